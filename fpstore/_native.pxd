@@ -108,6 +108,7 @@ cdef extern from "view.h" nogil:
         uint64_t previous
         uint16_t first_of_slot
     Status pages_check(Pages *pages, uint64_t first, uint64_t last)
+    void pages_warm(Pages *pages, uint64_t first, uint64_t end)
     void decode_init(uint16_t *decode, const uint8_t *code_lengths)
     void tables_share_codes(Table **tables, unsigned count)
 

@@ -34,6 +34,7 @@ from fpstore._native cimport (
     guard_lost,
     guard_remove,
     pages_check,
+    pages_warm,
     permutation_init,
     tables_share_codes,
 )
@@ -185,6 +186,33 @@ cdef class SegmentView:
                 with nogil:
                     status = pages_check(&self.pages, first, end - 1)
                 raise_status(status, self, where)
+        finally:
+            self.leave()
+
+    @property
+    def page_count(self):
+        """How many pages have checksums."""
+        return self.pages.pages
+
+    @property
+    def pages_seen(self):
+        """How many of them have been checked."""
+        cdef uint64_t page, count = 0
+        for page in range(self.pages.pages):
+            count += (self.pages.seen[page >> 6] >> (page & 63)) & 1
+        return count
+
+    def warm(self, uint64_t first, uint64_t end):
+        """Read and check pages [first, end) that have not been used before.
+
+        A damaged one stays unchecked: who uses it raises CorruptStore.
+        """
+        if not first <= end <= self.pages.pages:
+            raise ValueError(f"pages {first} to {end}: there are {self.pages.pages}")
+        self.enter()
+        try:
+            with nogil:
+                pages_warm(&self.pages, first, end)
         finally:
             self.leave()
 

@@ -22,13 +22,14 @@ from fpstore.living.snapshot import Snapshot
 from fpstore.living.state import Settings
 from fpstore.living.stats import Stats, report_of, stats_of
 from fpstore.living.verified import Verified
+from fpstore.living.warming import warm
 from fpstore.living.writer import Writer
 from fpstore.origin import Origin
 from fpstore.progress import OnProgress, told
 from fpstore.query.tables import Table
 from fpstore.segment.reader import Segment
 from fpstore.segment.report import Report
-from fpstore.threads import Threads
+from fpstore.threads import Threads, thread_count
 from fpstore.types import Codec, Durability, IdType, Mode
 
 if TYPE_CHECKING:
@@ -174,6 +175,10 @@ class _BaseStore(ABC):
     def _segments(self) -> tuple[Segment, ...]:
         """The files it consists of, beside what is pending."""
         return tuple(part.segment for part in self._latest.parts)
+
+    def _warm(self) -> None:
+        """Read and check every page of its segments, as open(warm=True) does."""
+        warm(self._latest.parts, thread_count(None))
 
     @property
     def _latest(self) -> Snapshot:

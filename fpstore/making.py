@@ -158,13 +158,22 @@ def _expect_made_so(
         raise ValueError(f"{store.path}: {'; '.join(wrong)}")
 
 
-def open(path: PathLike, mode: Mode = "r", *, durability: Durability = "commit", signed: bool = False) -> Store:
+def open(
+    path: PathLike,
+    mode: Mode = "r",
+    *,
+    durability: Durability = "commit",
+    signed: bool = False,
+    warm: bool = False,
+) -> Store:
     """Open the store at path.
 
     mode: "r", for reading, beside any number of other processes and one that writes; "w", as that one. durability:
     "commit", what add and add_if_new store is durable, and seen by other processes, when they return; "batch", up to
     65,536 rows wait for that until the next sync, removal or close, and are lost if the process dies before.
     signed: everything that comes out, of fingerprints and of ids, is int64 with the same bits as uint64.
+    warm: every page of the segments there are is read and checked first, by all threads, so that the first searches are
+    as fast as later ones; a damaged page is told by who needs it.
     path is looked up once: where it leads to something else later, every call raises StoreChanged.
     Raises FileNotFoundError, NotAStore, CorruptStore, UnsupportedVersion; StoreLocked while another writes, JobError
     before a job that adds to it has ended. One that never will is undone, with a warning.
@@ -173,7 +182,14 @@ def open(path: PathLike, mode: Mode = "r", *, durability: Durability = "commit",
         raise ValueError(f'mode: found {mode!r}, expected "r" or "w"')
     if durability not in DURABILITIES:
         raise ValueError(f'durability: found {durability!r}, expected "commit" or "batch"')
-    return Store(Path(path), mode, durability, signed=signed)
+    store = Store(Path(path), mode, durability, signed=signed)
+    if warm:
+        try:
+            store._warm()
+        except BaseException:
+            store.close()
+            raise
+    return store
 
 
 def _expect_id_type(id_type: object, more: str = "") -> str:

@@ -91,7 +91,13 @@ class Create(Protocol):
 
 class Open(Protocol):
     def __call__(
-        self, path: AnyPath, mode: Mode = "r", *, durability: Durability = "commit", signed: bool = False
+        self,
+        path: AnyPath,
+        mode: Mode = "r",
+        *,
+        durability: Durability = "commit",
+        signed: bool = False,
+        warm: bool = False,
     ) -> Store: ...
 
 

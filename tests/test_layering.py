@@ -91,6 +91,8 @@ FOLDERS = {
         "mending",
         "sweep",
         "census",
+        "together",
+        "warming",
         "snapshot",
         "memory",
         "named",

@@ -5,10 +5,12 @@
 Of two keys within 3, at least two of five bands (13, 13, 13, 13 and 12 bits) are equal. So for each choice of two:
 bring them to the top, sort, and compare each key with those after it that share the 25 or 26 bits. The baseline
 counts the pairs, each once; `pairs` also hands them over, `count` is Store.count_pairs. Processor time; the stores are
-there already, as the array of keys is.
+there already, as the array of keys is. --parts: the same keys in so many segments and, a hundredth of them, pending,
+over one segment of them.
 """
 
 import sys
+import unittest.mock
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -35,10 +37,13 @@ from benchlib import (
 )
 
 import fpstore
+from fpstore.living.writer import Writer
 from fpstore.plans import planner
 from fpstore.store import Store
 
 MAX_OF_NUMPY = 0.25
+MAX_OF_COMPACTED = 1.3
+PENDING_SHARE = 100
 JUDGED_PLAN = "balanced"
 BAND_WIDTHS = (13, 13, 13, 13, 12)
 EQUAL_BANDS = 2
@@ -183,15 +188,59 @@ def bench_set(kind: str, arguments: Namespace, folder: Path, results: Results) -
     results.table(f"{name}: all pairs within {DISTANCE}", rows)
 
 
+def in_parts(path: Path, keys: Keys, plan: str, parts: int) -> None:
+    """A store of keys in so many segments, with some pending."""
+    cut = len(keys) - len(keys) // PENDING_SHARE
+    segments, pending = np.array_split(keys[:cut], parts), keys[cut:]
+    fpstore.build(path, segments[0], ids=None, plan=plan).close()
+    with unittest.mock.patch.object(Writer, "_start_merge"), fpstore.open(path, "w", durability="batch") as writer:
+        for segment in segments[1:]:
+            for piece in np.array_split(segment, max(1, len(segment) // 1_000_000)):
+                writer.add(piece)
+            writer._flush()
+        writer.add(pending)
+
+
+def bench_parts(kind: str, arguments: Namespace, folder: Path, results: Results) -> None:
+    """The same keys in several parts over those in one segment."""
+    keys = make_set(kind, arguments.n)
+    rows: list[dict[str, Any]] = []
+    for plan in arguments.plans:
+        said = f"{SET_NAMES[kind]} {len(keys):,}, plan {plan}, {arguments.parts} segments"
+        in_parts(folder / f"{kind}-{plan}-parts.fpstore", keys, plan, arguments.parts)
+        one = fpstore.build(folder / f"{kind}-{plan}-one.fpstore", keys, ids=None, plan=plan)
+        with one, fpstore.open(folder / f"{kind}-{plan}-parts.fpstore") as several:
+            found = [store_answer(store, results, said) for store in (one, several)]
+            results.expect(found[0] == found[1], f"{said}: other pairs than the compacted store's")
+            segments = len(several._segments)
+            for name, call in (("pairs", hand_over), ("count_pairs", lambda store: store.count_pairs())):
+                calls: list[Callable[[], Any]] = [partial(call, one), partial(call, several)]
+                one_times, several_times = interleaved(calls, arguments.rounds)
+                ratio = cpu_ratio(several_times, one_times)
+                rows.append(
+                    {
+                        "plan": f"{plan} ({len(one.plan.tables)} tables)",
+                        "what": f"{name}, {segments} segments",
+                        "compacted CPU s": median_cpu(one_times),
+                        "several CPU s": median_cpu(several_times),
+                        "several wall s": median_wall(several_times),
+                        "/ compacted": ratio,
+                    }
+                )
+                results.bar(f"{said}: {name} over the compacted store", ratio, at_most=MAX_OF_COMPACTED)
+    results.table(f"{SET_NAMES[kind]} {len(keys):,}: several segments with pending rows", rows)
+
+
 def main() -> int:
     parser = new_parser(__doc__, rounds=3)
     parser.add_argument("--sets", type=parse_list, default=list(SET_NAMES), help="u, c or u,c; default both")
     parser.add_argument("--plans", type=parse_list, default=list(planner.AIMS), help="separated by commas; default all")
+    parser.add_argument("--parts", type=int, help="measure a store of so many segments over one segment instead")
     arguments = parse_arguments(parser)
     results = Results("bench_pairs", arguments)
     with scratch_folder(arguments) as folder:
         for kind in arguments.sets:
-            bench_set(kind, arguments, folder, results)
+            (bench_parts if arguments.parts else bench_set)(kind, arguments, folder, results)
     return results.finish()
 
 

@@ -250,8 +250,16 @@ class Live:
 
     def keys(self, table: int, dead: Keys, advance: Advance) -> Iterator[Columns]:
         """The keys of a table without dead ones, keys of table 0, in chunks. CorruptStore where one is not there."""
-        left = self._in_table(table, dead)
-        for chunk in self._chunks(table, _WITH_KEYS, advance):
+        return self.without_dead(table, self.in_table(table, dead), self._chunks(table, _WITH_KEYS, advance))
+
+    def without_dead(self, table: int, left: Keys, chunks: Iterable[Keys]) -> Iterator[Columns]:
+        """Chunks of keys of a table, in order, without dead ones, sorted. CorruptStore where one is not there."""
+        for chunk in chunks:
+            if not len(left):
+                yield (chunk,)
+                continue
+            if not len(chunk):
+                continue
             here, left = _split(left, chunk[-1])
             at = _places(chunk, here)
             if len(at) < len(here):
@@ -259,6 +267,12 @@ class Live:
             yield (_without(chunk, at),)
         if len(left):
             raise self._lacking(table)
+
+    def removed(self) -> tuple[Keys, Keys, Ids]:
+        """What was removed since the segment was made: fingerprints, those of rows, and ids; maybe not of it."""
+        removals, position = self.removals, self.position
+        rows = removals.row_fingerprints_since(position)
+        return removals.fingerprints_since(position), rows, removals.ids_since(position)
 
     def _rows_kept(self, keys: Keys, touched: Array, at: Array, ids: Ids) -> Array:
         """Which rows, the keys at these places with these ids, were not removed as such: bool[m].
@@ -281,7 +295,7 @@ class Live:
     def _lacking(self, table: int) -> CorruptStore:
         return CorruptStore(f"table {table}", "another set of fingerprints", "that of table 0", path=self.segment.path)
 
-    def _in_table(self, table: int, keys0: Keys) -> Keys:
+    def in_table(self, table: int, keys0: Keys) -> Keys:
         """Keys of table 0 as those of a table, sorted."""
         if table == 0:
             return keys0

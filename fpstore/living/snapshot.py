@@ -4,11 +4,9 @@ Live is what lies in a segment or is pending, unless a removal of a later number
 next one shares what is the same. The pending index grows at its end only, so that each snapshot sees its own part.
 """
 
-import contextlib
 import dataclasses
 import functools
 import itertools
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,23 +18,23 @@ from fpstore._names_pending import hashed
 from fpstore._pairs import Join
 from fpstore._pending import PendingIndex
 from fpstore._single import Segments, Single
-from fpstore.building.rows import write_rows
 from fpstore.errors import CorruptStore, TooManyMatches
 from fpstore.living import changes
 from fpstore.living.changes import Change
 from fpstore.living.live import Live, Matched, alive, matched_alive
 from fpstore.living.mending import sound_parts
-from fpstore.living.merge import live_pairs, merge_segments
+from fpstore.living.merge import live_pairs
 from fpstore.living.naming import StoreNames
 from fpstore.living.removals import Removals
 from fpstore.living.state import Settings, State
+from fpstore.living.together import Together
 from fpstore.merging import each_once
 from fpstore.names.pending import LogNames
 from fpstore.plans import planner
 from fpstore.plans.permutation import Permutation
 from fpstore.plans.plan import Plan
 from fpstore.query import batch
-from fpstore.query.id_pairs import Groups, IdPairs, id_pair_count, id_pairs, near_groups
+from fpstore.query.id_pairs import Groups, IdPairs, OfSegment, id_pair_count, id_pairs, near_groups
 from fpstore.query.matches import Matches, Room, made, of_sealed
 from fpstore.query.nearest import (
     IDS_AT_ONCE,
@@ -50,7 +48,6 @@ from fpstore.query.nearest import (
     spread,
 )
 from fpstore.query.pairs import segment_joins
-from fpstore.segment.reader import Segment
 from fpstore.types import Array, Counts, Ids, Keys
 
 # Below this a batch is looked up without asking what the other way would cost.
@@ -326,58 +323,35 @@ class Snapshot:
     # --- Everything ---
 
     def joins(self, distance: int, memory_bytes: int) -> Iterator[tuple[Join, float]]:
-        """What finds every pair of live fingerprints within distance once; see pairs.segment_joins.
-
-        Where they are not in one segment they are merged into one first, for the time being, in the system's folder
-        for temporary files.
-        """
-        with self._as_one() as segment:
-            if segment is not None:
-                with segment.naming:
-                    yield from segment_joins(segment, distance, memory_bytes)
+        """What finds every pair of live fingerprints within distance once; see pairs.segment_joins."""
+        with sound_parts(self.parts, self.plan) as parts:
+            if self.is_plain:
+                with parts[0].segment.naming:
+                    yield from segment_joins(parts[0].segment, distance, memory_bytes)
+            else:
+                yield from segment_joins(self._together(parts, memory_bytes), distance, memory_bytes)
 
     def id_pairs(self, distance: int, memory_bytes: int) -> Iterator[tuple[IdPairs, float]]:
         """Every pair of live rows of different ids within distance, with the share of the work before it; as joins."""
-        for segment, groups, share in self._near_groups(distance, memory_bytes):
-            for found in id_pairs(segment, groups):
+        for groups, share in self._near_groups(distance, memory_bytes):
+            for found in id_pairs(groups):
                 yield found, share
 
     def id_pair_counts(self, distance: int, memory_bytes: int) -> Iterator[tuple[int, float]]:
         """How many pairs id_pairs would yield, in parts, each with the share of the work before it."""
-        for segment, groups, share in self._near_groups(distance, memory_bytes):
-            yield id_pair_count(segment, groups), share
+        for groups, share in self._near_groups(distance, memory_bytes):
+            yield id_pair_count(groups), share
 
-    def _near_groups(self, distance: int, memory_bytes: int) -> Iterator[tuple[Segment, Groups, float]]:
-        with self._as_one() as segment:
-            if segment is not None:
-                with segment.naming:
-                    for groups, share in near_groups(segment, distance, memory_bytes):
-                        yield segment, groups, share
+    def _near_groups(self, distance: int, memory_bytes: int) -> Iterator[tuple[Groups, float]]:
+        with sound_parts(self.parts, self.plan) as parts:
+            if self.is_plain:
+                with parts[0].segment.naming:
+                    yield from near_groups(OfSegment(parts[0].segment), distance, memory_bytes)
+            else:
+                yield from near_groups(self._together(parts, memory_bytes), distance, memory_bytes)
 
-    @contextlib.contextmanager
-    def _as_one(self) -> Iterator[Segment | None]:
-        """All that is live as one sound segment; None where nothing is."""
-        with contextlib.ExitStack() as stack:
-            parts = stack.enter_context(sound_parts(self.parts, self.plan))
-            yield parts[0].segment if self.is_plain else self._merged(parts, stack)
-
-    def _merged(self, sound: Sequence[Live], stack: contextlib.ExitStack) -> Segment | None:
-        """A segment of all that is live, for as long as the stack lasts; None where nothing is."""
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fpstore-")))
-        parts = list(sound)
-        keys, ids = self.pending_rows()
-        if len(keys):
-            path = folder / "00000001.fpseg"
-            write_rows(path, keys, ids, self.plan, self.settings.codec)
-            parts.append(Live(Segment(path), self.state.next_change, self.removals))
-            stack.callback(parts[-1].segment.close)
-        path = folder / "00000002.fpseg"
-        merged = merge_segments(path, parts, self.settings.codec, self.plan, self.settings.ids)
-        if merged is None:
-            return None
-        segment = Segment(path)
-        stack.callback(segment.close)
-        return segment
+    def _together(self, parts: Sequence[Live], memory_bytes: int) -> Together:
+        return Together(self.folder, self.plan, parts, *self.pending_rows(), memory_bytes)
 
     def pending_rows(self) -> tuple[Keys, Ids | None]:
         """The pending rows which live: fingerprints and ids, in the order of their adding."""

@@ -39,6 +39,21 @@ Status page_check(Pages *pages, uint64_t page) {
     return OK;
 }
 
+#if defined(__linux__) && !defined(MADV_POPULATE_READ)
+#define MADV_POPULATE_READ 22 /* since Linux 5.14; others say that they do not know it */
+#endif
+
+void pages_warm(Pages *pages, uint64_t first, uint64_t end) {
+#if defined(__linux__)
+    /* The mapping is for random access, which would read a cold file page by page. */
+    void *at = (void *)(pages->base + first * PAGE_BYTES);
+    (void)madvise(at, (end - first) * PAGE_BYTES, MADV_WILLNEED);
+    (void)madvise(at, (end - first) * PAGE_BYTES, MADV_POPULATE_READ);
+#endif
+    for (uint64_t page = first; page < end; page++)
+        if (!page_seen(pages, page)) (void)page_check(pages, page);
+}
+
 void page_ask(Pages *pages, uint64_t page) {
 #if defined(__linux__)
     uint64_t sum_page = CRC_BYTES * page / PAGE_BYTES;

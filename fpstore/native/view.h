@@ -33,6 +33,10 @@ ALWAYS_INLINE int page_seen(const Pages *pages, uint64_t page) {
 /* Check a page that has not been used before, and the page of its checksum. */
 Status page_check(Pages *pages, uint64_t page);
 
+/* Map and check pages [first, end) that have not been used before. What is bad stays unchecked, for whoever uses it to
+   tell. */
+void pages_warm(Pages *pages, uint64_t first, uint64_t end);
+
 /* Ask the kernel for a page, and for the page of its checksum, where they have not been used before: they may have to
    come from the disk, and several can come at once. */
 void page_ask(Pages *pages, uint64_t page);

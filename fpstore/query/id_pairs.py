@@ -5,13 +5,12 @@ groups of ids are made in rectangles, and those of small groups together, PAIRS_
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from fpstore._probe import IdColumn
 from fpstore.plans.permutation import Permutation
-from fpstore.query.pairs import segment_joins
+from fpstore.query.pairs import Joined, segment_joins
 from fpstore.query.tables import Table, read_only
 from fpstore.segment.reader import Segment
 from fpstore.types import Array, Distances, Ids, Keys
@@ -63,8 +62,16 @@ class IdPairs(Table[IdPair]):
         return map(IdPair._make, zip(*columns, strict=True))
 
 
+class IdValues(Protocol):
+    """Where the ids of groups are."""
+
+    def values(self, firsts: Array, counts: Array) -> Ids:
+        """The ids at [firsts[i], firsts[i] + counts[i]), one range after the other."""
+        ...
+
+
 class Groups(NamedTuple):
-    """Pairs of groups of ids, each group a range of the segment's ids, which increase in it.
+    """Pairs of groups of ids, each group a range of ids, which increase in it.
 
     firsts, counts, other_firsts, other_counts: uint64[n]; distance: uint16[n]. is_own: each pair is a group and itself.
     """
@@ -75,11 +82,12 @@ class Groups(NamedTuple):
     other_counts: Array
     distance: Distances
     is_own: bool
+    ids: IdValues
 
     def take(self, which: Any) -> "Groups":
         """Some of them."""
-        firsts, counts, other_firsts, other_counts, distance, is_own = self
-        return Groups(firsts[which], counts[which], other_firsts[which], other_counts[which], distance[which], is_own)
+        firsts, counts, others, other_counts, distance, is_own, ids = self
+        return Groups(firsts[which], counts[which], others[which], other_counts[which], distance[which], is_own, ids)
 
     @property
     def is_large(self) -> Array:
@@ -87,31 +95,62 @@ class Groups(NamedTuple):
         return self.counts.astype(np.float64) * self.other_counts > PAIRS_AT_ONCE
 
 
-def near_groups(segment: Segment, distance: int, memory_bytes: int) -> Iterator[tuple[Groups, float]]:
+class Rows(Joined, Protocol):
+    """What pairs of rows are looked for in: see OfSegment."""
+
+    def own_groups(self) -> Iterator[tuple[Groups, float]]:
+        """The ids of each fingerprint that has several, with the share of the rows that lies before them."""
+        ...
+
+    def near_groups(self, first: Keys, second: Keys, bits: Array) -> Iterator[Groups]:
+        """The ids of both fingerprints of each pair."""
+        ...
+
+
+class OfSegment:
+    """The rows of a segment that has ids."""
+
+    def __init__(self, segment: Segment) -> None:
+        assert segment.ids is not None
+        self._segment, self._ids = segment, segment.ids
+        self.path, self.key_count, self.tables = segment.path, segment.key_count, segment.tables
+        self.view, self.keys = segment.view, segment.keys
+
+    def own_groups(self) -> Iterator[tuple[Groups, float]]:
+        """As Rows says."""
+        segment, ids, done = self._segment, self._ids, 0
+        permutation = Permutation(segment.tables[0].prefix_mask)
+        if segment.record.id_count > segment.key_count:
+            for keys in segment.keys(0):
+                for start in range(0, len(keys), PAIRS_AT_ONCE):
+                    firsts, counts = ids.ranges(permutation.invert(keys[start : start + PAIRS_AT_ONCE]))
+                    own = Groups(firsts, counts, firsts, counts, np.zeros(len(firsts), dtype=np.uint16), True, ids)
+                    yield own.take(counts > 1), done / segment.key_count
+                done += len(keys)
+
+    def near_groups(self, first: Keys, second: Keys, bits: Array) -> Iterator[Groups]:
+        """As Rows says."""
+        ids = self._ids
+        yield Groups(*ids.ranges(first), *ids.ranges(second), bits.astype(np.uint16), False, ids)
+
+
+def near_groups(rows: Rows, distance: int, memory_bytes: int) -> Iterator[tuple[Groups, float]]:
     """The groups whose ids make all pairs of rows within distance, each with the share of the work before it.
 
-    segment: one with ids. memory_bytes and what is raised: as for pairs.segment_joins.
+    memory_bytes and what is raised: as for pairs.segment_joins.
     """
-    ids, passes = _ids_of(segment), len(segment.tables) + 1
-    done, permutation = 0, Permutation(segment.tables[0].prefix_mask)
-    if segment.record.id_count > segment.key_count:
-        for keys in segment.keys(0):
-            for start in range(0, len(keys), PAIRS_AT_ONCE):
-                firsts, counts = ids.ranges(permutation.invert(keys[start : start + PAIRS_AT_ONCE]))
-                own = Groups(firsts, counts, firsts, counts, np.zeros(len(firsts), dtype=np.uint16), True)
-                yield own.take(counts > 1), done / segment.key_count / passes
-            done += len(keys)
-    for join, share in segment_joins(segment, distance, memory_bytes):
+    passes = len(rows.tables) + 1
+    for groups, share in rows.own_groups():
+        yield groups, share / passes
+    for join, share in segment_joins(rows, distance, memory_bytes):
         while not join.done:
-            first, second, bits = join.next()
-            groups = Groups(*ids.ranges(first), *ids.ranges(second), bits.astype(np.uint16), False)
-            yield groups, (1 + share * len(segment.tables)) / passes
+            for groups in rows.near_groups(*join.next()):
+                yield groups, (1 + share * len(rows.tables)) / passes
 
 
-def id_pairs(segment: Segment, groups: Groups) -> Iterator[IdPairs]:
+def id_pairs(groups: Groups) -> Iterator[IdPairs]:
     """The pairs of rows that groups make, at most PAIRS_AT_ONCE at a time; of two rows with one id, none."""
-    ids = _ids_of(segment)
-    is_large = groups.is_large
+    ids, is_large = groups.ids, groups.is_large
     small = groups.take(~is_large)
     if len(small.counts):
         # As many as reach PAIRS_AT_ONCE at most: each makes that many at most.
@@ -128,25 +167,19 @@ def id_pairs(segment: Segment, groups: Groups) -> Iterator[IdPairs]:
             yield _product(ids, square)
 
 
-def id_pair_count(segment: Segment, groups: Groups) -> int:
+def id_pair_count(groups: Groups) -> int:
     """How many pairs id_pairs would yield, without making them."""
     if groups.is_own:
         return sum(count * (count - 1) // 2 for count in groups.counts.tolist())
     is_large = groups.is_large
-    total = sum(map(len, id_pairs(segment, groups.take(~is_large))))
-    large = groups.take(is_large)
-    ids = _ids_of(segment)
+    total = sum(map(len, id_pairs(groups.take(~is_large))))
+    large, ids = groups.take(is_large), groups.ids
     for first, count, other, other_count in _ranges(large):
         total += count * other_count - _shared_count(ids, (first, first + count), (other, other + other_count))
     return total
 
 
-def _ids_of(segment: Segment) -> IdColumn:
-    assert segment.ids is not None
-    return segment.ids
-
-
-def _product(ids: IdColumn, groups: Groups) -> IdPairs:
+def _product(ids: IdValues, groups: Groups) -> IdPairs:
     """All pairs of rows of groups that are small enough to be held."""
     with_each = np.repeat(groups.other_counts, groups.counts.astype(np.int64)).astype(np.int64)
     left = np.repeat(ids.values(groups.firsts, groups.counts), with_each)
@@ -172,7 +205,7 @@ def _squares(pair: Groups) -> Iterator[Groups]:
         for column in range(row if pair.is_own else 0, other_count, width):
             sides = (first + row, min(height, count - row), other + column, min(width, other_count - column))
             one, one_count, another, another_count = (np.array([side], dtype=np.uint64) for side in sides)
-            yield Groups(one, one_count, another, another_count, pair.distance, pair.is_own)
+            yield Groups(one, one_count, another, another_count, pair.distance, pair.is_own, pair.ids)
 
 
 def _ranges(groups: Groups) -> list[tuple[int, int, int, int]]:
@@ -180,7 +213,7 @@ def _ranges(groups: Groups) -> list[tuple[int, int, int, int]]:
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
-def _shared_count(ids: IdColumn, one: tuple[int, int], other: tuple[int, int]) -> int:
+def _shared_count(ids: IdValues, one: tuple[int, int], other: tuple[int, int]) -> int:
     """How many ids two increasing ranges of them share, read piece by piece."""
     shared, ranges = 0, [one, other]
     held: list[Ids] = [np.empty(0, dtype=np.uint64)] * 2
@@ -198,5 +231,5 @@ def _shared_count(ids: IdColumn, one: tuple[int, int], other: tuple[int, int]) -
         held = [each[end:] for each, end in zip(held, ends, strict=True)]
 
 
-def _read(ids: IdColumn, start: int, count: int) -> Keys:
+def _read(ids: IdValues, start: int, count: int) -> Keys:
     return ids.values(np.array([start], dtype=np.uint64), np.array([count], dtype=np.uint64))

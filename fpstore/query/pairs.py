@@ -8,13 +8,14 @@ by the first table that catches it.
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from fpstore._pairs import Flips, Join, Neighbours, Windows
+from fpstore._view import SegmentView
 from fpstore.query.tables import Table, read_only
-from fpstore.segment.reader import Segment
 from fpstore.types import Array, Distances, Keys
 
 # Of each key of a chunk: 8 for the key and 3 for where its window starts, and as much in the chunk's partner. Of each
@@ -28,6 +29,50 @@ MAX_WINDOW_BITS = 40
 # Chunks are chosen by a counter for each possible one, which takes an eighth of the budget at most, or half a MiB.
 MIN_COUNTER_BITS = 16
 COUNTER_SHARE_BYTES = 8 * 8
+
+
+class JoinedTable(Protocol):
+    """What a join asks of a table."""
+
+    @property
+    def prefix_mask(self) -> int:
+        """Which bits come to the top of its keys."""
+        ...
+
+    @property
+    def flips(self) -> int:
+        """In how many bits of the prefix those may differ which it catches."""
+        ...
+
+    @property
+    def slot_bits(self) -> int:
+        """Of how many top bits a slot is."""
+        ...
+
+
+class Joined(Protocol):
+    """What pairs are looked for in: a segment, or all that lives in a store. path: names it in errors."""
+
+    path: Path
+
+    @property
+    def key_count(self) -> int:
+        """Distinct keys of a table, or more."""
+        ...
+
+    @property
+    def tables(self) -> Sequence[JoinedTable]:
+        """Those of the plan."""
+        ...
+
+    @property
+    def view(self) -> SegmentView:
+        """For the permutations of the tables."""
+        ...
+
+    def keys(self, table: int, first_slot: int = 0, end_slot: int | None = None) -> Iterator[Keys]:
+        """The keys of a table, or of some of its slots, in order, each once, in chunks that are not empty."""
+        ...
 
 
 class Pair(NamedTuple):
@@ -71,7 +116,7 @@ class Pairs(Table[Pair]):
         return map(Pair._make, zip(*columns, strict=True))
 
 
-def segment_joins(segment: Segment, distance: int, memory_bytes: int) -> Iterator[tuple[Join, float]]:
+def segment_joins(segment: Joined, distance: int, memory_bytes: int) -> Iterator[tuple[Join, float]]:
     """The joins that find every pair of the segment once, each with the share of the work that lies before it.
 
     Each has to be done before the next is asked for. Raises ValueError where one aligned range of keys that cannot be
@@ -85,7 +130,7 @@ def segment_joins(segment: Segment, distance: int, memory_bytes: int) -> Iterato
             yield join, (index + share) / len(segment.tables)
 
 
-def window_flips(segment: Segment, index: int) -> tuple[int, list[int]]:
+def window_flips(segment: Joined, index: int) -> tuple[int, list[int]]:
     """How many top bits make a window in this table, and the masks by which joined windows differ."""
     table = segment.tables[index]
     dense_bits = min(MAX_WINDOW_BITS, max(0, int(segment.key_count / WINDOW_KEYS).bit_length() - 1))
@@ -98,7 +143,7 @@ def window_flips(segment: Segment, index: int) -> tuple[int, list[int]]:
     return window_bits, flips
 
 
-def load_windows(segment: Segment, index: int, window_bits: int, chunk: int, split_bits: int) -> Windows:
+def load_windows(segment: Joined, index: int, window_bits: int, chunk: int, split_bits: int) -> Windows:
     """The keys of a table whose top split_bits bits are chunk, with their windows."""
     parts = list(_chunk_parts(segment, index, chunk, split_bits))
     windows = Windows(window_bits, split_bits, sum(len(part) for part in parts))
@@ -108,7 +153,7 @@ def load_windows(segment: Segment, index: int, window_bits: int, chunk: int, spl
     return windows
 
 
-def _chunk_parts(segment: Segment, index: int, chunk: int = 0, split_bits: int = 0) -> Iterator[Keys]:
+def _chunk_parts(segment: Joined, index: int, chunk: int = 0, split_bits: int = 0) -> Iterator[Keys]:
     """The keys of a table whose top split_bits bits are chunk, in order, some at a time."""
     if split_bits == 0:
         return segment.keys(index)
@@ -116,7 +161,7 @@ def _chunk_parts(segment: Segment, index: int, chunk: int = 0, split_bits: int =
     return segment.keys(index, chunk * slots, (chunk + 1) * slots)
 
 
-def _neighbour_joins(segment: Segment, index: int, distance: int, memory_bytes: int) -> Iterator[tuple[Join, float]]:
+def _neighbour_joins(segment: Joined, index: int, distance: int, memory_bytes: int) -> Iterator[tuple[Join, float]]:
     """Of a table without flips: every pair of keys that share the prefix."""
     prefix_bits, done = segment.tables[index].prefix_mask.bit_count(), 0
     for keys in _whole_windows(segment, index, _chunk_parts(segment, index), prefix_bits, memory_bytes):
@@ -124,7 +169,7 @@ def _neighbour_joins(segment: Segment, index: int, distance: int, memory_bytes: 
         done += len(keys)
 
 
-def _flip_joins(segment: Segment, index: int, distance: int, memory_bytes: int) -> Iterator[tuple[Join, float]]:
+def _flip_joins(segment: Joined, index: int, distance: int, memory_bytes: int) -> Iterator[tuple[Join, float]]:
     """Of a table with flips: the pairs within windows, then those with windows that differ by a flip."""
     window_bits, masks = window_flips(segment, index)
     split_bits, most_keys = _split(segment, index, min(window_bits, segment.tables[index].slot_bits), memory_bytes)
@@ -152,7 +197,7 @@ def _flip_joins(segment: Segment, index: int, distance: int, memory_bytes: int) 
 
 
 def _whole_windows(
-    segment: Segment, index: int, parts: Iterator[Keys], window_bits: int, memory_bytes: int
+    segment: Joined, index: int, parts: Iterator[Keys], window_bits: int, memory_bytes: int
 ) -> Iterator[Keys]:
     """The parts cut anew, so that none ends within a window."""
     in_window = np.uint64((1 << (64 - window_bits)) - 1)
@@ -174,7 +219,7 @@ def _whole_windows(
         yield np.concatenate(held)
 
 
-def _split(segment: Segment, index: int, most: int, memory_bytes: int) -> tuple[int, int]:
+def _split(segment: Joined, index: int, most: int, memory_bytes: int) -> tuple[int, int]:
     """The fewest top bits that split the table into chunks which fit the budget, and how many keys the largest has."""
     room = min(memory_bytes // BYTES_PER_CHUNK_KEY, MAX_CHUNK_KEYS)
     if segment.key_count <= room:
@@ -203,7 +248,7 @@ def _count_up_to(parts: Iterator[Keys], last: np.uint64) -> int:
     return count
 
 
-def _no_room(segment: Segment, index: int, crowd: int, bits: int, memory_bytes: int) -> ValueError:
+def _no_room(segment: Joined, index: int, crowd: int, bits: int, memory_bytes: int) -> ValueError:
     return ValueError(
         f"{segment.path.name}, table {index}: {crowd} keys share {bits} bits; "
         f"finding their pairs needs a memory budget of {crowd * BYTES_PER_CHUNK_KEY} bytes, not {memory_bytes}"

@@ -280,6 +280,22 @@ MUTANTS = (
         ("tests/test_id_pairs.py::test_pairs_of_ids_are_those_of_brute_force",),
     ),
     Mutant(
+        "of a part with wide slots keys of other chunks are joined too",
+        "fpstore/living/together.py",
+        "cut = (_between(chunk, first, end, bits) for chunk in chunks)",
+        "cut = (chunk for chunk in chunks)",
+        "pairs of a store in parts fails, or finds a pair twice",
+        ("tests/test_together.py::test_parts_of_any_size_are_read_in_the_same_chunks",),
+    ),
+    Mutant(
+        "pairs of a store in parts forget what was removed",
+        "fpstore/living/together.py",
+        "if any(len(each) for each in part.removed()):",
+        "if not all(len(each) + 1 for each in part.removed()):",
+        "pairs hands over what is no longer stored",
+        ("tests/test_together.py::test_parts_of_any_size_are_read_in_the_same_chunks",),
+    ),
+    Mutant(
         "the nearest few are a row less",
         "fpstore/merging.py",
         "starts[np.cumsum(first) - 1] < count",

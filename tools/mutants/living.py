@@ -914,12 +914,12 @@ MUTANTS = (
         ("tests/test_catalog_damage.py::test_the_even_transactions_are_those_of_the_first_meta_page",),
     ),
     Mutant(
-        "pending rows are masked once more for their pairs",
+        "pending rows are not masked for their pairs",
         "fpstore/living/snapshot.py",
-        "parts.append(Live(Segment(path), self.state.next_change, self.removals))",
-        "parts.append(Live(Segment(path), self.state.first_change, self.removals))",
-        "pairs of what was removed and added again are missed",
-        ("tests/test_snapshot.py::test_pairs_have_what_was_removed_and_added_again",),
+        "parts, *self.pending_rows(), memory_bytes)",
+        "parts, *self.pending.rows(0, self.pending_end)[:2], memory_bytes)",
+        "pairs hands over what was removed before it became a segment",
+        ("tests/test_together.py::test_what_was_removed_while_pending_makes_no_pair",),
     ),
     Mutant(
         "a state that no header names counts in a recovery",

@@ -1,0 +1,96 @@
+"""Opening a store with all of it read and checked: what is found afterwards, damage, interrupts, forks."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fpstore
+from fpstore import CorruptStore, StoreClosed
+from fpstore.living import warming
+from fpstore.threads import Threads
+
+KEYS = np.random.default_rng(3).integers(0, 1 << 63, 30_000, dtype=np.uint64)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    fpstore.build(tmp_path / "s", KEYS).close()
+    return tmp_path / "s"
+
+
+@pytest.mark.parametrize("pages", [1, 7, 1 << 10])
+@pytest.mark.parametrize("mode", ["r", "w"])
+def test_every_page_has_been_checked_when_the_store_is_open(
+    path: Path, mode: str, pages: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warming, "PAGES_AT_ONCE", pages)
+    with fpstore.open(path, mode) as cold:  # type: ignore[arg-type]
+        assert cold._segments[0].view.pages_seen < cold._segments[0].view.page_count
+    with fpstore.open(path, mode, warm=True) as store:  # type: ignore[arg-type]
+        view = store._segments[0].view
+        assert view.page_count > 100
+        assert view.pages_seen == view.page_count
+        assert [match.id for match in store.probe(int(KEYS[5]))] == [5]
+
+
+def test_an_empty_store_opens_warm(tmp_path: Path) -> None:
+    fpstore.create(tmp_path / "s").close()
+    with fpstore.open(tmp_path / "s", warm=True) as store:
+        assert len(store.probe(5)) == 0
+
+
+def test_damage_is_told_by_the_probe_that_meets_it(path: Path) -> None:
+    with fpstore.open(path) as store:
+        segment = store._segments[0]
+        (region,) = [each for each in segment.regions() if (each.name, each.table) == ("payload", 0)]
+        name, middle = segment.path, region.offset + region.bytes // 2
+    with open(name, "r+b") as file:
+        file.seek(middle)
+        byte = file.read(1)[0]
+        file.seek(middle)
+        file.write(bytes([byte ^ 1]))
+    with fpstore.open(path, warm=True) as store:
+        view = store._segments[0].view
+        assert view.pages_seen == view.page_count - 1
+        with pytest.raises(CorruptStore, match="page at byte"):
+            store.probe_many(KEYS, max_distance=0)
+
+
+def test_what_interrupts_the_reading_closes_the_store(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = []
+
+    def interrupted(self: Threads, work: object, items: object) -> None:
+        raise KeyboardInterrupt
+
+    def noted(self: fpstore.Store, close: object = fpstore.Store.close) -> None:
+        opened.append(self)
+        close(self)  # type: ignore[operator]
+
+    monkeypatch.setattr(Threads, "map", interrupted)
+    monkeypatch.setattr(fpstore.Store, "close", noted)
+    with pytest.raises(KeyboardInterrupt):
+        fpstore.open(path, warm=True)
+    with pytest.raises(StoreClosed):
+        opened[0].probe(5)
+
+
+def test_a_child_of_a_warm_process_answers(path: Path) -> None:
+    with fpstore.open(path, warm=True) as store:
+        child = os.fork()
+        if child == 0:
+            try:
+                with fpstore.open(path, warm=True) as own:
+                    os._exit(0 if len(own.probe(int(KEYS[1]))) == 1 else 1)
+            finally:
+                os._exit(2)
+        assert os.waitpid(child, 0)[1] == 0
+        assert len(store.probe(int(KEYS[1]))) == 1
+
+
+def test_pages_that_there_are_not_are_refused(path: Path) -> None:
+    with fpstore.open(path) as store:
+        view = store._segments[0].view
+        with pytest.raises(ValueError, match=f"pages 0 to {view.page_count + 1}: there are {view.page_count}"):
+            view.warm(0, view.page_count + 1)
