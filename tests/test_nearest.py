@@ -27,8 +27,9 @@ Row = tuple[int, int | None]
 keys = st.builds(lambda far, bits: far << 40 | bits, st.integers(0, 1), st.integers(0, 31))
 added = st.tuples(st.just("add"), st.lists(st.tuples(keys, st.integers(0, 9)), max_size=12))
 removed = st.tuples(st.sampled_from(["remove fingerprints", "remove ids"]), st.lists(keys, max_size=8))
+unpaired = st.tuples(st.just("remove pairs"), st.lists(st.tuples(keys, st.integers(0, 9)), max_size=8))
 flushed = st.tuples(st.just("flush"), st.none())
-histories = st.lists(st.one_of(added, added, removed, flushed), max_size=8)
+histories = st.lists(st.one_of(added, added, removed, unpaired, flushed), max_size=8)
 
 
 def u64(values: object) -> Array:
@@ -58,6 +59,10 @@ def play(store: fpstore.Store, history: Sequence[tuple[str, object]], with_ids: 
             rows = [(key, number if with_ids else None) for key, number in value]
             held |= set(rows)
             store.add(u64([key for key, _ in rows]), ids=u64([number for _, number in rows]) if with_ids else None)
+        elif name == "remove pairs":
+            if with_ids:
+                store.remove(fingerprints=u64([key for key, _ in value]), ids=u64([number for _, number in value]))
+                held -= set(value)
         elif name == "remove ids" and with_ids:
             numbers = {key % 10 for key in value}
             store.remove(ids=u64(sorted(numbers)))
@@ -93,6 +98,19 @@ def test_the_nearest_is_that_of_brute_force_whatever_was_removed(
             assert list(store.nearest_many(u64(queries), max_distance=k)) == expected
             for index, query in enumerate(queries):
                 assert store.contains_near(query, max_distance=k) is (index in {row[0] for row in expected})
+
+
+@pytest.mark.parametrize("flushed", [True, False])
+def test_rows_that_were_removed_as_pairs_are_among_no_nearest_few(tmp_path: Path, flushed: bool) -> None:
+    fpstore.create(tmp_path / "s", plan="paper-4").close()
+    with writer_of(tmp_path / "s", growth=0) as store:
+        store.add([5, 5, 5, 4], ids=[1, 2, 3, 1])
+        if flushed:
+            store._flush()
+        store.remove(fingerprints=[5, 4], ids=[1, 7])
+        for count, ids in ((1, [2]), (2, [2, 3]), (3, [2, 3, 1]), (5, [2, 3, 1])):
+            assert [row.id for row in store.nearest(5, count)] == ids
+        assert [row.id for row in store.nearest_many([5], 2)] == [2, 3]
 
 
 @pytest.mark.parametrize("flushed", [True, False])

@@ -157,14 +157,19 @@ class Live:
         firsts, counts = ids.ranges(fingerprints)
         counts[~lives] = 0
 
-        def live(some: Ids, groups: Array) -> Array:
-            masked = self.removals.ids_masked(some, self.position)
+        lives, least = least_live(firsts, counts, ids.values, self._lives_of(fingerprints))
+        return lives[place], least[place]
+
+    def _lives_of(self, fingerprints: Keys) -> Callable[[Ids, Array], Array]:
+        """Tells which ids live, each of one of these fingerprints, none of which was removed; its place is given."""
+
+        def live(ids: Ids, places: Array) -> Array:
+            masked = self.removals.ids_masked(ids, self.position)
             if self.removals.has_rows:
-                masked |= self.removals.rows_masked(fingerprints[groups], some, self.position)
+                masked |= self.removals.rows_masked(fingerprints[places], ids, self.position)
             return ~masked
 
-        lives, least = least_live(firsts, counts, ids.values, live)
-        return lives[place], least[place]
+        return live
 
     def _first_live_ids(self, found: Found, most: int) -> tuple[Counts, Ids | None]:
         """Of the fingerprints found the first live ids of each: of which of them each is, and these, or None."""
@@ -176,10 +181,7 @@ class Live:
         firsts, counts = ids.ranges(fingerprints)
         counts[~lives] = 0
 
-        def live(some: Ids) -> Array:
-            return ~self.removals.ids_masked(some, self.position)
-
-        return spread(*first_live(firsts, counts, most, ids.values, live), place)
+        return spread(*first_live(firsts, counts, most, ids.values, self._lives_of(fingerprints)), place)
 
     @property
     def has_ids(self) -> bool:

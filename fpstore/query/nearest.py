@@ -97,7 +97,7 @@ def first_of(parts: Sequence[Nearest], count: int) -> Nearest:
 
 
 def first_live(
-    firsts: Array, counts: Array, most: int, values: Callable[[Array, Array], Ids], lives: Callable[[Ids], Array]
+    firsts: Array, counts: Array, most: int, values: Callable[[Array, Array], Ids], lives: Callable[[Ids, Array], Array]
 ) -> tuple[Counts, Ids]:
     """The first ids that live of each of several groups, `most` of each: their groups, int64[n], and they, uint64[n].
 
@@ -111,7 +111,7 @@ def first_live(
         here = np.minimum(ends[waiting] - firsts[waiting], np.uint64(step))
         read = values(firsts[waiting], here)
         group = np.repeat(waiting, here.astype(np.int64))
-        kept = lives(read)
+        kept = lives(read, group)
         group, read = group[kept], read[kept]
         kept = first_few(group, most)
         groups.append(group[kept])

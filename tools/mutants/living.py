@@ -3,6 +3,14 @@
 from mutants.record import Mutant
 
 MUTANTS = (
+    Mutant(
+        "rows that were removed as pairs are among the nearest",
+        "fpstore/living/live.py",
+        "masked |= self.removals.rows_masked(fingerprints[places], ids, self.position)",
+        "pass",
+        "what was removed is found by nearest",
+        ("tests/test_nearest.py::test_rows_that_were_removed_as_pairs_are_among_no_nearest_few[True]",),
+    ),
     # --- creation ---
     Mutant(
         "the name of a new store is not made durable",
