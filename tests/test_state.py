@@ -345,7 +345,7 @@ def test_with_a_known_state_another_reads_as_without(
         {"next_change": 4},
         {"moving": 0},
         {"generation": 0},
-        {"version": 8},
+        {"version": 1000},
         {"transaction": 6},
         {"more": 1},
         {"segments": ...},

@@ -1,6 +1,7 @@
 """What a recipe is weak on: a shingle that decides alone, scripts that it does not cut, texts without tokens."""
 
 import random
+import re
 import unicodedata
 from collections import Counter
 from pathlib import Path
@@ -155,11 +156,25 @@ def test_later_texts_are_looked_at_here_and_there() -> None:
     counts = nothing.astype("u4")
     measured = Measured(nothing.astype("u8"), counts + 9, nothing > 0, counts, nothing)
     lengths.see([ENGLISH] * 3000 + [CHINESE] * 3000, measured)
-    assert lengths.looked_at == 1024 + (6000 - 1) // 64 - 1023 // 64
-    assert lengths.cut_badly == 5999 // 64 - 2999 // 64
+    assert lengths.looked_at == 1024 + 64 * (5999 // 64 - 1023 // 64)
+    assert lengths.cut_badly == 64 * (5999 // 64 - 2999 // 64)
     again = Lengths(recipes()["web-en"], 0)
     again.go_on(lengths.state)
     assert vars(again) == vars(lengths)
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_share_of_texts_is_told_wherever_in_the_input_they_are(is_first: bool) -> None:
+    some_of, more_of = [CHINESE] * 2000, [ENGLISH] * 8000
+    texts = some_of + more_of if is_first else more_of + some_of
+    recipe = recipes()["web-en"]
+    lengths = Lengths(recipe, 0)
+    for start in range(0, len(texts), 700):
+        some = texts[start : start + 700]
+        lengths.see(some, recipe.measure_many(some))
+    found = re.search(r"about (\d+) of (\d+) texts, by a sample, are in scripts", lengths.warning or "")
+    assert found is not None
+    assert abs(int(found[1]) / int(found[2]) - 0.2) < 0.01
 
 
 @pytest.mark.parametrize("form", ["NFC", "NFD", "NFKC"])

@@ -18,7 +18,8 @@ from fpstore.text.unicode import Column, pinned
 
 LOOKED_AT_CHARACTERS = 1024
 SHARE = 5  # one letter in so many
-# The first texts are all looked at, then one in STEP: that takes no time, and sees what comes later in a corpus.
+# The first texts are all looked at, then one in STEP, which stands for STEP texts: that takes no time, and the shares
+# are those of all texts, in whatever order a corpus has its languages.
 FIRST_TEXTS = 1024
 STEP = 64
 LEAST = 10  # one text in so many is worth a word
@@ -53,12 +54,20 @@ def looked_at(start: int, end: int) -> Iterator[int]:
     yield from range(-(-max(start, FIRST_TEXTS) // STEP) * STEP, end, STEP)
 
 
+def stands_for(number: int) -> int:
+    """How many texts a text of the sample stands for, by its number."""
+    return 1 if number < FIRST_TEXTS else STEP
+
+
 def advice(looked_at: int, cut_badly: int, tokens: str, name: str) -> str:
-    """What to say of a sample of texts and of those in it that a recipe of this name cuts badly; empty for nothing."""
+    """What to say of the texts that a sample stands for and those of them that a recipe of this name cuts badly."""
     if not cut_badly or LEAST * cut_badly < looked_at:
         return ""
     what = "have little Han" if tokens == "chinese" else "are in scripts that part no words, or write vowels as marks"
-    return f"{cut_badly} of {looked_at} texts looked at {what}, for which recipe {name} is not made: text-1 is"
+    share = f"{cut_badly} of {looked_at} texts looked at"
+    if looked_at > FIRST_TEXTS:
+        share = f"about {cut_badly} of {looked_at} texts, by a sample,"
+    return f"{share} {what}, for which recipe {name} is not made: text-1 is"
 
 
 def mixed_shingles(tokens: Sequence[str], shingle: int, dense_shingle: int) -> Iterator[str]:

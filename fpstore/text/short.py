@@ -77,8 +77,8 @@ class Lengths:
 
     texts: how many there were. short, empty, outweighed: how many of them have too few tokens but some, none at all, or
     a shingle that decides alone. dense: how many of the short are so by the bound of scripts that part no words only.
-    few, unseen: how many have few different shingles, or much in no token. looked_at, cut_badly: of the sample by
-    script; by weights that leave distinct shingles uncounted few is of the sample, too.
+    few, unseen: how many have few different shingles, or much in no token. looked_at, cut_badly: of those that the
+    sample by script stands for; by weights that leave distinct shingles uncounted few is of these, too.
     """
 
     def __init__(self, recipe: Recipe, k: int = DEFAULT_K) -> None:
@@ -93,10 +93,10 @@ class Lengths:
     def see(self, texts: Sequence[str], measured: Measured) -> None:
         """More texts, and what was measured of them."""
         for number in scripts.looked_at(self.texts, self.texts + len(texts)):
-            text = texts[number - self.texts]
-            self.looked_at += 1
-            self.cut_badly += scripts.is_cut_badly(text, self._recipe.tokens)
-            self.few += self._is_few_sampled and self._has_few(text)
+            text, weight = texts[number - self.texts], scripts.stands_for(number)
+            self.looked_at += weight
+            self.cut_badly += weight * scripts.is_cut_badly(text, self._recipe.tokens)
+            self.few += weight * (self._is_few_sampled and self._has_few(text))
         counts = measured.token_counts
         self.texts += len(counts)
         self.short += int(((counts > 0) & (counts < self._enough)).sum())
