@@ -166,11 +166,13 @@ def test_a_dropped_document_may_be_kept_the_second_time_and_is_counted(
     words = [f"w{i}" for i in range(20)]
     documents = [" ".join(words), " ".join([*words, "x"]), *APART[:3]]
 
-    def given(_: corpus.Corpus, batch: corpus.Batch) -> Any:
-        keys = [1 if text == documents[0] else 0 for text in batch.texts]
-        return np.array(keys, dtype=np.uint64)
+    def given(recipe: Recipe, texts: Sequence[str], threads: int) -> Measured:
+        keys = [1 if text == documents[0] else 0 for text in texts]
+        return deduplication.measured_apart(recipe, texts, threads)._replace(
+            fingerprints=np.array(keys, dtype=np.uint64)
+        )
 
-    monkeypatch.setattr(corpus.Corpus, "fingerprints", given)
+    monkeypatch.setattr(corpus, "measured_apart", given)
     store, inputs = tmp_path / "s.fpstore", named(tmp_path, "in", documents)
     found = job(inputs, tmp_path, "1", store=store)
     assert (found.results, found.cut_short, reasons(tmp_path, "1")[0][:3]) == (4, 1, ["d1", "d0", "1"])
