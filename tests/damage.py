@@ -6,6 +6,7 @@ For tests/test_damage.py and, at full length, tools/check_damage.py; damage_name
 import struct
 import time
 import tracemalloc
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -37,7 +38,7 @@ MODES = ("bits", "truncations", "edits", "repaired", "replaced")
 
 
 @dataclass
-class Sample:
+class Sample(ABC):
     """A whole file, and how all that is asked of it is answered.
 
     others: files of other places that can stand in its place, each with a name that says which. also: other answers
@@ -54,16 +55,9 @@ class Sample:
         """Where such a file is to be, for use; what: tells uses at one time apart."""
         return folder / f"{self.name}-{what}"
 
+    @abstractmethod
     def answer_of(self, path: Path) -> Any:
         """All that is asked of it. CorruptStore where one of these was refused and the others were answered as ever."""
-        raise NotImplementedError
-
-    def read_everything(self, path: Path) -> None:
-        """Every other way into it, whatever comes of it. CorruptStore or UnsupportedVersion."""
-
-    def repaired(self, rng: np.random.Generator) -> bytes:
-        """An edit that knows the format, under checksums that hold."""
-        raise NotImplementedError
 
     def bits(self, index: int) -> tuple[str, bytes]:
         """The file with another byte, and which."""
@@ -85,8 +79,20 @@ class Sample:
         return counts.get(mode, edits)
 
 
+class FileSample(Sample):
+    """A file by itself, whose checksums can be made to hold again."""
+
+    @abstractmethod
+    def read_everything(self, path: Path) -> None:
+        """Every other way into it, whatever comes of it. CorruptStore or UnsupportedVersion."""
+
+    @abstractmethod
+    def repaired(self, rng: np.random.Generator) -> bytes:
+        """An edit that knows the format, under checksums that hold."""
+
+
 @dataclass
-class SegmentSample(Sample):
+class SegmentSample(FileSample):
     """A segment file, and what is asked of it."""
 
     codec: str = ""
@@ -300,6 +306,7 @@ def damages(sample: Sample, mode: str, numbers: range) -> Iterator[tuple[str, by
         elif mode == "edits":
             yield f"edit {index}", sample.edited(np.random.default_rng([1, index]))
         elif mode == "repaired":
+            assert isinstance(sample, FileSample)
             yield f"repaired edit {index}", sample.repaired(np.random.default_rng([2, index]))
         else:
             yield sample.others[index]
@@ -351,6 +358,7 @@ def use_damaged(path: Path, sample: Sample, mode: str) -> str:
         outcome = "UnsupportedVersion"
     if mode == "repaired":
         try:
+            assert isinstance(sample, FileSample)
             sample.read_everything(path)
         except (CorruptStore, UnsupportedVersion):
             return outcome

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from damage import WORDS, Sample, edited, make_sample
+from damage import WORDS, FileSample, Sample, edited, make_sample
 from helpers import CODECS, resealed, uniform
 from living import writer_of
 
@@ -77,7 +77,7 @@ def asked(questions: Sequence[Callable[[], Any]], expected: Sequence[Any] | None
 
 
 @dataclass
-class NamesSample(Sample):
+class NamesSample(FileSample):
     """A file of names, each of which is looked for by name and by handle."""
 
     names: list[bytes] = field(default_factory=list)
@@ -166,7 +166,7 @@ def names_sample(folder: Path, in_turn: bool) -> NamesSample:
 
 
 @dataclass
-class RecordSample(Sample):
+class RecordSample(FileSample):
     """The record of an addition of names in the log."""
 
     def answer_of(self, path: Path) -> Any:
@@ -176,6 +176,9 @@ class RecordSample(Sample):
             raise CorruptStore.by(error, "record") from None
         names = None if change.names is None else values_of(change.names)
         return [change.number, change.kind, [column.tolist() for column in change.columns], names]
+
+    def read_everything(self, path: Path) -> None:
+        """There is no other way into it."""
 
     def repaired(self, rng: np.random.Generator) -> bytes:
         changed = bytearray(self.data)

@@ -53,10 +53,11 @@ def test_packed_texts_are_those_that_were_packed(values: list[str], data: Any) -
 
 def test_what_is_packed_of_texts_is_their_utf8_and_of_halves_of_pairs_what_utf8_would_be() -> None:
     assert packed(["a", "\ud800", "ä"]).together().tobytes() == b"a\xed\xa0\x80\xc3\xa4"
+    assert list(packed(["a", "\ud800"])) == [b"a", b"\xed\xa0\x80"]
     found = texts_of(["a"])
     assert packed(found) is found
-    with pytest.raises(NotImplementedError):
-        Packed(found.data, found.offsets)[0]
+    with pytest.raises(TypeError, match="abstract"):
+        Packed(found.data, found.offsets)  # type: ignore[abstract]
 
 
 def test_values_that_lie_outside_of_the_bytes_are_refused() -> None:

@@ -1,5 +1,6 @@
 /* Reading lines of JSON: what is in them is validated as a whole, and two fields are taken. */
 #include "json_lines.h"
+#include "text_unicode.h"
 
 static PlainBytes plain_bytes = plain_bytes_portable;
 
@@ -305,29 +306,6 @@ static const uint8_t *read_object(const uint8_t *at, const uint8_t *end, unsigne
 
 /* --- Rows --- */
 
-ALWAYS_INLINE uint64_t write_utf8(uint32_t point, uint8_t *out) {
-    if (point < 0x80) {
-        out[0] = (uint8_t)point;
-        return 1;
-    }
-    if (point < 0x800) {
-        out[0] = (uint8_t)(0xC0 | point >> 6);
-        out[1] = (uint8_t)(0x80 | (point & 63));
-        return 2;
-    }
-    if (point < 0x10000) {
-        out[0] = (uint8_t)(0xE0 | point >> 12);
-        out[1] = (uint8_t)(0x80 | (point >> 6 & 63));
-        out[2] = (uint8_t)(0x80 | (point & 63));
-        return 3;
-    }
-    out[0] = (uint8_t)(0xF0 | point >> 18);
-    out[1] = (uint8_t)(0x80 | (point >> 12 & 63));
-    out[2] = (uint8_t)(0x80 | (point >> 6 & 63));
-    out[3] = (uint8_t)(0x80 | (point & 63));
-    return 4;
-}
-
 /* What a string says, which is no longer than it is written; it was read, so its escapes are right. */
 static void put_string(Packed *packed, const Value *value) {
     const uint8_t *at = value->at, *end = at + value->size;
@@ -342,7 +320,7 @@ static void put_string(Packed *packed, const Value *value) {
         put(packed, at, (uint64_t)(stop - at));
         if (next == NULL) return;
         at = read_escape(next + 1, end, &point);
-        packed->used += write_utf8(point, packed->bytes + packed->used);
+        packed->used += utf8_write(point, packed->bytes + packed->used);
     }
 }
 

@@ -6,6 +6,7 @@ own where somebody looks at it.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar, overload
 
@@ -31,9 +32,9 @@ class Packed(Sequence[_Value]):
     def __init__(self, data: Bytes, offsets: Offsets) -> None:
         self.data, self.offsets = data, offsets
 
+    @abstractmethod
     def value_of(self, data: bytes) -> _Value:
         """What bytes stand for."""
-        raise NotImplementedError
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -112,10 +113,20 @@ class Texts(Packed[str]):
         return data.decode()
 
 
+class Encoded(Packed[bytes]):
+    """Texts whose bytes need not be UTF-8."""
+
+    __slots__ = ()
+
+    def value_of(self, data: bytes) -> bytes:
+        """The bytes."""
+        return data
+
+
 def packed(texts: Sequence[str]) -> Packed[Any]:
     """Texts, or names, packed: as UTF-8, in which a half of a surrogate pair is as if it were a character."""
     # A name can hold bytes that are no UTF-8, and a JSON text half of a surrogate pair.
-    return texts if isinstance(texts, Packed) else Packed.pack(text.encode("utf-8", "surrogatepass") for text in texts)
+    return texts if isinstance(texts, Packed) else Encoded.pack(text.encode("utf-8", "surrogatepass") for text in texts)
 
 
 def taken(values: Sequence[_Value], indexes: npt.NDArray[Any] | Sequence[int]) -> Sequence[_Value]:
