@@ -26,7 +26,7 @@ from fpstore.living.sizes import LivingSizes
 from fpstore.notes import Asker, Note
 from fpstore.query import leaders
 from fpstore.text import DEFAULT_RECIPE
-from fpstore.text.packed import Packed
+from fpstore.text.packed import Encoded
 
 # fpstore.jobs.dedup is the function.
 dedup_job = import_module("fpstore.jobs.dedup")
@@ -268,7 +268,7 @@ def stored(folder: Folder, documents: int, first_id: int) -> tuple[list[int], li
 
 
 def values_of(values: list[bytes]) -> ledger.Values:
-    found: Packed[Any] = Packed.pack(values)
+    found: Encoded[Any] = Encoded.pack(values)
     return found.data, found.offsets
 
 
