@@ -268,7 +268,7 @@ def stored(folder: Folder, documents: int, first_id: int) -> tuple[list[int], li
 
 
 def values_of(values: list[bytes]) -> ledger.Values:
-    found: Encoded[Any] = Encoded.pack(values)
+    found = Encoded.pack(values)
     return found.data, found.offsets
 
 
