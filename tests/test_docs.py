@@ -249,7 +249,6 @@ NUMBERS = (
     ("docs/choosing-a-recipe.md", "among its first {:,} characters", cleaning.LOOKED_AT_CHARACTERS),
     ("docs/choosing-a-recipe.md", "Of texts beyond {:,} characters", saturation.LOOKED_AT_CHARACTERS),
     ("docs/choosing-a-recipe.md", "with a Jaccard similarity of {} or more", saturation.NEAR),
-    ("docs/choosing-a-recipe.md", "(a cosine of {} where weights count", saturation.NEAR_BY_WEIGHT),
     ("docs/choosing-a-recipe.md", "and they are {} or one in ten of all", short.LEAST_DROPPED),
     ("docs/choosing-a-recipe.md", "of the first {:,} texts each", scripts.FIRST_TEXTS),
     ("docs/choosing-a-recipe.md", "then one in {0}, which stands for {0}", scripts.STEP),

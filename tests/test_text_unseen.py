@@ -221,6 +221,14 @@ def test_texts_of_few_different_words_are_told_of_where_they_are_dropped_and_the
     assert len(dedup(texts, recipe=recipes()[advice]).kept) > 28
 
 
+@pytest.mark.parametrize("name", ["text-1", "simhash-1", "web-en", "zh", "pypi-simhash", "multilingual"])
+def test_rows_of_digits_are_told_of_by_the_recipes_that_drop_them(name: str) -> None:
+    texts = [row_of(DIGITS, 600, seed) for seed in range(100)]
+    drops = len(dedup(texts, recipe=recipes()[name]).kept) < 90
+    assert drops is (name not in ("pypi-simhash", "multilingual"))
+    assert ("100 of 100 texts have few different" in warning_of(name, texts)) is drops
+
+
 @pytest.mark.parametrize("name", ["text-1", "multilingual", "words-4"])
 def test_words_that_overlap_are_few_by_the_recipes_that_take_them_for_each_other(name: str) -> None:
     texts = [letters(800, seed) for seed in range(20)]

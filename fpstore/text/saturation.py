@@ -2,28 +2,27 @@
 
 Rows of digits and of answers have nearly every shingle that there can be. Two halves of such a text are then as alike
 as two other texts of half its length. Of D shingles, all as common, two texts of n tokens have a Jaccard similarity of
-0.82 from n = 2.3 D on, and their halves 0.52: so a text is few from NEAR of its halves on. Where weights count how
-often, that is NEAR_BY_WEIGHT: uniform texts near by k = 6 have halves of a cosine of 0.90.
+0.82 from n = 2.3 D on, and their halves 0.52: so a text is few from NEAR of its halves on. By weights that count how
+often, fingerprints of such texts come within 6 from n = 4.5 D on, and what is dropped has a Jaccard similarity, too.
 
 Halves are alike too where a text repeats what is its own: refrains, a page that stands twice in its text. There one
 more token in a shingle makes next to none new, at most 1.41 times as many in all that was looked at, and 1.6 times and
 more in rows. Where there is no more to come, as of 0 and 1, the text has a quarter of all pairs of its tokens, or
 more; of 18 tokens and more no text of ten sets of real documents has over 0.08.
 
-In ten sets of documents and by five recipes no text is few; one of 1,500 modules of Python is, and three of 800 headers
-of C by `web-en`.
+In ten sets of documents and 800 headers of C no text is few by five recipes; of 1,500 modules of Python one is, by
+characters.
 """
 
 from dataclasses import replace
 
-from fpstore.text.measures import cosine, jaccard
+from fpstore.text.measures import jaccard
 from fpstore.text.presets import DEFAULT_RECIPE, recipes
 from fpstore.text.recipe import Measured, Recipe
 
 FROM = 18  # tokens
 LOOKED_AT_CHARACTERS = 1 << 16
 NEAR = 0.5
-NEAR_BY_WEIGHT = 0.9
 # So much less alike by the recipe that is advised: there J is 0.6 or less, and what is confirmed has 0.82.
 APART = 1 / 3
 GROWS = 1.5
@@ -49,7 +48,7 @@ def can_be_few(measured: Measured, at: int) -> bool:
 def is_few(recipe: Recipe, text: str) -> bool:
     """Whether a text, up to LOOKED_AT_CHARACTERS, has few different shingles by a recipe."""
     text = text[:LOOKED_AT_CHARACTERS]
-    return _alike(recipe, text) >= (NEAR if _counts_once(recipe) else NEAR_BY_WEIGHT) and not _repeats(text)
+    return _alike(recipe, text) >= NEAR and not _repeats(text)
 
 
 def advised(recipe: Recipe, text: str) -> str:
@@ -59,16 +58,12 @@ def advised(recipe: Recipe, text: str) -> str:
     return ADVISED if is_other and _alike(other, text[:LOOKED_AT_CHARACTERS]) < APART else LAST_ADVISED
 
 
-def _counts_once(recipe: Recipe) -> bool:
-    return recipe.weights == "presence"
-
-
 def _alike(recipe: Recipe, text: str) -> float:
     """How alike the two halves of a text are by a recipe; 0 where one has no shingle."""
     first, second = (recipe.features(half) for half in _halves(text))
-    if not first.weights.any() or not second.weights.any():
+    if not len(first.hashes) or not len(second.hashes):
         return 0.0
-    return float((jaccard if _counts_once(recipe) else cosine)(first, [second])[0])
+    return float(jaccard(first, [second])[0])
 
 
 def _halves(text: str) -> tuple[str, str]:
