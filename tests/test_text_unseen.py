@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from outcome import Command
 
-from fpstore.text import compare, dedup, recipes
+from fpstore.text import compare, dedup, recipes, saturation
 from fpstore.text.recipe import Recipe
 from fpstore.text.saturation import can_be_few, is_few
 from fpstore.text.short import Lengths
@@ -270,6 +270,15 @@ def test_what_a_text_repeats_of_its_own_is_not_few(name: str) -> None:
     ]
     for texts in (refrains, twice, chinese):
         assert not any(is_few(recipes()[name], text) for text in texts)
+
+
+def test_long_texts_of_few_words_are_few_and_of_ever_more_words_are_not_looked_at_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    few = [row_of([f"value{number}" for number in range(count)], 9000, 1) for count in (10, 30, 60)]
+    assert [is_few(recipes()["text-1"], text) for text in few] == [True] * 3
+    monkeypatch.setattr(saturation, "_alike", None)  # is not called
+    assert not is_few(recipes()["text-1"], " ".join(own_words(2000, 1)))
 
 
 def test_only_texts_that_can_be_few_are_looked_at() -> None:

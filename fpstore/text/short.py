@@ -15,7 +15,7 @@ The others are texts without tokens, texts that a single shingle decides (Measur
 text in LEAST is said. They are counted in a sample (scripts.looked_at), each text as the first that it is of these:
 
 - Texts of few different shingles (saturation), which are near unrelated texts of their kind.
-- Texts with much in no token: over UNSEEN of it (Measured.unseen), such as operators and emoji. In 15 sets that are 2 %
+- Texts with much in no token: over UNSEEN of it (Measured.unseen), such as operators and emoji. In 15 sets that are 3 %
   at most; in modules of Python 5 %.
 - Texts of scripts that the recipe does not cut well (scripts).
 

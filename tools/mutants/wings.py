@@ -95,6 +95,17 @@ MUTANTS = (
         ("tests/test_text_unseen.py::test_words_that_overlap_are_few_by_the_recipes_that_take_them_for_each_other",),
     ),
     Mutant(
+        "long texts of few words are known by their first words",
+        "fpstore/text/saturation.py",
+        "return both > NEW_TOKENS * first",
+        "return both >= first",
+        "rows of more than 8,192 characters become one without a word",
+        (
+            "tests/test_text_unseen.py::"
+            "test_long_texts_of_few_words_are_few_and_of_ever_more_words_are_not_looked_at_whole",
+        ),
+    ),
+    Mutant(
         "longer shingles are advised to all",
         "fpstore/text/saturation.py",
         "return ADVISED if is_other and _alike(other, text[:LOOKED_AT_CHARACTERS]) < APART else LAST_ADVISED",
