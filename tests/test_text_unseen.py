@@ -361,6 +361,19 @@ def test_what_was_dropped_is_told_of_however_few_of_all_it_is(
         assert ("few different" in said) is is_told
 
 
+def test_what_was_dropped_before_an_interruption_is_told_of_at_the_end(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fpstore.jobs.corpus.BATCH_DOCUMENTS", 8)
+    corpus = write(tmp_path / "a.jsonl", [row_of([*"01"], 500, seed) for seed in range(30)])
+    corpus.write_text(corpus.read_text() + "{bad\n")
+    interrupted = command("dedup", corpus, "-o", tmp_path / "kept.jsonl")
+    assert "few different" not in interrupted.err
+    assert "kept.jsonl.job" in interrupted.err
+    said = command("dedup", corpus, "-o", tmp_path / "kept.jsonl", "--skip-bad").err
+    assert "29 of 29 texts that were dropped for one that is not equal have few different" in said
+
+
 def test_of_dropped_texts_one_in_ten_is_worth_a_word() -> None:
     rows = [row_of([*"01"], 500, seed) for seed in range(40)]
     for others, is_told in ((360, True), (361, False)):
