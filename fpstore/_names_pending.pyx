@@ -10,7 +10,16 @@ import os
 import numpy as np
 
 from fpstore._names cimport names_of, start_of
-from fpstore._native cimport OK, Bytes, Names, bytes_reserve, name_hash_both
+from fpstore._native cimport (
+    NAME_LINE_BITS,
+    NAME_LINE_BYTES,
+    NAME_LINE_NAMES,
+    OK,
+    Bytes,
+    Names,
+    bytes_reserve,
+    name_hash_both,
+)
 
 # Of this process alone, so that nobody can choose names that share a place in a table in memory.
 cdef uint64_t SECRET = int.from_bytes(os.urandom(8), "little")
@@ -99,6 +108,63 @@ def first_places(
         return result
     finally:
         free(table)
+
+
+cdef class NameFilter:
+    """Tells of names, up to so many, that they never came: in lines of bits, as the filters of files have them.
+
+    Some are told to have come that did not. Hashes are keyed ones, of hashed(). Safe in one thread at a time.
+    """
+
+    cdef uint8_t *lines
+    cdef uint64_t line_count
+    cdef readonly uint64_t count, most
+
+    def __cinit__(self, uint64_t most):
+        self.most = most
+        self.line_count = most // NAME_LINE_NAMES + 1
+        # Zeros take no memory before a page of them is written.
+        self.lines = <uint8_t *>calloc(self.line_count, NAME_LINE_BYTES)
+        if self.lines == NULL:
+            raise MemoryError()
+
+    def __dealloc__(self):
+        free(self.lines)
+
+    cdef inline uint8_t *line_of(self, uint64_t hash) noexcept nogil:
+        return self.lines + NAME_LINE_BYTES * ((hash >> 32) * self.line_count >> 32)
+
+    def add(self, const uint64_t[::1] hashes not None):
+        """Take names. ValueError for more than there is room for."""
+        cdef uint64_t i, bits
+        cdef unsigned bit
+        cdef uint8_t *line
+        if <uint64_t>hashes.shape[0] > self.most - self.count:
+            raise ValueError(f"found {hashes.shape[0]} names more than {self.count}, expected at most {self.most}")
+        for i in range(<uint64_t>hashes.shape[0]):
+            line, bits = self.line_of(hashes[i]), hashes[i] * <uint64_t>0x9E3779B97F4A7C15
+            for bit in range(NAME_LINE_BITS):
+                line[(bits & 511) >> 3] |= <uint8_t>(1 << (bits & 7))
+                bits >>= 9
+        self.count += <uint64_t>hashes.shape[0]
+
+    def find(self, const uint64_t[::1] hashes not None, uint8_t[::1] came not None):
+        """Set came, uint8[n], for those that may have come."""
+        cdef uint64_t i, bits, count = <uint64_t>hashes.shape[0]
+        cdef unsigned bit
+        cdef const uint8_t *line
+        if <uint64_t>came.shape[0] != count:
+            raise ValueError(f"{count} hashes, {came.shape[0]} that may have come")
+        for i in range(count):
+            if i + AHEAD < count:
+                prefetch(self.line_of(hashes[i + AHEAD]))
+            line, bits = self.line_of(hashes[i]), hashes[i] * <uint64_t>0x9E3779B97F4A7C15
+            for bit in range(NAME_LINE_BITS):
+                if not line[(bits & 511) >> 3] >> (bits & 7) & 1:
+                    break
+                bits >>= 9
+            else:
+                came[i] = 1
 
 
 cdef class PendingNames:

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_names import NAME_SETS, NAMES, column, siphash_1_3, values_of
 
-from fpstore._names_pending import PendingNames, first_places, hashed
+from fpstore._names_pending import NameFilter, PendingNames, first_places, hashed
 from fpstore.names.column import Names, gathered
 from fpstore.names.pending import LogNames, sorted_names
 
@@ -169,3 +169,31 @@ def test_only_what_has_just_these_names_is_written_as_it_is() -> None:
     later = log.divided(1)
     filled(later, [b"d"], 3)
     assert later.all_of(np.arange(4, dtype=np.uint64)) is None
+
+
+def test_a_filter_lacks_no_name_that_came_and_tells_nearly_all_others() -> None:
+    rng = np.random.default_rng(5)
+    came, others = rng.integers(0, 1 << 64, (2, 20_000), dtype=np.uint64)
+    names = NameFilter(len(came))
+    for first in range(0, len(came), 7000):
+        names.add(came[first : first + 7000])
+        found = np.zeros(len(came), dtype=np.uint8)
+        names.find(came, found)
+        assert found[: first + 7000].all()
+        assert found[first + 7000 :].sum() < 20
+    assert (names.count, names.most) == (20_000, 20_000)
+    found = np.zeros(len(others), dtype=np.uint8)
+    names.find(others, found)
+    assert found.sum() < 20
+    found[:] = 1
+    names.find(others, found)
+    assert found.all()
+
+
+def test_a_filter_takes_no_more_names_than_it_has_room_for() -> None:
+    names = NameFilter(3)
+    names.add(np.arange(2, dtype=np.uint64))
+    with pytest.raises(ValueError, match="found 2 names more than 2, expected at most 3"):
+        names.add(np.arange(2, dtype=np.uint64))
+    with pytest.raises(ValueError, match="2 hashes, 1 that may have come"):
+        names.find(np.arange(2, dtype=np.uint64), np.zeros(1, dtype=np.uint8))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fpstore._names_pending import first_places, hashed
+from fpstore._names_pending import NameFilter, first_places, hashed
 from fpstore.disk import Place
 from fpstore.errors import CorruptStore, Damage
 from fpstore.living.live import Live
@@ -28,6 +28,9 @@ from fpstore.types import Array, Ids, Keys
 
 # For sorting the names of a flush, which fit into half of it.
 SORT_MEMORY = 48 << 20
+# Of names that were given handles so many are told in memory, in 24 bits each, 48 MiB at most: in few filters, so that
+# one look is one in each, and in growing ones, so that few names take little.
+FILTER_NAMES = (1 << 18, 1 << 21, (1 << 24) - (1 << 21) - (1 << 18))
 # Of the numbers of names of files, the indexes of those that are to be merged.
 Due = Callable[[Sequence[int]], Sequence[int]]
 
@@ -89,40 +92,96 @@ class StoreNames:
         """The handle of each name, uint64[n], and whether it has one, bool[n]."""
         return self.handles_by(names, Hashes(*hashed(*names)))
 
-    def handles_by(self, names: Names, hashes: Hashes) -> tuple[Ids, Array]:
-        """As handles, where the hashes of the names are known."""
+    def handles_by(self, names: Names, hashes: Hashes, given: "GivenNames | None" = None) -> tuple[Ids, Array]:
+        """As handles, where the hashes of the names are known; given: those that its writer has given handles."""
         handles, known = self.pending.find(names, hashes.keyed)
-        at = np.flatnonzero(~known)
-        asked, plain = (names, hashes.plain) if len(at) == names.size else (names.take(at), hashes.plain[at])
-        for file in self.files:
-            if not len(at):
-                break
-            ranks = file.find(asked, plain)
-            found = ranks >= 0
-            if found.any():
-                handles[at[found]] = file.handles(ranks[found])
-                known[at[found]] = True
-                left = np.flatnonzero(~found)
-                at, asked, plain = at[left], asked.take(left), plain[left]
+        if given is None:
+            _find_in(self.files, names, hashes.plain, handles, known, ~known)
+            return handles, known
+        covered = [given.covers(file) for file in self.files]
+        others = [file for file, is_covered in zip(self.files, covered, strict=True) if not is_covered]
+        _find_in(others, names, hashes.plain, handles, known, ~known)
+        if any(covered):
+            own = [file for file, is_covered in zip(self.files, covered, strict=True) if is_covered]
+            _find_in(own, names, hashes.plain, handles, known, given.may_have(hashes.keyed) & ~known)
         return handles, known
 
 
-def given_handles(store: StoreNames | None, names: Names, next_handle: int) -> tuple[Ids, Keys]:
-    """The handle of each name, a new one, from next_handle on, for those that have none; and their keyed hashes.
+def _find_in(files: Sequence[NamesReader], names: Names, plain: Keys, handles: Ids, known: Array, asked: Array) -> None:
+    """Fill in the handles of those of names that are asked for, bool[n], and are in the files, and that they are."""
+    at = np.flatnonzero(asked)
+    left, hashes = (names, plain) if len(at) == names.size or not files else (names.take(at), plain[at])
+    for file in files:
+        if not len(at):
+            break
+        ranks = file.find(left, hashes)
+        found = ranks >= 0
+        if found.any():
+            handles[at[found]] = file.handles(ranks[found])
+            known[at[found]] = True
+            more = np.flatnonzero(~found)
+            at, left, hashes = at[more], left.take(more), hashes[more]
 
-    next_handle: above every handle that was ever given. Error where there are no more numbers.
+
+class GivenNames:
+    """The names that one writer has given handles: one look in memory says of nearly all that are new that they are.
+
+    It never lacks one of them. As handles are given one after the other, a file all of whose handles lie between the
+    first of these and the end has no other names.
     """
-    assert store is not None
-    hashes = Hashes(*hashed(*names))
-    handles, known = store.handles_by(names, hashes)
-    new = np.flatnonzero(~known)
-    if len(new):
-        every = len(new) == names.size
-        first = first_places(*(names if every else names.take(new)), hashes.keyed if every else hashes.keyed[new])
-        numbers = np.cumsum(first == np.arange(len(first))) - 1
-        expect_left("handles of names", next_handle + int(numbers[-1]), MAX_NUMBER)
-        handles[new] = numbers[first].astype(np.uint64) + np.uint64(next_handle)
-    return handles, hashes.keyed
+
+    def __init__(self, sizes: Sequence[int] = FILTER_NAMES) -> None:
+        """sizes: how many names each filter takes; beyond all of them the files are asked."""
+        self._sizes = [*sizes]
+        self._filters: list[NameFilter] = []
+        self._first: int | None = None
+        self._end = MAX_NUMBER + 1
+
+    def covers(self, file: NamesReader) -> bool:
+        """Whether all names of the file are among these."""
+        record = file.record
+        return self._first is not None and self._first <= record.handle_base and record.handle_last < self._end
+
+    def may_have(self, hashes: Keys) -> Array:
+        """Which names, by keyed hashes, may be among these: bool[n]."""
+        came = np.zeros(len(hashes), dtype=np.uint8)
+        for part in self._filters:
+            part.find(hashes, came)
+        return came.view(bool)
+
+    def handles(self, store: StoreNames | None, names: Names, max_id: int | None) -> tuple[Ids, Keys]:
+        """The handle of each name, a new one for those that have none; and their keyed hashes.
+
+        max_id: the largest handle that was ever given. Error where there are no more numbers.
+        """
+        assert store is not None
+        next_handle = 0 if max_id is None else max_id + 1
+        if self._first is None:
+            self._first = next_handle
+        hashes = Hashes(*hashed(*names))
+        handles, known = store.handles_by(names, hashes, self)
+        new = np.flatnonzero(~known)
+        if len(new):
+            every = len(new) == names.size
+            keyed = hashes.keyed if every else hashes.keyed[new]
+            first = first_places(*(names if every else names.take(new)), keyed)
+            numbers = np.cumsum(first == np.arange(len(first))) - 1
+            expect_left("handles of names", next_handle + int(numbers[-1]), MAX_NUMBER)
+            self._take(keyed, next_handle)
+            handles[new] = numbers[first].astype(np.uint64) + np.uint64(next_handle)
+        return handles, hashes.keyed
+
+    def _take(self, hashes: Keys, next_handle: int) -> None:
+        """Names that get handles from next_handle on; where there is no room, these and later ones are not covered."""
+        while next_handle < self._end and len(hashes):
+            if not self._filters or self._filters[-1].count == self._filters[-1].most:
+                if len(self._filters) == len(self._sizes):
+                    self._end = next_handle
+                    return
+                self._filters.append(NameFilter(self._sizes[len(self._filters)]))
+            room = self._filters[-1].most - self._filters[-1].count
+            self._filters[-1].add(hashes[:room])
+            hashes = hashes[room:]
 
 
 # --- Files ---

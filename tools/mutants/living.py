@@ -834,6 +834,22 @@ MUTANTS = (
         ("tests/test_named.py::test_a_merge_of_segments_takes_over_the_files_of_names_until_some_are_due",),
     ),
     Mutant(
+        "a file of names that are not all told in memory is not asked",
+        "fpstore/living/naming.py",
+        "self._first <= record.handle_base and record.handle_last < self._end",
+        "record.handle_last < self._end",
+        "one name has two handles",
+        ("tests/test_given_names.py::test_files_are_asked_for_a_new_name_only_where_it_may_be_in_them",),
+    ),
+    Mutant(
+        "names for which there is no room in memory count as told there",
+        "fpstore/living/naming.py",
+        "self._end = next_handle",
+        "pass",
+        "one name has two handles",
+        ("tests/test_given_names.py::test_files_are_asked_for_a_new_name_only_where_it_may_be_in_them",),
+    ),
+    Mutant(
         "a new name gets a handle that another has",
         "fpstore/living/naming.py",
         "handles[new] = numbers[first].astype(np.uint64) + np.uint64(next_handle)",
