@@ -93,24 +93,26 @@ class StoreNames:
         return self.handles_by(names, Hashes(*hashed(*names)))
 
     def handles_by(self, names: Names, hashes: Hashes, given: "GivenNames | None" = None) -> tuple[Ids, Array]:
-        """As handles, where the hashes of the names are known; given: those that its writer has given handles."""
-        handles, known = self.pending.find(names, hashes.keyed)
-        if given is None:
-            _find_in(self.files, names, hashes.plain, handles, known, ~known)
-            return handles, known
-        covered = [given.covers(file) for file in self.files]
+        """As handles, where the hashes of the names are known; given: their writer's, which has looked at them."""
+        covered = [given is not None and given.covers(*file.span) for file in self.files]
+        if given is not None and not given.came.any() and all(given.covers(*span) for span in self.pending.spans):
+            handles, known = np.zeros(names.size, dtype=np.uint64), np.zeros(names.size, dtype=bool)
+        else:
+            handles, known = self.pending.find(names, hashes.keyed)
         others = [file for file, is_covered in zip(self.files, covered, strict=True) if not is_covered]
         _find_in(others, names, hashes.plain, handles, known, ~known)
-        if any(covered):
+        if given is not None and given.came.any():
             own = [file for file, is_covered in zip(self.files, covered, strict=True) if is_covered]
-            _find_in(own, names, hashes.plain, handles, known, given.may_have(hashes.keyed) & ~known)
+            _find_in(own, names, hashes.plain, handles, known, given.came & ~known)
         return handles, known
 
 
 def _find_in(files: Sequence[NamesReader], names: Names, plain: Keys, handles: Ids, known: Array, asked: Array) -> None:
     """Fill in the handles of those of names that are asked for, bool[n], and are in the files, and that they are."""
+    if not files:
+        return
     at = np.flatnonzero(asked)
-    left, hashes = (names, plain) if len(at) == names.size or not files else (names.take(at), plain[at])
+    left, hashes = (names, plain) if len(at) == names.size else (names.take(at), plain[at])
     for file in files:
         if not len(at):
             break
@@ -136,18 +138,12 @@ class GivenNames:
         self._filters: list[NameFilter] = []
         self._first: int | None = None
         self._end = MAX_NUMBER + 1
+        # Which of the names that were looked at last may have come before, bool[n].
+        self.came: Array = np.empty(0, dtype=bool)
 
-    def covers(self, file: NamesReader) -> bool:
-        """Whether all names of the file are among these."""
-        record = file.record
-        return self._first is not None and self._first <= record.handle_base and record.handle_last < self._end
-
-    def may_have(self, hashes: Keys) -> Array:
-        """Which names, by keyed hashes, may be among these: bool[n]."""
-        came = np.zeros(len(hashes), dtype=np.uint8)
-        for part in self._filters:
-            part.find(hashes, came)
-        return came.view(bool)
+    def covers(self, least: int, most: int) -> bool:
+        """Whether all names with handles from the least to the largest are among these."""
+        return self._first is not None and self._first <= least and most < self._end
 
     def handles(self, store: StoreNames | None, names: Names, max_id: int | None) -> tuple[Ids, Keys]:
         """The handle of each name, a new one for those that have none; and their keyed hashes.
@@ -159,29 +155,38 @@ class GivenNames:
         if self._first is None:
             self._first = next_handle
         hashes = Hashes(*hashed(*names))
+        self._look(hashes.keyed, next_handle)
         handles, known = store.handles_by(names, hashes, self)
         new = np.flatnonzero(~known)
-        if len(new):
-            every = len(new) == names.size
-            keyed = hashes.keyed if every else hashes.keyed[new]
-            first = first_places(*(names if every else names.take(new)), keyed)
-            numbers = np.cumsum(first == np.arange(len(first))) - 1
-            expect_left("handles of names", next_handle + int(numbers[-1]), MAX_NUMBER)
-            self._take(keyed, next_handle)
-            handles[new] = numbers[first].astype(np.uint64) + np.uint64(next_handle)
+        if not len(new):
+            return handles, hashes.keyed
+        if len(new) == names.size and self._end > next_handle and not self.came.any():  # then no two are equal
+            numbers = np.arange(names.size)
+        else:
+            first = first_places(*names.take(new), hashes.keyed[new])
+            numbers = (np.cumsum(first == np.arange(len(first))) - 1)[first]
+        expect_left("handles of names", next_handle + int(numbers.max()), MAX_NUMBER)
+        handles[new] = numbers.astype(np.uint64) + np.uint64(next_handle)
         return handles, hashes.keyed
 
-    def _take(self, hashes: Keys, next_handle: int) -> None:
-        """Names that get handles from next_handle on; where there is no room, these and later ones are not covered."""
-        while next_handle < self._end and len(hashes):
-            if not self._filters or self._filters[-1].count == self._filters[-1].most:
-                if len(self._filters) == len(self._sizes):
-                    self._end = next_handle
-                    return
-                self._filters.append(NameFilter(self._sizes[len(self._filters)]))
-            room = self._filters[-1].most - self._filters[-1].count
-            self._filters[-1].add(hashes[:room])
-            hashes = hashes[room:]
+    def _look(self, hashes: Keys, next_handle: int) -> None:
+        """Find out which names, by keyed hashes, may have come before, and take the others.
+
+        Handles from next_handle on are theirs; where there is no room these and later ones are not covered.
+        """
+        came = np.zeros(len(hashes), dtype=np.uint8)
+        for part in self._filters[:-1]:
+            part.find(hashes, came)
+        start = self._filters[-1].put(hashes, came, 0) if self._filters else 0
+        while start < len(hashes):
+            if self._filters:
+                self._filters[-1].find(hashes[start:], came[start:])
+            if len(self._filters) == len(self._sizes):
+                self._end = min(self._end, next_handle)
+                break
+            self._filters.append(NameFilter(self._sizes[len(self._filters)]))
+            start = self._filters[-1].put(hashes, came, start)
+        self.came = came.view(bool)
 
 
 # --- Files ---
