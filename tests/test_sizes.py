@@ -14,7 +14,7 @@ def test_the_sizes_of_a_store_are_those_of_the_docs() -> None:
     assert (sizes.growth, sizes.keys_per_removal, sizes.min_removals, sizes.max_removals) == (3, 8, 65_536, 4_194_304)
     assert sizes.piece_rows == PIECE_ROWS == 256
     assert sizes.names_growth == 32
-    assert (sizes.flush_name_bytes, sizes.max_name_bytes) == (32 << 20, 64 << 20)
+    assert (sizes.flush_name_bytes, sizes.max_name_bytes) == (24 << 20, 48 << 20)
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,8 @@ class LivingSizes:
 
     flush_rows: int = 1 << 20
     max_pending_rows: int = 1 << 22
-    flush_name_bytes: int = 32 << 20
-    max_name_bytes: int = 64 << 20
+    flush_name_bytes: int = 24 << 20
+    max_name_bytes: int = 48 << 20
     deferred_rows: int = 1 << 16
     piece_rows: int = PIECE_ROWS
     growth: int = 3
