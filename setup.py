@@ -4,9 +4,12 @@ The C kernels (fpstore/native/*.c) are compiled once each and put into one stati
 is linked with. What a file's name ends in says for which processor it is compiled (tools/kernels.py); the library
 chooses at run time, so a wheel runs on any machine of its architecture.
 
-Honoured from the environment: CC, CFLAGS, LDFLAGS, and FPSTORE_OPTIMIZE, the level of optimisation (-O3). Objects are
-kept in build/native, a folder for each compiler and set of flags, and made again where what they are made of has
-changed, so that a line of a kernel costs the compiling of its file. Compiles on all cores.
+Honoured from the environment: CC, CFLAGS, LDFLAGS, and FPSTORE_OPTIMIZE, the level of optimisation. That of the
+kernels is -O3. What Cython writes is most of the compiling and little of the work, and gets -O2, but for the modules
+that loop over keys themselves, of which group_pairs of _sort takes twice as long then. Names and lines for a debugger
+cost a quarter of the compiling, and are made where CFLAGS has -g. Objects are kept in build/native, a folder for each
+compiler and set of flags, and made again where what they are made of has changed, so that a line of a kernel costs the
+compiling of its file. Compiles on all cores.
 
 Ends in words, and makes nothing, on a platform that is not supported (fpstore/platforms.py), where a source is missing,
 and where there is no compiler: a wheel without the compiled core would install, and fail at its first use.
@@ -38,7 +41,10 @@ DIRECTIVES = {
     "initializedcheck": False,
     "embedsignature": True,
 }
-FLAGS = [*(os.environ.get("FPSTORE_OPTIMIZE") or "-O3").split(), *kernels.FLAGS]
+KERNEL_LEVEL, MODULE_LEVEL = ((os.environ.get("FPSTORE_OPTIMIZE") or level).split() for level in ("-O3", "-O2"))
+LOOPING = {"fpstore._sort", "fpstore._probe", "fpstore._names"}  # modules that are compiled as kernels are
+# After the flags of Python's own compiling, which have -g.
+FLAGS = [*kernels.FLAGS, *([] if "-g" in os.environ.get("CFLAGS", "").split() else ["-g0"])]
 SOURCES = (".pyx", ".pyi")  # of a compiled module: its code, and its types
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -69,6 +75,8 @@ class BuildNative(build_ext):
         make_c([extension.name for extension in self.extensions])
         key = [
             *self.compiler.compiler_so,
+            *KERNEL_LEVEL,
+            *MODULE_LEVEL,
             *FLAGS,
             *self.compiler.linker_so,
             sysconfig.get_config_var("EXT_SUFFIX"),
@@ -76,8 +84,10 @@ class BuildNative(build_ext):
         ]
         self.objects = Path("build/native", hashlib.sha256(" ".join(key).encode()).hexdigest()[:16])
         self.objects.mkdir(parents=True, exist_ok=True)
-        jobs = list(kernels.sources(kernels.machine_of(self.compiler.compiler_so), Path("fpstore/native")).items())
-        modules = [(source_of(extension.name, ".c"), []) for extension in self.extensions]
+        found = kernels.sources(kernels.machine_of(self.compiler.compiler_so), Path("fpstore/native"))
+        jobs = [(source, [*KERNEL_LEVEL, *flags]) for source, flags in found.items()]
+        names = [extension.name for extension in self.extensions]
+        modules = [(source_of(name, ".c"), KERNEL_LEVEL if name in LOOPING else MODULE_LEVEL) for name in names]
         with ThreadPoolExecutor(CORES) as pool:
             made = list(pool.map(lambda job: self.compiled(*job), jobs + modules))
             library = self.archived(made[: len(jobs)])

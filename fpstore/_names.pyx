@@ -228,6 +228,24 @@ def hashes(const uint8_t[::1] data not None, const int64_t[::1] ends not None):
     return result
 
 
+def hashes_of(values, uint64_t key):
+    """Of a list of str, by a key that no stranger knows: uint64[n]. Half of a surrogate pair counts by its three bytes."""
+    cdef Py_ssize_t count = len(values), i, size
+    cdef const char *at
+    cdef uint64_t[::1] out
+    result = np.empty(count, UINT64)
+    out = result
+    for i in range(count):
+        value = values[i]
+        try:
+            at = PyUnicode_AsUTF8AndSize(value, &size)
+        except UnicodeEncodeError:
+            value = value.encode("utf-8", "surrogatepass")
+            at, size = PyBytes_AS_STRING(value), len(value)
+        out[i] = name_hash(<const uint8_t *>at, <uint64_t>size, key)
+    return result
+
+
 def filter_lines(const uint64_t[::1] sorted_hashes not None, uint64_t line_count, uint64_t first, uint64_t end):
     """Lines [first, end) of a filter of so many lines, in which lie all of these hashes: uint8[64 * lines]."""
     cdef uint64_t i, line, bits

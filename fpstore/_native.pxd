@@ -208,6 +208,7 @@ cdef extern from "alike.h" nogil:
                                              uint64_t *highs, uint64_t *lows)
 
 cdef extern from "sort.h" nogil:
+    enum: PART_KEYS
     enum: SORT_ROOM_KEYS
     ctypedef struct SortRoom:
         uint64_t *keys
@@ -216,6 +217,7 @@ cdef extern from "sort.h" nogil:
         uint64_t *keys
         uint64_t count
     void sort_range(uint64_t *keys, uint64_t count, unsigned width, SortRoom *room, SortedOut *out)
+    uint64_t c_split_keys "split_keys"(uint64_t *keys, uint64_t count)
     uint64_t c_sort_permuted "sort_permuted"(const Permutation *permutation, const uint64_t *fingerprints, uint64_t count,
                                              uint64_t *keys, SortRoom *room)
 
@@ -301,9 +303,10 @@ cdef extern from "pending.h" nogil:
     void pending_free(Pending *pending)
     uint32_t pending_count(const Pending *pending)
     uint64_t pending_last_position(const Pending *pending)
+    uint32_t pending_rows_before(const Pending *pending, uint64_t position)
     uint32_t pending_append(Pending *pending, const uint64_t *keys, const uint64_t *ids, uint32_t count, uint64_t position,
                             uint64_t live_since)
-    void pending_copy(Pending *pending, const Pending *source, uint32_t count)
+    void pending_copy(Pending *pending, const Pending *source, uint32_t first, uint32_t end)
     void pending_search_init(PendingSearch *search, const Pending *pending, unsigned distance, uint32_t end)
     Status pending_search(PendingSearch *search, const uint64_t *queries, uint64_t count)
     void pending_fill(const PendingSearch *search, int64_t *query, uint64_t *fingerprint, uint16_t *distance, uint64_t *ids,

@@ -33,6 +33,7 @@ from fpstore._native cimport (
     pending_last_position,
     pending_least_ids,
     pending_rows,
+    pending_rows_before,
     pending_search,
     pending_search_init,
     pending_walk_rows,
@@ -134,16 +135,24 @@ cdef class PendingIndex:
                 added = pending_append(&self.pending, &keys[0], id, <uint32_t>n, position, live_since)
             return added
 
-    def grown(self, capacity):
-        """A new index with the rows there are and more room; this one stays as it is. ValueError for less room than rows."""
+    def grown(self, capacity, uint64_t first=0):
+        """A new index with the rows from `first` on and more room; this one stays as it is.
+
+        ValueError for less room than rows, or for a first above count.
+        """
         cdef PendingIndex result
         cdef uint32_t count = pending_count(&self.pending)
-        if capacity < count:
-            raise ValueError(f"capacity: found {capacity}, expected {count} or more")
+        self.check_end(first)
+        if capacity < count - first:
+            raise ValueError(f"capacity: found {capacity}, expected {count - first} or more")
         result = PendingIndex(self.masks, self.flips, with_ids=self.with_ids, capacity=capacity)
         with nogil:
-            pending_copy(&result.pending, &self.pending, count)
+            pending_copy(&result.pending, &self.pending, <uint32_t>first, count)
         return result
+
+    def rows_before(self, uint64_t position):
+        """How many rows come before the first that has this position or a later one."""
+        return pending_rows_before(&self.pending, position)
 
     def search(self, const uint64_t[::1] queries not None, unsigned distance, uint64_t end, uint64_t most=0):
         """The rows below `end`, in the order of adding, whose fingerprint is within `distance` bits of a query.

@@ -12,7 +12,8 @@ from cpython.mem cimport PyMem_RawFree, PyMem_RawRealloc
 
 import numpy
 
-from fpstore._native cimport SORT_ROOM_KEYS, Permutation, SortedOut, SortRoom, c_sort_permuted, permutation_init, sort_range
+from fpstore._native cimport PART_KEYS, SORT_ROOM_KEYS, Permutation, SortedOut, SortRoom, c_sort_permuted, c_split_keys, \
+    permutation_init, sort_range
 
 cdef extern from *:
     """
@@ -179,15 +180,15 @@ def sort_pairs(uint64_t[::1] fingerprints not None, uint64_t[::1] ids not None):
 
 
 cdef class Room:
-    """Scratch for sorting so many keys: a sixteenth of what they take, from 8 KiB to 512 KiB, and the counters."""
+    """Scratch for sorting so many keys: a sixteenth of what they take, from 8 KiB to most keys, and the counters."""
 
     cdef SortRoom room
     cdef object keys
 
-    def __cinit__(self, size_t count):
+    def __cinit__(self, size_t count, size_t most):
         cdef uint64_t[::1] keys
         # From numpy, so that the memory is accounted for.
-        self.keys = numpy.empty(min(<size_t>SORT_ROOM_KEYS, max(count // 16, <size_t>MIN_ROOM_KEYS)), numpy.uint64)
+        self.keys = numpy.empty(min(most, max(count // 16, <size_t>MIN_ROOM_KEYS)), numpy.uint64)
         keys = self.keys
         self.room.keys = &keys[0]
         self.room.room_keys = <uint64_t>keys.shape[0]
@@ -203,12 +204,24 @@ def sort_keys(uint64_t[::1] keys not None):
     cdef Room room
     if count < 2:
         return count
-    room = Room(count)
+    room = Room(count, PART_KEYS)
     out.keys = &keys[0]
     out.count = 0
     with nogil:
         sort_range(&keys[0], count, 64, &room.room, &out)
     return out.count
+
+
+def split_keys(uint64_t[::1] keys not None):
+    """Bring keys (uint64[n]) into two groups, all of the first below those of the second; how many the first has.
+
+    They are parted by the highest bit in which they differ; where they are equal the second group has none.
+    """
+    cdef uint64_t count = <uint64_t>keys.shape[0]
+    if count:
+        with nogil:
+            count = c_split_keys(&keys[0], count)
+    return count
 
 
 def sort_permuted(uint64_t prefix_mask, const uint64_t[::1] fingerprints not None, uint64_t[::1] keys not None):
@@ -224,7 +237,7 @@ def sort_permuted(uint64_t prefix_mask, const uint64_t[::1] fingerprints not Non
         raise ValueError(f"{count} fingerprints, room for {keys.shape[0]} keys")
     if count == 0:
         return 0
-    room = Room(count)
+    room = Room(count, SORT_ROOM_KEYS)
     with nogil:
         permutation_init(&permutation, prefix_mask)
         count = c_sort_permuted(&permutation, &fingerprints[0], count, &keys[0], &room.room)

@@ -7,6 +7,7 @@ import threading
 import weakref
 from _thread import start_new_thread
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from queue import SimpleQueue
 from typing import Generic, TypeVar
 
@@ -197,6 +198,17 @@ class _Alive:
     """Held by a thread as long as there is one, and by nothing else."""
 
     __slots__ = ("__weakref__",)
+
+
+def ahead(items: Iterator[_Item]) -> Iterator[_Item]:
+    """The items, none of which is None; each is made in a thread of its own while the caller has the one before."""
+    coming = Background(partial(next, items, None))
+    try:
+        while (item := coming.result()) is not None:
+            coming = Background(partial(next, items, None))
+            yield item
+    finally:
+        coming.wait()
 
 
 def slices(count: int, threads: int, most: int, least: int) -> list[slice]:

@@ -31,8 +31,10 @@ def store_without_ids(path: Path) -> Path:
 
 
 def writer_of(path: Path, durability: Durability = "commit", **sizes: int) -> fpstore.Store:
-    """The store at path, open for writing, with other sizes than a store has."""
-    return fpstore.Store(path, "w", durability, LivingSizes(**sizes))
+    """The store at path, open for writing, with other sizes than a store has; no segment is small unless told so."""
+    rows = sizes.get("flush_rows", 1 << 16)
+    given = {"small_rows": 1, "growth": 3, "named_flush_rows": rows, "max_pending_rows": 4 * rows, "batch_rows": rows}
+    return fpstore.Store(path, "w", durability, LivingSizes(**given | sizes))
 
 
 def rows_of(store: fpstore.Store) -> list[tuple[int, int | None]]:

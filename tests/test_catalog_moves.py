@@ -91,14 +91,18 @@ def test_the_log_and_the_removals_move_too(folder: Path) -> None:
         assert (before[0].pending_count, before[0].removal_count, before[1]) == (1, 1, 100_000)
 
 
-def test_a_reader_misses_no_row_that_was_acknowledged_in_the_new_file(folder: Path) -> None:
+@pytest.mark.parametrize("asked", [True, False])
+def test_a_reader_misses_no_row_that_was_acknowledged_in_the_new_file(folder: Path, asked: bool) -> None:
+    """Whether it was asked when the mark was there and the new file was not, or after it was in place alone."""
     replace = catalogs.environments.replace
     with fpstore.open(folder) as reader, fpstore.open(folder, "w") as writer:
 
         def watched(*given: Any) -> None:
-            reader.probe(1)  # when the mark is there and the new file is not
+            if asked:
+                reader.probe(1)
             replace(*given)
 
+        reader.probe(1)
         for number in range(5):
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(catalogs, "MIN_COMPACTED_BYTES", 0)
@@ -107,6 +111,22 @@ def test_a_reader_misses_no_row_that_was_acknowledged_in_the_new_file(folder: Pa
                 writer._living._catalog.compact()
             writer.add([1000 + number], ids=[300_000 + number])
             assert reader.probe(1000 + number, max_distance=0).id.tolist() == [300_000 + number]
+
+
+def test_a_reader_that_comes_late_does_not_look_for_segments_that_the_file_before_named(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalogs, "MIN_COMPACTED_BYTES", 0)
+    monkeypatch.setattr(catalogs, "MOSTLY_FREE", 0)
+    with fpstore.open(folder) as reader, fpstore.open(folder, "w") as writer:
+        reader.probe(1)
+        for number in range(3):
+            for each in range(
+                2
+            ):  # the last state of a file is one that the reader has not seen, and names what is gone
+                writer.add([1000 + 10 * number + each], ids=[300_000 + 10 * number + each])
+                writer.compact()
+            assert reader.probe(1001 + 10 * number, max_distance=0).id.tolist() == [300_001 + 10 * number]
 
 
 READER = """

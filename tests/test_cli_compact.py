@@ -4,6 +4,7 @@ import json
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -95,7 +96,7 @@ def test_an_empty_store_can_be_compacted_and_looked_at(command: Command, tmp_pat
         assert command(name, path).status == 0
     assert ["segments", "0"] in [line.split() for line in command("stats", path).lines]
     assert command("verify", path).out.startswith(
-        f"{path}: sound; checked 0 fingerprints in 0 tables of 0 segments and 0 ids: 0 B"
+        f"{path}: sound; checked 0 fingerprints in 0 tables of 0 segments: 0 B"
     )
 
 
@@ -109,8 +110,38 @@ def test_verify_counts_what_it_checked_in_every_segment(command: Command, store:
     (line,) = command("verify", store).lines
     assert line.startswith(
         f"{store}: sound; checked 2000 fingerprints in 8 tables of 2 segments and 2000 ids,"
-        f" 1000 pending rows, 10 removals: {sum(file_bytes(store)) / 1000:.1f} kB"
+        f" 1000 pending rows with 1000 ids, 10 removals: {sum(file_bytes(store)) / 1000:.1f} kB"
     )
+
+
+@pytest.mark.parametrize(
+    ("id_type", "ids", "told", "id_count"),
+    [
+        ("uint64", [7, 7, 8], "3 pending rows with 3 ids", 3),
+        ("string", ["a", "a", "b"], "3 pending rows with 3 ids", 3),
+        ("bytes", [b"a", b"a", b"\xff"], "3 pending rows with 3 ids", 3),
+        (None, None, "3 pending rows", 0),
+    ],
+)
+def test_verify_tells_of_pending_rows_and_their_ids_where_there_is_no_segment(
+    command: Command, tmp_path: Path, id_type: Any, ids: Any, told: str, id_count: int
+) -> None:
+    path = tmp_path / "s.fpstore"
+    with fpstore.create(path, id_type=id_type) as store:
+        store.add([1, 2, 3], ids=ids)
+    (line,) = command("verify", path).lines
+    assert line.startswith(f"{path}: sound; checked {told} (there is no segment yet): 0 B in ")
+    found = json.loads(command("verify", path, "--json").out)
+    counts = [found[name] for name in ("fingerprint_count", "id_count", "pending_count", "pending_id_count")]
+    assert counts == [0, 0, 3, id_count]
+    with fpstore.open(path, "w") as store:
+        store.compact()
+    (line,) = command("verify", path).lines
+    in_segment = "1 segment and 3 ids: " if id_count else "1 segment: "
+    assert f"checked 3 fingerprints in 3 tables of {in_segment}" in line
+    found = json.loads(command("verify", path, "--json").out)
+    counts = [found[name] for name in ("fingerprint_count", "id_count", "pending_count", "pending_id_count")]
+    assert counts == [3, id_count, 0, 0]
 
 
 def test_stats_tell_what_is_pending_and_how_many_fingerprints_there_may_be(command: Command, store: Path) -> None:

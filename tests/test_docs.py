@@ -15,6 +15,7 @@ import fpstore
 from fpstore import _names
 from fpstore import format as layout
 from fpstore._codec import crc32c
+from fpstore.building import spill
 from fpstore.cli import add as cli_add
 from fpstore.inputs import compressed
 from fpstore.inputs import text as documents
@@ -207,9 +208,14 @@ NUMBERS = (
     (DESIGN, "canonical Huffman code of at most {} bits", layout.MAX_CODE_BITS),
     (DESIGN, "A block has at most {} keys", layout.MAX_BLOCK_KEYS),
     (DESIGN, "slices of {} rows", SIZES.piece_rows),
+    (DESIGN, "Up to {} of them are merged each time they are read", spill.MOST_RUNS[1]),
     (DESIGN, "From {:,} rows on the log becomes a segment", SIZES.flush_rows),
-    (DESIGN, "at {} times that, additions wait", NAMES[SIZES.max_pending_rows // SIZES.flush_rows]),
-    (DESIGN, "more than a {} of it", {3: "third"}[SIZES.growth]),
+    (DESIGN, "at {} that, additions wait", {2: "twice"}[SIZES.max_pending_rows // SIZES.flush_rows]),
+    (DESIGN, "Segments of fewer than {:,} keys are small", SIZES.small_rows),
+    (DESIGN, "merged when there are {}, or", NAMES[SIZES.small_segments]),
+    (DESIGN, "more than {} of it", {2: "half"}[SIZES.growth]),
+    (DESIGN, "in its index (`held`), up to {:,}", SIZES.held_rows),
+    (DESIGN, "a store with names the log becomes a segment at {:,} rows", SIZES.named_flush_rows),
     (DESIGN, "wait in memory, up to {:,} rows", SIZES.deferred_rows),
     (DESIGN, "each at least {} times the next", NAMES[removals.RUN_RATIO]),
     (DESIGN, "nests deeper than {} elements", cleaning.MAX_DEPTH),
@@ -228,7 +234,10 @@ NUMBERS = (
     ("README.md", "batches of {:,} rows", cli_add.BATCH_ROWS),
     ("README.md", "more than {} bytes per fingerprint", planner.SPEED_BYTES_PER_KEY),
     ("README.md", "up to {:,} rows as a rule", SIZES.flush_rows),
-    ("README.md", "{} times that at most", NAMES[1 + SIZES.max_pending_rows // SIZES.flush_rows]),
+    ("README.md", "{} that and one batch", {2: "twice"}[SIZES.max_pending_rows // SIZES.flush_rows]),
+    ("README.md", "in a batch {:,} rows at most", SIZES.batch_rows),
+    ("README.md", "The writer holds {:,} rows more at most", SIZES.held_rows),
+    ("README.md", "with names {:,} rows", SIZES.named_flush_rows),
     ("README.md", "one for {} fingerprints", SIZES.keys_per_removal),
     ("README.md", "if these are {:,} removals or more", SIZES.min_removals),
     ("README.md", "and at {:,} in any case", SIZES.max_removals),

@@ -398,6 +398,7 @@ def test_a_summary_has_all_counts(command: Command, tmp_path: Path) -> None:
         "refused_matches": 0,
         "cut_short": 0,
         "without_value": 0,
+        "repeated_names": 0,
         "skipped": {"bad line": 1},
         "notes": {},
         "read_bytes": source.stat().st_size,

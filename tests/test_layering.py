@@ -99,6 +99,8 @@ FOLDERS = {
         "opening",
         "reader",
         "sizes",
+        "due",
+        "held",
         "withdrawal",
         "renewal",
         "writer",
@@ -113,7 +115,7 @@ WINGS = {
     # origin: by which recipe fingerprints were made, which stores and files must tell in one way.
     "inputs": {"errors", "origin", "types", "text"},
     # Of query, the rule by which something is near an earlier one: jobs and add_if_new must not decide it apart.
-    # ledger, notes: what a store and its jobs must both know.
+    # ledger, notes: what a store and its jobs must both know. _names: the hash by which a store knows names.
     "jobs": {
         "",
         "disk",
@@ -128,6 +130,7 @@ WINGS = {
         "text",
         "inputs",
         "_native",
+        "_names",
     },
     "serve": {"", "origin", "types", "text", "inputs"},
     # inspection: what `fpstore inspect` shows is no part of the public surface. platforms: how many threads all are.

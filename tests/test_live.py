@@ -14,10 +14,12 @@ from helpers import segment_of
 from fpstore.living import changes
 from fpstore.living.catalog import Catalog, create_catalog
 from fpstore.living.changes import Change
+from fpstore.living.held import published
 from fpstore.living.live import Live, alive
 from fpstore.living.merge import live_pairs, merge_segments
 from fpstore.living.opening import open_snapshot
 from fpstore.living.removals import Removals
+from fpstore.living.sizes import LivingSizes
 from fpstore.living.snapshot import Snapshot
 from fpstore.living.state import Settings
 from fpstore.plans import families as plans
@@ -176,7 +178,7 @@ def test_pending_rows_are_masked_by_later_removals_only(
 
 def test_a_snapshots_segments_are_under_its_removals(empty: Snapshot) -> None:
     with segment_of(u64([10, 20]), PLAN, pairs=(u64([10, 20]), u64([1, 2]))) as made:
-        before = empty.published(empty.state, [Live(made, 1, Removals.none())], empty.removals)
+        before = published(empty, empty.state, [Live(made, 1, Removals.none())], empty.removals, LivingSizes())
         after = before.extended([Change(1, changes.FINGERPRINTS_REMOVED, (u64([20]),))], empty.state)
         assert before.search(u64([20]), 0).fingerprint.tolist() == [20]
         assert after.search(u64([20]), 0).fingerprint.tolist() == []

@@ -492,7 +492,7 @@ def test_closing_ends_a_merge_where_it_is(folder: Path, monkeypatch: pytest.Monk
         return merged(*arguments, **options)
 
     monkeypatch.setattr(renewal, "merge_segments", slow)
-    store = fpstore.open(folder, "w")
+    store = writer_of(folder)
     store.add(MORE, ids=ids_from(0, 300))
     store._flush()
     assert begun.wait(60)

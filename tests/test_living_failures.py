@@ -14,7 +14,7 @@ from helpers import fingerprint_array
 from living import MORE, SOME, ids_from, keys_of, no_space, rows_of, store_of_some, store_without_ids, writer_of
 
 import fpstore
-from fpstore.living import renewal
+from fpstore.living import renewal, writer
 from fpstore.living.catalog import Catalog
 from fpstore.living.snapshot import Snapshot
 from fpstore.types import Durability
@@ -215,9 +215,12 @@ def test_rows_of_a_batch_whose_second_piece_cannot_be_searched_are_not_found_lat
 
 
 @pytest.mark.parametrize("durability", ["commit", "batch"])
-@pytest.mark.parametrize(("name", "method"), [("add", "extended"), ("add_if_new", "extended"), ("flush", "published")])
+@pytest.mark.parametrize(
+    ("name", "owner", "method"),
+    [("add", Snapshot, "extended"), ("add_if_new", Snapshot, "extended"), ("flush", writer, "published")],
+)
 def test_what_was_written_is_known_where_memory_for_it_lacks(
-    bare: Path, monkeypatch: pytest.MonkeyPatch, durability: Durability, name: str, method: str
+    bare: Path, monkeypatch: pytest.MonkeyPatch, durability: Durability, name: str, owner: Any, method: str
 ) -> None:
     changes: dict[str, Callable[[fpstore.Store], object]] = {
         "add": lambda store: store.add(SOME[:100]),
@@ -227,7 +230,7 @@ def test_what_was_written_is_known_where_memory_for_it_lacks(
     with fpstore.open(bare, "w", durability=durability) as store:
         store.add(MORE[:10])
         with monkeypatch.context() as failing:
-            failing.setattr(Snapshot, method, failing_at(getattr(Snapshot, method), 1, MemoryError("for rows")))
+            failing.setattr(owner, method, failing_at(getattr(owner, method), 1, MemoryError("for rows")))
             with pytest.raises(MemoryError, match=r"^for rows$"):
                 changes[name](store)
         store.add(MORE[10:20])

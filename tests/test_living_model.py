@@ -79,11 +79,30 @@ class LivingStore(RuleBasedStateMachine):
         codec=st.sampled_from(["gap", "xor", "rice", "raw"]),
         flush_rows=st.sampled_from([1, 20, 1 << 20]),
         names_growth=st.sampled_from([2, 8]),
+        small=st.sampled_from([(1, 16), (8, 3), (1 << 20, 2), (1 << 20, 16)]),
+        held_rows=st.sampled_from([1, 8, 1 << 21]),
     )
-    def begin(self, plan: Any, built: Any, codec: Any, flush_rows: Any, names_growth: Any) -> None:
+    def begin(
+        self,
+        plan: Any,
+        built: Any,
+        codec: Any,
+        flush_rows: Any,
+        names_growth: Any,
+        small: Any,
+        held_rows: Any,
+    ) -> None:
         ids = self.ids
         built = self.named(built)
-        self.sizes = LivingSizes(flush_rows=flush_rows, names_growth=names_growth)
+        self.sizes = LivingSizes(
+            flush_rows=flush_rows,
+            named_flush_rows=flush_rows,
+            max_pending_rows=1 << 20,
+            names_growth=names_growth,
+            small_rows=small[0],
+            small_segments=small[1],
+            held_rows=held_rows,
+        )
         if built:
             keys = array(key for key, _ in built)
             fpstore.build(
@@ -137,8 +156,6 @@ class LivingStore(RuleBasedStateMachine):
 
     @rule(given=rows, k=st.integers(0, 3))
     def add_if_new(self, given: Any, k: Any) -> None:
-        if len(given) > self.sizes.flush_rows:
-            given = given[: self.sizes.flush_rows]
         given = self.named(given)
         found = [addition.match for addition in self.writer.add_if_new(**self.columns(given), max_distance=k)]
         for row, match in zip(given, found, strict=True):
@@ -176,7 +193,7 @@ class LivingStore(RuleBasedStateMachine):
     @rule(given=rows)
     def upsert(self, given: Any) -> None:
         if self.ids:
-            given = self.named(given[: self.sizes.flush_rows])
+            given = self.named(given)
             self.writer.upsert(**self.columns(given))
             for row in given:
                 self.model = {other for other in self.model if other[1] != row[1]} | {row}

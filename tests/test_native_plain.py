@@ -1,4 +1,4 @@
-"""The kernels beside plain twins in C (tests/native): decoding, searches and joins, by every instruction set."""
+"""The kernels beside plain twins in C (tests/native): decoding, sorting, searches, joins; by every instruction set."""
 
 import os
 import shlex
@@ -16,7 +16,20 @@ import kernels
 
 OWN = Path(__file__).parent / "native"
 # What of the kernels the twins are for, and what that needs.
-PARTS = {"platform", "crc32c", "permute", "view", "decode", "encode", "match", "search", "pairs", "names", "ids"}
+PARTS = {
+    "platform",
+    "crc32c",
+    "permute",
+    "sort",
+    "view",
+    "decode",
+    "encode",
+    "match",
+    "search",
+    "pairs",
+    "names",
+    "ids",
+}
 ROUNDS = 400
 SETS = {"": "2", "FPSTORE_NARROW": "1", "FPSTORE_PORTABLE": "0"}
 

@@ -211,10 +211,11 @@ def test_a_search_goes_on_after_a_distance_and_a_fingerprint(tmp_path: Path, flu
 
 def test_arguments_that_do_not_fit_each_other_are_refused(tmp_path: Path) -> None:
     one, two = u64([5]), u64([5, 6])
-    with fpstore.create(tmp_path / "s", plan="paper-4") as store:
-        store.add(two, ids=two)
-        store._flush()
-        store.add([9], ids=[9])
+    with fpstore.create(tmp_path / "s", plan="paper-4") as writer:
+        writer.add(two, ids=two)
+        writer._flush()
+        writer.add([9], ids=[9])
+    with fpstore.open(tmp_path / "s") as store:
         (segment,) = store._segments
         pending = store._latest.pending
         assert segment.ids is not None

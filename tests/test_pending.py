@@ -363,6 +363,30 @@ def test_a_grown_index_has_the_rows_and_the_old_one_goes_on_by_itself() -> None:
     assert index_of(capacity=0).grown(0).count == 0
 
 
+@pytest.mark.parametrize("with_ids", [True, False])
+def test_an_index_of_the_later_rows_answers_for_them_as_one_that_never_had_others(with_ids: bool) -> None:
+    """Some of its fingerprints have rows before and behind the first that is taken."""
+    rng = np.random.default_rng(7)
+    keys = uniform(150, rng)
+    index, none = index_of(capacity=300, with_ids=with_ids), index_of(capacity=0, with_ids=with_ids)
+    for position in range(1, 11):
+        own = np.unique(rng.choice(keys, 30))
+        index.append(
+            own, 100 * np.uint64(position) + np.arange(len(own), dtype=np.uint64) if with_ids else None, position, 99
+        )
+    for position in (0, 1, 2, 6, 10, 11, 2**64 - 1):
+        first = index.rows_before(position)
+        assert first == int(np.searchsorted(index.rows(0, index.count)[2], position))
+        later = index.grown(index.count - first + 5, first)
+        fresh = none.grown(later.capacity)
+        taken, ids, positions = index.rows(first, index.count)
+        for row in range(len(taken)):
+            fresh.append(taken[row : row + 1], None if ids is None else ids[row : row + 1], int(positions[row]), 2**63)
+        assert found_in(later, keys, 3) == found_in(fresh, keys, 3)
+        for found, expected in zip(later.rows(0, later.count), fresh.rows(0, fresh.count), strict=True):
+            assert np.array_equal(found, expected) if found is not None else expected is None
+
+
 # Refusals.
 
 ONE = fingerprint_array([1])
@@ -402,6 +426,8 @@ def test_tables_and_capacities_that_cannot_be_are_refused(
             "3 rows more than 2: there is room for 4",
         ),
         (lambda index: index.grown(1), "capacity: found 1, expected 2 or more"),
+        (lambda index: index.grown(9, 3), "rows up to 3: there are 2"),
+        (lambda index: index.grown(0, 1), "capacity: found 0, expected 1 or more"),
         (lambda index: index.grown(1 << 31), "capacity: found 2147483648, expected 0 to 2147483647"),
         (lambda index: index.search(ONE, 3, 3), "rows up to 3: there are 2"),
         (lambda index: index.rows(0, 3), "rows up to 3: there are 2"),

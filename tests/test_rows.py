@@ -256,7 +256,7 @@ def test_an_upsert_is_durable_and_takes_what_waits_along(tmp_path: Path) -> None
 
 def test_more_rows_than_one_step_takes_are_refused(tmp_path: Path) -> None:
     fpstore.create(tmp_path / "s").close()
-    with fpstore.Store(tmp_path / "s", "w", sizes=LivingSizes(flush_rows=3)) as store:
+    with fpstore.Store(tmp_path / "s", "w", sizes=LivingSizes(batch_rows=3)) as store:
         store.upsert([1, 2, 3], ids=[1, 2, 3])
         with pytest.raises(ValueError, match="found 4 fingerprints to store in place of others, expected at most 3"):
             store.upsert([1, 2, 3, 4], ids=[1, 2, 3, 4])

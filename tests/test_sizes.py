@@ -10,8 +10,10 @@ from fpstore.query.additions import PIECE_ROWS
 
 def test_the_sizes_of_a_store_are_those_of_the_docs() -> None:
     sizes = LivingSizes()
-    assert (sizes.flush_rows, sizes.max_pending_rows, sizes.deferred_rows) == (1_048_576, 4 * 1_048_576, 65_536)
-    assert (sizes.growth, sizes.keys_per_removal, sizes.min_removals, sizes.max_removals) == (3, 8, 65_536, 4_194_304)
+    assert (sizes.flush_rows, sizes.max_pending_rows, sizes.deferred_rows) == (131_072, 2 * 131_072, 65_536)
+    assert (sizes.small_rows, sizes.small_segments, sizes.held_rows) == (1_048_576, 8, 2 * 1_048_576)
+    assert (sizes.named_flush_rows, sizes.batch_rows) == (1_048_576, 1_048_576)
+    assert (sizes.growth, sizes.keys_per_removal, sizes.min_removals, sizes.max_removals) == (2, 8, 65_536, 4_194_304)
     assert sizes.piece_rows == PIECE_ROWS == 256
     assert sizes.names_growth == 32
     assert (sizes.flush_name_bytes, sizes.max_name_bytes) == (24 << 20, 48 << 20)
@@ -22,23 +24,68 @@ def test_the_sizes_of_a_store_are_those_of_the_docs() -> None:
     [
         ([], 0),
         ([5], 1),
-        ([300, 100], 2),  # together the smaller ones are no more than a third
-        ([299, 100], 0),
-        ([301, 100], 2),
-        ([1000, 300, 20, 10], 2),
-        ([1000, 300, 29, 10], 0),
+        ([200, 100], 2),  # together the smaller ones are no more than half of it
+        ([199, 100], 0),
+        ([201, 100], 2),
+        ([1000, 300, 20, 10], 4),
+        ([1000, 300, 141, 10], 1),
+        ([1000, 340, 161, 10], 0),
         ([10, 10, 10], 0),
         ([10_000, 10, 10, 10], 1),
-        ([10_000, 3000, 300, 34], 0),
-        ([10_000, 3000, 300, 33], 4),
+        ([10_000, 3400, 1566, 35], 0),
+        ([10_000, 3400, 1566, 34], 4),
     ],
 )
-def test_a_segment_is_due_when_the_smaller_ones_are_more_than_a_third(key_counts: list[int], first: int) -> None:
-    assert LivingSizes().first_due(key_counts) == first
+def test_a_segment_is_due_when_the_smaller_ones_are_more_than_half_of_it(key_counts: list[int], first: int) -> None:
+    assert LivingSizes(small_rows=1).first_due(key_counts) == first
+
+
+@pytest.mark.parametrize(
+    ("key_counts", "first"),
+    [
+        ([33] * 3, 3),  # few
+        ([150, 49, 49, 1], 4),  # but for these it would be due
+        ([9] * 4, 0),
+        ([100, 9, 9, 9, 9], 1),
+        ([71, 9, 9, 9, 9], 0),  # they are as small as it
+        ([100, 13, 13, 13, 13], 0),
+        ([1000, 130, 13, 13, 13, 13], 2),
+        ([1000, 100, 13, 13, 13, 13], 1),
+        ([300, 110, 13, 13, 13, 13], 0),
+        ([1000, 99, 1], 1),  # together as many as a segment that is not small has
+        ([1000, 98, 1], 3),
+        ([200, 100, 98, 1], 4),
+        ([199, 100, 98, 1], 0),  # the larger two are due by themselves
+        ([100], 1),
+        ([99], 1),
+    ],
+)
+def test_small_segments_are_due_when_they_are_many_or_have_many_rows(key_counts: list[int], first: int) -> None:
+    assert LivingSizes(small_rows=100, small_segments=4).first_due(key_counts) == first
+
+
+def test_segments_are_few_and_rows_are_written_few_times_however_many_come() -> None:
+    """As flushes and merges of 1,600 times the rows of a flush leave them."""
+    sizes, segments, written, most = LivingSizes(flush_rows=1, small_rows=8), [0] * 0, 0, 0
+    for _ in range(1600):
+        segments = sorted([*segments, 1], reverse=True)
+        while (first := sizes.first_due(segments)) < len(segments):
+            written += sum(segments[first:])
+            segments = sorted([*segments[:first], sum(segments[first:])], reverse=True)
+        most = max(most, len(segments))
+    assert sum(segments) == 1600
+    assert most <= 7 + 5
+    assert written <= 8 * 1600
+
+
+def test_a_store_with_names_flushes_later() -> None:
+    sizes = LivingSizes(flush_rows=5, named_flush_rows=7, max_pending_rows=6)
+    assert sizes.of(named=False) == sizes
+    assert (sizes.of(named=True).flush_rows, sizes.of(named=True).max_pending_rows) == (7, 28)
 
 
 def test_without_growth_nothing_is_due() -> None:
-    assert LivingSizes(growth=0).first_due([1, 1, 1]) == 3
+    assert LivingSizes(growth=0).first_due([1] * 9) == 9
 
 
 @pytest.mark.parametrize(

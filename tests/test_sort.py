@@ -17,6 +17,7 @@ from fpstore._sort import (
     sort_keys,
     sort_pairs,
     sort_permuted,
+    split_keys,
     unique_sorted,
     unique_sorted_pairs,
 )
@@ -120,6 +121,19 @@ def test_large_keys_of_any_shape_are_sorted(shape: Any, count: Any) -> None:
     for mask in (0, 0x1FFFFF << 21, 0x00FF00FF00FF00FF, TOP):
         assert_sorts_permuted(keys.copy(), mask)
         assert_sorts_permuted(np.sort(keys), mask)
+
+
+@given(arrays(st.one_of(either, few)))
+def test_keys_are_split_where_they_first_differ(keys: Keys) -> None:
+    found = keys.copy()
+    cut = split_keys(found)
+    assert sorted(found.tolist()) == sorted(keys.tolist())
+    if len(set(keys.tolist())) > 1:
+        bit = 1 << ((int(keys.min()) ^ int(keys.max())).bit_length() - 1)
+        assert [bool(key & bit) for key in found.tolist()] == [False] * cut + [True] * (len(keys) - cut)
+        assert 0 < cut < len(keys)
+    else:
+        assert cut == len(keys)
 
 
 def test_keys_need_room_of_their_own_number() -> None:

@@ -168,9 +168,10 @@ def test_spill_files_lie_in_the_given_folder_unnamed_and_private(tmp_path: Path)
     assert stat.S_IMODE(os.fstat(file.fileno()).st_mode) == 0o600
     assert list(tmp_path.iterdir()) == []
     result = sorter.finish()
-    assert file.closed
     assert list(tmp_path.iterdir()) == []
     result.close()
+    assert file.closed
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_result_can_be_read_again_and_by_two_readers_at_once(tmp_path: Path) -> None:
@@ -239,13 +240,14 @@ values = st.one_of(st.integers(0, 20), st.integers(0, TOP))
 
 
 @settings(max_examples=150)
-@given(st.lists(values, max_size=400), st.integers(256, 1500), st.integers(1, 90))
+@given(st.lists(values, max_size=400), st.integers(256, 1500), st.integers(1, 90), st.sampled_from([1, 2]))
 def test_any_keys_in_any_budget_come_out_sorted_and_distinct(
-    tmp_path_factory: pytest.TempPathFactory, keys: list[int], memory: int, piece: int
+    tmp_path_factory: pytest.TempPathFactory, keys: list[int], memory: int, piece: int, threads: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         make_budgets_small(patch)
-        sorter = KeySorter(tmp_path_factory.getbasetemp(), memory)
+        patch.setattr(spill, "MIN_PIECE_BYTES", 8)  # some runs are merged as they are read
+        sorter = KeySorter(tmp_path_factory.getbasetemp(), memory, threads=threads)
         add_in_pieces(sorter, u64(keys), piece=piece)
         result = sorter.finish()
         assert all_keys(result).tolist() == sorted(set(keys))
@@ -258,13 +260,15 @@ def test_any_keys_in_any_budget_come_out_sorted_and_distinct(
     st.lists(st.tuples(st.one_of(st.integers(0, 3), values), values), max_size=300),
     st.integers(384, 3000),
     st.integers(1, 90),
+    st.sampled_from([1, 2]),
 )
 def test_any_pairs_in_any_budget_come_out_sorted_distinct_and_grouped(
-    tmp_path_factory: pytest.TempPathFactory, pairs: list[tuple[int, int]], memory: int, piece: int
+    tmp_path_factory: pytest.TempPathFactory, pairs: list[tuple[int, int]], memory: int, piece: int, threads: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         make_budgets_small(patch)
-        sorter = PairSorter(tmp_path_factory.getbasetemp(), memory)
+        patch.setattr(spill, "MIN_PIECE_BYTES", 16)
+        sorter = PairSorter(tmp_path_factory.getbasetemp(), memory, threads=threads)
         columns = u64(pairs).reshape(-1, 2).T.copy()
         add_in_pieces(sorter, *columns, piece=piece)
         result = sorter.finish()
@@ -277,17 +281,49 @@ def test_any_pairs_in_any_budget_come_out_sorted_distinct_and_grouped(
 
 
 def test_runs_beyond_one_merge_are_merged_in_rounds(tmp_path: Path) -> None:
-    merges = []
-    original = spill._merge
+    merges: list[int] = []
+    original = spill._runs
     with pytest.MonkeyPatch.context() as patch:
         make_budgets_small(patch)
-        patch.setattr(spill, "_merge", lambda *call: (merges.append(len(call[1]) - 1), original(*call)))
-        sorter = KeySorter(tmp_path, 512)
+        patch.setattr(spill, "_runs", lambda *call: (merges.append(len(call[1]) - 1), original(*call))[1])
+        sorter = KeySorter(tmp_path, 512, distinct=True)
         keys = uniform(64 * 20)
         sorter.add(keys)
         result = sorter.finish()
-    # 512 bytes hold 64 keys, so there are 20 runs; half of them, in pieces of 64 bytes, is 4 runs at a time.
-    assert merges == [4] * 5 + [4, 1, 2]
+    # 512 bytes hold 64 keys, so there are 20 runs; a quarter of them, in pieces of 64 bytes, is 2 runs at a time.
+    assert merges == [2] * 10 + [2] * 5 + [2, 2, 1] + [2, 1] + [2]
+    np.testing.assert_array_equal(all_keys(result), np.sort(keys))
+    result.close()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 8])
+@pytest.mark.parametrize("high", [TOP, 50_000, 0])
+def test_parts_sorted_by_several_threads_come_to_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, high: int, threads: int
+) -> None:
+    monkeypatch.setattr(spill, "QUICK_ITEMS", 0)
+    monkeypatch.setattr(spill, "CHUNK_BYTES", 1 << 13)
+    keys = uniform(100_000, high=high)
+    sorter = KeySorter(tmp_path, 64 * MIB, threads=threads)
+    sorter.add(keys)
+    np.testing.assert_array_equal(all_keys(sorter.finish()), np.unique(keys))
+
+
+@pytest.mark.parametrize(("count", "held"), [(250_000, True), (400_000, True), (440_000, False)])
+def test_few_runs_are_written_once_and_the_last_one_stays_if_it_takes_half_the_budget_at_most(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int, held: bool
+) -> None:
+    write, sizes = os.pwrite, []
+    monkeypatch.setattr(spill.os, "pwrite", lambda fd, data, at: sizes.append(len(data)) or write(fd, data, at))
+    run = (MIB - spill.RESERVE_BYTES) // 8
+    sorter = KeySorter(tmp_path, MIB)
+    keys = uniform(count)
+    add_in_pieces(sorter, keys)
+    result = sorter.finish()
+    last = count % run
+    assert (last * 8 <= MIB // 2) == held
+    assert sum(sizes) == 8 * (count - last if held else count)
+    assert result.memory_bytes == (8 * last if held else 0)
     np.testing.assert_array_equal(all_keys(result), np.sort(keys))
     result.close()
 
@@ -363,8 +399,8 @@ def test_a_spill_file_cut_short_is_an_error_not_a_shorter_answer(tmp_path: Path)
     sorter = KeySorter(tmp_path, MIB)
     sorter.add(uniform(300_000))
     result = sorter.finish()
-    os.ftruncate(result._spill._files[0].fileno(), 2_000_000)
-    with pytest.raises(OSError, match=r"a spill file ends at byte 2000000, \d+ bytes early"):
+    os.ftruncate(result._spill._files[0].fileno(), 1_000_000)
+    with pytest.raises(OSError, match=r"a spill file ends at byte 1000000, \d+ bytes early"):
         list(result.chunks())
     result.close()
 

@@ -302,3 +302,67 @@ def test_a_file_of_names_that_goes_on_with_another_segment_is_not_one_to_remove(
     ]
     for state in (before, announced, published):
         assert decode(encode(state, 9), 9) == state
+
+
+NEXT_CHANGES = st.sampled_from([5, 6, 5 + 10**12, MAX_NUMBER])
+MAX_IDS = st.sampled_from([None, 0, 7, 10**19, 2**64 - 1])
+
+
+@given(
+    st.builds(
+        lambda fields, **more: dataclasses.replace(STATE, **fields, **more),
+        st.sampled_from(
+            [{}, {"generation": 2}, {"segments": ()}, {"strays": (), "segments": (ENTRY,)}, {"origin": IDENTITY}]
+        ),
+        next_change=NEXT_CHANGES,
+        max_id=MAX_IDS,
+        moving=st.booleans(),
+    ),
+    NEXT_CHANGES,
+    MAX_IDS,
+    st.booleans(),
+    st.integers(1, 2**40),
+)
+def test_with_a_known_state_another_reads_as_without(
+    state: State, next_change: int, max_id: int | None, moving: bool, transaction: int
+) -> None:
+    known = decode(encode(dataclasses.replace(STATE, next_change=next_change, max_id=max_id, moving=moving), 4), 4)
+    found, expected = (decode(encode(state, transaction), transaction, one) for one in (known, None))
+    assert found == expected
+    assert found.transaction == transaction
+    assert encode(found, transaction) == encode(expected, transaction)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"max_id": -1},
+        {"max_id": 2**64},
+        {"max_id": 10**20},
+        {"max_id": 1.0},
+        {"next_change": 0},
+        {"next_change": 2**63},
+        {"next_change": 4},
+        {"moving": 0},
+        {"generation": 0},
+        {"version": 8},
+        {"transaction": 6},
+        {"more": 1},
+        {"segments": ...},
+    ],
+)
+def test_with_a_known_state_what_cannot_be_is_refused_in_the_same_words(fields: Any) -> None:
+    known = dataclasses.replace(STATE, next_change=5, segments=(dataclasses.replace(ENTRY, position=5),))
+    record = sealed(
+        json.dumps(
+            {name: value for name, value in (json.loads(encode(known, 5)[4:]) | fields).items() if value is not ...},
+            sort_keys=True,
+            separators=(",", ":"),
+        ).encode()
+    )
+    said = []
+    for one in (None, known):
+        with pytest.raises((ValueError, UnsupportedVersion)) as caught:
+            decode(record, 5, one)
+        said.append(f"{type(caught.value).__name__}: {caught.value}")
+    assert said[0] == said[1]

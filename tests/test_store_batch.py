@@ -119,7 +119,8 @@ def test_more_rows_than_an_answer_may_have_are_an_error_that_says_so(
 ) -> None:
     monkeypatch.setattr(batch, "streaming_nanoseconds", lambda segment, count: 0.0 if streamed else float("inf"))
     queries = np.full(2000, 0 if not ids else 7, dtype=np.uint64)
-    with crowded(tmp_path / "s.fpstore", ids) as store:
+    crowded(tmp_path / "s.fpstore", ids).close()
+    with fpstore.open(tmp_path / "s.fpstore") as store:  # who has written it has the rows in memory
         store.max_matches = 100_000
         found = store.probe_many(queries, threads=threads)
         assert (len(found), found.method) == (100_000, "stream" if streamed else "probe")

@@ -4,14 +4,16 @@
 
 import threading
 import time
+from collections.abc import Generator, Iterator
 from contextlib import closing
+from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fpstore import threads as threads_module
-from fpstore.threads import Background, Threads, slices
+from fpstore.threads import Background, Threads, ahead, slices
 
 
 @pytest.mark.parametrize("count", [1, 2, 7])
@@ -207,3 +209,45 @@ def test_a_thread_that_ends_before_it_begins_is_not_waited_for(monkeypatch: pyte
     monkeypatch.setattr(threads_module, "start_new_thread", lambda work, arguments: 1)
     with closing(Threads(4)) as threads:
         assert threads.map(lambda item: item, range(20)) == list(range(20))
+
+
+def test_what_comes_next_is_made_while_the_caller_has_what_came_before() -> None:
+    begun = [threading.Event() for _ in range(4)]
+
+    def items() -> Iterator[int]:
+        for index in range(3):
+            begun[index].set()
+            yield index
+        begun[3].set()
+
+    found = []
+    for item in ahead(items()):
+        assert begun[item + 1].wait(30)
+        found.append(item)
+    assert found == [0, 1, 2]
+
+
+def test_what_fails_ahead_is_raised_in_its_turn() -> None:
+    def items() -> Iterator[str]:
+        yield "first"
+        raise OSError("the second")
+
+    coming = ahead(items())
+    assert next(coming) == "first"
+    with pytest.raises(OSError, match="the second"):
+        next(coming)
+
+
+def test_who_wants_no_more_waits_for_what_is_being_made() -> None:
+    going_on, made = threading.Event(), []
+
+    def items() -> Iterator[int]:
+        yield 0
+        going_on.wait(0.2)
+        made.append(1)
+        yield 1
+
+    coming = ahead(items())
+    next(coming)
+    cast(Generator[int, None, None], coming).close()
+    assert made == [1]

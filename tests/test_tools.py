@@ -106,6 +106,20 @@ def test_bench_call_gives_each_call_beside_its_time_in_c() -> None:
 
 
 @pytest.mark.slow
+def test_bench_reader_gives_probes_after_a_commit_beside_a_writer_and_at_opening() -> None:
+    found = result_of("bench_reader")
+    first, own, later = rows_of(found, "a reader after commits of 1,000 rows")
+    assert (first["times"], own["times"], later["times"]) == (10, 10, 200)
+    beside = [row for table in found["tables"] if "beside a writer" in table["title"] for row in table["rows"]]
+    assert [row["writer"] for row in beside] == ["add_if_new", "add"]
+    assert all(row["probes"] > 0 and row["rows/s"] > 0 and row["written bytes/row"] > 24 for row in beside)
+    opened = rows_of(found, "opening a store in a new process")
+    assert [row["rows added"] for row in opened] == [0, 3000, 10_000]
+    assert [row["of them pending"] for row in opened] == [0, 3000, 10_000]
+    assert len(found["bars"]) == 7
+
+
+@pytest.mark.slow
 def test_bench_recipes_gives_packages_and_recipes_beside_each_other() -> None:
     found = result_of("bench_recipes", "--rounds", 1)
     assert [row[""] for row in rows_of(found, "Chinese words")][:2] == ["rjieba", "recipe zh"]
@@ -134,8 +148,10 @@ def test_bench_build_gives_the_time_of_a_table_and_the_memory_of_a_whole_build()
     found = result_of("bench_build", "--plans", "size,speed", "--sets", "c")
     assert [row["plan"] for row in rows_of(found, "building in memory")] == ["size", "speed"]
     assert all(row["np.sort CPU s"] > 0 for row in rows_of(found, "building in memory"))
+    assert all(row["sort_keys / np.sort"] > 0 for row in rows_of(found, "sorting, one thread"))
     whole = rows_of(found, "in its own process")
     assert [row["plan"] for row in whole] == ["size", "speed"]
+    assert all(row["written/file"] >= 1 for row in whole)
     assert all(row["peak RSS MiB"] >= row["before the build MiB"] > 0 for row in whole)
 
 

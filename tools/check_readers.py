@@ -48,7 +48,7 @@ SHARES = {
     "bulk": 3,
 }
 # In place of a million, so that the writer flushes and forgets by itself too.
-SIZES = LivingSizes(flush_rows=5_000, min_removals=2_000)
+SIZES = LivingSizes(flush_rows=5_000, small_rows=30_000, small_segments=3, min_removals=2_000)
 # Answers are checked so many at a time, after the writer has had time to note what it did.
 CALLS = 40
 HELD_OPERATIONS = 3

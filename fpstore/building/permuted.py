@@ -39,7 +39,7 @@ def permuted_tables(
     if in_memory is None or not first.is_identity or in_memory.nbytes > memory_bytes:
         yield keys0
         for permutation in others:
-            with closing(_through_sorter(keys0, first, permutation, directory, memory_bytes)) as keys:
+            with closing(_through_sorter(keys0, first, permutation, directory, memory_bytes, threads)) as keys:
                 yield keys
         return
     ahead = threads > 1 and 2 * in_memory.nbytes <= memory_bytes
@@ -52,7 +52,7 @@ def permuted_tables(
         count = running.result() if running else interruptible(partial(work, room), len(room))
         if running and index + 1 < len(works):
             running = Background(partial(works[index + 1], rooms[(index + 1) % len(rooms)]))
-        with closing(SortedKeys([room[:count]], None, count, CHUNK_BYTES // KEY_BYTES)) as keys:
+        with closing(SortedKeys([room[:count]], None, [0], CHUNK_BYTES // KEY_BYTES)) as keys:
             yield keys
 
 
@@ -62,13 +62,13 @@ def sorted_permuted(fingerprints: Keys, permutation: Permutation) -> SortedKeys:
     work = partial(sort_permuted, permutation.prefix_mask, fingerprints)
     count = interruptible(lambda: work(np.asarray(room)), len(room))
     room.resize(count)
-    return SortedKeys([np.asarray(room)], None, count, CHUNK_BYTES // KEY_BYTES)
+    return SortedKeys([np.asarray(room)], None, [0], CHUNK_BYTES // KEY_BYTES)
 
 
 def _through_sorter(
-    keys0: AnyKeys, first: Permutation, permutation: Permutation, directory: Path, memory_bytes: int
+    keys0: AnyKeys, first: Permutation, permutation: Permutation, directory: Path, memory_bytes: int, threads: int
 ) -> SortedKeys:
-    sorter = KeySorter(directory, memory_bytes, expected_count=keys0.count)
+    sorter = KeySorter(directory, memory_bytes, expected_count=keys0.count, threads=threads, distinct=True)
     room = np.empty(0, dtype=np.uint64)
     for chunk in keys0.chunks():
         if len(room) < len(chunk):

@@ -137,7 +137,12 @@ def _sorted_source(
         report("reading", len(source.keys), None)
         report("sorting", 0, None)
         return sorted_permuted(source.keys, first)
-    sorter = PairSorter(scratch, memory) if options.with_ids else KeySorter(scratch, memory)
+    threads = options.threads
+    sorter = (
+        PairSorter(scratch, memory, threads=threads)
+        if options.with_ids
+        else KeySorter(scratch, memory, threads=threads)
+    )
     rows = 0
     for fingerprints, ids in source:
         keys = fingerprints if first.is_identity else first.apply(fingerprints)

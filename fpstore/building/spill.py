@@ -1,8 +1,8 @@
 """Sorting more keys than memory holds, in a stated budget, through spill files.
 
 A sorter takes keys, or pairs of fingerprint and id, in any order and gives them back sorted and distinct.
-What fits the budget never touches the disk. What does not is spilled as sorted runs that are merged into
-one; the files have no name, so that whatever ends the process, a Ctrl-C or a kill, leaves nothing behind.
+What fits the budget never touches the disk. What does not is spilled as sorted runs, which are merged each time they
+are read; the files have no name, so that whatever ends the process, a Ctrl-C or a kill, leaves nothing behind.
 """
 
 import errno
@@ -12,21 +12,21 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fpstore._sort import GrowingKeys, group_pairs, sort_keys, sort_pairs, unique_sorted_pairs
+from fpstore._sort import GrowingKeys, group_pairs, sort_keys, sort_pairs, split_keys, unique_sorted_pairs
 from fpstore.disk import naming
-from fpstore.merging import Columns, merged
-from fpstore.threads import Background
+from fpstore.merging import Chunks, Columns, Source, merged, union
+from fpstore.threads import Background, Threads, ahead
 from fpstore.types import Keys
 
 MIN_MEMORY_BYTES = 1 << 20
 # Set aside from the budget for everything that is not an array of keys. Of a large budget, sorting in place takes up to
-# 528 KiB of scratch.
+# 144 KiB of scratch for each thread.
 RESERVE_BYTES = 96 << 10
 # Chunks are read for a consumer that has its own use for the budget: an eighth of it, and no more than it takes for a
 # call to cost next to nothing.
@@ -34,6 +34,9 @@ CHUNK_BYTES = 8 << 20
 # A merge reads at least this much of a run at a time; what would need smaller pieces is merged in two rounds.
 MIN_PIECE_BYTES = 4 << 10
 KEY_BYTES = 8
+# So many runs are merged each time they are read, which spares writing them as one. That takes 0.7 ns a key for each
+# doubling, and 1.1 a pair (EPYC, Zen 5); pairs are read some eight times. By the number of columns.
+MOST_RUNS = {1: 32, 2: 4}
 # Sorting more items than this takes longer (a tenth of a second, up to many) than Ctrl-C should wait.
 QUICK_ITEMS = 1 << 22
 
@@ -43,6 +46,7 @@ class _Spill:
 
     def __init__(self, directory: Path, column_count: int) -> None:
         self.count = 0
+        self.column_count = column_count
         self._directory = directory
         # Closing is what frees the disk; the finalizer does it where an exception skips close().
         with naming(directory):  # the files have no name
@@ -52,7 +56,7 @@ class _Spill:
             ]
         self.close = weakref.finalize(self, _close_all, self._files)
 
-    def append(self, columns: list[Keys]) -> None:
+    def append(self, columns: Columns) -> None:
         """Write the items of columns (of equal length) behind those already there."""
         for file, column in zip(self._files, columns, strict=True):
             rest = column.view(np.uint8).data
@@ -93,16 +97,33 @@ def interruptible(work: Callable[[], int], items: int) -> int:
     return Background(work).result()
 
 
-def _sort_distinct(columns: list[Keys]) -> int:
+def _sort_distinct(columns: list[Keys], threads: int) -> int:
     """Sort the items of columns in place and move the distinct ones to the front; how many there are."""
-    return interruptible(lambda: _sort_distinct_now(columns), len(columns[0]))
+    return interruptible(lambda: _sort_distinct_now(columns, threads), len(columns[0]))
 
 
-def _sort_distinct_now(columns: list[Keys]) -> int:
+def _sort_distinct_now(columns: list[Keys], threads: int) -> int:
     if len(columns) == 1:
-        return sort_keys(columns[0])
+        return _sort_keys(columns[0], threads if len(columns[0]) > QUICK_ITEMS else 1)
     sort_pairs(*columns)
     return unique_sorted_pairs(*columns)
+
+
+def _sort_keys(keys: Keys, threads: int) -> int:
+    """Sort keys, in parts for so many threads, and move the distinct ones to the front; how many there are."""
+    parts = [keys]
+    while len(parts) < threads:
+        cuts = [split_keys(part) for part in parts]
+        parts = [half for part, cut in zip(parts, cuts, strict=True) for half in (part[:cut], part[cut:])]
+    with closing(Threads(threads)) as helpers:
+        counts = helpers.map(sort_keys, parts)
+    total = 0
+    for part, count in zip(parts, counts, strict=True):
+        # By pieces, as numpy copies what overlaps once more.
+        for piece in _slices([part[:count]], CHUNK_BYTES // KEY_BYTES):
+            keys[total : total + len(piece[0])] = piece[0]
+            total += len(piece[0])
+    return total
 
 
 class _Run:
@@ -132,46 +153,50 @@ class _Run:
         self.ended = self._next == self._stop
 
 
-def _merge(source: _Spill, bounds: NDArray[np.int64], target: _Spill, column_count: int, room: int) -> None:
-    """Append to target, sorted and distinct, the runs of source that lie between successive bounds.
+def _runs(spill: _Spill, bounds: list[int], piece: int) -> list[Source]:
+    """Sources of the runs of spill that lie between successive bounds, each of so many items at a time."""
+    rooms = [[np.empty(piece, np.uint64) for _ in range(spill.column_count)] for _ in bounds[1:]]
+    return [_Run(spill, *ends, room) for ends, room in zip(pairwise(bounds), rooms, strict=True)]
 
-    room: how many items are held at a time, and how many are taken from them in a round and sorted as a whole.
-    """
-    run_count = len(bounds) - 1
-    piece = room // run_count
-    held = [np.empty((run_count, piece), np.uint64) for _ in range(column_count)]
-    taken: list[Keys] = [np.empty(run_count * piece, np.uint64) for _ in range(column_count)]
 
-    def sorted_together(pieces: Sequence[Columns]) -> Columns:
-        size = 0
-        for columns in pieces:
-            end = size + len(columns[0])
-            for together, column in zip(taken, columns, strict=True):
-                together[size:end] = column
-            size = end
-        distinct = _sort_distinct([column[:size] for column in taken])
-        return [column[:distinct] for column in taken]
+def _slices(columns: list[Keys], items: int) -> Iterator[Columns]:
+    for start in range(0, len(columns[0]), items):
+        yield [column[start : start + items] for column in columns]
 
-    ends = pairwise(bounds.tolist())
-    runs = [_Run(source, first, stop, [rows[run] for rows in held]) for run, (first, stop) in enumerate(ends)]
-    for columns in merged(runs, sorted_together):
-        target.append(list(columns))
+
+def _union_of_its_own(pieces: Sequence[Columns]) -> Columns:
+    """The union of pieces, in arrays of its own also where there is one: a run fills its room again."""
+    return union(pieces) if len(pieces) > 1 else [column.copy() for column in pieces[0]]
 
 
 class _Sorted:
-    """Sorted, distinct items, in memory or in a spill file; may be read any number of times until closed."""
+    """Sorted, distinct items, in memory or in sorted runs that are merged as they are read; any number of times.
 
-    def __init__(self, columns: list[Keys], spill: _Spill | None, count: int, chunk_items: int) -> None:
-        self.count = count
+    columns: the last run, in memory, or all. spill, bounds: the others. threads: beyond one, what comes next is merged
+    while the caller has what came before.
+    """
+
+    def __init__(
+        self,
+        columns: list[Keys],
+        spill: _Spill | None,
+        bounds: list[int],
+        chunk_items: int,
+        count: int | None = None,
+        threads: int = 1,
+    ) -> None:
         self._columns = columns
         self._spill = spill
+        self._bounds = bounds
         self._chunk_items = chunk_items
+        self._threads = threads
         for column in columns:
             column.flags.writeable = False
+        self.count = sum(len(columns[0]) for columns in self._read()) if count is None else count
 
     @property
     def memory_bytes(self) -> int:
-        """What the items take of the memory; 0 where they lie in a spill file."""
+        """What of the items lies in memory."""
         return sum(column.nbytes for column in self._columns)
 
     @property
@@ -179,21 +204,21 @@ class _Sorted:
         """The first column, where it lies in memory."""
         return self._columns[0] if self._spill is None else None
 
-    def _read(self) -> Iterator[list[Keys]]:
-        for start in range(0, self.count, self._chunk_items):
-            stop = min(start + self._chunk_items, self.count)
-            if self._spill is None:
-                yield [column[start:stop] for column in self._columns]
-            else:
-                columns = [np.empty(stop - start, np.uint64) for _ in self._columns]
-                self._spill.read(columns, start)
-                yield columns
+    def _read(self) -> Iterator[Columns]:
+        if self._spill is None:
+            yield from _slices(self._columns, self._chunk_items)
+            return
+        # The pieces, and what they are merged into at two levels: half a chunk each.
+        piece = max(1, self._chunk_items // (2 * len(self._bounds)))
+        sources = [*_runs(self._spill, self._bounds, piece), Chunks(_slices(self._columns, piece))]
+        chunks = merged(sources, _union_of_its_own)
+        yield from chunks if self._threads == 1 else ahead(chunks)
 
     def close(self) -> None:
         """Free the memory or the disk that the items take; count is 0 from then on."""
         if self._spill is not None:
             self._spill.close()
-        self._columns = [column[:0].copy() for column in self._columns]
+        self._spill, self._columns = None, [column[:0].copy() for column in self._columns]
         self.count = 0
 
 
@@ -244,17 +269,25 @@ class SortedPairs(_Sorted):
 class _Sorter:
     """Gathers items in one growing buffer a column, spilling it as a sorted run whenever it is full."""
 
-    def __init__(self, directory: Path, memory_bytes: int, expected_count: int, column_count: int) -> None:
+    def __init__(
+        self, directory: Path, memory_bytes: int, expected_count: int, column_count: int, threads: int, distinct: bool
+    ) -> None:
         if memory_bytes < MIN_MEMORY_BYTES:
             raise ValueError(f"sorting needs a memory budget of at least {MIN_MEMORY_BYTES} bytes, not {memory_bytes}")
         self._directory = directory
+        self._memory_bytes = memory_bytes
+        self._threads = threads
+        self._distinct = distinct
         # Sorting pairs takes scratch of their own size, sorting keys takes none.
         scratch = 1 if column_count == 1 else 2
         self._item_bytes = KEY_BYTES * column_count
         self._limit = (memory_bytes - RESERVE_BYTES) // (self._item_bytes * scratch)
-        # A merge holds its pieces beside what it has taken from them.
-        self._merge_room = (memory_bytes - RESERVE_BYTES) // (self._item_bytes * (scratch + 1))
+        # A merge holds its pieces, what two levels of it are merged into, and what it gave last.
+        self._merge_room = (memory_bytes - RESERVE_BYTES) // (self._item_bytes * 4)
         self._chunk_items = min(memory_bytes // 8, CHUNK_BYTES) // self._item_bytes
+        self._most_runs = max(
+            1, min(MOST_RUNS[column_count], self._chunk_items * self._item_bytes // (2 * MIN_PIECE_BYTES))
+        )
         self._rooms = [GrowingKeys(min(expected_count, self._limit)) for _ in range(column_count)]
         self._size = 0
         self._runs: _Spill | None = None
@@ -288,7 +321,7 @@ class _Sorter:
         return [np.asarray(room)[: self._size] for room in self._rooms]
 
     def _sort(self) -> None:
-        self._size = _sort_distinct(self._items())
+        self._size = _sort_distinct(self._items(), self._threads)
 
     def _make_room(self) -> None:
         self._sort()
@@ -303,43 +336,51 @@ class _Sorter:
         self._bounds.append(self._runs.count)
         self._size = 0
 
-    def _finish(self) -> tuple[list[Keys], _Spill | None, int, int]:
+    def _finish(self) -> tuple[list[Keys], _Spill | None, list[int], int, int | None, int]:
         """What _Sorted is made of. The sorter is empty afterwards."""
         self._sort()
-        if self._runs is not None and self._size:
+        # Of few runs the last one may stay where it is.
+        held = self._size * self._item_bytes <= self._memory_bytes // 2 and len(self._bounds) <= self._most_runs
+        if self._runs is not None and not held:
             self._spill_run()
         rooms, count = self._rooms, self._size
         self._rooms, self._size = [GrowingKeys(0) for _ in rooms], 0
         for room in rooms:
             room.resize(count)
         columns: list[Keys] = [np.asarray(room) for room in rooms]
-        if self._runs is None:
-            return columns, None, count, self._chunk_items
-        merged = self._merge_all(self._runs)
+        runs, bounds = self._runs, self._bounds
         self._runs, self._bounds = None, [0]
-        return columns, merged, merged.count, self._chunk_items
+        if runs is not None and len(bounds) - 1 > self._most_runs:
+            runs, bounds = self._merge_all(runs, bounds)
+        total = bounds[-1] + count if self._distinct or runs is None else None
+        return columns, runs, bounds, self._chunk_items, total, self._threads
 
-    def _merge_all(self, runs: _Spill) -> _Spill:
-        bounds = np.array(self._bounds, np.int64)
-        fan_in = self._merge_room * self._item_bytes // MIN_PIECE_BYTES
-        while len(bounds) > 2:
-            merged = _Spill(self._directory, len(self._rooms))
+    def _merge_all(self, runs: _Spill, bounds: list[int]) -> tuple[_Spill, list[int]]:
+        """Runs few enough to be merged as they are read."""
+        fan_in = max(2, self._merge_room * self._item_bytes // MIN_PIECE_BYTES)
+        while len(bounds) - 1 > self._most_runs:
+            fewer = _Spill(self._directory, len(self._rooms))
             new_bounds = [0]
             for first in range(0, len(bounds) - 1, fan_in):
                 group = bounds[first : first + fan_in + 1]
-                _merge(runs, group, merged, len(self._rooms), self._merge_room)
-                new_bounds.append(merged.count)
+                for columns in merged(_runs(runs, group, self._merge_room // (len(group) - 1))):
+                    fewer.append(columns)
+                new_bounds.append(fewer.count)
             runs.close()
-            runs, bounds = merged, np.array(new_bounds, np.int64)
-        return runs
+            runs, bounds = fewer, new_bounds
+        return runs, bounds
 
 
 class KeySorter(_Sorter):
     """Sorts keys (uint64) in memory_bytes, spilling into directory; equal keys count once."""
 
-    def __init__(self, directory: Path, memory_bytes: int, expected_count: int = 0) -> None:
-        """expected_count: how many keys will come, if known; saves the growing. ValueError below 1 MiB."""
-        super().__init__(directory, memory_bytes, expected_count, 1)
+    def __init__(
+        self, directory: Path, memory_bytes: int, expected_count: int = 0, *, threads: int = 1, distinct: bool = False
+    ) -> None:
+        """expected_count: how many keys will come, if known; saves the growing. distinct: no key will come twice, so
+        that they need not be merged to be counted. ValueError below 1 MiB.
+        """
+        super().__init__(directory, memory_bytes, expected_count, 1, threads, distinct)
 
     def add(self, keys: Keys) -> None:
         """Take keys (uint64[m]), in any order. TypeError for any other array."""
@@ -353,9 +394,9 @@ class KeySorter(_Sorter):
 class PairSorter(_Sorter):
     """Sorts pairs of fingerprint and id, by both, as KeySorter does keys; equal pairs count once."""
 
-    def __init__(self, directory: Path, memory_bytes: int, expected_count: int = 0) -> None:
+    def __init__(self, directory: Path, memory_bytes: int, expected_count: int = 0, *, threads: int = 1) -> None:
         """expected_count: how many pairs will come, if known; saves the growing. ValueError below 1 MiB."""
-        super().__init__(directory, memory_bytes, expected_count, 2)
+        super().__init__(directory, memory_bytes, expected_count, 2, threads, distinct=False)
 
     def add(self, fingerprints: Keys, ids: Keys) -> None:
         """Take pairs (two uint64[m]), in any order. TypeError for other arrays, ValueError if m differs."""

@@ -199,6 +199,9 @@ def tell(
     tell_skipped(summary.skipped, summary.notes)
     if summary.warning is not None:
         say(f"fpstore: warning: {summary.warning}")
+    if summary.repeated_names:
+        told = f"found {counted(summary.repeated_names, 'document')} with the name of an earlier one"
+        say(f"fpstore: warning: --id-column: {told}, expected names that differ: results do not tell these apart")
     if common().as_json and _is_file(output):
         print_document(SUMMARY, summary.to_json())
         return

@@ -2,6 +2,7 @@
 
 import dataclasses
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,6 +12,9 @@ from fpstore.cli.failures import AT_FAULT_STORE, DONE, failure_of, say
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.subcommand import subcommand
 from fpstore.cli.values import FILE_PATH, counted, decimal_size
+
+if TYPE_CHECKING:
+    from fpstore import Verified
 
 
 @subcommand(
@@ -24,7 +28,8 @@ def command(stores: tuple[str, ...]) -> None:
 
     Checked are the catalog, the checksum of every page, the order of the keys within and across blocks, every
     directory, that every table holds the same fingerprints, that the plan misses none, that ids are in step,
-    and what jobs keep. A fingerprint that is in several segments is counted in each. With --json: an object for each
+    and what jobs keep. A fingerprint that is in several segments is counted in each, and what is in none yet as
+    pending rows, apart. With --json: an object for each
     store.
     """
     statuses = [_verify(store) for store in stores]
@@ -56,13 +61,22 @@ def _verify(store: str) -> int:
     if common().as_json:
         print_line("verify", {"path": store, "sound": True, **found.to_json(), "damage": []})
         return DONE
-    rest = [counted(found.pending_count, "pending row")] if found.pending_count else []
-    rest += [counted(found.removal_count, "removal")] if found.removal_count else []
-    checked = f"{counted(found.fingerprint_count, 'fingerprint')} in {counted(found.table_count, 'table')}"
     say(
-        f"{store}: sound; checked {checked} of {counted(found.segment_count, 'segment')}"
-        f" and {counted(found.id_count, 'id')}{', '.join(['', *rest])}:"
+        f"{store}: sound; checked {_checked(found)}:"
         f" {decimal_size(found.size_bytes)} in {seconds:.2f} s, {found.size_bytes / 1e6 / seconds:.0f} MB/s",
         err=False,
     )
     return DONE
+
+
+def _checked(found: "Verified") -> str:
+    """What was read: of the segments, and of what is in none of them yet."""
+    keys = f"{counted(found.fingerprint_count, 'fingerprint')} in {counted(found.table_count, 'table')}"
+    ids = f" and {counted(found.id_count, 'id')}" if found.id_count else ""
+    parts = [f"{keys} of {counted(found.segment_count, 'segment')}{ids}"]
+    if found.pending_count:
+        ids = f" with {counted(found.pending_id_count, 'id')}" if found.pending_id_count else ""
+        pending = f"{counted(found.pending_count, 'pending row')}{ids}"
+        parts = [*parts, pending] if found.segment_count else [f"{pending} (there is no segment yet)"]
+    parts += [counted(found.removal_count, "removal")] if found.removal_count else []
+    return ", ".join(parts)

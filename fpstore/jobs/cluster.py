@@ -17,6 +17,7 @@ from fpstore.jobs.forms import TSV, form_of
 from fpstore.jobs.grouping import own_grouping, standing_grouping
 from fpstore.jobs.journal import Job
 from fpstore.jobs.keeping import Keeping
+from fpstore.jobs.repeats import Repeats
 from fpstore.jobs.rows import Lines
 from fpstore.jobs.sizes import Sizes, sizes_in
 from fpstore.jobs.standing import release, settle_settings
@@ -108,19 +109,22 @@ def cluster(
             else:
                 opened = standing_grouping(standing, job, tally, settings, check, update_center=update_center)
             labels = AppendFile(job.work_folder, "labels", 8 * tally.documents)
-            with closing(labels), opened as clusters:
+            with closing(labels), closing(Repeats(job, corpus)) as repeats, opened as clusters:
                 for batch in corpus.batches(place):
                     found = clusters.decide(corpus.fingerprints(batch), batch)
                     forms[0].write(job.files[0], batch, found["id"].tolist(), found["distance"].tolist())
                     labels.write(found["id"].astype("<u8").tobytes())
                     labels.sync()
+                    repeats.see(batch.names)
                     tally.documents += len(found)
                     clusters.count(tally)
                     tally.skipped, tally.notes = batch.skipped, batch.notes
-                    job.commit({"tally": asdict(tally), **corpus.state(batch.end), **clusters.state()})
+                    own = repeats.state() | clusters.state()
+                    job.commit({"tally": asdict(tally), **corpus.state(batch.end), **own})
                     if progress:
                         progress(Progress("clustering", corpus.bytes_read, corpus.total_bytes, "bytes"))
                 clusters.settle()
+                tally.repeated_names = repeats.count()
                 found = np.frombuffer(labels.view(), dtype="<u8")
                 sizes = sizes_in(found, job.work_folder, "sizes")
                 tally.detail = sizes.told()

@@ -169,6 +169,11 @@ class Corpus:
         return documents([source], recipe=self._recipe, on_bytes=self._count, **options)
 
     @property
+    def has_id_column(self) -> bool:
+        """Whether a column or field names the documents, so that several may have one name."""
+        return self._options["id_column"] is not None
+
+    @property
     def identity(self) -> dict[str, Any]:
         """All that the documents and their fingerprints follow from, but for what the sources hold.
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from fpstore.jobs.journal import Job
 from fpstore.jobs.keep import Keep
 from fpstore.jobs.keeping import DUPLICATE_OF, Keeping
 from fpstore.jobs.naming import fault_of_name
+from fpstore.jobs.repeats import Repeats
 from fpstore.jobs.rows import Lines
 from fpstore.jobs.runs import FirstRun, RankedRun
 from fpstore.jobs.standing import own_workplace, release, settle_settings, standing_workplace
@@ -108,9 +110,9 @@ def dedup(
                 opened = own_workplace(job, settings, texts=texts)
             else:
                 opened = standing_workplace(standing, job, settings, texts=texts)
-            with opened as workplace:
+            with closing(Repeats(job, corpus)) as repeats, opened as workplace:
                 kind = FirstRun if kept_one.is_first else RankedRun
-                run = kind(job, corpus, workplace, settings, check, forms, kept_one, tag, progress)
+                run = kind(job, corpus, workplace, repeats, settings, check, forms, kept_one, tag, progress)
                 run.to_the_end()
                 if standing is not None:
                     workplace.store.wait()

@@ -23,6 +23,7 @@ from fpstore.jobs.corpus import Batch, Corpus, Inputs, Place, Rows, expect_other
 from fpstore.jobs.files import AppendFile
 from fpstore.jobs.forms import TSV, form_of
 from fpstore.jobs.journal import Job
+from fpstore.jobs.repeats import Repeats
 from fpstore.jobs.rows import Lines
 from fpstore.jobs.sizes import sizes_of
 from fpstore.jobs.spool import Spool
@@ -236,8 +237,10 @@ def _run(
             with (
                 closing(AppendFile(job.work_folder, "fingerprints", 8 * tally.documents)) as keys,
                 closing(Spool(subfolder(job.work_folder, "documents"), texts=False, count=tally.documents)) as names,
+                closing(Repeats(job, corpus)) as repeats,
             ):
-                _collect(corpus, job, tally, keys, names, progress)
+                _collect(corpus, job, tally, keys, names, repeats, progress)
+                tally.repeated_names = repeats.count()
                 fingerprints = np.frombuffer(keys.view(), dtype="<u8").astype(np.uint64)
                 tally.results = tally.new = work(Documents(fingerprints, names, job.work), job, tally)
             job.commit_last({**(job.state or {}), "tally": asdict(tally)})
@@ -246,7 +249,13 @@ def _run(
 
 
 def _collect(
-    corpus: Corpus, job: Job, tally: Tally, keys: AppendFile, names: Spool, progress: OnProgress | None
+    corpus: Corpus,
+    job: Job,
+    tally: Tally,
+    keys: AppendFile,
+    names: Spool,
+    repeats: Repeats,
+    progress: OnProgress | None,
 ) -> None:
     """Write down the documents that are not yet."""
     for batch in corpus.batches(corpus.go_on(job.state)):
@@ -256,9 +265,10 @@ def _collect(
         names.append(ids, fingerprints, batch.names, batch.texts)
         keys.sync()
         names.sync()
+        repeats.see(batch.names)
         tally.documents += len(batch.names)
         tally.skipped, tally.notes = batch.skipped, batch.notes
-        job.commit({"tally": asdict(tally), **corpus.state(batch.end)})
+        job.commit({"tally": asdict(tally), **corpus.state(batch.end), **repeats.state()})
         if progress:
             progress(Progress("reading", corpus.bytes_read, corpus.total_bytes, "bytes"))
 

@@ -20,6 +20,7 @@ from fpstore.jobs.journal import Job
 from fpstore.jobs.keep import NONE, RANK, Keep, Ranker
 from fpstore.jobs.keeping import Keeping
 from fpstore.jobs.kept import Kept
+from fpstore.jobs.repeats import Repeats
 from fpstore.jobs.rows import Lines
 from fpstore.jobs.spool import Spool
 from fpstore.jobs.standing import Settings, Workplace
@@ -43,6 +44,7 @@ class FirstRun:
         job: Job,
         corpus: Corpus,
         workplace: Workplace,
+        repeats: Repeats,
         settings: Settings,
         confirm: Confirm | None,
         forms: Sequence[Any],
@@ -56,6 +58,7 @@ class FirstRun:
         self._tags = tags
         self._corpus = corpus
         self._workplace = workplace
+        self._repeats = repeats
         self._progress = progress
         self._kept = Kept(workplace, settings.recipe, settings.max_distance, confirm)
         self._tally = Tally.of(job.state)
@@ -70,11 +73,13 @@ class FirstRun:
         """Do what is left."""
         for batch in self._batches("deduplicating"):
             verdicts = self._decide(self._corpus.fingerprints(batch), batch.names, batch.texts)
+            self._repeats.see(batch.names)
             self._write(batch, verdicts)
             self._commit()
 
     def commit_last(self) -> None:
         """All is done."""
+        self._tally.repeated_names = self._repeats.count()
         self._job.commit_last(self._state())
 
     def _batches(self, phase: str) -> Iterator[Batch]:
@@ -129,6 +134,7 @@ class FirstRun:
         return {
             "tally": asdict(self._tally),
             **self._corpus.state(self._place),
+            **self._repeats.state(),
             "next_id": self._kept.next_id,
             "spool": self._workplace.spool.count,
             "store": self._workplace.store.identity,
@@ -203,6 +209,7 @@ class RankedRun(FirstRun):
             digests.sync()
             values.sync()
             documents.sync()
+            self._repeats.see(batch.names)
             self._commit()
         self._reached, self._place = self._place, Place()
 

@@ -15,14 +15,15 @@ class Tally:
     results: kept documents, clusters, components or pairs. new: those of the clusters that a standing store did not
     have before. without_value: documents without one in the field that says which is kept. detail: what more the kind
     of job tells. skipped: what was passed over of the inputs, how many by reason. notes: what was read in spite of some
-    damage. refused: matches that were found not to be alike. cut_short: documents with more matches than are looked at,
-    none of which was alike.
+    damage. repeated_names: documents with a name, of an id column, that one before them has. refused: matches that were
+    found not to be alike. cut_short: documents with more matches than are looked at, none of which was alike.
     """
 
     documents: int = 0
     results: int = 0
     skipped: Mapping[str, int] = field(default_factory=dict)
     notes: Mapping[str, int] = field(default_factory=dict)
+    repeated_names: int = 0
     refused: int = 0
     cut_short: int = 0
     new: int = 0
@@ -48,6 +49,7 @@ class Summary:
     results: int
     skipped: Mapping[str, int]
     notes: Mapping[str, int]
+    repeated_names: int
     refused: int
     cut_short: int
     new: int
@@ -75,6 +77,7 @@ class Summary:
             "documents": self.documents,
             **self.counts,
             **self.detail,
+            "repeated_names": self.repeated_names,
             "skipped": dict(self.skipped),
             "notes": dict(self.notes),
             "seconds": round(self.seconds, 3),

@@ -26,6 +26,8 @@ ROWS_REMOVED = 4
 # The columns of each kind; an addition has a second one, the ids, in a store with ids, and a third one, where each name
 # ends, in a store with names.
 _COLUMNS = {ADDED: (1, 2, 3), FINGERPRINTS_REMOVED: (1,), IDS_REMOVED: (1,), ROWS_REMOVED: (2,)}
+# The same of removals that have left the log, which have their numbers beside them.
+_KEPT_COLUMNS = {kind: tuple(count + 1 for count in counts) for kind, counts in _COLUMNS.items()}
 # Checksum, kind, number of columns, words in each.
 _HEADER = struct.Struct("<IHHQ")
 # Larger values take whole pages of LMDB each, with little lost; smaller ones need no long run of free pages.
@@ -194,10 +196,10 @@ def _decode(place: bytes, record: bytes, most: int, kept: bool = False) -> tuple
     if len(record) < _HEADER.size or struct.unpack_from("<I", record)[0] != crc32c(record[4:], crc32c(place)):
         raise Wrong("a record", f"{len(record)} bytes of another checksum", "those of its own")
     _, kind, column_count, words = _HEADER.unpack_from(record)
-    allowed = tuple(count + kept for count in _COLUMNS.get(kind, ()))  # kept removals have numbers beside them
+    allowed = (_KEPT_COLUMNS if kept else _COLUMNS).get(kind, ())
     rest = len(record) - _HEADER.size - 8 * column_count * words
     fits = rest == 0 or (rest > 0 and column_count == 3 and kind == ADDED)
-    if kind not in _COLUMNS or column_count not in allowed or column_count > most or not fits:
+    if column_count not in allowed or column_count > most or not fits:
         raise ValueError(f"a record of kind {kind}, {column_count} columns of {words}, {len(record)} bytes")
     whole = np.frombuffer(record, dtype="<u8", offset=_HEADER.size, count=column_count * words)
     columns = tuple(whole[i * words : (i + 1) * words] for i in range(column_count))

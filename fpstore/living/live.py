@@ -68,13 +68,15 @@ def matched_alive(removals: Removals, matched: Matched, positions: int | Keys) -
 class Live:
     """A segment and its position: the changes before that are in it, those of removals from there on mask it.
 
-    names: the files with those of its ids, where these are names.
+    names: the files with those of its ids, where these are names. held_from: where the pending index of a snapshot has
+    all its rows too, the number of the change that the first of them came with; 0 where it has not.
     """
 
     segment: Segment
     position: int
     removals: Removals
     names: tuple[NamesReader, ...] = ()
+    held_from: int = 0
 
     def close(self) -> None:
         """Let go of its files."""

@@ -1,12 +1,14 @@
 """One who reads a store while others may write to it: follows what the catalog says, and changes nothing."""
 
+import contextlib
 import dataclasses
 import threading
+import time
 from pathlib import Path
 
 from fpstore import forks
 from fpstore.disk import Folder
-from fpstore.errors import StoreClosed
+from fpstore.errors import CorruptStore, StoreClosed
 from fpstore.living.catalog import Catalog
 from fpstore.living.opening import open_snapshot
 from fpstore.living.snapshot import Snapshot
@@ -31,6 +33,7 @@ class Reader:
         self.watch = self._catalog.watch
         self._stamp: tuple[int, int] | None = None  # of the snapshot, once that is sure
         self._moved = False  # the catalog is in another file since the snapshot
+        self._look_at = 0.0  # when to see again whether the path leads to this store
         try:
             self.snapshot = open_snapshot(self._catalog)
         except BaseException:
@@ -49,20 +52,39 @@ class Reader:
             with self._lock:
                 if self._closed:
                     raise StoreClosed("the store is closed", path=self.folder)
-                if self._catalog.follow():
-                    # Another file counts its transactions anew; its generation is a later one.
-                    state = dataclasses.replace(self.snapshot.state, transaction=0)
-                    self.snapshot = dataclasses.replace(self.snapshot, state=state)
-                    stamp, self._stamp, self._moved = self._catalog.stamp(), None, True
-                    self._catalog.confirm(None, 0.0)
-                if stamp is None or stamp != self._stamp:
-                    self.snapshot = open_snapshot(self._catalog, self.snapshot, moved=self._moved)
-                    self._moved = False
-                    # The file may show a commit that is not through yet: then LMDB still reads the state before it.
-                    arrived = stamp is not None and self.snapshot.state.transaction >= max(stamp)
-                    self._stamp = stamp if arrived and not self.snapshot.state.moving else None
-                self._catalog.confirm(self._stamp, LOOK_SECONDS)
+                # After a commit there is time for that until it is due anyway, unless the catalog may have moved.
+                looks = stamp == self._stamp or self._stamp is None or time.monotonic() >= self._look_at
+                if looks or not self._stays(stamp):
+                    self._look(stamp)
+                self._catalog.confirm(self._stamp, self._look_at - time.monotonic())
         return self.snapshot
+
+    def _stays(self, stamp: tuple[int, int] | None) -> bool:
+        """Read what is new in the file that is open; False where another may have taken its place."""
+        with contextlib.suppress(CorruptStore):  # segments that it names may be gone, and those of the other there
+            self._read(stamp)
+            return not self.snapshot.state.moving
+        return False
+
+    def _look(self, stamp: tuple[int, int] | None) -> None:
+        """Go on where the path leads, and read what is new there. The caller holds the lock."""
+        self._look_at = time.monotonic() + LOOK_SECONDS
+        if self._catalog.follow():
+            # Another file counts its transactions anew; its generation is a later one.
+            state = dataclasses.replace(self.snapshot.state, transaction=0)
+            self.snapshot = dataclasses.replace(self.snapshot, state=state)
+            stamp, self._stamp, self._moved = self._catalog.stamp(), None, True
+            self._catalog.confirm(None, 0.0)
+        if stamp is None or stamp != self._stamp:
+            self._read(stamp)
+
+    def _read(self, stamp: tuple[int, int] | None) -> None:
+        """The snapshot of what the catalog says, which showed this stamp before. The caller holds the lock."""
+        self.snapshot = open_snapshot(self._catalog, self.snapshot, moved=self._moved)
+        self._moved = False
+        # The file may show a commit that is not through yet: then LMDB still reads the state before it.
+        arrived = stamp is not None and self.snapshot.state.transaction >= max(stamp)
+        self._stamp = stamp if arrived and not self.snapshot.state.moving else None
 
     def close(self) -> None:
         """Give the catalog back; the segments of the snapshot are the caller's to close."""

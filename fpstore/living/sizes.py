@@ -1,7 +1,7 @@
 """The sizes by which a living store decides: when rows become a segment, which segments are merged, who has to wait."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from fpstore.checks import expect, expect_integer
 from fpstore.query.additions import PIECE_ROWS
@@ -11,26 +11,36 @@ from fpstore.query.additions import PIECE_ROWS
 class LivingSizes:
     """What a Writer goes by; the defaults are those of every store. ValueError for what cannot be.
 
-    flush_rows: pending rows that are worth a segment, and the most that are tested and added at once.
+    flush_rows: pending rows that are worth a segment, few enough that any process indexes them in some milliseconds.
+    named_flush_rows: the same in a store with names, which are looked for in the files of all segments.
     max_pending_rows: those at which additions wait for it.
+    batch_rows: the most that are tested and added at once.
+    small_rows, small_segments: segments with fewer keys are small; they are merged, all at once, when they are so many
+    or have small_rows together, or where the writer waits for all that is due. Until then it has their rows in memory
+    as well, up to held_rows.
     deferred_rows: what additions with deferred durability hold back at most.
     flush_name_bytes, max_name_bytes: the same of the bytes of names, in a store with names.
     piece_rows: a batch is tested and added in pieces of so many.
-    growth: a segment is merged with all that are smaller as soon as these together, so many times, are as large. So
-    there are few, and a fingerprint is written again only when its segment grows by a third. 0: never.
+    growth: a segment that is not small is merged with all smaller ones as soon as these together, so many times, are as
+    large. So there are few, and a fingerprint is written again only when its segment grows by half. 0: never.
     names_growth: so many files of names of one size are merged, with all smaller ones, when their segments are: so a
     name is written again only when its file grows so many times. 2 or more.
     keys_per_removal: everything is merged when there is a removal for so many fingerprints, but not for fewer than
     min_removals, and always for max_removals: every process holds them in memory.
     """
 
-    flush_rows: int = 1 << 20
-    max_pending_rows: int = 1 << 22
+    flush_rows: int = 1 << 17
+    named_flush_rows: int = 1 << 20
+    max_pending_rows: int = 1 << 18
+    batch_rows: int = 1 << 20
+    small_rows: int = 1 << 20
+    small_segments: int = 8
+    held_rows: int = 1 << 21
     flush_name_bytes: int = 24 << 20
     max_name_bytes: int = 48 << 20
     deferred_rows: int = 1 << 16
     piece_rows: int = PIECE_ROWS
-    growth: int = 3
+    growth: int = 2
     names_growth: int = 32
     keys_per_removal: int = 8
     min_removals: int = 1 << 16
@@ -43,12 +53,23 @@ class LivingSizes:
         waits = self.max_pending_rows
         expect("max_pending_rows", waits, waits >= self.flush_rows, f"flush_rows, {self.flush_rows}, or more")
 
+    def of(self, named: bool) -> "LivingSizes":
+        """Those of a store of this kind."""
+        if not named:
+            return self
+        waits = max(self.max_pending_rows, 4 * self.named_flush_rows)
+        return replace(self, flush_rows=self.named_flush_rows, max_pending_rows=waits)
+
     def first_due(self, key_counts: Sequence[int]) -> int:
         """Of segments from the largest on: the first to be merged with all smaller ones; their number for none."""
-        for index in range(len(key_counts) - 1):
-            if key_counts[index] < self.growth * sum(key_counts[index + 1 :]):
+        count = len(key_counts)
+        large = sum(keys >= self.small_rows for keys in key_counts)
+        some = count - large >= self.small_segments or sum(key_counts[large:]) >= self.small_rows
+        counted = count if some else large
+        for index in range(large):
+            if key_counts[index] < self.growth * sum(key_counts[index + 1 : counted]):
                 return index
-        return len(key_counts)
+        return large if some and self.growth and large < count - 1 else count
 
     def due_names(self, name_counts: Sequence[int]) -> list[int]:
         """Of files of names of a segment, each with so many: the indexes of those to be merged into one.

@@ -66,8 +66,8 @@ PENDING_AT_ONCE = 1 << 17
 class Snapshot:
     """A state of the store in folder.
 
-    parts: its segments, under removals. pending: what was added since, its rows up to pending_end. pending_names: the
-    names of the ids of these rows, in a store with names.
+    parts: its segments, under removals. pending: what was added since, its rows up to pending_end; those before
+    pending_start are of parts that are held. pending_names: the names of the ids of these rows, in a store with names.
     """
 
     folder: Path
@@ -78,6 +78,17 @@ class Snapshot:
     pending_end: int
     removals: Removals
     pending_names: LogNames | None = None
+    pending_start: int = 0
+
+    @property
+    def pending_count(self) -> int:
+        """How many rows are in no segment yet."""
+        return self.pending_end - self.pending_start
+
+    @functools.cached_property
+    def searched(self) -> tuple[Live, ...]:
+        """The segments that are searched: those that are held are found in the pending index."""
+        return tuple(part for part in self.parts if not part.held_from)
 
     @property
     def name_bytes(self) -> int:
@@ -100,7 +111,7 @@ class Snapshot:
     @functools.cached_property
     def is_plain(self) -> bool:
         """Whether it is one segment and nothing else."""
-        return len(self.parts) == 1 and not self.pending_end and not self.removals
+        return len(self.parts) == 1 and not self.pending_count and not self.removals
 
     @property
     def is_empty(self) -> bool:
@@ -112,7 +123,7 @@ class Snapshot:
     @functools.cached_property
     def single(self) -> Single:
         """What answers single queries, in handles where ids are names."""
-        parts = [(part.segment.view, part.segment.ids, part.position) for part in self.parts]
+        parts = [(part.segment.view, part.segment.ids, part.position) for part in self.searched]
         distances = self.settings.max_distance, self.plan.max_distance
         lives = functools.partial(alive, self.removals) if self.removals else None
         recipe = self.settings.recipe
@@ -124,13 +135,13 @@ class Snapshot:
 
         TooManyMatches where these, or those that were removed, are more than there is room for.
         """
-        found = [part.search(queries, distance, room) for part in self.parts]
+        found = [part.search(queries, distance, room) for part in self.searched]
         return self._matches(found, queries, distance, first_query, "probe", room)
 
     def stream(self, queries: Keys, distance: int, run: Callable[..., Any], room: Room) -> Matches:
         """What search returns, found by reading all keys past the queries where that costs less."""
         found = []
-        for part in self.parts:
+        for part in self.searched:
             if self._streams(part, len(queries)):
                 with part.segment.naming:
                     columns = batch.stream(part.segment, queries, distance, run, room.left)
@@ -145,7 +156,7 @@ class Snapshot:
             first: Matches | None = self.single.nearest(int(queries[0]), distance)
             if first is not None:
                 return first
-        found = [part.nearest(queries, distance) for part in self.parts]
+        found = [part.nearest(queries, distance) for part in self.searched]
         if self.pending_end:
             found.append(self._nearest_pending(queries, distance))
         found = [columns for columns in found if len(columns[0])]
@@ -172,7 +183,7 @@ class Snapshot:
 
     def first(self, queries: Keys, distance: int, count: int, first_query: int = 0) -> Matches:
         """Of what search returns, the first `count` rows of each query; however much that is, in memory for these."""
-        found = [part.first(queries, distance, count) for part in self.parts]
+        found = [part.first(queries, distance, count) for part in self.searched]
         if self.pending_end:
             found.append(self._first_pending(queries, distance, count))
         found = [columns for columns in found if len(columns[0])]
@@ -181,11 +192,11 @@ class Snapshot:
 
     def is_large(self, query_count: int) -> bool:
         """Whether a batch of so many queries is large against one of the segments."""
-        return query_count >= MIN_STREAMED and any(self._streams(part, query_count) for part in self.parts)
+        return query_count >= MIN_STREAMED and any(self._streams(part, query_count) for part in self.searched)
 
     def contains(self, query: Keys, distance: int) -> bool:
         """Whether a live fingerprint is within distance of the one query."""
-        if any(part.has_any(query, distance) for part in self.parts):
+        if any(part.has_any(query, distance) for part in self.searched):
             return True
         return self.pending_end > 0 and len(self._nearest_pending(query, distance)[0]) > 0
 
@@ -302,7 +313,7 @@ class Snapshot:
         return keys, numbers
 
     def _lookup_pending(self, ids: Ids) -> Iterator[tuple[Keys, Ids]]:
-        for start in range(0, self.pending_end, PENDING_AT_ONCE):
+        for start in range(self.pending_start, self.pending_end, PENDING_AT_ONCE):
             keys, found, positions = self.pending.rows(start, min(start + PENDING_AT_ONCE, self.pending_end))
             assert found is not None
             at = ids.searchsorted(found)
@@ -370,7 +381,7 @@ class Snapshot:
 
     def pending_rows(self) -> tuple[Keys, Ids | None]:
         """The pending rows which live: fingerprints and ids, in the order of their adding."""
-        keys, ids, positions = self.pending.rows(0, self.pending_end)
+        keys, ids, positions = self.pending.rows(self.pending_start, self.pending_end)
         kept = alive(self.removals, keys, ids, positions)
         if kept is None:
             return keys, ids
@@ -416,7 +427,7 @@ class Snapshot:
         pending, removals = self.pending, self.removals
         room = sum(len(change.columns[0]) for change in records if change.kind == changes.ADDED)
         if pending.capacity - pending.count < room:
-            pending = pending.grown(max(2 * pending.capacity, pending.count + 2 * room))
+            pending = pending.grown(max(2 * pending.capacity, pending.count + room + room // 4))
         for change in records:
             if change.kind == changes.ADDED:
                 self._take_names(change)
@@ -426,8 +437,12 @@ class Snapshot:
         names = self.pending_names
         if removals is not self.removals:
             parts = tuple(part.masked_by(removals) for part in self.parts)
-            return Snapshot(self.folder, state, self.plan, parts, pending, pending.count, removals, names)
-        following = Snapshot(self.folder, state, self.plan, self.parts, pending, pending.count, removals, names)
+            return Snapshot(
+                self.folder, state, self.plan, parts, pending, pending.count, removals, names, self.pending_start
+            )
+        following = Snapshot(
+            self.folder, state, self.plan, self.parts, pending, pending.count, removals, names, self.pending_start
+        )
         following.__dict__["single"] = self.single.grown(pending, following.pending_end)  # not made anew for each row
         return following
 
@@ -439,34 +454,6 @@ class Snapshot:
                 self.pending_names.add(change.names, change.ids, hashes)
             except ValueError as error:
                 raise CorruptStore.by(error, f"catalog, change {change.number}", path=self.folder) from None
-
-    def published(self, state: State, parts: Sequence[Live], removals: Removals) -> "Snapshot":
-        """This one with other segments, and without the pending rows of changes that have left the log."""
-        masked = tuple(part.masked_by(removals) for part in parts)
-        following = dataclasses.replace(self, state=state, parts=masked, removals=removals)
-        if state.first_change == self.state.first_change:
-            return following
-        keys, ids, positions = self.pending.rows(0, self.pending_end)
-        start = int(np.searchsorted(positions, state.first_change))
-        pending = pending_index(self.plan, self.settings, max(MIN_PENDING_ROOM, 2 * (len(keys) - start)))
-        bounds = [start, *(np.flatnonzero(np.diff(positions[start:])) + start + 1).tolist(), len(keys)]
-        for first, end in itertools.pairwise(bounds):
-            if first < end:
-                position = int(positions[first])
-                pending.append(keys[first:end], None if ids is None else ids[first:end], position, position)
-        names = self._names_since(state.first_change, ids, start)
-        return dataclasses.replace(following, pending=pending, pending_end=pending.count, pending_names=names)
-
-    def _names_since(self, first_change: int, ids: Ids | None, start: int) -> LogNames | None:
-        """The names of the pending rows from `start` on, which are those of the changes from first_change on."""
-        if self.pending_names is None or ids is None:
-            return None
-        names = self.pending_names.since(first_change)
-        if names is None:
-            names, handles = LogNames.none(), np.unique(ids[start:])
-            own = StoreNames((), self.pending_names).of(handles)
-            names.add(own, handles, hashed(*own)[1])
-        return names
 
     def divided(self) -> "Snapshot":
         """This one, to which names are added beside those there are, which a thread can write meanwhile."""

@@ -28,6 +28,8 @@ MAX_NUMBER = 2**63 - 1
 # Where the catalog keeps it. One record says everything, so that it cannot contradict another.
 DATABASE = b"state"
 KEY = b"state"
+# What additions change of a state, as encode writes it where the state is not moving.
+_CHANGED = re.compile(rb'"max_id":(null|0|[1-9][0-9]{0,19}),"moving":false,"next_change":([1-9][0-9]{0,18}),')
 _PLACE_CHECKSUM = crc32c(b"".join(struct.pack("<B", len(name)) + name for name in (DATABASE, KEY)))
 
 
@@ -134,12 +136,34 @@ class State:
             f'"version":{RECORD_VERSION}}}',
         )
 
+    @functools.cached_property
+    def bytes_around(self) -> tuple[bytes, bytes, bytes]:
+        """text_around as the record has it."""
+        head, middle, end = (text.encode() for text in self.text_around)
+        return head, middle, end
+
     def after(self, changes: int, max_id: int | None = None) -> "State":
         """This state when so many changes more are in the log. max_id: the largest id that they add."""
-        following = object.__new__(State)  # dataclasses.replace would look at all the rest again, with every addition
         next_change = expect_left("changes", self.next_change + changes, MAX_NUMBER)
-        most = larger(self.max_id, max_id)
-        following.__dict__.update(self.__dict__, next_change=next_change, max_id=most, moving=False)
+        return self._with(next_change=next_change, max_id=larger(self.max_id, max_id), moving=False)
+
+    def read_after(self, text: bytes, transaction: int) -> "State | None":
+        """The state of a record's text that says what this one says, but for what additions change; None for others."""
+        head, middle, end = self.bytes_around
+        rest = b'%b"transaction":%d,%b' % (middle, transaction, end)
+        changed = _CHANGED.fullmatch(text, len(head), max(len(head), len(text) - len(rest)))
+        if changed is None or not (text.startswith(head) and text.endswith(rest)):
+            return None
+        max_id = None if changed[1] == b"null" else int(changed[1])
+        next_change = int(changed[2])
+        if not self.next_change <= next_change <= MAX_NUMBER or (max_id is not None and max_id >> 64):
+            return None
+        return self._with(next_change=next_change, max_id=max_id, moving=False, transaction=transaction)
+
+    def _with(self, **fields: Any) -> "State":
+        # dataclasses.replace would look at all the rest again, with every addition.
+        following = object.__new__(State)
+        following.__dict__.update(self.__dict__, **fields)
         return following
 
     def with_segments(self, segments: Sequence[SegmentEntry], strays: Sequence[SegmentEntry] = ()) -> "State":
@@ -184,11 +208,16 @@ def encode(state: State, transaction: int) -> bytes:
     return struct.pack("<I", _checksum(text)) + text
 
 
-def decode(record: bytes, transaction: int) -> State:
-    """The state in record, read by that transaction. Raises ValueError, UnsupportedVersion."""
+def decode(record: bytes, transaction: int, known: State | None = None) -> State:
+    """The state in record, read by that transaction. Raises ValueError, UnsupportedVersion.
+
+    known: an earlier one; what is written there in the same bytes is not looked at again.
+    """
     text = record[4:]
     if len(record) < 4 or struct.unpack_from("<I", record)[0] != _checksum(text):
         raise Wrong("the state", f"{len(record)} bytes of another checksum", "those of its own")
+    if known is not None and (state := known.read_after(text, transaction)) is not None:
+        return state
     fields = _parse(text)
     version = fields.pop("version", None)
     expect_integer("the version of the state", version, 0, 2**32)  # 2.0 equals 2, and True equals 1

@@ -88,7 +88,7 @@ def stats_of(
         id_type=settings.id_type,
         recipe=settings.recipe,
         fingerprint_count=snapshot.key_count if snapshot.is_plain or snapshot.is_empty else None,
-        pending_count=snapshot.pending_end,
+        pending_count=snapshot.pending_count,
         removal_count=len(snapshot.removals),
         segment_count=len(snapshot.parts),
         spikes=spikes_of(snapshot, spikes, tell) if spikes else None,
@@ -115,7 +115,7 @@ def spikes_of(snapshot: Snapshot, named: int, tell: Tell | None = None) -> Spike
         raise ValueError(f"spikes: found {named}, expected 0 or more")
     if not snapshot.settings.ids:
         return None
-    total = sum(part.segment.record.id_count for part in snapshot.parts) + snapshot.pending_end
+    total = sum(part.segment.record.id_count for part in snapshot.parts) + snapshot.pending_count
     done = 0
 
     def keys() -> Iterator[Keys]:

@@ -14,13 +14,18 @@ from fpstore.segment.verify import verify_segment
 
 @dataclass(frozen=True)
 class Verified:
-    """What was read and found sound. A fingerprint that is in several segments is counted in each."""
+    """What was read and found sound. A fingerprint that is in several segments is counted in each.
+
+    fingerprint_count, id_count: in segments. pending_count, pending_id_count: the rows that are in none yet, and the
+    ids that these have: as many, or none in a store without ids.
+    """
 
     segment_count: int
     table_count: int
     fingerprint_count: int
     id_count: int
     pending_count: int
+    pending_id_count: int
     removal_count: int
     size_bytes: int
 
@@ -50,7 +55,8 @@ def verify_snapshot(snapshot: Snapshot, home: Folder, progress: Tell | None = No
         table_count=sum(len(segment.tables) for segment in segments),
         fingerprint_count=sum(segment.key_count for segment in segments),
         id_count=sum(segment.record.id_count for segment in segments),
-        pending_count=snapshot.pending_end,
+        pending_count=snapshot.pending_count,
+        pending_id_count=snapshot.pending_count if snapshot.settings.ids else 0,
         removal_count=len(snapshot.removals),
         size_bytes=sum(segment.file_bytes for segment in segments)
         + sum(file.file_bytes for part in snapshot.parts for file in part.names),

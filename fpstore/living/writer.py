@@ -19,6 +19,8 @@ from fpstore.errors import StoreClosed
 from fpstore.living import changes, renewal
 from fpstore.living.catalog import Catalog
 from fpstore.living.changes import Change, Waiting
+from fpstore.living.due import due, due_beside, removal_count, removal_limit
+from fpstore.living.held import held_part, published
 from fpstore.living.live import Live
 from fpstore.living.merge import pass_count
 from fpstore.living.named import expect_room, in_handles, named_additions
@@ -81,6 +83,7 @@ class Writer:
         self.watch = self._catalog.watch
         try:
             self.snapshot = open_snapshot(self._catalog)
+            self.sizes = self.sizes.of(self.snapshot.settings.named)
             note = notes.abandoned(self.home, self.snapshot.state.identity, job)
             self._catalog.make_segments()
             sweep_segments(self._catalog)
@@ -123,9 +126,9 @@ class Writer:
     def add_if_new(self, keys: Keys, given: Ids | Names | None, distance: int, room: int | None = None) -> Additions:
         """Store those that are near none which is stored, nor near an earlier one of them which now is.
 
-        ValueError for more than flush_rows of them, TooManyMatches for names to tell of over room bytes.
+        ValueError for more than batch_rows of them, TooManyMatches for names to tell of over room bytes.
         """
-        if len(keys) > (most := self.sizes.flush_rows):
+        if len(keys) > (most := self.sizes.batch_rows):
             raise ValueError(f"{len(keys)} fingerprints to test and add at once, expected at most {most}")
         with self._ready():
             names, ids, hashes = self._handles(given)
@@ -157,9 +160,9 @@ class Writer:
     def upsert(self, keys: Keys, given: Ids | Names) -> None:
         """Store fingerprints, each in place of all that has its id, in one durable step; of one id the last counts.
 
-        ValueError for more than flush_rows of them.
+        ValueError for more than batch_rows of them.
         """
-        most = self.sizes.flush_rows
+        most = self.sizes.batch_rows
         if len(keys) > most:
             raise ValueError(f"found {len(keys)} fingerprints to store in place of others, expected at most {most}")
         with self._ready():
@@ -228,7 +231,7 @@ class Writer:
     def _ready(self) -> Iterator[None]:
         """The lock, when there is room for more and everything before is known to have gone well."""
         job = self._flush_job
-        if job is not None and self.sizes.is_full(self.snapshot.pending_end, self.snapshot.name_bytes):
+        if job is not None and self.sizes.is_full(self.snapshot.pending_count, self.snapshot.name_bytes):
             job.wait()
         with self._lock:
             if self._closing:
@@ -273,12 +276,13 @@ class Writer:
                 job.wait()
 
     def settle(self) -> None:
-        """Wait for the flush and the merges that are due."""
+        """Wait for the flush and the merges that are due; of small segments, too, as for now no more come."""
+        settled = dataclasses.replace(self.sizes, small_rows=1)
         while True:
             with self._ready():
                 self._start_due_flush()
                 if self._flush_job is None or self._flush_job.done:
-                    self._start_merge(self._due())
+                    self._start_merge(due(self.snapshot, settled))
                 jobs = [job for job in (self._flush_job, self._merge_job) if job is not None and not job.done]
             if not jobs:
                 break
@@ -296,7 +300,7 @@ class Writer:
             self._wait_for_merge()
             with self._ready():
                 parts = self.snapshot.parts
-                if len(parts) > 1 or self._removal_count(parts) or any(len(part.names) > 1 for part in parts):
+                if len(parts) > 1 or removal_count(self.snapshot) or any(len(part.names) > 1 for part in parts):
                     self._start_merge(parts, True)
             self._wait_for_merge()
             with self._ready(), self._uncertain():
@@ -317,7 +321,7 @@ class Writer:
         """In the background, if there is enough to flush. The caller holds the lock."""
         merging = self._merge_job is not None and not self._merge_job.done
         removals = self.snapshot.removals
-        many = bool(removals) and not merging and len(removals) > self._removal_limit(self.snapshot.parts)
+        many = bool(removals) and not merging and len(removals) > removal_limit(self.snapshot, self.sizes)
         many = many or self.snapshot.name_bytes >= self.sizes.flush_name_bytes
         # Where there are many removals, everything is merged after it.
         self._start_flush(1 if many else self.sizes.flush_rows)
@@ -325,7 +329,7 @@ class Writer:
     def _start_flush(self, least: int) -> None:
         """In the background, if so many rows or changes are logged and none is under way. The caller holds the lock."""
         state = self.snapshot.state
-        logged = max(self.snapshot.pending_end, state.next_change - state.first_change)
+        logged = max(self.snapshot.pending_count, state.next_change - state.first_change)
         if logged < least or (self._flush_job is not None and not self._flush_job.done):
             return
         self._write()
@@ -336,7 +340,7 @@ class Writer:
             with self._new_place() as place:
                 self._publish(place, self._segment_of(place, *snapshot.pending_rows(), upto, snapshot.names), (), upto)
             with self._lock:
-                self._start_merge(self._due())
+                self._start_merge(due(self.snapshot, self.sizes))
 
         self._flush_job = _until_closed(work)
 
@@ -346,27 +350,12 @@ class Writer:
             position, own = self.snapshot.state.next_change, renewal.names_of_rows(names, ids)
             entry = self._segment_of(place, keys, ids, position, own)
             self._publish(place, entry, (), None, max_id=None if ids is None else int(ids.max()))
-        self._start_merge(self._due())
+        self._start_merge(due(self.snapshot, self.sizes))
 
     def _segment_of(
         self, place: Place, keys: Keys, ids: Ids | None, position: int, names: StoreNames | None = None
     ) -> SegmentEntry | None:
         return renewal.segment_of_rows(place, keys, ids, position, self.snapshot, self._advance, names)
-
-    def _due(self) -> tuple[Live, ...]:
-        """The segments that are to be merged now."""
-        parts = sorted(self.snapshot.parts, key=lambda part: -part.segment.key_count)
-        if self._removal_count(parts) > self._removal_limit(parts):
-            return tuple(parts)
-        return tuple(parts[self.sizes.first_due([part.segment.key_count for part in parts]) :])
-
-    def _removal_limit(self, parts: Sequence[Live]) -> int:
-        return self.sizes.removal_limit(sum(part.segment.key_count for part in parts))
-
-    def _removal_count(self, parts: Sequence[Live]) -> int:
-        """How many removals a merge of all segments would be rid of."""
-        oldest = min((part.position for part in parts), default=self.snapshot.state.next_change)
-        return len(self.snapshot.removals.since(oldest))
 
     def _start_merge(self, parts: Sequence[Live], whole: bool = False) -> None:
         """In the background, if there is anything and no merge under way; whole: their names become one file, too."""
@@ -376,28 +365,37 @@ class Writer:
         def work(parts: Sequence[Live] = parts, whole: bool = whole) -> None:
             while parts:
                 self._merge_parts(parts, whole)
-                with self._lock:
-                    parts, whole = self._due(), False
+                parts, whole = due(self.snapshot, self.sizes), False
 
         self._merge_job = _until_closed(work)
 
-    def _merge_parts(self, parts: Sequence[Live], whole: bool = False) -> None:
+    def _merge_parts(self, parts: Sequence[Live], whole: bool = False, busy: frozenset[str] = frozenset()) -> None:
+        """busy: the segments that other merges, which wait for this one, have begun with."""
         with self._lock:
             self._write()  # or a removal might be forgotten that the merge has applied
             snapshot = self.snapshot
         total = pass_count(snapshot.plan, snapshot.settings.ids) * sum(part.segment.key_count for part in parts)
         done = 0
+        told = self._merge_progress if not busy else None
+        busy |= {part.segment.path.name for part in parts}
 
         def advance(keys: int) -> None:
             nonlocal done
             done += keys
             self._advance("merging", done, total)
-            if progress := self._merge_progress:
-                progress("merging", done, total)
+            if told is not None:
+                told("merging", done, total)
+            self._merge_beside(busy)
 
         with self._new_place() as place:
             entry = renewal.segment_of_parts(place, parts, snapshot, None if whole else self.sizes.due_names, advance)
             self._publish(place, entry, [part.segment.path.name for part in parts], None)
+
+    def _merge_beside(self, busy: frozenset[str]) -> None:
+        """In the midst of a merge, of segments busy: others that have become due, or many would wait for it."""
+        many = len(self.snapshot.parts) - len(busy) >= self.sizes.small_segments
+        if many and (parts := due_beside(busy, self.snapshot, self.sizes)):
+            self._merge_parts(parts, busy=busy)
 
     def _publish(
         self,
@@ -424,7 +422,8 @@ class Writer:
                 if entry is not None:
                     strays = name_segment(self._catalog, place, entry)
                     part = open_part(place.folder, entry, snapshot.plan, snapshot.settings, snapshot.removals)
-                    kept.append((entry, part))
+                    gone = [part for part in snapshot.parts if part.segment.path.name in dropped]
+                    kept.append((entry, held_part(part, snapshot, gone, first_change is not None, self.sizes)))
                 first = first_change or snapshot.state.first_change
                 oldest = min((part.position for _, part in kept), default=snapshot.state.next_change)
                 removals = snapshot.removals.since(min(oldest, first))
@@ -436,7 +435,7 @@ class Writer:
                     strays=strays,
                     max_id=max_id,
                 )
-                self.snapshot = snapshot.published(state, [part for _, part in kept], removals)
+                self.snapshot = published(snapshot, state, [part for _, part in kept], removals, self.sizes)
         with contextlib.suppress(OSError):  # the next writer removes them
             remove_replaced(self._catalog, state)
 

@@ -3,7 +3,7 @@
 
 typedef struct {
     uint32_t (*append)(Pending *, const uint64_t *, const uint64_t *, uint32_t, uint64_t, uint64_t);
-    void (*copy)(Pending *, const Pending *, uint32_t);
+    void (*copy)(Pending *, const Pending *, uint32_t, uint32_t);
     Status (*search)(PendingSearch *, const uint64_t *, uint64_t);
 } Kernels;
 
@@ -25,7 +25,9 @@ uint32_t pending_append(Pending *pending, const uint64_t *keys, const uint64_t *
     return kernels.append(pending, keys, ids, count, position, live_since);
 }
 
-void pending_copy(Pending *pending, const Pending *source, uint32_t count) { kernels.copy(pending, source, count); }
+void pending_copy(Pending *pending, const Pending *source, uint32_t first, uint32_t end) {
+    kernels.copy(pending, source, first, end);
+}
 
 /* How many of the numbers below 2^bits have exactly `ones` bits set; bits is at most 31. */
 static uint32_t choose(unsigned bits, unsigned ones) {
@@ -244,6 +246,18 @@ void pending_rows(const Pending *pending, uint32_t first, uint32_t end, uint64_t
 
 uint64_t pending_last_position(const Pending *pending) {
     return pending->count > 0 ? pending_row(pending, pending->count)->position : 0;
+}
+
+uint32_t pending_rows_before(const Pending *pending, uint64_t position) {
+    uint32_t first = 0, end = pending_count(pending);
+    while (first < end) {
+        uint32_t middle = first + (end - first) / 2;
+        if (pending_row(pending, middle + 1)->position < position)
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    return first;
 }
 
 uint64_t pending_probes(const Pending *pending, unsigned distance) {

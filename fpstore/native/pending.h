@@ -115,13 +115,15 @@ void pending_free(Pending *pending);
 uint32_t pending_count(const Pending *pending);
 /* The position of the row added last, 0 without any. */
 uint64_t pending_last_position(const Pending *pending);
+/* How many rows come before the first that has this position or a later one. */
+uint32_t pending_rows_before(const Pending *pending, uint64_t position);
 
 /* There is room for `count` rows; ids is NULL without. Returns how many were not there already. */
 uint32_t pending_append(Pending *pending, const uint64_t *keys, const uint64_t *ids, uint32_t count, uint64_t position,
                         uint64_t live_since);
 
-/* The first `count` rows of source, which has the same tables, in a pending that has none. */
-void pending_copy(Pending *pending, const Pending *source, uint32_t count);
+/* Rows [first, end) of source, counted from 0, in a pending that has none and the same tables. */
+void pending_copy(Pending *pending, const Pending *source, uint32_t first, uint32_t end);
 
 /* A search that has found nothing yet, and is to find everything. */
 void pending_search_init(PendingSearch *search, const Pending *pending, unsigned distance, uint32_t end);
@@ -167,7 +169,7 @@ void pending_choose(InstructionSet set);
 
 #define PENDING_KERNELS(set)                                                                                    \
     uint32_t pending_append_##set(Pending *, const uint64_t *, const uint64_t *, uint32_t, uint64_t, uint64_t); \
-    void pending_copy_##set(Pending *, const Pending *, uint32_t);                                              \
+    void pending_copy_##set(Pending *, const Pending *, uint32_t, uint32_t);                                    \
     Status pending_search_##set(PendingSearch *, const uint64_t *, uint64_t);
 PENDING_KERNELS(portable)
 PENDING_KERNELS(fast)

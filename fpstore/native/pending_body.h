@@ -54,14 +54,18 @@ uint32_t KERNEL(pending_append)(Pending *pending, const uint64_t *keys, const ui
     return row - before;
 }
 
-/* The first `count` rows of source, which has the same tables, in a pending that has none. */
-void KERNEL(pending_copy)(Pending *pending, const Pending *source, uint32_t count) {
+/* Rows [first, end) of source, counted from 0, in a pending that has none and the same tables. */
+void KERNEL(pending_copy)(Pending *pending, const Pending *source, uint32_t first, uint32_t end) {
+    uint32_t count = end - first;
     for (uint32_t number = 1; number <= count; number++) {
         if (count - number >= PENDING_AHEAD) KERNEL(pending_ask)
-        (pending, pending_entry(source, pending_row(source, number + PENDING_AHEAD)->entry)->key);
-        const Row *row = pending_row(source, number);
+        (pending, pending_entry(source, pending_row(source, first + number + PENDING_AHEAD)->entry)->key);
+        const Row *row = pending_row(source, first + number);
+        uint64_t key = pending_entry(source, row->entry)->key;
+        /* Entries have the numbers of the source where they are all there. */
+        uint32_t entry = first == 0 ? row->entry : pending_find(pending, key);
         KERNEL(pending_insert)
-        (pending, number, row->entry, pending_entry(source, row->entry)->key, source->with_ids ? row->id[0] : 0,
+        (pending, number, entry != 0 ? entry : pending->entry_count + 1, key, source->with_ids ? row->id[0] : 0,
          row->position);
     }
     __atomic_store_n(&pending->count, count, __ATOMIC_RELEASE);

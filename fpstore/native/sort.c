@@ -1,13 +1,19 @@
-/* The sort itself, and the choice of how keys are permuted on their way into it. */
+/* The sort itself, and the choice of its steps. */
 #include "sort.h"
 
 static void (*deal_permuted)(const Permutation *, const uint64_t *, uint64_t, uint64_t *,
                              uint64_t *) = deal_permuted_portable;
+/* NULL where the portable way is the quickest. */
+static uint64_t (*split)(uint64_t *, uint64_t, uint64_t) = NULL;
+static void (*settle)(uint64_t *, uint64_t, unsigned, SortedOut *) = NULL;
 
 void sort_choose(InstructionSet set) {
     deal_permuted = deal_permuted_portable;
+    split = NULL;
+    settle = NULL;
 #if FPSTORE_X86
     if (set >= SET_FAST) deal_permuted = deal_permuted_fast;
+    if (set >= SET_WIDE) split = split_wide, settle = settle_wide;
 #else
     (void)set;
 #endif
@@ -81,10 +87,28 @@ static void split_in_place(uint64_t *keys, unsigned shift, uint64_t mask, const 
     }
 }
 
-/* sort_range of more keys than the room holds. */
-static void sort_large(uint64_t *keys, uint64_t count, unsigned width, SortRoom *room, SortedOut *out) {
+static uint64_t part_keys(const SortRoom *room) { return room->room_keys < PART_KEYS ? room->room_keys : PART_KEYS; }
+
+/* sort_range of many keys, bit by bit. */
+static void sort_by_bits(uint64_t *keys, uint64_t count, unsigned width, SortRoom *room, SortedOut *out) {
+    while (count > part_keys(room) && width > 0) {
+        uint64_t low = split(keys, count, (uint64_t)1 << (width - 1));
+        width--;
+        if (low == 0 || low == count) { /* nothing to split: go on where the keys vary */
+            width = varying_width(keys, count);
+            continue;
+        }
+        sort_by_bits(keys, low, width, room, out);
+        keys += low;
+        count -= low;
+    }
+    sort_range(keys, count, width, room, out);
+}
+
+/* The same, by groups. */
+static void sort_by_groups(uint64_t *keys, uint64_t count, unsigned width, SortRoom *room, SortedOut *out) {
     uint64_t ends[1 << SPLIT_DIGIT_BITS] = {0}, at[1 << SPLIT_DIGIT_BITS], total = 0, most = 0;
-    unsigned bits = bit_length(count / room->room_keys) + 2; /* so that even groups take a quarter of the room */
+    unsigned bits = bit_length(count / part_keys(room)) + 1; /* so that even groups are a quarter to a half of a part */
     bits = bits < SPLIT_DIGIT_BITS ? bits : SPLIT_DIGIT_BITS;
     bits = bits < width ? bits : width;
     unsigned shift = width - bits;
@@ -102,6 +126,13 @@ static void sort_large(uint64_t *keys, uint64_t count, unsigned width, SortRoom 
     split_in_place(keys, shift, mask, ends, at);
     for (uint64_t digit = 0, start = 0; digit <= mask; start = ends[digit++])
         sort_range(keys + start, ends[digit] - start, shift, room, out);
+}
+
+static void sort_large(uint64_t *keys, uint64_t count, unsigned width, SortRoom *room, SortedOut *out) {
+    if (split)
+        sort_by_bits(keys, count, width, room, out);
+    else
+        sort_by_groups(keys, count, width, room, out);
 }
 
 /* sort_range of keys that the room holds. */
@@ -126,11 +157,19 @@ static void sort_part(uint64_t *keys, uint64_t count, unsigned width, SortRoom *
     }
     for (uint64_t i = 0; i < count; i++) room->keys[starts[(keys[i] >> shift) & mask]++] = keys[i];
     if (sorted_append(out, room->keys, count)) return;
+    if (settle && most <= FEW_KEYS) {
+        settle(room->keys, count, most, out);
+        return;
+    }
     if (most <= FEW_KEYS || shift == 0) {
         sorted_insert_all(out, room->keys, count);
         return;
     }
     memcpy(keys, room->keys, count * sizeof *keys);
+    if (count > PART_KEYS) {
+        sort_large(keys, count, width, room, out);
+        return;
+    }
     for (uint64_t start = 0, end; start < count; start = end) {
         for (end = start + 1; end < count && (keys[end] ^ keys[start]) >> shift == 0;) end++;
         sort_range(keys + start, end - start, shift, room, out);
@@ -148,6 +187,24 @@ void sort_range(uint64_t *keys, uint64_t count, unsigned width, SortRoom *room, 
     } else {
         sort_large(keys, count, width, room, out);
     }
+}
+
+uint64_t split_keys(uint64_t *keys, uint64_t count) {
+    const unsigned width = varying_width(keys, count);
+    if (width == 0) return count;
+    const uint64_t bit = (uint64_t)1 << (width - 1);
+    if (split) return split(keys, count, bit);
+    uint64_t low = 0;
+    for (uint64_t high = count; low < high;) {
+        const uint64_t key = keys[low];
+        if (key & bit) {
+            keys[low] = keys[--high];
+            keys[high] = key;
+        } else {
+            low++;
+        }
+    }
+    return low;
 }
 
 uint64_t sort_permuted(const Permutation *permutation, const uint64_t *fingerprints, uint64_t count, uint64_t *keys,

@@ -181,6 +181,7 @@ static void choose_all(InstructionSet set) {
 
 void test_decode(void);
 void test_search(void);
+void test_sort(void);
 void test_pairs(void);
 void test_names(void);
 

@@ -21,6 +21,7 @@ int main(int count, char **words) {
     machine_set = fpstore_instruction_set();
     run("decode", test_decode, rounds, seed);
     run("search", test_search, rounds, seed);
+    run("sort", test_sort, rounds, seed);
     run("pairs", test_pairs, rounds, seed);
     run("names", test_names, rounds, seed);
     printf("sets 0..%d, %llu rounds\n", (int)machine_set, (unsigned long long)rounds);

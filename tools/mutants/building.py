@@ -69,6 +69,32 @@ MUTANTS = (
         ("tests/test_spill.py::test_runs_beyond_one_merge_are_merged_in_rounds",),
     ),
     Mutant(
+        "the run that stays in memory is not read",
+        "fpstore/building/spill.py",
+        "sources = [*_runs(self._spill, self._bounds, piece), Chunks(_slices(self._columns, piece))]",
+        "sources = [*_runs(self._spill, self._bounds, piece)]",
+        "keys are lost where the last run is small",
+        (
+            "tests/test_spill.py::test_few_runs_are_written_once_and_the_last_one_stays_if_it_takes_half_the_budget_at_most",
+        ),
+    ),
+    Mutant(
+        "keys of several runs are counted in each",
+        "fpstore/building/spill.py",
+        "if self._distinct or runs is None else None",
+        "",
+        "a build of duplicates writes a segment that says more keys than it has",
+        ("tests/test_spill.py::test_a_million_keys_are_sorted_within_one_mebibyte",),
+    ),
+    Mutant(
+        "a chunk is handed on in the room that the next one is read into",
+        "fpstore/building/spill.py",
+        "else [column.copy() for column in pieces[0]]",
+        "else pieces[0]",
+        "keys change while they are encoded",
+        ("tests/test_spill.py::test_a_million_keys_are_sorted_within_one_mebibyte",),
+    ),
+    Mutant(
         "a sorter takes twice its budget",
         "fpstore/building/spill.py",
         "scratch = 1 if column_count == 1 else 2",
@@ -212,6 +238,14 @@ MUTANTS = (
         "pass",
         "a thread reads what its caller has closed",
         ("tests/test_threads.py::test_a_failure_of_the_caller_is_raised_when_no_thread_is_working_any_more",),
+    ),
+    Mutant(
+        "what is made ahead is left to itself",
+        "fpstore/threads.py",
+        "coming.wait()",
+        "pass",
+        "a thread reads a spill file that its caller has closed",
+        ("tests/test_threads.py::test_who_wants_no_more_waits_for_what_is_being_made",),
     ),
     Mutant(
         "a long sort is done by the thread that hears Ctrl-C",

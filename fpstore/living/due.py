@@ -1,0 +1,35 @@
+"""Which segments of a store are to be merged now, by the sizes that its writer goes by."""
+
+from collections.abc import Collection, Sequence
+
+from fpstore.living.live import Live
+from fpstore.living.sizes import LivingSizes
+from fpstore.living.snapshot import Snapshot
+
+
+def due(snapshot: Snapshot, sizes: LivingSizes) -> tuple[Live, ...]:
+    """Those that are to be merged into one; none where there is nothing to do."""
+    if removal_count(snapshot) > removal_limit(snapshot, sizes):
+        return _largest_first(snapshot.parts)
+    return due_beside((), snapshot, sizes)
+
+
+def due_beside(busy: Collection[str], snapshot: Snapshot, sizes: LivingSizes) -> tuple[Live, ...]:
+    """Those that are to be merged while the segments of these names are in a merge, whatever was removed."""
+    parts = _largest_first([part for part in snapshot.parts if part.segment.path.name not in busy])
+    return parts[sizes.first_due([part.segment.key_count for part in parts]) :]
+
+
+def removal_limit(snapshot: Snapshot, sizes: LivingSizes) -> int:
+    """More removals than that are worth a merge of everything."""
+    return sizes.removal_limit(sum(part.segment.key_count for part in snapshot.parts))
+
+
+def removal_count(snapshot: Snapshot) -> int:
+    """How many removals a merge of all segments would be rid of."""
+    oldest = min((part.position for part in snapshot.parts), default=snapshot.state.next_change)
+    return len(snapshot.removals.since(oldest))
+
+
+def _largest_first(parts: Sequence[Live]) -> tuple[Live, ...]:
+    return tuple(sorted(parts, key=lambda part: -part.segment.key_count))

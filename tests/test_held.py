@@ -1,0 +1,232 @@
+"""Rows of small segments that the writer searches in its memory, while all others search the segments."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import uniform
+from living import SOME, keys_of, rows_of, store_of_some, writer_of
+
+import fpstore
+from fpstore.living import renewal
+from fpstore.living.merge import merge_segments
+from fpstore.living.snapshot import Snapshot
+from fpstore.living.writer import Writer
+
+KEYS = uniform(1200, np.random.default_rng(3))
+IDS = np.arange(1200, dtype=np.uint64)
+# No segment is large, and none is merged.
+SMALL = {"flush_rows": 1 << 20, "small_rows": 1 << 20, "small_segments": 100}
+
+
+def opened(path: Path, **sizes: int) -> fpstore.Store:
+    return writer_of(path, "commit", **SMALL | sizes)
+
+
+def add(store: fpstore.Store, first: int, end: int, *, flush: bool = True) -> None:
+    store.add(KEYS[first:end], ids=IDS[first:end])
+    if flush:
+        store._flush()
+
+
+def latest(store: fpstore.Store) -> Snapshot:
+    return store._living.snapshot
+
+
+def wait_for_merge(store: fpstore.Store) -> None:
+    """For the one that is under way, if any."""
+    assert isinstance(store._living, Writer)
+    job = store._living._merge_job
+    if job is not None:
+        job.wait()
+
+
+def held(store: fpstore.Store) -> tuple[int, int, int]:
+    """How many segments there are, how many of them are searched, and how many rows are in memory."""
+    snapshot = latest(store)
+    return len(snapshot.parts), len(snapshot.searched), snapshot.pending_end
+
+
+def expect_rows(store: fpstore.Store, path: Path, first: int, end: int, *more: tuple[int, int]) -> None:
+    """The writer, a reader and whoever opens the store anew find these rows and no others."""
+    expected = sorted([*zip(KEYS[first:end].tolist(), IDS[first:end].tolist(), strict=True), *more])
+    assert sorted(rows_of(store)) == expected  # which probes, too
+    ids = IDS[first:end:7]
+    assert [row.fingerprint for row in store.lookup(ids)] == KEYS[first:end:7].tolist()
+    assert store.contains_near(int(KEYS[first]))
+    assert store.count() == len({key for key, _ in expected})
+    with fpstore.open(path) as reader:
+        assert sorted(rows_of(reader)) == expected
+        assert held(reader)[:2] == (len(reader._segments), len(reader._segments))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    fpstore.create(tmp_path / "s", plan="paper-4").close()
+    return tmp_path / "s"
+
+
+def test_the_writer_searches_rows_of_small_segments_in_memory_and_readers_the_segments(path: Path) -> None:
+    with opened(path) as store, fpstore.open(path) as reader:
+        for first in (0, 100, 200):
+            add(store, first, first + 100)
+        add(store, 300, 350, flush=False)
+        assert held(store) == (3, 0, 350)
+        assert (store.stats().pending_count, latest(store).pending_start) == (50, 300)
+        expect_rows(store, path, 0, 350)
+        assert sorted(rows_of(reader)) == sorted(rows_of(store))
+        assert held(reader) == (3, 3, 50)
+        # Of what is there in memory a near one is found, and what is there already is stored once.
+        assert not store.add_if_new(KEYS[:350] ^ np.uint64(1), ids=IDS[:350]).stored.any()
+        add(store, 0, 350)
+        expect_rows(store, path, 0, 350)
+    with opened(path) as store:
+        assert held(store)[1] == len(store._segments)
+        add(store, 350, 400)
+        assert held(store)[1] == len(store._segments) - 1
+        expect_rows(store, path, 0, 400)
+
+
+def test_what_is_held_is_let_go_of_when_small_segments_become_a_large_one(path: Path) -> None:
+    with opened(path, flush_rows=100, small_rows=300) as store:
+        for first in range(0, 200, 50):
+            add(store, first, first + 50)
+        assert held(store) == (4, 0, 200)
+        add(store, 200, 220, flush=False)
+        store._flush()
+        add(store, 220, 290)
+        add(store, 290, 300)
+        wait_for_merge(store)
+        assert held(store) == (1, 1, 0)
+        add(store, 300, 390)
+        assert held(store) == (2, 1, 90)
+        expect_rows(store, path, 0, 390)
+
+
+def test_a_merge_of_small_segments_that_stays_small_is_held_as_they_were(path: Path) -> None:
+    with opened(path, small_segments=2) as store:
+        for first in (0, 100, 200):
+            add(store, first, first + 100)
+            wait_for_merge(store)
+        add(store, 300, 310, flush=False)
+        assert held(store) == (1, 0, 310)
+        expect_rows(store, path, 0, 310)
+
+
+def test_what_was_there_before_is_not_held_nor_what_it_is_merged_into(tmp_path: Path) -> None:
+    path = store_of_some(tmp_path / "s")
+    with opened(path, small_segments=2) as store:
+        assert held(store) == (1, 1, 0)
+        add(store, 600, 700)
+        wait_for_merge(store)
+        assert held(store) == (1, 1, 0)
+        expect_rows(store, path, 600, 700, *zip(SOME.tolist(), range(300), strict=True))
+
+
+REMOVALS: dict[str, Callable[[fpstore.Store], None]] = {
+    "fingerprints": lambda store: store.remove(fingerprints=KEYS[:10]),
+    "ids": lambda store: store.remove(ids=IDS[:10]),
+    "rows": lambda store: store.remove(fingerprints=KEYS[:10], ids=IDS[:10]),
+}
+
+
+@pytest.mark.parametrize("by", REMOVALS)
+def test_nothing_is_held_over_a_removal(path: Path, by: str) -> None:
+    """A merge forgets removals that it has applied, and the rows in memory would be found again."""
+    with opened(path, small_segments=3) as store:
+        add(store, 0, 100)
+        add(store, 100, 200)
+        REMOVALS[by](store)
+        assert held(store) == (2, 0, 200)
+        expect_rows(store, path, 10, 200)
+        add(store, 200, 300)
+        assert held(store)[1:] == (held(store)[0], 0)
+        wait_for_merge(store)
+        expect_rows(store, path, 10, 300)
+        assert store.stats().removal_count == 0
+        add(store, 300, 400)
+        assert held(store) == (2, 1, 100)
+        expect_rows(store, path, 10, 400)
+
+
+def test_more_rows_than_that_are_not_held(path: Path) -> None:
+    with opened(path, held_rows=250) as store:
+        add(store, 0, 100)
+        add(store, 100, 200)
+        add(store, 200, 250)
+        assert held(store) == (3, 0, 250)
+        add(store, 250, 251)
+        assert held(store) == (4, 4, 0)
+        expect_rows(store, path, 0, 251)
+        add(store, 251, 300)
+        assert held(store) == (5, 4, 49)
+        expect_rows(store, path, 0, 300)
+
+
+def test_a_segment_that_was_added_as_one_is_not_held(path: Path) -> None:
+    with opened(path, flush_rows=100) as store:
+        add(store, 0, 50)
+        store.add(KEYS[50:200], ids=IDS[50:200])
+        assert held(store) == (2, 1, 50)
+        add(store, 200, 220, flush=False)
+        expect_rows(store, path, 0, 220)
+
+
+def test_a_store_with_names_holds_nothing(tmp_path: Path) -> None:
+    fpstore.create(tmp_path / "s", id_type="string", plan="paper-4").close()
+    with opened(tmp_path / "s") as store:
+        store.add(KEYS[:100], ids=[f"name {number}" for number in range(100)])
+        store._flush()
+        assert held(store) == (1, 1, 0)
+        assert store.probe(int(KEYS[7])).id == ["name 7"]
+
+
+def test_a_store_without_ids_holds_rows_too(tmp_path: Path) -> None:
+    fpstore.create(tmp_path / "s", id_type=None, plan="paper-4").close()
+    with opened(tmp_path / "s") as store:
+        for first in (0, 100):
+            store.add(KEYS[first : first + 100])
+            store._flush()
+        store.add(KEYS[50:150])
+        assert held(store) == (2, 0, 200)
+        assert keys_of(store) == sorted(KEYS[:200].tolist())
+
+
+def test_who_waits_has_small_segments_merged(path: Path) -> None:
+    with opened(path) as store:
+        for first in (0, 100, 200):
+            add(store, first, first + 100)
+        assert len(store._segments) == 3
+        store.wait()
+        assert held(store) == (1, 0, 300)
+        expect_rows(store, path, 0, 300)
+
+
+def test_small_segments_are_merged_in_the_midst_of_a_large_merge(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, depth = merge_segments, 0
+    seen: list[tuple[int, int]] = []
+    with opened(path, small_rows=200, small_segments=3) as store:
+
+        def merge(at: Any, parts: Any, *arguments: Any, **options: Any) -> Any:
+            nonlocal depth
+            depth += 1
+            seen.append((depth, sum(part.segment.key_count for part in parts)))
+            if depth == 1 and len(parts) == 2:  # what comes meanwhile, before the merge has read anything
+                for first in (400, 450, 500):
+                    add(store, first, first + 50)
+            found = real(at, parts, *arguments, **options)
+            depth -= 1
+            return found
+
+        monkeypatch.setattr(renewal, "merge_segments", merge)
+        store.add(KEYS[:200], ids=IDS[:200])
+        add(store, 0, 200)
+        store.add(KEYS[200:400], ids=IDS[200:400])
+        add(store, 200, 400)
+        wait_for_merge(store)
+        assert (1, 400) in seen
+        assert (2, 150) in seen
+        assert held(store) == (2, 1, 150)
+        expect_rows(store, path, 0, 550)
