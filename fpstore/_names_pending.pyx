@@ -10,7 +10,16 @@ import os
 import numpy as np
 
 from fpstore._names cimport names_of, start_of
-from fpstore._native cimport OK, Bytes, Names, bytes_reserve, name_hash_both
+from fpstore._native cimport (
+    NAME_LINE_BITS,
+    NAME_LINE_BYTES,
+    NAME_LINE_NAMES,
+    OK,
+    Bytes,
+    Names,
+    bytes_reserve,
+    name_hash_both,
+)
 
 # Of this process alone, so that nobody can choose names that share a place in a table in memory.
 cdef uint64_t SECRET = int.from_bytes(os.urandom(8), "little")
@@ -101,6 +110,84 @@ def first_places(
         free(table)
 
 
+cdef class NameFilter:
+    """Tells of names, up to so many, that they never came: in lines of bits, as the filters of files have them.
+
+    Some are told to have come that did not. Hashes are keyed ones, of hashed(). Safe in one thread at a time.
+    """
+
+    cdef uint8_t *lines
+    cdef uint64_t line_count
+    cdef readonly uint64_t count, most
+
+    def __cinit__(self, uint64_t most):
+        self.most = most
+        self.line_count = most // NAME_LINE_NAMES + 1
+        # Zeros take no memory before a page of them is written.
+        self.lines = <uint8_t *>calloc(self.line_count, NAME_LINE_BYTES)
+        if self.lines == NULL:
+            raise MemoryError()
+
+    def __dealloc__(self):
+        free(self.lines)
+
+    cdef inline uint8_t *line_of(self, uint64_t hash) noexcept nogil:
+        return self.lines + NAME_LINE_BYTES * ((hash >> 32) * self.line_count >> 32)
+
+    def put(self, const uint64_t[::1] hashes not None, uint8_t[::1] came not None, uint64_t start):
+        """Take names from start on, while there is room, but for those that may have come, and set came, uint8[n], for these.
+
+        Where that ends. Of names that are equal only the first one is taken.
+        """
+        cdef uint64_t i, bits, all_bits, count = <uint64_t>hashes.shape[0]
+        cdef unsigned bit
+        cdef uint8_t *line
+        cdef uint8_t had
+        self.expect_each(hashes, came)
+        for i in range(start, count):
+            if i + AHEAD < count:
+                prefetch(self.line_of(hashes[i + AHEAD]))
+            if came[i]:
+                continue
+            line, bits, had = self.line_of(hashes[i]), hashes[i] * <uint64_t>0x9E3779B97F4A7C15, 1
+            all_bits = bits
+            for bit in range(NAME_LINE_BITS):
+                had &= line[(bits & 511) >> 3] >> (bits & 7)
+                bits >>= 9
+            if had:
+                came[i] = 1
+                continue
+            if self.count == self.most:
+                return i
+            for bit in range(NAME_LINE_BITS):
+                line[(all_bits & 511) >> 3] |= <uint8_t>(1 << (all_bits & 7))
+                all_bits >>= 9
+            self.count += 1
+        return max(start, count)
+
+    cdef int expect_each(self, const uint64_t[::1] hashes, const uint8_t[::1] came) except -1:
+        if hashes.shape[0] != came.shape[0]:
+            raise ValueError(f"{hashes.shape[0]} hashes, {came.shape[0]} that may have come")
+        return 0
+
+    def find(self, const uint64_t[::1] hashes not None, uint8_t[::1] came not None):
+        """Set came, uint8[n], for those that may have come."""
+        cdef uint64_t i, bits, count = <uint64_t>hashes.shape[0]
+        cdef unsigned bit
+        cdef const uint8_t *line
+        self.expect_each(hashes, came)
+        for i in range(count):
+            if i + AHEAD < count:
+                prefetch(self.line_of(hashes[i + AHEAD]))
+            line, bits = self.line_of(hashes[i]), hashes[i] * <uint64_t>0x9E3779B97F4A7C15
+            for bit in range(NAME_LINE_BITS):
+                if not line[(bits & 511) >> 3] >> (bits & 7) & 1:
+                    break
+                bits >>= 9
+            else:
+                came[i] = 1
+
+
 cdef class PendingNames:
     """Names with their handles, in memory, found by either; names are only ever added, until a thread writes them.
 
@@ -116,7 +203,7 @@ cdef class PendingNames:
     cdef uint32_t *by_handle
     cdef uint64_t room, places, handle_places, placed
     cdef readonly uint64_t count
-    cdef uint64_t most
+    cdef uint64_t most, least
     cdef readonly bint is_still
 
     def __cinit__(self):
@@ -141,6 +228,11 @@ cdef class PendingNames:
     def last_handle(self):
         """The largest handle, -1 where there are none."""
         return self.most if self.count else -1
+
+    @property
+    def first_handle(self):
+        """The least handle, 0 where there are none."""
+        return self.least
 
     cdef uint64_t place_of_name(self, uint64_t hash, const uint8_t *name, uint64_t size) noexcept:
         """Where it is in the table, or would be."""
@@ -244,6 +336,7 @@ cdef class PendingNames:
             self.ends[self.count] = <int64_t>self.bytes.used
             self.handles[self.count] = handles[i]
             self.most = max(self.most, handles[i])
+            self.least = min(self.least, handles[i]) if self.count else handles[i]
             self.count += 1
             self.by_name[place] = hashes[i] >> 32 << 32 | self.count
 

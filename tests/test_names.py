@@ -418,6 +418,8 @@ def test_many_runs_are_merged_in_rounds(tmp_path: Path) -> None:
         [b"p" * (n % 40) + bytes([n * 91 % 256, n * 37 % 256]) * (n % 3) for n in range(2000)],
         [b"same"] * 50 + [b"same and more"] * 50 + [b"same"] * 20,
         [b"http://host%d.example/%d" % (n * 31 % 17, n * 7919 % 1009) for n in range(3000)],
+        [b"%d" % (n * 7919 % 3001) for n in range(6000)],
+        [b"\0" * (n * 5 % 12) + b"a" * (n % 2) for n in range(3000)],
     ],
 )
 def test_names_are_sorted_by_their_bytes_and_equal_ones_stay_in_their_order(names: list[bytes]) -> None:

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_names import NAME_SETS, NAMES, column, siphash_1_3, values_of
 
-from fpstore._names_pending import PendingNames, first_places, hashed
+from fpstore._names_pending import NameFilter, PendingNames, first_places, hashed
 from fpstore.names.column import Names, gathered
 from fpstore.names.pending import LogNames, sorted_names
 
@@ -169,3 +169,48 @@ def test_only_what_has_just_these_names_is_written_as_it_is() -> None:
     later = log.divided(1)
     filled(later, [b"d"], 3)
     assert later.all_of(np.arange(4, dtype=np.uint64)) is None
+
+
+def test_a_filter_lacks_no_name_that_came_and_tells_nearly_all_others() -> None:
+    rng = np.random.default_rng(5)
+    came, others = rng.integers(0, 1 << 64, (2, 20_000), dtype=np.uint64)
+    names = NameFilter(len(came))
+    for first in range(0, len(came), 7000):
+        own = came[first : first + 7000]
+        found = np.zeros(len(own), dtype=np.uint8)
+        assert names.put(own, found, 0) == len(own)
+        assert found.sum() < 20
+        assert names.put(own, found, 0) == len(own)
+        assert found.all()
+        found = np.zeros(len(came), dtype=np.uint8)
+        names.find(came, found)
+        assert found[: first + 7000].all()
+        assert found[first + 7000 :].sum() < 20
+    assert 19_980 < names.count <= names.most == 20_000
+    found = np.zeros(len(others), dtype=np.uint8)
+    names.find(others, found)
+    assert found.sum() < 20
+    found[:] = 1
+    names.find(others, found)
+    assert found.all()
+
+
+def test_a_filter_takes_as_many_names_as_it_has_room_for_and_equal_ones_once() -> None:
+    names, hashes = NameFilter(3), np.array([1, 1, 2, 3, 2, 4, 1], dtype=np.uint64) << np.uint64(40)
+    came = np.zeros(7, dtype=np.uint8)
+    assert names.put(hashes, came, 1) == 5
+    assert (came.tolist(), names.count) == ([0, 0, 0, 0, 1, 0, 0], 3)
+    assert names.put(hashes, came, 6) == 7
+    assert came.tolist() == [0, 0, 0, 0, 1, 0, 1]
+    with pytest.raises(ValueError, match="2 hashes, 1 that may have come"):
+        names.find(hashes[:2], came[:1])
+    with pytest.raises(ValueError, match="2 hashes, 1 that may have come"):
+        names.put(hashes[:2], came[:1], 0)
+
+
+def test_names_in_memory_tell_their_least_handle_and_their_largest() -> None:
+    pending = PendingNames()
+    assert (pending.first_handle, pending.last_handle) == (0, -1)
+    put(pending, [b"a", b"b"], [7, 9])
+    put(pending, [b"c", b"a"], [5, 7])
+    assert (pending.first_handle, pending.last_handle) == (5, 9)

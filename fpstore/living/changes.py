@@ -8,6 +8,7 @@ import itertools
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -128,11 +129,13 @@ def encode_change(change: Change) -> bytes:
     if change.names is None:
         return _encode(place, change.kind, change.columns)
     columns = (*change.columns, change.names.ends.view(np.uint64))
-    record = bytearray(_HEADER.pack(0, change.kind, len(columns), len(columns[0])))
-    for part in (*columns, change.names.data):
-        record += np.ascontiguousarray(part).data.cast("B")
-    struct.pack_into("<I", record, 0, crc32c(memoryview(record)[4:], crc32c(place)))
-    return bytes(record)
+    head = _HEADER.pack(0, change.kind, len(columns), len(columns[0]))[4:]
+    arrays = (*columns, change.names.data)
+    parts: list[Any] = [head, *(np.ascontiguousarray(part).data.cast("B") for part in arrays)]
+    checksum = crc32c(place)
+    for part in parts:
+        checksum = crc32c(part, checksum)
+    return b"".join([struct.pack("<I", checksum), *parts])
 
 
 def decode_change(record: bytes, number: int, id_columns: int) -> Change:

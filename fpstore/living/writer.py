@@ -24,7 +24,7 @@ from fpstore.living.held import held_part, published
 from fpstore.living.live import Live
 from fpstore.living.merge import pass_count
 from fpstore.living.named import expect_room, in_handles, named_additions
-from fpstore.living.naming import StoreNames, given_handles
+from fpstore.living.naming import GivenNames, StoreNames
 from fpstore.living.opening import open_part, open_snapshot
 from fpstore.living.sizes import LivingSizes
 from fpstore.living.snapshot import Snapshot
@@ -68,6 +68,7 @@ class Writer:
         self.sizes = sizes or LivingSizes()
         self._defers = deferred
         self._deferred = Waiting()
+        self._given = GivenNames()
         self._before_commit = before_commit
         self._lock = threading.RLock()
         self._closing = False
@@ -120,8 +121,7 @@ class Writer:
         """Names, if ids are that; what the engine knows them by, new handles where they are new; their keyed hashes."""
         if not isinstance(ids, Names):
             return None, ids, None
-        largest = self.snapshot.state.max_id
-        return ids, *given_handles(self.snapshot.names, ids, 0 if largest is None else largest + 1)
+        return ids, *self._given.handles(self.snapshot.names, ids, self.snapshot.state.max_id)
 
     def add_if_new(self, keys: Keys, given: Ids | Names | None, distance: int, room: int | None = None) -> Additions:
         """Store those that are near none which is stored, nor near an earlier one of them which now is.

@@ -46,6 +46,12 @@ class LogNames(NamedTuple):
         """How many bytes the names have together."""
         return sum(generation.names.data_bytes for generation in self.generations)
 
+    @property
+    def spans(self) -> list[tuple[int, int]]:
+        """The least handle and the largest of each generation with names."""
+        held = [generation.names for generation in self.generations if generation.names.count]
+        return [(names.first_handle, names.last_handle) for names in held]
+
     def add(self, names: Names, handles: Ids, hashes: Keys) -> None:
         """Take names with their handles, some of which may be there. ValueError where one has, or is, another's."""
         self.generations[-1].names.add(*names, handles, hashes)

@@ -64,6 +64,11 @@ class NamesReader:
         return self.record.count
 
     @property
+    def span(self) -> tuple[int, int]:
+        """The least handle and the largest."""
+        return self.record.handle_base, self.record.handle_last
+
+    @property
     def footer_crc(self) -> int:
         """The CRC-32C at the end of the file: it stands for all its bytes."""
         return int.from_bytes(self.footer.pack()[-4:], "little")
