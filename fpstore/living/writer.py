@@ -362,7 +362,8 @@ class Writer:
         if not parts or self._closing or (self._merge_job is not None and not self._merge_job.done):
             return
 
-        def work(parts: Sequence[Live] = parts, whole: bool = whole) -> None:
+        def work() -> None:
+            nonlocal parts, whole  # so that what was merged is not held
             while parts:
                 self._merge_parts(parts, whole)
                 parts, whole = due(self.snapshot, self.sizes), False
@@ -373,8 +374,8 @@ class Writer:
         """busy: the segments that other merges, which wait for this one, have begun with."""
         with self._lock:
             self._write()  # or a removal might be forgotten that the merge has applied
-            snapshot = self.snapshot
-        total = pass_count(snapshot.plan, snapshot.settings.ids) * sum(part.segment.key_count for part in parts)
+            basis = renewal.Basis.of(self.snapshot)
+        total = pass_count(basis.plan, basis.state.settings.ids) * sum(part.segment.key_count for part in parts)
         done = 0
         told = self._merge_progress if not busy else None
         busy |= {part.segment.path.name for part in parts}
@@ -388,7 +389,7 @@ class Writer:
             self._merge_beside(busy)
 
         with self._new_place() as place:
-            entry = renewal.segment_of_parts(place, parts, snapshot, None if whole else self.sizes.due_names, advance)
+            entry = renewal.segment_of_parts(place, parts, basis, None if whole else self.sizes.due_names, advance)
             self._publish(place, entry, [part.segment.path.name for part in parts], None)
 
     def _merge_beside(self, busy: frozenset[str]) -> None:

@@ -858,6 +858,33 @@ MUTANTS = (
         ("tests/test_given_names.py::test_files_are_asked_for_a_new_name_only_where_it_may_be_in_them",),
     ),
     Mutant(
+        "what a thread worked with stays when it has ended",
+        "fpstore/threads.py",
+        "work, self._work = self._work, None",
+        "work = self._work",
+        "files that were merged away take memory and room on the disk",
+        (
+            "tests/test_let_go.py::test_files_that_were_merged_away_are_not_mapped_any_more",
+            "tests/test_threads.py::test_work_that_has_ended_holds_nothing",
+        ),
+    ),
+    Mutant(
+        "a merge holds the state that it began with",
+        "fpstore/living/writer.py",
+        "basis = renewal.Basis.of(self.snapshot)",
+        "basis = renewal.Basis.of(began := self.snapshot)",
+        "rows that are flushed during a long merge take memory until it ends",
+        ("tests/test_let_go.py::test_a_merge_does_not_hold_rows_that_are_flushed_while_it_runs",),
+    ),
+    Mutant(
+        "a file of names that is read in order stays mapped",
+        "fpstore/names/reader.py",
+        "if index * step >= forgotten + FORGOTTEN_BYTES:",
+        "if index < 0:",
+        "a merge of many files of names takes as much memory as they are large",
+        ("tests/test_names.py::test_what_was_read_in_order_is_let_go_of",),
+    ),
+    Mutant(
         "a new name gets a handle that another has",
         "fpstore/living/naming.py",
         "handles[new] = numbers.astype(np.uint64) + np.uint64(next_handle)",
