@@ -198,24 +198,23 @@ cdef class PendingNames:
     cdef Bytes bytes
     cdef int64_t *ends
     cdef uint64_t *handles
+    cdef uint64_t *hashes
+    # Both tables have the first entries, as many as somebody has asked for. by_name: as place_of has it.
     cdef uint64_t *by_name
-    # Of the first entries, as many as somebody has asked for: one more than the entry in the place of its handle.
+    cdef uint64_t places, named
+    # One more than the entry in the place of its handle.
     cdef uint32_t *by_handle
-    cdef uint64_t room, places, handle_places, placed
+    cdef uint64_t handle_places, placed
+    cdef uint64_t room
     cdef readonly uint64_t count
     cdef uint64_t most, least
     cdef readonly bint is_still
-
-    def __cinit__(self):
-        self.places = 64
-        self.by_name = <uint64_t *>calloc(self.places, 8)
-        if self.by_name == NULL:
-            raise MemoryError()
 
     def __dealloc__(self):
         free(self.bytes.data)
         free(self.ends)
         free(self.handles)
+        free(self.hashes)
         free(self.by_name)
         free(self.by_handle)
 
@@ -245,33 +244,44 @@ cdef class PendingNames:
             place = (place + 1) & (self.handle_places - 1)
         return place
 
-    cdef int grow(self) except -1:
-        cdef uint64_t room = self.room + self.room // 4 + 64
+    cdef int make_room(self, uint64_t more) except -1:
+        """For so many more names."""
+        cdef uint64_t room = self.count + more
         cdef void *moved
-        if self.count >= (<uint64_t>1 << 31):
+        if room <= self.room:
+            return 0
+        if room >= (<uint64_t>1 << 31):
             raise ValueError("too many names in memory")
+        room += room // 4 + 64
         moved = grown(self.ends, room * 8)
         self.ends = <int64_t *>moved
         moved = grown(self.handles, room * 8)
         self.handles = <uint64_t *>moved
-        while self.places < room + room // 2:
-            self.double_places()
+        moved = grown(self.hashes, room * 8)
+        self.hashes = <uint64_t *>moved
         self.room = room
         return 0
 
-    cdef int double_places(self) except -1:
-        cdef uint64_t *table = <uint64_t *>calloc(2 * self.places, 8)
-        cdef uint64_t i, place
-        if table == NULL:
-            raise MemoryError()
-        for i in range(self.places):
-            if self.by_name[i]:
-                place = self.by_name[i] >> 32 & (2 * self.places - 1)
-                while table[place]:
-                    place = (place + 1) & (2 * self.places - 1)
-                table[place] = self.by_name[i]
-        free(self.by_name)
-        self.by_name, self.places = table, 2 * self.places
+    cdef int place_names(self, uint64_t more) except -1:
+        """Have every entry found by its name, with room for so many more. New ones are seldom asked for before they go."""
+        cdef uint64_t places = max(self.places, <uint64_t>64), i, place
+        cdef uint64_t *table
+        while places < self.count + more + (self.count + more) // 2:
+            places *= 2
+        if places > self.places:
+            table = <uint64_t *>calloc(places, 8)
+            if table == NULL:
+                raise MemoryError()
+            free(self.by_name)
+            self.by_name, self.places, self.named = table, places, 0
+        for i in range(self.named, self.count):  # no two of them are equal
+            if i + AHEAD < self.count:
+                prefetch(&self.by_name[self.hashes[i + AHEAD] >> 32 & (self.places - 1)])
+            place = self.hashes[i] >> 32 & (self.places - 1)
+            while self.by_name[place]:
+                place = (place + 1) & (self.places - 1)
+            self.by_name[place] = self.hashes[i] >> 32 << 32 | (i + 1)
+        self.named = self.count
         return 0
 
     cdef int place_handles(self) except -1:
@@ -310,14 +320,10 @@ cdef class PendingNames:
         cdef Names names = names_of(data, ends)
         cdef uint64_t i, size, place, entry
         cdef const uint8_t *name
-        expect_hashes(hashes, &names)
-        if <uint64_t>handles.shape[0] != names.count:
-            raise ValueError(f"{handles.shape[0]} handles for {names.count} names")
-        if self.is_still:
-            raise ValueError("names that are being written: expected no more of them")
+        self.expect_each(&names, handles, hashes)
+        self.place_names(names.count)
+        self.make_room(names.count)
         for i in range(names.count):
-            if self.count == self.room:
-                self.grow()
             if i + AHEAD < names.count:
                 prefetch(&self.by_name[hashes[i + AHEAD] >> 32 & (self.places - 1)])
             name, size = names.data + start_of(&names, i), <uint64_t>(names.ends[i] - start_of(&names, i))
@@ -334,11 +340,51 @@ cdef class PendingNames:
                 memcpy(self.bytes.data + self.bytes.used, name, <size_t>size)
             self.bytes.used += size
             self.ends[self.count] = <int64_t>self.bytes.used
-            self.handles[self.count] = handles[i]
+            self.handles[self.count], self.hashes[self.count] = handles[i], hashes[i]
             self.most = max(self.most, handles[i])
             self.least = min(self.least, handles[i]) if self.count else handles[i]
             self.count += 1
             self.by_name[place] = hashes[i] >> 32 << 32 | self.count
+            self.named = self.count
+
+    def add_new(
+        self,
+        const uint8_t[::1] data not None,
+        const int64_t[::1] ends not None,
+        uint64_t first_handle,
+        const uint64_t[::1] hashes not None,
+    ):
+        """As add, of names that the caller knows to be new, each once, with handles one after the other, above all here."""
+        cdef Names names = names_of(data, ends)
+        cdef uint64_t i, size
+        cdef int64_t before = <int64_t>self.bytes.used
+        self.expect_each(&names, hashes, hashes)
+        if self.count and first_handle <= self.most:
+            raise ValueError(f"handle {first_handle}: expected one above {self.most}")
+        if names.count == 0:
+            return
+        size = <uint64_t>names.ends[names.count - 1]
+        self.make_room(names.count)
+        if bytes_reserve(&self.bytes, size) != OK:
+            raise MemoryError()
+        if size:
+            memcpy(self.bytes.data + self.bytes.used, names.data, <size_t>size)
+        memcpy(self.hashes + self.count, &hashes[0], names.count * 8)
+        for i in range(names.count):
+            self.ends[self.count + i] = before + names.ends[i]
+            self.handles[self.count + i] = first_handle + i
+        self.bytes.used += size
+        self.most = first_handle + names.count - 1
+        self.least = self.least if self.count else first_handle
+        self.count += names.count
+
+    cdef int expect_each(self, const Names *names, const uint64_t[::1] handles, const uint64_t[::1] hashes) except -1:
+        expect_hashes(hashes, names)
+        if <uint64_t>handles.shape[0] != names.count:
+            raise ValueError(f"{handles.shape[0]} handles for {names.count} names")
+        if self.is_still:
+            raise ValueError("names that are being written: expected no more of them")
+        return 0
 
     def find(
         self,
@@ -356,6 +402,7 @@ cdef class PendingNames:
             raise ValueError(f"{handles.shape[0]} handles, {known.shape[0]} known, for {names.count} names")
         if self.count == 0:
             return
+        self.place_names(0)
         for i in range(names.count):
             if i + AHEAD < names.count:
                 prefetch(&self.by_name[hashes[i + AHEAD] >> 32 & (self.places - 1)])

@@ -14,6 +14,7 @@ import numpy as np
 from fpstore._names_pending import NameFilter, first_places, hashed
 from fpstore.disk import Place
 from fpstore.errors import CorruptStore, Damage
+from fpstore.living.changes import Told
 from fpstore.living.live import Live
 from fpstore.living.removals import Removals
 from fpstore.living.state import MAX_NUMBER, expect_left
@@ -28,9 +29,9 @@ from fpstore.types import Array, Ids, Keys
 
 # For sorting the names of a flush, which fit into half of it.
 SORT_MEMORY = 48 << 20
-# Of names that were given handles so many are told in memory, in 24 bits each, 48 MiB at most: in few filters, so that
-# one look is one in each, and in growing ones, so that few names take little.
-FILTER_NAMES = (1 << 18, 1 << 21, (1 << 24) - (1 << 21) - (1 << 18))
+# Of names that were given handles so many are told in memory, in 24 bits each, 48 MiB at most. In two filters, as each
+# name is looked for in all, and few names should take little.
+FILTER_NAMES = (1 << 20, (1 << 24) - (1 << 20))
 # Of the numbers of names of files, the indexes of those that are to be merged.
 Due = Callable[[Sequence[int]], Sequence[int]]
 
@@ -95,10 +96,7 @@ class StoreNames:
     def handles_by(self, names: Names, hashes: Hashes, given: "GivenNames | None" = None) -> tuple[Ids, Array]:
         """As handles, where the hashes of the names are known; given: their writer's, which has looked at them."""
         covered = [given is not None and given.covers(*file.span) for file in self.files]
-        if given is not None and not given.came.any() and all(given.covers(*span) for span in self.pending.spans):
-            handles, known = np.zeros(names.size, dtype=np.uint64), np.zeros(names.size, dtype=bool)
-        else:
-            handles, known = self.pending.find(names, hashes.keyed)
+        handles, known = self.pending.find(names, hashes.keyed)
         others = [file for file, is_covered in zip(self.files, covered, strict=True) if not is_covered]
         _find_in(others, names, hashes.plain, handles, known, ~known)
         if given is not None and given.came.any():
@@ -145,8 +143,8 @@ class GivenNames:
         """Whether all names with handles from the least to the largest are among these."""
         return self._first is not None and self._first <= least and most < self._end
 
-    def handles(self, store: StoreNames | None, names: Names, max_id: int | None) -> tuple[Ids, Keys]:
-        """The handle of each name, a new one for those that have none; and their keyed hashes.
+    def handles(self, store: StoreNames | None, names: Names, max_id: int | None) -> tuple[Ids, Told]:
+        """The handle of each name, a new one for those that have none; and what is known of them.
 
         max_id: the largest handle that was ever given. Error where there are no more numbers.
         """
@@ -156,18 +154,28 @@ class GivenNames:
             self._first = next_handle
         hashes = Hashes(*hashed(*names))
         self._look(hashes.keyed, next_handle)
+        if self._are_new(store, next_handle):
+            expect_left("handles of names", next_handle + names.size - 1, MAX_NUMBER)
+            first = np.uint64(next_handle)
+            return np.arange(names.size, dtype=np.uint64) + first, Told(hashes.keyed, True)
         handles, known = store.handles_by(names, hashes, self)
         new = np.flatnonzero(~known)
-        if not len(new):
-            return handles, hashes.keyed
-        if len(new) == names.size and self._end > next_handle and not self.came.any():  # then no two are equal
-            numbers = np.arange(names.size)
-        else:
-            first = first_places(*names.take(new), hashes.keyed[new])
-            numbers = (np.cumsum(first == np.arange(len(first))) - 1)[first]
-        expect_left("handles of names", next_handle + int(numbers.max()), MAX_NUMBER)
-        handles[new] = numbers.astype(np.uint64) + np.uint64(next_handle)
-        return handles, hashes.keyed
+        if len(new):
+            first_at = first_places(*names.take(new), hashes.keyed[new])
+            numbers = (np.cumsum(first_at == np.arange(len(first_at))) - 1)[first_at]
+            expect_left("handles of names", next_handle + int(numbers.max()), MAX_NUMBER)
+            handles[new] = numbers.astype(np.uint64) + np.uint64(next_handle)
+        return handles, Told(hashes.keyed, False)
+
+    def _are_new(self, store: StoreNames, next_handle: int) -> bool:
+        """Whether what was looked at last, and is to have handles from next_handle on, is new without further question.
+
+        Then no two are equal either, as the second would have come before.
+        """
+        if self.came.any() or self._end <= next_handle:
+            return False
+        spans = (*(file.span for file in store.files), *store.pending.spans)
+        return all(self.covers(least, most) for least, most in spans)
 
     def _look(self, hashes: Keys, next_handle: int) -> None:
         """Find out which names, by keyed hashes, may have come before, and take the others.

@@ -18,7 +18,7 @@ from fpstore.disk import Folder, Place
 from fpstore.errors import StoreClosed
 from fpstore.living import changes, renewal
 from fpstore.living.catalog import Catalog
-from fpstore.living.changes import Change, Waiting
+from fpstore.living.changes import Change, Told, Waiting
 from fpstore.living.due import due, due_beside, removal_count, removal_limit
 from fpstore.living.held import held_part, published
 from fpstore.living.live import Live
@@ -111,14 +111,14 @@ class Writer:
     def add(self, keys: Keys, ids: Ids | Names | None) -> None:
         """Store fingerprints, each with its id in a store with ids."""
         with self._ready():
-            names, ids, hashes = self._handles(ids)
+            names, ids, told = self._handles(ids)
             if len(keys) >= self.sizes.flush_rows:
                 self._add_segment(keys, ids, names)
             elif len(keys):
-                self._log(self._change(changes.ADDED, keys, ids, names=names, hashes=hashes), self._defers)
+                self._log(self._change(changes.ADDED, keys, ids, names=names, told=told), self._defers)
 
-    def _handles(self, ids: Ids | Names | None) -> tuple[Names | None, Ids | None, Keys | None]:
-        """Names, if ids are that; what the engine knows them by, new handles where they are new; their keyed hashes."""
+    def _handles(self, ids: Ids | Names | None) -> tuple[Names | None, Ids | None, Told | None]:
+        """Names, if ids are that; what the engine knows them by, new handles for new ones; what is told of them."""
         if not isinstance(ids, Names):
             return None, ids, None
         return ids, *self._given.handles(self.snapshot.names, ids, self.snapshot.state.max_id)
@@ -131,12 +131,12 @@ class Writer:
         if len(keys) > (most := self.sizes.batch_rows):
             raise ValueError(f"{len(keys)} fingerprints to test and add at once, expected at most {most}")
         with self._ready():
-            names, ids, hashes = self._handles(given)
+            names, ids, told = self._handles(given)
             if len(keys) == 1:
                 found_all = additions.decide(keys, ids, self.snapshot.nearest(keys, distance), distance)
                 expect_room(self.snapshot, names, ids, found_all, room)
                 if found_all.stored[0]:
-                    self._log(self._change(changes.ADDED, keys, ids, names=names, hashes=hashes), self._defers)
+                    self._log(self._change(changes.ADDED, keys, ids, names=names, told=told), self._defers)
                 else:
                     self._start_due_flush()
             else:
@@ -203,9 +203,9 @@ class Writer:
             self.snapshot = self.snapshot.extended([change], self._logged([*records], deferred))
         self._start_due_flush()
 
-    def _change(self, kind: int, *given: Keys | None, names: Names | None = None, hashes: Keys | None = None) -> Change:
+    def _change(self, kind: int, *given: Keys | None, names: Names | None = None, told: Told | None = None) -> Change:
         columns = tuple(column for column in given if column is not None)
-        return Change(self.snapshot.state.next_change, kind, columns, names, hashes)
+        return Change(self.snapshot.state.next_change, kind, columns, names, told)
 
     def _logged(self, records: list[Change], deferred: bool) -> State:
         """The state after changes, which are in the log when this returns unless they may wait."""

@@ -56,6 +56,10 @@ class LogNames(NamedTuple):
         """Take names with their handles, some of which may be there. ValueError where one has, or is, another's."""
         self.generations[-1].names.add(*names, handles, hashes)
 
+    def add_new(self, names: Names, first_handle: int, hashes: Keys) -> None:
+        """As add, of names that are known to be new, each once, with handles from first_handle on, above all others."""
+        self.generations[-1].names.add_new(*names, first_handle, hashes)
+
     def find(self, names: Names, hashes: Keys) -> tuple[Ids, Array]:
         """The handle of each name, uint64[n], and whether it is there, bool[n]; hashes: theirs, keyed."""
         handles, known = np.zeros(names.size, dtype=np.uint64), np.zeros(names.size, dtype=np.uint8)

@@ -32,7 +32,10 @@ FORGOTTEN_LOOKS = 8
 
 
 class NamesReader:
-    """A file of names open for reading. Opening reads the footer and the record, whatever the file's size."""
+    """A file of names open for reading. Opening reads the footer and the record, whatever the file's size.
+
+    span: the least handle and the largest.
+    """
 
     def __init__(self, at: Path | Place) -> None:
         """Map the file. Raises CorruptStore, UnsupportedVersion, or the operating system's errors."""
@@ -56,6 +59,7 @@ class NamesReader:
             except BaseException:
                 self._map.close()
                 raise
+        self.span = self.record.handle_base, self.record.handle_last
         self._names = NamesView(self._view, self.record)
         self._looks_held = 0
 
@@ -63,11 +67,6 @@ class NamesReader:
     def count(self) -> int:
         """How many names there are."""
         return self.record.count
-
-    @property
-    def span(self) -> tuple[int, int]:
-        """The least handle and the largest."""
-        return self.record.handle_base, self.record.handle_last
 
     @property
     def footer_crc(self) -> int:

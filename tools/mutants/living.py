@@ -858,6 +858,22 @@ MUTANTS = (
         ("tests/test_given_names.py::test_files_are_asked_for_a_new_name_only_where_it_may_be_in_them",),
     ),
     Mutant(
+        "names that may have come before are taken for new",
+        "fpstore/living/naming.py",
+        "if self.came.any() or self._end <= next_handle:",
+        "if self._end <= next_handle:",
+        "one name has two handles",
+        ("tests/test_given_names.py::test_names_of_an_addition_that_failed_may_come_again",),
+    ),
+    Mutant(
+        "names that are new are not found once the log was asked for others",
+        "fpstore/_names_pending.pyx",
+        "self.by_name[place] = self.hashes[i] >> 32 << 32 | (i + 1)",
+        "self.by_name[place] = self.hashes[i] >> 32 << 32 | (i + 1)\n            if i > 8: break",
+        "one name has two handles",
+        ("tests/test_names_pending.py::test_many_names_are_found_though_the_table_grew",),
+    ),
+    Mutant(
         "what a thread worked with stays when it has ended",
         "fpstore/threads.py",
         "work, self._work = self._work, None",
