@@ -29,7 +29,7 @@ ALWAYS_INLINE Status KERNEL(scan_wide)(Search *search, Block *queue, unsigned co
     const DecodeEntry *decode[STREAMS];
     unsigned item[STREAMS], next = width;
     const uint8_t *base = search->pages->base;
-    const unsigned distance = search->distance;
+    const unsigned distance = search->distance, key_bits = search->tables[0]->key_bits;
     *left = count;
     if (count < width) return OK;
     for (unsigned i = 0; i < width; i++) {
@@ -40,7 +40,7 @@ ALWAYS_INLINE Status KERNEL(scan_wide)(Search *search, Block *queue, unsigned co
     for (;;) {
 #pragma GCC unroll 8
         for (unsigned i = 0; i < width; i++) {
-            unsigned fixed_bits = codec > CODEC_XOR ? search->tables[queue[item[i]].table]->fixed_bits : 0;
+            unsigned fixed_bits = codec == CODEC_RICE ? search->tables[queue[item[i]].table]->fixed_bits : key_bits;
             Status status = KERNEL(step)(base, decode[i], fixed_bits, codec, &at[i], &key[i]);
             if (UNLIKELY(status != OK)) return status;
             if (UNLIKELY(KERNEL(ones)(key[i] ^ query[i]) <= distance)) {
