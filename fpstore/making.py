@@ -246,17 +246,22 @@ def _bits_saved(stats: Stats) -> float:
 
 
 def _expect_recipe(record: "Mapping[str, object]") -> None:
-    """ValueError, UnsupportedVersion for a record that is no recipe."""
+    """ValueError, UnsupportedVersion for a record that is no recipe, or is of one that makes no fingerprints."""
     from fpstore.text import Recipe
+    from fpstore.text.recipe import expect_fingerprints
 
-    Recipe.from_json(record)
+    expect_fingerprints(Recipe.from_json(record))
 
 
 def _recipe_record(recipe: "Recipe | str | None") -> dict[str, Any] | None:
-    """What a store keeps of a recipe. TypeError for what is none, RecipeError for a name that none has."""
+    """What a store keeps of a recipe. TypeError for what is none, RecipeError for a name that none has.
+
+    RecipeError for one that makes no fingerprints, too.
+    """
     if recipe is None:
         return None
     from fpstore.text import Recipe, recipes
+    from fpstore.text.recipe import expect_fingerprints
 
     if isinstance(recipe, str):
         if recipe not in recipes():
@@ -264,4 +269,4 @@ def _recipe_record(recipe: "Recipe | str | None") -> dict[str, Any] | None:
         recipe = recipes()[recipe]
     if not isinstance(recipe, Recipe):
         raise TypeError(f"recipe: found a {type(recipe).__name__}, expected a Recipe, the name of one or None")
-    return dict(recipe.to_json())
+    return dict(expect_fingerprints(recipe).to_json())
