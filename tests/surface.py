@@ -287,7 +287,7 @@ class Sign(Protocol):
 
 
 class Similarity(Protocol):
-    def __call__(self, a: npt.ArrayLike, b: npt.ArrayLike) -> Any: ...
+    def __call__(self, a: npt.ArrayLike, b: npt.ArrayLike) -> float | npt.NDArray[np.float64]: ...
 
 
 class LearnIdf(Protocol):

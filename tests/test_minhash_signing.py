@@ -19,8 +19,9 @@ from test_text_packed import texts_of
 from test_text_recipe import TEXTS as ANY_TEXTS
 from test_text_recipe import some_recipes
 
+from fpstore import minhash
 from fpstore.errors import RecipeError
-from fpstore.minhash import sign, similarity
+from fpstore.minhash import sign
 from fpstore.text import Recipe, recipes
 from fpstore.text._signing import MOST_VALUES, Permutations, sign_hashes
 from fpstore.text._signing import sign as sign_in_core
@@ -31,6 +32,11 @@ PRESET = recipes()["minhash-128"]
 SIGNING = Recipe("signing", shingle=2, weights="presence", sketch="minhash")
 OF_DATASKETCH = SCHEMES[1:]
 DTYPES = {"datasketch-affine64": np.uint64, "datasketch-legacy": np.uint64}
+
+
+def similarity(one: Any, other: Any) -> Any:
+    """That of arrays: a float for two signatures, an array for more."""
+    return minhash.similarity(one, other)
 
 
 def signed(scheme: str, sets: Sequence[Sequence[int]], values: int = 128, seed: int = 0) -> Any:

@@ -1,7 +1,6 @@
 """Signatures of texts, and how alike two of them are."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +26,7 @@ def sign(texts: Iterable[str | bytes], recipe: Recipe, *, threads: int | None = 
     return expect_recipe(recipe).sign_many(held, threads=threads)
 
 
-def similarity(a: npt.ArrayLike, b: npt.ArrayLike) -> Any:
+def similarity(a: npt.ArrayLike, b: npt.ArrayLike) -> float | npt.NDArray[np.float64]:
     """The share of the values in which signatures are equal: an estimate of the Jaccard similarity of their texts.
 
     a, b: a signature each, or arrays of them, the values along the last axis; other axes are matched as numpy matches
@@ -54,5 +53,5 @@ def similarity(a: npt.ArrayLike, b: npt.ArrayLike) -> Any:
     except ValueError:
         told = f"found {one.shape[:-1]} and {other.shape[:-1]} of them, expected one, or as many"
         raise ValueError(f"signatures: {told}") from None
-    found = np.count_nonzero(one == other, axis=-1) / counts[0]
-    return float(found) if np.ndim(found) == 0 else found
+    shares: npt.NDArray[np.float64] = np.asarray(np.count_nonzero(one == other, axis=-1) / counts[0])
+    return shares if shares.ndim else float(shares)
