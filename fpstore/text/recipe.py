@@ -249,7 +249,8 @@ class Recipe:
         groups = [texts] if prepare is None else _prepared_groups(prepare, texts)
         permutations = permutations_of(self.permutations, self.values, self.seed)
         parts = [_signing.sign(group, permutations, threads=count, **steps) for group in groups]
-        found, counts = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        # Signatures are larger than short texts: where all are in one array they are not copied.
+        found, counts = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
         empty = np.flatnonzero(counts == 0)
         if len(empty):
             hashes = np.array([bytes_hash(texts[at]) for at in empty.tolist()], dtype=np.uint64)
