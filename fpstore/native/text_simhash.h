@@ -1,5 +1,5 @@
-/* From tokens to a fingerprint: shingles, their hashes, and their sketch: the sign of the sums of their weights, bits of
-   the smallest values, or a signature of these.
+/* From tokens to a fingerprint: shingles, their hashes, and their sketch: the sign of the sums of their weights, bits
+   of the smallest values, or a signature of these.
 
    All sums are of integers, so no order of adding changes them: weights are in units of 2^-16. */
 #ifndef FPSTORE_TEXT_SIMHASH_H
@@ -20,7 +20,20 @@
 
 typedef enum { FREQUENCY, PRESENCE, CAPPED, LOGARITHM, IDF } WeightKind;
 typedef enum { SIMHASH, MINHASH_1BIT, MINHASH } SketchKind;
-typedef enum { XXH3, XXH3_SEEDED, XXH64, XXH64_SEEDED, MURMUR3, MD5, MD5_HEAD, SHA1, SHA256, BLAKE2B, FNV1, FNV1A } HashKind;
+typedef enum {
+    XXH3,
+    XXH3_SEEDED,
+    XXH64,
+    XXH64_SEEDED,
+    MURMUR3,
+    MD5,
+    MD5_HEAD,
+    SHA1,
+    SHA256,
+    BLAKE2B,
+    FNV1,
+    FNV1A
+} HashKind;
 
 /* Of a shingle: its hash and how often it occurs, or in an idf model its weight. A free one has the value 0. */
 typedef struct {
