@@ -1,4 +1,5 @@
-/* MD5, SHA-1, SHA-256 and BLAKE2b, from RFC 1321, FIPS 180-4 and RFC 7693, for fingerprints that other tools make: 8 bytes. */
+/* MD5, SHA-1, SHA-256 and BLAKE2b, from RFC 1321, FIPS 180-4 and RFC 7693, for fingerprints that other tools make: 8
+ * bytes. */
 #ifndef FPSTORE_TEXT_DIGEST_H
 #define FPSTORE_TEXT_DIGEST_H
 
