@@ -18,17 +18,17 @@ PYTEST_ARGS ?= -n auto
 
 # What runs the compiled core over hostile bytes; the rest of the tests is Python. The sanitizers reserve more address
 # space than the tests of what is too large for memory allow.
-ASAN_TESTS ?= $(wildcard $(addprefix tests/test_,$(addsuffix *.py,codec cut_short inputs_blocks joins merge_kernels names pending probe segment single \
+ASAN_TESTS ?= $(wildcard $(addprefix tests/test_,$(addsuffix *.py,codec cut_short inputs_blocks joins merge_kernels minhash_signing names pending probe segment single \
 	sort text_joined text_packed text_simhash text_unicode)))
 SANITIZERS := -fsanitize=address,undefined
 
-SOURCES := $(wildcard fpstore/*.pyx fpstore/*.pxd fpstore/*/*.pyx fpstore/native/*.[ch] tools/kernels.py)
+SOURCES := $(wildcard fpstore/*.pyx fpstore/*.pxd fpstore/*/*.pyx fpstore/*/*.pxd fpstore/native/*.[ch] tools/kernels.py)
 
 # Of pip's words only its errors: what is going on is said by a line before each step.
 PIP := $(VENV)/bin/python -m pip install --quiet --quiet --disable-pip-version-check
 
 .PHONY: install demo test test-fast test-clients lint bench asan gate gate-reduced mutants fuzz clean
-C_SOURCES := $(wildcard $(foreach folder,fpstore/native tests/native tools/fuzz,$(folder)/*.c $(folder)/*.h))
+C_SOURCES := $(wildcard $(foreach folder,fpstore/native tests/native tools/fuzz tools/minhash,$(folder)/*.c $(folder)/*.h))
 
 install: $(VENV)/.installed
 	@echo "fpstore is installed in $(VENV)."

@@ -159,9 +159,10 @@ class _BaseStore(ABC):
         if record is None:
             return None
         from fpstore.text import Recipe
+        from fpstore.text.recipe import expect_fingerprints
 
         try:
-            return Recipe.from_json(record)
+            return expect_fingerprints(Recipe.from_json(record))
         except ValueError as error:
             raise RecipeError(str(error), path=self.path) from None
 

@@ -253,26 +253,31 @@ def _bits_saved(stats: Stats) -> float:
 
 
 def _expect_recipe(record: "Mapping[str, object]", bits: int) -> None:
-    """ValueError, UnsupportedVersion for a record that is no recipe, or one of fingerprints of other bits."""
+    """ValueError, UnsupportedVersion for a record that is no recipe, or of one that does not make what is stored."""
     from fpstore.text import Recipe
 
-    _expect_recipe_bits(Recipe.from_json(record).name, bits)
+    _expect_of_bits(Recipe.from_json(record), bits)
 
 
-def _expect_recipe_bits(name: str, bits: int) -> None:
+def _expect_of_bits(recipe: "Recipe", bits: int) -> None:
+    """RecipeError for a recipe that does not make fingerprints of so many bits."""
+    from fpstore.text.recipe import expect_fingerprints
+
+    expect_fingerprints(recipe)
     if bits != RECIPE_BITS:
-        found = f"recipe: found {name}, which makes fingerprints of {RECIPE_BITS} bits"
+        found = f"recipe: found {recipe.name}, which makes fingerprints of {RECIPE_BITS} bits"
         raise RecipeError(f"{found}, expected none in a store of {bits}")
 
 
 def _recipe_record(recipe: "Recipe | str | None", bits: int) -> dict[str, Any] | None:
     """What a store of so many bits keeps of a recipe.
 
-    TypeError for what is none, RecipeError for a name that none has and for one of fingerprints of other bits.
+    TypeError for what is none, RecipeError for a name that none has and for one that does not make what is stored.
     """
     if recipe is None:
         return None
     from fpstore.text import Recipe, recipes
+    from fpstore.text.recipe import expect_fingerprints
 
     if isinstance(recipe, str):
         if recipe not in recipes():
@@ -280,5 +285,5 @@ def _recipe_record(recipe: "Recipe | str | None", bits: int) -> dict[str, Any] |
         recipe = recipes()[recipe]
     if not isinstance(recipe, Recipe):
         raise TypeError(f"recipe: found a {type(recipe).__name__}, expected a Recipe, the name of one or None")
-    _expect_recipe_bits(recipe.name, bits)
+    _expect_of_bits(recipe, bits)
     return dict(recipe.to_json())

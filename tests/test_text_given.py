@@ -128,7 +128,7 @@ def test_what_has_no_meaning_is_refused() -> None:
         simhash_of_hashes([1, 2], [2.0**45, -(2.0**45)])
     with pytest.raises(ValueError, match="tie: found 'one', expected clear or set"):
         simhash_of_hashes([1], tie="one")
-    with pytest.raises(ValueError, match="hash: found 'crc', expected xxh3 or xxh64 or md5 or sha256"):
+    with pytest.raises(ValueError, match="hash: found 'crc', expected xxh3 or xxh64 or md5 or sha1 or sha256"):
         simhash_of_features([], hash="crc")
     with pytest.raises(ValueError, match="seed: found 1, expected 0 for hash md5"):
         simhash_of_features([], hash="md5", seed=1)

@@ -310,7 +310,7 @@ def test_no_texts_have_no_fingerprints() -> None:
         ({"weights": "idf"}, "weights: found 'idf' with idf None"),
         ({"idf": Idf(np.array([], dtype=np.uint64), np.array([]), 1.0)}, "weights: found 'frequency' with idf <"),
         ({"tie": "one"}, "tie: found 'one', expected clear or set"),
-        ({"hash": "md4"}, "hash: found 'md4', expected xxh3 or xxh64 or md5 or sha256"),
+        ({"hash": "md4"}, "hash: found 'md4', expected xxh3 or xxh64 or md5 or sha1 or sha256"),
     ],
 )
 def test_an_unknown_step_is_refused(steps: Any, message: str) -> None:

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from helpers import FINGERPRINTING
 from outcome import Command
 
 from fpstore.text import compare, dedup, recipes, saturation
@@ -14,7 +15,7 @@ from fpstore.text.saturation import can_be_few, is_few
 from fpstore.text.short import Lengths
 
 OPINION = "My opinion of this hotel where we stayed last week with our three children "
-OF_WORDS = [name for name in recipes() if name not in ("multilingual", "exact", "zh")]
+OF_WORDS = [name for name in FINGERPRINTING if name not in ("multilingual", "exact", "zh")]
 
 
 def distance(name: str, one: str, other: str) -> int:
@@ -238,7 +239,7 @@ def test_words_that_overlap_are_few_by_the_recipes_that_take_them_for_each_other
     assert ("20 of 20 texts have few" in found and "recipe words-4 does not" in found) is is_told
 
 
-@pytest.mark.parametrize("name", [name for name in recipes() if name != "exact"])
+@pytest.mark.parametrize("name", [name for name in FINGERPRINTING if name != "exact"])
 def test_texts_of_0_and_1_are_told_of_by_every_recipe_and_prose_is_not(name: str) -> None:
     texts = [row_of([*"01"], 500, seed) for seed in range(9)] + [prose(1)]
     told = "9 of 10 texts have few different shingles for their length, as rows of digits or of answers have: recipe"
@@ -261,7 +262,7 @@ def own_words(count: int, seed: int) -> list[str]:
     return [f"own{source.randrange(10**9)}" for _ in range(count)]
 
 
-@pytest.mark.parametrize("name", [name for name in recipes() if name not in ("exact", "pypi-simhash", "web-en")])
+@pytest.mark.parametrize("name", [name for name in FINGERPRINTING if name not in ("exact", "pypi-simhash", "web-en")])
 def test_what_a_text_repeats_of_its_own_is_not_few(name: str) -> None:
     refrains = [" ".join(own_words(20, seed) * 15) for seed in range(3)]
     twice = [" ".join([prose(seed)] * 2) for seed in range(3)]
@@ -313,7 +314,7 @@ def test_one_text_in_ten_of_few_different_words_or_of_signs_is_told_of(few: int,
     assert (f"{few} of {few + others} texts have over a fifth of what is visible in no token" in found) is is_told
 
 
-@pytest.mark.parametrize("name", recipes())
+@pytest.mark.parametrize("name", FINGERPRINTING)
 def test_texts_of_signs_are_told_of_by_recipes_of_words_and_prose_is_not(name: str) -> None:
     sees = name in ("multilingual", "exact", "pypi-simhash")
     for texts in ([formula(seed) for seed in range(9)], [animals(seed) for seed in range(9)]):
