@@ -305,8 +305,10 @@ cdef extern from "pending.h" nogil:
     uint32_t pending_count(const Pending *pending)
     uint64_t pending_last_position(const Pending *pending)
     uint32_t pending_rows_before(const Pending *pending, uint64_t position)
-    uint32_t pending_append(Pending *pending, const uint64_t *keys, const uint64_t *ids, uint32_t count, uint64_t position,
-                            uint64_t live_since)
+    void pending_append(Pending *pending, const uint64_t *keys, const uint64_t *ids, uint32_t count, uint64_t position,
+                        uint64_t live_since)
+    uint32_t pending_indexed(const Pending *pending)
+    void pending_index(Pending *pending)
     void pending_copy(Pending *pending, const Pending *source, uint32_t first, uint32_t end)
     void pending_search_init(PendingSearch *search, const Pending *pending, unsigned distance, uint32_t end)
     Status pending_search(PendingSearch *search, const uint64_t *queries, uint64_t count)

@@ -9,4 +9,5 @@ cdef class PendingIndex:
     cdef object lock, masks, flips
     cdef readonly bint with_ids
     cdef int begin(self, PendingSearch *state, uint64_t query_count, unsigned distance, uint64_t end) except -1
+    cdef int index(self) except -1
     cdef int check_end(self, uint64_t end) except -1

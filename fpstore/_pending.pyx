@@ -29,6 +29,8 @@ from fpstore._native cimport (
     pending_entry_number,
     pending_fill,
     pending_free,
+    pending_index,
+    pending_indexed,
     pending_init,
     pending_last_position,
     pending_least_ids,
@@ -69,7 +71,10 @@ cdef class PendingIndex:
     masks, flips: prefix_mask and flips of each table of a plan. with_ids: whether rows have ids. capacity: how many rows
     there is room for, below 2^31. ValueError for what cannot be.
 
-    Memory is taken as rows are added. With t tables: 16 + 4t bytes for a distinct fingerprint (up to a multiple of 8), 16
+    A row is indexed before the first search that may see it: one who never searches pays for a copy alone. A search waits
+    for another one that indexes.
+
+    Memory is taken as rows are added, that of buckets and entries as they are indexed. With t tables: 16 + 4t bytes for a distinct fingerprint (up to a multiple of 8), 16
     for a row and 8 for its id, and 4 + 4t for each of as many buckets as capacity, up to a power of two. Three tables,
     ids, and full: 72 to 88 bytes a row. Besides, 32 KiB a table, and at most 4 bytes for each row of capacity, if so
     many flips are probed. Room that is much too large costs time: every page is slow at its first use.
@@ -107,15 +112,20 @@ cdef class PendingIndex:
         """How many rows were added."""
         return pending_count(&self.pending)
 
-    def append(self, const uint64_t[::1] keys not None, const uint64_t[::1] ids, uint64_t position, uint64_t live_since=0):
-        """Add rows for fingerprints keys (uint64[n]) and their ids (uint64[n]; None without); how many were added.
+    @property
+    def indexed(self):
+        """How many rows, from the first on, were indexed for a search."""
+        return pending_indexed(&self.pending)
 
-        position: of these rows, not before that of the rows added last. A row is left out where its fingerprint's newest
-        row has a position of live_since or later and, with ids, the same id. ValueError, and nothing is added, where there
-        is no room for n rows.
+    def append(self, const uint64_t[::1] keys not None, const uint64_t[::1] ids, uint64_t position, uint64_t live_since=0):
+        """Add rows for fingerprints keys (uint64[n]) and their ids (uint64[n]; None without).
+
+        position: of these rows, not before that of the rows added last. No search finds a row whose fingerprint has, as the
+        newest row before it, one of a position of live_since or later and, with ids, the same id. ValueError, and nothing
+        is added, where there is no room for n rows.
         """
         cdef uint64_t n = <uint64_t>keys.shape[0]
-        cdef uint32_t added, count
+        cdef uint32_t count
         cdef const uint64_t *id = NULL
         if (ids is not None) != self.with_ids or (ids is not None and <uint64_t>ids.shape[0] != n):
             found = "no" if ids is None else ids.shape[0]
@@ -128,15 +138,14 @@ cdef class PendingIndex:
             if position < last:
                 raise ValueError(f"position: found {position}, expected {last} or later")
             if n == 0:
-                return 0
+                return
             if ids is not None:
                 id = &ids[0]
             with nogil:
-                added = pending_append(&self.pending, &keys[0], id, <uint32_t>n, position, live_since)
-            return added
+                pending_append(&self.pending, &keys[0], id, <uint32_t>n, position, live_since)
 
     def grown(self, capacity, uint64_t first=0):
-        """A new index with the rows from `first` on and more room; this one stays as it is.
+        """A new index with the rows from `first` on and more room, as many of them indexed; this one stays as it is.
 
         ValueError for less room than rows, or for a first above count.
         """
@@ -146,8 +155,10 @@ cdef class PendingIndex:
         if capacity < count - first:
             raise ValueError(f"capacity: found {capacity}, expected {count - first} or more")
         result = PendingIndex(self.masks, self.flips, with_ids=self.with_ids, capacity=capacity)
-        with nogil:
+        with self.lock, nogil:
             pending_copy(&result.pending, &self.pending, <uint32_t>first, count)
+            if pending_indexed(&self.pending) > first:
+                pending_index(&result.pending)
         return result
 
     def rows_before(self, uint64_t position):
@@ -300,7 +311,7 @@ cdef class PendingIndex:
         ids = np.empty(end - first, dtype=np.uint64) if self.with_ids else None
         if first < end:
             key, id, position = keys, ids, positions
-            with nogil:
+            with self.lock, nogil:
                 pending_rows(&self.pending, <uint32_t>first, <uint32_t>end, &key[0], &id[0] if self.with_ids else NULL,
                              &position[0])
         return keys, ids, positions
@@ -308,9 +319,17 @@ cdef class PendingIndex:
     cdef int begin(self, PendingSearch *state, uint64_t query_count, unsigned distance, uint64_t end) except -1:
         # A search of so many queries that has found nothing yet, and is to find everything.
         self.check_end(end)
+        if pending_indexed(&self.pending) < end:
+            self.index()
         if query_count >> 32:
             raise ValueError(f"{query_count} queries in one batch: expected fewer than 2^32")
         pending_search_init(state, &self.pending, distance, <uint32_t>end)
+        return 0
+
+    cdef int index(self) except -1:
+        # For a search of all rows that there are.
+        with self.lock, nogil:
+            pending_index(&self.pending)
         return 0
 
     cdef int check_end(self, uint64_t end) except -1:

@@ -17,6 +17,7 @@ from fpstore._native cimport (
     Part,
     Sources,
     Status,
+    pending_indexed,
     single_any,
     single_order,
     single_search,
@@ -212,6 +213,8 @@ cdef class Single:
 
     cdef bint enter(self) except -1:
         # Whether all segments are open; then none of them goes before leave().
+        if pending_indexed(self.sources.pending) < self.sources.pending_end:
+            self.pending.index()
         for view in self.views:
             if (<SegmentView>view).closed:
                 return False

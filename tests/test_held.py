@@ -25,8 +25,10 @@ def opened(path: Path, **sizes: int) -> fpstore.Store:
     return writer_of(path, "commit", **SMALL | sizes)
 
 
-def add(store: fpstore.Store, first: int, end: int, *, flush: bool = True) -> None:
+def add(store: fpstore.Store, first: int, end: int, *, flush: bool = True, ask: bool = True) -> None:
     store.add(KEYS[first:end], ids=IDS[first:end])
+    if ask:  # rows of one who does not are not held
+        assert store.contains_near(int(KEYS[first]))
     if flush:
         store._flush()
 
@@ -165,6 +167,20 @@ def test_more_rows_than_that_are_not_held(path: Path) -> None:
         expect_rows(store, path, 0, 300)
 
 
+def test_rows_that_nobody_has_searched_are_not_held(path: Path) -> None:
+    with opened(path) as store:
+        add(store, 0, 100, ask=False)
+        add(store, 100, 200, ask=False)
+        assert held(store) == (2, 2, 0)
+        assert latest(store).pending.indexed == 0
+        add(store, 200, 300)
+        assert held(store) == (3, 2, 100)
+        add(store, 300, 350, ask=False)
+        assert held(store) == (4, 4, 0)
+        add(store, 350, 400)
+        expect_rows(store, path, 0, 400)
+
+
 def test_a_segment_that_was_added_as_one_is_not_held(path: Path) -> None:
     with opened(path, flush_rows=100) as store:
         add(store, 0, 50)
@@ -188,9 +204,10 @@ def test_a_store_without_ids_holds_rows_too(tmp_path: Path) -> None:
     with opened(tmp_path / "s") as store:
         for first in (0, 100):
             store.add(KEYS[first : first + 100])
+            assert store.contains_near(int(KEYS[first]))
             store._flush()
         store.add(KEYS[50:150])
-        assert held(store) == (2, 0, 200)
+        assert held(store) == (2, 0, 300)
         assert keys_of(store) == sorted(KEYS[:200].tolist())
 
 

@@ -2,8 +2,8 @@
 
 The log becomes a segment when it is small, so that whoever opens the store has little to index. A search of many small
 segments costs more than one of their rows in memory, where the writer had them: it goes on to search these, until the
-segments are merged. It is the same content twice, of which a search looks at one; who opens the store anew has the
-segments alone.
+segments are merged, or rows become a segment of which it has searched none. It is the same content twice, of which a
+search looks at one; who opens the store anew has the segments alone.
 """
 
 import dataclasses
@@ -39,7 +39,8 @@ def published(
     first = min((part.held_from for part in parts if part.held_from), default=state.first_change)
     start = before.pending.rows_before(first)
     # A removal that has been applied to a segment may be forgotten, and would not be to the rows.
-    if before.removals.last_position >= first or before.pending_end - start > sizes.held_rows:
+    forgotten = before.removals.last_position >= first
+    if forgotten or not _searched(before, state) or before.pending_end - start > sizes.held_rows:
         start = before.pending.rows_before(state.first_change)
         parts = [dataclasses.replace(part, held_from=0) for part in parts]
     parts = tuple(part.masked_by(removals) for part in parts)
@@ -58,6 +59,11 @@ def published(
         pending_end=before.pending_end - start,
         pending_names=names,
     )
+
+
+def _searched(before: Snapshot, state: State) -> bool:
+    """Whether the rows of a flush have been searched: who only adds would index rows in vain."""
+    return state.first_change == before.state.first_change or before.pending.indexed > before.pending_start
 
 
 def _names_from(before: LogNames, ids: Ids | None) -> LogNames:

@@ -214,7 +214,9 @@ static uint64_t pending_answer(Room *room) {
     uint64_t digest = 0;
     Status status = pending_init(&pending, &mask, &flips, 1, 0, KEYS, 12345);
     if (status == OK) {
-        digest = pending_append(&pending, room->fingerprints, NULL, KEYS, 1, 0);
+        pending_append(&pending, room->fingerprints, NULL, KEYS, 1, 0);
+        pending_index(&pending);
+        digest = pending_indexed(&pending);
         *search = (PendingSearch){.pending = &pending, .distance = 3, .end = KEYS};
         status = pending_search(search, room->queries, QUERIES);
         for (uint64_t i = 0; i < search->match_count; i++)
