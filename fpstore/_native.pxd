@@ -222,6 +222,13 @@ cdef extern from "sort.h" nogil:
     uint64_t c_sort_permuted "sort_permuted"(const Permutation *permutation, const uint64_t *fingerprints, uint64_t count,
                                              uint64_t *keys, SortRoom *room)
 
+cdef extern from "near.h" nogil:
+    ctypedef struct NearPairs:
+        int64_t *later
+        int64_t *earlier
+        uint64_t count
+    Status near_among(const uint64_t *keys, uint64_t count, unsigned distance, NearPairs *pairs)
+
 cdef extern from "pairs.h" nogil:
     enum: MAX_LANES, QUAD, NEIGHBOUR_STEP, JOIN_ROOM, KEYS_PAD, ROW_BITS
     uint64_t window_of(uint64_t key, unsigned bits)
