@@ -1,4 +1,4 @@
-"""Joins of sorted keys, and of a few in any order: what they find, what they refuse, and that they go on where they stopped."""
+"""Joins of sorted keys, and of a few in any order: what they find and refuse, that they go on where they stopped."""
 
 import os
 import subprocess
@@ -320,7 +320,7 @@ def test_few_keys_or_none_have_their_pairs() -> None:
     for keys, pairs in (([], []), ([5], []), ([5, 5, 7, 5], [(1, 0), (3, 0), (3, 1)])):
         later, earlier = near_among(fingerprint_array(keys), 0)
         assert list(zip(later.tolist(), earlier.tolist(), strict=True)) == pairs
-        assert (later.dtype, earlier.dtype) == (np.int64, np.int64)
+        assert [places.dtype for places in (later, earlier)] == [np.int64, np.int64]
 
 
 def test_more_pairs_than_memory_holds_are_a_memory_error() -> None:

@@ -245,14 +245,10 @@ static const struct {
     uint64_t (*answer)(Room *);
     uint64_t known;
 } parts[] = {
-    {"checksum", crc_answer, 0x7FD4DAAA79D6620Au},
-    {"hash", hash_answer, 0xB869C8291615119Fu},
-    {"permutation", permute_answer, 0x1AD26CB6F0BBA6C8u},
-    {"sort", sort_answer, 0x112E029BE4ACF1C4u},
-    {"codec", decode_answer, 0x36FB4EDB3DF439D7u},
-    {"search", search_answer, 0x913C9902BA83800Au},
-    {"join", join_answer, 0x90402F908E389F65u},
-    {"pending", pending_answer, 0x0F50D0E42E05F6A0u},
+    {"checksum", crc_answer, 0x7FD4DAAA79D6620Au},        {"hash", hash_answer, 0xB869C8291615119Fu},
+    {"permutation", permute_answer, 0x1AD26CB6F0BBA6C8u}, {"sort", sort_answer, 0x112E029BE4ACF1C4u},
+    {"codec", decode_answer, 0x36FB4EDB3DF439D7u},        {"search", search_answer, 0x913C9902BA83800Au},
+    {"join", join_answer, 0x90402F908E389F65u},           {"pending", pending_answer, 0x0F50D0E42E05F6A0u},
     {"near", near_answer, 0x10A9A3D63C50E951u},
 };
 

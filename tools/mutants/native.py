@@ -121,14 +121,6 @@ MUTANTS = (
         ("tests/test_segment_ids.py::test_a_block_of_129_keys_is_refused_when_its_ids_are_asked_for",),
     ),
     Mutant(
-        "of a few keys one more is looked at than lie side by side",
-        "fpstore/native/near_body.h",
-        "later - first >= NEAR_STEP && status == OK",
-        "later - first >= NEAR_STEP - 1 && status == OK",
-        "a fingerprint is near itself",
-        ("tests/test_joins.py::test_of_a_few_keys_every_pair_is_found_in_order",),
-    ),
-    Mutant(
         "a pending match that an earlier table catches is reported again",
         "fpstore/native/pending_body.h",
         "<= tables[earlier].flips) return OK;",
