@@ -46,6 +46,8 @@ from fpstore.format import MAX_TABLES
 # What decides the hash buckets. Of this process alone, so that nobody can choose keys that share one.
 cdef uint64_t SECRET = int.from_bytes(os.urandom(8), "little")
 cdef uint64_t MAX_CAPACITY = (1 << 31) - 1
+# Rows that are copied while who wants to add others waits: about a millisecond.
+cdef uint64_t COPIED_ROWS = 1 << 17
 
 # A single query mostly finds nothing, and takes less time than to make five arrays: these are made once.
 cdef object INT64 = np.dtype(np.int64), UINT64 = np.dtype(np.uint64), UINT16 = np.dtype(np.uint16)
@@ -150,16 +152,30 @@ cdef class PendingIndex:
         ValueError for less room than rows, or for a first above count.
         """
         cdef PendingIndex result
-        cdef uint32_t count = pending_count(&self.pending)
+        cdef uint64_t count = pending_count(&self.pending)
         self.check_end(first)
         if capacity < count - first:
             raise ValueError(f"capacity: found {capacity}, expected {count - first} or more")
         result = PendingIndex(self.masks, self.flips, with_ids=self.with_ids, capacity=capacity)
-        with self.lock, nogil:
-            pending_copy(&result.pending, &self.pending, <uint32_t>first, count)
-            if pending_indexed(&self.pending) > first:
-                pending_index(&result.pending)
+        result.follow(self, first)
+        if pending_indexed(&self.pending) > first:
+            result.index()
         return result
+
+    def follow(self, PendingIndex source not None, uint64_t first):
+        """Append the rows of an index for the same tables from `first` on, which are not before those appended last.
+
+        ValueError, and nothing is added, where there is no room for them, or for a first above the count of source.
+        """
+        cdef uint64_t count = pending_count(&source.pending), end
+        source.check_end(first)
+        if count - first > self.pending.capacity - pending_count(&self.pending):
+            raise ValueError(f"{count - first} rows more than {self.count}: there is room for {self.pending.capacity}")
+        while first < count:
+            end = min(count, first + COPIED_ROWS)
+            with source.lock, nogil:
+                pending_copy(&self.pending, &source.pending, <uint32_t>first, <uint32_t>end)
+            first = end
 
     def rows_before(self, uint64_t position):
         """How many rows come before the first that has this position or a later one."""

@@ -10,7 +10,8 @@ from helpers import uniform
 from living import SOME, keys_of, rows_of, store_of_some, writer_of
 
 import fpstore
-from fpstore.living import renewal
+from fpstore.living import held as held_module
+from fpstore.living import renewal, writer
 from fpstore.living.merge import merge_segments
 from fpstore.living.snapshot import Snapshot
 from fpstore.living.writer import Writer
@@ -247,3 +248,68 @@ def test_small_segments_are_merged_in_the_midst_of_a_large_merge(path: Path, mon
         assert (2, 150) in seen
         assert held(store) == (2, 1, 150)
         expect_rows(store, path, 0, 550)
+
+
+@pytest.mark.parametrize(("more", "is_used"), [(0, True), (40, True), (900, False)])
+def test_rows_that_stay_are_indexed_before_the_writer_waits_for_them(
+    path: Path, monkeypatch: pytest.MonkeyPatch, more: int, is_used: bool
+) -> None:
+    """What is added meanwhile follows; where that is too much, the index is made anew."""
+    real = held_module.ahead
+    found: list[Any] = []
+    with opened(path, small_segments=2, small_rows=150) as store:
+
+        def made(before: Snapshot, key_count: int, dropped: list[str], first_change: int | None, sizes: Any) -> Any:
+            if first_change is not None:  # of a flush, all of which stays
+                assert real(before, key_count, dropped, first_change, sizes) is None
+                return None
+            add(store, 200, 250, flush=False)
+            found.append(real(latest(store), key_count, dropped, first_change, sizes))
+            add(store, 250, 250 + more, flush=False, ask=more > 0)
+            return found[0]
+
+        monkeypatch.setattr(writer, "ahead", made)
+        monkeypatch.setattr(held_module, "MIN_PENDING_ROOM", 100)
+        add(store, 0, 100)
+        add(store, 100, 200)
+        wait_for_merge(store)
+        assert (found[0].first, found[0].index.indexed) == (200, 50)
+        assert held(store) == (1, 1, 50 + more)
+        assert (latest(store).pending is found[0].index) == is_used
+        expect_rows(store, path, 0, 250 + more)
+
+
+def test_where_a_flush_is_held_there_is_room_for_all_that_will_be(path: Path) -> None:
+    """To make room as rows come would index all of them again, in the midst of an addition."""
+    with opened(path, flush_rows=200, max_pending_rows=400, small_rows=5000) as store:
+        add(store, 0, 90)
+        assert latest(store).pending.capacity == 1024
+        add(store, 90, 180)
+        index = latest(store).pending
+        assert (index.capacity, index.indexed) == (5000 + 2 * 400, 180)
+        for first in (180, 270):
+            add(store, first, first + 90)
+        assert latest(store).pending is index
+        expect_rows(store, path, 0, 360)
+
+
+def test_an_index_of_other_rows_is_not_taken(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A removal comes between, after which nothing is held."""
+    real = held_module.ahead
+    with opened(path, flush_rows=150) as store:
+
+        def made(before: Snapshot, *arguments: Any) -> Any:
+            assert before.pending.indexed == 190
+            found = held_module.Ahead(before.pending, 0, before.pending.grown(300, 0))
+            assert real(before, *arguments) is None
+            store.remove(ids=IDS[:10])
+            return found
+
+        add(store, 0, 100)
+        store.add(KEYS[100:300], ids=IDS[100:300])
+        assert held(store) == (2, 1, 100)
+        add(store, 300, 390, flush=False)
+        monkeypatch.setattr(writer, "ahead", made)
+        store._flush()
+        assert held(store) == (3, 3, 0)
+        expect_rows(store, path, 10, 390)

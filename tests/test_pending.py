@@ -443,6 +443,22 @@ def test_an_index_of_the_later_rows_answers_for_them_as_one_that_never_had_other
             assert np.array_equal(found, expected) if found is not None else expected is None
 
 
+def test_rows_that_follow_from_another_index_are_found_as_if_they_had_been_added() -> None:
+    index, behind = index_of(), index_of(capacity=7)
+    index.append(fingerprint_array([1, 2, 3]), fingerprint_array([5, 6, 7]), 10)
+    behind.follow(index, 1)
+    assert positions_of(behind, 1, 2, 3) == [(6, 10), (7, 10)]
+    index.append(fingerprint_array([2, 4, 2]), fingerprint_array([6, 8, 6]), 12, 11)
+    behind.follow(index, 3)
+    assert positions_of(behind, 1, 2, 3, 4) == [(6, 12), (6, 10), (7, 10), (8, 12)]
+    behind.follow(index, 6)
+    with pytest.raises(ValueError, match="3 rows more than 5: there is room for 7"):
+        behind.follow(index, 3)
+    with pytest.raises(ValueError, match="rows up to 7: there are 6"):
+        behind.follow(index, 7)
+    assert behind.rows(0, behind.count)[0].tolist() == [2, 3, 2, 4, 2]
+
+
 # Refusals.
 
 ONE = fingerprint_array([1])

@@ -20,7 +20,7 @@ from fpstore.living import changes, renewal
 from fpstore.living.catalog import Catalog
 from fpstore.living.changes import Change, Waiting
 from fpstore.living.due import due, due_beside, removal_count, removal_limit
-from fpstore.living.held import held_part, published
+from fpstore.living.held import ahead, held_from, published
 from fpstore.living.live import Live
 from fpstore.living.merge import pass_count
 from fpstore.living.named import expect_room, in_handles, named_additions
@@ -311,8 +311,7 @@ class Writer:
             self._merge_progress = None
 
     def _wait_for_merge(self) -> None:
-        job = self._merge_job
-        if job is not None:
+        if (job := self._merge_job) is not None:
             job.wait()
         with self._ready():
             pass
@@ -409,6 +408,7 @@ class Writer:
 
         max_id: its largest id, where its rows are new.
         """
+        made = None if entry is None else ahead(self.snapshot, entry.key_count, dropped, first_change, self.sizes)
         with self._lock:
             self._advance()
             self._catalog.expect_unchanged()
@@ -423,7 +423,8 @@ class Writer:
                     strays = name_segment(self._catalog, place, entry)
                     part = open_part(place.folder, entry, snapshot.plan, snapshot.settings, snapshot.removals)
                     gone = [part for part in snapshot.parts if part.segment.path.name in dropped]
-                    kept.append((entry, held_part(part, snapshot, gone, first_change is not None, self.sizes)))
+                    since = held_from(entry.key_count, snapshot, gone, first_change is not None, self.sizes)
+                    kept.append((entry, dataclasses.replace(part, held_from=since)))
                 first = first_change or snapshot.state.first_change
                 oldest = min((part.position for _, part in kept), default=snapshot.state.next_change)
                 removals = snapshot.removals.since(min(oldest, first))
@@ -435,7 +436,7 @@ class Writer:
                     strays=strays,
                     max_id=max_id,
                 )
-                self.snapshot = published(snapshot, state, [part for _, part in kept], removals, self.sizes)
+                self.snapshot = published(snapshot, state, [part for _, part in kept], removals, self.sizes, made)
         with contextlib.suppress(OSError):  # the next writer removes them
             remove_replaced(self._catalog, state)
 

@@ -37,15 +37,16 @@ static uint64_t pending_key(const Pending *pending, uint32_t number) {
 }
 
 void pending_copy(Pending *pending, const Pending *source, uint32_t first, uint32_t end) {
-    for (uint32_t number = 1; number <= end - first; number++) {
-        const Row *from = pending_row(source, first + number);
-        Row *row = pending_row(pending, number);
+    uint32_t before = pending->count;
+    for (uint32_t i = 1; i <= end - first; i++) {
+        const Row *from = pending_row(source, first + i);
+        Row *row = pending_row(pending, before + i);
         row->position = from->position;
-        row->key = pending_key(source, first + number);
+        row->key = pending_key(source, first + i);
         if (source->with_ids) row->id[0] = from->id[0];
     }
-    pending->live_since = source->live_since;
-    __atomic_store_n(&pending->count, end - first, __ATOMIC_RELEASE);
+    if (source->live_since > pending->live_since) pending->live_since = source->live_since;
+    __atomic_store_n(&pending->count, before + end - first, __ATOMIC_RELEASE);
 }
 
 uint32_t pending_indexed(const Pending *pending) { return __atomic_load_n(&pending->indexed, __ATOMIC_ACQUIRE); }

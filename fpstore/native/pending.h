@@ -135,7 +135,8 @@ void pending_append(Pending *pending, const uint64_t *keys, const uint64_t *ids,
 uint32_t pending_indexed(const Pending *pending);
 void pending_index(Pending *pending);
 
-/* Rows [first, end) of source, counted from 0, in a pending that has none and the same tables; none is indexed. */
+/* Append rows [first, end) of source, counted from 0, which has the same tables, to a pending that has room for them.
+ */
 void pending_copy(Pending *pending, const Pending *source, uint32_t first, uint32_t end);
 
 /* A search that has found nothing yet, and is to find everything. */

@@ -926,6 +926,22 @@ MUTANTS = (
         ("tests/test_held.py::test_rows_that_nobody_has_searched_are_not_held",),
     ),
     Mutant(
+        "what was added while an index was made does not follow",
+        "fpstore/living/held.py",
+        "made.index.follow(before.pending, start + made.index.count)",
+        "",
+        "what was added while a merge was under way is not found",
+        ("tests/test_held.py::test_rows_that_stay_are_indexed_before_the_writer_waits_for_them",),
+    ),
+    Mutant(
+        "an index is taken that was made of other rows",
+        "fpstore/living/held.py",
+        "and made.source is before.pending and made.first == start",
+        "and made.source is before.pending",
+        "rows of a segment are found twice",
+        ("tests/test_held.py::test_an_index_of_other_rows_is_not_taken",),
+    ),
+    Mutant(
         "rows that nobody has searched are held",
         "fpstore/living/held.py",
         "or before.pending.indexed > before.pending_start",
@@ -1128,7 +1144,7 @@ MUTANTS = (
     Mutant(
         "large segments are held",
         "fpstore/living/held.py",
-        "part.segment.key_count < sizes.small_rows and",
+        "key_count < sizes.small_rows and",
         "",
         "a writer has ever more rows in memory",
         ("tests/test_held.py::test_what_is_held_is_let_go_of_when_small_segments_become_a_large_one",),
