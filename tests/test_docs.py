@@ -208,6 +208,7 @@ NUMBERS = (
     (DESIGN, "canonical Huffman code of at most {} bits", layout.MAX_CODE_BITS),
     (DESIGN, "A block has at most {} keys", layout.MAX_BLOCK_KEYS),
     (DESIGN, "slices of {:,} rows", SIZES.piece_rows),
+    (DESIGN, "more than {} segments", 2 * SIZES.small_segments),
     (DESIGN, "Up to {} of them are merged each time they are read", spill.MOST_RUNS[1]),
     (DESIGN, "From {:,} rows on the log becomes a segment", SIZES.flush_rows),
     (DESIGN, "at {} that, additions wait", {2: "twice"}[SIZES.max_pending_rows // SIZES.flush_rows]),

@@ -1,5 +1,7 @@
 """Rows of small segments that the writer searches in its memory, while all others search the segments."""
 
+import dataclasses
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from fpstore.living import renewal, writer
 from fpstore.living.merge import merge_segments
 from fpstore.living.snapshot import Snapshot
 from fpstore.living.writer import Writer
+from fpstore.threads import Background
 
 KEYS = uniform(1200, np.random.default_rng(3))
 IDS = np.arange(1200, dtype=np.uint64)
@@ -313,3 +316,30 @@ def test_an_index_of_other_rows_is_not_taken(path: Path, monkeypatch: pytest.Mon
         store._flush()
         assert held(store) == (3, 3, 0)
         expect_rows(store, path, 10, 390)
+
+
+def test_additions_wait_a_little_where_merges_fall_behind(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In proportion to their rows, and to how many segments are too many; not where nothing is being merged."""
+    waits: list[float] = []
+    monkeypatch.setattr("fpstore.living.due.time.sleep", waits.append)
+    with opened(path, small_segments=100) as store:
+        for first in range(0, 70, 10):
+            add(store, first, first + 10)
+        assert len(latest(store).parts) == 7
+        assert isinstance(store._living, Writer)
+        changed = dataclasses.replace(store._living.sizes, small_segments=2)
+        monkeypatch.setattr(store._living, "sizes", changed)
+        going_on = threading.Event()
+        add(store, 70, 90, flush=False)
+        assert waits == []
+        job = Background(going_on.wait)
+        monkeypatch.setattr(store._living, "_merge_job", job)
+        add(store, 90, 110, flush=False)
+        store.add_if_new(KEYS[110:150], ids=IDS[110:150])
+        assert waits == [pytest.approx(2e-7 * 20 * 3), pytest.approx(2e-7 * 40 * 3)]
+        monkeypatch.setattr(store._living, "sizes", dataclasses.replace(changed, small_segments=4))
+        add(store, 150, 160, flush=False)
+        assert len(waits) == 2
+        going_on.set()
+        job.wait()
+        expect_rows(store, path, 0, 160)

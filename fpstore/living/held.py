@@ -40,21 +40,21 @@ def ahead(
 
     key_count, dropped, first_change: of the segment that is to be published, in place of those or of these changes.
     """
-    gone = [part for part in before.parts if part.segment.path.name in dropped]
     kept = [part.held_from for part in before.parts if part.segment.path.name not in dropped]
-    own = held_from(key_count, before, gone, first_change is not None, sizes)
+    own = held_from(key_count, before, dropped, first_change is not None, sizes)
     start, _ = _kept(before, first_change or before.state.first_change, [*kept, own], sizes)
     if before.pending.indexed <= start or _goes_on(before, start, sizes):
         return None
     return Ahead(before.pending, start, before.pending.grown(_room(before, start, sizes), start))
 
 
-def held_from(key_count: int, before: Snapshot, dropped: Sequence[Live], flushed: bool, sizes: LivingSizes) -> int:
+def held_from(key_count: int, before: Snapshot, dropped: Collection[str], flushed: bool, sizes: LivingSizes) -> int:
     """The held_from of a new segment of the pending rows of `before`, or of the dropped segments.
 
     Held where all of its rows are; large ones are not, nor those with names, which are looked for in files.
     """
-    origins = [before.state.first_change] if flushed else [one.held_from for one in dropped]
+    gone = [part.held_from for part in before.parts if part.segment.path.name in dropped]
+    origins = [before.state.first_change] if flushed else gone
     small = key_count < sizes.small_rows and before.pending_names is None
     return min(origins, default=0) if small else 0
 

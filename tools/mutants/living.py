@@ -942,6 +942,14 @@ MUTANTS = (
         ("tests/test_held.py::test_an_index_of_other_rows_is_not_taken",),
     ),
     Mutant(
+        "who adds as fast as it can waits for no merge",
+        "fpstore/living/writer.py",
+        "give_way(rows, snapshot, self.sizes)",
+        "pass",
+        "there are ever more segments, which every search has to ask",
+        ("tests/test_held.py::test_additions_wait_a_little_where_merges_fall_behind",),
+    ),
+    Mutant(
         "rows that nobody has searched are held",
         "fpstore/living/held.py",
         "or before.pending.indexed > before.pending_start",
