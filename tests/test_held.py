@@ -327,19 +327,20 @@ def test_additions_wait_a_little_where_merges_fall_behind(path: Path, monkeypatc
             add(store, first, first + 10)
         assert len(latest(store).parts) == 7
         assert isinstance(store._living, Writer)
-        changed = dataclasses.replace(store._living.sizes, small_segments=2)
-        monkeypatch.setattr(store._living, "sizes", changed)
-        going_on = threading.Event()
+        few, enough = (dataclasses.replace(store._living.sizes, small_segments=count) for count in (2, 4))
+        store._living.sizes = few
         add(store, 70, 90, flush=False)
-        assert waits == []
-        job = Background(going_on.wait)
-        monkeypatch.setattr(store._living, "_merge_job", job)
+        going_on = threading.Event()
+
+        def merge() -> None:
+            going_on.wait()
+
+        store._living._merge_job = job = Background(merge)
         add(store, 90, 110, flush=False)
         store.add_if_new(KEYS[110:150], ids=IDS[110:150])
-        assert waits == [pytest.approx(2e-7 * 20 * 3), pytest.approx(2e-7 * 40 * 3)]
-        monkeypatch.setattr(store._living, "sizes", dataclasses.replace(changed, small_segments=4))
+        store._living.sizes = enough
         add(store, 150, 160, flush=False)
-        assert len(waits) == 2
         going_on.set()
         job.wait()
         expect_rows(store, path, 0, 160)
+    assert waits == [pytest.approx(2e-7 * 20 * 3), pytest.approx(2e-7 * 40 * 3)]
