@@ -226,6 +226,13 @@ cdef extern from "sort.h" nogil:
     uint64_t c_sort_permuted "sort_permuted"(const Permutation *permutation, const uint64_t *fingerprints, uint64_t count,
                                              uint64_t *keys, SortRoom *room)
 
+cdef extern from "near.h" nogil:
+    ctypedef struct NearPairs:
+        int64_t *later
+        int64_t *earlier
+        uint64_t count
+    Status near_among(const uint64_t *keys, uint64_t count, unsigned distance, NearPairs *pairs)
+
 cdef extern from "pairs.h" nogil:
     enum: MAX_LANES, QUAD, NEIGHBOUR_STEP, JOIN_ROOM, KEYS_PAD, ROW_BITS
     uint64_t window_of(uint64_t key, unsigned bits)
@@ -310,8 +317,10 @@ cdef extern from "pending.h" nogil:
     uint32_t pending_count(const Pending *pending)
     uint64_t pending_last_position(const Pending *pending)
     uint32_t pending_rows_before(const Pending *pending, uint64_t position)
-    uint32_t pending_append(Pending *pending, const uint64_t *keys, const uint64_t *ids, uint32_t count, uint64_t position,
-                            uint64_t live_since)
+    void pending_append(Pending *pending, const uint64_t *keys, const uint64_t *ids, uint32_t count, uint64_t position,
+                        uint64_t live_since)
+    uint32_t pending_indexed(const Pending *pending)
+    void pending_index(Pending *pending)
     void pending_copy(Pending *pending, const Pending *source, uint32_t first, uint32_t end)
     void pending_search_init(PendingSearch *search, const Pending *pending, unsigned distance, uint32_t end)
     Status pending_search(PendingSearch *search, const uint64_t *queries, uint64_t count)

@@ -1,7 +1,9 @@
 from collections.abc import Sequence
 
 from fpstore._view import SegmentView
-from fpstore.types import Array, Keys
+from fpstore.types import Array, Counts, Keys
+
+def near_among(keys: Keys, distance: int) -> tuple[Counts, Counts]: ...
 
 class Windows:
     def __init__(

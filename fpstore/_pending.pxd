@@ -11,4 +11,5 @@ cdef class PendingIndex:
     cdef readonly unsigned bits
     cdef int begin(self, PendingSearch *state, const uint64_t[::1] queries, unsigned distance, uint64_t end) except -1
     cdef int check_keys(self, const uint64_t[::1] keys, str what) except -1
+    cdef int index(self) except -1
     cdef int check_end(self, uint64_t end) except -1

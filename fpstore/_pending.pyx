@@ -32,6 +32,8 @@ from fpstore._native cimport (
     pending_entry_number,
     pending_fill,
     pending_free,
+    pending_index,
+    pending_indexed,
     pending_init,
     pending_last_position,
     pending_least_ids,
@@ -47,6 +49,8 @@ from fpstore.format import MAX_TABLES
 # What decides the hash buckets. Of this process alone, so that nobody can choose keys that share one.
 cdef uint64_t SECRET = int.from_bytes(os.urandom(8), "little")
 cdef uint64_t MAX_CAPACITY = (1 << 31) - 1
+# Rows that are copied while who wants to add others waits: about a millisecond.
+cdef uint64_t COPIED_ROWS = 1 << 17
 
 # A single query mostly finds nothing, and takes less time than to make five arrays: these are made once.
 cdef object INT64 = np.dtype(np.int64), UINT64 = np.dtype(np.uint64), UINT16 = np.dtype(np.uint16)
@@ -73,7 +77,10 @@ cdef class PendingIndex:
     there is room for, below 2^31. bits: of a fingerprint. ValueError for what cannot be, also for a fingerprint or a
     query of more bits.
 
-    Memory is taken as rows are added. With t tables: 16 + 4t bytes for a distinct fingerprint (up to a multiple of 8), 16
+    A row is indexed before the first search that may see it: one who never searches pays for a copy alone. A search waits
+    for another one that indexes.
+
+    Memory is taken as rows are added, that of buckets and entries as they are indexed. With t tables: 16 + 4t bytes for a distinct fingerprint (up to a multiple of 8), 16
     for a row and 8 for its id, and 4 + 4t for each of as many buckets as capacity, up to a power of two. Three tables,
     ids, and full: 72 to 88 bytes a row. Besides, 32 KiB a table, and at most 4 bytes for each row of capacity, if so
     many flips are probed. Room that is much too large costs time: every page is slow at its first use.
@@ -113,15 +120,20 @@ cdef class PendingIndex:
         """How many rows were added."""
         return pending_count(&self.pending)
 
-    def append(self, const uint64_t[::1] keys not None, const uint64_t[::1] ids, uint64_t position, uint64_t live_since=0):
-        """Add rows for fingerprints keys (uint64[n]) and their ids (uint64[n]; None without); how many were added.
+    @property
+    def indexed(self):
+        """How many rows, from the first on, were indexed for a search."""
+        return pending_indexed(&self.pending)
 
-        position: of these rows, not before that of the rows added last. A row is left out where its fingerprint's newest
-        row has a position of live_since or later and, with ids, the same id. ValueError, and nothing is added, where there
-        is no room for n rows.
+    def append(self, const uint64_t[::1] keys not None, const uint64_t[::1] ids, uint64_t position, uint64_t live_since=0):
+        """Add rows for fingerprints keys (uint64[n]) and their ids (uint64[n]; None without).
+
+        position: of these rows, not before that of the rows added last. No search finds a row whose fingerprint has, as the
+        newest row before it, one of a position of live_since or later and, with ids, the same id. ValueError, and nothing
+        is added, where there is no room for n rows.
         """
         cdef uint64_t n = <uint64_t>keys.shape[0]
-        cdef uint32_t added, count
+        cdef uint32_t count
         cdef const uint64_t *id = NULL
         if (ids is not None) != self.with_ids or (ids is not None and <uint64_t>ids.shape[0] != n):
             found = "no" if ids is None else ids.shape[0]
@@ -135,27 +147,42 @@ cdef class PendingIndex:
             if position < last:
                 raise ValueError(f"position: found {position}, expected {last} or later")
             if n == 0:
-                return 0
+                return
             if ids is not None:
                 id = &ids[0]
             with nogil:
-                added = pending_append(&self.pending, &keys[0], id, <uint32_t>n, position, live_since)
-            return added
+                pending_append(&self.pending, &keys[0], id, <uint32_t>n, position, live_since)
 
     def grown(self, capacity, uint64_t first=0):
-        """A new index with the rows from `first` on and more room; this one stays as it is.
+        """A new index with the rows from `first` on and more room, as many of them indexed; this one stays as it is.
 
         ValueError for less room than rows, or for a first above count.
         """
         cdef PendingIndex result
-        cdef uint32_t count = pending_count(&self.pending)
+        cdef uint64_t count = pending_count(&self.pending)
         self.check_end(first)
         if capacity < count - first:
             raise ValueError(f"capacity: found {capacity}, expected {count - first} or more")
         result = PendingIndex(self.masks, self.flips, with_ids=self.with_ids, capacity=capacity, bits=self.bits)
-        with nogil:
-            pending_copy(&result.pending, &self.pending, <uint32_t>first, count)
+        result.follow(self, first)
+        if pending_indexed(&self.pending) > first:
+            result.index()
         return result
+
+    def follow(self, PendingIndex source not None, uint64_t first):
+        """Append the rows of an index for the same tables from `first` on, which are not before those appended last.
+
+        ValueError, and nothing is added, where there is no room for them, or for a first above the count of source.
+        """
+        cdef uint64_t count = pending_count(&source.pending), end
+        source.check_end(first)
+        if count - first > self.pending.capacity - pending_count(&self.pending):
+            raise ValueError(f"{count - first} rows more than {self.count}: there is room for {self.pending.capacity}")
+        while first < count:
+            end = min(count, first + COPIED_ROWS)
+            with source.lock, nogil:
+                pending_copy(&self.pending, &source.pending, <uint32_t>first, <uint32_t>end)
+            first = end
 
     def rows_before(self, uint64_t position):
         """How many rows come before the first that has this position or a later one."""
@@ -307,7 +334,7 @@ cdef class PendingIndex:
         ids = np.empty(end - first, dtype=np.uint64) if self.with_ids else None
         if first < end:
             key, id, position = keys, ids, positions
-            with nogil:
+            with self.lock, nogil:
                 pending_rows(&self.pending, <uint32_t>first, <uint32_t>end, &key[0], &id[0] if self.with_ids else NULL,
                              &position[0])
         return keys, ids, positions
@@ -322,9 +349,17 @@ cdef class PendingIndex:
         cdef uint64_t query_count = <uint64_t>queries.shape[0]
         self.check_end(end)
         self.check_keys(queries, "queries")
+        if pending_indexed(&self.pending) < end:
+            self.index()
         if query_count >> 32:
             raise ValueError(f"{query_count} queries in one batch: expected fewer than 2^32")
         pending_search_init(state, &self.pending, distance, <uint32_t>end)
+        return 0
+
+    cdef int index(self) except -1:
+        # For a search of all rows that there are.
+        with self.lock, nogil:
+            pending_index(&self.pending)
         return 0
 
     cdef int check_end(self, uint64_t end) except -1:

@@ -18,6 +18,7 @@ from fpstore._native cimport (
     Sources,
     Status,
     keys_fit,
+    pending_indexed,
     single_any,
     single_order,
     single_search,
@@ -215,6 +216,8 @@ cdef class Single:
 
     cdef bint enter(self) except -1:
         # Whether all segments are open; then none of them goes before leave().
+        if pending_indexed(self.sources.pending) < self.sources.pending_end:
+            self.pending.index()
         for view in self.views:
             if (<SegmentView>view).closed:
                 return False

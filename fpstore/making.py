@@ -277,7 +277,6 @@ def _recipe_record(recipe: "Recipe | str | None", bits: int) -> dict[str, Any] |
     if recipe is None:
         return None
     from fpstore.text import Recipe, recipes
-    from fpstore.text.recipe import expect_fingerprints
 
     if isinstance(recipe, str):
         if recipe not in recipes():

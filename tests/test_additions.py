@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from living import writer_of
 
 import fpstore
 from fpstore.query.additions import NEW, Additions, concatenate, decide, in_turn
@@ -175,7 +176,8 @@ def test_a_batch_over_several_pieces_is_decided_as_one(tmp_path: Path, with_ids:
     ids: Ids = rng.permutation(700).astype(np.uint64)
     known: list[Row] = [(int(key), 10_000 + i if with_ids else None) for i, key in enumerate(centers[:20].tolist())]
     rows = list(zip(keys.tolist(), ids.tolist() if with_ids else [None] * 700, strict=True))
-    with fpstore.create(tmp_path / "s", id_type="uint64" if with_ids else None, plan="paper-4") as store:
+    fpstore.create(tmp_path / "s", id_type="uint64" if with_ids else None, plan="paper-4").close()
+    with writer_of(tmp_path / "s", piece_rows=256) as store:
         store.add(centers[:20], ids=u64([number for _, number in known]) if with_ids else None)
         found = store.add_if_new(keys, ids=ids if with_ids else None)
     assert rows_of(found) == by_the_rule(rows, known)
@@ -186,7 +188,8 @@ def test_a_chain_across_pieces_is_not_shadowed_by_what_was_not_stored(tmp_path: 
     filler = [(1 << 20 | i) << 24 for i in range(0, 254 << 8, 1 << 8)]
     far = [int(key) for key in np.random.default_rng(2).integers(1 << 40, 1 << 63, len(filler), dtype=np.uint64)]
     keys = [0b0, *far, 0b111, 0b111111]
-    with fpstore.create(tmp_path / "s", id_type=None, plan="paper-4") as store:
+    fpstore.create(tmp_path / "s", id_type=None, plan="paper-4").close()
+    with writer_of(tmp_path / "s", piece_rows=256) as store:
         found = store.add_if_new(keys)
     assert len(keys) == 257
     assert list(found)[-2:] == [(False, (255, 0, 3, None)), (True, None)]

@@ -1,5 +1,7 @@
 """Rows of small segments that the writer searches in its memory, while all others search the segments."""
 
+import dataclasses
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,10 +12,12 @@ from helpers import uniform
 from living import SOME, keys_of, rows_of, store_of_some, writer_of
 
 import fpstore
-from fpstore.living import renewal
+from fpstore.living import held as held_module
+from fpstore.living import renewal, writer
 from fpstore.living.merge import merge_segments
 from fpstore.living.snapshot import Snapshot
 from fpstore.living.writer import Writer
+from fpstore.threads import Background
 
 KEYS = uniform(1200, np.random.default_rng(3))
 IDS = np.arange(1200, dtype=np.uint64)
@@ -25,8 +29,10 @@ def opened(path: Path, **sizes: int) -> fpstore.Store:
     return writer_of(path, "commit", **SMALL | sizes)
 
 
-def add(store: fpstore.Store, first: int, end: int, *, flush: bool = True) -> None:
+def add(store: fpstore.Store, first: int, end: int, *, flush: bool = True, ask: bool = True) -> None:
     store.add(KEYS[first:end], ids=IDS[first:end])
+    if ask:  # rows of one who does not are not held
+        assert store.contains_near(int(KEYS[first]))
     if flush:
         store._flush()
 
@@ -165,6 +171,20 @@ def test_more_rows_than_that_are_not_held(path: Path) -> None:
         expect_rows(store, path, 0, 300)
 
 
+def test_rows_that_nobody_has_searched_are_not_held(path: Path) -> None:
+    with opened(path) as store:
+        add(store, 0, 100, ask=False)
+        add(store, 100, 200, ask=False)
+        assert held(store) == (2, 2, 0)
+        assert latest(store).pending.indexed == 0
+        add(store, 200, 300)
+        assert held(store) == (3, 2, 100)
+        add(store, 300, 350, ask=False)
+        assert held(store) == (4, 4, 0)
+        add(store, 350, 400)
+        expect_rows(store, path, 0, 400)
+
+
 def test_a_segment_that_was_added_as_one_is_not_held(path: Path) -> None:
     with opened(path, flush_rows=100) as store:
         add(store, 0, 50)
@@ -188,9 +208,10 @@ def test_a_store_without_ids_holds_rows_too(tmp_path: Path) -> None:
     with opened(tmp_path / "s") as store:
         for first in (0, 100):
             store.add(KEYS[first : first + 100])
+            assert store.contains_near(int(KEYS[first]))
             store._flush()
         store.add(KEYS[50:150])
-        assert held(store) == (2, 0, 200)
+        assert held(store) == (2, 0, 300)
         assert keys_of(store) == sorted(KEYS[:200].tolist())
 
 
@@ -230,3 +251,96 @@ def test_small_segments_are_merged_in_the_midst_of_a_large_merge(path: Path, mon
         assert (2, 150) in seen
         assert held(store) == (2, 1, 150)
         expect_rows(store, path, 0, 550)
+
+
+@pytest.mark.parametrize(("more", "is_used"), [(0, True), (40, True), (900, False)])
+def test_rows_that_stay_are_indexed_before_the_writer_waits_for_them(
+    path: Path, monkeypatch: pytest.MonkeyPatch, more: int, is_used: bool
+) -> None:
+    """What is added meanwhile follows; where that is too much, the index is made anew."""
+    real = held_module.ahead
+    found: list[Any] = []
+    with opened(path, small_segments=2, small_rows=150) as store:
+
+        def made(before: Snapshot, key_count: int, dropped: list[str], first_change: int | None, sizes: Any) -> Any:
+            if first_change is not None:  # of a flush, all of which stays
+                assert real(before, key_count, dropped, first_change, sizes) is None
+                return None
+            add(store, 200, 250, flush=False)
+            found.append(real(latest(store), key_count, dropped, first_change, sizes))
+            add(store, 250, 250 + more, flush=False, ask=more > 0)
+            return found[0]
+
+        monkeypatch.setattr(writer, "ahead", made)
+        monkeypatch.setattr(held_module, "MIN_PENDING_ROOM", 100)
+        add(store, 0, 100)
+        add(store, 100, 200)
+        wait_for_merge(store)
+        assert (found[0].first, found[0].index.indexed) == (200, 50)
+        assert held(store) == (1, 1, 50 + more)
+        assert (latest(store).pending is found[0].index) == is_used
+        expect_rows(store, path, 0, 250 + more)
+
+
+def test_where_a_flush_is_held_there_is_room_for_all_that_will_be(path: Path) -> None:
+    """To make room as rows come would index all of them again, in the midst of an addition."""
+    with opened(path, flush_rows=200, max_pending_rows=400, small_rows=5000) as store:
+        add(store, 0, 90)
+        assert latest(store).pending.capacity == 1024
+        add(store, 90, 180)
+        index = latest(store).pending
+        assert (index.capacity, index.indexed) == (5000 + 2 * 400, 180)
+        for first in (180, 270):
+            add(store, first, first + 90)
+        assert latest(store).pending is index
+        expect_rows(store, path, 0, 360)
+
+
+def test_an_index_of_other_rows_is_not_taken(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A removal comes between, after which nothing is held."""
+    real = held_module.ahead
+    with opened(path, flush_rows=150) as store:
+
+        def made(before: Snapshot, *arguments: Any) -> Any:
+            assert before.pending.indexed == 190
+            found = held_module.Ahead(before.pending, 0, before.pending.grown(300, 0))
+            assert real(before, *arguments) is None
+            store.remove(ids=IDS[:10])
+            return found
+
+        add(store, 0, 100)
+        store.add(KEYS[100:300], ids=IDS[100:300])
+        assert held(store) == (2, 1, 100)
+        add(store, 300, 390, flush=False)
+        monkeypatch.setattr(writer, "ahead", made)
+        store._flush()
+        assert held(store) == (3, 3, 0)
+        expect_rows(store, path, 10, 390)
+
+
+def test_additions_wait_a_little_where_merges_fall_behind(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In proportion to their rows, and to how many segments are too many; not where nothing is being merged."""
+    waits: list[float] = []
+    monkeypatch.setattr("fpstore.living.due.time.sleep", waits.append)
+    with opened(path, small_segments=100) as store:
+        for first in range(0, 70, 10):
+            add(store, first, first + 10)
+        assert len(latest(store).parts) == 7
+        assert isinstance(store._living, Writer)
+        few, enough = (dataclasses.replace(store._living.sizes, small_segments=count) for count in (2, 4))
+        store._living.sizes = few
+        add(store, 70, 90, flush=False)
+        going_on = threading.Event()
+
+        def merge() -> None:
+            going_on.wait()
+
+        store._living._merge_job = job = Background(merge)
+        add(store, 90, 110, flush=False)
+        store.add_if_new(KEYS[110:150], ids=IDS[110:150])
+        store._living.sizes = enough
+        add(store, 150, 160, flush=False)
+        going_on.set()
+        job.wait()
+        expect_rows(store, path, 0, 160)
+    assert waits == [pytest.approx(2e-7 * 20 * 3), pytest.approx(2e-7 * 40 * 3)]

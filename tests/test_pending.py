@@ -57,25 +57,39 @@ def expected_in(rows: list[Row], queries: Keys, distance: int) -> Found:
 
 
 class PlainIndex:
-    """The slow twin: a list of rows."""
+    """The slow twin: a list of rows, and of those of them that a search finds."""
 
     def __init__(self, with_ids: bool) -> None:
         self.with_ids = with_ids
         self.rows: list[Row] = []
+        self.is_found: list[bool] = []
+        self.live_since = 0
 
-    def append(self, keys: list[int], ids: list[int], position: int, live_since: int) -> int:
-        before = len(self.rows)
-        for key, row_id in zip(keys, ids, strict=True):
-            newest = next((row for row in reversed(self.rows) if row[0] == key), None)
-            if newest is None or newest[2] < live_since or (self.with_ids and newest[1] != row_id):
-                self.rows.append((key, row_id if self.with_ids else 0, position))
-        return len(self.rows) - before
+    def append(self, keys: list[int], ids: list[int], position: int, live_since: int) -> None:
+        self.rows += [(key, row_id if self.with_ids else 0, position) for key, row_id in zip(keys, ids, strict=True)]
+        self.live_since = max(self.live_since, live_since if keys else 0)
+
+    def index(self) -> None:
+        for key, row_id, _ in self.rows[len(self.is_found) :]:
+            newest = next((row for row in reversed(self.found(len(self.is_found))) if row[0] == key), None)
+            new = newest is None or newest[2] < self.live_since or (self.with_ids and newest[1] != row_id)
+            self.is_found.append(new)
+
+    def indexed_anew(self) -> "PlainIndex":
+        """As it grows: what was passed over then is not now, if something was removed since."""
+        grown = PlainIndex(self.with_ids)
+        grown.rows, grown.live_since = [*self.rows], self.live_since
+        grown.index()
+        return grown
+
+    def found(self, end: int) -> list[Row]:
+        return [row for row, is_found in zip(self.rows[:end], self.is_found, strict=False) if is_found]
 
 
 def test_a_row_has_its_query_fingerprint_distance_id_and_position() -> None:
     index = index_of()
-    assert index.append(fingerprint_array([0b1000, 1 << 63]), fingerprint_array([7, LAST]), 5) == 2
-    assert index.append(fingerprint_array([0b1011]), fingerprint_array([0]), 1 << 63) == 1
+    index.append(fingerprint_array([0b1000, 1 << 63]), fingerprint_array([7, LAST]), 5)
+    index.append(fingerprint_array([0b1011]), fingerprint_array([0]), 1 << 63)
     columns = index.search(fingerprint_array([0b1001, LAST, 0]), 2, 3)
     assert [column.dtype for column in columns] == [np.int64, np.uint64, np.uint16, np.uint64, np.uint64]
     expected = [(0, 8, 1, 7, 5), (0, 11, 1, 0, 1 << 63), (2, 8, 1, 7, 5), (2, 1 << 63, 1, LAST, 5)]
@@ -108,28 +122,60 @@ def test_of_equal_fingerprints_the_newest_row_comes_first() -> None:
     assert found_in(index, query, 0, 2) == [(0, 9, 0, 10, 1), (0, 9, 0, 30, 0)]
 
 
-def test_without_ids_a_fingerprint_that_is_there_is_not_added_again_unless_it_is_gone_since() -> None:
+def positions_of(index: PendingIndex, *keys: int) -> list[tuple[int, int]]:
+    """The id and the position of each row that a search finds of them, the newest of each first."""
+    return [row[3:] for row in found_in(index, fingerprint_array([*keys]), 0)]
+
+
+def test_without_ids_a_fingerprint_that_is_there_is_found_once_unless_it_is_gone_since() -> None:
     index = index_of(with_ids=False)
-    assert index.append(fingerprint_array([1, 2, 1]), None, 10) == 2
-    assert index.append(fingerprint_array([1, 2, 3]), None, 11) == 1
-    assert index.append(fingerprint_array([1, 3]), None, 12, 11) == 1
-    assert index.append(fingerprint_array([1, 1]), None, 13, 13) == 1
-    assert found_in(index, fingerprint_array([1]), 0) == [(0, 1, 0, 0, 13), (0, 1, 0, 0, 12), (0, 1, 0, 0, 10)]
+    for keys, position, live_since, expected in (
+        ([1, 2, 1], 10, 0, [(0, 10)]),
+        ([1, 2, 3], 11, 0, [(0, 10)]),
+        ([1, 3], 12, 11, [(0, 12), (0, 10)]),
+        ([1, 1], 13, 13, [(0, 13), (0, 12), (0, 10)]),
+    ):
+        index.append(fingerprint_array(keys), None, position, live_since)
+        assert positions_of(index, 1) == expected
+    assert index.count == 10
 
 
-def test_with_ids_a_row_is_left_out_where_the_newest_of_its_fingerprint_has_the_same_id() -> None:
+def test_with_ids_a_row_is_passed_over_where_the_newest_of_its_fingerprint_has_the_same_id() -> None:
     index = index_of()
-    assert index.append(fingerprint_array([1, 1, 1, 2]), fingerprint_array([5, 5, 6, 5]), 10) == 3
-    assert index.append(fingerprint_array([1, 1]), fingerprint_array([6, 5]), 11) == 1
-    assert index.append(fingerprint_array([1, 2]), fingerprint_array([5, 5]), 12, 11) == 1
-    keys, ids, positions = index.rows(0, index.count)
-    assert list(zip(keys.tolist(), ids.tolist(), positions.tolist(), strict=True)) == [
-        (1, 5, 10),
-        (1, 6, 10),
-        (2, 5, 10),
-        (1, 5, 11),
-        (2, 5, 12),
-    ]
+    for keys, ids, position, live_since, expected in (
+        ([1, 1, 1, 2], [5, 5, 6, 5], 10, 0, [(6, 10), (5, 10), (5, 10)]),
+        ([1, 1], [6, 5], 11, 0, [(5, 11), (6, 10), (5, 10), (5, 10)]),
+        ([1, 2], [5, 5], 12, 11, [(5, 11), (6, 10), (5, 10), (5, 12), (5, 10)]),
+    ):
+        index.append(fingerprint_array(keys), fingerprint_array(ids), position, live_since)
+        assert positions_of(index, 1, 2) == expected
+    assert index.rows(0, index.count)[1].tolist() == [5, 5, 6, 5, 6, 5, 5, 5]
+
+
+def test_what_was_added_before_a_removal_and_after_it_is_found_twice_however_late_the_search_is() -> None:
+    index = index_of()
+    index.append(fingerprint_array([1, 2]), fingerprint_array([5, 5]), 10, 0)
+    index.append(fingerprint_array([1]), fingerprint_array([5]), 12, 11)
+    index.append(fingerprint_array([3]), fingerprint_array([5]), 13, 0)
+    assert positions_of(index, 1, 2) == [(5, 12), (5, 10), (5, 10)]
+    # In what has grown, too, of the later rows.
+    later = index.grown(10, 1)
+    later.append(fingerprint_array([2]), fingerprint_array([5]), 14, 0)
+    assert positions_of(later, 1, 2) == [(5, 12), (5, 14), (5, 10)]
+
+
+def test_rows_are_indexed_by_the_first_search_that_may_see_them() -> None:
+    index = index_of(with_ids=False)
+    for added in (2, 1):
+        before = index.count
+        index.append(uniform(added, np.random.default_rng(before)), None, 1)
+        assert (index.indexed, index.count) == (before, before + added)
+        assert index.grown(50).indexed == (index.count if before else 0)
+        assert index.grown(50, before).indexed == 0
+        index.search(ONE, 3, before)
+        assert index.indexed == before
+        index.nearest(ONE, 3, index.count)
+        assert index.indexed == index.count
 
 
 def test_rows_come_back_in_the_order_of_adding() -> None:
@@ -177,36 +223,43 @@ def test_every_state_of_an_index_answers_as_by_brute_force(
     ids = rng.integers(0, 3, len(keys), dtype=np.uint64)
     plain = PlainIndex(with_ids)
     index = index_of(plan, with_ids=with_ids, capacity=len(keys) * spare)
-    earlier: list[tuple[PendingIndex, int]] = []
+    earlier: list[tuple[PendingIndex, PlainIndex]] = []
     at = position = 0
     while at < len(keys):
         step = int(rng.integers(0, 12))
         position += int(rng.integers(0, 3))
         live_since = int(rng.integers(0, position + 2))
         batch, batch_ids = keys[at : at + step], ids[at : at + step]
-        added = index.append(batch, batch_ids if with_ids else None, position, live_since)
-        assert added == plain.append(batch.tolist(), batch_ids.tolist(), position, live_since)
+        index.append(batch, batch_ids if with_ids else None, position, live_since)
+        plain.append(batch.tolist(), batch_ids.tolist(), position, live_since)
         assert index.count == len(plain.rows)
         at += step
+        if rng.integers(0, 2):
+            index.search(some[:1], 0, index.count)
+            plain.index()
         if growths and rng.integers(0, 4) == 0:
-            earlier.append((index, index.count))
+            index.search(some[:1], 0, index.count)
+            plain.index()
+            earlier.append((index, plain))
+            plain = plain.indexed_anew()
             index = index.grown(index.capacity + int(rng.integers(0, 2 * len(keys))))
             growths -= 1
+    plain.index()
     queries = np.concatenate(
         [flipped(keys[::7], rng.integers(0, plan.max_distance + 2, len(keys[::7])), rng), some[:2]]
     )
     distance = int(rng.integers(0, plan.max_distance + 1))
     for end in range(index.count + 1):
-        expected = expected_in(plain.rows[:end], queries, distance)
+        expected = expected_in(plain.found(end), queries, distance)
         assert found_in(index, queries, distance, end) == expected
-        for old, count in earlier:
-            if end <= count:
-                assert found_in(old, queries, distance, end) == expected
+        for old, old_plain in earlier:
+            if end <= old.count:
+                assert found_in(old, queries, distance, end) == expected_in(old_plain.found(end), queries, distance)
     first = index.count // 3
     found = index.rows(first, index.count)
     columns = [found[0], found[1] if with_ids else np.zeros_like(found[0]), found[2]]
     assert list(zip(*(column.tolist() for column in columns), strict=True)) == plain.rows[first:]
-    assert all(old.count == count for old, count in earlier)
+    assert all(old.count == len(old_plain.rows) for old, old_plain in earlier)
 
 
 @pytest.mark.slow
@@ -252,24 +305,27 @@ def test_each_distance_is_exact_on_both_sides_of_where_scanning_ends(plan: Plan)
 def test_a_million_rows_of_one_fingerprint_are_appended_in_linear_time() -> None:
     index = index_of(capacity=MANY)
     ids = np.arange(MANY, dtype=np.uint64)
-    assert index.append(np.full(MANY, 99, dtype=np.uint64), ids, 1) == MANY
+    index.append(np.full(MANY, 99, dtype=np.uint64), ids, 1)
     query, fingerprint, bits, found, position = index.search(fingerprint_array([98, 99]), 0, MANY)
     assert np.array_equal(found, ids[::-1])
     assert (len(query), query.min(), fingerprint.min(), bits.max(), position.max()) == (MANY, 1, 99, 0, 1)
     # Alternately, so that no row is the newest one's repetition.
     index = index_of(capacity=MANY)
-    assert index.append(np.full(MANY, 99, dtype=np.uint64), ids % np.uint64(2), 1) == MANY
-    assert index.grown(MANY + 1).count == MANY
+    index.append(np.full(MANY, 99, dtype=np.uint64), ids % np.uint64(2), 1)
+    assert len(index.search(fingerprint_array([99]), 0, MANY)[0]) == MANY
+    assert index.grown(MANY + 1).indexed == MANY
 
 
 @pytest.mark.parametrize("shift", [0, 20, 44])
 def test_a_million_fingerprints_in_one_bucket_are_appended_in_linear_time(shift: int) -> None:
     # They differ in 20 bits: all are in one bucket of the tables that do not probe those.
     keys = np.arange(MANY, dtype=np.uint64) << np.uint64(shift)
-    index = filled(keys, capacity=2 * MANY)
-    assert index.append(keys, None, 2) == 0
-    assert index.append(keys, None, 3, 2) == MANY
-    assert index.grown(2 * MANY).count == 2 * MANY
+    index = filled(keys, capacity=3 * MANY)
+    index.append(keys, None, 2)
+    assert len(index.search(keys[:1], 0, 2 * MANY)[0]) == 1
+    index.append(keys, None, 3, 2)
+    assert len(index.search(keys[:1], 0, 3 * MANY)[0]) == 2
+    assert index.grown(3 * MANY).indexed == 3 * MANY
     queries = keys[[0, 12345, MANY - 1]] ^ np.uint64(1 << 63)
     found = index.search(queries, 3, MANY)
     for column, expected in zip(found, brute_force(keys, queries, 3), strict=False):
@@ -385,6 +441,22 @@ def test_an_index_of_the_later_rows_answers_for_them_as_one_that_never_had_other
         assert found_in(later, keys, 3) == found_in(fresh, keys, 3)
         for found, expected in zip(later.rows(0, later.count), fresh.rows(0, fresh.count), strict=True):
             assert np.array_equal(found, expected) if found is not None else expected is None
+
+
+def test_rows_that_follow_from_another_index_are_found_as_if_they_had_been_added() -> None:
+    index, behind = index_of(), index_of(capacity=7)
+    index.append(fingerprint_array([1, 2, 3]), fingerprint_array([5, 6, 7]), 10)
+    behind.follow(index, 1)
+    assert positions_of(behind, 1, 2, 3) == [(6, 10), (7, 10)]
+    index.append(fingerprint_array([2, 4, 2]), fingerprint_array([6, 8, 6]), 12, 11)
+    behind.follow(index, 3)
+    assert positions_of(behind, 1, 2, 3, 4) == [(6, 12), (6, 10), (7, 10), (8, 12)]
+    behind.follow(index, 6)
+    with pytest.raises(ValueError, match="3 rows more than 5: there is room for 7"):
+        behind.follow(index, 3)
+    with pytest.raises(ValueError, match="rows up to 7: there are 6"):
+        behind.follow(index, 7)
+    assert behind.rows(0, behind.count)[0].tolist() == [2, 3, 2, 4, 2]
 
 
 # Refusals.

@@ -5,7 +5,6 @@ from dataclasses import fields
 import pytest
 
 from fpstore.living.sizes import LivingSizes
-from fpstore.query.additions import PIECE_ROWS
 
 
 def test_the_sizes_of_a_store_are_those_of_the_docs() -> None:
@@ -14,7 +13,7 @@ def test_the_sizes_of_a_store_are_those_of_the_docs() -> None:
     assert (sizes.small_rows, sizes.small_segments, sizes.held_rows) == (1_048_576, 8, 2 * 1_048_576)
     assert (sizes.named_flush_rows, sizes.batch_rows) == (1_048_576, 1_048_576)
     assert (sizes.growth, sizes.keys_per_removal, sizes.min_removals, sizes.max_removals) == (2, 8, 65_536, 4_194_304)
-    assert sizes.piece_rows == PIECE_ROWS == 256
+    assert sizes.piece_rows == 1024
     assert sizes.names_growth == 32
     assert (sizes.flush_name_bytes, sizes.max_name_bytes) == (24 << 20, 48 << 20)
 

@@ -1,17 +1,20 @@
 """Measures changing a store: additions, test-and-add, probing beside what is pending, and merging.
 
     python tools/bench_ingest.py [--n 1e7] [--rows 1e6] [--tested 2e5] [--singles 300] [--merge-n 5e7]
-                                 [--parts add,tested,single,pending,rows,merge] [--rounds 3] [--small] [--json]
+                                 [--sustained 2e7] [--rounds 3] [--small] [--json]
+                                 [--parts add,tested,single,pending,rows,merge,sustained]
 
 One thread on a store of uniform keys with ids, plan balanced. Additions wait for the disk, so they are given by the
 clock; a bare commit of LMDB, synced, of one value of as many bytes, in turns with them, says what of it is the disk's.
 Probes are single calls from Python, with --rows keys pending and with the same keys compacted, in turns. A merge is of
 two segments without ids; its rate is keys read, of both, in one table. Rows are looked up by id; additions are made
 with and without the exact search that counting new rows would take, in turns. What was stored is checked against brute
-force.
+force. *sustained*: test and add into an empty store until it has --sustained keys, its flushes and merges beside, and a
+reader that probes all the time in another process; the bytes that were given to calls that write (/proc/self/io).
 """
 
 import os
+import subprocess
 import sys
 import time
 from argparse import Namespace
@@ -50,7 +53,7 @@ from fpstore.living.merge import merge_segments
 from fpstore.living.removals import Removals
 from fpstore.segment.reader import Segment
 
-PARTS = ("add", "tested", "single", "pending", "rows", "merge")
+PARTS = ("add", "tested", "single", "pending", "rows", "merge", "sustained")
 BATCH = 1_000
 SEED = 20070511
 CHECKED_KEYS = 20
@@ -67,6 +70,24 @@ TESTED_A_SECOND = 50_000
 SINGLE_OVER_COMMIT = 2.0
 PENDING_OVER_COMPACTED = 1.5
 MERGED_A_SECOND = 20e6
+SUSTAINED_A_SECOND = 220_000
+AMPLIFICATION = 6.0
+SUSTAINED_P999_MS = 30.0
+GIVEN_BYTES = 16  # a fingerprint and an id
+# Probes whatever has come so far, until its input ends; then tells how many.
+READER = """
+import sys, threading
+import numpy as np
+import fpstore
+ended = threading.Event()
+threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
+keys, count = np.random.default_rng(1).integers(0, 1 << 64, 4096, dtype=np.uint64).tolist(), 0
+with fpstore.open(sys.argv[1]) as store:
+    while not ended.is_set():
+        store.probe(keys[count % len(keys)])
+        count += 1
+print(count)
+"""
 
 
 class BareCommit:
@@ -137,6 +158,57 @@ def bench_tested(path: Path, stored: Keys, bare: BareCommit, arguments: Namespac
         earlier = keys[:index][fresh[:index]]
         near = any((np.bitwise_count(some ^ keys[index]) <= DISTANCE).any() for some in (stored, earlier))
         results.expect(fresh[index] != near, f"add_if_new: key {index} was stored though near one, or was not")
+
+
+def written_bytes() -> int:
+    fields = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
+    return int(fields["wchar"])
+
+
+def bench_sustained(path: Path, arguments: Namespace, results: Results) -> None:
+    """Test and add of all that comes, in batches, with all that the store does beside; the last tenth apart."""
+    fpstore.create(path, id_type="uint64").close()
+    count, batches = 0, arguments.sustained // BATCH
+    seconds = np.empty(batches)
+    child = subprocess.Popen(
+        [sys.executable, "-c", READER, os.fspath(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    rng = np.random.default_rng(SEED + 3)
+    kept = []
+    with fpstore.open(path, "w") as store:
+        cpu, written, began = time.process_time(), written_bytes(), time.perf_counter()
+        for index in range(batches):
+            keys = rng.integers(0, 1 << 64, BATCH, dtype=np.uint64)
+            started = time.perf_counter()
+            stored = store.add_if_new(keys, ids=np.arange(index * BATCH, (index + 1) * BATCH, dtype=np.uint64)).stored
+            seconds[index] = time.perf_counter() - started
+            count += int(np.count_nonzero(stored))
+            kept.append(int(keys[0]))
+        wall = time.perf_counter() - began
+        probes, _ = child.communicate()
+        store.wait()
+        cpu, written = time.process_time() - cpu, written_bytes() - written
+        segments = len(store._segments)
+        results.expect(store.count() == count, f"sustained: {store.count()} stored, expected {count}")
+        results.expect(all(map(store.contains_near, kept)), "sustained: a key is near none")
+    rate, last = batches * BATCH / wall, seconds[-max(1, batches // 10) :]
+    row = {
+        "keys": batches * BATCH,
+        "keys/s": rate,
+        "last tenth": len(last) * BATCH / last.sum(),
+        "CPU us/key": 1e6 * cpu / (batches * BATCH),
+        "batch p50 ms": 1e3 * median(seconds),
+        "p99.9": 1e3 * float(np.sort(seconds)[int(batches * 0.999)]),
+        "longest": 1e3 * float(seconds.max()),
+        "written bytes/key": written / (batches * BATCH),
+        "amplification": written / (batches * BATCH * GIVEN_BYTES),
+        "segments": segments,
+        "probes beside": int(probes),
+    }
+    results.table(f"add_if_new, {BATCH:,} keys at a time, durable, into an empty store, a reader beside", [row])
+    results.bar("sustained add_if_new, keys/s", rate, at_least=SUSTAINED_A_SECOND)
+    results.bar("sustained, write amplification", row["amplification"], at_most=AMPLIFICATION)
+    results.bar("sustained, p99.9 of a batch", row["p99.9"], at_most=SUSTAINED_P999_MS, unit="ms")
 
 
 def bench_single(path: Path, bare: BareCommit, arguments: Namespace, results: Results) -> None:
@@ -267,6 +339,7 @@ def main() -> int:
     parser = new_parser(__doc__, rounds=3)
     parser.add_argument("--rows", type=parse_count, help="keys added, and pending; default a tenth of --n")
     parser.add_argument("--tested", type=parse_count, help="keys tested and added; default a fiftieth of --n")
+    parser.add_argument("--sustained", type=parse_count, help="keys that come into an empty store; default twice --n")
     parser.add_argument("--singles", type=parse_count, default=300, help="single additions; default 300")
     parser.add_argument("--merge-n", type=parse_count, help="keys of each of two segments; default 5 times --n")
     parser.add_argument("--parts", type=parse_list, default=list(PARTS), help=f"of {','.join(PARTS)}; default all")
@@ -274,6 +347,7 @@ def main() -> int:
     arguments.rows = arguments.rows or max(1, arguments.n // 10)
     arguments.tested = arguments.tested or max(1, arguments.n // 50)
     arguments.merge_n = arguments.merge_n or 5 * arguments.n
+    arguments.sustained = arguments.sustained or 2 * arguments.n
     if arguments.small:
         arguments.singles = min(arguments.singles, 50)
     results = Results("bench_ingest", arguments)
@@ -281,6 +355,8 @@ def main() -> int:
     stored, new = uniform(arguments.n, rng), uniform(arguments.rows, rng)
     with scratch_folder(arguments) as folder, closing(BareCommit(folder)) as bare:
         path = folder / "base.fpstore"
+        if "sustained" in arguments.parts:
+            bench_sustained(folder / "sustained.fpstore", arguments, results)
         fpstore.build(path, stored, threads=1).close()
         changed = folder / "changed.fpstore"
         if {"tested", "single"} & set(arguments.parts):

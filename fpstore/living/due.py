@@ -1,10 +1,14 @@
-"""Which segments of a store are to be merged now, by the sizes that its writer goes by."""
+"""Which segments of a store are to be merged now, and who has to wait for it, by the sizes that its writer goes by."""
 
+import time
 from collections.abc import Collection, Sequence
 
 from fpstore.living.live import Live
 from fpstore.living.sizes import LivingSizes
 from fpstore.living.snapshot import Snapshot
+
+# Of a merge of small segments, on a processor that others use too.
+MERGED_ROW_SECONDS = 2e-7
 
 
 def due(snapshot: Snapshot, sizes: LivingSizes) -> tuple[Live, ...]:
@@ -18,6 +22,17 @@ def due_beside(busy: Collection[str], snapshot: Snapshot, sizes: LivingSizes) ->
     """Those that are to be merged while the segments of these names are in a merge, whatever was removed."""
     parts = _largest_first([part for part in snapshot.parts if part.segment.path.name not in busy])
     return parts[sizes.first_due([part.segment.key_count for part in parts]) :]
+
+
+def give_way(rows: int, snapshot: Snapshot, sizes: LivingSizes) -> None:
+    """Wait a little before adding so many rows, where merges fall behind: the longer, the more segments there are.
+
+    Each segment costs every search. So who adds as fast as it can comes to add as fast as segments are merged, with no
+    long wait at any time.
+    """
+    behind = len(snapshot.parts) - 2 * sizes.small_segments
+    if behind > 0:
+        time.sleep(rows * behind * MERGED_ROW_SECONDS)
 
 
 def removal_limit(snapshot: Snapshot, sizes: LivingSizes) -> int:

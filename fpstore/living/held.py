@@ -2,16 +2,18 @@
 
 The log becomes a segment when it is small, so that whoever opens the store has little to index. A search of many small
 segments costs more than one of their rows in memory, where the writer had them: it goes on to search these, until the
-segments are merged. It is the same content twice, of which a search looks at one; who opens the store anew has the
-segments alone.
+segments are merged, or rows become a segment of which it has searched none. It is the same content twice, of which a
+search looks at one; who opens the store anew has the segments alone.
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from fpstore._names_pending import hashed
+from fpstore._pending import PendingIndex
 from fpstore.living.live import Live
 from fpstore.living.naming import StoreNames
 from fpstore.living.removals import Removals
@@ -22,42 +24,109 @@ from fpstore.names.pending import LogNames
 from fpstore.types import Ids
 
 
-def held_part(part: Live, before: Snapshot, dropped: Sequence[Live], flushed: bool, sizes: LivingSizes) -> Live:
-    """A new segment of the pending rows of `before`, or of the dropped segments, held where all of its rows are.
+@dataclass(frozen=True, eq=False)
+class Ahead:
+    """An index with the rows of source from `first` on, made for the next snapshot while others may add."""
 
-    Large ones are not, nor those with names, which are looked for in files.
+    source: PendingIndex
+    first: int
+    index: PendingIndex
+
+
+def ahead(
+    before: Snapshot, key_count: int, dropped: Collection[str], first_change: int | None, sizes: LivingSizes
+) -> Ahead | None:
+    """What `published` will want, if it is to have many rows in order: who adds would wait for that there.
+
+    key_count, dropped, first_change: of the segment that is to be published, in place of those or of these changes.
     """
-    origins = [before.state.first_change] if flushed else [one.held_from for one in dropped]
-    small = part.segment.key_count < sizes.small_rows and before.pending_names is None
-    return dataclasses.replace(part, held_from=min(origins, default=0) if small else 0)
+    kept = [part.held_from for part in before.parts if part.segment.path.name not in dropped]
+    own = held_from(key_count, before, dropped, first_change is not None, sizes)
+    start, _ = _kept(before, first_change or before.state.first_change, [*kept, own], sizes)
+    if before.pending.indexed <= start or _goes_on(before, start, sizes):
+        return None
+    return Ahead(before.pending, start, before.pending.grown(_room(before, start, sizes), start))
+
+
+def held_from(key_count: int, before: Snapshot, dropped: Collection[str], flushed: bool, sizes: LivingSizes) -> int:
+    """The held_from of a new segment of the pending rows of `before`, or of the dropped segments.
+
+    Held where all of its rows are; large ones are not, nor those with names, which are looked for in files.
+    """
+    gone = [part.held_from for part in before.parts if part.segment.path.name in dropped]
+    origins = [before.state.first_change] if flushed else gone
+    small = key_count < sizes.small_rows and before.pending_names is None
+    return min(origins, default=0) if small else 0
 
 
 def published(
-    before: Snapshot, state: State, parts: Sequence[Live], removals: Removals, sizes: LivingSizes
+    before: Snapshot,
+    state: State,
+    parts: Sequence[Live],
+    removals: Removals,
+    sizes: LivingSizes,
+    made: Ahead | None = None,
 ) -> Snapshot:
     """The snapshot before with other segments, without the pending rows that are in one, unless that is held."""
-    first = min((part.held_from for part in parts if part.held_from), default=state.first_change)
-    start = before.pending.rows_before(first)
-    # A removal that has been applied to a segment may be forgotten, and would not be to the rows.
-    if before.removals.last_position >= first or before.pending_end - start > sizes.held_rows:
-        start = before.pending.rows_before(state.first_change)
+    start, holds = _kept(before, state.first_change, [part.held_from for part in parts], sizes)
+    if not holds:
         parts = [dataclasses.replace(part, held_from=0) for part in parts]
     parts = tuple(part.masked_by(removals) for part in parts)
     ending = before.pending.rows_before(state.first_change)
     following = dataclasses.replace(before, state=state, parts=parts, removals=removals, pending_start=ending)
-    if not start:
+    if _goes_on(before, start, sizes):
         return following
-    room = max(MIN_PENDING_ROOM, 2 * (before.pending_end - start))
     names = before.pending_names
     if names is not None:
         names = names.since(state.first_change) or _names_from(names, before.pending.rows(start, before.pending_end)[1])
     return dataclasses.replace(
         following,
-        pending=before.pending.grown(room, start),
+        pending=_index(before, start, sizes, made),
         pending_start=ending - start,
         pending_end=before.pending_end - start,
         pending_names=names,
     )
+
+
+def _kept(before: Snapshot, first_change: int, held: Iterable[int], sizes: LivingSizes) -> tuple[int, bool]:
+    """From which row on the next snapshot has the pending ones, and whether it may hold those of segments.
+
+    first_change: of its log. held: what held_from says of its segments.
+    """
+    first = min((one for one in held if one), default=first_change)
+    start = before.pending.rows_before(first)
+    # A removal that has been applied to a segment may be forgotten, and would not be to the rows.
+    forgotten = before.removals.last_position >= first
+    # Who only adds would have the rows of a flush indexed in vain.
+    searched = first_change == before.state.first_change or before.pending.indexed > before.pending_start
+    if forgotten or not searched or before.pending_end - start > sizes.held_rows:
+        return before.pending.rows_before(first_change), False
+    return start, True
+
+
+def _room(before: Snapshot, start: int, sizes: LivingSizes) -> int:
+    """For the rows from there on, and more: where a flush is held already, for all that will be before a large segment.
+
+    To index them again as they become more would stall an addition, by as much as there are by then.
+    """
+    rest = before.pending_end - start
+    enough = sizes.small_rows + 2 * sizes.max_pending_rows
+    many = before.pending.indexed > start and 2 * rest >= sizes.flush_rows
+    return max(MIN_PENDING_ROOM, 2 * rest, enough if many else 0)
+
+
+def _goes_on(before: Snapshot, start: int, sizes: LivingSizes) -> bool:
+    """Whether the index of before will do."""
+    return not start and before.pending.capacity >= _room(before, start, sizes)
+
+
+def _index(before: Snapshot, start: int, sizes: LivingSizes, made: Ahead | None) -> PendingIndex:
+    """One of the rows of before from there on; the one that was made, if it is that."""
+    fits = made is not None and made.source is before.pending and made.first == start
+    if made is None or not fits or made.index.capacity < before.pending.count - start:
+        return before.pending.grown(_room(before, start, sizes), start)
+    made.index.follow(before.pending, start + made.index.count)
+    return made.index
 
 
 def _names_from(before: LogNames, ids: Ids | None) -> LogNames:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
 from fpstore.checks import expect, expect_integer
-from fpstore.query.additions import PIECE_ROWS
 
 
 @dataclass(frozen=True)
@@ -20,7 +19,8 @@ class LivingSizes:
     as well, up to held_rows.
     deferred_rows: what additions with deferred durability hold back at most.
     flush_name_bytes, max_name_bytes: the same of the bytes of names, in a store with names.
-    piece_rows: a batch is tested and added in pieces of so many.
+    piece_rows: a batch is tested and added in pieces of so many: a search of many has less to it for each, but the
+    pairs of a piece grow with its square.
     growth: a segment that is not small is merged with all smaller ones as soon as these together, so many times, are as
     large. So there are few, and a fingerprint is written again only when its segment grows by half. 0: never.
     names_growth: so many files of names of one size are merged, with all smaller ones, when their segments are: so a
@@ -39,7 +39,7 @@ class LivingSizes:
     flush_name_bytes: int = 24 << 20
     max_name_bytes: int = 48 << 20
     deferred_rows: int = 1 << 16
-    piece_rows: int = PIECE_ROWS
+    piece_rows: int = 1 << 10
     growth: int = 2
     names_growth: int = 32
     keys_per_removal: int = 8

@@ -402,7 +402,7 @@ class Snapshot:
         pending, removals = self.pending, self.removals
         room = sum(len(change.columns[0]) for change in records if change.kind == changes.ADDED)
         if pending.capacity - pending.count < room:
-            pending = pending.grown(max(2 * pending.capacity, pending.count + room + room // 4))
+            pending = pending.grown(max(4 * pending.capacity, pending.count + room + room // 4))
         for change in records:
             if change.kind == changes.ADDED:
                 self._take_names(change)

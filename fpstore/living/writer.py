@@ -19,8 +19,8 @@ from fpstore.errors import StoreClosed
 from fpstore.living import changes, renewal
 from fpstore.living.catalog import Catalog
 from fpstore.living.changes import Change, Told, Waiting
-from fpstore.living.due import due, due_beside, removal_count, removal_limit
-from fpstore.living.held import held_part, published
+from fpstore.living.due import due, due_beside, give_way, removal_count, removal_limit
+from fpstore.living.held import ahead, held_from, published
 from fpstore.living.live import Live
 from fpstore.living.merge import pass_count
 from fpstore.living.named import expect_room, in_handles, named_additions
@@ -75,8 +75,7 @@ class Writer:
         self._flush_job: Background[None] | None = None
         self._merge_job: Background[None] | None = None
         self._merge_progress: Tell | None = None
-        # Files of flushes and merges under way, which no sweep may take.
-        self._unpublished: set[str] = set()
+        self._unpublished: set[str] = set()  # files of flushes and merges under way, which no sweep may take
         # Set while the catalog is being written: where that fails, it is asked what it came to.
         self._unsure = False
         self._catalog = Catalog.open(folder, writable=True)
@@ -110,7 +109,7 @@ class Writer:
 
     def add(self, keys: Keys, ids: Ids | Names | None) -> None:
         """Store fingerprints, each with its id in a store with ids."""
-        with self._ready():
+        with self._ready(len(keys)):
             names, ids, told = self._handles(ids)
             if len(keys) >= self.sizes.flush_rows:
                 self._add_segment(keys, ids, names)
@@ -130,7 +129,7 @@ class Writer:
         """
         if len(keys) > (most := self.sizes.batch_rows):
             raise ValueError(f"{len(keys)} fingerprints to test and add at once, expected at most {most}")
-        with self._ready():
+        with self._ready(len(keys)):
             names, ids, told = self._handles(given)
             if len(keys) == 1:
                 found_all = additions.decide(keys, ids, self.snapshot.nearest(keys, distance), distance)
@@ -162,8 +161,7 @@ class Writer:
 
         ValueError for more than batch_rows of them.
         """
-        most = self.sizes.batch_rows
-        if len(keys) > most:
+        if len(keys) > (most := self.sizes.batch_rows):
             raise ValueError(f"found {len(keys)} fingerprints to store in place of others, expected at most {most}")
         with self._ready():
             if not len(keys):
@@ -228,11 +226,13 @@ class Writer:
         return state
 
     @contextlib.contextmanager
-    def _ready(self) -> Iterator[None]:
-        """The lock, when there is room for more and everything before is known to have gone well."""
-        job = self._flush_job
-        if job is not None and self.sizes.is_full(self.snapshot.pending_count, self.snapshot.name_bytes):
+    def _ready(self, rows: int = 0) -> Iterator[None]:
+        """The lock, when there is room for so many rows more and all before is known to have gone well."""
+        snapshot, merging = self.snapshot, self._merge_job
+        if (job := self._flush_job) is not None and self.sizes.is_full(snapshot.pending_count, snapshot.name_bytes):
             job.wait()
+        if merging is not None and not merging.done:
+            give_way(rows, snapshot, self.sizes)
         with self._lock:
             if self._closing:
                 raise StoreClosed("the store is closed", path=self.folder)
@@ -311,8 +311,7 @@ class Writer:
             self._merge_progress = None
 
     def _wait_for_merge(self) -> None:
-        job = self._merge_job
-        if job is not None:
+        if (job := self._merge_job) is not None:
             job.wait()
         with self._ready():
             pass
@@ -410,6 +409,7 @@ class Writer:
 
         max_id: its largest id, where its rows are new.
         """
+        made = None if entry is None else ahead(self.snapshot, entry.key_count, dropped, first_change, self.sizes)
         with self._lock:
             self._advance()
             self._catalog.expect_unchanged()
@@ -423,8 +423,8 @@ class Writer:
                 if entry is not None:
                     strays = name_segment(self._catalog, place, entry)
                     part = open_part(place.folder, entry, snapshot.plan, snapshot.settings, snapshot.removals)
-                    gone = [part for part in snapshot.parts if part.segment.path.name in dropped]
-                    kept.append((entry, held_part(part, snapshot, gone, first_change is not None, self.sizes)))
+                    since = held_from(entry.key_count, snapshot, dropped, first_change is not None, self.sizes)
+                    kept.append((entry, dataclasses.replace(part, held_from=since)))
                 first = first_change or snapshot.state.first_change
                 oldest = min((part.position for _, part in kept), default=snapshot.state.next_change)
                 removals = snapshot.removals.since(min(oldest, first))
@@ -436,7 +436,7 @@ class Writer:
                     strays=strays,
                     max_id=max_id,
                 )
-                self.snapshot = published(snapshot, state, [part for _, part in kept], removals, self.sizes)
+                self.snapshot = published(snapshot, state, [part for _, part in kept], removals, self.sizes, made)
         with contextlib.suppress(OSError):  # the next writer removes them
             remove_replaced(self._catalog, state)
 

@@ -7,6 +7,7 @@
 #include "decode.h"
 #include "encode.h"
 #include "pairs.h"
+#include "near.h"
 #include "pending.h"
 #include "search.h"
 #include "sort.h"
@@ -221,7 +222,9 @@ static uint64_t pending_answer(Room *room) {
     uint64_t digest = 0;
     Status status = pending_init(&pending, &mask, &flips, 1, 64, 0, KEYS, 12345);
     if (status == OK) {
-        digest = pending_append(&pending, room->fingerprints, NULL, KEYS, 1, 0);
+        pending_append(&pending, room->fingerprints, NULL, KEYS, 1, 0);
+        pending_index(&pending);
+        digest = pending_indexed(&pending);
         *search = (PendingSearch){.pending = &pending, .distance = 3, .end = KEYS};
         status = pending_search(search, room->queries, QUERIES);
         for (uint64_t i = 0; i < search->match_count; i++)
@@ -252,6 +255,17 @@ static uint64_t signature_answer(Room *room) {
     return digest;
 }
 
+static uint64_t near_answer(Room *room) {
+    NearPairs pairs = {0};
+    uint64_t digest = 0;
+    Status status = near_among(room->fingerprints, KEYS, 12, &pairs);
+    for (uint64_t i = 0; i < pairs.count; i++)
+        digest = mixed(digest, (uint64_t)(pairs.later[i] << 32 | pairs.earlier[i]));
+    free(pairs.later);
+    free(pairs.earlier);
+    return mixed(digest, (uint64_t)status);
+}
+
 /* In an order: a search needs the table that was encoded last. */
 static const struct {
     const char *part;
@@ -263,6 +277,7 @@ static const struct {
     {"codec", decode_answer, 0x36FB4EDB3DF439D7u},        {"search", search_answer, 0x913C9902BA83800Au},
     {"join", join_answer, 0x90402F908E389F65u},           {"pending", pending_answer, 0x0F50D0E42E05F6A0u},
     {"signature", signature_answer, 0x5E7DA28815563D46u},
+    {"near", near_answer, 0x10A9A3D63C50E951u},
 };
 
 const char *known_answer_wrong(void) {

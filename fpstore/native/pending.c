@@ -2,17 +2,16 @@
 #include "pending.h"
 
 typedef struct {
-    uint32_t (*append)(Pending *, const uint64_t *, const uint64_t *, uint32_t, uint64_t, uint64_t);
-    void (*copy)(Pending *, const Pending *, uint32_t, uint32_t);
+    void (*index)(Pending *);
     Status (*search)(PendingSearch *, const uint64_t *, uint64_t);
 } Kernels;
 
-static Kernels kernels = {pending_append_portable, pending_copy_portable, pending_search_portable};
+static Kernels kernels = {pending_index_portable, pending_search_portable};
 
 void pending_choose(InstructionSet set) {
-    kernels = (Kernels){pending_append_portable, pending_copy_portable, pending_search_portable};
+    kernels = (Kernels){pending_index_portable, pending_search_portable};
 #if FPSTORE_X86
-    if (set >= SET_FAST) kernels = (Kernels){pending_append_fast, pending_copy_fast, pending_search_fast};
+    if (set >= SET_FAST) kernels = (Kernels){pending_index_fast, pending_search_fast};
 #else
     (void)set;
 #endif
@@ -20,14 +19,39 @@ void pending_choose(InstructionSet set) {
 
 CHOSEN_AT_LOAD(pending_choose)
 
-uint32_t pending_append(Pending *pending, const uint64_t *keys, const uint64_t *ids, uint32_t count, uint64_t position,
-                        uint64_t live_since) {
-    return kernels.append(pending, keys, ids, count, position, live_since);
+void pending_append(Pending *pending, const uint64_t *keys, const uint64_t *ids, uint32_t count, uint64_t position,
+                    uint64_t live_since) {
+    for (uint32_t i = 0; i < count; i++) {
+        Row *row = pending_row(pending, pending->count + 1 + i);
+        row->position = position;
+        row->key = keys[i];
+        if (ids != NULL) row->id[0] = ids[i];
+    }
+    if (live_since > pending->live_since) pending->live_since = live_since;
+    __atomic_store_n(&pending->count, pending->count + count, __ATOMIC_RELEASE);
+}
+
+static uint64_t pending_key(const Pending *pending, uint32_t number) {
+    const Row *row = pending_row(pending, number);
+    return number > pending->indexed ? row->key : pending_entry(pending, row->entry)->key;
 }
 
 void pending_copy(Pending *pending, const Pending *source, uint32_t first, uint32_t end) {
-    kernels.copy(pending, source, first, end);
+    uint32_t before = pending->count;
+    for (uint32_t i = 1; i <= end - first; i++) {
+        const Row *from = pending_row(source, first + i);
+        Row *row = pending_row(pending, before + i);
+        row->position = from->position;
+        row->key = pending_key(source, first + i);
+        if (source->with_ids) row->id[0] = from->id[0];
+    }
+    if (source->live_since > pending->live_since) pending->live_since = source->live_since;
+    __atomic_store_n(&pending->count, before + end - first, __ATOMIC_RELEASE);
 }
+
+uint32_t pending_indexed(const Pending *pending) { return __atomic_load_n(&pending->indexed, __ATOMIC_ACQUIRE); }
+
+void pending_index(Pending *pending) { kernels.index(pending); }
 
 /* How many of the numbers below 2^bits have exactly `ones` bits set; bits is at most 31. */
 static uint32_t choose(unsigned bits, unsigned ones) {
@@ -239,7 +263,7 @@ void pending_rows(const Pending *pending, uint32_t first, uint32_t end, uint64_t
                   uint64_t *positions) {
     for (uint32_t i = 0; i < end - first; i++) {
         const Row *row = pending_row(pending, first + i + 1);
-        keys[i] = pending_entry(pending, row->entry)->key;
+        keys[i] = pending_key(pending, first + i + 1);
         positions[i] = row->position;
         if (ids != NULL) ids[i] = row->id[0];
     }

@@ -1,6 +1,9 @@
 /* Fingerprints added lately, indexed in memory: distinct fingerprints are *entries*, each with a chain of *rows* (an id
    and a position), newest first. For each table, an entry lies in the bucket of the top bits of its permuted key; one
-   more set of buckets, by a hash of the key, finds the entry of a fingerprint that is appended again.
+   more set of buckets, by a hash of the key, finds the entry of a fingerprint that comes again.
+
+   A row is appended as it is, which costs a copy, and is *indexed* before the first search that is to see it, which
+   costs some reads that no cache has: of one who only adds, no row ever is.
 
    Entries and rows are numbered from 1, and 0 ends a chain. Nothing is ever moved or taken out: what is new is written
    first and then published by a release store (of a bucket's head, an entry's newest row, a count), so a search in
@@ -25,8 +28,13 @@ typedef struct {
 
 typedef struct {
     uint64_t position;
-    uint32_t entry, next; /* next: the row before this one of the same entry */
-    uint64_t id[];        /* one, or none in an index without ids */
+    union {
+        uint64_t key; /* until it is indexed */
+        struct {
+            uint32_t entry, next; /* next: the row before this one of the same entry */
+        };
+    };
+    uint64_t id[]; /* one, or none in an index without ids */
 } Row;
 
 typedef struct {
@@ -39,7 +47,8 @@ typedef struct {
 typedef struct {
     unsigned table_count, hash_bits;
     int with_ids;
-    uint32_t capacity, count, entry_count;
+    uint32_t capacity, count, indexed, entry_count; /* indexed: so many rows, from the first on */
+    uint64_t live_since;                            /* no row of that position or a later one was removed before it */
     uint64_t secret; /* odd: multiply-shift is universal, so no keys chosen without knowing it share many buckets */
     PendingTable *tables;
     void *arena; /* everything below, in one piece; pages never touched take no memory */
@@ -119,17 +128,23 @@ uint64_t pending_last_position(const Pending *pending);
 /* How many rows come before the first that has this position or a later one. */
 uint32_t pending_rows_before(const Pending *pending, uint64_t position);
 
-/* There is room for `count` rows; ids is NULL without. Returns how many were not there already. */
-uint32_t pending_append(Pending *pending, const uint64_t *keys, const uint64_t *ids, uint32_t count, uint64_t position,
-                        uint64_t live_since);
+/* There is room for `count` rows; ids is NULL without. */
+void pending_append(Pending *pending, const uint64_t *keys, const uint64_t *ids, uint32_t count, uint64_t position,
+                    uint64_t live_since);
 
-/* Rows [first, end) of source, counted from 0, in a pending that has none and the same tables. */
+/* How many rows can be searched, and making it all of them; a row that is there already is passed over. */
+uint32_t pending_indexed(const Pending *pending);
+void pending_index(Pending *pending);
+
+/* Append rows [first, end) of source, counted from 0, which has the same tables, to a pending that has room for them.
+ */
 void pending_copy(Pending *pending, const Pending *source, uint32_t first, uint32_t end);
 
 /* A search that has found nothing yet, and is to find everything. */
 void pending_search_init(PendingSearch *search, const Pending *pending, unsigned distance, uint32_t end);
 
-/* Search for queries[0..count). Matches go to search->matches in the order of answers. */
+/* Search for queries[0..count), when all rows of the answer are indexed. Matches go to search->matches in the order of
+ * answers. */
 Status pending_search(PendingSearch *search, const uint64_t *queries, uint64_t count);
 
 /* The rows of what a search has found; ids is NULL without. */
@@ -168,9 +183,8 @@ uint64_t pending_probes(const Pending *pending, unsigned distance);
 
 void pending_choose(InstructionSet set);
 
-#define PENDING_KERNELS(set)                                                                                    \
-    uint32_t pending_append_##set(Pending *, const uint64_t *, const uint64_t *, uint32_t, uint64_t, uint64_t); \
-    void pending_copy_##set(Pending *, const Pending *, uint32_t, uint32_t);                                    \
+#define PENDING_KERNELS(set)             \
+    void pending_index_##set(Pending *); \
     Status pending_search_##set(PendingSearch *, const uint64_t *, uint64_t);
 PENDING_KERNELS(portable)
 PENDING_KERNELS(fast)

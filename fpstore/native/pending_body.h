@@ -13,15 +13,10 @@ ALWAYS_INLINE void KERNEL(pending_ask)(const Pending *pending, uint64_t key) {
         __builtin_prefetch(KERNEL(pending_head)(&pending->tables[t], key), 1);
 }
 
-/* Add a row to the entry of that number, which is one more than there are for a fingerprint that has none. */
-static void KERNEL(pending_insert)(Pending *pending, uint32_t row_number, uint32_t number, uint64_t key, uint64_t id,
-                                   uint64_t position) {
+/* Chain a row to the entry of that number, which is one more than there are for a fingerprint that has none. */
+static void KERNEL(pending_insert)(Pending *pending, uint32_t row_number, uint32_t number, uint64_t key) {
     Entry *entry = pending_entry(pending, number);
-    Row *row = pending_row(pending, row_number);
-    row->position = position;
-    row->entry = number;
-    row->next = entry->newest_row;
-    if (pending->with_ids) row->id[0] = id;
+    pending_row(pending, row_number)->next = entry->newest_row;
     __atomic_store_n(&entry->newest_row, row_number, __ATOMIC_RELEASE);
     if (number <= pending->entry_count) return;
     uint32_t *hash_head = pending_hash_head(pending, key);
@@ -36,39 +31,26 @@ static void KERNEL(pending_insert)(Pending *pending, uint32_t row_number, uint32
     __atomic_store_n(&pending->entry_count, number, __ATOMIC_RELEASE);
 }
 
-/* There is room for `count` rows; ids is NULL without. Returns how many were not there already. */
-uint32_t KERNEL(pending_append)(Pending *pending, const uint64_t *keys, const uint64_t *ids, uint32_t count,
-                                uint64_t position, uint64_t live_since) {
-    uint32_t before = pending->count, row = before;
-    for (uint32_t i = 0; i < count && i < 2 * PENDING_AHEAD; i++) KERNEL(pending_ask)(pending, keys[i]);
-    for (uint32_t i = 0; i < count; i++) {
-        if (count - i > 2 * PENDING_AHEAD) KERNEL(pending_ask)(pending, keys[i + 2 * PENDING_AHEAD]);
-        if (count - i > PENDING_AHEAD)
-            __builtin_prefetch(pending_entry(pending, *pending_hash_head(pending, keys[i + PENDING_AHEAD])));
-        uint32_t number = pending_find(pending, keys[i]);
-        uint64_t id = ids != NULL ? ids[i] : 0;
-        if (!pending_has(pending, number, id, live_since)) KERNEL(pending_insert)
-        (pending, ++row, number != 0 ? number : pending->entry_count + 1, keys[i], id, position);
+/* Index the rows that are not. */
+void KERNEL(pending_index)(Pending *pending) {
+    uint32_t first = pending->indexed + 1, end = pending->count + 1;
+    for (uint32_t number = first; number < end && number - first < 2 * PENDING_AHEAD; number++)
+        KERNEL(pending_ask)(pending, pending_row(pending, number)->key);
+    for (uint32_t number = first; number < end; number++) {
+        if (end - number > 2 * PENDING_AHEAD)
+            KERNEL(pending_ask)(pending, pending_row(pending, number + 2 * PENDING_AHEAD)->key);
+        if (end - number > PENDING_AHEAD)
+            __builtin_prefetch(
+                pending_entry(pending, *pending_hash_head(pending, pending_row(pending, number + PENDING_AHEAD)->key)));
+        Row *row = pending_row(pending, number);
+        uint64_t key = row->key;
+        uint32_t found = pending_find(pending, key), entry = found != 0 ? found : pending->entry_count + 1;
+        int known = pending_has(pending, found, pending->with_ids ? row->id[0] : 0, pending->live_since);
+        row->entry = entry;
+        row->next = 0;
+        if (!known) KERNEL(pending_insert)(pending, number, entry, key);
     }
-    __atomic_store_n(&pending->count, row, __ATOMIC_RELEASE);
-    return row - before;
-}
-
-/* Rows [first, end) of source, counted from 0, in a pending that has none and the same tables. */
-void KERNEL(pending_copy)(Pending *pending, const Pending *source, uint32_t first, uint32_t end) {
-    uint32_t count = end - first;
-    for (uint32_t number = 1; number <= count; number++) {
-        if (count - number >= PENDING_AHEAD) KERNEL(pending_ask)
-        (pending, pending_entry(source, pending_row(source, first + number + PENDING_AHEAD)->entry)->key);
-        const Row *row = pending_row(source, first + number);
-        uint64_t key = pending_entry(source, row->entry)->key;
-        /* Entries have the numbers of the source where they are all there. */
-        uint32_t entry = first == 0 ? row->entry : pending_find(pending, key);
-        KERNEL(pending_insert)
-        (pending, number, entry != 0 ? entry : pending->entry_count + 1, key, source->with_ids ? row->id[0] : 0,
-         row->position);
-    }
-    __atomic_store_n(&pending->count, count, __ATOMIC_RELEASE);
+    __atomic_store_n(&pending->indexed, end - 1, __ATOMIC_RELEASE);
 }
 
 /* An entry within the distance, met in a bucket of `table`: a match, unless this table's probe does not catch it or an

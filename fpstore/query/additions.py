@@ -8,12 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fpstore._pairs import near_among
 from fpstore.query.matches import Match, Matches
 from fpstore.query.tables import Table, read_only
 from fpstore.types import Array, Counts, Distances, Ids, Keys
 
-# A batch is decided in pieces of so many: each is looked up as a whole, and compared with itself.
-PIECE_ROWS = 256
 # In place of a row: near nothing that came before.
 NEW = -1
 
@@ -108,9 +107,7 @@ def in_turn(
     """
     count, found = len(keys), len(query)
     starts = np.searchsorted(query, np.arange(count + 1))
-    apart = np.bitwise_count(keys[:, None] ^ keys[None, :])
-    one, other = np.nonzero(apart <= distance)
-    one, other = one[other < one], other[other < one]
+    one, other = near_among(keys, distance)
     rows = np.where(starts[:-1] < starts[1:], starts[:-1], NEW)  # right for those that are near none of the piece
     ends, neighbours = starts.tolist(), np.searchsorted(one, np.arange(count + 1)).tolist()
     has_near = np.bincount(one, minlength=count) > 0
@@ -125,13 +122,14 @@ def in_turn(
             earlier = earlier[rows[earlier] == NEW]  # what was near something is not there to be near to
             if len(earlier):
                 both = np.concatenate([np.arange(ends[i], ends[i + 1]), found + earlier])
-                distances = np.concatenate([bits[ends[i] : ends[i + 1]], apart[i, earlier]])
+                apart = np.bitwise_count(keys[earlier] ^ keys[i])
+                distances = np.concatenate([bits[ends[i] : ends[i + 1]], apart])
                 near = both[np.lexsort([*(tie[both] for tie in reversed(ties)), distances])].tolist()
         rows[i] = NEW if not near else choose(i, near) if choose else near[0]
     before, within = (rows >= 0) & (rows < found), rows >= found
     distances = np.zeros(count, dtype=np.uint16)
     distances[before] = bits[rows[before]]
-    distances[within] = apart[within, rows[within] - found]
+    distances[within] = np.bitwise_count(keys[within] ^ keys[rows[within] - found])
     return rows, distances
 
 

@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from fpstore.notes import MAX_ID
-from fpstore.query.additions import NEW, PIECE_ROWS, in_turn
+from fpstore.query.additions import NEW, in_turn
 from fpstore.query.equals import Equals
 from fpstore.query.matches import Matches
 from fpstore.types import Array, Counts, Ids, Keys
@@ -21,6 +21,8 @@ from fpstore.types import Array, Counts, Ids, Keys
 # that. measure: how alike the two are, where that was checked, else NaN.
 VERDICT = np.dtype([("id", "<u8"), ("measure", "<f8"), ("distance", "u1"), ("leads", "?")])
 
+# Documents are decided in pieces of so many: each is looked up as a whole, and compared with itself.
+PIECE_ROWS = 256
 _LATER = np.uint64((1 << 64) - 1)
 # Of the leaders that a document is near, so many are looked at, where it may go to another than the nearest.
 MOST_LOOKED_AT = 64

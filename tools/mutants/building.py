@@ -152,6 +152,14 @@ MUTANTS = (
         ("tests/test_additions.py::test_of_several_at_one_distance_the_least_fingerprint_is_the_match",),
     ),
     Mutant(
+        "a row of a batch is as far from all as from the first",
+        "fpstore/query/additions.py",
+        "apart = np.bitwise_count(keys[earlier] ^ keys[i])",
+        "apart = np.bitwise_count(keys[earlier] ^ keys[0])",
+        "another match is told than the nearest",
+        ("tests/test_additions.py::test_a_piece_is_decided_by_the_rule",),
+    ),
+    Mutant(
         "what was not stored keeps others of its batch out",
         "fpstore/query/additions.py",
         "earlier = earlier[rows[earlier] == NEW]",
