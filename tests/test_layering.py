@@ -44,9 +44,11 @@ CORE = (
     "segment",
     "building",
     "names",
+    "sketches",
     "query",
     "living",
     "creation",
+    "documents",
     "recovery",
     "inspection",
     "base",
@@ -74,7 +76,19 @@ FOLDERS = {
     ),
     "building": ("spill", "permuted", "sources", "options", "rows"),
     "names": ("column", "layout", "writer", "reader", "salvage", "merging", "pending", "rows"),
-    "query": ("tables", "matches", "nearest", "additions", "equals", "leaders", "pairs", "id_pairs", "batch"),
+    "sketches": ("bands", "kept", "layout", "writer", "reader", "pending", "spool"),
+    "query": (
+        "tables",
+        "matches",
+        "similar",
+        "nearest",
+        "additions",
+        "equals",
+        "leaders",
+        "pairs",
+        "id_pairs",
+        "batch",
+    ),
     "living": (
         "changes",
         "state",
@@ -96,6 +110,8 @@ FOLDERS = {
         "snapshot",
         "memory",
         "named",
+        "sketched",
+        "similar",
         "stats",
         "verified",
         "opening",
@@ -106,6 +122,7 @@ FOLDERS = {
         "withdrawal",
         "renewal",
         "writer",
+        "documents",
     ),
 }
 # Of the wings the core knows only this: the text of a query becomes a fingerprint by the store's own recipe.
@@ -133,6 +150,24 @@ WINGS = {
         "inputs",
         "_native",
         "_names",
+    },
+    # What a store of another kind is made of, as the one of fingerprints is.
+    "minhash": {
+        "arrays",
+        "base",
+        "creation",
+        "documents",
+        "errors",
+        "living",
+        "making",
+        "names",
+        "plans",
+        "progress",
+        "query",
+        "sketches",
+        "text",
+        "threads",
+        "types",
     },
     "serve": {"", "origin", "types", "text", "inputs"},
     # inspection: what `fpstore inspect` shows is no part of the public surface. platforms: how many threads all are.
@@ -222,7 +257,13 @@ def test_a_build_enters_building_by_one_door() -> None:
                 taken.setdefault(layer_of(path), set()).update(alias.name for alias in node.names)
     # Files of names are sorted by what sorts the rows.
     sorters = {"KeySorter", "PairSorter"}
-    assert taken == {"creation": {"Build", "Written"}, "living": {"write_rows", "write_stream"}, "names": sorters}
+    assert taken == {
+        "creation": {"Build", "Written"},
+        "documents": {"Build"},
+        "living": {"write_rows", "write_stream"},
+        "names": sorters,
+        "sketches": {"PairSorter"},
+    }
 
 
 def test_importers_are_found_in_python_and_in_cython() -> None:

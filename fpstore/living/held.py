@@ -25,10 +25,10 @@ from fpstore.types import Ids
 def held_part(part: Live, before: Snapshot, dropped: Sequence[Live], flushed: bool, sizes: LivingSizes) -> Live:
     """A new segment of the pending rows of `before`, or of the dropped segments, held where all of its rows are.
 
-    Large ones are not, nor those with names, which are looked for in files.
+    Large ones are not, nor those with names, which are looked for in files, nor those of signatures.
     """
     origins = [before.state.first_change] if flushed else [one.held_from for one in dropped]
-    small = part.segment.key_count < sizes.small_rows and before.pending_names is None
+    small = part.segment.key_count < sizes.small_rows and not before.settings.flushes_late
     return dataclasses.replace(part, held_from=min(origins, default=0) if small else 0)
 
 
@@ -47,6 +47,7 @@ def published(
     following = dataclasses.replace(before, state=state, parts=parts, removals=removals, pending_start=ending)
     if not start:
         return following
+    sketches = before.pending_sketches
     room = max(MIN_PENDING_ROOM, 2 * (before.pending_end - start))
     names = before.pending_names
     if names is not None:
@@ -57,6 +58,7 @@ def published(
         pending_start=ending - start,
         pending_end=before.pending_end - start,
         pending_names=names,
+        pending_sketches=sketches and sketches.since(state.first_change),
     )
 
 

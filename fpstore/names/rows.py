@@ -1,7 +1,7 @@
 """From rows with names to rows with handles, for a build: names are sorted, each distinct one gets the next handle."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -37,6 +37,13 @@ class NamedRows:
             raise ValueError(f"ids: found {ids!r}, expected a name for each fingerprint")
         else:
             self._rows = iter([self._pair(fingerprints, ids)])
+
+    @classmethod
+    def of(cls, rows: Rows, text: bool, memory_bytes: int) -> Self:
+        """Numbers and names of a stream that were looked at already."""
+        named = cls(iter(()), None, text, memory_bytes, Origin())
+        named._rows = rows
+        return named
 
     def with_handles(self, at: Place) -> Iterator[tuple[Keys, Ids]]:
         """Rows by name, with handles, once; the file of names is there when they have been read."""
