@@ -260,6 +260,79 @@ def test_a_living_store_answers_as_a_plain_model(tmp_path_factory: pytest.TempPa
         store.close()
 
 
+# --- Pairs ---
+
+
+def pairs_of(store: MinHashStore, least: float | None = None) -> dict[tuple[Any, Any], tuple[float, int]]:
+    rows = [each for found in store.pairs(min_similarity=least) for each in found]
+    assert len({row[:2] for row in rows}) == len(rows) == store.count_pairs(min_similarity=least)
+    return {(row.first_id, row.second_id): (row.similarity, row.shared_bands) for row in rows}
+
+
+@settings(max_examples=30)
+@given(st.data())
+def test_each_pair_that_shares_a_band_is_told_once(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    named = data.draw(st.booleans())
+    versions = data.draw(st.booleans())  # some ids have several signatures
+    count = data.draw(st.integers(0, 40))
+    own, model = signatures(data.draw(st.integers(0, 99)), count, kinds=4), Model()
+    numbers = [i // 2 if versions else i for i in range(count)]
+    ids: list[Any] = [f"n{i}" for i in numbers] if named else numbers
+    path = tmp_path_factory.mktemp("pairs") / "s"
+    made = minhash.create(path, values=VALUES, id_type="string" if named else "uint64", **SETTINGS)
+    with pytest.MonkeyPatch.context() as patch, made as store:
+        patch.setattr("fpstore.living.similar_pairs.PAIRS_AT_ONCE", data.draw(st.sampled_from([4, 9, 10**6])))
+        patch.setattr("fpstore.living.similar_pairs.SIDE", 3)
+        patch.setattr("fpstore.living.similar_pairs.ROWS_AT_ONCE", data.draw(st.sampled_from([1, 7, 10**6])))
+        patch.setattr("fpstore.living.live.CHUNK_KEYS", 5)
+        for start in range(0, count, 13):
+            store.add(own[start : start + 13], ids=ids[start : start + 13])
+            if data.draw(st.booleans()):
+                store._flush()
+        model.add(own, ids)
+        gone = ids[3:5]
+        store.remove(ids=gone)
+        model.remove(gone)
+        assert pairs_of(store) == model.pairs()
+        assert pairs_of(store, 0.5) == model.pairs(0.5)
+
+
+def test_pairs_without_signatures_are_the_same_and_nothing_is_estimated(tmp_path: Path) -> None:
+    own, model = signatures(20, 100), Model()
+    model.add(own, range(100))
+    with minhash.build(tmp_path / "s", own, keep_signatures=False, **SETTINGS) as store:
+        found = [each for rows in store.pairs() for each in rows]
+        assert {row[:2] for row in found} == {*model.pairs()}
+        assert np.isnan([row.similarity for row in found]).all()
+        assert store.count_pairs() == len(found)
+    with minhash.build(tmp_path / "n", own, ids=None, **SETTINGS) as store:
+        with pytest.raises(ValueError, match="the store has no ids, expected one with ids, which pairs are of"):
+            store.pairs()
+        with pytest.raises(ValueError, match="the store has no ids, expected one with ids, which pairs are of"):
+            store.count_pairs()
+
+
+@pytest.mark.slow
+def test_a_bucket_of_thousands_is_told_whole(tmp_path: Path) -> None:
+    many = 4_000
+    own = np.arange(many * VALUES, dtype=np.uint32).reshape(many, VALUES)
+    own[:, ROWS : 2 * ROWS] = 7  # all share the second band
+    own[: many // 2, :ROWS] = 5  # and half of them the first
+    half = many // 2
+    with minhash.build(tmp_path / "s", own, **SETTINGS) as store:
+        assert len(store.probe(own[0])) == many
+        assert store.count_pairs() == many * (many - 1) // 2
+        seen, shared = np.zeros((many, many), dtype=bool), 0
+        for rows in store.pairs():
+            assert not seen[rows.first_id, rows.second_id].any()
+            seen[rows.first_id, rows.second_id] = True
+            shared += int(rows.shared_bands.sum())
+        assert np.array_equal(seen, np.triu(np.ones((many, many), dtype=bool), 1))
+        assert shared == many * (many - 1) // 2 + half * (half - 1) // 2
+
+
 # --- Without signatures, and without ids ---
 
 

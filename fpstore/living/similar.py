@@ -77,21 +77,47 @@ def candidates(
 
 def similarities(snapshot: Snapshot, sketches: Keys, query: Counts, ids: Ids) -> Array:
     """How similar each of these ids is to the sketch of that index: float32[m], the largest where it has several."""
-    kept = snapshot.settings.kept
-    assert kept is not None
     distinct, place = np.unique(ids, return_inverse=True)
     of, own = sketches_of(snapshot, distinct)
+    return _most(snapshot, sketches, query, place, own, _counts(snapshot, distinct, of))
+
+
+def _counts(snapshot: Snapshot, distinct: Ids, of: Counts) -> Counts:
+    """How many sketches each id has. CorruptStore where one has none."""
     counts = np.bincount(of, minlength=len(distinct))
     if not counts.all():
         lacking = distinct[int(np.argmin(counts))]
         raise CorruptStore("sketches", f"none of id {lacking}", "one, as it has rows", path=snapshot.folder)
-    if len(of) == len(distinct):
+    return counts
+
+
+def _most(snapshot: Snapshot, sketches: Keys, query: Counts, place: Counts, own: Keys, counts: Counts) -> Array:
+    """The largest similarity of each query with the sketches of an id; own has counts[i] of id i, in order."""
+    kept = snapshot.settings.kept
+    assert kept is not None
+    if len(own) == len(counts):
         return kept.similarity(sketches[query], own[place])
     starts = np.cumsum(counts) - counts
     each = counts[place]
     ends = np.cumsum(each)
     rows = np.repeat(starts[place] - (ends - each), each) + np.arange(int(ends[-1]))
     most: Array = np.maximum.reduceat(kept.similarity(sketches[np.repeat(query, each)], own[rows]), ends - each)
+    return most
+
+
+def id_similarities(snapshot: Snapshot, first: Ids, second: Ids) -> Array:
+    """How similar each two ids are: float32[m], the largest of any two of their signatures."""
+    distinct, place = np.unique(np.concatenate([first, second]), return_inverse=True)
+    of, sketches = sketches_of(snapshot, distinct)
+    counts = _counts(snapshot, distinct, of)
+    starts = np.cumsum(counts) - counts
+    one, other = place[: len(first)], place[len(first) :]
+    # Each signature of the first, then as a query would be with each of the second.
+    each = counts[one]
+    ends = np.cumsum(each)
+    rows = np.repeat(starts[one] - (ends - each), each) + np.arange(int(each.sum()))
+    found = _most(snapshot, sketches[rows], np.arange(len(rows)), np.repeat(other, each), sketches, counts)
+    most: Array = np.maximum.reduceat(found, ends - each) if len(found) else found
     return most
 
 

@@ -5,19 +5,21 @@ from typing import Literal
 
 import numpy as np
 
-from fpstore.arrays import as_count, as_keys, as_signatures
+from fpstore.arrays import as_count, as_keys, as_signatures, parse_memory
 from fpstore.base import Reading, _BaseStore
 from fpstore.errors import TooManyMatches
 from fpstore.living import changes
 from fpstore.living.documents import DocumentWriter
 from fpstore.living.named import in_handles, names_in
 from fpstore.living.similar import Signed, Similar, answer, candidates, joined
+from fpstore.living.similar_pairs import named_similar_pairs, similar_pairs
 from fpstore.living.sketched import all_sketches, sketches_of
 from fpstore.living.snapshot import Snapshot
 from fpstore.living.state import Minhash
 from fpstore.names.column import Names, as_names
+from fpstore.progress import OnProgress, Tell, told
 from fpstore.query.matches import MAX_MATCHES, Room
-from fpstore.query.similar import Documents, SimilarAdditions, SimilarMatches
+from fpstore.query.similar import Documents, SimilarAdditions, SimilarMatches, SimilarPairs
 from fpstore.threads import slices, thread_count
 from fpstore.types import Array, Ids, Keys
 
@@ -110,6 +112,45 @@ class MinHashStore(_BaseStore):
         queries, least = self._in_bands(_one(signature)), self._least(min_similarity)
         with Reading(self) as snapshot:
             return len(candidates(snapshot, queries, least, room=Room(1, self.max_matches)).query) > 0
+
+    def pairs(
+        self, *, min_similarity: float | None = None, memory: str | int = "1GiB", progress: OnProgress | None = None
+    ) -> Iterator[SimilarPairs]:
+        """Every two ids that share a band, each pair once, in no order, a batch at a time.
+
+        min_similarity: only those whose estimated similarity is that or more. memory: the budget for sorting; the keys
+        of documents that share any lie in files without a name in the system's folder for such. ValueError without ids.
+        """
+        least, budget = self._least(min_similarity), parse_memory(memory)
+        self._expect_ids("which pairs are of")
+        with Reading(self) as snapshot:
+            return self._pairs(snapshot, least, budget, told(progress))
+
+    def _pairs(
+        self, snapshot: Snapshot, least: float | None, memory_bytes: int, tell: Tell | None
+    ) -> Iterator[SimilarPairs]:
+        with Reading(self, snapshot):
+            for found, share in similar_pairs(snapshot, memory_bytes, least):
+                if tell:
+                    tell("pairs", int(1000 * share), 1000)
+                if len(found):
+                    yield self._out(found if snapshot.names is None else named_similar_pairs(snapshot, found))
+                self._expect_usable()
+
+    def count_pairs(
+        self, *, min_similarity: float | None = None, memory: str | int = "1GiB", progress: OnProgress | None = None
+    ) -> int:
+        """How many pairs `pairs` would yield, without returning them."""
+        least, budget = self._least(min_similarity), parse_memory(memory)
+        self._expect_ids("which pairs are of")
+        total, tell = 0, told(progress)
+        with Reading(self) as snapshot:
+            for found, share in similar_pairs(snapshot, budget, least, estimated=least is not None):
+                self._expect_usable()
+                if tell:
+                    tell("pairs", int(1000 * share), 1000)
+                total += len(found)
+        return total
 
     def count(self) -> int:
         """How many documents there are: distinct ids, or signatures that differ in their first band without ids.
