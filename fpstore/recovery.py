@@ -17,7 +17,7 @@ import numpy as np
 from fpstore._probe import search
 from fpstore.creation import rebuild_store
 from fpstore.disk import CATALOG_NAME, Folder, Place, expect_outside_stores
-from fpstore.errors import CorruptStore, Damage, NotAStore, PathLike
+from fpstore.errors import CorruptStore, Damage, NotAStore, PathLike, WrongKind
 from fpstore.format import CODECS, ID_KIND_NONE
 from fpstore.living import changes
 from fpstore.living.catalog import SEGMENTS
@@ -89,7 +89,8 @@ def recover(path: PathLike, new: PathLike, *, progress: OnProgress | None = None
     """Make a store at new, where nothing may be, of what is sound in the store at path, which is never changed.
 
     Raises FileNotFoundError; NotAStore where path is no store; FileExistsError; StoreLocked while the store has a
-    writer; CorruptStore where neither its catalog nor any segment tells what it was, or the segments' folder is a link.
+    writer; CorruptStore where neither its catalog nor any segment tells what it was, or the segments' folder is a link;
+    WrongKind for a store of signatures.
     """
     target = Path(new)
     if target.is_symlink() or target.exists():
@@ -234,6 +235,8 @@ class _Recovery:
 
     def _find_settings(self) -> tuple[Plan, Settings]:
         state = self._remains.state
+        if state is not None and state.settings.kind != "hamming":
+            raise WrongKind(f"found a store of kind {state.settings.kind}, expected hamming", path=self._folder.path)
         if state is not None:
             return Plan.from_json(state.settings.plan), state.settings
         for part in self._parts:
@@ -372,7 +375,8 @@ def _segments_but(segments: Folder, named: Container[str]) -> list[str]:
 
 def _names_files(segments: Folder) -> list[str]:
     """The files of names in the folder of the segments."""
-    return [name for name in segments.names() if segment_of(name) != name and is_segment_name(segment_of(name))]
+    names = ((name, segment_of(name)) for name in segments.names())
+    return [name for name, segment in names if is_segment_name(segment) and name == names_name(segment)]
 
 
 def _removals_of(remains: Remains) -> Removals:

@@ -172,7 +172,20 @@ WINGS = {
     },
     "serve": {"", "origin", "types", "text", "inputs"},
     # inspection: what `fpstore inspect` shows is no part of the public surface. platforms: how many threads all are.
-    "cli": {"", "platforms", "errors", "origin", "threads", "types", "text", "inputs", "jobs", "serve", "inspection"},
+    "cli": {
+        "",
+        "platforms",
+        "errors",
+        "origin",
+        "threads",
+        "types",
+        "text",
+        "inputs",
+        "jobs",
+        "minhash",
+        "serve",
+        "inspection",
+    },
 }
 
 MAX_LINES = 500

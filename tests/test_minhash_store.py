@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from minhashes import BANDS, KEPT_BITS, ROWS, VALUES, Model, estimate, signatures
+from outcome import Command
 from pages import ROOT
 
 import fpstore
@@ -253,9 +254,9 @@ def test_a_living_store_answers_as_a_plain_model(tmp_path_factory: pytest.TempPa
             }
             assert held == sorted(wanted)
             asked = sorted(model.held)[::2]
-            assert {(each.id, each.sketch) for each in reader.lookup(asked)} == {
-                row for row in wanted if row[0] in asked
-            }
+            looked_up = [(each.id, each.sketch) for each in reader.lookup(asked)]
+            assert sorted(looked_up) == sorted(row for row in wanted if row[0] in asked)
+            assert [name for name, _ in looked_up] == sorted(name for name, _ in looked_up)
     finally:
         store.close()
 
@@ -377,6 +378,36 @@ def test_without_ids_it_is_told_whether_one_was_seen(tmp_path: Path) -> None:
         store.copy(tmp_path / "copy")
     with minhash.open(tmp_path / "copy") as copy:
         assert copy.count() == stored.sum()
+
+
+# --- The commands ---
+
+
+def test_commands_that_ask_nothing_of_the_kind_look_it_up(command: Command, tmp_path: Path) -> None:
+    own = signatures(30, 40)
+    minhash.build(tmp_path / "s", own, **SETTINGS).close()
+    with minhash.open(tmp_path / "s", "w") as store:
+        store.remove(ids=[1])
+    path, copy = tmp_path / "s", tmp_path / "copy"
+    asked: list[tuple[Any, ...]] = [
+        ("stats", path, "signatures    16 values, 4 bands of 3, a fingerprint for each; 16 bits of each kept"),
+        ("verify", path, "sound; checked"),
+        ("report", path, "fingerprints"),
+        ("copy", path, copy, "rows"),
+        ("compact", path, "now 1 segment"),
+    ]
+    for name, *arguments, told in asked:
+        outcome = command(name, *arguments)
+        assert (outcome.status, told in outcome.out + outcome.err) == (0, True), outcome
+    with minhash.open(copy) as copied, minhash.open(path) as store:
+        assert copied.probe_many(own) == store.probe_many(own)
+        assert copied.count() == 39
+    for refused in (("probe", path, "1"), ("recover", path, tmp_path / "new")):
+        outcome = command(*refused)
+        assert outcome.status == 2
+        assert "found a store of kind minhash, expected hamming" in outcome.err
+    with pytest.raises(fpstore.WrongKind):
+        fpstore.recover(path, tmp_path / "new")
 
 
 # --- What is refused ---

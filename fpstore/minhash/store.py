@@ -20,6 +20,7 @@ from fpstore.names.column import Names, as_names
 from fpstore.progress import OnProgress, Tell, told
 from fpstore.query.matches import MAX_MATCHES, Room
 from fpstore.query.similar import Documents, SimilarAdditions, SimilarMatches, SimilarPairs
+from fpstore.sketches.pending import in_order
 from fpstore.threads import slices, thread_count
 from fpstore.types import Array, Ids, Keys
 
@@ -203,8 +204,9 @@ class MinHashStore(_BaseStore):
             (asked,) = in_handles(snapshot, (given,))
             _, first = np.unique(asked, return_index=True)
             asked = asked[np.sort(first)]
-            found = sketches_of(snapshot, asked)
-            return self._documents(snapshot, asked[found.of], found.sketches)
+            of, sketches = sketches_of(snapshot, asked)
+            places, sketches = in_order(of.view(np.uint64), sketches)  # several segments may have one
+            return self._documents(snapshot, asked[places.view(np.int64)], sketches)
 
     def _documents(self, snapshot: Snapshot, ids: Ids, sketches: Keys) -> Documents:
         column = np.empty(len(ids), dtype=object)
