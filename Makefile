@@ -22,13 +22,13 @@ ASAN_TESTS ?= $(wildcard $(addprefix tests/test_,$(addsuffix *.py,codec cut_shor
 	sort text_joined text_packed text_simhash text_unicode)))
 SANITIZERS := -fsanitize=address,undefined
 
-SOURCES := $(wildcard fpstore/*.pyx fpstore/*.pxd fpstore/*/*.pyx fpstore/native/*.[ch] tools/kernels.py)
+SOURCES := $(wildcard fpstore/*.pyx fpstore/*.pxd fpstore/*/*.pyx fpstore/*/*.pxd fpstore/native/*.[ch] tools/kernels.py)
 
 # Of pip's words only its errors: what is going on is said by a line before each step.
 PIP := $(VENV)/bin/python -m pip install --quiet --quiet --disable-pip-version-check
 
 .PHONY: install demo test test-fast test-clients lint bench asan gate gate-reduced mutants fuzz clean
-C_SOURCES := $(wildcard $(foreach folder,fpstore/native tests/native tools/fuzz,$(folder)/*.c $(folder)/*.h))
+C_SOURCES := $(wildcard $(foreach folder,fpstore/native tests/native tools/fuzz tools/minhash,$(folder)/*.c $(folder)/*.h))
 
 install: $(VENV)/.installed
 	@echo "fpstore is installed in $(VENV)."

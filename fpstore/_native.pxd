@@ -436,11 +436,26 @@ cdef extern from "text_minhash.h" nogil:
         pass
     void permutations_seed(Permutations *permutations, uint64_t seed)
 
+cdef extern from "text_signature.h" nogil:
+    enum: MAX_VALUES, LANES_ROOM
+    enum: BINNED, AFFINE32, AFFINE64, LEGACY
+    ctypedef struct Signer:
+        int kind
+        uint32_t values
+        const uint32_t *factors
+        const uint32_t *terms
+        const uint64_t *wide_factors
+        const uint64_t *wide_terms
+    ctypedef struct Signature:
+        pass
+    void signatures_of(Signature *signature, const Signer *signer, const uint64_t *hashes, const uint64_t *ends,
+                       size_t count, void *values)
+
 cdef extern from "text_simhash.h" nogil:
     enum: WEIGHT_ONE
-    enum: SIMHASH, MINHASH_1BIT
+    enum: SIMHASH, MINHASH_1BIT, MINHASH
     enum: FREQUENCY, PRESENCE, CAPPED, LOGARITHM, IDF
-    enum: XXH3, XXH3_SEEDED, XXH64, XXH64_SEEDED, MURMUR3, MD5, MD5_HEAD, SHA256, BLAKE2B, FNV1, FNV1A
+    enum: XXH3, XXH3_SEEDED, XXH64, XXH64_SEEDED, MURMUR3, MD5, MD5_HEAD, SHA1, SHA256, BLAKE2B, FNV1, FNV1A
     ctypedef struct Cell:
         uint64_t hash
         uint64_t value
@@ -460,6 +475,7 @@ cdef extern from "text_simhash.h" nogil:
         uint64_t idf_unseen
         int sketch
         Permutations permutations
+        Signer signer
     ctypedef struct Sums:
         int64_t ones[64]
         int64_t total
@@ -483,6 +499,8 @@ cdef extern from "text_simhash.h" nogil:
         double *unseen
     Status documents_measure(Document *document, const Steps *steps, const Given *texts, size_t count, size_t *at,
                              const Measures *found)
+    Status documents_sign(Document *document, const Steps *steps, const Given *texts, size_t count, size_t *at,
+                          void *values, uint32_t *token_counts)
     Status document_tokens(Document *document, const TokenSteps *steps, const Given *given)
     ctypedef struct Shingled:
         uint64_t *hashes

@@ -170,9 +170,10 @@ class _BaseStore(ABC):
         if record is None:
             return None
         from fpstore.text import Recipe
+        from fpstore.text.recipe import expect_of_kind
 
         try:
-            return Recipe.from_json(record)
+            return expect_of_kind(Recipe.from_json(record), self.kind)
         except ValueError as error:
             raise RecipeError(str(error), path=self.path) from None
 

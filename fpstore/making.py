@@ -18,7 +18,7 @@ from fpstore.plans.planner import Prediction
 from fpstore.progress import OnProgress, told
 from fpstore.store import Store
 from fpstore.threads import thread_count
-from fpstore.types import Codec, Durability, IdType, Mode
+from fpstore.types import Codec, Durability, IdType, Kind, Mode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -246,17 +246,28 @@ def _bits_saved(stats: Stats) -> float:
 
 
 def _expect_recipe(record: "Mapping[str, object]") -> None:
-    """ValueError, UnsupportedVersion for a record that is no recipe."""
+    """ValueError, UnsupportedVersion for a record that is no recipe, or is of one that makes no fingerprints."""
     from fpstore.text import Recipe
+    from fpstore.text.recipe import expect_fingerprints
 
-    Recipe.from_json(record)
+    expect_fingerprints(Recipe.from_json(record))
 
 
 def _recipe_record(recipe: "Recipe | str | None") -> dict[str, Any] | None:
-    """What a store keeps of a recipe. TypeError for what is none, RecipeError for a name that none has."""
+    """What a store of fingerprints keeps of a recipe, as recipe_of says."""
+    found = recipe_of(recipe, "hamming")
+    return None if found is None else dict(found.to_json())
+
+
+def recipe_of(recipe: "Recipe | str | None", kind: Kind) -> "Recipe | None":
+    """The recipe that a caller means, None for none. TypeError for what is none.
+
+    RecipeError for a name that none has, and for one that makes not what stores of this kind have.
+    """
     if recipe is None:
         return None
     from fpstore.text import Recipe, recipes
+    from fpstore.text.recipe import expect_of_kind
 
     if isinstance(recipe, str):
         if recipe not in recipes():
@@ -264,4 +275,4 @@ def _recipe_record(recipe: "Recipe | str | None") -> dict[str, Any] | None:
         recipe = recipes()[recipe]
     if not isinstance(recipe, Recipe):
         raise TypeError(f"recipe: found a {type(recipe).__name__}, expected a Recipe, the name of one or None")
-    return dict(recipe.to_json())
+    return expect_of_kind(recipe, kind)

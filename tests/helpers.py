@@ -24,10 +24,12 @@ from fpstore.plans.plan import Plan, TablePlan
 from fpstore.segment.reader import Segment
 from fpstore.segment.table import EncodedTable, encode_table
 from fpstore.segment.writer import SegmentWriter
+from fpstore.text import recipes
 from fpstore.types import Array, Bytes, Ids, Keys
 
 LAST = (1 << 64) - 1
 CODECS = layout.CODECS
+FINGERPRINTING = [name for name, preset in recipes().items() if preset.sketch != "minhash"]  # names of recipes
 CLUSTERED_SHARE = 0.4  # of the keys: copies of a base key with up to 6 flipped bits, Zipf cluster sizes
 
 

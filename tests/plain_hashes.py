@@ -67,6 +67,7 @@ def mixed(value: int) -> int:
 UNSEEDED: dict[str, Callable[[bytes], int]] = {
     "md5": lambda data: number(hashlib.md5(data).digest()[-8:]),
     "md5-first": lambda data: number(hashlib.md5(data).digest()[:8]),
+    "sha1": lambda data: int.from_bytes(hashlib.sha1(data).digest()[:8], "little"),
     "sha256": lambda data: number(hashlib.sha256(data).digest()[-8:]),
     "blake2b": lambda data: number(hashlib.blake2b(data, digest_size=8).digest()),
     "fnv1": fnv1,

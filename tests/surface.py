@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 import fpstore
+import fpstore.minhash
 import fpstore.text
 from fpstore import (
     Additions,
@@ -46,6 +47,7 @@ Durability = Literal["commit", "batch"]
 Mode = Literal["r", "w"]
 IdType = Literal["uint64", "string", "bytes"]
 Column = npt.NDArray[Any]
+Signatures = npt.NDArray[np.uint32] | npt.NDArray[np.uint64]
 
 
 class Build(Protocol):
@@ -278,6 +280,14 @@ class DedupTexts(Protocol):
         confirm: str | None = "default",
         threads: int | None = None,
     ) -> SomeDeduplicated: ...
+
+
+class Sign(Protocol):
+    def __call__(self, texts: Texts, recipe: Recipe, *, threads: int | None = None) -> Signatures: ...
+
+
+class Similarity(Protocol):
+    def __call__(self, a: npt.ArrayLike, b: npt.ArrayLike) -> Any: ...
 
 
 class LearnIdf(Protocol):
@@ -585,6 +595,10 @@ TEXT_FUNCTIONS: dict[str, type[Any]] = {
     "load_recipe": LoadRecipe,
     "recipes": Recipes,
 }
+MINHASH_FUNCTIONS: dict[str, type[Any]] = {
+    "sign": Sign,
+    "similarity": Similarity,
+}
 CLASSES: dict[str, type[Any]] = {
     "Store": AStore,
     "Matches": SomeMatches,
@@ -659,3 +673,5 @@ fingerprint_many: FingerprintMany = fpstore.text.fingerprint_many
 learn_idf: LearnIdf = fpstore.text.learn_idf
 load_recipe: LoadRecipe = fpstore.text.load_recipe
 recipes: Recipes = fpstore.text.recipes
+sign: Sign = fpstore.minhash.sign
+similarity: Similarity = fpstore.minhash.similarity

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import FINGERPRINTING
 
 import fpstore
 from fpstore import Store, inputs, jobs, platforms, text
@@ -53,7 +54,7 @@ def test_all_are_those_that_this_process_may_use(monkeypatch: pytest.MonkeyPatch
     assert thread_count(None) == 1
 
 
-@pytest.mark.parametrize("name", [name for name in recipes() if name != "zh"])
+@pytest.mark.parametrize("name", [name for name in FINGERPRINTING if name != "zh"])
 def test_fingerprints_are_those_of_one_thread(name: str) -> None:
     recipe = recipes()[name]
     once = recipe.measure_many(TEXTS, threads=1)

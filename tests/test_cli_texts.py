@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from helpers import FINGERPRINTING
 from outcome import Command
 
 import fpstore
@@ -40,7 +41,7 @@ def test_recipe_prints_names_and_records(command: Command) -> None:
     )
 
 
-@pytest.mark.parametrize("name", recipes())
+@pytest.mark.parametrize("name", FINGERPRINTING)
 def test_a_store_keeps_the_recipe_that_it_was_built_by(
     command: Command, corpus: Path, tmp_path: Path, name: str
 ) -> None:

@@ -299,6 +299,7 @@ def test_gaoya_hashes_by_none_of_ours() -> None:
         ("murmur3", b"hello, world", 0x342FAC623A5EBC8E),
         ("murmur3", b"19 Jan 2038 at 3:14:07 AM", 0xB89E5988B737AFFC),
         ("md5", b"abc", 0xD6963F7D28E17F72),
+        ("sha1", b"abc", 0x6A810647363E99A9),
         ("md5-first", b"abc", 0x900150983CD24FB0),
     ],
 )

@@ -132,6 +132,24 @@ OF_WINGS = {"base": {"text"}, "making": {"text"}}
 WINGS = {
     # Of query and living, what decides which text is a duplicate of which, and rows in memory to decide it by.
     "text": {"errors", "threads", "forks", "types", "_native", "query", "living"},
+    # What a store of another kind is made of, as the one of fingerprints is.
+    "minhash": {
+        "arrays",
+        "base",
+        "creation",
+        "documents",
+        "errors",
+        "living",
+        "making",
+        "names",
+        "plans",
+        "progress",
+        "query",
+        "sketches",
+        "text",
+        "threads",
+        "types",
+    },
     # origin: by which recipe fingerprints were made, which stores and files must tell in one way.
     "inputs": {"errors", "origin", "types", "text", "_native"},
     # Of query, the rule by which something is near an earlier one: jobs and add_if_new must not decide it apart.
@@ -151,24 +169,6 @@ WINGS = {
         "inputs",
         "_native",
         "_names",
-    },
-    # What a store of another kind is made of, as the one of fingerprints is.
-    "minhash": {
-        "arrays",
-        "base",
-        "creation",
-        "documents",
-        "errors",
-        "living",
-        "making",
-        "names",
-        "plans",
-        "progress",
-        "query",
-        "sketches",
-        "text",
-        "threads",
-        "types",
     },
     "serve": {"", "origin", "types", "text", "inputs"},
     # inspection: what `fpstore inspect` shows is no part of the public surface. platforms: how many threads all are.

@@ -261,6 +261,42 @@ def test_a_living_store_answers_as_a_plain_model(tmp_path_factory: pytest.TempPa
         store.close()
 
 
+# --- Texts ---
+
+TEXTS = [
+    f"the quick brown fox number {i // 2} jumps over {'a' if i % 2 else 'the'} lazy dog of the house" for i in range(20)
+]
+
+
+def test_texts_become_the_signatures_of_the_stores_own_recipe(tmp_path: Path) -> None:
+    recipe = fpstore.text.recipes()["minhash-128"]
+    own = minhash.sign(TEXTS, recipe)
+    with (
+        minhash.create(tmp_path / "a", recipe="minhash-128", bands=32, rows_per_band=4) as store,
+        minhash.build(tmp_path / "b", own, recipe=recipe, bands=32, rows_per_band=4) as built,
+    ):
+        assert (store.values, store.recipe) == (recipe.values, recipe)
+        assert np.array_equal(store.signature_many(TEXTS), own)
+        assert np.array_equal(built.signature(TEXTS[3]), own[3])
+        store.add_texts(TEXTS[:10], ids=range(10))
+        told = store.add_texts_if_new([*TEXTS[10:13], "of nothing that was said so far"], ids=range(10, 14))
+        assert told.stored.tolist() == [False, False, False, True]
+        assert {each.match.id for each in told if each.match} <= {*range(10)}
+        assert store.probe_text(TEXTS[4])[0][:3] == (0, 4, 1.0)
+        assert built.probe_text(TEXTS[4], min_similarity=0.5) == built.probe(own[4], min_similarity=0.5)
+    with minhash.build(tmp_path / "c", own) as bare, pytest.raises(fpstore.RecipeError, match="found no recipe"):
+        bare.signature("x")
+
+
+def test_a_recipe_that_makes_other_signatures_or_none_is_refused(tmp_path: Path) -> None:
+    own = signatures(1, 3)
+    with pytest.raises(fpstore.RecipeError, match="which makes fingerprints and no signatures, expected minhash"):
+        minhash.create(tmp_path / "s", recipe="text-1")
+    with pytest.raises(fpstore.RecipeError, match="recipe minhash-128: found 128 values, expected 16, as signatures"):
+        minhash.build(tmp_path / "s", own, recipe="minhash-128", **SETTINGS)
+    assert [*tmp_path.iterdir()] == []
+
+
 # --- Pairs ---
 
 

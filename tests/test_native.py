@@ -90,7 +90,7 @@ def test_each_part_of_the_kernels_is_asked_for_its_answer(part: str) -> None:
 
 
 def test_there_are_parts() -> None:
-    assert PARTS == ["checksum", "hash", "permutation", "sort", "codec", "search", "join", "pending"]
+    assert PARTS == ["checksum", "hash", "permutation", "sort", "codec", "search", "join", "pending", "signature"]
 
 
 @pytest.mark.slow

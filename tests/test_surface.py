@@ -12,6 +12,7 @@ import pytest
 import surface
 
 import fpstore
+import fpstore.minhash
 import fpstore.text
 from fpstore import RecipeError, Spikes, jobs, making, types
 from fpstore import format as layout
@@ -183,6 +184,12 @@ def test_a_job_takes_what_the_surface_says(name: str) -> None:
 def test_a_function_of_texts_takes_what_the_surface_says(name: str) -> None:
     assert parameters(getattr(fpstore.text, name)) == parameters(surface.TEXT_FUNCTIONS[name].__call__)
     assert name in fpstore.text.__all__
+
+
+@pytest.mark.parametrize("name", surface.MINHASH_FUNCTIONS)
+def test_a_function_of_signatures_takes_what_the_surface_says(name: str) -> None:
+    assert parameters(getattr(fpstore.minhash, name)) == parameters(surface.MINHASH_FUNCTIONS[name].__call__)
+    assert name in fpstore.minhash.__all__
 
 
 @pytest.mark.parametrize(

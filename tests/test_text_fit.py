@@ -10,6 +10,7 @@ from typing import Literal
 
 import numpy as np
 import pytest
+from helpers import FINGERPRINTING
 from hypothesis import given
 from hypothesis import strategies as st
 from outcome import Command
@@ -45,7 +46,7 @@ def distance_of(name: str, texts: list[str]) -> int:
     return int((first ^ second).bit_count())
 
 
-@pytest.mark.parametrize("name", [name for name in recipes() if name not in FOR_STORED])
+@pytest.mark.parametrize("name", [name for name in FINGERPRINTING if name not in FOR_STORED])
 def test_two_percent_of_one_token_makes_no_two_texts_alike(name: str) -> None:
     assert distance_of(name, [text_of(seed, 5_000, 100) for seed in (1, 2)]) > FAR
     # In a row, as what a cleaner left of a table: the pair of them is one shingle.
@@ -53,7 +54,7 @@ def test_two_percent_of_one_token_makes_no_two_texts_alike(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", recipes())
+@pytest.mark.parametrize("name", FINGERPRINTING)
 def test_the_texts_that_made_one_fingerprint_make_two_but_by_weights_frequency(name: str) -> None:
     texts = [text_of(seed, 40_000, 0) + " i" * 800 for seed in (1, 2)]
     assert (distance_of(name, texts) > FAR) is (name not in FOR_STORED)
@@ -184,7 +185,7 @@ def test_forms_of_one_text_have_one_fingerprint(name: str, text: str, form: Form
     assert recipes()[name].fingerprint(unicodedata.normalize(form, text)) == recipes()[name].fingerprint(text)
 
 
-@pytest.mark.parametrize("name", list(recipes()))
+@pytest.mark.parametrize("name", FINGERPRINTING)
 def test_a_stand_in_has_no_token_and_tells_pages_apart(name: str) -> None:
     pages: list[str | bytes] = ["<p>", "<p></p>", b"<p>", b"\xff", ""]
     found = [stand_in(page) for page in pages]

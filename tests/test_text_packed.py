@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import FINGERPRINTING
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -89,7 +90,7 @@ def test_another_name_value_or_seed_gives_another_digest_and_the_place_does_not(
     assert digest([], [], 1) == []
 
 
-@pytest.mark.parametrize("name", [*recipes(), "letters"])
+@pytest.mark.parametrize("name", [*FINGERPRINTING, "letters"])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_what_is_measured_of_packed_texts_is_what_each_gives(name: str, threads: int) -> None:
     recipe = Recipe("own", tokens="letters", shingle=3) if name == "letters" else recipes()[name]

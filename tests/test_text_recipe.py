@@ -9,6 +9,7 @@ import numpy as np
 import plain_hashes
 import plain_recipe
 import pytest
+from helpers import FINGERPRINTING
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -22,7 +23,9 @@ WORDS = ["a", "The", "of", "running", "Größe", "我来到北京清华大学", 
 WORDY = st.lists(st.sampled_from(WORDS), max_size=60).map(" ".join)
 TEXTS = st.text(max_size=200) | WORDY
 OLDER = recipes()["web-en"]
+PRESETS = [recipes()[name] for name in FINGERPRINTING]
 OF_SETS = {"weights": "presence", "sketch": "minhash-1bit"}
+SIGNING = {"weights": "presence", "sketch": "minhash"}
 PLAIN_TOKENS = ("words", "mixed", "characters", "letters", "chinese")
 
 
@@ -68,7 +71,7 @@ def test_every_composition_equals_the_plain_twin(recipe: Recipe, text: str) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("preset", recipes().values(), ids=lambda preset: preset.name)
+@pytest.mark.parametrize("preset", PRESETS, ids=FINGERPRINTING)
 @given(text=TEXTS)
 @example(text="ﬁne ＦＵＬＬ width ① ²³ ǅ ß ẞ İstanbul Σίσυφος")
 @example(text="\ud800 lone \udfff surrogates \ud83d here")
@@ -96,7 +99,7 @@ def test_bytes_are_utf8_and_what_is_not_becomes_the_replacement_character(tokens
         assert recipe.fingerprint(data) == recipe.fingerprint(data.decode("utf-8", "replace"))
 
 
-@pytest.mark.parametrize("preset", recipes().values(), ids=lambda preset: preset.name)
+@pytest.mark.parametrize("preset", PRESETS, ids=FINGERPRINTING)
 def test_batch_and_threads_change_nothing(preset: Recipe) -> None:
     texts = [f"{number} 我来到北京 the quick brown fox {'jumps over ' * (number % 40)}" for number in range(300)]
     one_by_one = [preset.fingerprint(text) for text in texts]
@@ -211,7 +214,25 @@ def test_a_recipe_cannot_be_changed() -> None:
         ({"seed": 1 << 32, "hash": "murmur3"}, r"found 4294967296, expected 0\.\.2\*\*32 - 1 for hash murmur3"),
         ({"seed": 42, "hash": "md5"}, "recipe seed: found 42, expected 0 for hash md5"),
         ({"tie": "one"}, "recipe tie: found 'one', expected clear or set"),
-        ({"sketch": "minhash"}, "recipe sketch: found 'minhash', expected simhash or minhash-1bit"),
+        ({"sketch": "other"}, "recipe sketch: found 'other', expected simhash or minhash-1bit or minhash"),
+        ({"sketch": "minhash"}, "recipe weights: found 'frequency', expected presence for sketch minhash"),
+        ({**SIGNING, "tie": "set"}, "recipe tie: found 'set', expected clear for sketch minhash"),
+        ({**SIGNING, "values": 0}, r"recipe values: found 0, expected 1\.\.1024"),
+        ({**SIGNING, "values": 1025}, r"recipe values: found 1025, expected 1\.\.1024"),
+        ({**SIGNING, "values": "128"}, "recipe values: found '128', expected int"),
+        ({**SIGNING, "values": True}, "recipe values: found True, expected int"),
+        ({"values": 64}, "recipe values: found 64, expected 128 for sketch simhash"),
+        ({**OF_SETS, "values": 64}, "recipe values: found 64, expected 128 for sketch minhash-1bit"),
+        (
+            {**SIGNING, "permutations": "rensa"},
+            "permutations: found 'rensa', expected fpstore or datasketch-affine32 or",
+        ),
+        ({"permutations": "datasketch-legacy"}, "found 'datasketch-legacy', expected 'fpstore' for sketch simhash"),
+        (
+            {**SIGNING, "permutations": "datasketch-affine64", "seed": 1 << 32},
+            r"recipe seed: found 4294967296, expected 0\.\.2\*\*32 - 1 for permutations datasketch-affine64",
+        ),
+        ({**SIGNING, "hash": "sha1", "seed": 1}, "recipe seed: found 1, expected 0 for hash sha1"),
         ({"sketch": "minhash-1bit"}, "weights: found 'frequency', expected presence for sketch minhash-1bit"),
         ({**OF_SETS, "tie": "set"}, "recipe tie: found 'set', expected clear for sketch minhash-1bit"),
         ({"dense_shingle": 5}, "recipe dense_shingle: found 5, expected 0 for tokens words"),
@@ -219,7 +240,7 @@ def test_a_recipe_cannot_be_changed() -> None:
         ({"tokens": "mixed", "dense_shingle": 65}, r"dense_shingle: found 65, expected 1\.\.64 for tokens mixed"),
         ({"dense_shingle": "5"}, "recipe dense_shingle: found '5', expected int"),
         ({"tokens": "mixed", "dense_shingle": 5, "stop_words": "en"}, "found 'en', expected none for tokens mixed"),
-        ({"hash": "md4"}, "recipe hash: found 'md4', expected xxh3 or xxh64 or md5 or sha256"),
+        ({"hash": "md4"}, "recipe hash: found 'md4', expected xxh3 or xxh64 or md5 or sha1 or sha256"),
     ],
 )
 def test_a_wrong_value_of_a_field_is_refused_by_name(change: Any, message: str) -> None:

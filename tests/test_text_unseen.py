@@ -6,13 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import FINGERPRINTING
 from outcome import Command
 
 from fpstore.text import compare, recipes
 from fpstore.text.short import Lengths, is_few
 
 OPINION = "My opinion of this hotel where we stayed last week with our three children "
-OF_WORDS = [name for name in recipes() if name not in ("multilingual", "exact", "zh")]
+OF_WORDS = [name for name in FINGERPRINTING if name not in ("multilingual", "exact", "zh")]
 
 
 def distance(name: str, one: str, other: str) -> int:
@@ -162,7 +163,7 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize("name", [name for name in recipes() if name != "exact"])
+@pytest.mark.parametrize("name", [name for name in FINGERPRINTING if name != "exact"])
 def test_texts_of_few_different_words_are_told_of_and_prose_is_not(name: str) -> None:
     for case, (words, count) in ROWS.items():
         texts = [row_of(words, count, seed) for seed in range(9)] + [prose(1)]
@@ -197,7 +198,7 @@ def test_few_is_less_than_the_power_of_three_quarters() -> None:
     assert is_few(np.array([10_000, 10_000]), np.array([999, 1001])).tolist() == [True, False]
 
 
-@pytest.mark.parametrize("name", recipes())
+@pytest.mark.parametrize("name", FINGERPRINTING)
 def test_texts_of_signs_are_told_of_by_recipes_of_words_and_prose_is_not(name: str) -> None:
     sees = name in ("multilingual", "exact", "pypi-simhash")
     for texts in ([formula(seed) for seed in range(9)], [animals(seed) for seed in range(9)]):

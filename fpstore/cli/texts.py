@@ -47,11 +47,15 @@ def text_options(command: _Command) -> _Command:
 
 
 def recipe_asked(name: str | None, idf_path: str | None) -> "Recipe":
-    """The recipe that --recipe and --idf name, the default where there is none. UsageError for one unknown."""
+    """The recipe that --recipe and --idf name, the default where there is none.
+
+    UsageError for one that is unknown, or makes no fingerprints.
+    """
     from fpstore.text import DEFAULT_RECIPE, load_recipe
+    from fpstore.text.recipe import expect_fingerprints
 
     with _faults():
-        return load_recipe(DEFAULT_RECIPE.name if name is None else name, idf=idf_path)
+        return expect_fingerprints(load_recipe(DEFAULT_RECIPE.name if name is None else name, idf=idf_path))
 
 
 def with_model_at(recipe: "Recipe", idf_path: str | None) -> "Recipe":

@@ -28,8 +28,19 @@ FORMATS = (
     "warc",
 )
 CODECS = ("gap", "xor", "rice", "raw")
-RECIPES = ("text-1", "words-4", "multilingual", "zh", "code", "exact", "simhash-1", "web-en", "pypi-simhash")
-HASHES = ("xxh3", "xxh64", "md5", "sha256", "md5-first", "blake2b", "fnv1", "fnv1a", "murmur3")
+RECIPES = (
+    "text-1",
+    "words-4",
+    "multilingual",
+    "zh",
+    "code",
+    "exact",
+    "simhash-1",
+    "web-en",
+    "pypi-simhash",
+    "minhash-128",
+)
+HASHES = ("xxh3", "xxh64", "md5", "sha1", "sha256", "md5-first", "blake2b", "fnv1", "fnv1a", "murmur3")
 
 DEFAULT_K = 3
 

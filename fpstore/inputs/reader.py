@@ -48,6 +48,7 @@ from fpstore.inputs.text import (
 from fpstore.inputs.warc import read_warc
 from fpstore.origin import Origin, Record
 from fpstore.text import DEFAULT_RECIPE, Recipe
+from fpstore.text.recipe import expect_fingerprints
 from fpstore.text.short import DEFAULT_K, Lengths
 from fpstore.types import IdType
 
@@ -210,12 +211,12 @@ def read(
     raising; where all are bad, the end is BadInput. rows_serve: whether messages may advise row numbers as ids, where
     None unless ids are names. on_bytes: told of bytes as they are read.
 
-    Raises ValueError for a wrong argument, and where some sources hold texts and others fingerprints; RecipeError
-    where they say that fingerprints are by other recipes; BadInput (a ValueError) for a source that
-    does not hold what its format says; ImportError where an optional package is missing. The system's errors pass
-    through.
+    Raises ValueError for a wrong argument, and where some sources hold texts and others fingerprints; RecipeError for a
+    recipe that makes no fingerprints, and where they say that fingerprints are by other recipes; BadInput (a
+    ValueError) for a source that does not hold what its format says; ImportError where an optional package is missing.
+    The system's errors pass through.
     """
-    said = None if recipe is None else recipe.to_json()
+    said = None if recipe is None else expect_fingerprints(recipe).to_json()
     recipe = DEFAULT_RECIPE if recipe is None else recipe
     rows_serve = id_type == "uint64" if rows_serve is None else rows_serve
     lengths = Lengths(recipe, max_distance)
@@ -232,7 +233,7 @@ def read(
         threads=threads,
         on_measured=lengths.see,
         takes_fingerprints=True,
-        origin=Origin(said, "recipe (--recipe)", Recipe.from_json),
+        origin=Origin(said, "recipe (--recipe)", lambda record: expect_fingerprints(Recipe.from_json(record))),
     )
     resolved, request = resolve(sources, format, request)
     expect_one_kind(resolved, request)

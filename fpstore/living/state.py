@@ -57,7 +57,7 @@ class Minhash:
         """How signatures become keys of so many bits."""
         return Banding(self.bands, self.rows_per_band, bits)
 
-    @functools.cached_property
+    @cached_property
     def kept(self) -> Kept | None:
         """What is kept of a signature; None for nothing."""
         return Kept(self.values, self.sketch_bits) if self.sketch_bits else None

@@ -9,9 +9,9 @@ import numpy as np
 from fpstore.arrays import as_integer, as_keys, as_mode, as_signatures
 from fpstore.creation import create_empty
 from fpstore.documents import Given, build_documents
-from fpstore.errors import PathLike
+from fpstore.errors import PathLike, RecipeError
 from fpstore.living.state import Minhash, Settings
-from fpstore.making import DURABILITIES, MODES, _expect_id_type, _recipe_record
+from fpstore.making import DURABILITIES, MODES, _expect_id_type, recipe_of
 from fpstore.minhash.store import MinHashStore
 from fpstore.names.column import Names, as_names
 from fpstore.plans import families
@@ -53,11 +53,12 @@ def build(
     uint64[n], or names; "row", the index in the input; None, a store without ids. bands, rows_per_band: documents are
     found that share a band, so many values. min_similarity: chosen by the similarity from which documents should be
     found, in place of these two. keep_signatures: some bits of each value are kept, so that answers have an estimated
-    similarity. All else is as for fpstore.build. Raises ValueError, TypeError, RecipeError; FileExistsError; the
-    operating system's errors.
+    similarity. recipe: by which the signatures were made, one of sketch minhash. All else is as for fpstore.build.
+    Raises ValueError, TypeError, RecipeError; FileExistsError; the operating system's errors.
     """
     first, stream = _begun(signatures, ids)
-    values = _value_count(first, bands, rows_per_band)
+    made_by = recipe_of(recipe, "minhash")
+    values = _value_count(first, max(VALUES, bands * rows_per_band) if made_by is None else made_by.values)
     wanted = None if ids is None or id_type is None else _expect_id_type(id_type)
     settings = _settings(values, wanted, bands, rows_per_band, min_similarity, keep_signatures, recipe)
     reader = _Documents(settings, ids)
@@ -91,7 +92,8 @@ def create(
 ) -> MinHashStore:
     """Make an empty store of signatures at path, and open it for writing.
 
-    values: how many a signature has; 128, or bands * rows_per_band where that is more. exist_ok: a store that is there
+    values: how many a signature has; else as the recipe says; else 128, or bands * rows_per_band where that is more.
+    exist_ok: a store that is there
     is opened, where it has the settings of this call; else ValueError, which names each with what was found and
     expected. All else is as for build. Raises ValueError, TypeError, RecipeError; FileExistsError; WrongKind; the
     operating system's errors.
@@ -101,8 +103,10 @@ def create(
         raise ValueError("exist_ok and force: found both, expected one of the two")
     if durability not in DURABILITIES:
         raise ValueError(f'durability: found {durability!r}, expected "commit" or "batch"')
-    count = values if values is not None else max(VALUES, bands * rows_per_band)
-    settings = _settings(count, wanted, bands, rows_per_band, min_similarity, keep_signatures, recipe)
+    made_by = recipe_of(recipe, "minhash")
+    if values is None:
+        values = made_by.values if made_by is not None else max(VALUES, bands * rows_per_band)
+    settings = _settings(values, wanted, bands, rows_per_band, min_similarity, keep_signatures, recipe)
     try:
         create_empty(Path(path), settings, mode=as_mode(mode), force=force)
     except FileExistsError:
@@ -172,8 +176,11 @@ def _settings(
         cut, rows = bands_for(min(max(count, 1), MAX_VALUES), min_similarity)
     kept = bits_for(count) if keep_signatures and id_type is not None and count > 0 else 0
     minhash = Minhash(cut, rows, count, kept)
-    plan = families.choose(1, 0)
-    return Settings(0, plan.to_json(), "gap", id_type, _recipe_record(recipe), minhash=minhash)
+    made_by = recipe_of(recipe, "minhash")
+    if made_by is not None and made_by.values != count:
+        raise RecipeError(f"recipe {made_by.name}: found {made_by.values} values, expected {count}, as signatures have")
+    record = None if made_by is None else dict(made_by.to_json())
+    return Settings(0, families.choose(1, 0).to_json(), "gap", id_type, record, minhash=minhash)
 
 
 def _integer(name: str, value: object) -> int:
@@ -199,10 +206,10 @@ def _from_first(first: object, rest: Iterator[object]) -> Iterator[object]:
         yield from rest
 
 
-def _value_count(first: object, bands: int, rows_per_band: int) -> int:
+def _value_count(first: object, usual: int) -> int:
     item = first[0] if isinstance(first, tuple) and first else first
     if item is None:
-        return max(VALUES, bands * rows_per_band)
+        return usual
     return int(as_signatures(item, "signatures").shape[1])
 
 

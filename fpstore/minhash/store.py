@@ -1,13 +1,13 @@
 """The store of MinHash signatures: what users hold. Every document that shares a band is found, with an estimate."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 import numpy as np
 
 from fpstore.arrays import as_count, as_keys, as_signatures, parse_memory
 from fpstore.base import Reading, _BaseStore
-from fpstore.errors import TooManyMatches
+from fpstore.errors import RecipeError, TooManyMatches
 from fpstore.living import changes
 from fpstore.living.documents import DocumentWriter
 from fpstore.living.named import in_handles, names_in
@@ -16,6 +16,7 @@ from fpstore.living.similar_pairs import named_similar_pairs, similar_pairs
 from fpstore.living.sketched import all_sketches, sketches_of
 from fpstore.living.snapshot import Snapshot
 from fpstore.living.state import Minhash
+from fpstore.minhash.signing import sign
 from fpstore.names.column import Names, as_names
 from fpstore.progress import OnProgress, Tell, told
 from fpstore.query.matches import MAX_MATCHES, Room
@@ -72,6 +73,37 @@ class MinHashStore(_BaseStore):
 
     def _searched(self) -> str:
         return f"{self.bands} bands of {self.rows_per_band} values"
+
+    # --- Texts ---
+
+    def signature(self, text: str | bytes) -> Array:
+        """The signature of a text by the store's own recipe: uint32[values], or uint64. RecipeError without one."""
+        found: Array = self.signature_many([text], threads=1)[0]
+        return found
+
+    def signature_many(self, texts: Iterable[str | bytes], *, threads: int | None = None) -> Array:
+        """The signatures of texts, in their order, by the store's own recipe: integers[n, values].
+
+        threads: how many at once, all processors by default. RecipeError in a store that has no recipe.
+        """
+        recipe = self.recipe
+        if recipe is None:
+            raise RecipeError("found no recipe for texts in it, expected a store made with one", path=self.path)
+        return sign(texts, recipe, threads=threads)
+
+    def probe_text(self, text: str | bytes, *, min_similarity: float | None = None) -> SimilarMatches:
+        """As probe, for the signature of a text by the store's own recipe."""
+        return self.probe(self.signature(text), min_similarity=min_similarity)
+
+    def add_texts(self, texts: Iterable[str | bytes], *, ids: object = None) -> None:
+        """As add, for the signatures of texts by the store's own recipe."""
+        self.add(self.signature_many(texts), ids=ids)
+
+    def add_texts_if_new(
+        self, texts: Iterable[str | bytes], *, ids: object = None, min_similarity: float | None = None
+    ) -> SimilarAdditions:
+        """As add_if_new, for the signatures of texts by the store's own recipe."""
+        return self.add_if_new(self.signature_many(texts), ids=ids, min_similarity=min_similarity)
 
     # --- Searching ---
 

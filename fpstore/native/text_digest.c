@@ -1,4 +1,4 @@
-/* MD5, SHA-256 and BLAKE2b, a block at a time. */
+/* MD5, SHA-1, SHA-256 and BLAKE2b, a block at a time. */
 #include "text_digest.h"
 
 #define DIGEST_BLOCK 64
@@ -53,6 +53,32 @@ static void md5_block(uint32_t *state, const uint8_t *block) {
     state[3] += d;
 }
 
+static void sha1_block(uint32_t *state, const uint8_t *block) {
+    /* The square roots of 2, 3, 5 and 10. */
+    static const uint32_t roots[4] = {0x5a827999, 0x6ed9eba1, 0x8f1bbcdc, 0xca62c1d6};
+    uint32_t words[80], a = state[0], b = state[1], c = state[2], d = state[3], e = state[4];
+    memcpy(words, block, DIGEST_BLOCK);
+    for (int i = 0; i < 16; i++) words[i] = __builtin_bswap32(words[i]);
+    for (int i = 16; i < 80; i++) words[i] = turned(words[i - 3] ^ words[i - 8] ^ words[i - 14] ^ words[i - 16], 1);
+    for (int round = 0; round < 4; round++)
+        for (int i = 20 * round; i < 20 * round + 20; i++) {
+            const uint32_t mixed = round == 0   ? (b & c) | (~b & d)
+                                   : round == 2 ? (b & c) | (b & d) | (c & d)
+                                                : b ^ c ^ d;
+            const uint32_t next = turned(a, 5) + mixed + e + roots[round] + words[i];
+            e = d;
+            d = c;
+            c = turned(b, 30);
+            b = a;
+            a = next;
+        }
+    state[0] += a;
+    state[1] += b;
+    state[2] += c;
+    state[3] += d;
+    state[4] += e;
+}
+
 static void sha256_block(uint32_t *state, const uint8_t *block) {
     uint32_t words[64], s[8];
     memcpy(words, block, DIGEST_BLOCK);
@@ -105,6 +131,12 @@ uint64_t md5_head(const uint8_t *data, size_t size) {
     uint32_t state[4];
     md5_run(state, data, size);
     return (uint64_t)__builtin_bswap32(state[0]) << 32 | __builtin_bswap32(state[1]);
+}
+
+uint64_t sha1_head(const uint8_t *data, size_t size) {
+    uint32_t state[5] = {0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476, 0xc3d2e1f0};
+    digest_run(sha1_block, state, 1, data, size);
+    return (uint64_t)__builtin_bswap32(state[1]) << 32 | __builtin_bswap32(state[0]);
 }
 
 uint64_t sha256_tail(const uint8_t *data, size_t size) {

@@ -102,6 +102,7 @@ uint64_t hash_slice(const Steps *steps, const uint8_t *at, size_t size) {
     case MURMUR3: return murmur3(at, size, (uint32_t)steps->seed);
     case MD5: return md5_tail(at, size);
     case MD5_HEAD: return md5_head(at, size);
+    case SHA1: return sha1_head(at, size);
     case SHA256: return sha256_tail(at, size);
     case BLAKE2B: return blake2b_8(at, size);
     case FNV1: return fnv1(at, size);
@@ -254,6 +255,22 @@ Status documents_measure(Document *document, const Steps *steps, const Given *te
                                       : counted                     ? narrowed(document->shingles.count)
                                                                     : 0;
         found->unseen[*at] = unseen_share(document);
+    }
+    return OK;
+}
+
+Status documents_sign(Document *document, const Steps *steps, const Given *texts, size_t count, size_t *at,
+                      void *values, uint32_t *token_counts) {
+    uint8_t *row = values;
+    for (*at = 0; *at < count; ++*at) {
+        const uint8_t *text;
+        size_t size;
+        if (given_utf8(texts + *at, &document->utf8, &text, &size) != OK) return NO_MEMORY;
+        signature_begin(&document->signature, &steps->signer);
+        if (kernels.read(document, steps, 0, text, size) != OK) return NO_MEMORY;
+        signature_end(&document->signature, &steps->signer, row);
+        token_counts[*at] = narrowed(document->token_count);
+        row += steps->signer.values * value_bytes(&steps->signer);
     }
     return OK;
 }

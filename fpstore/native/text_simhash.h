@@ -1,5 +1,5 @@
-/* From tokens to a fingerprint: shingles, their hashes, and their sketch: the sign of the sums of their weights, or
-   bits of the smallest values.
+/* From tokens to a fingerprint: shingles, their hashes, and their sketch: the sign of the sums of their weights, bits of
+   the smallest values, or a signature of these.
 
    All sums are of integers, so no order of adding changes them: weights are in units of 2^-16. */
 #ifndef FPSTORE_TEXT_SIMHASH_H
@@ -9,6 +9,7 @@
 #include "text_hash.h"
 #include "text_given.h"
 #include "text_minhash.h"
+#include "text_signature.h"
 #include "text_tokens.h"
 
 #define WEIGHT_ONE 65536
@@ -18,8 +19,8 @@
 #define SHINGLES_AT_ONCE 1020 /* four times what a byte can count */
 
 typedef enum { FREQUENCY, PRESENCE, CAPPED, LOGARITHM, IDF } WeightKind;
-typedef enum { SIMHASH, MINHASH_1BIT } SketchKind;
-typedef enum { XXH3, XXH3_SEEDED, XXH64, XXH64_SEEDED, MURMUR3, MD5, MD5_HEAD, SHA256, BLAKE2B, FNV1, FNV1A } HashKind;
+typedef enum { SIMHASH, MINHASH_1BIT, MINHASH } SketchKind;
+typedef enum { XXH3, XXH3_SEEDED, XXH64, XXH64_SEEDED, MURMUR3, MD5, MD5_HEAD, SHA1, SHA256, BLAKE2B, FNV1, FNV1A } HashKind;
 
 /* Of a shingle: its hash and how often it occurs, or in an idf model its weight. A free one has the value 0. */
 typedef struct {
@@ -46,6 +47,7 @@ typedef struct {
     uint64_t idf_unseen;
     SketchKind sketch;
     Permutations permutations; /* of MINHASH_1BIT */
+    Signer signer;             /* of MINHASH */
 } Steps;
 
 typedef struct {
@@ -60,6 +62,7 @@ typedef struct {
     CellTable shingles;
     Sums sums;
     Minima minima;
+    Signature signature;
     uint64_t token_count, shingle_count; /* the second of mixed tokens */
     uint64_t written;                    /* bytes of all tokens, with the spaces that follow words */
 } Document;
@@ -141,6 +144,10 @@ void shingled_free(Shingled *shingled);
 /* What is known of count texts; stops at the first that fails and leaves its number in *at. */
 Status documents_measure(Document *document, const Steps *steps, const Given *texts, size_t count, size_t *at,
                          const Measures *found);
+
+/* The signatures of count texts, one after the other, and how many tokens each has; stops as documents_measure does. */
+Status documents_sign(Document *document, const Steps *steps, const Given *texts, size_t count, size_t *at,
+                      void *values, uint32_t *token_counts);
 
 /* The tokens of a whole document, all in document->tokens. */
 Status document_tokens(Document *document, const TokenSteps *steps, const Given *given);

@@ -76,6 +76,8 @@ ALWAYS_INLINE Status KERNEL(take_hashes)(Document *document, const Steps *steps,
     if (counted) return count_shingles(&document->shingles, document->hashes, count);
     if (steps->sketch == MINHASH_1BIT) {
         KERNEL(lower_minima)(&document->minima, &steps->permutations, document->hashes, count);
+    } else if (steps->sketch == MINHASH) {
+        signature_take(&document->signature, &steps->signer, document->hashes, count);
     } else {
         KERNEL(count_bits)(document->sums.ones, document->hashes, count);
         document->sums.total += (int64_t)count;

@@ -16,7 +16,7 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 from fpstore._native cimport (
-    BLAKE2B, FNV1, FNV1A, MD5, MD5_HEAD, MURMUR3, SHA256, XXH3, XXH3_SEEDED, XXH64, XXH64_SEEDED,
+    BLAKE2B, FNV1, FNV1A, MD5, MD5_HEAD, MURMUR3, SHA1, SHA256, XXH3, XXH3_SEEDED, XXH64, XXH64_SEEDED,
     CAPPED,
     CHARACTERS,
     FOLD_CHANGES,
@@ -25,6 +25,7 @@ from fpstore._native cimport (
     JOINS,
     LOGARITHM,
     MAX_SHINGLE,
+    MINHASH,
     MINHASH_1BIT,
     MIXED,
     NFKC_CHANGES,
@@ -48,8 +49,7 @@ from fpstore._native cimport (
     document_free,
     document_tokens,
     Shingled,
-    documents_measure,
-    documents_shingles,
+    documents_measure, documents_shingles, documents_sign,
     shingled_free,
     hash_slice,
     is_dense_token,
@@ -87,6 +87,7 @@ _HASHES = {
     "xxh3": XXH3,
     "xxh64": XXH64,
     "md5": MD5,
+    "sha1": SHA1,
     "sha256": SHA256,
     "md5-first": MD5_HEAD,
     "blake2b": BLAKE2B,
@@ -94,7 +95,7 @@ _HASHES = {
     "fnv1a": FNV1A,
     "murmur3": MURMUR3,
 }
-_SKETCHES = {"simhash": SIMHASH, "minhash-1bit": MINHASH_1BIT}
+_SKETCHES = {"simhash": SIMHASH, "minhash-1bit": MINHASH_1BIT, "minhash": MINHASH}
 
 # Of the hashes that take one. Any other has the seed 0.
 SEED_BITS = {"xxh3": 64, "xxh64": 64, "murmur3": 32}
@@ -230,7 +231,7 @@ cdef Steps steps_of(normalisation, tokens, shingle, dense_shingle, weights, idf,
     choose_hash(&steps, hash, seed)
     steps.tie = chosen(TIES, "tie", tie)
     steps.sketch = chosen(_SKETCHES, "sketch", sketch)
-    if steps.sketch == MINHASH_1BIT and steps.weights != PRESENCE:
+    if steps.sketch != SIMHASH and steps.weights != PRESENCE:
         raise ValueError(f"weights: found {weights!r}, expected 'presence' for sketch {sketch}")
     permutations_seed(&steps.permutations, seed)
     steps.idf = NULL
@@ -281,14 +282,6 @@ cdef size_t bytes_of(const Given* given) noexcept:
 
 cdef class Batch:
     """Texts on their way to fingerprints; several threads may run() it at once."""
-    cdef object texts
-    cdef object idf  # what the steps point into
-    cdef Steps steps
-    cdef object room
-    cdef Given* given
-    cdef object waiting
-    cdef readonly tuple columns
-    cdef readonly object failure
 
     def __init__(self, texts):
         cdef Py_ssize_t i
@@ -385,6 +378,11 @@ cdef class Shingling(Batch):
             shingled_free(&shingled)
 
 
+cdef Status signed(Document* document, const Steps* steps, const Given* texts, size_t count, size_t* at, void* values,
+                   uint32_t* token_counts) noexcept nogil:
+    return documents_sign(document, steps, texts, count, at, values, token_counts)
+
+
 cdef void document_begin(Document* document) noexcept:
     memset(document, 0, sizeof(Document))
 
@@ -404,6 +402,8 @@ def measure(texts, *, normalisation="nfkc-casefold", tokens="words", shingle=4, 
         raise TypeError(f"texts: found one {type(texts).__name__}, expected a sequence of them")
     if threads < 1:
         raise ValueError(f"threads: found {threads}, expected at least 1")
+    if steps.sketch == MINHASH:
+        raise ValueError("sketch: found 'minhash', expected one that makes fingerprints, or a call of _signing.sign")
     batch = Batch(texts)
     batch.steps = steps
     batch.idf = idf

@@ -35,6 +35,8 @@ _PRESETS = {
         Recipe("web-en", shingle=2),
         # What the package `simhash` of PyPI makes of a text, for fingerprints that it made.
         Recipe("pypi-simhash", normalisation="lower", tokens="letters", hash="md5"),
+        # Signatures, for who asks for a Jaccard similarity: the field's 128 values, of three words.
+        replace(DEFAULT_RECIPE, name="minhash-128", shingle=3, dense_shingle=5, sketch="minhash"),
     )
 }
 

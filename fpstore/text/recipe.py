@@ -25,7 +25,8 @@ The steps of version 2, in order:
    shingle, but at least one, is a single shingle of all of them.
 6. `hash`: of the shingle's UTF-8:
    - `xxh3` (XXH3, 64 bits), `xxh64` and `murmur3`, the first word of MurmurHash3 x64 128, all with the `seed`;
-   - `md5` and `sha256`, the last 8 bytes of the digest as a big-endian number; `md5-first`, the first 8 so;
+   - `md5` and `sha256`, the last 8 bytes of the digest as a big-endian number; `md5-first`, the first 8 so; `sha1`,
+     the first 8 as a little-endian number;
    - `blake2b`, BLAKE2b with a digest of 8 bytes, as a big-endian number;
    - `fnv1` and `fnv1a` of 64 bits.
 7. `weights`: what a shingle that occurs n times counts: `frequency`, n; `capped`, n but at most 4; `log`,
@@ -35,9 +36,14 @@ The steps of version 2, in order:
      of all the weight. `tie`: what a bit is of which it is just half, `clear` or `set`;
    - `minhash-1bit` (b-bit minwise hashing with b = 1, Li and Koenig, WWW 2010): bit i is a bit of the smallest value of
      permutation i (of 64, made by the `seed`) over the shingles. Documents whose sets of shingles have the Jaccard
-     similarity J differ in 32 (1 - J) bits in the mean. A shingle counts once, so weights are `presence`.
+     similarity J differ in 32 (1 - J) bits in the mean. A shingle counts once, so weights are `presence`;
+   - `minhash` (Broder, SEQUENCES 1997): no fingerprint but a signature, which fpstore.minhash makes. It has so many
+     `values` by the `permutations` of that name (see the module of that name), and the share of those that are equal is
+     the Jaccard similarity in the mean. The `seed` is of hash and permutations; by those of datasketch it is theirs
+     alone, 0..2**32 - 1. Weights are `presence`.
 
-   A document without tokens has the XXH3 of its UTF-8 as its fingerprint: it is near none that has other bytes. Not so
+   A document without tokens has the XXH3 of its UTF-8 as its fingerprint: it is near none that has other bytes. A
+   signature is that of this number alone, as if it were the hash of its only shingle. Not so
    by simhashes with another hash than `xxh3` and other tokens than `mixed`, which are for fingerprints that other tools
    make: there it is 0, or 2**64 - 1 where ties are set, except that `letters` makes one empty shingle of it.
 
@@ -58,15 +64,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fpstore.errors import UnsupportedVersion
-from fpstore.text import _simhash
+from fpstore.errors import RecipeError, UnsupportedVersion
+from fpstore.text import _signing, _simhash
 from fpstore.text._sums import xxh3
 from fpstore.text.cleaning import HTML_CHOICES, text_of_html, without_surrogates
 from fpstore.text.model import IdfModel
+from fpstore.text.permutations import DEFAULT_VALUES, MOST_VALUES, SCHEMES, SEED_BITS_OF_DATASKETCH, permutations_of
 from fpstore.text.scripts import mixed_shingles
 from fpstore.text.several import expect_several
 from fpstore.text.tokens import Prepare, preparation
 from fpstore.threads import thread_count
+from fpstore.types import Kind
 
 # When a golden value of tests/test_text_golden.py changes, this becomes a new version.
 VERSION = 2
@@ -81,18 +89,30 @@ CHOICES = {
     "normalisation": ("nfkc-casefold", "nfkc", "lower", "none"),
     "tokens": ("words", "mixed", "characters", "letters", "chinese", "whole"),
     "weights": ("frequency", "capped", "log", "presence", "idf"),
-    "hash": ("xxh3", "xxh64", "md5", "sha256", "md5-first", "blake2b", "fnv1", "fnv1a", "murmur3"),
+    "hash": ("xxh3", "xxh64", "md5", "sha1", "sha256", "md5-first", "blake2b", "fnv1", "fnv1a", "murmur3"),
     "tie": ("clear", "set"),
-    "sketch": ("simhash", "minhash-1bit"),
+    "sketch": ("simhash", "minhash-1bit", "minhash"),
+    "permutations": SCHEMES,
 }
 # The fields that records of this version do not all have, and what is meant where one is missing.
-ADDED: dict[str, str | int] = {"seed": 0, "tie": "clear", "sketch": "simhash", "dense_shingle": 0}
-_NO_STEPS = ("name", "weights", "idf", "tie", "sketch")  # those fields that do not decide which shingles a text has
-_INTEGERS = ("version", "shingle", "seed", "dense_shingle")
-_OF_THE_CORE = ("shingle", "weights", "hash", "seed", "tie", "sketch", "dense_shingle")
+ADDED: dict[str, str | int] = {
+    "seed": 0,
+    "tie": "clear",
+    "sketch": "simhash",
+    "dense_shingle": 0,
+    "values": DEFAULT_VALUES,
+    "permutations": SCHEMES[0],
+}
+# Those fields that do not decide which shingles a text has.
+_NO_STEPS = ("name", "weights", "idf", "tie", "sketch", "values", "permutations")
+_INTEGERS = ("version", "shingle", "seed", "dense_shingle", "values")
+_OF_THE_CORE = ("shingle", "weights", "hash", "tie", "sketch", "dense_shingle")
 _WORDS = ("words", "chinese")  # those tokens that can be stop words or have stems
 _OF_SETS = {"weights": "presence", "tie": "clear"}  # what a sketch of the set of shingles leaves no choice of
 _IDF_DIGITS = 64  # of a model's checksum, in hexadecimal
+
+
+Signatures = npt.NDArray[np.uint32] | npt.NDArray[np.uint64]
 
 
 class Measured(NamedTuple):
@@ -146,6 +166,8 @@ class Recipe:
     tie: str = "clear"
     sketch: str = "simhash"
     dense_shingle: int = 0
+    values: int = DEFAULT_VALUES
+    permutations: str = SCHEMES[0]
     model: IdfModel | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -171,7 +193,11 @@ class Recipe:
             expected = f"{dense[0]}..{dense[-1]}" if len(dense) > 1 else "0"
             told = f"found {self.dense_shingle}, expected {expected} for tokens {self.tokens}"
             raise ValueError(f"recipe dense_shingle: {told}")
-        _check_seed(self.hash, self.seed)
+        _check_signature(self.sketch, self.values, self.permutations)
+        if self.is_of_datasketch:
+            _check_bits(self.seed, SEED_BITS_OF_DATASKETCH, f"permutations {self.permutations}")
+        else:
+            _check_bits(self.seed, _simhash.SEED_BITS.get(self.hash, 0), f"hash {self.hash}")
         _check_idf(self.weights, self.idf)
         if self.sketch != "simhash":
             for step, expected in _OF_SETS.items():
@@ -192,8 +218,10 @@ class Recipe:
         """The fingerprints of texts, and what is to be known of how far these can be trusted.
 
         threads: how many work on what is compiled here, one for each processor where None; they change nothing. What
-        packages do, such as cutting Chinese, takes one. ValueError for what is no number of threads.
+        packages do, such as cutting Chinese, takes one. ValueError for what is no number of threads, RecipeError for a
+        recipe that makes no fingerprints.
         """
+        expect_fingerprints(self)
         count = thread_count(threads)
         expect_several(texts)
         prepare, steps = self._steps()
@@ -206,6 +234,25 @@ class Recipe:
                 fingerprints[at] = bytes_hash(texts[at])
         elif self.tokens == "letters":
             fingerprints[counts == 0] = self._nothing()
+        return found
+
+    def sign_many(self, texts: Sequence[str | bytes], *, threads: int | None = None) -> Signatures:
+        """The signatures of texts, in their order: uint32[n, values], or uint64 by permutations of 64 bits.
+
+        threads: as for measure_many. RecipeError for a recipe that makes fingerprints.
+        """
+        expect_signatures(self)
+        count = thread_count(threads)
+        expect_several(texts)
+        prepare, steps = self._steps()
+        groups = [texts] if prepare is None else _prepared_groups(prepare, texts)
+        permutations = permutations_of(self.permutations, self.values, self.seed)
+        parts = [_signing.sign(group, permutations, threads=count, **steps) for group in groups]
+        found, counts = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        empty = np.flatnonzero(counts == 0)
+        if len(empty):
+            hashes = np.array([bytes_hash(texts[at]) for at in empty.tolist()], dtype=np.uint64)
+            found[empty] = _signing.sign_hashes(hashes, np.arange(1, len(hashes) + 1, dtype=np.uint64), permutations)
         return found
 
     def features(self, text: str | bytes) -> Features:
@@ -236,11 +283,11 @@ class Recipe:
         joint = "" if steps["tokens"] == "characters" else " "
         if self.tokens == "mixed":
             for shingle in mixed_shingles(tokens, self.shingle, self.dense_shingle):
-                yield _simhash.hash_of(shingle.encode(), self.hash, self.seed), shingle
+                yield _simhash.hash_of(shingle.encode(), self.hash, self._hash_seed), shingle
             return
         for first in range(max(len(tokens) - self.shingle, 0) + 1 if tokens or self.tokens == "letters" else 0):
             shingle = joint.join(tokens[first : first + self.shingle])
-            yield _simhash.hash_of(shingle.encode(), self.hash, self.seed), shingle
+            yield _simhash.hash_of(shingle.encode(), self.hash, self._hash_seed), shingle
 
     def text_of(self, html: str | bytes, charset: str | None = None) -> str:
         """The text of an HTML document, by the step `html`; charset: what its server said that bytes are.
@@ -269,7 +316,17 @@ class Recipe:
     @property
     def parts_empty(self) -> bool:
         """Whether texts without tokens have fingerprints of their own, and not all the same."""
-        return self.sketch == "minhash-1bit" or self.tokens == "mixed" or self.hash == "xxh3"
+        return self.sketch != "simhash" or self.tokens == "mixed" or self.hash == "xxh3"
+
+    @property
+    def is_of_datasketch(self) -> bool:
+        """Whether a signature has the permutations of datasketch."""
+        return self.permutations.startswith("datasketch")
+
+    @property
+    def _hash_seed(self) -> int:
+        """That of the hash, which datasketch has none of."""
+        return 0 if self.is_of_datasketch else self.seed
 
     def steps(self) -> dict[str, str | int]:
         """What decides which shingles a text has: all of the record but the name, the weights and what a tie is."""
@@ -302,19 +359,41 @@ class Recipe:
 
     def _nothing(self) -> int:
         """The hash of an empty shingle."""
-        return _simhash.hash_of(b"", self.hash, self.seed)
+        return _simhash.hash_of(b"", self.hash, self._hash_seed)
 
     def _steps(self) -> tuple[Prepare | None, dict[str, Any]]:
         """The steps that the core leaves out, None where there are none, and what it has to be told of the others."""
         if self.weights == "idf" and self.model is None:
             raise ValueError(f"recipe {self.name}: found no idf model, expected that of checksum {self.idf or 'any'}")
         steps: dict[str, Any] = {name: getattr(self, name) for name in _OF_THE_CORE}
+        steps["seed"] = self._hash_seed
         steps["idf"] = None if self.model is None else self.model.table
         plain = self.tokens in ("words", "mixed", "characters") and self.normalisation != "lower"
         if plain and not (self.stop_words or self.stemming):
             return None, steps | {"normalisation": self.normalisation, "tokens": self.tokens}
         prepare, normalisation, kind = preparation(self.normalisation, self.tokens, self.stop_words, self.stemming)
         return prepare, steps | {"normalisation": normalisation, "tokens": kind}
+
+
+def expect_fingerprints(recipe: Recipe) -> Recipe:
+    """The recipe. RecipeError where it makes no fingerprints, of which stores are made and by which jobs decide."""
+    if recipe.sketch == "minhash":
+        told = "found sketch minhash, which makes signatures and no fingerprints"
+        raise RecipeError(f"recipe {recipe.name}: {told}, expected simhash or minhash-1bit")
+    return recipe
+
+
+def expect_signatures(recipe: Recipe) -> Recipe:
+    """The recipe. RecipeError where it makes no signatures, of which stores of the other kind are made."""
+    if recipe.sketch != "minhash":
+        told = f"found sketch {recipe.sketch}, which makes fingerprints and no signatures, expected minhash"
+        raise RecipeError(f"recipe {recipe.name}: {told}")
+    return recipe
+
+
+def expect_of_kind(recipe: Recipe, kind: Kind) -> Recipe:
+    """The recipe. RecipeError where it makes not what a store of this kind has."""
+    return expect_fingerprints(recipe) if kind == "hamming" else expect_signatures(recipe)
 
 
 FIELDS = tuple(each.name for each in fields(Recipe) if each.name != "model")
@@ -368,11 +447,20 @@ def _check_version(version: int) -> None:
     raise UnsupportedVersion("recipe version", version, VERSION, advice)
 
 
-def _check_seed(hash: str, seed: int) -> None:
-    bits = _simhash.SEED_BITS.get(hash, 0)
+def _check_bits(seed: int, bits: int, what: str) -> None:
     if not 0 <= seed < 1 << bits:
         expected = f"0..2**{bits} - 1" if bits else "0"
-        raise ValueError(f"recipe seed: found {seed}, expected {expected} for hash {hash}")
+        raise ValueError(f"recipe seed: found {seed}, expected {expected} for {what}")
+
+
+def _check_signature(sketch: str, values: int, permutations: str) -> None:
+    if sketch == "minhash":
+        if not 1 <= values <= MOST_VALUES:
+            raise ValueError(f"recipe values: found {values}, expected 1..{MOST_VALUES}")
+        return
+    for name, found in (("values", values), ("permutations", permutations)):
+        if found != ADDED[name]:
+            raise ValueError(f"recipe {name}: found {found!r}, expected {ADDED[name]!r} for sketch {sketch}")
 
 
 def _check_idf(weights: str, checksum: str) -> None:

@@ -1,0 +1,26 @@
+"""What another module takes of the texts on their way: a batch, its threads, the steps, and what needs Unicode's tables.
+
+Each compiled module has the kernels for itself, and this one has the tables loaded.
+"""
+
+from libc.stdint cimport uint32_t
+
+from fpstore._native cimport Document, Given, Status, Steps
+
+cdef class Batch:
+    cdef object texts
+    cdef object idf  # what the steps point into
+    cdef Steps steps
+    cdef object room
+    cdef Given* given
+    cdef object waiting
+    cdef readonly tuple columns
+    cdef readonly object failure
+    cdef cut(self, int threads)
+    cdef run_all(self, int threads)
+    cdef measure(self, Document* document, size_t first, size_t last)
+
+cdef Steps steps_of(normalisation, tokens, shingle, dense_shingle, weights, idf, hash, seed, tie, sketch) except *
+cdef size_t bytes_of(const Given* given) noexcept
+cdef Status signed(Document* document, const Steps* steps, const Given* texts, size_t count, size_t* at, void* values,
+                   uint32_t* token_counts) noexcept nogil
