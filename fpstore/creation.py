@@ -263,7 +263,12 @@ def rebuild_store(
             place = Place(segments, segment_name(1))
             _, entry, max_id = build.write(place, folder.reach, report)
             entry = finish(place, entry)
-        identity = create_catalog(folder, settings, (entry,), max_id=max_id)
+        entries: tuple[SegmentEntry, ...] = (entry,)
+        if settings.kept is not None and not entry.key_count:  # which has no sketches, so no file of them
+            entries = ()
+            for name in entry.made:
+                segments.unlink(name)
+        identity = create_catalog(folder, settings, entries, max_id=max_id)
         lost = None
         try:
             notes.copy_record(home, folder, identity)

@@ -17,7 +17,7 @@ import numpy as np
 from fpstore._probe import search
 from fpstore.creation import rebuild_store
 from fpstore.disk import CATALOG_NAME, Folder, Place, expect_outside_stores
-from fpstore.errors import CorruptStore, Damage, NotAStore, PathLike, WrongKind
+from fpstore.errors import CorruptStore, Damage, NotAStore, PathLike
 from fpstore.format import CODECS, ID_KIND_NONE
 from fpstore.living import changes
 from fpstore.living.catalog import SEGMENTS
@@ -26,6 +26,7 @@ from fpstore.living.locks import no_writer
 from fpstore.living.naming import keep_names
 from fpstore.living.remains import Remains, read_remains
 from fpstore.living.removals import Removals
+from fpstore.living.sketched import keep_sketches
 from fpstore.living.state import Settings
 from fpstore.names.column import to_column
 from fpstore.names.merging import NameSorter, once
@@ -35,11 +36,16 @@ from fpstore.names.writer import NamesWriter
 from fpstore.plans.families import of_tables
 from fpstore.plans.plan import Plan, TablePlan
 from fpstore.progress import OnProgress, Tell, told
-from fpstore.segment.entry import SegmentEntry, is_segment_name, names_name, segment_name, segment_of
+from fpstore.segment.entry import SegmentEntry, is_segment_name, names_name, segment_name, segment_of, sketches_name
 from fpstore.segment.files import read_readable
 from fpstore.segment.reader import Segment
 from fpstore.segment.salvage import Salvaged, salvage
 from fpstore.segment.wreck import Wreck
+from fpstore.sketches.kept import Kept
+from fpstore.sketches.reader import SketchesReader
+from fpstore.sketches.salvage import salvaged_sketches
+from fpstore.sketches.spool import Spool
+from fpstore.sketches.writer import SketchesWriter
 from fpstore.types import Array, Ids, Keys
 
 # For sorting the names that are left.
@@ -89,8 +95,7 @@ def recover(path: PathLike, new: PathLike, *, progress: OnProgress | None = None
     """Make a store at new, where nothing may be, of what is sound in the store at path, which is never changed.
 
     Raises FileNotFoundError; NotAStore where path is no store; FileExistsError; StoreLocked while the store has a
-    writer; CorruptStore where neither its catalog nor any segment tells what it was, or the segments' folder is a link;
-    WrongKind for a store of signatures.
+    writer; CorruptStore where neither its catalog nor any segment tells what it was, or the segments' folder is a link.
     """
     target = Path(new)
     if target.is_symlink() or target.exists():
@@ -159,6 +164,7 @@ class _Recovery:
         self._parts = self._find_parts()
         self._plan, self._settings = self._find_settings()
         self._names: NamesReader | None = None
+        self._sketches: SketchesReader | None = None
 
     def run(self, new: Path) -> Recovered:
         """Make the new store."""
@@ -235,8 +241,6 @@ class _Recovery:
 
     def _find_settings(self) -> tuple[Plan, Settings]:
         state = self._remains.state
-        if state is not None and state.settings.kind != "hamming":
-            raise WrongKind(f"found a store of kind {state.settings.kind}, expected hamming", path=self._folder.path)
         if state is not None:
             return Plan.from_json(state.settings.plan), state.settings
         for part in self._parts:
@@ -270,6 +274,8 @@ class _Recovery:
         """All rows that are left and live, as a build takes them."""
         if self._settings.named:
             self._gather_names(scratch)
+        if self._settings.kept is not None:
+            self._gather_sketches(scratch, self._settings.kept)
         for index, part in enumerate(self._parts):
             self._progress("reading segments", index, len(self._parts))
             try:
@@ -326,8 +332,8 @@ class _Recovery:
                 for chunk in salvaged_names(Place(self._segments, name), self._losses.damage):
                     sorter.add(*chunk)
         for change in self._remains.changes:
-            if change.names is not None and change.ids is not None:
-                sorter.add(change.names, change.ids)
+            if change.names is not None and change.own_ids is not None:
+                sorter.add(change.names, change.own_ids)
         path = scratch / names_name(segment_name(1))
         with NamesWriter(path, scratch) as writer:
             for chunk in once(sorter.chunks()):
@@ -336,12 +342,41 @@ class _Recovery:
         sorter.close()
         self._names = NamesReader(path)
 
+    def _gather_sketches(self, scratch: Path, kept: Kept) -> None:
+        """All sketches that are left, in a file of their own: an id without one has no row in the new store."""
+        with Spool(scratch, 0, kept.words, NAMES_MEMORY) as spool:
+            for ids, sketches, position in self._all_sketches(kept):
+                masked = self._removals.ids_masked(ids, position)
+                spool.add(np.empty((int(np.count_nonzero(~masked)), 0), dtype=np.uint64), sketches[~masked])
+                spool.add_handles(ids[~masked])
+            if not spool.count:
+                return
+            path = scratch / sketches_name(segment_name(1))
+            with SketchesWriter(path, scratch, kept) as writer:
+                for ids, sketches in spool.whole_handles():
+                    writer.add(ids, sketches)
+                writer.finish()
+        self._sketches = SketchesReader(path)
+
+    def _all_sketches(self, kept: Kept) -> Iterator[tuple[Ids, Keys, int]]:
+        for part in self._parts:
+            if self._segments is not None:
+                at = Place(self._segments, sketches_name(part.name))
+                for ids, sketches in salvaged_sketches(at, kept, self._losses.damage):
+                    yield ids, sketches, part.position
+        for change in self._remains.changes:
+            if change.own_ids is not None and change.sketches is not None:
+                yield change.own_ids, change.sketches, change.number
+
     def _finish(self, at: Place, entry: SegmentEntry) -> SegmentEntry:
-        """Write the names of the rows that are there, where ids are names."""
-        if self._names is None:
-            return entry
-        with contextlib.closing(self._names):
-            return keep_names(at, entry, self._names)
+        """Write the names of the rows that are there, where ids are names, and their sketches."""
+        if self._names is not None:
+            with contextlib.closing(self._names):
+                entry = keep_names(at, entry, self._names)
+        if self._sketches is not None and self._settings.kept is not None and entry.key_count:
+            with contextlib.closing(self._sketches):
+                entry = keep_sketches(at, entry, self._sketches, self._settings.kept)
+        return entry
 
     def _alive(self, keys: Keys, ids: Ids | None, position: int) -> Iterator[object]:
         kept = alive(self._removals, keys, ids, position)
@@ -352,6 +387,11 @@ class _Recovery:
             self._losses.ids += int(np.count_nonzero(~named))
             self._losses.bare.append(keys[~named])
             keys, ids = keys[named], ids[named]
+        if self._settings.kept is not None and ids is not None:
+            kept_ids = np.zeros(len(ids), dtype=bool) if self._sketches is None else self._sketches.places(ids) >= 0
+            self._losses.ids += int(np.count_nonzero(~kept_ids))
+            self._losses.bare.append(keys[~kept_ids])
+            keys, ids = keys[kept_ids], ids[kept_ids]
         if len(keys):
             yield keys if ids is None else (keys, ids)
 
@@ -390,7 +430,7 @@ def _removals_of(remains: Remains) -> Removals:
 def _stored(path: Path, fingerprints: Keys) -> Array:
     """Which of these are in the segment at path: bool[n]."""
     stored = np.zeros(len(fingerprints), dtype=bool)
-    if len(fingerprints):
+    if len(fingerprints) and path.exists():
         with contextlib.closing(Segment(path)) as segment:
             stored[search(segment.view, fingerprints, 0)[0]] = True
     return stored

@@ -76,7 +76,7 @@ FOLDERS = {
     ),
     "building": ("spill", "permuted", "sources", "options", "rows"),
     "names": ("column", "layout", "writer", "reader", "salvage", "merging", "pending", "rows"),
-    "sketches": ("bands", "kept", "layout", "writer", "reader", "pending", "spool"),
+    "sketches": ("bands", "kept", "layout", "writer", "reader", "pending", "salvage", "spool"),
     "query": (
         "tables",
         "matches",

@@ -4,6 +4,7 @@ An id has a sketch for each of its signatures that live. Removals mask those of 
 its rows, so a segment's file has sketches of just the ids that have rows in it.
 """
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -17,9 +18,10 @@ from fpstore.living.removals import Removals
 from fpstore.living.snapshot import Snapshot
 from fpstore.merging import begins
 from fpstore.segment.entry import SegmentEntry, SketchesEntry, names_name, sketches_name
+from fpstore.segment.reader import Segment
 from fpstore.sketches.kept import Kept
 from fpstore.sketches.pending import in_order, merged_sketches
-from fpstore.sketches.reader import Found, verify_sketches
+from fpstore.sketches.reader import Found, SketchesReader, verify_sketches
 from fpstore.sketches.writer import SketchesWriter
 from fpstore.types import Ids, Keys
 
@@ -118,6 +120,22 @@ def _written(at: Place, entry: SegmentEntry, kept: Kept, pieces: Iterator[tuple[
             at.folder.unlink(name, missing_ok=True)
         raise
     return replace(entry, sketches=SketchesEntry(file.file_bytes, file.crc))
+
+
+def keep_sketches(at: Place, entry: SegmentEntry, file: SketchesReader, kept: Kept) -> SegmentEntry:
+    """As write_sketches, of those sketches of the file whose ids have a row in the segment."""
+    with_rows = np.zeros(file.count, dtype=bool)
+    with contextlib.closing(Segment(at)) as segment:
+        for _, ids in Live(segment, 1, Removals.none()).rows(lambda keys: None):
+            places = file.places(np.unique(ids))
+            with_rows[places[places >= 0]] = True
+
+    def those() -> Iterator[tuple[Ids, Keys]]:
+        for ids, sketches in file.chunks():
+            own = with_rows[file.places(ids)]
+            yield ids[own], sketches[own]
+
+    return _written(at, entry, kept, those())
 
 
 def sketches_damage(part: Live) -> list[Damage]:

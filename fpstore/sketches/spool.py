@@ -9,6 +9,7 @@ import numpy as np
 
 from fpstore.building.spill import PairSorter
 from fpstore.disk import naming
+from fpstore.sketches.pending import in_order
 from fpstore.types import Counts, Ids, Keys
 
 DOCUMENTS_AT_ONCE = 1 << 13
@@ -65,6 +66,17 @@ class Spool:
                     yield self._piece(handles[own], numbers[own].astype(np.int64))
         finally:
             pairs.close()
+
+    def whole_handles(self) -> Iterator[tuple[Ids, Keys]]:
+        """The sketches of all of them, by handle, then sketch, each once."""
+        held: tuple[Ids, Keys] = (np.empty(0, np.uint64), np.empty((0, self._width - self._bands), np.uint64))
+        for piece in self.by_handle():
+            assert piece.handles is not None
+            held = np.concatenate([held[0], piece.handles]), np.concatenate([held[1], piece.sketches])
+            end = int(held[0].searchsorted(held[0][-1]))  # more of the last handle may come
+            yield in_order(held[0][:end], held[1][:end])
+            held = held[0][end:], held[1][end:]
+        yield in_order(*held)
 
     def by_number(self, numbered: Iterator[tuple[Ids, Ids]]) -> Iterator[Piece]:
         """Those of numbers, with their handles, which come in order."""
