@@ -64,6 +64,7 @@ def build_store(
     ids: object,
     *,
     max_distance: int,
+    bits: int,
     plan: str | float | Plan,
     codec: str,
     memory: str | int,
@@ -83,7 +84,7 @@ def build_store(
     named = None
     if id_type in NAMED:
         budget = parse_memory(memory)
-        named = NamedRows(fingerprints, ids, id_type == "string", budget // NAMES_SHARE, origin)
+        named = NamedRows(fingerprints, ids, id_type == "string", budget // NAMES_SHARE, origin, bits)
         memory, ids = max(budget - budget // NAMES_SHARE, min(budget, LEAST_MEMORY)), "row"
     build = _NamedBuild(
         named,
@@ -91,6 +92,7 @@ def build_store(
             iter(()) if named else fingerprints,
             ids,
             max_distance=max_distance,
+            bits=bits,
             plan=plan,
             codec=codec,
             memory=memory,
@@ -103,7 +105,8 @@ def build_store(
 
     def settings(chosen: Plan) -> Settings:
         record = None if origin.record is None else dict(origin.record)
-        return Settings(build.max_distance, chosen.to_json(), codec, id_type if with_ids else None, record)
+        ids_are = id_type if with_ids else None
+        return Settings(build.max_distance, chosen.to_json(), codec, ids_are, record, chosen.bits)
 
     def write(place: Place, scratch: Path, position: int) -> Content:
         written = build.write(place, scratch, report, position)
@@ -180,7 +183,8 @@ def create_store(
     Raises FileExistsError where something is there, unless force and it is a store, which is then replaced.
     """
     chosen = choice.for_count(EXPECTED_KEYS)
-    create_empty(path, Settings(choice.max_distance, chosen.to_json(), codec, id_type, recipe), mode=mode, force=force)
+    settings = Settings(choice.max_distance, chosen.to_json(), codec, id_type, recipe, choice.bits)
+    create_empty(path, settings, mode=mode, force=force)
 
 
 def create_empty(path: Path, settings: Settings, *, mode: int | None, force: bool) -> None:
@@ -254,6 +258,7 @@ def rebuild_store(
                 source,
                 ids,
                 max_distance=plan.max_distance,
+                bits=plan.bits,
                 plan=plan,
                 codec=settings.codec,
                 memory="1GiB",

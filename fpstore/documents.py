@@ -62,6 +62,7 @@ def build_documents(
             rows,
             "row" if settings.ids else None,
             max_distance=0,
+            bits=settings.bits,
             plan=plan,
             codec=settings.codec,
             memory=left,

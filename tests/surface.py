@@ -58,6 +58,7 @@ class Build(Protocol):
         *,
         ids: Values = "row",
         id_type: IdType = "uint64",
+        bits: int = 64,
         max_distance: int = 3,
         plan: str | Plan = "balanced",
         max_bytes: float | None = None,
@@ -79,6 +80,7 @@ class Create(Protocol):
         *,
         exist_ok: bool = False,
         id_type: IdType | None = "uint64",
+        bits: int = 64,
         max_distance: int = 3,
         plan: str | Plan = "balanced",
         max_bytes: float | None = None,
@@ -113,7 +115,7 @@ class Predict(Protocol):
         *,
         n: int | None = None,
         max_distance: int | None = None,
-        bits: int = 64,
+        bits: int | None = None,
         like: AnyPath | None = None,
     ) -> list[fpstore.Prediction]: ...
 
@@ -309,6 +311,8 @@ class SomeSpikes(Protocol):
     def row_count(self) -> int: ...
     @property
     def shared_row_count(self) -> int: ...
+    @property
+    def bits(self) -> int: ...
     @property
     def largest(self) -> tuple[Spike, ...]: ...
     @property

@@ -139,6 +139,7 @@ WINGS = {
         "creation",
         "documents",
         "errors",
+        "format",
         "living",
         "making",
         "names",

@@ -49,7 +49,7 @@ def read_all(path: Path) -> list[tuple[int, int]]:
 
 def test_a_small_file_has_the_bytes_worked_through_in_the_format(tmp_path: Path) -> None:
     data = write(tmp_path / "a", [7, 7, 9], [1, 5, 2]).read_bytes()
-    assert data[:64] == b"FPSTORE\n" + struct.pack("<II", 1, 3) + bytes(48)
+    assert data[:64] == b"FPSTORE\n" + struct.pack("<II", 2, 3) + bytes(48)
     assert data[64:128] == struct.pack("<3Q", 1, 5, 2) + bytes(40)
     assert data[128:192] == struct.pack("<3I", 0, 0, 2) + bytes(52)
     assert data[192:512] == struct.pack("<3Q4I", 3, 7, 9, 4, 1, 8, 8) + bytes(280)

@@ -150,6 +150,33 @@ def test_candidates_and_estimates_are_those_of_a_plain_model(tmp_path: Path, id_
         built.verify()
 
 
+@pytest.mark.parametrize("bits", [16, 32, 40, 56])
+def test_keys_of_fewer_bits_take_less_and_find_all_that_shares_a_band(tmp_path: Path, bits: int) -> None:
+    own, model = signatures(17, 400), Model()
+    model.add(own, range(400))
+    with (
+        minhash.create(tmp_path / "s", values=VALUES, bits=bits, **SETTINGS) as store,
+        minhash.build(tmp_path / "wide", own, **SETTINGS) as wide,
+    ):
+        store.add(own[:200], ids=range(200))
+        store._flush()
+        store.add(own[200:], ids=range(200, 400))
+        for query, found in zip(own[:60], found_by(store, own[:60]), strict=True):
+            wanted = {row[0] for row in model.similar(query)}
+            extra = [row for row in found if row[0] not in wanted]
+            assert wanted <= {row[0] for row in found}
+            assert not extra or bits == 16  # by chance: 16 in 65,536 for each document
+        store.compact()
+        store.verify()
+        store.copy(tmp_path / "copy")
+        sizes = [each.stats().segments_bytes for each in (store, wide)]
+        assert sizes[0] < sizes[1]
+    assert fpstore.recover(tmp_path / "copy", tmp_path / "again").complete
+    with minhash.open(tmp_path / "again") as again, minhash.open(tmp_path / "copy") as copy:
+        assert again.probe_many(own) == copy.probe_many(own)
+        assert again.stats().bits == bits
+
+
 def test_a_built_store_is_that_of_the_same_documents_in_any_order_and_cut(tmp_path: Path) -> None:
     own = signatures(11, 200)
     order = np.random.default_rng(2).permutation(200)
@@ -494,6 +521,7 @@ def test_what_is_no_array_of_signatures_is_refused(
         ({"values": 0}, "values: found 0, expected an integer from 1 to 4096"),
         ({"values": "x"}, "values: found 'x', expected an integer"),
         ({"min_similarity": 1.5}, "min_similarity: found 1.5, expected a number from 0 to 1"),
+        ({"bits": 12}, "bits: found 12, expected a multiple of 8 from 16 to 64"),
         ({"id_type": "int"}, "id_type: found 'int', expected None or uint64, string, bytes"),
         ({"exist_ok": True, "force": True}, "exist_ok and force: found both"),
         ({"durability": "never"}, "durability: found 'never'"),

@@ -371,7 +371,7 @@ class Snapshot:
         Reads all pages that it needs before the first row: what they lack is taken from other tables, with a warning.
         Raises CorruptStore, before the first row, where these lack it too.
         """
-        first = Permutation(self.plan.tables[0].prefix_mask)
+        first = Permutation(self.plan.tables[0].prefix_mask, self.plan.bits)
         keys, ids = self.pending_rows()
         keys = first.apply(keys)
         with sound_parts(self.parts, self.plan, 1) as parts:
@@ -411,7 +411,10 @@ class Snapshot:
                 self._take_names(change)
                 if self.pending_sketches is not None and change.own_ids is not None and change.sketches is not None:
                     self.pending_sketches.add(change.own_ids, change.sketches, change.number)
-                pending.append(change.fingerprints, change.ids, change.number, removals.last_position)
+                try:
+                    pending.append(change.fingerprints, change.ids, change.number, removals.last_position)
+                except ValueError as error:  # a fingerprint of too many bits
+                    raise CorruptStore.by(error, f"catalog, change {change.number}", path=self.folder) from None
             else:
                 removals = removals.with_change(change)
         beside = self.pending_names, self.pending_start, self.pending_sketches
@@ -442,7 +445,8 @@ class Snapshot:
 def pending_index(plan: Plan, settings: Settings, capacity: int) -> PendingIndex:
     """An empty index for rows that are not in a segment yet."""
     masks = [table.prefix_mask for table in plan.tables]
-    return PendingIndex(masks, [table.flips for table in plan.tables], with_ids=settings.ids, capacity=capacity)
+    flips = [table.flips for table in plan.tables]
+    return PendingIndex(masks, flips, with_ids=settings.ids, capacity=capacity, bits=plan.bits)
 
 
 def _together(found: list[Matched], with_ids: bool) -> Matched:

@@ -10,11 +10,13 @@ from fpstore.arrays import as_integer, as_keys, as_mode, as_signatures
 from fpstore.creation import create_empty
 from fpstore.documents import Given, build_documents
 from fpstore.errors import PathLike, RecipeError
+from fpstore.format import KEY_BITS
 from fpstore.living.state import Minhash, Settings
 from fpstore.making import DURABILITIES, MODES, _expect_id_type, recipe_of
 from fpstore.minhash.store import MinHashStore
 from fpstore.names.column import Names, as_names
 from fpstore.plans import families
+from fpstore.plans.choice import expect_bits
 from fpstore.progress import OnProgress, told
 from fpstore.sketches.bands import MAX_VALUES
 from fpstore.sketches.kept import bits_for
@@ -40,6 +42,7 @@ def build(
     rows_per_band: int = 8,
     min_similarity: float | None = None,
     keep_signatures: bool = True,
+    bits: int = KEY_BITS,
     recipe: "Recipe | str | None" = None,
     memory: str | int = "2GiB",
     threads: int | None = None,
@@ -53,14 +56,16 @@ def build(
     uint64[n], or names; "row", the index in the input; None, a store without ids. bands, rows_per_band: documents are
     found that share a band, so many values. min_similarity: chosen by the similarity from which documents should be
     found, in place of these two. keep_signatures: some bits of each value are kept, so that answers have an estimated
-    similarity. recipe: by which the signatures were made, one of sketch minhash. All else is as for fpstore.build.
+    similarity. bits: of the key of a band, a multiple of 8 from 16 to 64. Of n documents a signature then meets, by
+    chance, bands^2 * n / 2^bits more than share a band with it. recipe: by which the signatures were made, one of
+    sketch minhash. All else is as for fpstore.build.
     Raises ValueError, TypeError, RecipeError; FileExistsError; the operating system's errors.
     """
     first, stream = _begun(signatures, ids)
     made_by = recipe_of(recipe, "minhash")
     values = _value_count(first, max(VALUES, bands * rows_per_band) if made_by is None else made_by.values)
     wanted = None if ids is None or id_type is None else _expect_id_type(id_type)
-    settings = _settings(values, wanted, bands, rows_per_band, min_similarity, keep_signatures, recipe)
+    settings = _settings(values, wanted, bands, rows_per_band, min_similarity, keep_signatures, bits, recipe)
     reader = _Documents(settings, ids)
     build_documents(
         Path(path),
@@ -85,6 +90,7 @@ def create(
     rows_per_band: int = 8,
     min_similarity: float | None = None,
     keep_signatures: bool = True,
+    bits: int = KEY_BITS,
     recipe: "Recipe | str | None" = None,
     force: bool = False,
     durability: Durability = "commit",
@@ -106,7 +112,7 @@ def create(
     made_by = recipe_of(recipe, "minhash")
     if values is None:
         values = made_by.values if made_by is not None else max(VALUES, bands * rows_per_band)
-    settings = _settings(values, wanted, bands, rows_per_band, min_similarity, keep_signatures, recipe)
+    settings = _settings(values, wanted, bands, rows_per_band, min_similarity, keep_signatures, bits, recipe)
     try:
         create_empty(Path(path), settings, mode=as_mode(mode), force=force)
     except FileExistsError:
@@ -164,6 +170,7 @@ def _settings(
     rows_per_band: int,
     min_similarity: float | None,
     keep_signatures: bool,
+    bits: int,
     recipe: "Recipe | str | None",
 ) -> Settings:
     """ValueError for what cannot be."""
@@ -180,7 +187,8 @@ def _settings(
     if made_by is not None and made_by.values != count:
         raise RecipeError(f"recipe {made_by.name}: found {made_by.values} values, expected {count}, as signatures have")
     record = None if made_by is None else dict(made_by.to_json())
-    return Settings(0, families.choose(1, 0).to_json(), "gap", id_type, record, minhash=minhash)
+    plan = families.choose(1, 0, expect_bits(bits))
+    return Settings(0, plan.to_json(), "gap", id_type, record, plan.bits, minhash)
 
 
 def _integer(name: str, value: object) -> int:
@@ -269,6 +277,7 @@ def _expect_made_so(store: MinHashStore, asked: Settings, with_recipe: bool) -> 
     names = ("bands", "rows_per_band", "values", "sketch_bits")
     pairs: list[tuple[str, Any, Any]] = [
         ("id_type", settings.id_type, asked.id_type),
+        ("bits", settings.bits, asked.bits),
         *((name, getattr(one, name), getattr(other, name)) for name in names),
         *([("recipe", settings.recipe, asked.recipe)] if with_recipe else []),
     ]

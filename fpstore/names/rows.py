@@ -8,6 +8,7 @@ import numpy as np
 from fpstore import _names
 from fpstore.arrays import as_keys
 from fpstore.disk import Place
+from fpstore.format import KEY_BITS
 from fpstore.names.column import Named, Names, as_names, expect_each
 from fpstore.names.merging import NameSorter
 from fpstore.names.writer import NamesFile, NamesWriter
@@ -23,8 +24,11 @@ class NamedRows:
     Raises TypeError or ValueError for arrays that cannot be; a stream is read later.
     """
 
-    def __init__(self, fingerprints: object, ids: object, text: bool, memory_bytes: int, origin: Origin) -> None:
+    def __init__(
+        self, fingerprints: object, ids: object, text: bool, memory_bytes: int, origin: Origin, bits: int
+    ) -> None:
         self._origin = origin
+        self._bits = bits
         self._memory_bytes = memory_bytes
         self._text = text
         self.file: NamesFile | None = None
@@ -41,7 +45,7 @@ class NamedRows:
     @classmethod
     def of(cls, rows: Rows, text: bool, memory_bytes: int) -> Self:
         """Numbers and names of a stream that were looked at already."""
-        named = cls(iter(()), None, text, memory_bytes, Origin())
+        named = cls(iter(()), None, text, memory_bytes, Origin(), KEY_BITS)
         named._rows = rows
         return named
 
@@ -71,6 +75,7 @@ class NamedRows:
             yield self._pair(*item)
 
     def _pair(self, fingerprints: object, ids: object) -> tuple[Keys, Names]:
-        keys, names = as_keys(fingerprints, "fingerprints", self._origin), as_names(ids, self._text, "ids")
+        keys = as_keys(fingerprints, "fingerprints", self._origin, self._bits)
+        names = as_names(ids, self._text, "ids")
         expect_each(names, keys)
         return keys, names

@@ -1037,8 +1037,8 @@ MUTANTS = (
     Mutant(
         "a store that may be there is replaced",
         "fpstore/making.py",
-        "mode=bits, force=force)",
-        "mode=bits, force=force or exist_ok)",
+        "mode=file_mode, force=force)",
+        "mode=file_mode, force=force or exist_ok)",
         "create --exist-ok loses every row",
         ("tests/test_rows.py::test_a_store_that_is_there_is_opened_where_it_is_what_was_asked_for",),
     ),

@@ -346,8 +346,8 @@ MUTANTS = (
     Mutant(
         "a narrow integer below 0 is taken for 64 bits",
         "fpstore/inputs/cells.py",
-        "return None if value < 0 and value.itemsize < VALUE_BYTES else _in_range(int(value))",
-        "return _in_range(int(value))",
+        "return None if value < 0 and value.itemsize * 8 < BITS else self.in_range(int(value))",
+        "return self.in_range(int(value))",
         "a null in a column makes another fingerprint of -1, and another row is removed",
         ("tests/test_inputs_tabular.py::test_a_narrow_integer_below_0_is_bad_beside_a_null_too",),
     ),
