@@ -386,7 +386,8 @@ class Store(_BaseStore):
         """Store fingerprints (uint64[n]), each with its id (uint64[n]) in a store with ids; see open about durability.
 
         All of them are stored, or none. Found by the next probe of any process. Where a fingerprint has that id
-        already nothing changes.
+        already nothing changes. Ids that are names are a list, an array of numpy or anything that speaks Arrow; numpy's
+        own str (dtype U) has lost the NULs that end an item, and its bytes (dtype S), which are refused, the zeros.
         """
         self._expect_writer().add(*self._given(fingerprints, ids))
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from fpstore.living import changes, renewal
-from fpstore.living.changes import ADDED, IDS_REMOVED, Change
+from fpstore.living.changes import ADDED, IDS_REMOVED, Change, Told
 from fpstore.living.named import names_in
 from fpstore.living.similar import Signed, Similar, candidates, ordered
 from fpstore.living.sketched import Sketched, live_sketches
@@ -62,12 +62,12 @@ class DocumentWriter(Writer):
     def add_documents(self, signed: Signed, given: Ids | Names | None) -> None:
         """Store signatures, each with its id in a store with ids."""
         with self._ready():
-            names, ids, hashes = self._handles(given)
+            names, ids, told = self._handles(given)
             if signed.keys.size >= self.sizes.flush_rows:
                 keys, of_rows = rows_of(signed.keys, ids)
                 self._add_segment(keys, of_rows, renewal.names_of_rows(names, ids), self._sketched(signed, ids))
             elif signed.size:
-                self._log(self._added(signed, ids, names, hashes), self._defers)
+                self._log(_change(self.snapshot, signed, ids, names, told), self._defers)
 
     def upsert_documents(self, signed: Signed, given: Ids | Names) -> None:
         """Store signatures, each in place of all that has its id, in one durable step; of one id the last counts.
@@ -122,9 +122,6 @@ class DocumentWriter(Writer):
             return None
         return Sketched(ids, signed.sketches, kept)
 
-    def _added(self, signed: Signed, ids: Ids | None, names: Names | None, hashes: Keys | None) -> Change:
-        return _change(self.snapshot, signed, ids, names, hashes)
-
     def _records(self, signed: Signed, ids: Ids | None, names: Names | None, first: int) -> list[Change]:
         settings = self.snapshot.settings
         columns = columns_of(signed, ids)
@@ -132,10 +129,10 @@ class DocumentWriter(Writer):
 
 
 def _change(
-    snapshot: Snapshot, signed: Signed, ids: Ids | None, names: Names | None, hashes: Keys | None = None
+    snapshot: Snapshot, signed: Signed, ids: Ids | None, names: Names | None, told: Told | None = None
 ) -> Change:
     settings, number = snapshot.settings, snapshot.state.next_change
-    return Change(number, ADDED, columns_of(signed, ids), names, hashes, settings.bands, settings.words)
+    return Change(number, ADDED, columns_of(signed, ids), names, told, settings.bands, settings.words)
 
 
 class _Decision:

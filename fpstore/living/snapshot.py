@@ -430,8 +430,12 @@ class Snapshot:
         ids = change.own_ids
         if self.pending_names is not None and change.names is not None and ids is not None:
             try:
-                hashes = hashed(*change.names)[1] if change.name_hashes is None else change.name_hashes
-                self.pending_names.add(change.names, ids, hashes)
+                told = change.told
+                if told is not None and told.are_new and change.names.size:
+                    self.pending_names.add_new(change.names, int(ids[0]), told.hashes)
+                else:
+                    hashes = hashed(*change.names)[1] if told is None else told.hashes
+                    self.pending_names.add(change.names, ids, hashes)
             except ValueError as error:
                 raise CorruptStore.by(error, f"catalog, change {change.number}", path=self.folder) from None
 
