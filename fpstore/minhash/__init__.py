@@ -3,5 +3,30 @@
 from fpstore.minhash.making import build, create, open
 from fpstore.minhash.signing import sign, similarity
 from fpstore.minhash.store import MinHashStore
+from fpstore.query.similar import (
+    Document,
+    Documents,
+    SimilarAddition,
+    SimilarAdditions,
+    SimilarMatch,
+    SimilarMatches,
+    SimilarPair,
+    SimilarPairs,
+)
 
-__all__ = ["MinHashStore", "build", "create", "open", "sign", "similarity"]
+__all__ = [
+    "Document",
+    "Documents",
+    "MinHashStore",
+    "SimilarAddition",
+    "SimilarAdditions",
+    "SimilarMatch",
+    "SimilarMatches",
+    "SimilarPair",
+    "SimilarPairs",
+    "build",
+    "create",
+    "open",
+    "sign",
+    "similarity",
+]
