@@ -7,7 +7,7 @@ Reads a stranger's bytes: nothing is followed before it has been compared with w
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
-from libc.stdint cimport uint8_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
@@ -238,6 +238,34 @@ cdef class SegmentView:
         finally:
             self.leave()
         return copy
+
+    def gather(self, uint64_t offset, const int64_t[::1] rows not None, uint64_t row_bytes, str where):
+        """Rows of a region of equal ones that begins at offset: uint8[n, row_bytes], their pages checked first."""
+        cdef uint64_t room = self.pages.checked_bytes
+        cdef uint8_t[:, ::1] out
+        cdef Status status = OK
+        cdef Py_ssize_t i
+        cdef uint64_t first
+        if offset > room or not row_bytes:
+            raise ValueError(f"{where}: rows of {row_bytes} bytes at {offset}, of {room}")
+        for i in range(rows.shape[0]):
+            if rows[i] < 0 or <uint64_t>rows[i] >= (room - offset) // row_bytes:
+                raise ValueError(f"{where}: row {rows[i]}, of {(room - offset) // row_bytes} that have checksums")
+        result = np.empty((rows.shape[0], row_bytes), dtype=np.uint8)
+        out = result
+        self.enter()
+        try:
+            with nogil:
+                for i in range(rows.shape[0]):
+                    first = offset + <uint64_t>rows[i] * row_bytes
+                    status = pages_check(&self.pages, first, first + row_bytes - 1)
+                    if status != OK:
+                        break
+                    memcpy(&out[i, 0], self.pages.base + first, row_bytes)
+            raise_status(status, self, where)
+        finally:
+            self.leave()
+        return result
 
 
 cdef class TableCursor:

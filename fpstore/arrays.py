@@ -90,6 +90,26 @@ def as_key(value: object, what: str, bits: int = 64) -> int:
     return key & _BITS
 
 
+def as_signatures(values: Any, what: str, count: int | None = None) -> Array:
+    """values as integers[n, count] without a sign, of 64 bits or fewer; what is of 64 bits keeps its bits.
+
+    TypeError for anything but integers, ValueError for other shapes, and for narrower integers below 0.
+    """
+    array = np.asarray(values)
+    if array.ndim == 1 and array.size == 0:
+        array = array.reshape(0, count or 0).astype(np.uint64)
+    wanted = "signatures of some values each" if count is None else f"signatures of {count} values each"
+    if array.ndim != 2 or (count is not None and array.shape[1] != count) or (not array.shape[1] and len(array)):
+        raise ValueError(f"{what}: found an array of shape {array.shape}, expected {wanted}: [n, {count or 'values'}]")
+    if array.dtype.kind == "i":
+        if array.dtype.itemsize < 8 and (array < 0).any():
+            raise ValueError(_narrow(array[array < 0][0], what))
+        return array.astype(np.int64).view(np.uint64)
+    if array.dtype.kind != "u":
+        raise TypeError(f"{what}: found dtype {array.dtype}, {_EXPECTED}")
+    return array
+
+
 def as_count(value: object, what: str) -> int:
     """value as an integer above 0. TypeError for anything but an integer, ValueError out of range."""
     count = as_integer(value)

@@ -30,7 +30,7 @@ from fpstore.query.tables import Table
 from fpstore.segment.reader import Segment
 from fpstore.segment.report import Report
 from fpstore.threads import Threads, thread_count
-from fpstore.types import Codec, Durability, IdType, Mode
+from fpstore.types import Codec, Durability, IdType, Kind, Mode
 
 if TYPE_CHECKING:
     from fpstore.text import Recipe
@@ -40,6 +40,9 @@ SomeTable = TypeVar("SomeTable", bound=Table[Any])
 
 class _BaseStore(ABC):
     """An open store of any kind."""
+
+    # What writes to one of this kind.
+    _writer: type[Writer] = Writer
 
     def __init__(
         self,
@@ -58,8 +61,11 @@ class _BaseStore(ABC):
         self._closed = True
         self._threads: dict[int, Threads] = {}
         self._lock = threading.Lock()
+        deferred = durability == "batch"
         self._living: Reader | Writer = (
-            Writer(self.path, deferred=durability == "batch", sizes=sizes, **job) if mode == "w" else Reader(self.path)
+            self._writer(self.path, deferred=deferred, sizes=sizes, kind=self.kind, **job)
+            if mode == "w"
+            else Reader(self.path, self.kind)
         )
         self._watch = self._living.watch
         self._closed = False
@@ -97,6 +103,11 @@ class _BaseStore(ABC):
         purpose = "writing" if self.mode == "w" else "reading"
         state = "closed" if self._closed else f"open for {purpose}, {self._searched()}"
         return f"<fpstore.{type(self).__name__} {os.fspath(self.path)!r}: {state}>"
+
+    @property
+    @abstractmethod
+    def kind(self) -> Kind:
+        """What is kept of a document."""
 
     @abstractmethod
     def _searched(self) -> str:
@@ -159,10 +170,10 @@ class _BaseStore(ABC):
         if record is None:
             return None
         from fpstore.text import Recipe
-        from fpstore.text.recipe import expect_fingerprints
+        from fpstore.text.recipe import expect_of_kind
 
         try:
-            return expect_fingerprints(Recipe.from_json(record))
+            return expect_of_kind(Recipe.from_json(record), self.kind)
         except ValueError as error:
             raise RecipeError(str(error), path=self.path) from None
 

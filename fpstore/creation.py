@@ -23,6 +23,7 @@ from fpstore.disk import CATALOG_NAME, Folder, Place, expect_outside_stores, nam
 from fpstore.errors import CorruptStore, JobError
 from fpstore.living import changes
 from fpstore.living.catalog import SEGMENTS, Catalog, create_catalog
+from fpstore.living.documents import columns_of, pending_documents
 from fpstore.living.locks import WRITER_LOCK_NAME
 from fpstore.living.mending import make_again
 from fpstore.living.records import Log
@@ -45,6 +46,8 @@ from fpstore.progress import Tell
 from fpstore.segment.entry import NamesEntry, SegmentEntry, is_segment_name, names_name, segment_name, segment_of
 from fpstore.segment.files import check_file
 from fpstore.segment.reader import Segment
+from fpstore.sketches.reader import SketchesReader
+from fpstore.types import Keys
 
 PIECE_BYTES = 4 << 20
 # Of the budget of a build, one part in so many sorts names.
@@ -105,24 +108,14 @@ def build_store(
         ids_are = id_type if with_ids else None
         return Settings(build.max_distance, chosen.to_json(), codec, ids_are, record, chosen.bits)
 
-    if path.is_symlink() or path.exists():
-        if not force:
-            is_store = (path / CATALOG_NAME).exists()
-            advice = "--force (force=True) replaces a store" if is_store else "and no store, expected nothing"
-            raise FileExistsError(errno.EEXIST, f"already there; {advice}", str(path))
+    def write(place: Place, scratch: Path, position: int) -> Content:
+        written = build.write(place, scratch, report, position)
+        return Content(settings(written.plan), written.entry, written.max_id)
 
-        def write(place: Place, scratch: Path, position: int) -> _Content:
-            written = build.write(place, scratch, report, position)
-            return _Content(settings(written.plan), written.entry, written.max_id)
-
-        _replace(path, write, mode)
-        return
-    with _new_store(path, mode) as (folder, segments):
-        written = build.write(Place(segments, segment_name(1)), folder.reach, report)
-        create_catalog(folder, settings(written.plan), (written.entry,), max_id=written.max_id)
+    make_store(path, write, mode, force=force)
 
 
-class _Content(NamedTuple):
+class Content(NamedTuple):
     """What a store becomes: its settings, and its one segment with the largest id in it; an empty store has none."""
 
     settings: Settings
@@ -131,7 +124,24 @@ class _Content(NamedTuple):
 
 
 # Writes the segment at a place, with spill files in a folder, as one of a position.
-_Write = Callable[[Place, Path, int], _Content]
+Write = Callable[[Place, Path, int], Content]
+
+
+def make_store(path: Path, write: Write, mode: int | None, *, force: bool) -> None:
+    """The store of what `write` writes, whole and durable at path; mode: as of fpstore.build.
+
+    Raises FileExistsError where path exists, unless force and it is a store, which is then replaced.
+    """
+    if path.is_symlink() or path.exists():
+        if not force:
+            is_store = (path / CATALOG_NAME).exists()
+            advice = "--force (force=True) replaces a store" if is_store else "and no store, expected nothing"
+            raise FileExistsError(errno.EEXIST, f"already there; {advice}", str(path))
+        _replace(path, write, mode)
+        return
+    with _new_store(path, mode) as (folder, segments):
+        settings, entry, max_id = write(Place(segments, segment_name(1)), folder.reach, 1)
+        create_catalog(folder, settings, () if entry is None else (entry,), max_id=max_id)
 
 
 class _NamedBuild:
@@ -174,8 +184,13 @@ def create_store(
     """
     chosen = choice.for_count(EXPECTED_KEYS)
     settings = Settings(choice.max_distance, chosen.to_json(), codec, id_type, recipe, choice.bits)
+    create_empty(path, settings, mode=mode, force=force)
+
+
+def create_empty(path: Path, settings: Settings, *, mode: int | None, force: bool) -> None:
+    """Make an empty store with these settings at path; all else as of create_store."""
     if force and (path.is_symlink() or path.exists()):
-        _replace(path, lambda place, scratch, position: _Content(settings), mode)
+        _replace(path, lambda place, scratch, position: Content(settings), mode)
         return
     _expect_nothing(path)
     with _new_store(path, mode) as (folder, _):
@@ -193,7 +208,7 @@ def copy_store(
     """
     _expect_nothing(path)
     total = sum(part.segment.file_bytes for part in snapshot.parts)
-    total += sum(file.file_bytes for part in snapshot.parts for file in part.names)
+    total += sum(file.file_bytes for part in snapshot.parts for file in part.beside)
     done = 0
     with _new_store(path, mode) as (folder, segments):
         for part in snapshot.parts:
@@ -206,9 +221,9 @@ def copy_store(
                 check_file(copied)
             except CorruptStore as error:
                 _copy_again(part.segment, copied, snapshot.plan, error)
-            for names in part.names:
-                beside = Place(segments, names.path.name)
-                for count in _copied(names, beside):
+            for file in part.beside:
+                beside = Place(segments, file.path.name)
+                for count in _copied(file, beside):
                     done += count
                     if progress:
                         progress("copying", done, total)
@@ -253,7 +268,12 @@ def rebuild_store(
             place = Place(segments, segment_name(1))
             _, entry, max_id = build.write(place, folder.reach, report)
             entry = finish(place, entry)
-        identity = create_catalog(folder, settings, (entry,), max_id=max_id)
+        entries: tuple[SegmentEntry, ...] = (entry,)
+        if settings.kept is not None and not entry.key_count:  # which has no sketches, so no file of them
+            entries = ()
+            for name in entry.made:
+                segments.unlink(name)
+        identity = create_catalog(folder, settings, entries, max_id=max_id)
         lost = None
         try:
             notes.copy_record(home, folder, identity)
@@ -269,7 +289,7 @@ def _expect_nothing(path: Path) -> None:
         raise FileExistsError(errno.EEXIST, "already there", str(path))
 
 
-def _replace(path: Path, write: _Write, mode: int | None) -> None:
+def _replace(path: Path, write: Write, mode: int | None) -> None:
     with Catalog.open(path, writable=True) as catalog:
         state, mode_before = catalog.state(), catalog.folder.mode
         if mode is not None:
@@ -390,7 +410,7 @@ def _sweep_folder(parent: Folder, name: str) -> None:
             shutil.rmtree(name, ignore_errors=True, dir_fd=parent.fd)
 
 
-def _copied(segment: Segment | NamesReader, at: Place) -> Iterator[int]:
+def _copied(segment: Segment | NamesReader | SketchesReader, at: Place) -> Iterator[int]:
     """Write the bytes of a file to a new one, durably; yields how many, piece by piece."""
     fd = at.folder.open_file(at.name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     try:
@@ -417,9 +437,14 @@ def _copy_again(segment: Segment, copied: Place, plan: Plan, error: CorruptStore
 
 def _log(snapshot: Snapshot) -> Log:
     """What is pending as changes after all others, so that no removal masks it; all removals are older than the log."""
-    first = snapshot.state.next_change
-    keys, ids = snapshot.pending_rows()
+    first, settings = snapshot.state.next_change, snapshot.settings
+    if settings.minhash is None:
+        keys, ids = snapshot.pending_rows()
+        columns: tuple[Keys, ...] = (keys,) if ids is None else (keys, ids)
+    else:
+        signed, ids = pending_documents(snapshot)
+        columns = columns_of(signed, ids)
     names = None if snapshot.names is None or ids is None else snapshot.names.of(ids)
-    records = tuple(changes.split(changes.ADDED, (keys,) if ids is None else (keys, ids), first, names))
+    records = tuple(changes.split(changes.ADDED, columns, first, names, settings.bands, settings.words))
     state = dataclasses.replace(snapshot.state, first_change=first, next_change=first + len(records))
     return Log(state, records, tuple(snapshot.removals.records_before(first)))

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from fpstore import format as layout
+from fpstore.checks import fields_of
 from fpstore.disk import CATALOG_NAME, Folder, Place
 from fpstore.errors import CorruptStore, NotAStore, PathLike, PlanError, StoreChanged, UnsupportedVersion
 from fpstore.living import changes
@@ -27,7 +28,15 @@ from fpstore.living.state import RECORD_VERSION, State
 from fpstore.names.reader import NamesReader
 from fpstore.plans.plan import Plan
 from fpstore.progress import OnProgress, told
-from fpstore.segment.entry import MAX_SEGMENT, SegmentEntry, is_segment_name, names_name, segment_name, segment_of
+from fpstore.segment.entry import (
+    MAX_SEGMENT,
+    SegmentEntry,
+    is_segment_name,
+    names_name,
+    segment_name,
+    segment_of,
+    sketches_name,
+)
 from fpstore.segment.files import read_readable
 from fpstore.segment.reader import Segment
 from fpstore.segment.showing import (
@@ -329,11 +338,12 @@ def _put_log(seen: Inspection, log: Log, most: int | None) -> None:
     }
     names = ("max_distance", "bits", "codec", "id_type", "plan", "recipe")
     seen.fields["settings"] = {name: getattr(settings, name) for name in names}
+    seen.fields["settings"]["minhash"] = None if settings.minhash is None else fields_of(settings.minhash)
     added = [change for change in log.changes if change.kind == changes.ADDED]
     removed = [change for change in log.changes if change.kind != changes.ADDED]
     older = log.removed or ()
     seen.fields["log"] = {
-        "added_row_count": sum(len(change.columns[0]) for change in added),
+        "added_row_count": sum(change.row_count for change in added),
         "removal_count": sum(len(change.columns[0]) for change in removed),
         "older_removal_count": sum(len(block.numbers) for block in older),
     }
@@ -355,7 +365,8 @@ def _segment_row(home: _Home, entry: SegmentEntry, seen: Inspection) -> Fields:
             raise CorruptStore("segment", "none", "the file that the catalog names", path=path)
         _sound(Place(home.segments, entry.name), entry, home).close()
     names = [file.name for file in entry.names]
-    return {**plain_fields(entry), "names": names, "opens": len(seen.damage) == before}
+    sketches = None if entry.sketches is None else sketches_name(entry.name)
+    return {**plain_fields(entry), "names": names, "sketches": sketches, "opens": len(seen.damage) == before}
 
 
 def _some(names: Sequence[str]) -> str:

@@ -19,7 +19,7 @@ from fpstore.plans.planner import Prediction
 from fpstore.progress import OnProgress, told
 from fpstore.store import Store
 from fpstore.threads import thread_count
-from fpstore.types import Codec, Durability, IdType, Mode
+from fpstore.types import Codec, Durability, IdType, Kind, Mode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -253,30 +253,40 @@ def _bits_saved(stats: Stats) -> float:
 
 
 def _expect_recipe(record: "Mapping[str, object]", bits: int) -> None:
-    """ValueError, UnsupportedVersion for a record that is no recipe, or of one that does not make what is stored."""
+    """ValueError, UnsupportedVersion for a record that is no recipe, or one of other fingerprints or of none."""
     from fpstore.text import Recipe
-
-    _expect_of_bits(Recipe.from_json(record), bits)
-
-
-def _expect_of_bits(recipe: "Recipe", bits: int) -> None:
-    """RecipeError for a recipe that does not make fingerprints of so many bits."""
     from fpstore.text.recipe import expect_fingerprints
 
-    expect_fingerprints(recipe)
+    _expect_recipe_bits(expect_fingerprints(Recipe.from_json(record)).name, bits)
+
+
+def _expect_recipe_bits(name: str, bits: int) -> None:
     if bits != RECIPE_BITS:
-        found = f"recipe: found {recipe.name}, which makes fingerprints of {RECIPE_BITS} bits"
+        found = f"recipe: found {name}, which makes fingerprints of {RECIPE_BITS} bits"
         raise RecipeError(f"{found}, expected none in a store of {bits}")
 
 
 def _recipe_record(recipe: "Recipe | str | None", bits: int) -> dict[str, Any] | None:
-    """What a store of so many bits keeps of a recipe.
+    """What a store of fingerprints of so many bits keeps of a recipe, as recipe_of says.
 
-    TypeError for what is none, RecipeError for a name that none has and for one that does not make what is stored.
+    RecipeError for one of fingerprints of other bits, too.
+    """
+    found = recipe_of(recipe, "hamming")
+    if found is None:
+        return None
+    _expect_recipe_bits(found.name, bits)
+    return dict(found.to_json())
+
+
+def recipe_of(recipe: "Recipe | str | None", kind: Kind) -> "Recipe | None":
+    """The recipe that a caller means, None for none. TypeError for what is none.
+
+    RecipeError for a name that none has, and for one that makes not what stores of this kind have.
     """
     if recipe is None:
         return None
     from fpstore.text import Recipe, recipes
+    from fpstore.text.recipe import expect_of_kind
 
     if isinstance(recipe, str):
         if recipe not in recipes():
@@ -284,5 +294,4 @@ def _recipe_record(recipe: "Recipe | str | None", bits: int) -> dict[str, Any] |
         recipe = recipes()[recipe]
     if not isinstance(recipe, Recipe):
         raise TypeError(f"recipe: found a {type(recipe).__name__}, expected a Recipe, the name of one or None")
-    _expect_of_bits(recipe, bits)
-    return dict(recipe.to_json())
+    return expect_of_kind(recipe, kind)

@@ -27,6 +27,7 @@ from fpstore.living.locks import no_writer
 from fpstore.living.naming import keep_names
 from fpstore.living.remains import Remains, read_remains
 from fpstore.living.removals import Removals
+from fpstore.living.sketched import keep_sketches
 from fpstore.living.state import Settings
 from fpstore.names.column import to_column
 from fpstore.names.merging import NameSorter, once
@@ -36,11 +37,16 @@ from fpstore.names.writer import NamesWriter
 from fpstore.plans.families import of_tables
 from fpstore.plans.plan import Plan, TablePlan
 from fpstore.progress import OnProgress, Tell, told
-from fpstore.segment.entry import SegmentEntry, is_segment_name, names_name, segment_name, segment_of
+from fpstore.segment.entry import SegmentEntry, is_segment_name, names_name, segment_name, segment_of, sketches_name
 from fpstore.segment.files import read_readable
 from fpstore.segment.reader import Segment
 from fpstore.segment.salvage import Salvaged, salvage
 from fpstore.segment.wreck import Wreck
+from fpstore.sketches.kept import Kept
+from fpstore.sketches.reader import SketchesReader
+from fpstore.sketches.salvage import salvaged_sketches
+from fpstore.sketches.spool import Spool
+from fpstore.sketches.writer import SketchesWriter
 from fpstore.types import Array, Ids, Keys
 
 # For sorting the names that are left.
@@ -161,6 +167,7 @@ class _Recovery:
         self._parts = self._find_parts()
         self._plan, self._settings = self._find_settings()
         self._names: NamesReader | None = None
+        self._sketches: SketchesReader | None = None
 
     def run(self, new: Path) -> Recovered:
         """Make the new store."""
@@ -272,6 +279,8 @@ class _Recovery:
         """All rows that are left and live, as a build takes them."""
         if self._settings.named:
             self._gather_names(scratch)
+        if self._settings.kept is not None:
+            self._gather_sketches(scratch, self._settings.kept)
         for index, part in enumerate(self._parts):
             self._progress("reading segments", index, len(self._parts))
             try:
@@ -328,8 +337,8 @@ class _Recovery:
                 for chunk in salvaged_names(Place(self._segments, name), self._losses.damage):
                     sorter.add(*chunk)
         for change in self._remains.changes:
-            if change.names is not None and change.ids is not None:
-                sorter.add(change.names, change.ids)
+            if change.names is not None and change.own_ids is not None:
+                sorter.add(change.names, change.own_ids)
         path = scratch / names_name(segment_name(1))
         with NamesWriter(path, scratch) as writer:
             for chunk in once(sorter.chunks()):
@@ -338,12 +347,41 @@ class _Recovery:
         sorter.close()
         self._names = NamesReader(path)
 
+    def _gather_sketches(self, scratch: Path, kept: Kept) -> None:
+        """All sketches that are left, in a file of their own: an id without one has no row in the new store."""
+        with Spool(scratch, 0, kept.words, NAMES_MEMORY) as spool:
+            for ids, sketches, position in self._all_sketches(kept):
+                masked = self._removals.ids_masked(ids, position)
+                spool.add(np.empty((int(np.count_nonzero(~masked)), 0), dtype=np.uint64), sketches[~masked])
+                spool.add_handles(ids[~masked])
+            if not spool.count:
+                return
+            path = scratch / sketches_name(segment_name(1))
+            with SketchesWriter(path, scratch, kept) as writer:
+                for ids, sketches in spool.whole_handles():
+                    writer.add(ids, sketches)
+                writer.finish()
+        self._sketches = SketchesReader(path)
+
+    def _all_sketches(self, kept: Kept) -> Iterator[tuple[Ids, Keys, int]]:
+        for part in self._parts:
+            if self._segments is not None:
+                at = Place(self._segments, sketches_name(part.name))
+                for ids, sketches in salvaged_sketches(at, kept, self._losses.damage):
+                    yield ids, sketches, part.position
+        for change in self._remains.changes:
+            if change.own_ids is not None and change.sketches is not None:
+                yield change.own_ids, change.sketches, change.number
+
     def _finish(self, at: Place, entry: SegmentEntry) -> SegmentEntry:
-        """Write the names of the rows that are there, where ids are names."""
-        if self._names is None:
-            return entry
-        with contextlib.closing(self._names):
-            return keep_names(at, entry, self._names)
+        """Write the names of the rows that are there, where ids are names, and their sketches."""
+        if self._names is not None:
+            with contextlib.closing(self._names):
+                entry = keep_names(at, entry, self._names)
+        if self._sketches is not None and self._settings.kept is not None and entry.key_count:
+            with contextlib.closing(self._sketches):
+                entry = keep_sketches(at, entry, self._sketches, self._settings.kept)
+        return entry
 
     def _alive(self, keys: Keys, ids: Ids | None, position: int) -> Iterator[object]:
         kept = alive(self._removals, keys, ids, position)
@@ -354,6 +392,11 @@ class _Recovery:
             self._losses.ids += int(np.count_nonzero(~named))
             self._losses.bare.append(keys[~named])
             keys, ids = keys[named], ids[named]
+        if self._settings.kept is not None and ids is not None:
+            kept_ids = np.zeros(len(ids), dtype=bool) if self._sketches is None else self._sketches.places(ids) >= 0
+            self._losses.ids += int(np.count_nonzero(~kept_ids))
+            self._losses.bare.append(keys[~kept_ids])
+            keys, ids = keys[kept_ids], ids[kept_ids]
         if len(keys):
             yield keys if ids is None else (keys, ids)
 
@@ -377,7 +420,8 @@ def _segments_but(segments: Folder, named: Container[str]) -> list[str]:
 
 def _names_files(segments: Folder) -> list[str]:
     """The files of names in the folder of the segments."""
-    return [name for name in segments.names() if segment_of(name) != name and is_segment_name(segment_of(name))]
+    names = ((name, segment_of(name)) for name in segments.names())
+    return [name for name, segment in names if is_segment_name(segment) and name == names_name(segment)]
 
 
 def _removals_of(remains: Remains) -> Removals:
@@ -391,7 +435,7 @@ def _removals_of(remains: Remains) -> Removals:
 def _stored(path: Path, fingerprints: Keys) -> Array:
     """Which of these are in the segment at path: bool[n]."""
     stored = np.zeros(len(fingerprints), dtype=bool)
-    if len(fingerprints):
+    if len(fingerprints) and path.exists():
         with contextlib.closing(Segment(path)) as segment:
             stored[search(segment.view, fingerprints, 0)[0]] = True
     return stored

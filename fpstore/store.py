@@ -25,7 +25,7 @@ from fpstore.query.matches import MAX_MATCHES, Matches, Room, concatenate, first
 from fpstore.query.pairs import Pairs
 from fpstore.query.tables import Rows
 from fpstore.threads import slices, thread_count
-from fpstore.types import Array, Bytes, Counted, Counts, Ids, Keys, Kind, Paired
+from fpstore.types import Array, Bytes, Counted, Counts, Ids, Keys, Paired
 
 # Queries of one call without the lock: few enough that Ctrl-C is noticed within a moment (5 ms; 0.1 s from a cold
 # disk), enough to hide the call (1 % of the time of plan "speed").
@@ -56,7 +56,7 @@ class Store(_BaseStore):
     # --- What it is ---
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> Literal["hamming"]:
         """What is kept of a document: "hamming", a fingerprint, near others by the number of bits that differ."""
         return "hamming"
 

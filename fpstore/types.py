@@ -20,7 +20,7 @@ Durability = Literal["commit", "batch"]
 Codec = Literal["gap", "xor", "rice", "raw"]
 IdType = Literal["uint64", "string", "bytes"]
 Counted = Literal["fingerprints", "rows"]
-Kind = Literal["hamming"]
+Kind = Literal["hamming", "minhash"]
 Paired = Literal["fingerprints", "ids"]
 
 

@@ -129,10 +129,10 @@ def test_a_newer_record_is_an_unsupported_version_and_names_the_file(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch, Catalog.open(folder, writable=True) as catalog:
-        patch.setattr(records, "RECORD_VERSION", 9)
+        patch.setattr(records, "RECORD_VERSION", 10)
         with pytest.raises(
             UnsupportedVersion,
-            match=r"catalog\.mdb: the version of the state: found 8, expected 9; made by an older fpstore",
+            match=r"catalog\.mdb: the version of the state: found 9, expected 10; made by an older fpstore",
         ):
             catalog.state()
 

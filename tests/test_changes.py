@@ -73,6 +73,34 @@ def test_an_addition_of_names_read_back_is_the_one_written() -> None:
     assert [change.names.at(i) for i in range(3)] == [b"a", b"", b"\xff\0z"]
 
 
+@pytest.mark.parametrize("with_names", [False, True])
+def test_an_addition_of_signatures_is_a_column_for_each_band(with_names: bool) -> None:
+    bands = tuple(KEYS + np.uint64(band) for band in range(3))
+    words = (KEYS * np.uint64(3), KEYS * np.uint64(5))
+    names = ADDITION_OF_NAMES.names if with_names else None
+    change = Change(NUMBER, ADDED, (*bands, IDS, *words), names, bands=3, words=2)
+    again = changes.decode_change(changes.encode_change(change), NUMBER, 1 + with_names, 3, 2)
+    assert [*map(list, again.columns)] == [*map(list, change.columns)]
+    assert again.fingerprints.tolist() == [int(band[row]) for row in range(3) for band in bands]
+    assert again.ids is not None
+    assert again.sketches is not None
+    assert again.ids.tolist() == np.repeat(IDS, 3).tolist()
+    assert again.sketches.tolist() == np.stack(words, axis=1).tolist()
+    assert again.row_count == 9
+    assert changes.largest_id([again]) == 2**63
+    with pytest.raises(ValueError, match="columns"):
+        changes.decode_change(changes.encode_change(change), NUMBER, 1 + with_names, 3, 1)
+    bare = Change(NUMBER, ADDED, bands, bands=3)
+    again = changes.decode_change(changes.encode_change(bare), NUMBER, 0, 3, 0)
+    assert again.ids is None
+    assert again.sketches is None
+    many = Change(NUMBER, ADDED, tuple(np.zeros(5000, dtype=np.uint64) for _ in range(6)), bands=3, words=2)
+    parts = [*changes.records_of(many)]
+    assert [part.number for part in parts] == [*range(NUMBER, NUMBER + len(parts))]
+    assert sum(part.row_count for part in parts) == 15000
+    assert all(part.bands == 3 and part.words == 2 and part.size_bytes <= 8 * changes.RECORD_WORDS for part in parts)
+
+
 @pytest.mark.parametrize(
     ("ends", "data"),
     [([1, 0, 4], b"a..."), ([1, 1, 5], b"a..."), ([1, 1, -1], b"a..."), ([1, 1, 1 << 62], b"a..."), ([4, 1, 1], b"")],

@@ -14,6 +14,7 @@ import check_crash
 import crash_child
 from crash_model import Broken, Passage, fixed_operations, judge, random_operations
 from crash_replay import Disk, Event, Naming, Write, by_chance, digest, losses, write_tree
+from crash_signed import SIGNED
 from id_types import ID_TYPES
 
 SECONDS = 600
@@ -36,7 +37,7 @@ def problems(findings: list[dict[str, object]]) -> str:
 # --- Nothing is lost ---
 
 
-EACH = pytest.mark.parametrize("id_type", ID_TYPES)
+EACH = pytest.mark.parametrize("id_type", [*ID_TYPES, SIGNED])
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from pages import ROOT, Block, blocks, code_blocks, word_count
 from test_layering import CORE, FOLDERS, MODULES, PACKAGE, WINGS
 
 import fpstore
-from fpstore import _names
+from fpstore import _names, minhash
 from fpstore import format as layout
 from fpstore._codec import crc32c
 from fpstore.building import spill
@@ -306,6 +306,8 @@ def test_a_store_has_the_files_of_the_format_page(tmp_path: Path) -> None:
     with fpstore.open(path, "w") as store:
         store.add([4], ids=["d"])
         found = {path.name for path in (tmp_path / "web.fpstore").rglob("*") if path.is_file()}
+    with minhash.build(tmp_path / "signatures", [[1] * 128] * 3) as signed:
+        found |= {path.name for path in signed.path.rglob("*.fpsketch")}
     assert found == set(re.findall(r"^ +([\w.-]+[^/\s])(?:\s|$)", tree, re.M))
 
 

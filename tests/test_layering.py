@@ -44,9 +44,11 @@ CORE = (
     "segment",
     "building",
     "names",
+    "sketches",
     "query",
     "living",
     "creation",
+    "documents",
     "recovery",
     "inspection",
     "base",
@@ -74,7 +76,19 @@ FOLDERS = {
     ),
     "building": ("spill", "permuted", "sources", "options", "rows"),
     "names": ("column", "layout", "writer", "reader", "salvage", "merging", "pending", "rows"),
-    "query": ("tables", "matches", "nearest", "additions", "equals", "leaders", "pairs", "id_pairs", "batch"),
+    "sketches": ("bands", "kept", "layout", "writer", "reader", "pending", "salvage", "spool"),
+    "query": (
+        "tables",
+        "matches",
+        "similar",
+        "nearest",
+        "additions",
+        "equals",
+        "leaders",
+        "pairs",
+        "id_pairs",
+        "batch",
+    ),
     "living": (
         "changes",
         "state",
@@ -96,6 +110,9 @@ FOLDERS = {
         "snapshot",
         "memory",
         "named",
+        "sketched",
+        "similar",
+        "similar_pairs",
         "stats",
         "verified",
         "opening",
@@ -106,6 +123,7 @@ FOLDERS = {
         "withdrawal",
         "renewal",
         "writer",
+        "documents",
     ),
 }
 # Of the wings the core knows only this: the text of a query becomes a fingerprint by the store's own recipe.
@@ -114,7 +132,25 @@ OF_WINGS = {"base": {"text"}, "making": {"text"}}
 WINGS = {
     # Of query and living, what decides which text is a duplicate of which, and rows in memory to decide it by.
     "text": {"errors", "threads", "forks", "types", "_native", "query", "living"},
-    "minhash": {"text"},
+    # What a store of another kind is made of, as the one of fingerprints is.
+    "minhash": {
+        "arrays",
+        "base",
+        "creation",
+        "documents",
+        "errors",
+        "format",
+        "living",
+        "making",
+        "names",
+        "plans",
+        "progress",
+        "query",
+        "sketches",
+        "text",
+        "threads",
+        "types",
+    },
     # origin: by which recipe fingerprints were made, which stores and files must tell in one way.
     "inputs": {"errors", "origin", "types", "text", "_native"},
     # Of query, the rule by which something is near an earlier one: jobs and add_if_new must not decide it apart.
@@ -137,7 +173,20 @@ WINGS = {
     },
     "serve": {"", "origin", "types", "text", "inputs"},
     # inspection: what `fpstore inspect` shows is no part of the public surface. platforms: how many threads all are.
-    "cli": {"", "platforms", "errors", "origin", "threads", "types", "text", "inputs", "jobs", "serve", "inspection"},
+    "cli": {
+        "",
+        "platforms",
+        "errors",
+        "origin",
+        "threads",
+        "types",
+        "text",
+        "inputs",
+        "jobs",
+        "minhash",
+        "serve",
+        "inspection",
+    },
 }
 
 MAX_LINES = 500
@@ -223,7 +272,13 @@ def test_a_build_enters_building_by_one_door() -> None:
                 taken.setdefault(layer_of(path), set()).update(alias.name for alias in node.names)
     # Files of names are sorted by what sorts the rows.
     sorters = {"KeySorter", "PairSorter"}
-    assert taken == {"creation": {"Build", "Written"}, "living": {"write_rows", "write_stream"}, "names": sorters}
+    assert taken == {
+        "creation": {"Build", "Written"},
+        "documents": {"Build"},
+        "living": {"write_rows", "write_stream", "PairSorter", "MIN_MEMORY_BYTES"},
+        "names": sorters,
+        "sketches": {"PairSorter"},
+    }
 
 
 def test_importers_are_found_in_python_and_in_cython() -> None:

@@ -79,8 +79,8 @@ def test_segments_are_few_and_rows_are_written_few_times_however_many_come() -> 
 
 def test_a_store_with_names_flushes_later() -> None:
     sizes = LivingSizes(flush_rows=5, named_flush_rows=7, max_pending_rows=6)
-    assert sizes.of(named=False) == sizes
-    assert (sizes.of(named=True).flush_rows, sizes.of(named=True).max_pending_rows) == (7, 28)
+    assert sizes.of(flushes_late=False) == sizes
+    assert (sizes.of(flushes_late=True).flush_rows, sizes.of(flushes_late=True).max_pending_rows) == (7, 28)
 
 
 def test_without_growth_nothing_is_due() -> None:

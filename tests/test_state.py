@@ -96,8 +96,8 @@ def test_the_record_is_canonical_json_under_a_checksum_of_its_place() -> None:
         b'{"first_change":1,"generation":1,"identity":"0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f","max_id":null,"moving":false,"next_change":1,"next_segment":8,'
         b'"origin":"a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0","removal_records":0,'
         b'"segments":[{"crc":3735928559,"file_bytes":4096,"id_count":12,"key_count":10,'
-        b'"name":"00000007.fpseg","names":[],"position":1}],"settings":{"bits":64,"codec":"gap","id_type":"uint64",'
-        b'"max_distance":3,"plan":{"name":"paper-4"},"recipe":null},"strays":[],"transaction":1,"version":9}'
+        b'"name":"00000007.fpseg","names":[],"position":1,"sketches":null}],"settings":{"bits":64,"codec":"gap","id_type":"uint64",'
+        b'"max_distance":3,"minhash":null,"plan":{"name":"paper-4"},"recipe":null},"strays":[],"transaction":1,"version":9}'
     )
     assert encode(STATE, 1) == struct.pack("<I", crc32c(b"\x05state\x05state" + text)) + text
 

@@ -307,13 +307,13 @@ def test_stats_account_for_every_byte(folder: Path) -> None:
     assert json.loads(json.dumps(record)) | {"segments": ()} == record | {"segments": ()}
     (segment,) = record.pop("segments")
     assert (stats.plan, Plan.from_json(record["plan"])) == (plans.paper("paper-4"), plans.paper("paper-4"))
-    settings = {"max_distance": 3, "bits": 64, "plan": stats.plan.to_json(), "codec": "gap"}
-    settings |= {"id_type": "uint64", "recipe": None}
+    settings = {"max_distance": 3, "bits": 64, "plan": stats.plan.to_json(), "codec": "gap", "minhash": None}
+    settings |= {"id_type": "uint64", "recipe": None, "kind": "hamming"}
     counts = {"fingerprint_count": COUNT, "pending_count": 0, "removal_count": 0, "segment_count": 1}
     own = {"path": str(folder), "identity": record["identity"]}
     own |= {"spikes": None, "has_writer": False, "writer_pid": None}
     folder_bytes = {"segments": segment["total_bytes"], "catalog": (folder / "catalog.mdb").stat().st_size}
-    folder_bytes |= {"names": 0, "jobs": 0, "aside": 0, "other": 0}
+    folder_bytes |= {"names": 0, "sketches": 0, "jobs": 0, "aside": 0, "other": 0}
     sizes = {f"{kind}_bytes": size for kind, size in folder_bytes.items()}
     sizes["total_bytes"] = sum(folder_bytes.values())
     assert datetime.fromisoformat(record.pop("written_at")) == stats.written_at.replace(

@@ -108,8 +108,8 @@ def recreate_catalog(folder: Path, **changes: Any) -> None:
     ("changes", "found", "expected"),
     [
         ({"plan": plans.paper("paper-10").to_json()}, r"'ffff000000000000', 0\)", r"'ffffffc000000000', 0\)"),
-        ({"codec": "xor"}, r"\('gap', True", r"\('xor', True"),
-        ({"id_type": None}, r"\('gap', True", r"\('gap', False"),
+        ({"codec": "xor"}, r"\(64, 'gap', True", r"\(64, 'xor', True"),
+        ({"id_type": None}, r"\(64, 'gap', True", r"\(64, 'gap', False"),
     ],
 )
 def test_a_catalog_that_says_something_else_than_the_segment_is_refused(

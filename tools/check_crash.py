@@ -39,6 +39,7 @@ from typing import Any, Self
 import crash_child
 from crash_model import Broken, Passage, Row, State, fixed_operations, judge, names_in, random_operations
 from crash_replay import Tree, cuts, digest, losses, read_trace, write_tree
+from crash_signed import SIGNED
 from id_types import ID_TYPES
 
 TOOLS = Path(__file__).parent
@@ -75,7 +76,7 @@ class Children:
     """Runs requests in children of crash_child under the library, one after the other, in a folder of their own."""
 
     def __init__(self, home: Path, shim: Path, plant: str | None, id_type: str = "uint64") -> None:
-        self._id_type = id_type
+        self.id_type = id_type
         self.home = home
         self.folder = home / "stores"
         self.trace = home / "trace"
@@ -138,7 +139,7 @@ class Children:
             "reopen": False,
             "settled": False,
             "plant": self._plant,
-            "id_type": self._id_type,
+            "id_type": self.id_type,
             "kill": None,
         }
         assert self._process.stdin is not None
@@ -184,7 +185,7 @@ def check_kills(children: Children, rounds: int, seed: int, findings: Findings) 
             children.clear()
             state = {}
         operations = random_operations(seed * 1_000_003 + number, OPERATIONS, "a")
-        passage = Passage(operations, [state], rng.choice(["commit", "commit", "batch"]))
+        passage = Passage(operations, [state], rng.choice(["commit", "commit", "batch"]), children.id_type)
         kill = {"operation": rng.randrange(OPERATIONS), "delay": round(rng.uniform(0, LONGEST_DELAY), 3)}
         case = {"harness": "kill", "seed": seed, "round": number, **kill}
         try:
@@ -203,7 +204,7 @@ def check_kills(children: Children, rounds: int, seed: int, findings: Findings) 
 
 def check_faults(children: Children, short: bool, only: int | None, way: str | None, findings: Findings) -> None:
     """Every numbered call of the fixed script, or only one, in every way, or those of one kind; short: in one way."""
-    passage = Passage(fixed_operations(short))
+    passage = Passage(fixed_operations(short), id_type=children.id_type)
     children.clear()
     journal = children.run(passage, trace=os.fspath(children.trace), settled=True)
     kinds = {event.index: event.kind for event in read_trace(children.trace) if event.kind != "M"}
@@ -235,7 +236,7 @@ def check_power(children: Children, writers: int, short: bool, seed: int, findin
     """All states that losses lists of a disk that lost power, at every call of the writers."""
     for number in range(writers):
         operations = random_operations(seed * 1_000_003 + number, RECORDED_OPERATIONS, "a")
-        passage = Passage(operations if number else fixed_operations(short))
+        passage = Passage(operations if number else fixed_operations(short), id_type=children.id_type)
         children.clear()
         inode = children.folder.stat().st_ino
         children.run(passage, trace=os.fspath(children.trace), settled=not number)
@@ -303,7 +304,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="which random numbers")
     parser.add_argument("--json", action="store_true", help="the counts and findings as JSON")
     parser.add_argument("--plant", choices=sorted(crash_child.PLANTS), help="make this mistake first")
-    parser.add_argument("--id-type", choices=ID_TYPES, default="uint64", help="what the ids of the stores are")
+    told = "what the ids of the stores are; minhash: stores of signatures"
+    parser.add_argument("--id-type", choices=(*ID_TYPES, SIGNED), default="uint64", help=told)
     options = parser.parse_args(arguments)
     if not (options.kill or options.faults or options.power):
         parser.error("expected --kill, --faults or --power")

@@ -23,9 +23,9 @@ from typing import Any
 import lmdb
 import numpy as np
 from crash_model import Broken, inspect
+from crash_signed import SIGNED, build, create, opened
 from id_types import ids_of, numbered
 
-import fpstore
 from fpstore import creation
 from fpstore.disk import Folder, Place
 from fpstore.living import catalog, locks, writer
@@ -35,6 +35,7 @@ from fpstore.living.sizes import LivingSizes
 from fpstore.living.state import State
 from fpstore.segment import files
 from fpstore.segment.entry import SegmentEntry
+from fpstore.types import IdType
 
 ACTIONS = {"none": 0, "fail": 1, "short": 2, "kill-before": 3, "kill-after": 4, "late": 5}
 # So small that flushes, merges and additions that wait for a flush happen all the time.
@@ -159,7 +160,7 @@ class Doer:
         self.folder = Path(request["folder"])
         self.request = request
         self.told = told
-        self.stores: dict[str, fpstore.Store] = {}
+        self.stores: dict[str, Any] = {}
         self.journal = os.open(request["journal"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         self.shim = ctypes.CDLL(None)
 
@@ -224,9 +225,9 @@ class Doer:
         store = self.writer(name)
         return [list(row) for rows in store.rows() for row in numbered(store.id_type, rows)]
 
-    def writer(self, name: str) -> fpstore.Store:
+    def writer(self, name: str) -> Any:
         if name not in self.stores:
-            self.stores[name] = fpstore.Store(self.folder / name, "w", self.request["durability"], SIZES)
+            self.stores[name] = opened(self.folder / name, "w", self.request["durability"], SIZES)
         return self.stores[name]
 
     def do(self, operation: dict[str, Any]) -> list[bool] | None:
@@ -234,16 +235,17 @@ class Doer:
         path = self.folder / name
         keys = np.array(operation.get("keys", ()), dtype=np.uint64)
         id_type = self.request["id_type"]
-        ids = ids_of(id_type, operation.get("ids", ()))
+        numbers: IdType = "uint64" if id_type == SIGNED else id_type
+        ids = ids_of(numbers, operation.get("ids", ()))
         stored = None
         if kind == "create":
             if not path.exists():  # an error may have come after the store was there
-                fpstore.create(path, id_type=id_type, plan=PLAN).close()
-                self.stores[name] = fpstore.Store(path, "w", sizes=SIZES)
+                create(path, id_type, PLAN)
+                self.stores[name] = opened(path, "w", sizes=SIZES)
         elif kind == "build":
             if name in self.stores:
                 self.stores.pop(name).close()
-            fpstore.build(path, keys, ids=ids, id_type=id_type, plan=PLAN, force=True).close()
+            build(path, keys, ids, id_type, PLAN)
         elif kind == "copy":
             if not path.exists():
                 self.writer(operation["source"]).copy(path)
@@ -260,7 +262,7 @@ class Doer:
             self.writer(name).remove(fingerprints=keys, ids=ids)
         elif kind == "remove":
             what = operation["what"]
-            self.writer(name).remove(**{what: ids_of(id_type, keys.tolist()) if what == "ids" else keys})
+            self.writer(name).remove(**{what: ids_of(numbers, keys.tolist()) if what == "ids" else keys})
         else:
             getattr(self.writer(name), "_flush" if kind == "flush" else kind)()
         if self.request["settled"]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from crash_signed import SIGNED, opened
 from id_types import ids_of, numbered
 
 import fpstore
@@ -91,8 +92,13 @@ def fixed_operations(short: bool) -> list[Operation]:
     return some
 
 
-def after(state: State, operation: Operation) -> State:
-    """The state that an operation leads to."""
+def by_fingerprints(operation: Operation) -> bool:
+    """Whether it removes fingerprints."""
+    return operation["kind"] == "remove_rows" or operation.get("what") == "fingerprints"
+
+
+def after(state: State, operation: Operation, k: int = K) -> State:
+    """The state that an operation leads to; k: within which distance what is added is not new."""
     name, kind = operation["store"], operation["kind"]
     rows = state.get(name) or frozenset()
     given = list(zip(operation.get("keys", ()), operation.get("ids", ()), strict=False))
@@ -105,7 +111,7 @@ def after(state: State, operation: Operation) -> State:
     if kind == "add":
         return {**state, name: rows | frozenset(given)}
     if kind == "add_if_new":
-        chosen = [row for row, new in zip(given, newness(rows, operation["keys"]), strict=True) if new]
+        chosen = [row for row, new in zip(given, newness(rows, operation["keys"], k), strict=True) if new]
         return {**state, name: rows | frozenset(chosen)}
     if kind == "upsert":
         last = {number: key for key, number in given}
@@ -121,12 +127,12 @@ def after(state: State, operation: Operation) -> State:
     return state
 
 
-def newness(rows: frozenset[Row], keys: list[int]) -> list[bool]:
+def newness(rows: frozenset[Row], keys: list[int], k: int = K) -> list[bool]:
     """Which of keys are near none that is stored, nor near an earlier one of them which then was."""
     stored = np.array([key for key, _ in rows], dtype=np.uint64)
     new: list[bool] = []
     for key in np.array(keys, dtype=np.uint64):
-        new.append(not bool((np.bitwise_count(stored ^ key) <= K).any()))
+        new.append(not bool((np.bitwise_count(stored ^ key) <= k).any()))
         if new[-1]:
             stored = np.append(stored, key)
     return new
@@ -142,11 +148,15 @@ class Passage:
     operations: list[Operation]
     states: list[State] = field(default_factory=list)
     durability: str = "commit"
+    id_type: str = "uint64"
 
     def __post_init__(self) -> None:
         self.states = self.states or [{}]
+        self._k = 0 if self.id_type == SIGNED else K
+        if self.id_type == SIGNED:  # which removes by ids alone
+            self.operations = [each for each in self.operations if not by_fingerprints(each)]
         for operation in self.operations:
-            self.states.append(after(self.states[-1], operation))
+            self.states.append(after(self.states[-1], operation, self._k))
 
     def allowed(self, journal: bytes) -> list[State]:
         """The states that may be found when the process ended after writing this; Broken if it is not as it must be."""
@@ -173,7 +183,7 @@ class Passage:
         """What add_if_new said is what it does, unless it was done before an error was raised."""
         operation = self.operations[index]
         if stored is not None and any(stored):
-            expected = newness(self.states[index][operation["store"]] or frozenset(), operation["keys"])
+            expected = newness(self.states[index][operation["store"]] or frozenset(), operation["keys"], self._k)
             if stored != expected:
                 raise Broken(f"operation {index}, add_if_new, stored {stored}, expected {expected}")
 
@@ -200,10 +210,10 @@ def inspect_store(path: Path) -> frozenset[Row] | None:
     """The rows of a store, by a writer; None where there is none."""
     if not path.exists():
         return None
-    with fpstore.open(path, "w") as store:
+    with opened(path, "w") as store:
         store.verify()
         rows = rows_of(store)
-        named = [file.path.name for part in store._latest.parts for file in part.names]
+        named = [file.path.name for part in store._latest.parts for file in part.beside]
         left = {one.name for one in (path / "segments").iterdir()} ^ {*named, *(s.path.name for s in store._segments)}
         left |= {one.name for one in path.iterdir()} - FILES
         if left:
@@ -221,14 +231,14 @@ def inspect_store(path: Path) -> frozenset[Row] | None:
         store._flush()
         if rows_of(store) != rows | {mark}:
             raise Broken(f"{path.name}: an addition after the crash is not as it should be")
-        store.remove(fingerprints=[mark[0]])
-    with fpstore.open(path) as store:
+        store.remove(ids=ids_of(store.id_type, [mark[1]]))
+    with opened(path) as store:
         if rows_of(store) != rows:
             raise Broken(f"{path.name}: a reader sees other rows than the writer did")
     return rows
 
 
-def rows_of(store: fpstore.Store) -> frozenset[Row]:
+def rows_of(store: Any) -> frozenset[Row]:
     found = [row for rows in store.rows() for row in numbered(store.id_type, rows)]
     if len(found) != len(set(found)):
         raise Broken(f"{store.path.name}: a row is there twice")

@@ -2,6 +2,7 @@
 
 from fpstore.cli.documents import tell_done
 from fpstore.cli.progress import progress_bar
+from fpstore.cli.stores import opened_store
 from fpstore.cli.subcommand import subcommand
 from fpstore.cli.values import counted, decimal_size, store_argument
 
@@ -18,9 +19,7 @@ def command(store: str) -> None:
     Probes go on meanwhile. Until the end there must be room for the new segment beside the old ones. An interrupted
     compaction leaves the store as it was.
     """
-    import fpstore
-
-    with progress_bar() as bar, fpstore.open(store, "w") as opened:
+    with progress_bar() as bar, opened_store(store, "w") as opened:
         stats = opened.stats()
         before = sum(segment.file_bytes for segment in opened._segments)
         waiting = [counted(len(stats.segments), "segment")]

@@ -4,6 +4,7 @@ import click
 
 from fpstore.cli.documents import tell_done
 from fpstore.cli.progress import progress_bar
+from fpstore.cli.stores import opened_store
 from fpstore.cli.subcommand import subcommand
 from fpstore.cli.values import FILE_PATH, counted, decimal_size, mode_option, store_argument
 
@@ -21,11 +22,9 @@ def command(store: str, destination: str, mode: int | None) -> None:
 
     Every page is checked on its way. An interrupted copy leaves nothing behind.
     """
-    import fpstore
-
-    with fpstore.open(store) as opened, progress_bar() as bar:
+    with opened_store(store) as opened, progress_bar() as bar:
         opened.copy(destination, progress=bar, mode=mode)
-    with fpstore.open(destination) as made:
+    with opened_store(destination) as made:
         stats = made.stats()
         rows = sum(segment.id_count or segment.fingerprint_count for segment in stats.segments) + stats.pending_count
         size = sum(segment.file_bytes for segment in made._segments)

@@ -5,6 +5,7 @@ import click
 from fpstore.cli.common import common
 from fpstore.cli.documents import print_document
 from fpstore.cli.progress import progress_bar
+from fpstore.cli.stores import opened_store
 from fpstore.cli.subcommand import subcommand
 from fpstore.cli.values import store_argument
 
@@ -23,9 +24,7 @@ def command(store: str) -> None:
     Last, in a store with ids, the fingerprints that the most rows have, such as those of empty and error pages, and how
     many rows share one.
     """
-    import fpstore
-
-    with fpstore.open(store) as opened, progress_bar() as bar:
+    with opened_store(store) as opened, progress_bar() as bar:
         report = opened.report(progress=bar)
     if common().as_json:
         print_document("report", report.to_json())

@@ -9,6 +9,7 @@ from fpstore.cli.common import common
 from fpstore.cli.documents import print_line
 from fpstore.cli.failures import AT_FAULT_STORE, DONE, failure_of, one_line, say
 from fpstore.cli.progress import progress_bar
+from fpstore.cli.stores import opened_store
 from fpstore.cli.subcommand import subcommand
 from fpstore.cli.values import FILE_PATH, decimal_size
 
@@ -56,7 +57,7 @@ def _tell(store: str, spikes: int, index: int) -> int:
     import fpstore
 
     try:
-        with fpstore.open(store) as opened, progress_bar(results_follow=not index) as bar:
+        with opened_store(store) as opened, progress_bar(results_follow=not index) as bar:
             stats = opened.stats(largest_slots=LARGEST_SLOTS, spikes=spikes, progress=bar)
     except (fpstore.Error, OSError) as error:
         failure = failure_of(error)
@@ -73,7 +74,7 @@ def _tell(store: str, spikes: int, index: int) -> int:
 
 
 def _store_lines(stats: "Stats") -> Iterator[str]:
-    kinds = ("segments", "catalog", "names", "jobs", "aside", "other")
+    kinds = ("segments", "catalog", "names", "sketches", "jobs", "aside", "other")
     sizes = {kind: getattr(stats, f"{kind}_bytes") for kind in kinds}
     fields = {
         "fingerprints": f"{stats.fingerprint_count:,}" if stats.fingerprint_count is not None else _at_most(stats),
@@ -81,6 +82,7 @@ def _store_lines(stats: "Stats") -> Iterator[str]:
         "removals": f"{stats.removal_count:,}",
         "segments": f"{stats.segment_count:,}",
         "ids": stats.id_type or "none",
+        **({"signatures": _signatures(stats.minhash)} if stats.minhash is not None else {}),
         "distance": f"up to {stats.max_distance} of {stats.bits} bits",
         "plan": f"{stats.plan.name}, {_counted(len(stats.plan.tables), 'table')}",
         "codec": stats.codec,
@@ -118,6 +120,12 @@ def _segment_lines(stats: "Stats") -> Iterator[str]:
 def _table(table: dict[str, Any]) -> str:
     flips = f" and {_counted(table['flips'], 'flip')}" if table["flips"] else ""
     return f"{table['prefix_bits']} bits{flips}, 2^{table['slot_bits']} slots, {decimal_size(table['total_bytes'])}"
+
+
+def _signatures(minhash: dict[str, int]) -> str:
+    kept = f"{_counted(minhash['sketch_bits'], 'bit')} of each kept" if minhash["sketch_bits"] else "none kept"
+    cut = f"{_counted(minhash['bands'], 'band')} of {minhash['rows_per_band']}, a fingerprint for each"
+    return f"{_counted(minhash['values'], 'value')}, {cut}; {kept}"
 
 
 def _at_most(stats: "Stats") -> str:

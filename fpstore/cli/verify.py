@@ -10,6 +10,7 @@ from fpstore.cli.common import common
 from fpstore.cli.documents import print_line
 from fpstore.cli.failures import AT_FAULT_STORE, DONE, failure_of, say
 from fpstore.cli.progress import progress_bar
+from fpstore.cli.stores import opened_store
 from fpstore.cli.subcommand import subcommand
 from fpstore.cli.values import FILE_PATH, counted, decimal_size
 
@@ -43,7 +44,7 @@ def _verify(store: str) -> int:
 
     start = perf_counter()
     try:
-        with fpstore.open(store) as opened, progress_bar() as bar:
+        with opened_store(store) as opened, progress_bar() as bar:
             found = opened.verify(progress=bar)
     except (fpstore.Error, OSError) as error:
         damage = error.damage if isinstance(error, fpstore.CorruptStore) else ()

@@ -484,7 +484,7 @@ class Catalog:
             for name, entries, right in zip(("records", "changes", "removals"), found.entries, expected, strict=False):
                 expect(f"the number of {name}", entries, entries == right, f"{right}")
             rows = changes.records_at(numbers, found.changes)
-            records = tuple(changes.decode_change(record, number, state.settings.id_columns) for number, record in rows)
+            records = tuple(changes.decode_change(record, number, *state.settings.log_form) for number, record in rows)
             removed = None
             if generation == 0:
                 rows = changes.records_at(range(state.removal_records), found.removals)

@@ -14,10 +14,10 @@ from fpstore.living.locks import WRITER_LOCK_NAME
 from fpstore.living.state import State
 from fpstore.living.sweep import ASIDE
 from fpstore.notes import JOBS
-from fpstore.segment.entry import is_segment_name, is_unpublished_name, segment_of
+from fpstore.segment.entry import is_segment_name, is_unpublished_name, segment_of, sketches_name
 
 # What a store counts its bytes by; "other" is what belongs to none of them, and what is on its way in or out.
-KINDS = ("segments", "names", "catalog", JOBS, ASIDE, "other")
+KINDS = ("segments", "names", "sketches", "catalog", JOBS, ASIDE, "other")
 # Nothing that fpstore makes lies deeper.
 MAX_DEPTH = 8
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -67,7 +67,9 @@ def bytes_by_kind(home: Folder, state: State) -> dict[str, int]:
 
 def _of_segments(name: str, state: State | None) -> tuple[str, str]:
     segment = segment_of(name)
-    kind, of = ("segments", "") if name == segment else ("names", "names of ")
+    kind, of = {segment: ("segments", ""), sketches_name(segment): ("sketches", "sketches of ")}.get(
+        name, ("names", "names of ")
+    )
     named = is_segment_name(segment)
     if state is None:
         return (kind, f"{of}a segment") if named else ("other", "no segment by its name")

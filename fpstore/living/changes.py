@@ -23,9 +23,9 @@ FINGERPRINTS_REMOVED = 2
 IDS_REMOVED = 3
 ROWS_REMOVED = 4
 
-# The columns of each kind; an addition has a second one, the ids, in a store with ids, and a third one, where each name
-# ends, in a store with names.
-_COLUMNS = {ADDED: (1, 2, 3), FINGERPRINTS_REMOVED: (1,), IDS_REMOVED: (1,), ROWS_REMOVED: (2,)}
+# The columns of each kind of removal. An addition has one for the fingerprints, or one for the keys of each band of a
+# signature; then, where the store has such, the ids, the words of the sketches, and where each name ends.
+_COLUMNS = {FINGERPRINTS_REMOVED: (1,), IDS_REMOVED: (1,), ROWS_REMOVED: (2,)}
 # The same of removals that have left the log, which have their numbers beside them.
 _KEPT_COLUMNS = {kind: tuple(count + 1 for count in counts) for kind, counts in _COLUMNS.items()}
 # Checksum, kind, number of columns, words in each.
@@ -51,6 +51,8 @@ class Change:
     kind ADDED: fingerprints, and ids in a store with ids. FINGERPRINTS_REMOVED, IDS_REMOVED: those removed.
     ROWS_REMOVED: fingerprints and ids, of each fingerprint the one id.
     names: of the ids that were added, in a store with names. told: of these, where it is known.
+    bands, words: of an addition of signatures, each of which has so many fingerprints, the keys of its bands, and so
+    many words of a sketch, in columns of their own: those of the keys, that of the ids, those of the words.
     """
 
     number: int
@@ -58,6 +60,8 @@ class Change:
     columns: tuple[Keys, ...]
     names: Names | None = None
     told: Told | None = None
+    bands: int = 1
+    words: int = 0
 
     @property
     def size_bytes(self) -> int:
@@ -68,12 +72,30 @@ class Change:
     @property
     def fingerprints(self) -> Keys:
         """The fingerprints added or removed."""
-        return self.columns[0]
+        return self.columns[0] if self.bands == 1 else np.stack(self.columns[: self.bands], axis=1).ravel()
 
     @property
     def ids(self) -> Ids | None:
-        """The ids added or removed; None where there are none."""
-        return self.columns[-1] if self.kind == IDS_REMOVED or len(self.columns) == 2 else None
+        """The ids added or removed, of each row; None where there are none."""
+        ids = self.own_ids
+        return ids if ids is None or self.bands == 1 else np.repeat(ids, self.bands)
+
+    @property
+    def own_ids(self) -> Ids | None:
+        """The ids added or removed, of a signature once; None where there are none."""
+        if self.kind == IDS_REMOVED:
+            return self.columns[0]
+        return self.columns[self.bands] if len(self.columns) > self.bands + self.words else None
+
+    @property
+    def sketches(self) -> Keys | None:
+        """The sketches added: uint64[n, words]; None where none are kept."""
+        return np.stack(self.columns[-self.words :], axis=1) if self.words else None
+
+    @property
+    def row_count(self) -> int:
+        """How many rows it adds or removes."""
+        return self.bands * len(self.columns[0])
 
 
 class Waiting:
@@ -88,7 +110,7 @@ class Waiting:
         """Those that follow."""
         for change in records:
             self.changes.append(change)
-            self.row_count += len(change.columns[0])
+            self.row_count += change.row_count
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +125,14 @@ class RemovedBefore:
     numbers: Keys
 
 
-def split(kind: int, columns: Sequence[Keys], first_number: int, names: Names | None = None) -> Iterator[Change]:
+def split(
+    kind: int,
+    columns: Sequence[Keys],
+    first_number: int,
+    names: Names | None = None,
+    bands: int = 1,
+    words: int = 0,
+) -> Iterator[Change]:
     """Changes small enough for a record each, numbered from first_number on; one row at least is in each."""
     if names is not None:
         filled = names.ends + 8 * (len(columns) + 1) * np.arange(1, names.size + 1)
@@ -111,15 +140,21 @@ def split(kind: int, columns: Sequence[Keys], first_number: int, names: Names | 
         while start < names.size:
             end = max(int(filled.searchsorted(before + 8 * RECORD_WORDS, side="right")), start + 1)
             own = tuple(column[start:end] for column in columns)
-            yield Change(first_number, kind, own, names.part(start, end))
+            yield Change(first_number, kind, own, names.part(start, end), bands=bands, words=words)
             first_number, start, before = first_number + 1, end, int(filled[end - 1])
         return
-    rows = RECORD_WORDS // len(columns)
+    rows = max(1, RECORD_WORDS // len(columns))
     if 0 < len(columns[0]) <= rows:  # a row at a time should not pay for slices
-        yield Change(first_number, kind, tuple(columns))
+        yield Change(first_number, kind, tuple(columns), bands=bands, words=words)
         return
     for index, start in enumerate(range(0, len(columns[0]), rows)):
-        yield Change(first_number + index, kind, tuple(column[start : start + rows] for column in columns))
+        own = tuple(column[start : start + rows] for column in columns)
+        yield Change(first_number + index, kind, own, bands=bands, words=words)
+
+
+def records_of(change: Change) -> Iterator[Change]:
+    """A change of any size in changes small enough for a record each, numbered from its own number on."""
+    return split(change.kind, change.columns, change.number, change.names, change.bands, change.words)
 
 
 def key_of(number: int) -> bytes:
@@ -148,20 +183,24 @@ def encode_change(change: Change) -> bytes:
     return b"".join([struct.pack("<I", checksum), *parts])
 
 
-def decode_change(record: bytes, number: int, id_columns: int) -> Change:
+def decode_change(record: bytes, number: int, id_columns: int, bands: int = 1, words: int = 0) -> Change:
     """The change in a record. ValueError where it is not the one of this number.
 
-    id_columns: of the ids of an addition: none, 1 in a store with ids, 2 where these are names.
+    id_columns: of the ids of an addition: none, 1 in a store with ids, 2 where these are names. bands, words: as Change
+    has them.
     """
-    kind, columns, data = _decode(b"changes" + key_of(number), record, max(2, 1 + id_columns))
-    expected = 1 + id_columns if kind == ADDED else 1 + (kind == ROWS_REMOVED)
+    most = bands + id_columns + words
+    kind, columns, data = _decode(b"changes" + key_of(number), record, max(2, most), named=id_columns == 2)
+    expected = most if kind == ADDED else 1 + (kind == ROWS_REMOVED)
     if len(columns) != expected or (kind in (IDS_REMOVED, ROWS_REMOVED) and not id_columns):
         raise ValueError(f"change {number} of kind {kind} has {len(columns)} columns, expected {expected}")
-    if len(columns) < 3:
+    if kind != ADDED:
         return Change(number, kind, columns)
-    names = Names(np.frombuffer(data, dtype=np.uint8), columns[2].view(np.int64))
+    if id_columns < 2:
+        return Change(number, kind, columns, bands=bands, words=words)
+    names = Names(np.frombuffer(data, dtype=np.uint8), columns[-1].view(np.int64))
     expect_names(*names)
-    return Change(number, kind, columns[:2], names)
+    return Change(number, kind, columns[:-1], names, bands=bands, words=words)
 
 
 def encode_removed(removed: RemovedBefore, index: int) -> bytes:
@@ -189,7 +228,7 @@ def largest_id(records: Iterable[Change]) -> int | None:
     """The largest id that these add; None where they add none."""
     largest = None
     for change in records:
-        if change.kind == ADDED and len(change.columns) == 2 and len(ids := change.columns[1]):
+        if change.kind == ADDED and (ids := change.own_ids) is not None and len(ids):
             most = int(ids.max() if len(ids) > 1 else ids[0])  # a single addition should not wait for the maximum
             if largest is None or most > largest:
                 largest = most
@@ -202,13 +241,17 @@ def _encode(place: bytes, kind: int, columns: tuple[Keys, ...]) -> bytes:
     return struct.pack("<I", crc32c(body, crc32c(place))) + body
 
 
-def _decode(place: bytes, record: bytes, most: int, kept: bool = False) -> tuple[int, tuple[Keys, ...], bytes]:
+def _decode(
+    place: bytes, record: bytes, most: int, kept: bool = False, named: bool = False
+) -> tuple[int, tuple[Keys, ...], bytes]:
     if len(record) < _HEADER.size or struct.unpack_from("<I", record)[0] != crc32c(record[4:], crc32c(place)):
         raise Wrong("a record", f"{len(record)} bytes of another checksum", "those of its own")
     _, kind, column_count, words = _HEADER.unpack_from(record)
-    allowed = (_KEPT_COLUMNS if kept else _COLUMNS).get(kind, ())
+    allowed: Sequence[int] = (_KEPT_COLUMNS if kept else _COLUMNS).get(kind, ())
+    if kind == ADDED:
+        allowed = range(1, most + 1)
     rest = len(record) - _HEADER.size - 8 * column_count * words
-    fits = rest == 0 or (rest > 0 and column_count == 3 and kind == ADDED)
+    fits = rest == 0 or (rest > 0 and column_count == most and named and kind == ADDED)
     if column_count not in allowed or column_count > most or not fits:
         raise ValueError(f"a record of kind {kind}, {column_count} columns of {words}, {len(record)} bytes")
     whole = np.frombuffer(record, dtype="<u8", offset=_HEADER.size, count=column_count * words)

@@ -51,11 +51,12 @@ def ahead(
 def held_from(key_count: int, before: Snapshot, dropped: Collection[str], flushed: bool, sizes: LivingSizes) -> int:
     """The held_from of a new segment of the pending rows of `before`, or of the dropped segments.
 
-    Held where all of its rows are; large ones are not, nor those with names, which are looked for in files.
+    Held where all of its rows are; large ones are not, nor those with names, which are looked for in files, nor those of
+    signatures.
     """
     gone = [part.held_from for part in before.parts if part.segment.path.name in dropped]
     origins = [before.state.first_change] if flushed else gone
-    small = key_count < sizes.small_rows and before.pending_names is None
+    small = key_count < sizes.small_rows and not before.settings.flushes_late
     return min(origins, default=0) if small else 0
 
 
@@ -76,6 +77,7 @@ def published(
     following = dataclasses.replace(before, state=state, parts=parts, removals=removals, pending_start=ending)
     if _goes_on(before, start, sizes):
         return following
+    sketches = before.pending_sketches
     names = before.pending_names
     if names is not None:
         names = names.since(state.first_change) or _names_from(names, before.pending.rows(start, before.pending_end)[1])
@@ -85,6 +87,7 @@ def published(
         pending_start=ending - start,
         pending_end=before.pending_end - start,
         pending_names=names,
+        pending_sketches=sketches and sketches.since(state.first_change),
     )
 
 

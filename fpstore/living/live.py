@@ -20,6 +20,7 @@ from fpstore.plans.permutation import Permutation
 from fpstore.query.matches import Room
 from fpstore.query.nearest import Found, Nearest, first_live, first_rows, least_live, nearest, spread
 from fpstore.segment.reader import Segment
+from fpstore.sketches.reader import SketchesReader
 from fpstore.types import Array, Counts, Ids, Keys
 
 # Of a segment's keys, and of its ids, so many are held at a time.
@@ -69,7 +70,8 @@ class Live:
     """A segment and its position: the changes before that are in it, those of removals from there on mask it.
 
     names: the files with those of its ids, where these are names. held_from: where the pending index of a snapshot has
-    all its rows too, the number of the change that the first of them came with; 0 where it has not.
+    all its rows too, the number of the change that the first of them came with; 0 where it has not. sketches: the file
+    with those of its ids, in a store that keeps them.
     """
 
     segment: Segment
@@ -77,14 +79,20 @@ class Live:
     removals: Removals
     names: tuple[NamesReader, ...] = ()
     held_from: int = 0
+    sketches: SketchesReader | None = None
 
     def close(self) -> None:
         """Let go of its files."""
         try:
             self.segment.close()
         finally:
-            for names in self.names:
-                names.close()
+            for file in self.beside:
+                file.close()
+
+    @property
+    def beside(self) -> tuple[NamesReader | SketchesReader, ...]:
+        """The files that it has beside the segment."""
+        return self.names if self.sketches is None else (*self.names, self.sketches)
 
     def masked_by(self, removals: Removals) -> "Live":
         """The same segment under other removals."""

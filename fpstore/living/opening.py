@@ -7,7 +7,7 @@ import dataclasses
 from pathlib import Path
 
 from fpstore.disk import Folder, Place
-from fpstore.errors import CorruptStore, PlanError
+from fpstore.errors import CorruptStore, PlanError, WrongKind
 from fpstore.format import CODECS
 from fpstore.living.catalog import Catalog
 from fpstore.living.live import Live
@@ -18,16 +18,22 @@ from fpstore.living.state import Settings, State
 from fpstore.names.pending import LogNames
 from fpstore.names.reader import NamesReader
 from fpstore.plans.plan import Plan
-from fpstore.segment.entry import SegmentEntry
+from fpstore.segment.entry import SegmentEntry, sketches_name
 from fpstore.segment.reader import Segment
+from fpstore.sketches.pending import PendingSketches
+from fpstore.sketches.reader import SketchesReader
+from fpstore.types import Kind
 
 
-def open_snapshot(catalog: Catalog, before: Snapshot | None = None, *, moved: bool = False) -> Snapshot:
+def open_snapshot(
+    catalog: Catalog, before: Snapshot | None = None, *, moved: bool = False, kind: Kind | None = None
+) -> Snapshot:
     """The snapshot of what the catalog says now; before: an older one, to share with it what is the same.
 
     moved: that one is from another file. A backup that was put back and added to has other changes of the same numbers
     in its log, so nothing but segments is shared then.
 
+    kind: what the store must be, WrongKind for another; None where that is known.
     Raises CorruptStore; StoreChanged where the catalog is of another store, or of a moment before that.
     """
     if before is not None:
@@ -39,6 +45,10 @@ def open_snapshot(catalog: Catalog, before: Snapshot | None = None, *, moved: bo
     generation = 0
     while True:
         log = catalog.read()
+        found = log.state.settings.kind
+        if kind not in (None, found):
+            how = {"hamming": "fpstore.open", "minhash": "fpstore.minhash.open"}[found]
+            raise WrongKind(f"found a store of kind {found}, expected {kind}; {how} opens it", path=catalog.folder.path)
         try:
             return _from_log(catalog, log, before, moved)
         except FileNotFoundError as error:
@@ -75,7 +85,9 @@ def _from_log(catalog: Catalog, log: Log, before: Snapshot | None, moved: bool) 
     parts = tuple(part.masked_by(removals) for part in parts)
     pending = pending_index(plan, state.settings, MIN_PENDING_ROOM)
     names = LogNames.none() if state.settings.named else None
-    return Snapshot(folder, state, plan, parts, pending, 0, removals, names).extended(log.changes, state)
+    sketches = PendingSketches(state.settings.words) if state.settings.words else None
+    empty = Snapshot(folder, state, plan, parts, pending, 0, removals, names, pending_sketches=sketches)
+    return empty.extended(log.changes, state)
 
 
 def _proved_plan(folder: Path, settings: Settings) -> Plan:
@@ -112,7 +124,30 @@ def open_part(segments: Folder, entry: SegmentEntry, plan: Plan, settings: Setti
     except BaseException:
         segment.close()
         raise
-    return Live(segment, entry.position, removals, names)
+    try:
+        sketches = _open_sketches(segments, entry, settings)
+    except BaseException:
+        Live(segment, entry.position, removals, names).close()
+        raise
+    return Live(segment, entry.position, removals, names, sketches=sketches)
+
+
+def _open_sketches(segments: Folder, entry: SegmentEntry, settings: Settings) -> SketchesReader | None:
+    """The file of sketches that the catalog says is a segment's, in a store that keeps sketches."""
+    kept = settings.kept
+    if (kept is None) != (entry.sketches is None):
+        found, expected = ("none", "a file") if kept is not None else ("a file", "none")
+        raise CorruptStore("catalog, sketches of a segment", found, expected, path=segments.path)
+    if kept is None or entry.sketches is None:
+        return None
+    sketches = SketchesReader(Place(segments, sketches_name(entry.name)))
+    record = sketches.record
+    numbers = (sketches.file_bytes, sketches.footer_crc, record.values, record.bits, record.words)
+    named = (entry.sketches.file_bytes, entry.sketches.crc, kept.values, kept.bits, kept.words)
+    if numbers != named:
+        sketches.close()
+        raise CorruptStore("sketches", numbers, f"{named}, which the catalog names", path=sketches.path)
+    return sketches
 
 
 def _open_names(segments: Folder, entry: SegmentEntry, settings: Settings) -> tuple[NamesReader, ...]:

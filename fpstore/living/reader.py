@@ -12,6 +12,7 @@ from fpstore.errors import CorruptStore, StoreClosed
 from fpstore.living.catalog import Catalog
 from fpstore.living.opening import open_snapshot
 from fpstore.living.snapshot import Snapshot
+from fpstore.types import Kind
 
 # How long a reader may answer from a store whose path leads to another one by now.
 LOOK_SECONDS = 0.1
@@ -23,8 +24,8 @@ class Reader:
     snapshot: what the store was when it was last looked at. watch: over whether that is the newest.
     """
 
-    def __init__(self, folder: Path) -> None:
-        """Open it. Raises FileNotFoundError, NotAStore, CorruptStore, UnsupportedVersion."""
+    def __init__(self, folder: Path, kind: Kind | None = None) -> None:
+        """Open it; kind: what it must be. Raises FileNotFoundError, NotAStore, CorruptStore, WrongKind."""
         self.folder = folder
         self._fork = forks.generation
         self._lock = threading.Lock()
@@ -35,7 +36,7 @@ class Reader:
         self._moved = False  # the catalog is in another file since the snapshot
         self._look_at = 0.0  # when to see again whether the path leads to this store
         try:
-            self.snapshot = open_snapshot(self._catalog)
+            self.snapshot = open_snapshot(self._catalog, kind=kind)
         except BaseException:
             self._catalog.close()
             raise

@@ -55,7 +55,8 @@ def read_remains(data: bytes) -> Remains:
     if state is None:
         return Remains(None, False)
     numbers = [n for n in file.numbers() if state.first_change <= n < state.next_change]
-    decoders = [partial(changes.decode_change, number=n, id_columns=state.settings.id_columns) for n in numbers]
+    columns, bands, words = state.settings.log_form
+    decoders = [partial(changes.decode_change, number=n, id_columns=columns, bands=bands, words=words) for n in numbers]
     records = [file.first(changes.key_of(n), decoded) for n, decoded in zip(numbers, decoders, strict=True)]
     indexes = [i for i in file.numbers() if i < state.removal_records]
     blocks = [file.only(changes.key_of(i), partial(changes.decode_removed, index=i)) for i in indexes]

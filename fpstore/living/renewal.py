@@ -17,6 +17,7 @@ from fpstore.living.merge import merge_segments
 from fpstore.living.naming import Due, StoreNames, merge_names, write_names
 from fpstore.living.opening import open_part
 from fpstore.living.removals import Removals
+from fpstore.living.sketched import Sketched, live_sketches, merge_sketches, write_sketches
 from fpstore.living.snapshot import Snapshot
 from fpstore.living.state import State
 from fpstore.names.column import Names
@@ -51,6 +52,11 @@ def names_of_rows(names: Names | None, ids: Ids | None) -> StoreNames | None:
     return StoreNames((), own)
 
 
+def of_log(snapshot: Snapshot) -> tuple[Keys, Ids | None, int, StoreNames | None, Sketched | None]:
+    """What becomes a segment of what is pending: rows, up to which change, the names and the sketches of their ids."""
+    return *snapshot.pending_rows(), snapshot.state.next_change, snapshot.names, live_sketches(snapshot)
+
+
 def segment_of_rows(
     place: Place,
     keys: Keys,
@@ -59,16 +65,19 @@ def segment_of_rows(
     snapshot: Snapshot,
     tell: Tell,
     names: StoreNames | None = None,
+    sketches: Sketched | None = None,
 ) -> SegmentEntry | None:
     """A new segment of these rows, as the segments of the snapshot are; None where there are no rows.
 
-    names: those of the ids, by default the snapshot's.
+    names: those of the ids, by default the snapshot's. sketches: those of the ids, in a store that keeps them.
     """
     if not len(keys):
         return None
     names = names or snapshot.names
     entry = write_rows(place, keys, ids, snapshot.plan, snapshot.settings.codec, tell, position)
-    return entry if names is None or ids is None else write_names(place, entry, ids, names)
+    if names is not None and ids is not None:
+        entry = write_names(place, entry, ids, names)
+    return entry if sketches is None else write_sketches(place, entry, sketches)
 
 
 def segment_of_parts(
@@ -96,6 +105,8 @@ def segment_of_parts(
             return None
         if settings.named:
             entry = merge_names(place, entry, sound, due_names)
+        if settings.kept is not None:
+            entry = merge_sketches(place, entry, sound, settings.kept)
         return replace(entry, position=state.next_change)
 
 

@@ -11,7 +11,8 @@ class LivingSizes:
     """What a Writer goes by; the defaults are those of every store. ValueError for what cannot be.
 
     flush_rows: pending rows that are worth a segment, few enough that any process indexes them in some milliseconds.
-    named_flush_rows: the same in a store with names, which are looked for in the files of all segments.
+    named_flush_rows: the same in a store with names, which are looked for in the files of all segments, and in one of
+    signatures, which have many rows each.
     max_pending_rows: those at which additions wait for it.
     batch_rows: the most that are tested and added at once.
     small_rows, small_segments: segments with fewer keys are small; they are merged, all at once, when they are so many
@@ -53,9 +54,9 @@ class LivingSizes:
         waits = self.max_pending_rows
         expect("max_pending_rows", waits, waits >= self.flush_rows, f"flush_rows, {self.flush_rows}, or more")
 
-    def of(self, named: bool) -> "LivingSizes":
-        """Those of a store of this kind."""
-        if not named:
+    def of(self, flushes_late: bool) -> "LivingSizes":
+        """Those of a store that flushes late, or does not."""
+        if not flushes_late:
             return self
         waits = max(self.max_pending_rows, 4 * self.named_flush_rows)
         return replace(self, flush_rows=self.named_flush_rows, max_pending_rows=waits)

@@ -49,6 +49,7 @@ from fpstore.query.nearest import (
     spread,
 )
 from fpstore.query.pairs import segment_joins
+from fpstore.sketches.pending import PendingSketches
 from fpstore.types import Array, Counts, Ids, Keys
 
 # Below this a batch is looked up without asking what the other way would cost.
@@ -66,6 +67,7 @@ class Snapshot:
 
     parts: its segments, under removals. pending: what was added since, its rows up to pending_end; those before
     pending_start are of parts that are held. pending_names: the names of the ids of these rows, in a store with names.
+    pending_sketches: the sketches of the log, and maybe of changes after this state's, in a store that keeps them.
     """
 
     folder: Path
@@ -77,6 +79,7 @@ class Snapshot:
     removals: Removals
     pending_names: LogNames | None = None
     pending_start: int = 0
+    pending_sketches: PendingSketches | None = None
 
     @property
     def pending_count(self) -> int:
@@ -400,40 +403,39 @@ class Snapshot:
     def extended(self, records: Sequence[Change], state: State) -> "Snapshot":
         """This one and the changes that follow it."""
         pending, removals = self.pending, self.removals
-        room = sum(len(change.columns[0]) for change in records if change.kind == changes.ADDED)
+        room = sum(change.row_count for change in records if change.kind == changes.ADDED)
         if pending.capacity - pending.count < room:
             pending = pending.grown(max(4 * pending.capacity, pending.count + room + room // 4))
         for change in records:
             if change.kind == changes.ADDED:
                 self._take_names(change)
+                if self.pending_sketches is not None and change.own_ids is not None and change.sketches is not None:
+                    self.pending_sketches.add(change.own_ids, change.sketches, change.number)
                 try:
                     pending.append(change.fingerprints, change.ids, change.number, removals.last_position)
                 except ValueError as error:  # a fingerprint of too many bits
                     raise CorruptStore.by(error, f"catalog, change {change.number}", path=self.folder) from None
             else:
                 removals = removals.with_change(change)
-        names = self.pending_names
+        beside = self.pending_names, self.pending_start, self.pending_sketches
         if removals is not self.removals:
             parts = tuple(part.masked_by(removals) for part in self.parts)
-            return Snapshot(
-                self.folder, state, self.plan, parts, pending, pending.count, removals, names, self.pending_start
-            )
-        following = Snapshot(
-            self.folder, state, self.plan, self.parts, pending, pending.count, removals, names, self.pending_start
-        )
+            return Snapshot(self.folder, state, self.plan, parts, pending, pending.count, removals, *beside)
+        following = Snapshot(self.folder, state, self.plan, self.parts, pending, pending.count, removals, *beside)
         following.__dict__["single"] = self.single.grown(pending, following.pending_end)  # not made anew for each row
         return following
 
     def _take_names(self, change: Change) -> None:
         """Hold the names of a change. CorruptStore where they contradict those of others."""
-        if self.pending_names is not None and change.names is not None and change.ids is not None:
+        ids = change.own_ids
+        if self.pending_names is not None and change.names is not None and ids is not None:
             try:
                 told = change.told
                 if told is not None and told.are_new and change.names.size:
-                    self.pending_names.add_new(change.names, int(change.ids[0]), told.hashes)
+                    self.pending_names.add_new(change.names, int(ids[0]), told.hashes)
                 else:
                     hashes = hashed(*change.names)[1] if told is None else told.hashes
-                    self.pending_names.add(change.names, change.ids, hashes)
+                    self.pending_names.add(change.names, ids, hashes)
             except ValueError as error:
                 raise CorruptStore.by(error, f"catalog, change {change.number}", path=self.folder) from None
 

@@ -12,11 +12,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from fpstore._codec import crc32c
-from fpstore.checks import canonical_json, expect, expect_integer, fields_of, record_of
+from fpstore.checks import canonical_json, expect, expect_integer, fields_of, named_fields, record_of
 from fpstore.errors import Error, UnsupportedVersion, Wrong
 from fpstore.forks import cached_property
 from fpstore.format import BITS_STEP, CODECS, KEY_BITS, MAX_KEY_BITS, MIN_KEY_BITS
 from fpstore.segment.entry import MAX_SEGMENT, SegmentEntry, entry_of
+from fpstore.sketches.bands import Banding
+from fpstore.sketches.kept import WIDTHS, Kept
+from fpstore.types import Kind
 
 RECORD_VERSION = 9
 # What ids can be.
@@ -36,10 +39,38 @@ _PLACE_CHECKSUM = crc32c(b"".join(struct.pack("<B", len(name)) + name for name i
 
 
 @dataclasses.dataclass(frozen=True)
+class Minhash:
+    """Of a store of MinHash signatures: how these are cut, and what is kept of them. ValueError for what cannot be.
+
+    sketch_bits: so many bits of each of the values are kept, 0 for none.
+    """
+
+    bands: int
+    rows_per_band: int
+    values: int
+    sketch_bits: int
+
+    def __post_init__(self) -> None:
+        self.banding(KEY_BITS).expect_sound(self.values)
+        widths = (0, *WIDTHS)
+        expect("sketch_bits", self.sketch_bits, self.sketch_bits in widths, f"one of {', '.join(map(str, widths))}")
+
+    def banding(self, bits: int) -> Banding:
+        """How signatures become keys of so many bits."""
+        return Banding(self.bands, self.rows_per_band, bits)
+
+    @cached_property
+    def kept(self) -> Kept | None:
+        """What is kept of a signature; None for nothing."""
+        return Kept(self.values, self.sketch_bits) if self.sketch_bits else None
+
+
+@dataclasses.dataclass(frozen=True)
 class Settings:
     """What holds for the whole store. plan: of Plan.to_json. ValueError for what cannot be.
 
-    id_type: what the ids of its fingerprints are, None where these have none. bits: of a fingerprint.
+    id_type: what the ids of its fingerprints are, None where these have none. bits: of a fingerprint. minhash: of a
+    store of signatures, whose fingerprints are the keys of their bands; None in a store of fingerprints.
     """
 
     max_distance: int
@@ -48,17 +79,42 @@ class Settings:
     id_type: str | None
     recipe: dict[str, Any] | None = None
     bits: int = KEY_BITS
+    minhash: Minhash | None = None
 
     def __post_init__(self) -> None:
         expect_integer("bits", self.bits, MIN_KEY_BITS, MAX_KEY_BITS)
         expect("bits", self.bits, self.bits % BITS_STEP == 0, f"a multiple of {BITS_STEP}")
         expect_integer("max_distance", self.max_distance, 0, self.bits)
-        made = "none, as recipes make 64 bits" if self.bits != RECIPE_BITS else "any"
-        expect("recipe", self.recipe, self.recipe is None or self.bits == RECIPE_BITS, made)
+        # The keys of bands are made of signatures, whatever their bits.
+        fits = self.recipe is None or self.bits == RECIPE_BITS or self.minhash is not None
+        expect("recipe", self.recipe, fits, "none, as recipes make 64 bits")
         expect("plan", self.plan, isinstance(self.plan, dict), "an object")
         expect("codec", self.codec, self.codec in CODECS, f"one of {', '.join(CODECS)}")
         expect("id_type", self.id_type, self.id_type in (None, *ID_TYPES), f"null or {', '.join(ID_TYPES)}")
         expect("recipe", self.recipe, self.recipe is None or isinstance(self.recipe, dict), "an object or null")
+        if self.minhash is not None:
+            self.minhash.banding(self.bits).expect_sound(self.minhash.values)
+            expect("max_distance", self.max_distance, self.max_distance == 0, "0, as bands must be equal")
+
+    @property
+    def kind(self) -> Kind:
+        """What is kept of a document."""
+        return "hamming" if self.minhash is None else "minhash"
+
+    @property
+    def bands(self) -> int:
+        """How many rows a document has."""
+        return 1 if self.minhash is None else self.minhash.bands
+
+    @property
+    def kept(self) -> Kept | None:
+        """What is kept of a signature beside its bands; None for nothing."""
+        return None if self.minhash is None else self.minhash.kept
+
+    @property
+    def words(self) -> int:
+        """How many words of 64 bits that has."""
+        return 0 if self.kept is None else self.kept.words
 
     @property
     def ids(self) -> bool:
@@ -71,6 +127,16 @@ class Settings:
         return self.ids + self.named
 
     @property
+    def log_form(self) -> tuple[int, int, int]:
+        """What decode_change must know of additions: columns of ids, bands, words of a sketch."""
+        return self.id_columns, self.bands, self.words
+
+    @property
+    def flushes_late(self) -> bool:
+        """Whether the log becomes a segment later than where a fingerprint has one row, of a number."""
+        return self.named or self.minhash is not None
+
+    @property
     def named(self) -> bool:
         """Whether the ids are names."""
         return self.id_type in NAMED
@@ -78,7 +144,8 @@ class Settings:
     @cached_property
     def text(self) -> str:
         """As JSON; made once, as it is written with every change."""
-        return canonical_json(fields_of(self))
+        minhash = None if self.minhash is None else fields_of(self.minhash)
+        return canonical_json(fields_of(self) | {"minhash": minhash})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -233,13 +300,19 @@ def decode(record: bytes, transaction: int, known: State | None = None) -> State
         entries = fields.get(name)
         expect(name, entries, isinstance(entries, list), "a list")
         fields[name] = tuple(map(entry_of, fields[name]))
-    fields["settings"] = record_of(Settings, fields.get("settings"))
+    fields["settings"] = _settings_of(fields.get("settings"))
     return record_of(State, fields)
 
 
 def new_identity() -> str:
     """One that no other store has."""
     return secrets.token_hex(16)
+
+
+def _settings_of(value: object) -> Settings:
+    fields = named_fields("Settings", value, {field.name for field in dataclasses.fields(Settings)})
+    minhash = fields["minhash"]
+    return Settings(**fields | {"minhash": None if minhash is None else record_of(Minhash, minhash)})
 
 
 def _checksum(text: bytes) -> int:

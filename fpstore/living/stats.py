@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from fpstore.checks import fields_of
 from fpstore.disk import CATALOG_NAME, Folder, naming
 from fpstore.living.census import bytes_by_kind
 from fpstore.living.locks import find_writer
@@ -15,7 +16,7 @@ from fpstore.progress import Tell
 from fpstore.segment import report as reports
 from fpstore.segment.report import Report, SegmentStats
 from fpstore.segment.spikes import NAMED, Spikes, count_spikes
-from fpstore.types import Keys
+from fpstore.types import Keys, Kind
 
 # A file may have any time; of the years 1 and 9999, the first and the last second.
 FIRST_SECOND, LAST_SECOND = -62_135_596_800, 253_402_300_799
@@ -25,22 +26,26 @@ FIRST_SECOND, LAST_SECOND = -62_135_596_800, 253_402_300_799
 class Stats:
     """What a store holds and how.
 
-    fingerprint_count: None where they are not in one segment, as only count, which reads them, would tell.
+    minhash: of a store of signatures, how they are cut, and how many bits of each value are kept; its fingerprints are
+    the keys of bands. fingerprint_count: None where they are not in one segment, as only count, which reads them,
+    would tell.
     pending_count: what was added and is in no segment yet. removal_count: removals that mask what is in segments.
     spikes: where they were asked for, of a store with ids. has_writer: whether one has it open just now; writer_pid:
     the process number that it gave, None where it gave none. written_at: when the catalog's file was last written.
-    total_bytes: of all files in the folder: live segments, their files of names, the catalog, what jobs keep, what
-    was set aside, and other_bytes: locks, what is being made or removed, and what is none of fpstore's.
+    total_bytes: of all files in the folder: live segments, their files of names and of sketches, the catalog, what jobs
+    keep, what was set aside, and other_bytes: locks, what is being made or removed, and what is none of fpstore's.
     """
 
     path: str
     identity: str
+    kind: Kind
     max_distance: int
     bits: int
     plan: Plan
     codec: str
     id_type: str | None
     recipe: dict[str, Any] | None
+    minhash: dict[str, int] | None
     fingerprint_count: int | None
     pending_count: int
     removal_count: int
@@ -53,6 +58,7 @@ class Stats:
     segments_bytes: int
     catalog_bytes: int
     names_bytes: int
+    sketches_bytes: int
     jobs_bytes: int
     aside_bytes: int
     other_bytes: int
@@ -81,12 +87,14 @@ def stats_of(
     return Stats(
         path=path,
         identity=snapshot.state.identity,
+        kind=settings.kind,
         max_distance=settings.max_distance,
         bits=settings.bits,
         plan=snapshot.plan,
         codec=settings.codec,
         id_type=settings.id_type,
         recipe=settings.recipe,
+        minhash=None if settings.minhash is None else fields_of(settings.minhash),
         fingerprint_count=snapshot.key_count if snapshot.is_plain or snapshot.is_empty else None,
         pending_count=snapshot.pending_count,
         removal_count=len(snapshot.removals),

@@ -18,7 +18,7 @@ from fpstore.segment.entry import (
     SegmentEntry,
     is_segment_name,
     is_unpublished_name,
-    names_name,
+    names_made,
     segment_name,
     segment_of,
     unpublished_name,
@@ -45,9 +45,9 @@ def name_segment(catalog: Catalog, place: Place, entry: SegmentEntry) -> list[Se
     for name in entry.made:
         if place.folder.identity_of(name) is not None:
             _set_aside(catalog, [name])
-    if names_name(entry.name) in entry.made:
-        place.folder.rename(names_name(place.name), names_name(entry.name))
-    place.folder.rename(place.name, entry.name)
+    for unpublished, name in reversed([*zip(names_made(place.name), names_made(entry.name), strict=True)]):
+        if name in entry.made:
+            place.folder.rename(unpublished, name)
     left = [stray for stray in state.strays if _is_left(place.folder, stray)]
     place.folder.sync()  # of those that were removed before, too
     return left

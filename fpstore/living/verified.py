@@ -6,6 +6,7 @@ from typing import Any
 from fpstore.disk import Folder
 from fpstore.errors import CorruptStore, corrupt
 from fpstore.living.naming import names_damage
+from fpstore.living.sketched import sketches_damage
 from fpstore.living.snapshot import Snapshot
 from fpstore.notes import record_damage
 from fpstore.progress import Tell
@@ -47,6 +48,7 @@ def verify_snapshot(snapshot: Snapshot, home: Folder, progress: Tell | None = No
             damage += error.damage
         if part.names:
             damage += names_damage(part)
+        damage += sketches_damage(part)
     if damage:
         raise corrupt(damage)
     segments = [part.segment for part in snapshot.parts]
@@ -59,5 +61,5 @@ def verify_snapshot(snapshot: Snapshot, home: Folder, progress: Tell | None = No
         pending_id_count=snapshot.pending_count if snapshot.settings.ids else 0,
         removal_count=len(snapshot.removals),
         size_bytes=sum(segment.file_bytes for segment in segments)
-        + sum(file.file_bytes for part in snapshot.parts for file in part.names),
+        + sum(file.file_bytes for part in snapshot.parts for file in part.beside),
     )

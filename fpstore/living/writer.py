@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +28,7 @@ from fpstore.living.named import expect_room, in_handles, named_additions
 from fpstore.living.naming import GivenNames, StoreNames
 from fpstore.living.opening import open_part, open_snapshot
 from fpstore.living.sizes import LivingSizes
+from fpstore.living.sketched import Sketched
 from fpstore.living.snapshot import Snapshot
 from fpstore.living.state import State
 from fpstore.living.sweep import name_segment, remove_replaced, sweep_segments, unpublished_place
@@ -36,9 +38,9 @@ from fpstore.notes import Asker
 from fpstore.progress import Tell
 from fpstore.query import additions
 from fpstore.query.additions import Additions
-from fpstore.segment.entry import SegmentEntry, names_name
+from fpstore.segment.entry import SegmentEntry, names_made
 from fpstore.threads import Background
-from fpstore.types import Ids, Keys
+from fpstore.types import Ids, Keys, Kind
 
 
 class _Cancelled(BaseException):
@@ -54,6 +56,7 @@ class Writer:
         *,
         deferred: bool = False,
         sizes: LivingSizes | None = None,
+        kind: Kind | None = None,
         job: Asker | None = None,
         before_commit: Callable[[], None] | None = None,
     ) -> None:
@@ -67,8 +70,7 @@ class Writer:
         self._fork = forks.generation
         self.sizes = sizes or LivingSizes()
         self._defers = deferred
-        self._deferred = Waiting()
-        self._given = GivenNames()
+        self._deferred, self._given = Waiting(), GivenNames()
         self._before_commit = before_commit
         self._lock = threading.RLock()
         self._closing = False
@@ -81,8 +83,8 @@ class Writer:
         self._catalog = Catalog.open(folder, writable=True)
         self.watch = self._catalog.watch
         try:
-            self.snapshot = open_snapshot(self._catalog)
-            self.sizes = self.sizes.of(self.snapshot.settings.named)
+            self.snapshot = open_snapshot(self._catalog, kind=kind)
+            self.sizes = self.sizes.of(self.snapshot.settings.flushes_late)
             note = notes.abandoned(self.home, self.snapshot.state.identity, job)
             self._catalog.make_segments()
             sweep_segments(self._catalog)
@@ -112,7 +114,7 @@ class Writer:
         with self._ready(len(keys)):
             names, ids, told = self._handles(ids)
             if len(keys) >= self.sizes.flush_rows:
-                self._add_segment(keys, ids, names)
+                self._add_segment(keys, ids, renewal.names_of_rows(names, ids))
             elif len(keys):
                 self._log(self._change(changes.ADDED, keys, ids, names=names, told=told), self._defers)
 
@@ -196,9 +198,8 @@ class Writer:
     def _log(self, change: Change, deferred: bool) -> None:
         if deferred:  # the caller may go on to use the arrays
             change = dataclasses.replace(change, columns=tuple(column.copy() for column in change.columns))
-        records = changes.split(change.kind, change.columns, change.number, change.names)
         with self._uncertain():
-            self.snapshot = self.snapshot.extended([change], self._logged([*records], deferred))
+            self.snapshot = self.snapshot.extended([change], self._logged([*changes.records_of(change)], deferred))
         self._start_due_flush()
 
     def _change(self, kind: int, *given: Keys | None, names: Names | None = None, told: Told | None = None) -> Change:
@@ -207,7 +208,7 @@ class Writer:
 
     def _logged(self, records: list[Change], deferred: bool) -> State:
         """The state after changes, which are in the log when this returns unless they may wait."""
-        rows = sum(len(change.columns[0]) for change in records)
+        rows = sum(change.row_count for change in records)
         if not deferred or self._deferred.row_count + rows >= self.sizes.deferred_rows:
             return self._write(records)
         self._deferred.add(records)
@@ -337,24 +338,23 @@ class Writer:
         def work() -> None:
             upto = snapshot.state.next_change
             with self._new_place() as place:
-                self._publish(place, self._segment_of(place, *snapshot.pending_rows(), upto, snapshot.names), (), upto)
+                self._publish(place, self._segment_of(place, *renewal.of_log(snapshot)), (), upto)
             with self._lock:
                 self._start_merge(due(self.snapshot, self.sizes))
 
         self._flush_job = _until_closed(work)
 
-    def _add_segment(self, keys: Keys, ids: Ids | None, names: Names | None = None) -> None:
+    def _add_segment(self, keys: Keys, ids: Ids | None, *beside: StoreNames | Sketched | None) -> None:
         self._write()
         with self._new_place() as place:
-            position, own = self.snapshot.state.next_change, renewal.names_of_rows(names, ids)
-            entry = self._segment_of(place, keys, ids, position, own)
+            entry = self._segment_of(place, keys, ids, self.snapshot.state.next_change, *beside)
             self._publish(place, entry, (), None, max_id=None if ids is None else int(ids.max()))
         self._start_merge(due(self.snapshot, self.sizes))
 
     def _segment_of(
-        self, place: Place, keys: Keys, ids: Ids | None, position: int, names: StoreNames | None = None
+        self, place: Place, keys: Keys, ids: Ids | None, position: int, *beside: Any
     ) -> SegmentEntry | None:
-        return renewal.segment_of_rows(place, keys, ids, position, self.snapshot, self._advance, names)
+        return renewal.segment_of_rows(place, keys, ids, position, self.snapshot, self._advance, *beside)
 
     def _start_merge(self, parts: Sequence[Live], whole: bool = False) -> None:
         """In the background, if there is anything and no merge under way; whole: their names become one file, too."""
@@ -447,12 +447,12 @@ class Writer:
             self._catalog.expect_here()
             place = unpublished_place(self._catalog, self._next_segment, self.snapshot.state.identity)
             self._next_segment += 1
-            self._unpublished |= {place.name, names_name(place.name)}
+            self._unpublished |= {*names_made(place.name)}
         try:
             yield place
         finally:
             with self._lock:
-                self._unpublished -= {place.name, names_name(place.name)}
+                self._unpublished -= {*names_made(place.name)}
 
     def _advance(self, *_progress: object) -> None:
         if self._closing:

@@ -1,5 +1,32 @@
-"""MinHash: signatures of texts, and the Jaccard similarity that two of them estimate."""
+"""MinHash: signatures of texts, the similarity that two of them estimate, and stores in which like ones are found."""
 
+from fpstore.minhash.making import build, create, open
 from fpstore.minhash.signing import sign, similarity
+from fpstore.minhash.store import MinHashStore
+from fpstore.query.similar import (
+    Document,
+    Documents,
+    SimilarAddition,
+    SimilarAdditions,
+    SimilarMatch,
+    SimilarMatches,
+    SimilarPair,
+    SimilarPairs,
+)
 
-__all__ = ["sign", "similarity"]
+__all__ = [
+    "Document",
+    "Documents",
+    "MinHashStore",
+    "SimilarAddition",
+    "SimilarAdditions",
+    "SimilarMatch",
+    "SimilarMatches",
+    "SimilarPair",
+    "SimilarPairs",
+    "build",
+    "create",
+    "open",
+    "sign",
+    "similarity",
+]

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from fpstore._names_view import NamesView
 from fpstore._view import SegmentView
 from fpstore.disk import Place, placed
 from fpstore.errors import CorruptStore, Naming
-from fpstore.format import FOOTER_BYTES, HEADER_BYTES, PAGE_BYTES, Header
+from fpstore.format import FOOTER_BYTES, HEADER_BYTES, PAGE_BYTES, Footer, Header
 from fpstore.names.column import Named, Names
 from fpstore.names.layout import KIND_NAMES, NamesRecord
 from fpstore.segment.files import map_file, read_footer
@@ -151,7 +152,7 @@ def verify_names(reader: NamesReader) -> None:
 
     CorruptStore where anything is wrong.
     """
-    check_pages(reader)
+    check_pages(reader, "names")
     count = data_bytes = 0
     least, most = (1 << 64) - 1, 0
     for names, handles in reader.chunks():
@@ -170,8 +171,22 @@ def verify_names(reader: NamesReader) -> None:
         raise CorruptStore("names record", expected, found, path=reader.path)
 
 
-def check_pages(reader: NamesReader) -> None:
-    """Read every page, also those that were checked before. CorruptStore where one is not as it was written."""
+class Paged(Protocol):
+    """A file with a checksum for each page, open for reading."""
+
+    path: Path
+    footer: Footer
+
+    def read(self, offset: int, length: int) -> bytes:
+        """A copy of bytes of the file, whose pages need not have been checked."""
+        ...
+
+
+def check_pages(reader: Paged, what: str) -> None:
+    """Read every page, also those that were checked before. CorruptStore where one is not as it was written.
+
+    what: what the file holds, for the error.
+    """
     footer = reader.footer
     size = footer.roots_offset - footer.checksums_offset
     sums = np.frombuffer(reader.read(footer.checksums_offset, size), dtype="<u4")
@@ -184,5 +199,5 @@ def check_pages(reader: NamesReader) -> None:
         different = np.flatnonzero(found != sums[first : first + len(found)])
         if len(different):
             place = (first + int(different[0])) * PAGE_BYTES
-            where, page = f"names, page at byte {place}, checksum", int(different[0])
+            where, page = f"{what}, page at byte {place}, checksum", int(different[0])
             raise CorruptStore(where, f"{found[page]:#010x}", f"{sums[first + page]:#010x}", path=reader.path)

@@ -1,13 +1,14 @@
 """From rows with names to rows with handles, for a build: names are sorted, each distinct one gets the next handle."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from fpstore import _names
 from fpstore.arrays import as_keys
 from fpstore.disk import Place
+from fpstore.format import KEY_BITS
 from fpstore.names.column import Named, Names, as_names, expect_each
 from fpstore.names.merging import NameSorter
 from fpstore.names.writer import NamesFile, NamesWriter
@@ -40,6 +41,13 @@ class NamedRows:
             raise ValueError(f"ids: found {ids!r}, expected a name for each fingerprint")
         else:
             self._rows = iter([self._pair(fingerprints, ids)])
+
+    @classmethod
+    def of(cls, rows: Rows, text: bool, memory_bytes: int) -> Self:
+        """Numbers and names of a stream that were looked at already."""
+        named = cls(iter(()), None, text, memory_bytes, Origin(), KEY_BITS)
+        named._rows = rows
+        return named
 
     def with_handles(self, at: Place) -> Iterator[tuple[Keys, Ids]]:
         """Rows by name, with handles, once; the file of names is there when they have been read."""

@@ -32,6 +32,6 @@ def salvaged_names(at: Path | Place, damage: list[Damage]) -> Iterator[Named]:
                 yield chunk
         if len(damage) == before:  # what finds a name has pages of its own: nothing is lost with them
             try:
-                check_pages(reader)
+                check_pages(reader, "names")
             except CorruptStore as error:
                 damage.append(error.in_file(path))

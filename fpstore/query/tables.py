@@ -290,7 +290,7 @@ def _arrow_type(pyarrow: Any, column: Array) -> Any:
 
 
 def _same(one: Array, other: Array) -> bool:
-    return one.dtype == other.dtype and np.array_equal(one, other)
+    return one.dtype == other.dtype and np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
 
 
 def _package(name: str, lacking: str) -> Any:

@@ -12,7 +12,7 @@ MAX_SEGMENT = 10**8 - 1
 # Of a segment; far more than there ever are.
 MAX_NAMES_FILES = 10_000
 _NAME = re.compile(r"[0-9]{8}\.fpseg", re.ASCII)
-_ENDING, _NAMES_ENDING = ".fpseg", ".fpnames"
+_ENDING, _NAMES_ENDING, _SKETCHES_ENDING = ".fpseg", ".fpnames", ".fpsketch"
 
 
 def segment_name(number: int) -> str:
@@ -25,9 +25,19 @@ def names_name(name: str) -> str:
     return name.replace(_ENDING, _NAMES_ENDING, 1)
 
 
+def sketches_name(name: str) -> str:
+    """What the file of sketches is called that is made with a segment, whether it is published or not."""
+    return name.replace(_ENDING, _SKETCHES_ENDING, 1)
+
+
+def names_made(name: str) -> tuple[str, str, str]:
+    """What all files may be called that are made with a segment of that name, it first."""
+    return name, names_name(name), sketches_name(name)
+
+
 def segment_of(name: str) -> str:
-    """With which segment a file of that name was made, or which segment it is: names_name the other way."""
-    return name.replace(_NAMES_ENDING, _ENDING, 1)
+    """With which segment a file of that name was made, or which segment it is: names_made the other way."""
+    return name.replace(_NAMES_ENDING, _ENDING, 1).replace(_SKETCHES_ENDING, _ENDING, 1)
 
 
 def unpublished_name(name: str, identity: str) -> str:
@@ -41,7 +51,7 @@ def is_segment_name(name: str) -> bool:
 
 
 def is_unpublished_name(name: str, identity: str) -> bool:
-    """Whether it is what unpublished_name makes of some segment's name, or names_name of that, for this store."""
+    """Whether it is what unpublished_name makes of some segment's name, or names_made of that, for this store."""
     name = segment_of(name)
     return is_segment_name(name[:14]) and name == unpublished_name(name[:14], identity)
 
@@ -69,12 +79,27 @@ class NamesEntry:
 
 
 @dataclasses.dataclass(frozen=True)
+class SketchesEntry:
+    """The file of sketches of a segment, which was made with it: its size and the checksum of its footer.
+
+    ValueError for what cannot be.
+    """
+
+    file_bytes: int
+    crc: int
+
+    def __post_init__(self) -> None:
+        expect_integer("file_bytes", self.file_bytes, 0, 2**63 - 1)
+        expect_integer("crc", self.crc, 0, 2**32 - 1)
+
+
+@dataclasses.dataclass(frozen=True)
 class SegmentEntry:
     """A live segment, and what its file must be: its size, its counts and the checksum of its footer.
 
     position: the changes of lower numbers are resolved in it; removals of this number or a higher one apply to it.
-    names: the files of names that are its own, the oldest first; a merge takes over those of its parts. ValueError for
-    what cannot be.
+    names: the files of names that are its own, the oldest first; a merge takes over those of its parts. sketches: the
+    file of sketches, in a store that keeps these. ValueError for what cannot be.
     """
 
     name: str
@@ -84,6 +109,7 @@ class SegmentEntry:
     crc: int
     position: int = 1
     names: tuple[NamesEntry, ...] = ()
+    sketches: SketchesEntry | None = None
 
     def __post_init__(self) -> None:
         # Joined to a folder later, so it must not be able to name anything but a file in it.
@@ -102,12 +128,16 @@ class SegmentEntry:
     def files(self) -> tuple[tuple[str, int, int], ...]:
         """Its files: of each the name, the size and the checksum of the footer."""
         names = ((file.name, file.file_bytes, file.crc) for file in self.names)
-        return ((self.name, self.file_bytes, self.crc), *names)
+        own = ((self.name, self.file_bytes, self.crc), *names)
+        if self.sketches is None:
+            return own
+        return (*own, (sketches_name(self.name), self.sketches.file_bytes, self.sketches.crc))
 
     @property
     def made(self) -> tuple[str, ...]:
         """The names of those of its files that were made with it."""
-        return (self.name, *(file.name for file in self.names if file.number == self.number))
+        names = (file.name for file in self.names if file.number == self.number)
+        return (self.name, *names, *([sketches_name(self.name)] if self.sketches is not None else []))
 
     def without_names(self, kept: Collection[int]) -> "SegmentEntry":
         """This one without the files of names of these numbers."""
@@ -121,11 +151,17 @@ class SegmentEntry:
     @cached_property
     def text(self) -> str:
         """As JSON; made once, as it is written with every change."""
-        return canonical_json(fields_of(self) | {"names": [fields_of(file) for file in self.names]})
+        sketches = None if self.sketches is None else fields_of(self.sketches)
+        names = [fields_of(file) for file in self.names]
+        return canonical_json(fields_of(self) | {"names": names, "sketches": sketches})
 
 
 def entry_of(value: object) -> SegmentEntry:
     """What SegmentEntry.text says, read back. ValueError."""
     fields = named_fields("SegmentEntry", value, {field.name for field in dataclasses.fields(SegmentEntry)})
     names = limited_list("names of a segment", fields["names"], MAX_NAMES_FILES)
-    return SegmentEntry(**fields | {"names": tuple(record_of(NamesEntry, file) for file in names)})
+    own = fields["sketches"]
+    sketches = None if own is None else record_of(SketchesEntry, own)
+    return SegmentEntry(
+        **fields | {"names": tuple(record_of(NamesEntry, file) for file in names), "sketches": sketches}
+    )

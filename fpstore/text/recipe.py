@@ -74,6 +74,7 @@ from fpstore.text.scripts import mixed_shingles
 from fpstore.text.several import expect_several
 from fpstore.text.tokens import Prepare, preparation
 from fpstore.threads import thread_count
+from fpstore.types import Kind
 
 # When a golden value of tests/test_text_golden.py changes, this becomes a new version.
 VERSION = 2
@@ -240,9 +241,7 @@ class Recipe:
 
         threads: as for measure_many. RecipeError for a recipe that makes fingerprints.
         """
-        if self.sketch != "minhash":
-            told = f"found sketch {self.sketch}, which makes fingerprints and no signatures, expected minhash"
-            raise RecipeError(f"recipe {self.name}: {told}")
+        expect_signatures(self)
         count = thread_count(threads)
         expect_several(texts)
         prepare, steps = self._steps()
@@ -383,6 +382,19 @@ def expect_fingerprints(recipe: Recipe) -> Recipe:
         told = "found sketch minhash, which makes signatures and no fingerprints"
         raise RecipeError(f"recipe {recipe.name}: {told}, expected simhash or minhash-1bit")
     return recipe
+
+
+def expect_signatures(recipe: Recipe) -> Recipe:
+    """The recipe. RecipeError where it makes no signatures, of which stores of the other kind are made."""
+    if recipe.sketch != "minhash":
+        told = f"found sketch {recipe.sketch}, which makes fingerprints and no signatures, expected minhash"
+        raise RecipeError(f"recipe {recipe.name}: {told}")
+    return recipe
+
+
+def expect_of_kind(recipe: Recipe, kind: Kind) -> Recipe:
+    """The recipe. RecipeError where it makes not what a store of this kind has."""
+    return expect_fingerprints(recipe) if kind == "hamming" else expect_signatures(recipe)
 
 
 FIELDS = tuple(each.name for each in fields(Recipe) if each.name != "model")

@@ -47,8 +47,8 @@ MUTANTS = (
     Mutant(
         "the pending rows of a copy are masked once more",
         "fpstore/creation.py",
-        "first = snapshot.state.next_change",
-        "first = snapshot.state.first_change",
+        "first, settings = snapshot.state.next_change, snapshot.settings",
+        "first, settings = snapshot.state.first_change, snapshot.settings",
         "rows that were added after a removal are not in the copy",
         ("tests/test_copying.py::test_a_copy_holds_what_the_store_holds",),
     ),
@@ -464,8 +464,9 @@ MUTANTS = (
     Mutant(
         "a sweep comes before the store has been opened",
         "fpstore/living/writer.py",
-        "self.snapshot = open_snapshot(self._catalog)\n            self.sizes",
-        "sweep_segments(self._catalog)\n            self.snapshot = open_snapshot(self._catalog); self.sizes",
+        "self.snapshot = open_snapshot(self._catalog, kind=kind)\n            self.sizes",
+        "sweep_segments(self._catalog); self.snapshot = open_snapshot(self._catalog, kind=kind)\n            "
+        "self.sizes",
         "an open that fails has moved the segments that the right catalog needs",
         ("tests/test_identity.py::test_a_catalog_of_one_moment_with_segments_of_another_loses_none",),
     ),
@@ -935,7 +936,7 @@ MUTANTS = (
     Mutant(
         "a name that was given up is kept from sweeps for ever",
         "fpstore/living/writer.py",
-        "self._unpublished -= {place.name, names_name(place.name)}",
+        "self._unpublished -= {*names_made(place.name)}",
         "pass",
         "files that nobody names fill the disk",
         ("tests/test_living_failures.py::test_the_file_of_a_flush_that_was_not_published_is_swept",),
@@ -1163,8 +1164,8 @@ MUTANTS = (
     Mutant(
         "an empty store by force has the ids of every other",
         "fpstore/creation.py",
-        "lambda place, scratch, position: _Content(settings)",
-        'lambda place, scratch, position: _Content(dataclasses.replace(settings, id_type="uint64"))',
+        "lambda place, scratch, position: Content(settings)",
+        'lambda place, scratch, position: Content(dataclasses.replace(settings, id_type="uint64"))',
         "create --force --id-type string loses what was there, for a store that was not asked for",
         ("tests/test_create_force.py::test_an_empty_store_by_force_is_the_one_that_would_be_new",),
     ),

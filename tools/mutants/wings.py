@@ -269,8 +269,8 @@ MUTANTS = (
     Mutant(
         "a store is made by a recipe of signatures",
         "fpstore/making.py",
-        "    expect_fingerprints(recipe)\n    if bits",
-        "    if bits",
+        "return expect_of_kind(recipe, kind)",
+        "return recipe",
         "a store is there that takes no texts",
         ("tests/test_minhash_refused.py::test_a_recipe_of_signatures_is_taken_for_no_fingerprints",),
     ),

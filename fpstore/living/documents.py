@@ -1,0 +1,212 @@
+"""The writer of a store of signatures: documents to the log, each a row for every band, with its sketch."""
+
+import numpy as np
+
+from fpstore.living import changes, renewal
+from fpstore.living.changes import ADDED, IDS_REMOVED, Change, Told
+from fpstore.living.named import names_in
+from fpstore.living.similar import Signed, Similar, candidates, ordered
+from fpstore.living.sketched import Sketched, live_sketches
+from fpstore.living.snapshot import Snapshot
+from fpstore.living.writer import Writer
+from fpstore.merging import begins
+from fpstore.names.column import Names
+from fpstore.query.similar import SimilarAdditions
+from fpstore.sketches.bands import documents_of, rows_of
+from fpstore.sketches.pending import in_order
+from fpstore.types import Array, Ids, Keys
+
+
+def pending_documents(snapshot: Snapshot) -> tuple[Signed, Ids | None]:
+    """What of the log lives as documents that come to the same rows and sketches, and their ids."""
+    minhash = snapshot.settings.minhash
+    assert minhash is not None
+    keys, ids = documents_of(*snapshot.pending_rows(), minhash.banding(snapshot.settings.bits))
+    pending = live_sketches(snapshot)
+    if pending is None or ids is None:
+        return Signed(keys, None), ids
+    # Of an id that came again both may be several: as many documents as there are of what it has more of.
+    distinct = np.unique(ids)
+    own_ids, sketches = in_order(pending.ids, pending.sketches)
+    rows, docs = [], []
+    for first, count, start, others in zip(*_groups(ids, distinct), *_groups(own_ids, distinct), strict=True):
+        most = max(count, others)
+        docs.append(first + np.arange(most) % count)
+        rows.append(start + np.arange(most) % others)
+    of, at = (np.concatenate([np.empty(0, dtype=np.int64), *parts]) for parts in (docs, rows))
+    return Signed(keys[of], sketches[at]), ids[of]
+
+
+def _groups(ids: Ids, distinct: Ids) -> tuple[list[int], list[int]]:
+    """Where each of the distinct ids begins among sorted ones, and how often it is there."""
+    first, end = ids.searchsorted(distinct), ids.searchsorted(distinct, side="right")
+    return first.tolist(), (end - first).tolist()
+
+
+def expect_batch(count: int, most: int) -> None:
+    """ValueError for more than may be tested, or stored in place of others, at once."""
+    if count > most:
+        raise ValueError(f"found {count} signatures at once, expected at most {most}")
+
+
+def columns_of(signed: Signed, ids: Ids | None) -> tuple[Keys, ...]:
+    """Documents as the columns of a change: the keys of each band, the ids, the words of the sketches."""
+    own = [] if ids is None else [ids]
+    words = () if signed.sketches is None else np.ascontiguousarray(signed.sketches.T)
+    return (*np.ascontiguousarray(signed.keys.T), *own, *words)
+
+
+class DocumentWriter(Writer):
+    """Writes to a store of signatures; what changes nothing but removals is as in any other."""
+
+    def add_documents(self, signed: Signed, given: Ids | Names | None) -> None:
+        """Store signatures, each with its id in a store with ids."""
+        with self._ready():
+            names, ids, told = self._handles(given)
+            if signed.keys.size >= self.sizes.flush_rows:
+                keys, of_rows = rows_of(signed.keys, ids)
+                self._add_segment(keys, of_rows, renewal.names_of_rows(names, ids), self._sketched(signed, ids))
+            elif signed.size:
+                self._log(_change(self.snapshot, signed, ids, names, told), self._defers)
+
+    def upsert_documents(self, signed: Signed, given: Ids | Names) -> None:
+        """Store signatures, each in place of all that has its id, in one durable step; of one id the last counts.
+
+        ValueError for more than batch_rows of them.
+        """
+        expect_batch(signed.size, self.sizes.batch_rows)
+        with self._ready():
+            if not signed.size:
+                return
+            state = self.snapshot.state
+            names, ids, _ = self._handles(given)
+            assert ids is not None
+            _, from_end = np.unique(ids[::-1], return_index=True)
+            last = np.sort(len(ids) - 1 - from_end)
+            signed, ids = signed.part(last), ids[last]
+            # A larger id than any was never stored: nothing has it.
+            replaced = ids[ids <= np.uint64(state.max_id)] if state.max_id is not None else ids[:0]
+            records = list(changes.split(IDS_REMOVED, (replaced,), state.next_change))
+            following = state.next_change + len(records)
+            records += self._records(signed, ids, names and names.take(last), following)
+            with self._uncertain():
+                self.snapshot = self.snapshot.extended(records, self._write(records))
+            self._start_due_flush()
+
+    def add_new(self, signed: Signed, given: Ids | Names | None, least: float | None) -> SimilarAdditions:
+        """Store those that are like none which is stored, nor like an earlier one of them which now is.
+
+        Alike: they share a band, and are as similar as `least`. ValueError for more than batch_rows of them.
+        """
+        expect_batch(signed.size, self.sizes.batch_rows)
+        with self._ready():
+            names, ids, _ = self._handles(given)
+            before = self.snapshot
+            with self._uncertain():  # the pending index gets rows before the log has them
+                decision = _Decision(before, signed, ids, names, least)
+                for start in range(0, signed.size, self.sizes.piece_rows):
+                    decision.decide(range(start, min(start + self.sizes.piece_rows, signed.size)))
+                chosen = np.flatnonzero(decision.stored)
+                if len(chosen):
+                    own = None if ids is None else ids[chosen]
+                    records = self._records(
+                        signed.part(chosen), own, names and names.take(chosen), before.state.next_change
+                    )
+                    self.snapshot = decision.snapshot().extended([], self._logged(records, self._defers))
+            self._start_due_flush()
+            return decision.answer(self.snapshot)
+
+    def _sketched(self, signed: Signed, ids: Ids | None) -> Sketched | None:
+        kept = self.snapshot.settings.kept
+        if kept is None or ids is None or signed.sketches is None:
+            return None
+        return Sketched(ids, signed.sketches, kept)
+
+    def _records(self, signed: Signed, ids: Ids | None, names: Names | None, first: int) -> list[Change]:
+        settings = self.snapshot.settings
+        columns = columns_of(signed, ids)
+        return [*changes.split(ADDED, columns, first, names, settings.bands, settings.words)]
+
+
+def _change(
+    snapshot: Snapshot, signed: Signed, ids: Ids | None, names: Names | None, told: Told | None = None
+) -> Change:
+    settings, number = snapshot.settings, snapshot.state.next_change
+    return Change(number, ADDED, columns_of(signed, ids), names, told, settings.bands, settings.words)
+
+
+class _Decision:
+    """What becomes of documents that are added if they are new, taken in turn, in pieces.
+
+    stored: bool[n], of those that are decided.
+    """
+
+    def __init__(
+        self, before: Snapshot, signed: Signed, ids: Ids | None, names: Names | None, least: float | None
+    ) -> None:
+        self._before, self._signed, self._ids, self._names, self._least = before, signed, ids, names, least
+        self._now = before
+        self._taken = 0  # those before are in the snapshot, if they were stored
+        count = signed.size
+        self.stored = np.zeros(count, dtype=bool)
+        self._match_ids = None if ids is None else np.zeros(count, dtype=np.uint64)
+        self._similarity = np.zeros(count, dtype=np.float32)
+        self._shared = np.zeros(count, dtype=np.uint16)
+
+    def decide(self, piece: range) -> None:
+        """Go on with these."""
+        self._take(piece.start)
+        own = self._signed.part(slice(piece.start, piece.stop))
+        found = ordered(candidates(self._now, own, self._least, piece.start), self._now.names)
+        self.stored[piece.start : piece.stop] = True
+        self._note(found)
+        for index in _sharing(own.keys).tolist():
+            # One before it in the piece has a band of its: whether that was stored is known by now.
+            place = piece.start + index
+            if self._take(place):
+                alone = self._signed.part(slice(place, place + 1))
+                self._note(ordered(candidates(self._now, alone, self._least, place), self._now.names))
+
+    def _note(self, found: Similar) -> None:
+        """The first match of each."""
+        first = np.flatnonzero(begins(found.query))
+        places = found.query[first]
+        self.stored[places] = False
+        self._similarity[places], self._shared[places] = found.similarity[first], found.shared_bands[first]
+        if self._match_ids is not None and found.ids is not None:
+            self._match_ids[places] = found.ids[first]
+
+    def _take(self, end: int) -> bool:
+        """Have those before this one in the snapshot; whether anything was stored before it in this batch."""
+        own = np.flatnonzero(self.stored[self._taken : end]) + self._taken
+        self._taken = end
+        if len(own):
+            ids = None if self._ids is None else self._ids[own]
+            change = _change(self._before, self._signed.part(own), ids, self._names and self._names.take(own))
+            # All have the number of the first: what is decided later is told by the state that comes with it.
+            self._now = self._now.extended([change], self._before.state.after(1))
+        return self._now is not self._before
+
+    def snapshot(self) -> Snapshot:
+        """With all that were stored."""
+        self._take(len(self.stored))
+        return self._now
+
+    def answer(self, snapshot: Snapshot) -> SimilarAdditions:
+        """What became of each."""
+        ids: Array | None = self._match_ids
+        if ids is not None and snapshot.names is not None:
+            names = np.unique(ids[~self.stored])
+            own = names_in(snapshot, names)
+            place = np.minimum(names.searchsorted(ids), max(len(names) - 1, 0))
+            empty = "" if snapshot.settings.id_type == "string" else b""
+            ids = np.full(len(ids), empty, dtype=own.dtype)
+            ids[~self.stored] = own[place[~self.stored]]
+        return SimilarAdditions(self.stored, ids, self._similarity, self._shared)
+
+
+def _sharing(keys: Keys) -> Array:
+    """Which documents have a key that an earlier one has: int64[m], in order."""
+    _, first, place = np.unique(keys, return_index=True, return_inverse=True)
+    earlier = first[place.reshape(keys.shape)] // keys.shape[1] < np.arange(len(keys))[:, None]
+    return np.flatnonzero(earlier.any(axis=1))

@@ -1,0 +1,288 @@
+"""How a caller comes by a store of signatures: built, made empty, or opened."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fpstore.arrays import as_integer, as_keys, as_mode, as_signatures
+from fpstore.creation import create_empty
+from fpstore.documents import Given, build_documents
+from fpstore.errors import PathLike, RecipeError
+from fpstore.format import KEY_BITS
+from fpstore.living.state import Minhash, Settings
+from fpstore.making import DURABILITIES, MODES, _expect_id_type, recipe_of
+from fpstore.minhash.store import MinHashStore
+from fpstore.names.column import Names, as_names
+from fpstore.plans import families
+from fpstore.plans.choice import expect_bits
+from fpstore.progress import OnProgress, told
+from fpstore.sketches.bands import MAX_VALUES
+from fpstore.sketches.kept import bits_for
+from fpstore.threads import thread_count
+from fpstore.types import Array, Durability, Ids, IdType, Mode
+
+if TYPE_CHECKING:
+    from fpstore.text import Recipe
+
+# Signatures of a store for which nobody says how many values they have.
+VALUES = 128
+# Where a similarity is integrated over, to choose bands by it.
+STEPS = 2000
+
+
+def build(
+    path: PathLike,
+    signatures: object,
+    *,
+    ids: object = "row",
+    id_type: IdType | None = "uint64",
+    bands: int = 16,
+    rows_per_band: int = 8,
+    min_similarity: float | None = None,
+    keep_signatures: bool = True,
+    bits: int = KEY_BITS,
+    recipe: "Recipe | str | None" = None,
+    memory: str | int = "2GiB",
+    threads: int | None = None,
+    progress: OnProgress | None = None,
+    force: bool = False,
+    mode: int | None = None,
+) -> MinHashStore:
+    """Build a store of MinHash signatures at path and open it for reading.
+
+    signatures: integers[n, values], or a stream: an iterator of such arrays, or of pairs of them and ids. ids:
+    uint64[n], or names; "row", the index in the input; None, a store without ids. bands, rows_per_band: documents are
+    found that share a band, so many values. min_similarity: chosen by the similarity from which documents should be
+    found, in place of these two. keep_signatures: some bits of each value are kept, so that answers have an estimated
+    similarity. bits: of the key of a band, a multiple of 8 from 16 to 64. Of n documents a signature then meets, by
+    chance, bands^2 * n / 2^bits more than share a band with it. recipe: by which the signatures were made, one of
+    sketch minhash. All else is as for fpstore.build.
+    Raises ValueError, TypeError, RecipeError; FileExistsError; the operating system's errors.
+    """
+    first, stream = _begun(signatures, ids)
+    made_by = recipe_of(recipe, "minhash")
+    values = _value_count(first, max(VALUES, bands * rows_per_band) if made_by is None else made_by.values)
+    wanted = None if ids is None or id_type is None else _expect_id_type(id_type)
+    settings = _settings(values, wanted, bands, rows_per_band, min_similarity, keep_signatures, bits, recipe)
+    reader = _Documents(settings, ids)
+    build_documents(
+        Path(path),
+        lambda: reader.read(stream),
+        settings,
+        memory=memory,
+        threads=thread_count(threads),
+        progress=told(progress),
+        mode=as_mode(mode),
+        force=force,
+    )
+    return open(path)
+
+
+def create(
+    path: PathLike,
+    *,
+    exist_ok: bool = False,
+    id_type: IdType | None = "uint64",
+    values: int | None = None,
+    bands: int = 16,
+    rows_per_band: int = 8,
+    min_similarity: float | None = None,
+    keep_signatures: bool = True,
+    bits: int = KEY_BITS,
+    recipe: "Recipe | str | None" = None,
+    force: bool = False,
+    durability: Durability = "commit",
+    mode: int | None = None,
+) -> MinHashStore:
+    """Make an empty store of signatures at path, and open it for writing.
+
+    values: how many a signature has; else as the recipe says; else 128, or bands * rows_per_band where that is more.
+    exist_ok: a store that is there
+    is opened, where it has the settings of this call; else ValueError, which names each with what was found and
+    expected. All else is as for build. Raises ValueError, TypeError, RecipeError; FileExistsError; WrongKind; the
+    operating system's errors.
+    """
+    wanted = None if id_type is None else _expect_id_type(id_type, "None or ")
+    if exist_ok and force:
+        raise ValueError("exist_ok and force: found both, expected one of the two")
+    if durability not in DURABILITIES:
+        raise ValueError(f'durability: found {durability!r}, expected "commit" or "batch"')
+    made_by = recipe_of(recipe, "minhash")
+    if values is None:
+        values = made_by.values if made_by is not None else max(VALUES, bands * rows_per_band)
+    settings = _settings(values, wanted, bands, rows_per_band, min_similarity, keep_signatures, bits, recipe)
+    try:
+        create_empty(Path(path), settings, mode=as_mode(mode), force=force)
+    except FileExistsError:
+        if not exist_ok:
+            raise
+    store = open(path, "w", durability=durability)
+    try:
+        _expect_made_so(store, settings, recipe is not None)
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def open(
+    path: PathLike, mode: Mode = "r", *, durability: Durability = "commit", signed: bool = False, warm: bool = False
+) -> MinHashStore:
+    """Open the store of signatures at path; all is as for fpstore.open. WrongKind for a store of fingerprints."""
+    if mode not in MODES:
+        raise ValueError(f'mode: found {mode!r}, expected "r" or "w"')
+    if durability not in DURABILITIES:
+        raise ValueError(f'durability: found {durability!r}, expected "commit" or "batch"')
+    store = MinHashStore(Path(path), mode, durability, signed=signed)
+    if warm:
+        try:
+            store._warm()
+        except BaseException:
+            store.close()
+            raise
+    return store
+
+
+def bands_for(values: int, min_similarity: float) -> tuple[int, int]:
+    """How many bands, of how many values, tell best which documents have at least that Jaccard similarity.
+
+    Of all that so many values allow, those with the least sum of what is missed above it and found below it, each
+    integrated over the similarities, with equal weights; of equal ones the first, by bands, then rows.
+    """
+    points = (np.arange(STEPS) + 0.5) / STEPS
+    best, least = (1, 1), np.inf
+    above, below = points >= min_similarity, points < min_similarity
+    for bands in range(1, values + 1):
+        for rows in range(1, values // bands + 1):
+            found = 1 - (1 - points**rows) ** bands
+            error = float(found[below].sum() + (1 - found[above]).sum())
+            if error < least - 1e-9:
+                best, least = (bands, rows), error
+    return best
+
+
+def _settings(
+    values: int,
+    id_type: str | None,
+    bands: int,
+    rows_per_band: int,
+    min_similarity: float | None,
+    keep_signatures: bool,
+    bits: int,
+    recipe: "Recipe | str | None",
+) -> Settings:
+    """ValueError for what cannot be."""
+    count, cut, rows = _integer("values", values), _integer("bands", bands), _integer("rows_per_band", rows_per_band)
+    if min_similarity is not None:
+        if isinstance(min_similarity, bool) or not isinstance(min_similarity, int | float):
+            raise TypeError(f"min_similarity: found {min_similarity!r:.40}, expected a number from 0 to 1")
+        if not 0 <= min_similarity <= 1:
+            raise ValueError(f"min_similarity: found {min_similarity!r:.40}, expected a number from 0 to 1")
+        cut, rows = bands_for(min(max(count, 1), MAX_VALUES), min_similarity)
+    kept = bits_for(count) if keep_signatures and id_type is not None and count > 0 else 0
+    minhash = Minhash(cut, rows, count, kept)
+    made_by = recipe_of(recipe, "minhash")
+    if made_by is not None and made_by.values != count:
+        raise RecipeError(f"recipe {made_by.name}: found {made_by.values} values, expected {count}, as signatures have")
+    record = None if made_by is None else dict(made_by.to_json())
+    plan = families.choose(1, 0, expect_bits(bits))
+    return Settings(0, plan.to_json(), "gap", id_type, record, plan.bits, minhash)
+
+
+def _integer(name: str, value: object) -> int:
+    number = as_integer(value)
+    if number is None:
+        raise ValueError(f"{name}: found {value!r:.40}, expected an integer")
+    return number
+
+
+def _begun(signatures: object, ids: object) -> tuple[object, Iterable[object]]:
+    """The first item of a stream, or None where there is none, and the whole of it; of an array the array itself."""
+    if isinstance(signatures, Iterator):
+        if ids is not None and not isinstance(ids, str):
+            raise TypeError(f'ids of a stream: found a {type(ids).__name__}, expected "row" or None, or pairs in it')
+        first = next(signatures, None)
+        return first, _from_first(first, signatures)
+    return signatures, [signatures]
+
+
+def _from_first(first: object, rest: Iterator[object]) -> Iterator[object]:
+    if first is not None:
+        yield first
+        yield from rest
+
+
+def _value_count(first: object, usual: int) -> int:
+    item = first[0] if isinstance(first, tuple) and first else first
+    if item is None:
+        return usual
+    return int(as_signatures(item, "signatures").shape[1])
+
+
+class _Documents:
+    """What a caller gives to build, as documents of these settings."""
+
+    def __init__(self, settings: Settings, ids: object) -> None:
+        self._settings, self._ids = settings, ids
+        self._row = 0
+
+    def read(self, items: Iterable[object]) -> Iterator[Given]:
+        """All of them. ValueError, TypeError."""
+        whole = isinstance(items, list)
+        for item in items:
+            if isinstance(item, tuple) and not whole:
+                if len(item) != 2:
+                    raise TypeError(f"the stream yields {item!r:.60}, expected pairs of arrays: (signatures, ids)")
+                yield self._given(*item)
+            elif isinstance(self._ids, str) and self._ids == "row":
+                if self._settings.named:
+                    raise ValueError("ids: found 'row', expected a name for each signature")
+                yield self._given(item, None)
+            else:
+                yield self._given(item, self._ids)
+
+    def _given(self, signatures: object, ids: object) -> Given:
+        settings, minhash = self._settings, self._settings.minhash
+        assert minhash is not None
+        array = as_signatures(signatures, "signatures", minhash.values)
+        own = self._ids_of(array, ids)
+        keys = minhash.banding(settings.bits).keys(array)
+        return Given(keys, None if settings.kept is None else settings.kept.sketches(array), own)
+
+    def _ids_of(self, array: Array, ids: object) -> Ids | Names | None:
+        settings = self._settings
+        if not settings.ids:
+            return None
+        if settings.named:
+            found: Ids | Names = as_names(ids, settings.id_type == "string", "ids")
+        elif ids is None:
+            found = np.arange(self._row, self._row + len(array), dtype=np.uint64)
+            self._row += len(array)
+        elif isinstance(ids, str):
+            raise ValueError(f'ids: found {ids!r:.40}, expected an array, "row" or None')
+        else:
+            found = as_keys(ids, "ids")
+        count = found.size
+        if count != len(array):
+            raise ValueError(f"{count} ids for {len(array)} signatures: expected one for each")
+        return found
+
+
+def _expect_made_so(store: MinHashStore, asked: Settings, with_recipe: bool) -> None:
+    """ValueError for a store with other settings than were given to create."""
+    settings = store._settings
+    one, other = settings.minhash, asked.minhash
+    names = ("bands", "rows_per_band", "values", "sketch_bits")
+    pairs: list[tuple[str, Any, Any]] = [
+        ("id_type", settings.id_type, asked.id_type),
+        ("bits", settings.bits, asked.bits),
+        *((name, getattr(one, name), getattr(other, name)) for name in names),
+        *([("recipe", settings.recipe, asked.recipe)] if with_recipe else []),
+    ]
+    wrong = [
+        f"{name}: found {found!r:.80}, expected {wanted!r:.80}" for name, found, wanted in pairs if found != wanted
+    ]
+    if wrong:
+        raise ValueError(f"{store.path}: {'; '.join(wrong)}")

@@ -1,0 +1,111 @@
+"""From signatures to the keys of their bands: equal where the values of a band are, and in no two bands the same.
+
+The one table of a store has all bands: those of band 0 lie first, then those of band 1, as each has its own range of
+keys. What is computed here is part of the format: it never changes for a store that is there.
+"""
+
+import functools
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from fpstore.checks import expect, expect_integer
+from fpstore.types import Array, Counts, Ids, Keys
+
+MAX_BANDS = 1024
+MAX_VALUES = 4096
+# Odd numbers without a pattern: 2^64 divided by the golden ratio, and those of MurmurHash3's last step.
+BAND_FACTOR = 0x9E3779B97F4A7C15
+VALUE_FACTOR = np.uint64(0xFF51AFD7ED558CCD)
+LAST_FACTOR = np.uint64(0xC4CEB9FE1A85EC53)
+HALF, LAST_SHIFT = np.uint64(32), np.uint64(33)
+# Values that are hashed together, few enough for the second-level cache.
+VALUES_AT_ONCE = 1 << 15
+
+
+class Banding(NamedTuple):
+    """How signatures are cut: the first bands * rows_per_band of their values, which become keys of so many bits."""
+
+    bands: int
+    rows_per_band: int
+    bits: int = 64
+
+    def expect_sound(self, values: int) -> None:
+        """ValueError for what cannot be, of signatures of so many values."""
+        expect_integer("values", values, 1, MAX_VALUES)
+        expect_integer("bands", self.bands, 1, MAX_BANDS)
+        expect_integer("rows_per_band", self.rows_per_band, 1, MAX_VALUES)
+        taken = self.bands * self.rows_per_band
+        expect("bands * rows_per_band", taken, taken <= values, f"at most {values}, the values of a signature")
+        expect("bands", self.bands, self.bands <= 1 << self.bits, f"at most 2^{self.bits}, the keys that there are")
+
+    def keys(self, signatures: Array) -> Keys:
+        """The keys of each signature: uint64[n, bands], of integers[n, values]."""
+        bases, sizes = _ranges(self.bands, self.bits)
+        keys: Keys = np.empty((len(signatures), self.bands), dtype=np.uint64)
+        step = max(1, VALUES_AT_ONCE // (self.bands * self.rows_per_band))
+        for start in range(0, len(signatures), step):
+            keys[start : start + step] = self._hashes(signatures[start : start + step]) % sizes + bases
+        return keys
+
+    def of(self, keys: Keys) -> Counts:
+        """The band of each key: int64[n]."""
+        bases, _ = _ranges(self.bands, self.bits)
+        return bases.searchsorted(keys, side="right") - 1
+
+    def first_key(self, band: int) -> int:
+        """The least key that a band has; of the one after the last, the number of keys."""
+        return -(-(band << self.bits) // self.bands)
+
+    def _hashes(self, signatures: Array) -> Keys:
+        """The hash of each band's number and values: uint64[n, bands]."""
+        shape = (len(signatures), self.bands, self.rows_per_band)
+        values = signatures[:, : self.bands * self.rows_per_band].astype(np.uint64).reshape(shape)
+        hashes = np.empty(shape[:2], dtype=np.uint64)
+        hashes[:] = [(band + 1) * BAND_FACTOR & (1 << 64) - 1 for band in range(self.bands)]
+        for row in range(self.rows_per_band):
+            hashes ^= values[:, :, row]
+            hashes *= VALUE_FACTOR
+            hashes ^= hashes >> HALF
+        hashes *= LAST_FACTOR
+        hashes ^= hashes >> LAST_SHIFT
+        return hashes
+
+
+def rows_of(keys: Keys, ids: Ids | None) -> tuple[Keys, Ids | None]:
+    """The rows of documents, of each as many as it has bands: their keys, and its id beside each of them."""
+    return np.ascontiguousarray(keys).ravel(), None if ids is None else np.repeat(ids, keys.shape[1])
+
+
+def documents_of(keys: Keys, ids: Ids | None, banding: Banding) -> tuple[Keys, Ids | None]:
+    """Documents that have these rows and no others: uint64[n, bands], and the id of each.
+
+    Of each id there is a row in each band. Where there are several, some come twice.
+    """
+    bands = banding.bands
+    own = np.zeros(len(keys), dtype=np.uint64) if ids is None else ids
+    order = np.lexsort([keys, own])
+    keys, own = keys[order], own[order]
+    distinct, counts = np.unique(own, return_counts=True)
+    if (counts == bands).all():
+        return keys.reshape(-1, bands), None if ids is None else distinct
+    made: list[Keys] = []
+    of: list[int] = []
+    for number, group in zip(distinct.tolist(), np.split(keys, np.cumsum(counts)[:-1]), strict=True):
+        each = [group[banding.of(group) == band] for band in range(bands)]
+        most = max(map(len, each))
+        made.append(np.stack([np.resize(column, most) for column in each], axis=1))
+        of += [number] * most
+    return np.concatenate(made), None if ids is None else np.array(of, dtype=np.uint64)
+
+
+@functools.cache
+def _ranges(bands: int, bits: int) -> tuple[Keys, Keys]:
+    """The least key of each band, and how many keys it may have: uint64[bands] both."""
+    banding = Banding(bands, 1, bits)
+    bounds = [banding.first_key(band) for band in range(bands + 1)]
+    sizes = [end - first for first, end in pairwise(bounds)]
+    if bands == 1 and bits == 64:  # which is all of them: one less, as 2^64 is no number of 64 bits
+        sizes = [(1 << 64) - 1]
+    return np.array(bounds[:-1], dtype=np.uint64), np.array(sizes, dtype=np.uint64)

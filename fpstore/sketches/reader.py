@@ -1,0 +1,186 @@
+"""Reads a file of sketches: maps it, checks the footer and the record; pages are checked when they are first used."""
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from fpstore._view import SegmentView
+from fpstore.disk import Place, placed
+from fpstore.errors import CorruptStore, Naming
+from fpstore.format import FOOTER_BYTES, HEADER_BYTES, Header
+from fpstore.names.reader import check_pages
+from fpstore.segment.files import map_file, read_footer
+from fpstore.sketches.layout import KIND_SKETCHES, SketchesRecord
+from fpstore.types import Array, Counts, Ids, Keys
+
+# Sketches that are read together where all are.
+ROWS_AT_ONCE = 1 << 14
+
+
+class Found(NamedTuple):
+    """Sketches of handles that were asked for: of which of them each is, int64[m], and the sketch, uint64[m, words]."""
+
+    of: Counts
+    sketches: Keys
+
+
+class SketchesReader:
+    """A file of sketches open for reading. Opening reads the footer and the record, whatever the file's size."""
+
+    def __init__(self, at: Path | Place) -> None:
+        """Map the file. Raises CorruptStore, UnsupportedVersion, or the operating system's errors."""
+        self.path = at.path if isinstance(at, Place) else at
+        self._naming = Naming(self.path)
+        with self._naming:
+            with placed(at) as place, open(place.folder.open_file(place.name), "rb") as file:
+                self.file_bytes = os.fstat(file.fileno()).st_size
+                self.footer = read_footer(file.fileno(), self.file_bytes)
+                self._map = map_file(file.fileno(), self.file_bytes)
+            try:
+                footer = self.footer
+                self._view = SegmentView(
+                    self._map, footer.checksums_offset, footer.roots_offset, footer.footer_offset, ()
+                )
+                try:
+                    self.record = self._read_record()
+                except BaseException:
+                    self._view.close()
+                    raise
+            except BaseException:
+                self._map.close()
+                raise
+        self._column: Array | None = None
+
+    @property
+    def count(self) -> int:
+        """How many sketches there are."""
+        return self.record.count
+
+    @property
+    def footer_crc(self) -> int:
+        """The CRC-32C at the end of the file: it stands for all its bytes."""
+        return int.from_bytes(self.footer.pack()[-4:], "little")
+
+    def find(self, handles: Ids) -> Found:
+        """The sketches of handles (uint64[n], distinct), all that each has, in the order of the handles."""
+        record = self.record
+        with self._naming:
+            if not record.handle_bytes:
+                # One below the base wraps to a large number, and so is none of them.
+                rows = handles - np.uint64(record.handle_base)
+                of = np.flatnonzero((handles >= np.uint64(record.handle_base)) & (rows < np.uint64(record.count)))
+                return Found(of, self._rows(rows[of].astype(np.int64)))
+            base, last = np.uint64(record.handle_base), np.uint64(record.handle_last)
+            inside = np.flatnonzero((handles >= base) & (handles <= last))
+            column = self._handle_column()
+            wanted = (handles[inside] - base).astype(column.dtype)
+            first, end = column.searchsorted(wanted), column.searchsorted(wanted, side="right")
+            self._view.check(record.handles_end - 1, record.handles_end, "handles of sketches")
+            counts = end - first
+            of = np.repeat(inside, counts)
+            starts = np.repeat(first - (np.cumsum(counts) - counts), counts)
+            return Found(of, self._rows(starts + np.arange(len(of))))
+
+    def places(self, handles: Ids) -> Counts:
+        """Where the first sketch of each handle is: int64[n], -1 for those that have none."""
+        record = self.record
+        with self._naming:
+            base, last = np.uint64(record.handle_base), np.uint64(record.handle_last)
+            inside = (handles >= base) & (handles <= last)
+            rows = np.where(inside, handles - base, np.uint64(0))
+            if not record.handle_bytes:
+                return np.where(inside, rows.astype(np.int64), -1)
+            column = self._handle_column()
+            first = column.searchsorted(rows.astype(column.dtype))
+            inside &= column[first] == rows
+            self._view.check(record.handles_end - 1, record.handles_end, "handles of sketches")
+        return np.where(inside, first, -1)
+
+    def chunks(self) -> Iterator[tuple[Ids, Keys]]:
+        """All of them, by handle, then sketch, in pieces: uint64[m], uint64[m, words]. CorruptStore out of order."""
+        last: tuple[int, ...] = ()
+        for start in range(0, self.count, ROWS_AT_ONCE):
+            count = min(ROWS_AT_ONCE, self.count - start)
+            handles, sketches = self.part(start, count)
+            with self._naming:
+                if not _in_order(handles, sketches) or last > (int(handles[0]), *map(int, sketches[0])):
+                    raise CorruptStore("sketches", f"some out of order from {start} on", "them by handle")
+            last = (int(handles[-1]), *map(int, sketches[-1]))
+            yield handles, sketches
+
+    def part(self, start: int, count: int) -> tuple[Ids, Keys]:
+        """So many from this one on: handles and sketches."""
+        with self._naming:
+            sketches = self._rows(np.arange(start, start + count))
+            if not self.record.handle_bytes:
+                handles = np.arange(start, start + count, dtype=np.uint64) + np.uint64(self.record.handle_base)
+            else:
+                handles = self._handle_column()[start : start + count].astype(np.uint64)
+                self._view.check(self.record.handles_end - 1, self.record.handles_end, "handles of sketches")
+                handles += np.uint64(self.record.handle_base)
+        return handles, sketches
+
+    def read(self, offset: int, length: int) -> bytes:
+        """A copy of bytes of the file, whose pages need not have been checked."""
+        with self._naming:
+            return self._view.read(offset, length)
+
+    def close(self) -> None:
+        """Unmap; calls under way in other threads finish first."""
+        self._column = None
+        self._view.close()
+        while self._view.users:
+            time.sleep(0.001)
+        with contextlib.suppress(BufferError):  # of another thread, which looks at the handles
+            self._map.close()
+
+    def _rows(self, rows: Counts) -> Keys:
+        data = self._view.gather(self.record.sketches_offset, rows, self.record.row_bytes, "sketches")
+        return data.view("<u8").astype(np.uint64, copy=False)
+
+    def _handle_column(self) -> Array:
+        """The handles less the base, sorted, as they lie in the file; checked once."""
+        column = self._column
+        if column is None:
+            record = self.record
+            self._view.check(record.handles_offset, record.handles_end, "handles of sketches")
+            column = np.frombuffer(
+                self._map, dtype=f"<u{record.handle_bytes}", count=record.count, offset=record.handles_offset
+            )
+            if (column[1:] < column[:-1]).any() or column[0] or column[-1] != record.handle_last - record.handle_base:
+                raise CorruptStore("handles of sketches", "some out of order", "them sorted, from the base to the last")
+            self._column = column
+        return column
+
+    def _read_record(self) -> SketchesRecord:
+        footer, view = self.footer, self._view
+        if view.read(footer.footer_offset, FOOTER_BYTES) != footer.pack():
+            raise CorruptStore("footer", "another one", "that of the file as it was opened, which changed meanwhile")
+        view.check(0, HEADER_BYTES, "header")
+        view.check(footer.summary_offset, footer.checksums_offset, "sketches record")
+        Header.unpack(view.read(0, HEADER_BYTES), KIND_SKETCHES)
+        return SketchesRecord.unpack(view.read(footer.summary_offset, footer.summary_bytes), footer)
+
+
+def verify_sketches(reader: SketchesReader) -> None:
+    """Read a whole file of sketches and check it: every page, and the order. CorruptStore where anything is wrong."""
+    check_pages(reader, "sketches")
+    for _ in reader.chunks():
+        pass
+
+
+def _in_order(handles: Ids, sketches: Keys) -> bool:
+    """Whether they increase by handle, then by sketch, and none comes twice."""
+    if (handles[1:] > handles[:-1]).all():
+        return True
+    if (handles[1:] < handles[:-1]).any():
+        return False
+    for at in np.flatnonzero(handles[1:] == handles[:-1]).tolist():
+        if tuple(sketches[at]) >= tuple(sketches[at + 1]):
+            return False
+    return True

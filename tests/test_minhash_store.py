@@ -1,0 +1,588 @@
+"""Stores of MinHash signatures: every document that shares a band, whatever was added, removed, merged meanwhile."""
+
+import pickle
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from minhashes import BANDS, KEPT_BITS, ROWS, VALUES, Model, estimate, signatures
+from outcome import Command
+from pages import ROOT
+
+import fpstore
+from fpstore import minhash
+from fpstore.living.sizes import LivingSizes
+from fpstore.living.state import Minhash, Settings
+from fpstore.minhash.making import bands_for
+from fpstore.minhash.store import MinHashStore
+from fpstore.sketches.bands import Banding, documents_of, rows_of
+from fpstore.sketches.kept import Kept, bits_for
+
+SETTINGS: dict[str, Any] = {"bands": BANDS, "rows_per_band": ROWS}
+
+
+def found_by(store: MinHashStore, queries: Any, least: float | None = None) -> list[list[tuple[Any, float, int]]]:
+    answer: list[list[tuple[Any, float, int]]] = [[] for _ in queries]
+    for match in store.probe_many(queries, min_similarity=least):
+        answer[match.query].append((match.id, match.similarity, match.shared_bands))
+    return answer
+
+
+def expect_like(store: MinHashStore, model: Model, queries: Any, least: float | None = None) -> None:
+    assert found_by(store, queries, least) == [model.similar(query, least) for query in queries]
+    assert store.count() == len(model.held)
+
+
+# --- What is computed of a signature ---
+
+# Of three bands of four values, the multiples of 7,919 from 0 on; computed apart, one value at a time.
+GOLDEN_KEYS = [
+    ["2f7db9cce33ff80b", "80681c4f79d776c0", "b3bbb9ab32501a99"],
+    ["0ecea444006fa173", "83bc203002343842", "f0cb5fc402ea2c72"],
+]
+
+
+def test_the_keys_of_bands_never_change() -> None:
+    given_values = np.arange(24, dtype=np.uint32).reshape(2, 12) * 7919
+    keys = Banding(3, 4, 64).keys(given_values)
+    assert [[f"{key:016x}" for key in row] for row in keys.tolist()] == GOLDEN_KEYS
+    assert np.array_equal(Banding(3, 4, 64).keys(given_values.astype(np.uint64)), keys)
+
+
+@pytest.mark.parametrize(("bands", "rows"), [(1, 1), (1, 12), (3, 4), (12, 1), (5, 2)])
+@pytest.mark.parametrize("bits", [16, 40, 64])
+def test_each_band_has_its_own_range_of_keys(bands: int, rows: int, bits: int) -> None:
+    banding = Banding(bands, rows, bits)
+    keys = banding.keys(signatures(1, 500, values=12))
+    assert np.array_equal(banding.of(keys), np.broadcast_to(np.arange(bands), keys.shape))
+    bounds = [banding.first_key(band) for band in range(bands + 1)]
+    assert bounds[0] == 0
+    assert bounds[-1] == 1 << bits
+    for band in range(bands):
+        assert all(bounds[band] <= key < bounds[band + 1] for key in keys[:, band].tolist())
+
+
+def test_keys_are_equal_just_where_the_values_of_a_band_are() -> None:
+    own = signatures(2, 300)
+    keys = Banding(BANDS, ROWS).keys(own)
+    for band in range(BANDS):
+        values = own[:, band * ROWS : (band + 1) * ROWS]
+        same = (values[:, None] == values[None]).all(axis=2)
+        assert np.array_equal(keys[:, band][:, None] == keys[:, band][None], same)
+
+
+@pytest.mark.parametrize("bits", [1, 2, 4, 8, 16, 32])
+@pytest.mark.parametrize("values", [1, 5, 16, 64, 130])
+def test_the_estimate_is_that_of_the_bits_kept_of_each_value(bits: int, values: int) -> None:
+    own, kept = signatures(3, 40, values=values), Kept(values, bits)
+    words = kept.sketches(own)
+    assert words.shape == (40, -(-values * bits // 64))
+    found = kept.similarity(np.repeat(words, 40, axis=0), np.tile(words, (40, 1))).reshape(40, 40)
+    wanted = np.array([[estimate(one, other, bits) for other in own] for one in own], dtype=np.float32)
+    assert np.array_equal(found, wanted)
+
+
+@pytest.mark.parametrize(("values", "bits"), [(1, 32), (16, 16), (64, 4), (128, 2), (144, 2), (256, 1), (4096, 1)])
+def test_so_many_bits_are_kept_as_one_of_288_values_takes(values: int, bits: int) -> None:
+    assert bits_for(values) == bits
+
+
+def test_estimates_are_within_the_error_that_is_said() -> None:
+    rng = np.random.default_rng(4)
+    for bits, values in ((1, 256), (2, 128)):
+        kept = Kept(values, bits)
+        for similarity in (0.0, 0.3, 0.8, 1.0):
+            one = rng.integers(0, 1 << 32, size=(4000, values), dtype=np.uint32)
+            other = np.where(rng.random(one.shape) < similarity, one, rng.integers(0, 1 << 32, one.shape, np.uint32))
+            found = kept.similarity(kept.sketches(one), kept.sketches(other))
+            error = kept.standard_error(similarity)
+            assert abs(found.mean() - similarity) <= (0.6 if similarity == 0 else 0.1) * error
+            assert (np.abs(found - similarity) <= 4 * error + 1e-6).mean() >= 0.999
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 60)), max_size=20), st.booleans())
+def test_documents_of_rows_have_these_rows_and_no_others(documents: list[tuple[int, int]], with_ids: bool) -> None:
+    banding = Banding(BANDS, ROWS)
+    own = signatures(5, 61, kinds=30)[[which for _, which in documents]].reshape(-1, VALUES)
+    ids = np.array([name for name, _ in documents], dtype=np.uint64) if with_ids else None
+    rows = rows_of(banding.keys(own), ids)
+    keys, made = documents_of(*rows, banding)
+    again = rows_of(keys, made)
+    columns = [[each for each in pair if each is not None] for pair in (rows, again)]
+    assert {*zip(*columns[0], strict=True)} == {*zip(*columns[1], strict=True)}
+
+
+# --- Answers ---
+
+
+@pytest.mark.parametrize("id_type", ["uint64", "string", "bytes"])
+@pytest.mark.parametrize("flushed", [False, True])
+def test_candidates_and_estimates_are_those_of_a_plain_model(tmp_path: Path, id_type: Any, flushed: bool) -> None:
+    own = signatures(10, 90)
+    numbers = np.random.default_rng(1).permutation(90)
+    ids: Any = {"uint64": numbers * 3, "string": [f"d{i}" for i in numbers], "bytes": [b"d%d" % i for i in numbers]}[
+        id_type
+    ]
+    model = Model()
+    model.add(own, np.asarray(ids).tolist() if id_type == "uint64" else ids)
+    with minhash.create(tmp_path / "s", id_type=id_type, values=VALUES, **SETTINGS) as store:
+        store.add(own[:40], ids=ids[:40])
+        if flushed:
+            store._flush()
+        store.add(own[40:], ids=ids[40:])
+        if flushed:
+            store._flush()
+        expect_like(store, model, own)
+        expect_like(store, model, own[:20], 0.5)
+        store.verify()
+    built = minhash.build(tmp_path / "b", own, ids=ids, id_type=id_type, **SETTINGS)
+    with built, minhash.open(tmp_path / "s") as store:
+        expect_like(built, model, own)
+        assert built.probe_many(own) == store.probe_many(own)
+        assert built.probe(own[7]) == store.probe_many(own[7:8])
+        assert built.contains_near(own[7])
+        assert not built.contains_near(signatures(99, 1)[0])
+        built.verify()
+
+
+@pytest.mark.parametrize("bits", [16, 32, 40, 56])
+def test_keys_of_fewer_bits_take_less_and_find_all_that_shares_a_band(tmp_path: Path, bits: int) -> None:
+    own, model = signatures(17, 400), Model()
+    model.add(own, range(400))
+    with (
+        minhash.create(tmp_path / "s", values=VALUES, bits=bits, **SETTINGS) as store,
+        minhash.build(tmp_path / "wide", own, **SETTINGS) as wide,
+    ):
+        store.add(own[:200], ids=range(200))
+        store._flush()
+        store.add(own[200:], ids=range(200, 400))
+        for query, found in zip(own[:60], found_by(store, own[:60]), strict=True):
+            wanted = {row[0] for row in model.similar(query)}
+            extra = [row for row in found if row[0] not in wanted]
+            assert wanted <= {row[0] for row in found}
+            assert not extra or bits == 16  # by chance: 16 in 65,536 for each document
+        store.compact()
+        store.verify()
+        store.copy(tmp_path / "copy")
+        sizes = [each.stats().segments_bytes for each in (store, wide)]
+        assert sizes[0] < sizes[1]
+    assert fpstore.recover(tmp_path / "copy", tmp_path / "again").complete
+    with minhash.open(tmp_path / "again") as again, minhash.open(tmp_path / "copy") as copy:
+        assert again.probe_many(own) == copy.probe_many(own)
+        assert again.stats().bits == bits
+
+
+def test_a_built_store_is_that_of_the_same_documents_in_any_order_and_cut(tmp_path: Path) -> None:
+    own = signatures(11, 200)
+    order = np.random.default_rng(2).permutation(200)
+    pieces = ((own[order[start : start + 37]], order[start : start + 37]) for start in range(0, 200, 37))
+    with (
+        minhash.build(tmp_path / "a", own, **SETTINGS) as one,
+        minhash.build(tmp_path / "b", pieces, **SETTINGS) as other,
+        minhash.build(tmp_path / "c", iter([own[:150], own[150:]]), **SETTINGS) as third,
+    ):
+        assert one.probe_many(own) == other.probe_many(own) == third.probe_many(own)
+    for name in ("00000001.fpseg", "00000001.fpsketch"):
+        assert len({(tmp_path / each / "segments" / name).read_bytes() for each in "abc"}) == 1
+
+
+def test_all_equal_and_none_alike(tmp_path: Path) -> None:
+    same = np.broadcast_to(signatures(12, 1), (3000, VALUES))
+    with minhash.build(tmp_path / "same", same, **SETTINGS) as store:
+        found = store.probe(same[0])
+        assert found.id is not None
+        assert found.id.tolist() == [*range(3000)]
+        assert (found.similarity == 1).all()
+        assert (found.shared_bands == BANDS).all()
+    apart = np.arange(3000 * VALUES, dtype=np.uint32).reshape(3000, VALUES)
+    with minhash.build(tmp_path / "apart", apart, **SETTINGS) as store:
+        found = store.probe_many(apart)
+        assert found.query.tolist() == [*range(3000)] == found.id.tolist()  # type: ignore[union-attr]
+
+
+def test_an_empty_store_has_no_document(tmp_path: Path) -> None:
+    empty = np.empty((0, VALUES), dtype=np.uint32)
+    making: dict[str, Callable[[Path], MinHashStore]] = {
+        "built": lambda path: minhash.build(path, empty, **SETTINGS),
+        "stream": lambda path: minhash.build(path, iter([]), **SETTINGS),
+        "made": lambda path: minhash.create(path, values=VALUES, **SETTINGS),
+    }
+    for name, make in making.items():
+        with make(tmp_path / name) as store:
+            width = store.values
+            query = np.zeros(width, dtype=np.uint32)
+            assert len(store.probe(query)) == store.count() == len(store.probe_many(query[None][:0])) == 0
+            assert [*store.rows()] == []
+            assert len(store.lookup([1, 2])) == 0
+            store.verify()
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_a_living_store_answers_as_a_plain_model(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    own = signatures(13, 60)
+    model, sizes = Model(), LivingSizes(flush_rows=48, named_flush_rows=96, max_pending_rows=96, piece_rows=3)
+    named = data.draw(st.booleans())
+    path = tmp_path_factory.mktemp("model") / "s"
+    minhash.create(path, values=VALUES, id_type="string" if named else "uint64", **SETTINGS).close()
+    store = MinHashStore(path, "w", sizes=sizes)
+    batch = st.lists(st.tuples(st.integers(0, 59), st.integers(0, 12)), max_size=8)
+    try:
+        for _ in range(data.draw(st.integers(1, 12))):
+            step = data.draw(st.sampled_from(["add", "new", "upsert", "remove", "flush", "compact", "open", "copy"]))
+            rows = data.draw(batch)
+            given_values = own[[which for which, _ in rows]].reshape(-1, VALUES)
+            ids: list[Any] = [f"n{name}" if named else name for _, name in rows]
+            if step == "add":
+                store.add(given_values, ids=ids)
+                model.add(given_values, ids)
+            elif step == "upsert":
+                store.upsert(given_values, ids=ids)
+                model.upsert(given_values, ids)
+            elif step == "remove":
+                store.remove(ids=ids)
+                model.remove(ids)
+            elif step == "new":
+                least = data.draw(st.sampled_from([None, 0.5]))
+                became = model.add_if_new(given_values, ids, least)
+                answer = store.add_if_new(given_values, ids=ids, min_similarity=least)
+                told = [each.match and each.match[1:] for each in answer]
+                assert [each.stored for each in answer] == [match is None for match in became]
+                assert told == became
+            elif step == "flush":
+                store._flush()
+            elif step == "compact":
+                store.compact()
+            elif step == "copy":
+                store.copy(path.parent / "copy")
+                store.close()
+                path.rename(path.parent / "before")
+                (path.parent / "copy").rename(path)
+                (path.parent / "before").rename(path.parent.parent / f"{path.parent.name}-{len(model.held)}-{_}")
+                store = MinHashStore(path, "w", sizes=sizes)
+            else:
+                store.close()
+                store = MinHashStore(path, "w", sizes=sizes)
+            expect_like(store, model, own[:20])
+        store.verify()
+        with minhash.open(path) as reader:
+            expect_like(reader, model, own)
+            held = sorted((each.id, each.sketch) for rows in reader.rows() for each in rows)
+            kept = Kept(VALUES, KEPT_BITS)
+            wanted = {
+                (name, kept.sketches(np.array([each])).astype("<u8").tobytes())
+                for name, versions in model.held.items()
+                for each in versions
+            }
+            assert held == sorted(wanted)
+            asked = sorted(model.held)[::2]
+            looked_up = [(each.id, each.sketch) for each in reader.lookup(asked)]
+            assert sorted(looked_up) == sorted(row for row in wanted if row[0] in asked)
+            assert [name for name, _ in looked_up] == sorted(name for name, _ in looked_up)
+    finally:
+        store.close()
+
+
+# --- Texts ---
+
+TEXTS = [
+    f"the quick brown fox number {i // 2} jumps over {'a' if i % 2 else 'the'} lazy dog of the house" for i in range(20)
+]
+
+
+def test_texts_become_the_signatures_of_the_stores_own_recipe(tmp_path: Path) -> None:
+    recipe = fpstore.text.recipes()["minhash-128"]
+    own = minhash.sign(TEXTS, recipe)
+    with (
+        minhash.create(tmp_path / "a", recipe="minhash-128", bands=32, rows_per_band=4) as store,
+        minhash.build(tmp_path / "b", own, recipe=recipe, bands=32, rows_per_band=4) as built,
+    ):
+        assert (store.values, store.recipe) == (recipe.values, recipe)
+        assert np.array_equal(store.signature_many(TEXTS), own)
+        assert np.array_equal(built.signature(TEXTS[3]), own[3])
+        store.add_texts(TEXTS[:10], ids=range(10))
+        told = store.add_texts_if_new([*TEXTS[10:13], "of nothing that was said so far"], ids=range(10, 14))
+        assert told.stored.tolist() == [False, False, False, True]
+        assert {each.match.id for each in told if each.match} <= {*range(10)}
+        assert store.probe_text(TEXTS[4])[0][:3] == (0, 4, 1.0)
+        assert built.probe_text(TEXTS[4], min_similarity=0.5) == built.probe(own[4], min_similarity=0.5)
+    with minhash.build(tmp_path / "c", own) as bare, pytest.raises(fpstore.RecipeError, match="found no recipe"):
+        bare.signature("x")
+
+
+def test_a_recipe_that_makes_other_signatures_or_none_is_refused(tmp_path: Path) -> None:
+    own = signatures(1, 3)
+    with pytest.raises(fpstore.RecipeError, match="which makes fingerprints and no signatures, expected minhash"):
+        minhash.create(tmp_path / "s", recipe="text-1")
+    with pytest.raises(fpstore.RecipeError, match="recipe minhash-128: found 128 values, expected 16, as signatures"):
+        minhash.build(tmp_path / "s", own, recipe="minhash-128", **SETTINGS)
+    assert [*tmp_path.iterdir()] == []
+
+
+# --- Pairs ---
+
+
+def pairs_of(store: MinHashStore, least: float | None = None) -> dict[tuple[Any, Any], tuple[float, int]]:
+    rows = [each for found in store.pairs(min_similarity=least) for each in found]
+    assert len({row[:2] for row in rows}) == len(rows) == store.count_pairs(min_similarity=least)
+    return {(row.first_id, row.second_id): (row.similarity, row.shared_bands) for row in rows}
+
+
+@settings(max_examples=30)
+@given(st.data())
+def test_each_pair_that_shares_a_band_is_told_once(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    named = data.draw(st.booleans())
+    versions = data.draw(st.booleans())  # some ids have several signatures
+    count = data.draw(st.integers(0, 40))
+    own, model = signatures(data.draw(st.integers(0, 99)), count, kinds=4), Model()
+    numbers = [i // 2 if versions else i for i in range(count)]
+    ids: list[Any] = [f"n{i}" for i in numbers] if named else numbers
+    path = tmp_path_factory.mktemp("pairs") / "s"
+    made = minhash.create(path, values=VALUES, id_type="string" if named else "uint64", **SETTINGS)
+    with pytest.MonkeyPatch.context() as patch, made as store:
+        patch.setattr("fpstore.living.similar_pairs.PAIRS_AT_ONCE", data.draw(st.sampled_from([4, 9, 10**6])))
+        patch.setattr("fpstore.living.similar_pairs.SIDE", 3)
+        patch.setattr("fpstore.living.similar_pairs.ROWS_AT_ONCE", data.draw(st.sampled_from([1, 7, 10**6])))
+        patch.setattr("fpstore.living.live.CHUNK_KEYS", 5)
+        for start in range(0, count, 13):
+            store.add(own[start : start + 13], ids=ids[start : start + 13])
+            if data.draw(st.booleans()):
+                store._flush()
+        model.add(own, ids)
+        gone = ids[3:5]
+        store.remove(ids=gone)
+        model.remove(gone)
+        assert pairs_of(store) == model.pairs()
+        assert pairs_of(store, 0.5) == model.pairs(0.5)
+
+
+def test_pairs_without_signatures_are_the_same_and_nothing_is_estimated(tmp_path: Path) -> None:
+    own, model = signatures(20, 100), Model()
+    model.add(own, range(100))
+    with minhash.build(tmp_path / "s", own, keep_signatures=False, **SETTINGS) as store:
+        found = [each for rows in store.pairs() for each in rows]
+        assert {row[:2] for row in found} == {*model.pairs()}
+        assert np.isnan([row.similarity for row in found]).all()
+        assert store.count_pairs() == len(found)
+    with minhash.build(tmp_path / "n", own, ids=None, **SETTINGS) as store:
+        with pytest.raises(ValueError, match="the store has no ids, expected one with ids, which pairs are of"):
+            store.pairs()
+        with pytest.raises(ValueError, match="the store has no ids, expected one with ids, which pairs are of"):
+            store.count_pairs()
+
+
+@pytest.mark.slow
+def test_a_bucket_of_thousands_is_told_whole(tmp_path: Path) -> None:
+    many = 4_000
+    own = np.arange(many * VALUES, dtype=np.uint32).reshape(many, VALUES)
+    own[:, ROWS : 2 * ROWS] = 7  # all share the second band
+    own[: many // 2, :ROWS] = 5  # and half of them the first
+    half = many // 2
+    with minhash.build(tmp_path / "s", own, **SETTINGS) as store:
+        assert len(store.probe(own[0])) == many
+        assert store.count_pairs() == many * (many - 1) // 2
+        seen, shared = np.zeros((many, many), dtype=bool), 0
+        for rows in store.pairs():
+            assert not seen[rows.first_id, rows.second_id].any()
+            seen[rows.first_id, rows.second_id] = True
+            shared += int(rows.shared_bands.sum())
+        assert np.array_equal(seen, np.triu(np.ones((many, many), dtype=bool), 1))
+        assert shared == many * (many - 1) // 2 + half * (half - 1) // 2
+
+
+# --- Without signatures, and without ids ---
+
+
+def test_without_signatures_candidates_are_the_same_and_nothing_is_estimated(tmp_path: Path) -> None:
+    own = signatures(14, 200)
+    with (
+        minhash.build(tmp_path / "with", own, **SETTINGS) as store,
+        minhash.build(tmp_path / "without", own, keep_signatures=False, **SETTINGS) as bare,
+    ):
+        one, other = store.probe_many(own), bare.probe_many(own)
+        assert {(a.query, a.id, a.shared_bands) for a in one} == {(a.query, a.id, a.shared_bands) for a in other}
+        assert np.isnan(other.similarity).all()
+        assert other.query.tolist() == sorted(other.query.tolist())
+        assert bare.count() == 200
+        for ask in (
+            lambda: bare.probe(own[0], min_similarity=0.5),
+            lambda: bare.lookup([1]),
+            bare.rows,
+        ):
+            with pytest.raises(ValueError, match="found a store that keeps no signatures, expected one that does"):
+                ask()
+
+
+def test_without_ids_it_is_told_whether_one_was_seen(tmp_path: Path) -> None:
+    own = signatures(15, 200)
+    model = Model()
+    became = model.add_if_new(own, [*range(200)])
+    with minhash.create(tmp_path / "s", id_type=None, values=VALUES, **SETTINGS) as store:
+        stored = store.add_if_new(own).stored
+        assert stored.tolist() == [each is None for each in became]
+        store._flush()
+        assert all(map(store.contains_near, own))
+        assert not store.contains_near(signatures(98, 1)[0])
+        assert store.probe_many(own).id is None
+        assert store.count() == stored.sum()
+        with pytest.raises(ValueError, match="the store has no ids, expected one with ids, by which to remove"):
+            store.remove(ids=[1])
+        with pytest.raises(ValueError, match="the store has no ids, expected one with ids, whose documents"):
+            store.upsert(own[:1], ids=[1])
+        with pytest.raises(ValueError, match="the store has no ids, expected signatures alone"):
+            store.add(own[:1], ids=[1])
+        store.copy(tmp_path / "copy")
+    with minhash.open(tmp_path / "copy") as copy:
+        assert copy.count() == stored.sum()
+
+
+# --- The commands ---
+
+
+def test_commands_that_ask_nothing_of_the_kind_look_it_up(command: Command, tmp_path: Path) -> None:
+    own = signatures(30, 40)
+    minhash.build(tmp_path / "s", own, **SETTINGS).close()
+    with minhash.open(tmp_path / "s", "w") as store:
+        store.remove(ids=[1])
+    path, copy = tmp_path / "s", tmp_path / "copy"
+    asked: list[tuple[Any, ...]] = [
+        ("stats", path, "signatures    16 values, 4 bands of 3, a fingerprint for each; 16 bits of each kept"),
+        ("verify", path, "sound; checked"),
+        ("report", path, "fingerprints"),
+        ("copy", path, copy, "rows"),
+        ("compact", path, "now 1 segment"),
+    ]
+    for name, *arguments, told in asked:
+        outcome = command(name, *arguments)
+        assert (outcome.status, told in outcome.out + outcome.err) == (0, True), outcome
+    with minhash.open(copy) as copied, minhash.open(path) as store:
+        assert copied.probe_many(own) == store.probe_many(own)
+        assert copied.count() == 39
+    outcome = command("probe", path, "1")
+    assert outcome.status == 2
+    assert "found a store of kind minhash, expected hamming" in outcome.err
+
+
+# --- What is refused ---
+
+
+def test_stores_of_the_two_kinds_are_told_apart(tmp_path: Path) -> None:
+    minhash.build(tmp_path / "minhash", signatures(16, 10), **SETTINGS).close()
+    fpstore.build(tmp_path / "hamming", [1, 2, 3]).close()
+    for mode in ("r", "w"):
+        with pytest.raises(
+            fpstore.WrongKind, match=r"found a store of kind minhash, expected hamming; fpstore\.minhash"
+        ):
+            fpstore.open(tmp_path / "minhash", mode)
+        with pytest.raises(fpstore.WrongKind, match=r"found a store of kind hamming, expected minhash; fpstore\.open"):
+            minhash.open(tmp_path / "hamming", mode)
+    with fpstore.build(tmp_path / "minhash", [1], force=True) as one:
+        assert one.kind == "hamming"
+    with minhash.build(tmp_path / "hamming", signatures(16, 10), force=True, **SETTINGS) as other:
+        assert other.kind == "minhash"
+
+
+@pytest.mark.parametrize(
+    ("given_values", "error", "message"),
+    [
+        (
+            np.zeros((3, VALUES - 1), np.uint32),
+            ValueError,
+            r"found an array of shape \(3, 15\), expected signatures of 16",
+        ),
+        (np.zeros(VALUES, np.uint32), ValueError, r"found an array of shape \(16,\)"),
+        (np.zeros((3, VALUES)), TypeError, "found dtype float64"),
+        (np.full((3, VALUES), -1, np.int32), ValueError, "int32"),
+    ],
+)
+def test_what_is_no_array_of_signatures_is_refused(
+    tmp_path: Path, given_values: Any, error: type[Exception], message: str
+) -> None:
+    with (
+        minhash.create(tmp_path / "s", values=VALUES, **SETTINGS) as store,
+        pytest.raises(error, match=message),
+    ):
+        store.probe_many(given_values)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"bands": 0}, "bands: found 0, expected an integer from 1 to 1024"),
+        ({"rows_per_band": 0}, "rows_per_band: found 0, expected an integer from 1 to 4096"),
+        ({"bands": 6}, r"bands \* rows_per_band: found 18, expected at most 16"),
+        ({"values": 0}, "values: found 0, expected an integer from 1 to 4096"),
+        ({"values": "x"}, "values: found 'x', expected an integer"),
+        ({"min_similarity": 1.5}, "min_similarity: found 1.5, expected a number from 0 to 1"),
+        ({"bits": 12}, "bits: found 12, expected a multiple of 8 from 16 to 64"),
+        ({"id_type": "int"}, "id_type: found 'int', expected None or uint64, string, bytes"),
+        ({"exist_ok": True, "force": True}, "exist_ok and force: found both"),
+        ({"durability": "never"}, "durability: found 'never'"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(tmp_path: Path, wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        minhash.create(tmp_path / "s", **{"values": VALUES, **SETTINGS, **wrong})
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_store_that_is_there_is_taken_if_its_settings_are_those_asked_for(tmp_path: Path) -> None:
+    minhash.create(tmp_path / "s", values=VALUES, **SETTINGS).close()
+    with minhash.create(tmp_path / "s", exist_ok=True, values=VALUES, **SETTINGS) as store:
+        assert (store.bands, store.rows_per_band, store.values, store.kind) == (BANDS, ROWS, VALUES, "minhash")
+        assert repr(store).endswith("open for writing, 4 bands of 3 values>")
+    with pytest.raises(ValueError, match="bands: found 4, expected 2"):
+        minhash.create(tmp_path / "s", exist_ok=True, values=VALUES, bands=2, rows_per_band=ROWS)
+    with pytest.raises(FileExistsError):
+        minhash.create(tmp_path / "s", values=VALUES, **SETTINGS)
+    with minhash.open(tmp_path / "s") as store:
+        with pickle.loads(pickle.dumps(store)) as again:
+            assert again.values == VALUES
+        with pytest.raises(fpstore.ReadOnly):
+            store.add(signatures(1, 1), ids=[1])
+
+
+def test_the_errors_of_the_page_of_the_design() -> None:
+    page = (ROOT / "docs" / "design.md").read_text()
+    whole = (0.8 * 0.2 / 128) ** 0.5
+    numbers = [whole] + [
+        Kept(values, bits).standard_error(0.8) for values, bits in ((128, 2), (128, 1), (128, 4), (288, 1))
+    ]
+    told = re.search(
+        r"error\nof 128 whole values is (.+?)\. Two .+? have (.+?) in 32 .+? bit (.+?) in 16.+?bits (.+?) in 64"
+        r".+? 288 values has (.+?) in 40",
+        page,
+        re.S,
+    )
+    assert told is not None
+    assert [float(each) for each in told.groups()] == [round(number, 3) for number in numbers]
+    assert [8 * Kept(128, bits).words for bits in (2, 1, 4)] + [8 * Kept(288, 1).words] == [32, 16, 64, 40]
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"sketch_bits": 3}, "sketch_bits: found 3, expected one of 0, 32"),
+        ({"bands": 1025}, "bands: found 1025"),
+        ({"values": 11}, r"bands \* rows_per_band: found 12, expected at most 11"),
+        ({"values": None}, "values: found None"),
+    ],
+)
+def test_a_record_of_settings_that_cannot_be_is_refused(changed: dict[str, Any], message: str) -> None:
+    fields: dict[str, Any] = {"bands": BANDS, "rows_per_band": ROWS, "values": VALUES, "sketch_bits": 2}
+    with pytest.raises(ValueError, match=message):
+        Minhash(**fields | changed)
+    with pytest.raises(ValueError, match="max_distance: found 1, expected 0, as bands must be equal"):
+        Settings(1, {}, "gap", "uint64", minhash=Minhash(**fields))
+
+
+def test_bands_are_chosen_by_the_similarity_that_is_asked_for() -> None:
+    # Those of datasketch 1.6 and 2.0 for these numbers of values and thresholds.
+    assert [bands_for(128, least) for least in (0.5, 0.8, 0.9)] == [(25, 5), (9, 13), (5, 25)]
