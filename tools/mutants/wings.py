@@ -385,6 +385,17 @@ MUTANTS = (
         ("tests/test_inputs_compressed.py::test_lines_are_counted_and_lose_a_byte_order_mark",),
     ),
     Mutant(
+        "a line over the limit is taken for one whose end was not read",
+        "fpstore/inputs/compressed.py",
+        "self._is_inside = not error.is_ended",
+        "self._is_inside = True",
+        "the line behind one of just the limit is lost without a word",
+        (
+            "tests/test_inputs_compressed.py::"
+            "test_the_end_of_a_line_counts_and_the_line_after_one_over_the_limit_is_not_lost",
+        ),
+    ),
+    Mutant(
         "a line of the greatest length is refused",
         "fpstore/inputs/compressed.py",
         "if len(line) > MAX_LINE_BYTES:",
