@@ -270,7 +270,7 @@ def test_the_end_of_a_line_counts_and_the_line_after_one_over_the_limit_is_not_l
 
 
 # Of lines of documents: how the text of one is written, without its end.
-WRITTEN = {
+WRITTEN: dict[str, Callable[[bytes], bytes]] = {
     "jsonl": lambda text: b'{"text":"%b"}' % text,
     "odd.jsonl": lambda text: b'{"text":"%b","x":NaN}' % text if text[0] % 2 else b'{"\\u0078":1,"text":"%b"}' % text,
     "csv": lambda text: text,
