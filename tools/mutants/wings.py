@@ -1278,6 +1278,14 @@ MUTANTS = (
         ("tests/test_inputs_blocks.py::test_any_lines_in_blocks_of_any_size_are_what_they_are_one_by_one",),
     ),
     Mutant(
+        "lines that are left to the other reader go there one by one",
+        "fpstore/inputs/blocks.py",
+        "are_many = lines.count - before < FEW",
+        "are_many = False",
+        "a file of such lines takes three times what it takes line by line",
+        ("tests/test_inputs_blocks.py::test_lines_that_go_elsewhere_go_together_where_they_are_many",),
+    ),
+    Mutant(
         "an item ahead is made as its user asks for it",
         "fpstore/threads.py",
         "return upcoming.result() if len(begun) == number else make()",
