@@ -93,6 +93,8 @@ ODD = (
     b'{"text": "a", "text": "b"}',
     b'{"text": "a", "t\\u0065xt": "b"}',
     b'{"te\\u0078t": "a"}',
+    b'{"te\\u0078": "a"}',
+    b'{"te\\u0078ts": "a"}',
     b'{"text": "a", "more": {"text": "b"}}',
     b'{"text": "a", "more": {"text": "b", "text": "c"}}',
     b'{"text": "a", "more": [{"id": 1}, {"id": 2, "id": 3}]}',

@@ -12,6 +12,7 @@ import numpy as np
 
 from fpstore._probe import IdCursor, WantedIds, search
 from fpstore._probe import nearest as nearest_in
+from fpstore._view import SegmentView
 from fpstore.errors import CorruptStore
 from fpstore.format import Region
 from fpstore.living.removals import Removals
@@ -77,6 +78,11 @@ class Live:
     removals: Removals
     names: tuple[NamesReader, ...] = ()
     held_from: int = 0
+
+    @property
+    def views(self) -> tuple[SegmentView, ...]:
+        """The pages of each of its files."""
+        return self.segment.view, *(names.view for names in self.names)
 
     def close(self) -> None:
         """Let go of its files."""
