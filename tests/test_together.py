@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from test_id_pairs import by_brute_force, found_pairs
 from test_nearest import Row, play, u64
@@ -123,6 +123,54 @@ def test_ids_of_a_part_of_the_pairs_are_held_at_once(tmp_path: Path) -> None:
     expected = by_brute_force(held, K)
     assert len(found) == expected.total()
     assert set(found) == set(expected)
+
+
+@pytest.mark.slow
+@given(
+    sizes=st.lists(st.integers(1, 60), min_size=1, max_size=3),
+    plan=st.sampled_from(["flips-2:1,1", "flips-3:1,0,0", "speed", "balanced", "paper-4"]),
+    form=st.sampled_from(["uniform", "one prefix", "few prefixes", "equal"]),
+    removed=st.integers(0, 40),
+    memory=st.integers(100, 1200),
+    is_compacted=st.booleans(),
+)
+@settings(max_examples=60)
+@example(sizes=[20], plan="balanced", form="uniform", removed=10, memory=396, is_compacted=False)
+@example(sizes=[60], plan="flips-2:1,1", form="few prefixes", removed=0, memory=100, is_compacted=True)
+def test_a_refusal_names_a_budget_that_is_enough(
+    tmp_path_factory: pytest.TempPathFactory,
+    sizes: list[int],
+    plan: str,
+    form: str,
+    removed: int,
+    memory: int,
+    is_compacted: bool,
+) -> None:
+    rng = np.random.default_rng(sum(sizes))
+    path = tmp_path_factory.mktemp("pairs") / "s"
+    fpstore.create(path, plan=plan).close()
+    with fpstore.open(path, "w") as store:
+        for number, size in enumerate(sizes):
+            keys = rng.integers(0, 1 << 64, size, dtype=np.uint64)
+            if form != "uniform":
+                keys &= np.uint64(0xFFFF if form == "one prefix" else 0xF00000000000FFFF)
+            if form == "equal":
+                keys[:] = keys[0]
+            store.add(keys, ids=np.arange(size, dtype=np.uint64) + np.uint64(100 * number))
+            if number % 2 == 0:
+                store.compact()
+        store.remove(ids=np.arange(removed, dtype=np.uint64))
+        if is_compacted:
+            store.compact()
+        expected = store.count_pairs()
+        try:
+            assert store.count_pairs(memory=memory) == expected
+            needed = memory
+        except ValueError as error:
+            needed = int(str(error).rpartition("budget of ")[2].split()[0])
+        assert needed >= memory
+        assert store.count_pairs(memory=needed) == expected
+        assert sum(map(len, store.pairs(memory=needed))) == expected
 
 
 def test_ids_that_do_not_fit_the_budget_are_refused(tmp_path: Path) -> None:

@@ -200,6 +200,22 @@ MUTANTS = (
         ("tests/test_pairs.py::test_a_small_budget_works_chunk_by_chunk_and_finds_the_same",),
     ),
     Mutant(
+        "a budget for pairs is judged by keys that were removed",
+        "fpstore/query/pairs.py",
+        "for bits in range(most + 1):",
+        "for bits in range(1, most + 1):",
+        "a table that fits is refused, by a budget that it calls enough",
+        ("tests/test_together.py::test_a_refusal_names_a_budget_that_is_enough",),
+    ),
+    Mutant(
+        "a refusal of pairs names what the first table needs",
+        "fpstore/query/pairs.py",
+        "enumerate(segment.tables[first:], first)",
+        "enumerate(segment.tables[first : first + 1], first)",
+        "the budget that is named is refused too",
+        ("tests/test_together.py::test_a_refusal_names_a_budget_that_is_enough",),
+    ),
+    Mutant(
         "a window that goes on is cut",
         "fpstore/query/pairs.py",
         "if held and (cut or held[0][0] < first_of_last):",
