@@ -1,6 +1,7 @@
 """Pairs of a store in several parts: those of brute force, found without a copy of what is stored."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -134,7 +135,7 @@ def test_ids_of_a_part_of_the_pairs_are_held_at_once(tmp_path: Path) -> None:
     memory=st.integers(100, 1200),
     is_compacted=st.booleans(),
 )
-@settings(max_examples=60)
+@settings(max_examples=40)
 @example(sizes=[20], plan="balanced", form="uniform", removed=10, memory=396, is_compacted=False)
 @example(sizes=[60], plan="flips-2:1,1", form="few prefixes", removed=0, memory=100, is_compacted=True)
 def test_a_refusal_names_a_budget_that_is_enough(
@@ -182,6 +183,39 @@ def test_ids_that_do_not_fit_the_budget_are_refused(tmp_path: Path) -> None:
             with pytest.raises(ValueError, match=f"{name}: {message}, expected at most [0-9]+ with a memory budget"):
                 store.count_pairs(of="ids", memory=301 * 48 - 1 if name == "one" else 401 * 48 - 1)
             assert store.count_pairs(of="ids", memory=401 * 48) > 0
+
+
+@pytest.mark.slow
+@given(
+    parts=st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=40), min_size=1, max_size=4),
+    removed=st.integers(0, 30),
+    memory=st.integers(300, 3000),
+)
+@settings(max_examples=40)
+def test_a_refusal_of_ids_names_a_budget_that_is_enough(
+    tmp_path_factory: pytest.TempPathFactory, parts: list[list[int]], removed: int, memory: int
+) -> None:
+    path = tmp_path_factory.mktemp("ids") / "s"
+    fpstore.create(path).close()
+    with unmerged(), fpstore.open(path, "w") as store:
+        for number, fingerprints in enumerate(parts):
+            store.add(fingerprints, ids=100 * number + np.arange(len(fingerprints)))
+            if number < 3:
+                store._flush()
+        store.remove(ids=np.arange(removed))
+        expected = store.count_pairs(of="ids")
+        told: list[str] = []
+        while True:
+            try:
+                assert store.count_pairs(of="ids", memory=memory) == expected
+                break
+            except ValueError as error:
+                told.append("ids" if "with a memory budget" in str(error) else "fingerprints")
+                (needed,) = re.findall(r"(?:one of|needs a memory budget of) (\d+) bytes", str(error))
+                assert int(needed) > memory
+                memory = int(needed)
+        assert len(told) == len(set(told)), told  # once for the fingerprints, and once for their ids
+        assert sum(map(len, store.pairs(of="ids", memory=memory))) == expected
 
 
 def test_pairs_write_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

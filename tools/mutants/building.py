@@ -216,6 +216,14 @@ MUTANTS = (
         ("tests/test_together.py::test_a_refusal_names_a_budget_that_is_enough",),
     ),
     Mutant(
+        "a refusal of ids names what one fingerprint needs",
+        "fpstore/living/together.py",
+        "return 2 * most",
+        "return most",
+        "the budget that is named is refused too",
+        ("tests/test_together.py::test_a_refusal_of_ids_names_a_budget_that_is_enough",),
+    ),
+    Mutant(
         "a window that goes on is cut",
         "fpstore/query/pairs.py",
         "if held and (cut or held[0][0] < first_of_last):",
