@@ -134,10 +134,11 @@ def test_ids_of_a_part_of_the_pairs_are_held_at_once(tmp_path: Path) -> None:
     removed=st.integers(0, 40),
     memory=st.integers(100, 1200),
     is_compacted=st.booleans(),
+    bits=st.sampled_from([64, 64, 32, 16]),
 )
 @settings(max_examples=40)
-@example(sizes=[20], plan="balanced", form="uniform", removed=10, memory=396, is_compacted=False)
-@example(sizes=[60], plan="flips-2:1,1", form="few prefixes", removed=0, memory=100, is_compacted=True)
+@example(sizes=[20], plan="balanced", form="uniform", removed=10, memory=396, is_compacted=False, bits=64)
+@example(sizes=[60], plan="flips-2:1,1", form="few prefixes", removed=0, memory=100, is_compacted=True, bits=64)
 def test_a_refusal_names_a_budget_that_is_enough(
     tmp_path_factory: pytest.TempPathFactory,
     sizes: list[int],
@@ -146,15 +147,18 @@ def test_a_refusal_names_a_budget_that_is_enough(
     removed: int,
     memory: int,
     is_compacted: bool,
+    bits: int,
 ) -> None:
     rng = np.random.default_rng(sum(sizes))
     path = tmp_path_factory.mktemp("pairs") / "s"
-    fpstore.create(path, plan=plan).close()
+    fpstore.create(path, plan=plan if bits == 64 else "balanced", bits=bits).close()
     with fpstore.open(path, "w") as store:
         for number, size in enumerate(sizes):
             keys = rng.integers(0, 1 << 64, size, dtype=np.uint64)
             if form != "uniform":
                 keys &= np.uint64(0xFFFF if form == "one prefix" else 0xF00000000000FFFF)
+            keys >>= np.uint64(64 - bits if form == "uniform" else 0)
+            keys &= np.uint64((1 << bits) - 1)
             if form == "equal":
                 keys[:] = keys[0]
             store.add(keys, ids=np.arange(size, dtype=np.uint64) + np.uint64(100 * number))

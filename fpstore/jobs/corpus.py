@@ -105,9 +105,10 @@ class Corpus:
         threads: int | None,
         *,
         all_columns: bool = False,
+        drops: bool = False,
     ) -> None:
         """threads: that make fingerprints; all processors where None. max_distance: for the warning. all_columns: for
-        Batch.rows.
+        Batch.rows. drops: whether see_dropped hears of the texts that are dropped.
 
         Raises what fpstore.inputs.documents does.
         """
@@ -135,7 +136,7 @@ class Corpus:
         }
         self._recipe = recipe
         self.threads = thread_count(threads)
-        self._lengths = Lengths(recipe, max_distance)
+        self._lengths = Lengths(recipe, max_distance, drops=drops)
         self._checks: list[tuple[Callable[[str, Row], BadInput | None], bool]] = []
         self.total_bytes: int | None = None
         paths = self._paths
@@ -265,6 +266,10 @@ class Corpus:
                 self.text_bytes += batch.text_bytes
                 self._lengths.see(batch.texts, found)
                 yield batch, found.fingerprints
+
+    def see_dropped(self, texts: Sequence[str], kept_of: Callable[[list[int]], Sequence[str | None]]) -> None:
+        """For the warning: more texts that were dropped, and the kept ones of some, as of Lengths."""
+        self._lengths.see_dropped(texts, kept_of)
 
     @property
     def files(self) -> list[str]:

@@ -29,6 +29,7 @@ from fpstore.notes import subfolder
 from fpstore.progress import OnProgress, Progress
 from fpstore.query.leaders import VERDICT
 from fpstore.text.confirm import Confirm
+from fpstore.text.packed import taken
 from fpstore.types import Array, Counts, Keys
 
 # So many bytes of its digest are enough that no two versions of a document have one digest by chance.
@@ -114,9 +115,10 @@ class FirstRun:
         else:
             kept = np.flatnonzero(verdicts["leads"]).tolist()
             kept_file.write(self._keeping.lines(batch, kept, is_first=is_first))
+        indexes = np.flatnonzero(~verdicts["leads"])
+        dropped = verdicts[indexes]
+        self._corpus.see_dropped(taken(batch.texts, indexes), lambda some: self._kept.texts(dropped["id"][some]))
         for file, lines in zip(dropped_files, self._dropping, strict=True):
-            indexes = np.flatnonzero(~verdicts["leads"])
-            dropped = verdicts[indexes]
             columns: list[list[Any]] = [self._kept.names(dropped["id"]), dropped["distance"].tolist()]
             if self._measures:
                 columns.append(dropped["measure"].tolist())
