@@ -30,7 +30,7 @@ from fpstore.query.tables import Table
 from fpstore.segment.reader import Segment
 from fpstore.segment.report import Report
 from fpstore.threads import Threads, thread_count
-from fpstore.types import Codec, Durability, IdType, Kind, Mode
+from fpstore.types import Codec, Durability, IdType, Kind, Mode, expect_flags
 
 if TYPE_CHECKING:
     from fpstore.text import Recipe
@@ -119,6 +119,7 @@ class _BaseStore(ABC):
         A writer ends its merges where they are: nothing is lost, the next writer does them again. wait: it ends them
         first, as wait() does.
         """
+        expect_flags(wait=wait)
         if wait and not self._closed and self._fork == forks.generation:
             self.wait()
         if self._fork != forks.generation:
@@ -189,7 +190,7 @@ class _BaseStore(ABC):
         return tuple(part.segment for part in self._latest.parts)
 
     def _warm(self) -> None:
-        """Read and check every page of its segments, as open(warm=True) does."""
+        """Read and check every page of its segments and of their names, as open(warm=True) does."""
         warm(self._latest.parts, thread_count(None))
 
     @property

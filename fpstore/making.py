@@ -19,7 +19,7 @@ from fpstore.plans.planner import Prediction
 from fpstore.progress import OnProgress, told
 from fpstore.store import Store
 from fpstore.threads import thread_count
-from fpstore.types import Codec, Durability, IdType, Kind, Mode
+from fpstore.types import Codec, Durability, IdType, Kind, Mode, expect_flags
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,6 +66,7 @@ def build(
     folder, where who may read may also enter, and holds for all that is ever made in it.
     Raises ValueError, TypeError, PlanError, RecipeError; FileExistsError; the operating system's errors.
     """
+    expect_flags(force=force)
     width = expect_bits(bits)
     build_store(
         Path(path),
@@ -114,6 +115,7 @@ def create(
     force: a store that is there is replaced by the empty one. durability: as for open.
     Raises ValueError, TypeError, PlanError, RecipeError; FileExistsError; the operating system's errors.
     """
+    expect_flags(exist_ok=exist_ok, force=force)
     wanted = None if id_type is None else _expect_id_type(id_type, "None or ")
     if exist_ok and force:
         raise ValueError("exist_ok and force: found both, expected one of the two")
@@ -180,12 +182,13 @@ def open(
     "commit", what add and add_if_new store is durable, and seen by other processes, when they return; "batch", up to
     65,536 rows wait for that until the next sync, removal or close, and are lost if the process dies before.
     signed: everything that comes out, of fingerprints and of ids, is int64 with the same bits as uint64.
-    warm: every page of the segments there are is read and checked first, by all threads, so that the first searches are
-    as fast as later ones; a damaged page is told by who needs it.
+    warm: every page of the segments there are, and of the files with their names, is read and checked first, by all
+    threads, so that the first searches are as fast as later ones; a damaged page is told by who needs it.
     path is looked up once: where it leads to something else later, every call raises StoreChanged.
     Raises FileNotFoundError, NotAStore, CorruptStore, UnsupportedVersion; StoreLocked while another writes, JobError
     before a job that adds to it has ended. One that never will is undone, with a warning.
     """
+    expect_flags(signed=signed, warm=warm)
     if mode not in MODES:
         raise ValueError(f'mode: found {mode!r}, expected "r" or "w"')
     if durability not in DURABILITIES:

@@ -1,4 +1,4 @@
-"""The array types that signatures name; it imports nothing else of fpstore."""
+"""The types that signatures name, and what tells True and False; it imports nothing else of fpstore."""
 
 from collections.abc import Iterator
 from typing import Any, Literal, Protocol
@@ -22,6 +22,13 @@ IdType = Literal["uint64", "string", "bytes"]
 Counted = Literal["fingerprints", "rows"]
 Kind = Literal["hamming", "minhash"]
 Paired = Literal["fingerprints", "ids"]
+
+
+def expect_flags(**flags: object) -> None:
+    """TypeError for what is neither True nor False: "no" would mean yes."""
+    for name, flag in flags.items():
+        if not isinstance(flag, bool):
+            raise TypeError(f"{name}: found {flag!r:.40}, a {type(flag).__name__}, expected True or False")
 
 
 class SortedKeys(Protocol):

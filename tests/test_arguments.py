@@ -1,7 +1,8 @@
 """What is passed in the place of something else is a TypeError or ValueError that names what was expected."""
 
+import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from outcome import Command
 
 import fpstore
-from fpstore import jobs, text
+from fpstore import jobs, minhash, text
 
 WRONG: dict[str, tuple[Callable[[Any], object], type[Exception], str]] = {
     "a name for a recipe": (
@@ -69,12 +70,73 @@ WRONG: dict[str, tuple[Callable[[Any], object], type[Exception], str]] = {
         TypeError,
         "confirm: found 0.8, a float, expected jaccard>=0.8 as a str",
     ),
+    "bad lines that are passed over by a word": (
+        lambda path: jobs.dedup(jobs.Inputs([path], skip_bad="no"), "k"),  # type: ignore[arg-type]
+        TypeError,
+        "skip_bad: found 'no', a str, expected True or False",
+    ),
+    "pages by a number": (
+        lambda path: jobs.cluster(jobs.Inputs([path], html=1), "k"),  # type: ignore[arg-type]
+        TypeError,
+        "html: found 1, a int, expected True or False",
+    ),
+    "a header by a number": (
+        lambda path: jobs.dedup(jobs.Inputs([path], header=0), "k"),  # type: ignore[arg-type]
+        TypeError,
+        "header: found 0, a int, expected True or False",
+    ),
     "a recipe of a job": (
         lambda path: jobs.dedup([path], "k", recipe="zh"),  # type: ignore[arg-type]
         TypeError,
         "recipe: found 'zh', a str, expected a fpstore.text.Recipe",
     ),
 }
+
+
+def flags() -> Iterator[tuple[Callable[..., object], str]]:
+    """Each public function, and method of a store, that takes True or False, and the name of what it takes so."""
+    public = [*vars(fpstore.Store).values(), *(getattr(fpstore, name) for name in fpstore.__all__)]
+    own = [*vars(minhash.MinHashStore).values(), *(getattr(minhash, name) for name in minhash.__all__)]
+    for function in [*public, fpstore.Store.close, *own, *(getattr(jobs, name) for name in jobs.__all__)]:
+        if inspect.isfunction(function):
+            for name, parameter in inspect.signature(function).parameters.items():
+                if parameter.annotation in (bool, "bool"):
+                    yield function, name
+
+
+@pytest.mark.parametrize(("function", "name"), list(flags()))
+def test_what_is_neither_true_nor_false_is_refused_before_anything_is_done(
+    tmp_path: Path, function: Callable[..., object], name: str
+) -> None:
+    path = tmp_path / "s"
+    store = fpstore.build(path, np.arange(9, dtype=np.uint64))
+    arguments: dict[str, Any] = {
+        "path": path,
+        "fingerprints": [1],
+        "signatures": [],
+        "store": path,
+        "inputs": [],
+        "self": store,
+    }
+    arguments["output"] = tmp_path / "out"
+    required = [
+        parameter.name
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.default is inspect.Parameter.empty
+    ]
+    for value in ("no", 0, 2, None):
+        told = f"^{name}: found {value!r}, a {type(value).__name__}, expected True or False$"
+        with pytest.raises(TypeError, match=told):
+            function(*(arguments[each] for each in required), **{name: value})
+    assert [each.name for each in tmp_path.iterdir()] == ["s"]
+    assert store.count() == 9
+    store.close()
+
+
+def test_all_flags_are_found() -> None:
+    found = {f"{function.__name__} {name}" for function, name in flags()}
+    assert {"open warm", "open signed", "create force", "build force", "close wait", "dedup tag"} <= found
+    assert len(found) == 18  # of names that both kinds of stores have, one
 
 
 @pytest.mark.parametrize(("call", "error", "message"), WRONG.values(), ids=WRONG)

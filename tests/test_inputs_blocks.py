@@ -14,6 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fpstore.inputs import BadInput, Documents, Row, blocks, compressed, documents
+from fpstore.inputs import text as text_inputs
 from fpstore.inputs._lines import LineReader
 from fpstore.inputs.blocks import Columns, Document
 
@@ -92,6 +93,8 @@ ODD = (
     b'{"text": "a", "text": "b"}',
     b'{"text": "a", "t\\u0065xt": "b"}',
     b'{"te\\u0078t": "a"}',
+    b'{"te\\u0078": "a"}',
+    b'{"te\\u0078ts": "a"}',
     b'{"text": "a", "more": {"text": "b"}}',
     b'{"text": "a", "more": {"text": "b", "text": "c"}}',
     b'{"text": "a", "more": [{"id": 1}, {"id": 2, "id": 3}]}',
@@ -147,21 +150,91 @@ ODD = (
     b'{"id": 123456789012345678901234567890, "text": "a"}',
     b'{"id": [1], "text": "a"}',
     b'{"text": "a", "id": 1, "id": 2}',
+    b'{"id": "http:\\/\\/example.org\\/1", "text": "a"}',
+    b'{"id": "\\u00e9 \\ud83d\\ude00 \\"\\\\\\n \\u0000", "text": "a"}',
+    b'{"id": "half \\ud83d", "text": "a"}',
+    b'{"id": "' + b"\\u0041" * 1667 + b'", "text": "a"}',
+    b'{"id": "' + b"\\u0041" * 10_001 + b'", "text": "a"}',
+    b'{"id": 1234567890123456789, "text": "a"}',
+    b'{"id": 9999999999999999999, "text": "a"}',
+    b'{"id": 18446744073709551615, "text": "a"}',
+    b'{"id": -999999999999999999, "text": "a"}',
+    b'{"id": -9223372036854775809, "text": "a"}',
+    b'{"\\u0069d": "b", "text": "a"}',
+    b'{"\\u0069d": "b", "id": "c", "text": "a"}',
+    b'{"gr\\u00f6\\u00DFe": "b", "text": "a"}',
+    b'{"gr\\u00f6\\u00DFe": "b", "gr\xc3\xb6\\u00dfe": "c", "text": "a"}',
+    b'{"te\\u0078": 1, "tex\\u0074s": 2, "te\\/xt": 3, "\\ud83d\\ude00": 4, "text": "a"}',
+    b'{"half \\ud83d": 1, "text": "a"}',
     b'  { "id" : 1 ,\t"text" : "spaces" }  \r',
     b'{"text": "\\ud83d\\ude00\\ud83d\\ude00", "more": {"a": [{"b": "\\u00e9"}, [], {}]}}',
 )
+
+# The same with tags of HTML, which are noted of each text once.
+TAGGED = tuple(odd.replace(b'"a"', b'"<p>a</p>"') for odd in ODD if b'"a"' in odd)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"id_column": "id"}, {"text_column": "id"}, {"text_column": "größe"}])
 @pytest.mark.parametrize("packing", ["jsonl", "jsonl.gz"])
 def test_each_odd_line_is_what_it_is_read_alone(tmp_path: Path, options: dict[str, str], packing: str) -> None:
-    for number, odd in enumerate(ODD):
+    for number, odd in enumerate(ODD + TAGGED):
         for end in (b"", b"\n"):
             path = tmp_path / f"{number}.{packing}"
             data = PLAIN + b"\n" + odd + b"\n" + PLAIN + b"\r\n\n" + odd + end
             path.write_bytes(gzip.compress(data) if packing.endswith("gz") else data)
             expect_same(path, **options)
+
+
+def test_a_text_with_tags_is_noted_once_whoever_reads_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "in.jsonl"
+    deep = b"[" * 80 + b"]" * 80
+    path.write_bytes(b"".join(b'{"text": "<p>page</p>", "more": %b}\n' % more for more in (b"1", deep, b"2", deep)))
+    with closing(documents([path], all_columns=True, is_part=True)) as found:
+        assert [text for _, text, _ in flat(found.in_columns())] == ["<p>page</p>"] * 4
+    assert list(found.notes.values()) == [4]
+
+
+KEYS = ["text", "größe", "a", "\U0001f600 k"]
+SHORT = {'"': '\\"', "\\": "\\\\", "/": "\\/", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def written(data: Any, text: str) -> str:
+    """A text as JSON may have it, each character in one of the ways that there are."""
+    ways = []
+    for character in text:
+        units = character.encode("utf-16-be").hex()
+        numbers = "".join("\\u" + units[place : place + 4] for place in range(0, len(units), 4))
+        own = [numbers, numbers.upper().replace("\\U", "\\u"), SHORT.get(character, numbers)]
+        if character >= " " and character not in '"\\':
+            own += [character] * 3
+        ways.append(data.draw(st.sampled_from(own)))
+    return '"' + "".join(ways) + '"'
+
+
+@pytest.mark.slow
+@given(st.data(), st.sampled_from(KEYS))
+def test_keys_and_names_say_the_same_however_they_are_written(
+    tmp_path_factory: pytest.TempPathFactory, data: Any, field: str
+) -> None:
+    near = st.sampled_from([*KEYS, "id", "tex", "texts", "größ", "größen", "i", "\U0001f600", ""])
+    lines = []
+    for _ in range(data.draw(st.integers(1, 4))):
+        keys = [*data.draw(st.lists(near, max_size=3, unique=data.draw(st.booleans()))), field, "id"]
+        values = [data.draw(st.one_of(near, st.text('a"\\/\n\té\U0001f600', max_size=4))) for _ in keys]
+        pairs = [f"{written(data, key)}: {written(data, value)}" for key, value in zip(keys, values, strict=True)]
+        lines.append("{" + ", ".join(pairs) + "}\n")
+    path = tmp_path_factory.mktemp("keys") / "in.jsonl"
+    path.write_text("".join(lines), encoding="utf-8")
+    expect_same(path, text_column=field, id_column="id")
+
+
+def test_keys_and_names_with_escapes_need_no_other_reader() -> None:
+    reader = LineReader("größe".encode(), b"id", b"in")
+    line = rb'{"\u0069\u0064": "http:\/\/\u00e9", "gr\u00f6\u00dfe": "a", "\u0074": 1, "gr\u00f6\u00dfen": "b"}'
+    assert not reader.read(line, 0, True)
+    (texts, _), (names, _), (lines, _), _ = reader.take()
+    assert (texts.tobytes(), names.tobytes().decode(), lines.tobytes()) == (b"a", "http://é", line)
 
 
 def test_few_lines_are_left_to_the_reader_of_single_lines() -> None:
@@ -170,7 +243,7 @@ def test_few_lines_are_left_to_the_reader_of_single_lines() -> None:
     at = others = 0
     while reader.read(data, at, True):
         end = data.find(b"\n", reader.at) + 1
-        reader.passed(end - reader.at)
+        reader.passed(1, end - reader.at)
         at, others = reader.at, others + 1
     (_, text_ends), (names, _), _, may_have_tags = reader.take()
     good = [b"-12", b"7", b"1"]
@@ -183,7 +256,7 @@ def test_few_lines_are_left_to_the_reader_of_single_lines() -> None:
 @given(
     lines=st.lists(
         st.one_of(
-            st.sampled_from(ODD),
+            st.sampled_from(ODD + TAGGED),
             st.dictionaries(
                 st.one_of(st.sampled_from(["text", "id", "more"]), st.text(max_size=3)),
                 st.recursive(
@@ -244,6 +317,37 @@ def test_a_line_over_the_limit_is_one_line_by_line_too(
     path = tmp_path / "in.jsonl"
     path.write_bytes(first + b'{"text": "' + b"x" * (128 - 12 + extra) + b'"}' + last)
     expect_same(path)
+
+
+@pytest.mark.parametrize(
+    ("bad", "calls"),
+    [
+        ([1], range(1, 30)),  # of twice the bytes each, up to 8,192
+        ([0, 1], range(1, 30)),
+        ([0, 0, 0, 1], range(1, 30)),
+        ([0, 0, 0, 0, 1], range(1000, 1001)),  # each alone
+        ([0] * 50 + [1, 1], range(192, 193)),  # the second of two with the line after it
+    ],
+)
+def test_lines_that_go_elsewhere_go_together_where_they_are_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bad: list[int], calls: range
+) -> None:
+    seen = []
+
+    def read_rows(lines: Iterator[tuple[int, bytes]], *rest: Any) -> Any:
+        seen.append(list(lines))
+        return text_inputs.read_rows(seen[-1], *rest)
+
+    monkeypatch.setattr(blocks, "read_rows", read_rows)
+    monkeypatch.setattr(blocks, "TOGETHER_BYTES", 8192)
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(b"".join(b"bad\n" if bad[line % len(bad)] else PLAIN + b"\n" for line in range(5000)))
+    with closing(documents([path], all_columns=True, skip_bad=True, is_part=True)) as found:
+        good = [name for name, _, _ in flat(found.in_columns())]
+    assert good == [f"{path}:{line + 1}" for line in range(5000) if not bad[line % len(bad)]]
+    assert dict(found.skipped) == {"bad line": 5000 - len(good)}
+    assert len(seen) in calls
+    assert all(sum(len(line) for _, line in lines[:-1]) <= 8192 for lines in seen)
 
 
 def test_a_file_that_is_cut_short_ends_with_the_same_error(tmp_path: Path) -> None:

@@ -9,14 +9,18 @@ import random
 import sys
 import threading
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 import zstandard
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from fpstore.inputs import BadInput, compressed, documents, read
+from fpstore.inputs import BadInput, blocks, compressed, delimited, documents, read
+from fpstore.inputs.blocks import Columns, Document
 from fpstore.inputs.compressed import Lines, LongLine, open_stream
 
 DATA = b"".join(b"%016x\n" % random.Random(line).getrandbits(64) for line in range(5000))
@@ -241,6 +245,92 @@ def test_a_line_as_long_as_the_limit_is_read(tmp_path: Path, monkeypatch: pytest
     (tmp_path / "a").write_bytes(line + line)
     with open_stream(str(tmp_path / "a"), None) as stream:
         assert list(compressed.Lines(stream)) == [line, line]
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b""])
+@pytest.mark.parametrize("more", range(-2, 3))
+def test_the_end_of_a_line_counts_and_the_line_after_one_over_the_limit_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: int, end: bytes
+) -> None:
+    monkeypatch.setattr(compressed, "MAX_LINE_BYTES", 16)
+    long = b"x" * (16 + more) + end
+    (tmp_path / "a").write_bytes(long + (b"two\nthree" if end else b""))
+    held = []
+    with open_stream(str(tmp_path / "a"), None) as stream:
+        lines = Lines(stream)
+        while True:
+            try:
+                held.append(next(lines))
+            except LongLine as error:
+                held.append(b"line %d" % (error.line or 0))
+            except StopIteration:
+                break
+    assert held == [long if len(long) <= 16 else b"line 1"] + ([b"two\n", b"three"] if end else [])
+    assert lines.number == len(held)
+
+
+# Of lines of documents: how the text of one is written, without its end.
+WRITTEN: dict[str, Callable[[bytes], bytes]] = {
+    "jsonl": lambda text: b'{"text":"%b"}' % text,
+    "odd.jsonl": lambda text: b'{"text":"%b","x":NaN}' % text if text[0] % 2 else b'{"\\u0078":1,"text":"%b"}' % text,
+    "csv": lambda text: text,
+    "tsv": lambda text: text,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suffix", WRITTEN)
+@given(
+    lines=st.lists(
+        st.tuples(st.one_of(st.integers(-2, 2), st.integers(3, 70)), st.sampled_from([b"\n", b"\r\n"])),
+        min_size=1,
+        max_size=6,
+    ),
+    is_closed=st.booleans(),
+    block=st.integers(4, 64),
+    buffer=st.sampled_from([1, 7, 64, 65, 1 << 20]),
+)
+@example(lines=[(9, b"\n"), (-1, b"\n"), (9, b"\n"), (2, b"\r\n")], is_closed=True, block=64, buffer=64)
+@example(lines=[(-1, b"\r\n"), (-2, b"\n"), (0, b"\n"), (9, b"\n")], is_closed=False, block=9, buffer=7)
+def test_lines_about_the_limit_are_those_between_line_feeds(
+    tmp_path_factory: pytest.TempPathFactory,
+    suffix: str,
+    lines: list[tuple[int, bytes]],
+    is_closed: bool,
+    block: int,
+    buffer: int,
+) -> None:
+    limit = 64
+    data, expected, long = b"", [], 0
+    for number, (less, end) in enumerate(lines, 1):
+        end = end if is_closed or number < len(lines) else b""
+        written = WRITTEN[suffix](text := b"%d" % number)
+        written = WRITTEN[suffix](text := text + b"x" * max(0, limit - less - len(written + end)))
+        data += written + end
+        if len(written + end) > limit:
+            long += 1
+        elif b"NaN" not in written:
+            expected.append((number, text.decode()))
+    path = tmp_path_factory.mktemp("lines") / f"in.{suffix}"
+    path.write_bytes(data)
+    column: dict[str, Any] = {"text_column": 0, "header": False} if suffix[-3:] in ("csv", "tsv") else {}
+    for in_columns in (False, True):
+        with pytest.MonkeyPatch.context() as patch:
+            for module in (compressed, blocks, delimited):
+                patch.setattr(module, "MAX_LINE_BYTES", limit)
+            patch.setattr(blocks, "BLOCK_BYTES", block)
+            patch.setattr(compressed, "_BUFFER_BYTES", buffer)
+            with closing(documents([path], skip_bad=True, is_part=True, all_columns=True, **column)) as every:
+                found = list(in_rows(every.in_columns()) if in_columns else every.with_rows())
+        assert [(name, text) for name, text, _ in found] == [(f"{path}:{number}", text) for number, text in expected]
+        assert every.skipped.get("line over the limit", 0) == long
+        assert sum(every.skipped.values()) == len(lines) - len(expected)
+        assert every.seen.rows == len(lines)
+
+
+def in_rows(every: Iterator[Columns | Document]) -> Iterator[Document]:
+    for one in every:
+        yield from zip(one.names, one.texts, one.rows, strict=True) if isinstance(one, Columns) else [one]
 
 
 def test_a_whole_stream_over_its_limit_is_an_error(tmp_path: Path) -> None:

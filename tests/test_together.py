@@ -1,6 +1,7 @@
 """Pairs of a store in several parts: those of brute force, found without a copy of what is stored."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from test_id_pairs import by_brute_force, found_pairs
 from test_nearest import Row, play, u64
@@ -125,6 +126,58 @@ def test_ids_of_a_part_of_the_pairs_are_held_at_once(tmp_path: Path) -> None:
     assert set(found) == set(expected)
 
 
+@pytest.mark.slow
+@given(
+    sizes=st.lists(st.integers(1, 60), min_size=1, max_size=3),
+    plan=st.sampled_from(["flips-2:1,1", "flips-3:1,0,0", "speed", "balanced", "paper-4"]),
+    form=st.sampled_from(["uniform", "one prefix", "few prefixes", "equal"]),
+    removed=st.integers(0, 40),
+    memory=st.integers(100, 1200),
+    is_compacted=st.booleans(),
+    bits=st.sampled_from([64, 64, 32, 16]),
+)
+@settings(max_examples=40)
+@example(sizes=[20], plan="balanced", form="uniform", removed=10, memory=396, is_compacted=False, bits=64)
+@example(sizes=[60], plan="flips-2:1,1", form="few prefixes", removed=0, memory=100, is_compacted=True, bits=64)
+def test_a_refusal_names_a_budget_that_is_enough(
+    tmp_path_factory: pytest.TempPathFactory,
+    sizes: list[int],
+    plan: str,
+    form: str,
+    removed: int,
+    memory: int,
+    is_compacted: bool,
+    bits: int,
+) -> None:
+    rng = np.random.default_rng(sum(sizes))
+    path = tmp_path_factory.mktemp("pairs") / "s"
+    fpstore.create(path, plan=plan if bits == 64 else "balanced", bits=bits).close()
+    with fpstore.open(path, "w") as store:
+        for number, size in enumerate(sizes):
+            keys = rng.integers(0, 1 << 64, size, dtype=np.uint64)
+            if form != "uniform":
+                keys &= np.uint64(0xFFFF if form == "one prefix" else 0xF00000000000FFFF)
+            keys >>= np.uint64(64 - bits if form == "uniform" else 0)
+            keys &= np.uint64((1 << bits) - 1)
+            if form == "equal":
+                keys[:] = keys[0]
+            store.add(keys, ids=np.arange(size, dtype=np.uint64) + np.uint64(100 * number))
+            if number % 2 == 0:
+                store.compact()
+        store.remove(ids=np.arange(removed, dtype=np.uint64))
+        if is_compacted:
+            store.compact()
+        expected = store.count_pairs()
+        try:
+            assert store.count_pairs(memory=memory) == expected
+            needed = memory
+        except ValueError as error:
+            needed = int(str(error).rpartition("budget of ")[2].split()[0])
+        assert needed >= memory
+        assert store.count_pairs(memory=needed) == expected
+        assert sum(map(len, store.pairs(memory=needed))) == expected
+
+
 def test_ids_that_do_not_fit_the_budget_are_refused(tmp_path: Path) -> None:
     fpstore.build(tmp_path / "one", u64([5] * 300), ids=np.arange(300)).close()
     fpstore.build(tmp_path / "two", u64([5] * 200 + [6] * 200), ids=np.arange(400)).close()
@@ -134,6 +187,39 @@ def test_ids_that_do_not_fit_the_budget_are_refused(tmp_path: Path) -> None:
             with pytest.raises(ValueError, match=f"{name}: {message}, expected at most [0-9]+ with a memory budget"):
                 store.count_pairs(of="ids", memory=301 * 48 - 1 if name == "one" else 401 * 48 - 1)
             assert store.count_pairs(of="ids", memory=401 * 48) > 0
+
+
+@pytest.mark.slow
+@given(
+    parts=st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=40), min_size=1, max_size=4),
+    removed=st.integers(0, 30),
+    memory=st.integers(300, 3000),
+)
+@settings(max_examples=40)
+def test_a_refusal_of_ids_names_a_budget_that_is_enough(
+    tmp_path_factory: pytest.TempPathFactory, parts: list[list[int]], removed: int, memory: int
+) -> None:
+    path = tmp_path_factory.mktemp("ids") / "s"
+    fpstore.create(path).close()
+    with unmerged(), fpstore.open(path, "w") as store:
+        for number, fingerprints in enumerate(parts):
+            store.add(fingerprints, ids=100 * number + np.arange(len(fingerprints)))
+            if number < 3:
+                store._flush()
+        store.remove(ids=np.arange(removed))
+        expected = store.count_pairs(of="ids")
+        told: list[str] = []
+        while True:
+            try:
+                assert store.count_pairs(of="ids", memory=memory) == expected
+                break
+            except ValueError as error:
+                told.append("ids" if "with a memory budget" in str(error) else "fingerprints")
+                (needed,) = re.findall(r"(?:one of|needs a memory budget of) (\d+) bytes", str(error))
+                assert int(needed) > memory
+                memory = int(needed)
+        assert len(told) == len(set(told)), told  # once for the fingerprints, and once for their ids
+        assert sum(map(len, store.pairs(of="ids", memory=memory))) == expected
 
 
 def test_pairs_write_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,6 +34,25 @@ def test_every_page_has_been_checked_when_the_store_is_open(
         assert view.page_count > 100
         assert view.pages_seen == view.page_count
         assert [match.id for match in store.probe(int(KEYS[5]))] == [5]
+
+
+@pytest.mark.parametrize("id_type", ["uint64", "string", "bytes", None])
+def test_every_file_that_a_search_can_need_has_been_checked(tmp_path: Path, id_type: Any) -> None:
+    names: dict[Any, Any] = {"string": lambda row: f"document {row}", "bytes": lambda row: b"%d" % row}
+    columns: dict[str, Any] = {}
+    with fpstore.create(tmp_path / "s", id_type=id_type) as store:
+        for start in (0, 20_000):
+            rows = range(start, start + 5000)
+            if id_type is not None:
+                columns["ids"] = [names.get(id_type, int)(row) for row in rows]
+            store.add(KEYS[rows.start : rows.stop], **columns)
+            store.flush() if hasattr(store, "flush") else store.compact()
+    for is_warm in (False, True):
+        with fpstore.open(tmp_path / "s", warm=is_warm) as store:
+            views = [view for part in store._latest.parts for view in part.views]
+            files = [path for path in (tmp_path / "s").rglob("*.fp*") if path.is_file()]
+            assert len(views) == len(files) > 0
+            assert all(view.pages_seen == view.page_count for view in views) == is_warm
 
 
 def test_an_empty_store_opens_warm(tmp_path: Path) -> None:

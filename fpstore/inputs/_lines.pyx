@@ -91,14 +91,14 @@ cdef class LineReader:
             raise MemoryError(f"line {self.place.number + 1}: no memory for the lines of a block of {size} bytes")
         return self.place.stopped == LINES_OTHER
 
-    def passed(self, uint64_t size):
-        """The line at self.at, which has so many bytes, was read elsewhere, and is not blank."""
-        self.place.number += 1
+    def passed(self, uint64_t count, uint64_t size):
+        """So many lines from self.at on, which have so many bytes, are read elsewhere; the first is not blank."""
+        self.place.number += count
         self.place.at += size
         self.place.is_begun = True
 
     def add(self, bytes text not None, bytes name not None, bytes line not None):
-        """A row that was read elsewhere; text and name are UTF-8. MemoryError where there is no room."""
+        """A row that was read elsewhere, and looked at for tags; text and name are UTF-8. MemoryError without room."""
         cdef const uint8_t *texts = text
         cdef const uint8_t *names = name
         cdef const uint8_t *lines = line
@@ -106,7 +106,10 @@ cdef class LineReader:
             raise MemoryError(f"line {self.place.number}: no memory for {len(line)} bytes")
 
     def take(self):
-        """The texts, names and lines since the last time, packed, and which texts may have tags of HTML: bool[n]."""
+        """The texts, names and lines since the last time, packed, and which texts may have tags of HTML: bool[n].
+
+        Of those that were added none.
+        """
         cdef uint8_t[::1] tags
         cdef uint64_t count = self.rows.count
         may_have_tags = np.empty(count, dtype=np.uint8)

@@ -23,6 +23,10 @@ from fpstore.text.cleaning import has_tags
 from fpstore.text.packed import Packed, Texts
 
 BLOCK_BYTES = 4 << 20
+# Of lines that go to `text` together, about so many; more and more where fewer than FEW between two are read here.
+# Alone, a line costs there what three to five do that are read one after the other.
+TOGETHER_BYTES = 1 << 18
+FEW = 4
 # A field that is no path, and which JSON writes as it stands.
 _PLAIN_FIELD = re.compile('[^".\\\\\\\\\\0-\\x1f\\ud800-\\udfff]+')
 
@@ -88,6 +92,7 @@ class _Blocks:
         self._stream, self._request, self._names = stream, request, names
         self._lines = LineReader(str(field_of_texts(request)).encode(), name, stream.name.encode())
         self._rows, self._blank = base, 0
+        self._together_bytes = 0  # that went to `text` last
 
     def read(self) -> Iterator[Columns | Document]:
         """All of it."""
@@ -109,21 +114,23 @@ class _Blocks:
         if lines.number == 0 and bytes(block.view[: len(codecs.BOM_UTF8)]) == codecs.BOM_UTF8:
             at = len(codecs.BOM_UTF8)
         while self._read_lines(block, at):
-            line = block.line(lines.at)
-            lines.passed(len(line))
-            records = read_rows([(lines.number, line)], self._stream.name, self._request, "line")
+            held, self._together_bytes = block.lines(lines.at, self._together_bytes)
+            numbered = enumerate(held, lines.number + 1)
+            lines.passed(len(held), self._together_bytes)
+            records = read_rows(numbered, self._stream.name, self._request, "line")
             try:
-                documents = list(named(records, self._request, self._names, self._rows))
+                for name, text, row in named(records, self._request, self._names, self._rows):
+                    assert isinstance(row.data, bytes)
+                    try:
+                        lines.add(text.encode(), name.encode(), row.data)
+                    except UnicodeEncodeError:  # half of a surrogate pair
+                        if lines.count:
+                            yield from self._take()
+                        yield name, text, row
             except BadInput:
                 yield from self._take()
                 raise
-            for name, text, row in documents:
-                try:
-                    lines.add(text.encode(), name.encode(), line)
-                except UnicodeEncodeError:  # half of a surrogate pair
-                    yield from self._take()
-                    yield name, text, row
-            self._rows += 1
+            self._rows = self._request.seen.rows
             at = lines.at
         yield from self._take()
 
@@ -133,6 +140,8 @@ class _Blocks:
         before = lines.count
         stopped = lines.read(block.view, at, block.is_last)
         self._rows += lines.count - before
+        are_many = lines.count - before < FEW
+        self._together_bytes = min(2 * self._together_bytes, TOGETHER_BYTES) if are_many else 0
         self._request.seen.rows = self._rows
         if lines.blank > self._blank:
             self._request.faults.counts[BLANK] += lines.blank - self._blank
@@ -195,10 +204,16 @@ class _Block:
         self._bytes[: self._end - at] = self._bytes[at : self._end]
         self._end -= at
 
-    def line(self, at: int) -> bytes:
-        """The line that begins at at, of which the end is here, or is that of the stream."""
-        end = self._bytes.find(b"\n", at, self._end) + 1
-        return bytes(self.view[at : end or self._end])
+    def lines(self, at: int, size: int) -> tuple[list[bytes], int]:
+        """The lines from at on that begin within size bytes, the first at least, and how many bytes they have.
+
+        The end of the first is here, or is that of the stream.
+        """
+        newline = self._bytes.find(b"\n", min(at + size, self._end), self._end)
+        if newline < 0 and not self.is_last:
+            newline = self._bytes.rfind(b"\n", at, self._end)
+        data = bytes(self.view[at : self._end if newline < 0 else newline + 1])
+        return io.BytesIO(data).readlines(), len(data)
 
 
 class _Chained(io.RawIOBase):

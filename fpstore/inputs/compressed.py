@@ -51,14 +51,14 @@ class Stream:
     def line(self, number: int) -> bytes:
         """The next line, with its end; empty at the end of the input. number: its own, for messages.
 
-        Raises LongLine for one longer than MAX_LINE_BYTES.
+        Raises LongLine for one that is longer than MAX_LINE_BYTES with its end.
         """
         line = self.reader.readline(MAX_LINE_BYTES + 1)
         if len(line) > MAX_LINE_BYTES:
             where = f"{self.name}, line {number}"
             found = f"more than {MAX_LINE_BYTES} bytes"
             told = f"{where}: found {found}, expected the end of the line"
-            raise LongLine(told, "line over the limit", source=self.name, line=number)
+            raise LongLine(told, self.name, number, is_ended=line.endswith(b"\n"))
         return line
 
     def whole(self, limit: int) -> bytes:
@@ -73,7 +73,14 @@ class Stream:
 
 
 class LongLine(BadInput):
-    """A line of more than MAX_LINE_BYTES; the one after it can be read."""
+    """A line of more than MAX_LINE_BYTES, its end counted; the one after it can be read.
+
+    is_ended: whether its end is among the bytes that were read, so that the next are of the line after it.
+    """
+
+    def __init__(self, message: str, source: str, line: int, *, is_ended: bool) -> None:
+        super().__init__(message, "line over the limit", source=source, line=line)
+        self.is_ended = is_ended
 
 
 class Lines:
@@ -100,8 +107,8 @@ class Lines:
         else:
             try:
                 line = self._stream.line(self.number + 1)
-            except LongLine:
-                self._is_inside = True
+            except LongLine as error:
+                self._is_inside = not error.is_ended
                 self.number += 1
                 raise
             if not line:

@@ -27,7 +27,7 @@ from fpstore.ledger import VOTES
 from fpstore.progress import OnProgress, Progress
 from fpstore.text import Recipe
 from fpstore.text.confirm import CONFIRMED_DISTANCE, UNCONFIRMED_DISTANCE, Confirm
-from fpstore.types import Array
+from fpstore.types import Array, expect_flags
 
 # What is written of a document.
 COLUMNS = {"cluster": "uint64", "name": "string", "distance": "uint16"}
@@ -69,6 +69,7 @@ def cluster(
     have moving centers and these do not, or the other way round, and for centers with something to confirm by.
     """
     started = time.monotonic()
+    expect_flags(update_center=update_center, annotate=annotate, force=force)
     expect_paths(output=output, topics=topics, store=store)
     standing = None if store is None else Path(store).absolute()
     if update_center and confirm not in (None, "default"):

@@ -22,7 +22,7 @@ from fpstore.text.deduplication import measured_apart
 from fpstore.text.recipe import Measured
 from fpstore.text.short import Lengths
 from fpstore.threads import ahead, thread_count
-from fpstore.types import Array, Keys
+from fpstore.types import Array, Keys, expect_flags
 
 # Rows of Python: mappings of names to values.
 Rows = Iterable[Mapping[str, Any]]
@@ -117,6 +117,9 @@ class Corpus:
             raise TypeError(f"inputs: found one {type(sources).__name__}, expected a list of paths")
         if not isinstance(sources, Inputs):
             sources = Inputs(sources)
+        expect_flags(html=sources.html, skip_bad=sources.skip_bad)
+        if sources.header is not None:
+            expect_flags(header=sources.header)
         # Of each source that is no path, by its number, the rows.
         self._given: dict[int, Rows] = {}
         self.sources = self._named(sources.paths)

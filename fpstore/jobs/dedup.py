@@ -23,6 +23,7 @@ from fpstore.jobs.summary import DedupSummary, Tally, summarise
 from fpstore.progress import OnProgress
 from fpstore.text import Recipe
 from fpstore.text.confirm import Confirm
+from fpstore.types import expect_flags
 
 _DROPPED = {"name": "string", "kept": "string", "distance": "uint16"}
 _TAGS = {"kept": "bool", DUPLICATE_OF: "string", "distance": "uint16"}
@@ -66,6 +67,7 @@ def dedup(
     the interrupted job, and JobError for what stands in the way on the disk.
     """
     started = time.monotonic()
+    expect_flags(tag=tag, force=force)
     expect_paths(output=output, dropped=dropped, store=store)
     kept_one = Keep.parse(keep)
     standing = None if store is None else Path(store).absolute()

@@ -31,7 +31,7 @@ from fpstore.jobs.summary import ClusterSummary, PairsSummary, Tally, summarise
 from fpstore.notes import subfolder
 from fpstore.progress import OnProgress, Progress
 from fpstore.text import DEFAULT_RECIPE, Recipe
-from fpstore.types import Array, Counts, Keys
+from fpstore.types import Array, Counts, Keys, expect_flags
 
 _NAMES_AT_ONCE = 1 << 13
 _S = TypeVar("_S", ClusterSummary, PairsSummary)
@@ -113,6 +113,7 @@ def components(
     order of their first documents; the distance is that to the first document, and can be more than max_distance.
     memory: the budget for finding pairs. The rest is as for cluster; annotate reads the inputs twice.
     """
+    expect_flags(annotate=annotate, force=force)
     expect_paths(output=output, topics=topics)
     corpus = Corpus(inputs, recipe, max_distance, threads, all_columns=annotate)
     results = [Path(path).absolute() for path in (output, topics) if path is not None]
@@ -163,6 +164,7 @@ def document_pairs(
     pairs. The rest is as for components.
     """
 
+    expect_flags(force=force)
     expect_paths(output=output)
     result = Path(output).absolute()
     corpus = Corpus(inputs, recipe, max_distance, threads)

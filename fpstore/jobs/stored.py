@@ -28,7 +28,7 @@ from fpstore.jobs.summary import ClusterSummary, Tally
 from fpstore.ledger import VOTES
 from fpstore.progress import OnProgress, Progress
 from fpstore.query.leaders import Leaders
-from fpstore.types import Array, Ids, Keys
+from fpstore.types import Array, Ids, Keys, expect_flags
 
 _AT_ONCE = 1 << 16
 
@@ -54,6 +54,7 @@ def cluster_store(
     components.
     """
     started = time.monotonic()
+    expect_flags(update_center=update_center, components=components, force=force)
     expect_path("store", store)
     expect_paths(output=output)
     expect_settings(None, max_distance)

@@ -51,8 +51,8 @@ def ahead(
 def held_from(key_count: int, before: Snapshot, dropped: Collection[str], flushed: bool, sizes: LivingSizes) -> int:
     """The held_from of a new segment of the pending rows of `before`, or of the dropped segments.
 
-    Held where all of its rows are; large ones are not, nor those with names, which are looked for in files, nor those of
-    signatures.
+    Held where all of its rows are; large ones are not, nor those with names, which are looked for in files, nor
+    those of signatures.
     """
     gone = [part.held_from for part in before.parts if part.segment.path.name in dropped]
     origins = [before.state.first_change] if flushed else gone

@@ -12,6 +12,7 @@ import numpy as np
 
 from fpstore._probe import IdCursor, WantedIds, search
 from fpstore._probe import nearest as nearest_in
+from fpstore._view import SegmentView
 from fpstore.errors import CorruptStore
 from fpstore.format import Region
 from fpstore.living.removals import Removals
@@ -80,6 +81,11 @@ class Live:
     names: tuple[NamesReader, ...] = ()
     held_from: int = 0
     sketches: SketchesReader | None = None
+
+    @property
+    def views(self) -> tuple[SegmentView, ...]:
+        """The pages of each of its files."""
+        return self.segment.view, *(file.view for file in self.beside)
 
     def close(self) -> None:
         """Let go of its files."""

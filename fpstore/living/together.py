@@ -166,9 +166,20 @@ class Together:
         if rows * BYTES_PER_ID > self._memory_bytes:
             raise ValueError(
                 f"{self.path.name}: found {fingerprints} fingerprints with {rows} ids, expected at most"
-                f" {self._memory_bytes // BYTES_PER_ID} with a memory budget of {self._memory_bytes} bytes; compacting"
-                " the store helps too"
+                f" {self._memory_bytes // BYTES_PER_ID} with a memory budget of {self._memory_bytes} bytes; one of"
+                f" {self._most_ids() * BYTES_PER_ID} bytes is enough, and compacting the store helps too"
             )
+
+    def _most_ids(self) -> int:
+        """As many ids as two fingerprints have at most, or more, those that were removed too; reads table 0."""
+        _, pending = np.unique(self._pending, return_counts=True)
+        most = int(pending.max(initial=0))
+        first = Permutation(self._plan.tables[0].prefix_mask, self._plan.bits)
+        for part in self._parts:
+            assert part.segment.ids is not None
+            chunks = map(first.invert, part.segment.keys(0))
+            most += max((int(part.segment.ids.ranges(keys)[1].max()) for keys in chunks), default=0)
+        return 2 * most
 
     # --- Of each part ---
 

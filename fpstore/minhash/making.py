@@ -21,7 +21,7 @@ from fpstore.progress import OnProgress, told
 from fpstore.sketches.bands import MAX_VALUES
 from fpstore.sketches.kept import bits_for
 from fpstore.threads import thread_count
-from fpstore.types import Array, Durability, Ids, IdType, Mode
+from fpstore.types import Array, Durability, Ids, IdType, Mode, expect_flags
 
 if TYPE_CHECKING:
     from fpstore.text import Recipe
@@ -61,6 +61,7 @@ def build(
     sketch minhash. All else is as for fpstore.build.
     Raises ValueError, TypeError, RecipeError; FileExistsError; the operating system's errors.
     """
+    expect_flags(keep_signatures=keep_signatures, force=force)
     first, stream = _begun(signatures, ids)
     made_by = recipe_of(recipe, "minhash")
     values = _value_count(first, max(VALUES, bands * rows_per_band) if made_by is None else made_by.values)
@@ -99,11 +100,11 @@ def create(
     """Make an empty store of signatures at path, and open it for writing.
 
     values: how many a signature has; else as the recipe says; else 128, or bands * rows_per_band where that is more.
-    exist_ok: a store that is there
-    is opened, where it has the settings of this call; else ValueError, which names each with what was found and
-    expected. All else is as for build. Raises ValueError, TypeError, RecipeError; FileExistsError; WrongKind; the
+    exist_ok: a store that is there is opened, where it has the settings of this call; else ValueError, which names
+    each with what was found and expected. All else is as for build. Raises ValueError, TypeError, RecipeError; FileExistsError; WrongKind; the
     operating system's errors.
     """
+    expect_flags(exist_ok=exist_ok, keep_signatures=keep_signatures, force=force)
     wanted = None if id_type is None else _expect_id_type(id_type, "None or ")
     if exist_ok and force:
         raise ValueError("exist_ok and force: found both, expected one of the two")
@@ -131,6 +132,7 @@ def open(
     path: PathLike, mode: Mode = "r", *, durability: Durability = "commit", signed: bool = False, warm: bool = False
 ) -> MinHashStore:
     """Open the store of signatures at path; all is as for fpstore.open. WrongKind for a store of fingerprints."""
+    expect_flags(signed=signed, warm=warm)
     if mode not in MODES:
         raise ValueError(f'mode: found {mode!r}, expected "r" or "w"')
     if durability not in DURABILITIES:

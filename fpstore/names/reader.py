@@ -65,6 +65,11 @@ class NamesReader:
         self._looks_held = 0
 
     @property
+    def view(self) -> SegmentView:
+        """Its pages."""
+        return self._view
+
+    @property
     def count(self) -> int:
         """How many names there are."""
         return self.record.count

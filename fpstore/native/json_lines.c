@@ -75,6 +75,7 @@ Status lines_add(LineRows *rows, const uint8_t *text, uint64_t text_size, const 
     put(&rows->names, name, name_size);
     put(&rows->lines, line, line_size);
     end_row(rows, text_start);
+    rows->may_have_tags[rows->count - 1] = 0; /* who read it has looked */
     return OK;
 }
 
@@ -240,7 +241,7 @@ static const uint8_t *skip_array(const uint8_t *at, const uint8_t *end, unsigned
 static const uint8_t *read_value(const uint8_t *at, const uint8_t *end, unsigned depth, Found *found, Value *value) {
     if (at == end) return NULL;
     value->at = at;
-    value->is_string = 0;
+    value->is_string = value->has_escapes = 0;
     switch (*at) {
     case '"': return read_string(at + 1, end, value);
     case '{': at = depth < MAX_DEPTH ? read_object(at + 1, end, depth + 1, found) : NULL; break;
@@ -268,12 +269,33 @@ static const uint8_t *skip_array(const uint8_t *at, const uint8_t *end, unsigned
     }
 }
 
+/* Whether a key with escapes, which was read, says name. */
+static int says(const Value *key, const uint8_t *name, uint64_t size) {
+    const uint8_t *at = key->at, *end = at + key->size;
+    while (at < end) {
+        uint8_t bytes[4];
+        uint32_t point;
+        uint64_t count = 1;
+        if (*at == '\\') {
+            at = read_escape(at + 1, end, &point);
+            count = utf8_write(point, bytes);
+        } else {
+            bytes[0] = *at++;
+        }
+        if (size < count || memcmp(bytes, name, count) != 0) return 0;
+        name += count;
+        size -= count;
+    }
+    return size == 0;
+}
+
 ALWAYS_INLINE int is_called(const Value *key, const uint8_t *name, uint64_t size) {
+    if (key->has_escapes) return says(key, name, size);
     return key->size == size && memcmp(key->at, name, size) == 0;
 }
 
 /* at: behind its brace. That of the line, at depth 1, leaves its fields in found. One that has such a field twice, at
-   any depth, is not read, nor one with a key that is escaped. */
+   any depth, is not read. */
 static const uint8_t *read_object(const uint8_t *at, const uint8_t *end, unsigned depth, Found *found) {
     const LineFields *fields = found->fields;
     int has_text = 0, has_name = 0;
@@ -284,7 +306,7 @@ static const uint8_t *read_object(const uint8_t *at, const uint8_t *end, unsigne
         at = skip_space(at, end);
         if (at == end || *at != '"') return NULL;
         at = read_string(at + 1, end, &key);
-        if (at == NULL || key.has_escapes) return NULL;
+        if (at == NULL) return NULL;
         at = skip_space(at, end);
         if (at == end || *at != ':') return NULL;
         at = read_value(skip_space(at + 1, end), end, depth, found, &value);
@@ -324,9 +346,9 @@ static void put_string(Packed *packed, const Value *value) {
     }
 }
 
-/* Whether a value is a name that is written as it stands: a string without escapes, or a whole number of few digits. */
+/* Whether a value is a name: a string, or a whole number of few digits. */
 static int is_name(const Value *value) {
-    if (value->is_string) return !value->has_escapes && value->size > 0 && value->size <= MAX_NAME_BYTES;
+    if (value->is_string) return value->size > 0 && value->size <= MAX_NAME_BYTES;
     const int is_negative = value->at[0] == '-';
     if (value->size > MAX_INTEGER_BYTES || (is_negative && value->at[1] == '0')) return 0;
     for (uint64_t i = (uint64_t)is_negative; i < value->size; i++)
@@ -362,7 +384,7 @@ static Status read_line(const LineFields *fields, const uint8_t *line, uint64_t 
         return NO_MEMORY;
     put_string(&rows->texts, &found.text);
     if (fields->has_name) {
-        put(&rows->names, found.name.at, found.name.size);
+        put_string(&rows->names, &found.name);
     } else {
         put(&rows->names, fields->source, fields->source_size);
         put(&rows->names, (const uint8_t *)":", 1);

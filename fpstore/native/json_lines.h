@@ -16,7 +16,7 @@ typedef struct {
 
 typedef struct {
     Packed texts, names, lines;
-    uint8_t *may_have_tags; /* whether there is a `<` near the beginning of the text */
+    uint8_t *may_have_tags; /* whether there is a `<` near the beginning of the text, of rows that were read here */
     uint64_t count, room;
 } LineRows;
 
@@ -44,7 +44,7 @@ typedef struct {
 
 #define MAX_DEPTH 64            /* of containers in each other */
 #define MAX_NUMBER_BYTES 300    /* json refuses numbers of thousands of digits */
-#define MAX_INTEGER_BYTES 18    /* of a name */
+#define MAX_INTEGER_BYTES 19    /* of a name; readers of JSON differ about those over 2**64 */
 #define MAX_NAME_BYTES 10000    /* so that it has no more characters */
 #define TAGS_WITHIN_BYTES 16384 /* 4096 characters */
 

@@ -173,7 +173,8 @@ def _neighbour_joins(segment: Joined, index: int, distance: int, memory_bytes: i
 def _flip_joins(segment: Joined, index: int, distance: int, memory_bytes: int) -> Iterator[tuple[Join, float]]:
     """Of a table with flips: the pairs within windows, then those with windows that differ by a flip."""
     window_bits, masks = window_flips(segment, index)
-    split_bits, most_keys = _split(segment, index, min(window_bits, segment.tables[index].slot_bits), memory_bytes)
+    most_bits = _split_bits(segment, index, window_bits, memory_bytes)
+    split_bits, most_keys = _split(segment, index, most_bits, memory_bytes)
     chunk_bits, chunk_count, bits = window_bits - split_bits, 1 << split_bits, segment.view.bits
     flips: dict[int, list[int]] = {}  # by what they do to a chunk's number: to the number of a window in the chunk
     for mask in masks[1:]:
@@ -212,10 +213,8 @@ def _whole_windows(
         elif cut:
             yield part[:cut]
         held.append(part[cut:])
-        crowd = sum(map(len, held))
-        if crowd > memory_bytes // BYTES_PER_CHUNK_KEY:
-            crowd += _count_up_to(parts, first_of_last | in_window)
-            raise _no_room(segment, index, crowd, window_bits, memory_bytes)
+        if sum(map(len, held)) > memory_bytes // BYTES_PER_CHUNK_KEY:
+            raise _no_room(segment, index, memory_bytes)
     if held:
         yield np.concatenate(held)
 
@@ -225,32 +224,50 @@ def _split(segment: Joined, index: int, most: int, memory_bytes: int) -> tuple[i
     room = min(memory_bytes // BYTES_PER_CHUNK_KEY, MAX_CHUNK_KEYS)
     if segment.key_count <= room:
         return 0, segment.key_count
-    most = min(most, max(MIN_COUNTER_BITS, (memory_bytes // COUNTER_SHARE_BYTES).bit_length() - 1))
     counts = np.zeros(1 << most, dtype=np.int64)
     shift = np.uint64(segment.view.bits - most)
     for keys in segment.keys(index):
         places = (keys >> shift).astype(np.int64)
         here = np.bincount(places - places[0])  # of the few that these keys, which are sorted, reach
         counts[places[0] : places[0] + len(here)] += here
-    for bits in range(1, most + 1):
+    for bits in range(most + 1):
         largest = int(counts.reshape(1 << bits, -1).sum(axis=1).max())
         if largest <= room:
             return bits, largest
-    raise _no_room(segment, index, int(counts.max()), most, memory_bytes)
+    raise _no_room(segment, index, memory_bytes)
 
 
-def _count_up_to(parts: Iterator[Keys], last: np.uint64) -> int:
-    """How many of the keys to come are no larger than last."""
-    count = 0
-    for part in parts:
-        count += int(np.searchsorted(part, last, side="right"))
-        if part[-1] > last:
-            break
-    return count
+def _split_bits(segment: Joined, index: int, window_bits: int, memory_bytes: int) -> int:
+    """By how many top bits a table with flips can be split at most."""
+    counters = max(MIN_COUNTER_BITS, (memory_bytes // COUNTER_SHARE_BYTES).bit_length() - 1)
+    return min(window_bits, segment.tables[index].slot_bits, counters)
 
 
-def _no_room(segment: Joined, index: int, crowd: int, bits: int, memory_bytes: int) -> ValueError:
+def _no_room(segment: Joined, first: int, memory_bytes: int) -> ValueError:
+    """What tells of the most keys that must be held together of any table, from the first on: what is enough for all.
+
+    Reads these tables.
+    """
+    crowds = []
+    for index, table in enumerate(segment.tables[first:], first):
+        bits = table.prefix_mask.bit_count()
+        if table.flips:
+            bits = _split_bits(segment, index, window_flips(segment, index)[0], memory_bytes)
+        crowds.append((_largest(segment.keys(index), segment.view.bits - bits), index, bits))
+    crowd, index, bits = max(crowds, key=lambda each: each[0])
     return ValueError(
         f"{segment.path.name}, table {index}: {crowd} keys share {bits} bits; "
         f"finding their pairs needs a memory budget of {crowd * BYTES_PER_CHUNK_KEY} bytes, not {memory_bytes}"
     )
+
+
+def _largest(parts: Iterator[Keys], rest_bits: int) -> int:
+    """How many keys in order share all bits but the last rest_bits, at most."""
+    last, held, most = -1, 0, 0
+    for part in parts:
+        prefixes = part >> np.uint64(rest_bits) if rest_bits < 64 else np.zeros(len(part), dtype=np.uint64)
+        starts = np.concatenate([[0], np.flatnonzero(prefixes[1:] != prefixes[:-1]) + 1])
+        counts = np.diff(starts, append=len(part))
+        counts[0] += held if int(prefixes[0]) == last else 0
+        last, held, most = int(prefixes[-1]), int(counts[-1]), max(most, int(counts.max()))
+    return most

@@ -43,13 +43,13 @@ class SketchesReader:
                 self._map = map_file(file.fileno(), self.file_bytes)
             try:
                 footer = self.footer
-                self._view = SegmentView(
+                self.view = SegmentView(
                     self._map, footer.checksums_offset, footer.roots_offset, footer.footer_offset, ()
                 )
                 try:
                     self.record = self._read_record()
                 except BaseException:
-                    self._view.close()
+                    self.view.close()
                     raise
             except BaseException:
                 self._map.close()
@@ -80,7 +80,7 @@ class SketchesReader:
             column = self._handle_column()
             wanted = (handles[inside] - base).astype(column.dtype)
             first, end = column.searchsorted(wanted), column.searchsorted(wanted, side="right")
-            self._view.check(record.handles_end - 1, record.handles_end, "handles of sketches")
+            self.view.check(record.handles_end - 1, record.handles_end, "handles of sketches")
             counts = end - first
             of = np.repeat(inside, counts)
             starts = np.repeat(first - (np.cumsum(counts) - counts), counts)
@@ -98,7 +98,7 @@ class SketchesReader:
             column = self._handle_column()
             first = column.searchsorted(rows.astype(column.dtype))
             inside &= column[first] == rows
-            self._view.check(record.handles_end - 1, record.handles_end, "handles of sketches")
+            self.view.check(record.handles_end - 1, record.handles_end, "handles of sketches")
         return np.where(inside, first, -1)
 
     def chunks(self) -> Iterator[tuple[Ids, Keys]]:
@@ -121,26 +121,26 @@ class SketchesReader:
                 handles = np.arange(start, start + count, dtype=np.uint64) + np.uint64(self.record.handle_base)
             else:
                 handles = self._handle_column()[start : start + count].astype(np.uint64)
-                self._view.check(self.record.handles_end - 1, self.record.handles_end, "handles of sketches")
+                self.view.check(self.record.handles_end - 1, self.record.handles_end, "handles of sketches")
                 handles += np.uint64(self.record.handle_base)
         return handles, sketches
 
     def read(self, offset: int, length: int) -> bytes:
         """A copy of bytes of the file, whose pages need not have been checked."""
         with self._naming:
-            return self._view.read(offset, length)
+            return self.view.read(offset, length)
 
     def close(self) -> None:
         """Unmap; calls under way in other threads finish first."""
         self._column = None
-        self._view.close()
-        while self._view.users:
+        self.view.close()
+        while self.view.users:
             time.sleep(0.001)
         with contextlib.suppress(BufferError):  # of another thread, which looks at the handles
             self._map.close()
 
     def _rows(self, rows: Counts) -> Keys:
-        data = self._view.gather(self.record.sketches_offset, rows, self.record.row_bytes, "sketches")
+        data = self.view.gather(self.record.sketches_offset, rows, self.record.row_bytes, "sketches")
         return data.view("<u8").astype(np.uint64, copy=False)
 
     def _handle_column(self) -> Array:
@@ -148,7 +148,7 @@ class SketchesReader:
         column = self._column
         if column is None:
             record = self.record
-            self._view.check(record.handles_offset, record.handles_end, "handles of sketches")
+            self.view.check(record.handles_offset, record.handles_end, "handles of sketches")
             column = np.frombuffer(
                 self._map, dtype=f"<u{record.handle_bytes}", count=record.count, offset=record.handles_offset
             )
@@ -158,7 +158,7 @@ class SketchesReader:
         return column
 
     def _read_record(self) -> SketchesRecord:
-        footer, view = self.footer, self._view
+        footer, view = self.footer, self.view
         if view.read(footer.footer_offset, FOOTER_BYTES) != footer.pack():
             raise CorruptStore("footer", "another one", "that of the file as it was opened, which changed meanwhile")
         view.check(0, HEADER_BYTES, "header")

@@ -1257,4 +1257,20 @@ MUTANTS = (
         "a reader does not see what was acknowledged, for a tenth of a second",
         ("tests/test_catalog_moves.py::test_a_reader_misses_no_row_that_was_acknowledged_in_the_new_file",),
     ),
+    Mutant(
+        "opening warm leaves the names",
+        "fpstore/living/live.py",
+        "return self.segment.view, *(names.view for names in self.names)",
+        "return (self.segment.view,)",
+        "the first searches of a store of names wait for the disk",
+        ("tests/test_warming.py::test_every_file_that_a_search_can_need_has_been_checked",),
+    ),
+    Mutant(
+        "what is no flag is taken for one",
+        "fpstore/types.py",
+        "if not isinstance(flag, bool):",
+        "if False:",
+        "a word that says no is yes",
+        ("tests/test_arguments.py::test_what_is_neither_true_nor_false_is_refused_before_anything_is_done",),
+    ),
 )

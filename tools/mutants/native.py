@@ -259,6 +259,22 @@ MUTANTS = (
         ("tests/test_inputs_blocks.py::test_each_odd_line_is_what_it_is_read_alone",),
     ),
     Mutant(
+        "a key with escapes is another that begins as it does",
+        "fpstore/native/json_lines.c",
+        "return size == 0;",
+        "return 1;",
+        "a text is that of another field",
+        ("tests/test_inputs_blocks.py::test_each_odd_line_is_what_it_is_read_alone",),
+    ),
+    Mutant(
+        "a text that was looked at is looked at again",
+        "fpstore/native/json_lines.c",
+        "rows->may_have_tags[rows->count - 1] = 0;",
+        "",
+        "texts with tags are counted twice",
+        ("tests/test_inputs_blocks.py::test_a_text_with_tags_is_noted_once_whoever_reads_its_line",),
+    ),
+    Mutant(
         "half of a surrogate pair is a character",
         "fpstore/native/json_lines.c",
         "return point >= 0x20 && point - (0xD800 >> 6) >= 0x20 ? at + 3 : NULL;",

@@ -506,6 +506,17 @@ MUTANTS = (
         ("tests/test_inputs_compressed.py::test_lines_are_counted_and_lose_a_byte_order_mark",),
     ),
     Mutant(
+        "a line over the limit is taken for one whose end was not read",
+        "fpstore/inputs/compressed.py",
+        "self._is_inside = not error.is_ended",
+        "self._is_inside = True",
+        "the line behind one of just the limit is lost without a word",
+        (
+            "tests/test_inputs_compressed.py::"
+            "test_the_end_of_a_line_counts_and_the_line_after_one_over_the_limit_is_not_lost",
+        ),
+    ),
+    Mutant(
         "a line of the greatest length is refused",
         "fpstore/inputs/compressed.py",
         "if len(line) > MAX_LINE_BYTES:",
@@ -1386,6 +1397,14 @@ MUTANTS = (
         "at = 0 * len(codecs.BOM_UTF8)",
         "the first line of a file goes out with a byte order mark, into the middle of another",
         ("tests/test_inputs_blocks.py::test_any_lines_in_blocks_of_any_size_are_what_they_are_one_by_one",),
+    ),
+    Mutant(
+        "lines that are left to the other reader go there one by one",
+        "fpstore/inputs/blocks.py",
+        "are_many = lines.count - before < FEW",
+        "are_many = False",
+        "a file of such lines takes three times what it takes line by line",
+        ("tests/test_inputs_blocks.py::test_lines_that_go_elsewhere_go_together_where_they_are_many",),
     ),
     Mutant(
         "an item ahead is made as its user asks for it",
