@@ -208,6 +208,47 @@ cdef extern from "alike.h" nogil:
     void c_common_products "common_products"(const Shingles *document, const Shingles *others, uint64_t count,
                                              uint64_t *highs, uint64_t *lows)
 
+cdef extern from "turns.h" nogil:
+    enum: TURNS_NEW
+    ctypedef enum TurnsStop:
+        TURNS_DONE
+        TURNS_ASK
+        TURNS_NEED
+    ctypedef struct Near:
+        uint64_t row
+        uint32_t bits
+    ctypedef struct CTurns "Turns":
+        const uint64_t *keys
+        uint64_t count
+        unsigned distance
+        const uint64_t *starts
+        const uint16_t *bits
+        uint64_t found
+        const uint64_t *ties[2]
+        int64_t *rows
+        uint64_t *leader_keys
+        uint32_t *leaders
+        uint8_t *is_near
+        uint8_t *has_earlier
+        int asks
+        int compares
+        Shingles *shingles
+        uint8_t *is_silent
+        uint64_t most
+        uint64_t part
+        uint64_t whole
+        double *measures
+        uint64_t refused
+        uint64_t cut_short
+        uint64_t at
+        uint64_t place
+        Near *near
+        Near *scratch
+        uint64_t near_count
+    void turns_look(CTurns *turns)
+    TurnsStop turns_run(CTurns *turns)
+    void turns_answer(CTurns *turns, int64_t row)
+
 cdef extern from "sort.h" nogil:
     enum: PART_KEYS
     enum: SORT_ROOM_KEYS

@@ -20,8 +20,8 @@ from fpstore.query.leaders import MOST_LOOKED_AT
 from fpstore.text import Recipe, confirm, recipes
 from fpstore.text._alike import common_counts, common_products
 from fpstore.text.confirm import Checker, Confirm
+from fpstore.text.held import Features
 from fpstore.text.measures import Share, cosine, jaccard
-from fpstore.text.recipe import Features
 
 UNIT = 1 << 16  # of a weight
 hashes = st.one_of(st.integers(0, 12), st.integers(0, 2**64 - 1), st.sampled_from([2**63, 2**64 - 1]))

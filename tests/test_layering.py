@@ -40,6 +40,7 @@ CORE = (
     "_pending",
     "_single",
     "_pairs",
+    "_turns",
     "plans",
     "segment",
     "building",

@@ -106,7 +106,7 @@ def test_what_is_measured_of_packed_texts_is_what_each_gives(name: str, threads:
                 expected.hashes.tolist(),
                 expected.weights.tolist(),
             )
-    assert recipe.features_many([]) == []
+    assert list(recipe.features_many([])) == []
 
 
 @pytest.mark.parametrize("hash", ["fnv1a", "murmur3"])

@@ -364,7 +364,8 @@ cdef class Shingling(Batch):
         cdef Shingled shingled
         cdef Status status
         cdef size_t at = 0
-        cdef uint64_t[::1] hashes, ends
+        cdef uint64_t[::1] hashes
+        cdef int64_t[::1] ends
         cdef double[::1] weights
         memset(&shingled, 0, sizeof(Shingled))
         try:
@@ -374,8 +375,9 @@ cdef class Shingling(Batch):
                 size = bytes_of(&self.given[first + at])
                 raise MemoryError(f"text {first + at}: no memory for the shingles of {size} bytes")
             found = (numpy.empty(shingled.used + 1, dtype=numpy.uint64), numpy.empty(shingled.used + 1),
-                     numpy.empty(last - first, dtype=numpy.uint64))
+                     numpy.empty(last - first, dtype=numpy.int64))
             hashes, weights, ends = found
+            hashes[shingled.used], weights[shingled.used] = 0, 0
             if shingled.used:
                 memcpy(&hashes[0], shingled.hashes, shingled.used * sizeof(uint64_t))
                 memcpy(&weights[0], shingled.weights, shingled.used * sizeof(double))
@@ -413,27 +415,16 @@ def measure(texts, *, normalisation="nfkc-casefold", tokens="words", shingle=4, 
 
 def features_many(texts, *, normalisation="nfkc-casefold", tokens="words", shingle=4, weights="frequency", idf=None,
                   hash="xxh3", seed=0, tie="clear", sketch="simhash", dense_shingle=0, int threads=1):
-    """The distinct hashes of the shingles of each text, increasing, and what each weighs: [(uint64[m], float64[m])].
+    """The distinct hashes of the shingles of each text, increasing, and what each weighs: of some texts together.
 
-    Arrays of several texts are views of longer ones. The arguments and what is raised are those of measure; tie and
-    sketch decide nothing here.
+    A list of parts (hashes uint64[m + 1], weights float64[m + 1], ends int64[n]), of which the last hash is none. The
+    arguments and what is raised are those of measure; tie and sketch decide nothing here.
     """
     cdef Shingling batch = Shingling(texts)
     batch.steps = steps_of(normalisation, tokens, shingle, dense_shingle, weights, idf, hash, seed, tie, sketch)
     batch.idf, batch.found = idf, {}
     batch.run_all(threads)
-    pairs = []
-    for _, (hashes, weighed, ends) in sorted(batch.found.items(), key=lambda item: item[0]):
-        start = 0
-        for end in ends.tolist():
-            pairs.append((hashes[start:end], weighed[start:end]))
-            start = end
-    return pairs
-
-
-def features(text, **steps):
-    """What features_many gives of one text."""
-    return features_many([text], **steps)[0]
+    return [found for _, found in sorted(batch.found.items(), key=lambda item: item[0])]
 
 
 cdef list strings_of(text, int kind, normalisation):

@@ -62,6 +62,7 @@ from fpstore.errors import UnsupportedVersion
 from fpstore.text import _simhash
 from fpstore.text._sums import xxh3
 from fpstore.text.cleaning import HTML_CHOICES, text_of_html, without_surrogates
+from fpstore.text.held import Features, Sets
 from fpstore.text.model import IdfModel
 from fpstore.text.scripts import mixed_shingles
 from fpstore.text.several import expect_several
@@ -111,13 +112,6 @@ class Measured(NamedTuple):
     outweighed: npt.NDArray[np.bool_]
     distinct_counts: npt.NDArray[np.uint32]
     unseen: npt.NDArray[np.float64]
-
-
-class Features(NamedTuple):
-    """The distinct shingles of a document: hashes (uint64[m], increasing) and the weight of each (float64[m])."""
-
-    hashes: npt.NDArray[np.uint64]
-    weights: npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,20 +206,20 @@ class Recipe:
         """The distinct shingles of one text and their weights."""
         prepare, steps = self._steps()
         ready = text if prepare is None else _prepared(prepare, text)
-        found = Features(*_simhash.features(ready, **steps))
+        found = Sets.join(_simhash.features_many([ready], **steps))[0]
         if self.tokens == "letters" and len(found.hashes) == 0:
             return Features(np.array([self._nothing()], dtype=np.uint64), np.ones(1))
         return found
 
-    def features_many(self, texts: Sequence[str], *, threads: int | None = None) -> list[Features]:
-        """Of each of texts what features gives; threads: as for measure_many."""
+    def features_many(self, texts: Sequence[str], *, threads: int | None = None) -> Sets:
+        """Of each of texts what features gives, together; threads: as for measure_many."""
         count = thread_count(threads)
         prepare, steps = self._steps()
         ready = texts if prepare is None else [_prepared(prepare, text) for text in texts]
-        found = [Features(*pair) for pair in _simhash.features_many(ready, threads=count, **steps)]
-        if self.tokens == "letters":
+        found = Sets.join(_simhash.features_many(ready, threads=count, **steps))
+        if self.tokens == "letters" and not found.counts.all():
             nothing = Features(np.array([self._nothing()], dtype=np.uint64), np.ones(1))
-            return [features if len(features.hashes) else nothing for features in found]
+            return Sets.of([features if len(features.hashes) else nothing for features in found])
         return found
 
     def shingles(self, text: str | bytes) -> Iterator[tuple[int, str]]:

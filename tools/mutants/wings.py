@@ -527,8 +527,8 @@ MUTANTS = (
     Mutant(
         "of leaders at one distance the oldest is taken, whatever its fingerprint",
         "fpstore/query/leaders.py",
-        "nearer = [np.concatenate([found.fingerprint, keys]), ties]",
-        "nearer = [ties]",
+        "found.distance, [fingerprints, ids.copy()], asks",
+        "found.distance, [ids.copy()], asks",
         "jobs decide by another rule than add_if_new",
         ("tests/test_jobs_cluster.py::test_of_leaders_at_one_distance_that_with_the_least_fingerprint_is_joined",),
     ),
@@ -597,6 +597,22 @@ MUTANTS = (
         ("tests/test_jobs_dedup.py::test_a_later_job_confirms_against_what_an_earlier_one_kept",),
     ),
     Mutant(
+        "features of kept documents are held for ever",
+        "fpstore/text/held.py",
+        "if used + more > self._most and self._ids:",
+        "if False:",
+        "a job takes memory for all that it keeps",
+        ("tests/test_turns.py::test_those_are_forgotten_first_that_came_first",),
+    ),
+    Mutant(
+        "what says nothing is compared by its features",
+        "fpstore/native/turns.c",
+        "(Product)turns->part * both && !turns->is_silent[row]) {",
+        "(Product)turns->part * both) {",
+        "a page without text is alike any other where little is asked",
+        ("tests/test_turns.py::test_the_first_that_is_alike_is_taken_as_a_plain_loop_takes_it",),
+    ),
+    Mutant(
         "documents without tokens are alike",
         "fpstore/text/confirm.py",
         "if self._measure.says_nothing(features):",
@@ -615,7 +631,7 @@ MUTANTS = (
     Mutant(
         "an equal one behind those that are looked at is not found",
         "fpstore/query/leaders.py",
-        "if self.looks_on and len(more) > 0 and",
+        "if len(more) > 0 and",
         "if False and",
         "byte-equal documents are kept twice, in one job and on the next day",
         ("tests/test_jobs_equal.py::test_an_equal_document_is_dropped_behind_any_number_of_others[alone]",),
@@ -631,7 +647,7 @@ MUTANTS = (
     Mutant(
         "later leaders of a crowded fingerprint are not held",
         "fpstore/query/leaders.py",
-        "if leads[i] and mark is not None:",
+        "if row == NEW and mark is not None:",
         "if False:",
         "what was kept after a fingerprint became crowded is kept again",
         ("tests/test_jobs_equal.py::test_an_equal_document_is_dropped_behind_any_number_of_others[alone]",),
