@@ -238,6 +238,7 @@ cdef extern from "turns.h" nogil:
         uint64_t part
         uint64_t whole
         double *measures
+        uint32_t *commons
         uint64_t refused
         uint64_t cut_short
         uint64_t at
@@ -246,6 +247,7 @@ cdef extern from "turns.h" nogil:
         Near *scratch
         uint64_t near_count
     void turns_look(CTurns *turns)
+    void turns_foresee(CTurns *turns, uint64_t more, uint8_t *wanted)
     TurnsStop turns_run(CTurns *turns)
     void turns_answer(CTurns *turns, int64_t row)
 
@@ -423,6 +425,10 @@ cdef extern from "json_lines.h" nogil:
 
 cdef extern from "packed.h" nogil:
     void packed_gather(const uint8_t *data, const int64_t *offsets, const int64_t *indexes, uint64_t count, uint8_t *out)
+    ctypedef struct PackedColumn:
+        const uint8_t *data
+        const int64_t *offsets
+    void packed_lines(const PackedColumn *columns, uint64_t column_count, uint64_t count, uint8_t *out)
     void packed_digests(const uint8_t *names, const int64_t *name_offsets, const uint8_t *values,
                         const int64_t *value_offsets, uint64_t count, uint64_t seed, uint8_t *out)
 

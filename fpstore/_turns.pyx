@@ -10,13 +10,15 @@ import numpy as np
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 from fpstore._native cimport (
-    TURNS_ASK, TURNS_DONE, TURNS_NEED, TURNS_NEW, CTurns, Near, Shingles, TurnsStop, turns_answer, turns_look, turns_run,
+    TURNS_ASK, TURNS_DONE, TURNS_NEED, TURNS_NEW, CTurns, Near, Shingles, TurnsStop, turns_answer, turns_foresee, turns_look,
+    turns_run,
 )
 
 DONE, ASK, NEED = TURNS_DONE, TURNS_ASK, TURNS_NEED
 NEW = TURNS_NEW
 # Of the near ones of a document, so many more are asked for at once where features are needed.
-_AT_ONCE = 8
+cdef enum:
+    _AT_ONCE = 8
 
 
 cdef class Turns:
@@ -44,10 +46,10 @@ cdef class Turns:
         cdef uint64_t[::1] starts, keys_of_leaders
         cdef const uint64_t[::1] tie
         cdef uint8_t[::1] near, earlier, rows_near, rows_scratch, silent, shingles
-        cdef uint32_t[::1] leaders
+        cdef uint32_t[::1] leaders, commons
         cdef int64_t[::1] rows
         cdef double[::1] measures
-        if <uint64_t>bits.shape[0] != found or any(len(each) != found + count for each in ties) or len(ties) > 2:
+        if <uint64_t>bits.shape[0] != found or any(<uint64_t>len(each) != found + count for each in ties) or len(ties) > 2:
             lengths = [len(each) for each in ties]
             raise ValueError(f"found {bits.shape[0]} distances and ties of {lengths}, expected {found} and {found + count}")
         starts = np.zeros(count + 2, dtype=np.uint64)
@@ -68,12 +70,14 @@ cdef class Turns:
         rows_scratch = np.empty((found + count + 1) * sizeof(Near), dtype=np.uint8)
         shingles = np.zeros((found + count + 1) * sizeof(Shingles), dtype=np.uint8)
         silent = np.zeros(found + count + 1, dtype=np.uint8)
+        commons = np.full(found + 1, 0xFFFFFFFF, dtype=np.uint32)
+        turns.commons = &commons[0]
         turns.is_near, turns.has_earlier = &near[0], &earlier[0]
         turns.leader_keys, turns.leaders = &keys_of_leaders[0], &leaders[0]
         turns.near, turns.scratch = <Near *>&rows_near[0], <Near *>&rows_scratch[0]
         turns.shingles, turns.is_silent = <Shingles *>&shingles[0], &silent[0]
         self.keys, self.starts, self.bits, self.ties = keys, starts, bits, list(ties)
-        self.room = (near, earlier, keys_of_leaders, leaders, rows_near, rows_scratch, shingles, silent)
+        self.room = (near, earlier, keys_of_leaders, leaders, rows_near, rows_scratch, shingles, silent, commons)
         if count == 0:
             return
         rows, measures = self.rows, self.measures
@@ -108,7 +112,7 @@ cdef class Turns:
     @property
     def needed(self):
         """Some rows that it is near, from the nearest one on whose features are needed: a list."""
-        cdef uint64_t i, end = min(self.turns.near_count, self.turns.place + <uint64_t>_AT_ONCE, self.turns.most)
+        cdef uint64_t i, end = min(self.turns.near_count, self.turns.place + _AT_ONCE, self.turns.most)
         return [self.turns.near[i].row for i in range(self.turns.place, end)]
 
     def compare(self, uint64_t most, uint64_t part, uint64_t whole):
@@ -141,6 +145,18 @@ cdef class Turns:
             self.turns.shingles[rows[i]].count = <uint64_t>counts[i]
             self.turns.is_silent[rows[i]] = silent[i] != 0
         self.held.append(hashes)
+
+    def foresee(self):
+        """Rows whose features will be needed as far as can be told now: int64[n]; after `compare` and `give`."""
+        cdef uint64_t i
+        cdef uint8_t[::1] wanted
+        marks = np.zeros(self.turns.found + 1, dtype=np.uint8)
+        wanted = marks
+        with nogil:
+            turns_foresee(&self.turns, _AT_ONCE, &wanted[0])
+            for i in range(self.turns.found):
+                wanted[i] &= self.turns.shingles[i].hashes == NULL
+        return np.flatnonzero(marks)
 
     def knows(self, const int64_t[::1] rows not None):
         """Of which rows the features were given: bool[n]. ValueError for a row that is not there."""

@@ -110,6 +110,10 @@ def test_the_first_that_is_alike_is_taken_as_a_plain_loop_takes_it(piece: Piece,
 
     give(list(range(len(found), len(found) + len(piece.keys))))
     give([row for row in range(len(found)) if data.draw(st.booleans())])
+    if data.draw(st.booleans()):
+        foreseen = turns.foresee()
+        assert not turns.knows(foreseen).any()
+        give(foreseen.tolist())
     leaders, refused, cut_short = list(range(len(piece.before))), 0, 0
     expected: list[tuple[int, float]] = []
 
@@ -161,6 +165,21 @@ def test_the_first_that_is_alike_is_taken_as_a_plain_loop_takes_it(piece: Piece,
 
 def _features(hashes: set[int]) -> Features:
     return Features(u64(sorted(hashes)), np.ones(len(hashes)))
+
+
+def test_those_behind_the_nearest_are_foreseen_where_that_is_not_alike() -> None:
+    keys, rows = u64([0, 0]), u64([1, 2, 3, 4, 5, 6])
+    query = np.array([0, 0, 0, 1, 1, 1], dtype=np.int64)
+    turns = Turns(keys, 3, query, np.ones(6, dtype=np.uint16), [np.concatenate([rows, keys])])
+    turns.compare(64, 1, 2)
+    told = np.array([0, 1, 3, 6, 7], dtype=np.int64)  # of both keys, of the nearest of both, and of one more
+    sets = Sets.of([_features(each) for each in ({1, 2}, {7}, {3, 4}, {1, 2}, {3, 4})])
+    turns.give(told, sets.starts, sets.counts, sets.hashes, np.zeros(5, dtype=np.uint8))
+    assert turns.foresee().tolist() == []  # the nearest of both are alike
+    turns = Turns(keys, 3, query, np.ones(6, dtype=np.uint16), [np.concatenate([rows, keys])])
+    turns.compare(2, 1, 2)
+    turns.give(told[[0, 2, 3, 4]], sets.starts[1:], sets.counts[1:], sets.hashes, np.zeros(4, dtype=np.uint8))
+    assert turns.foresee().tolist() == [1]
 
 
 def test_pieces_that_are_longer_than_a_register_are_compared_whole() -> None:

@@ -47,7 +47,7 @@ class Kept(Leaders):
         self._workplace.store.sync()  # and the spool before it
         return verdicts
 
-    def names(self, ids: Ids) -> list[str]:
+    def names(self, ids: Ids) -> Sequence[str]:
         """What kept documents are called."""
         return self._workplace.names(ids)
 
@@ -99,8 +99,12 @@ class Kept(Leaders):
         known = None if rows is None else rows.known(fingerprints, names)
         self._spool.append(ids, fingerprints, names, taken(self._texts, indexes), known)
 
-    def _texts_of(self, document_ids: list[int]) -> list[str]:
+    def _texts_of(self, document_ids: list[int]) -> Sequence[str]:
         first = self._first_unspooled
+        if max(document_ids) < first:
+            packed = self._spool.packed_texts(np.array(document_ids, dtype=np.uint64))
+            if packed is not None and not packed.has_halves:
+                return packed
         spooled = [document_id for document_id in document_ids if document_id < first]
         found = dict(zip(spooled, self._spool.texts(np.array(spooled, dtype=np.uint64)), strict=True))
         texts = [found[each] if each < first else self._texts[self._unspooled[each - first]] for each in document_ids]

@@ -29,6 +29,7 @@ from fpstore.notes import subfolder
 from fpstore.progress import OnProgress, Progress
 from fpstore.query.leaders import VERDICT
 from fpstore.text.confirm import Confirm
+from fpstore.text.packed import taken
 from fpstore.types import Array, Counts, Keys
 
 # So many bytes of its digest are enough that no two versions of a document have one digest by chance.
@@ -117,10 +118,10 @@ class FirstRun:
         for file, lines in zip(dropped_files, self._dropping, strict=True):
             indexes = np.flatnonzero(~verdicts["leads"])
             dropped = verdicts[indexes]
-            columns: list[list[Any]] = [self._kept.names(dropped["id"]), dropped["distance"].tolist()]
+            columns: list[Sequence[str] | Array] = [self._kept.names(dropped["id"]), dropped["distance"]]
             if self._measures:
-                columns.append(dropped["measure"].tolist())
-            file.write(lines.encode([batch.names[i] for i in indexes.tolist()], *columns))
+                columns.append(dropped["measure"])
+            file.write(lines.encode(taken(batch.names, indexes), *columns))
 
     def _tags_of(self, verdicts: Array) -> list[tuple[Any, ...]]:
         """Of each document: whether it is kept, else for which one, at what distance, and how alike they are."""

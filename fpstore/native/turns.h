@@ -7,6 +7,8 @@
 
 #define TURNS_NEW (-1) /* in place of a row: near nothing that came before, so that later ones may be near it */
 
+#define TURNS_UNKNOWN UINT32_MAX
+
 /* Why a run stopped: all are decided; it is not known to which row the document goes; features of a row are needed. */
 typedef enum { TURNS_DONE = 0, TURNS_ASK = 1, TURNS_NEED = 2 } TurnsStop;
 
@@ -44,6 +46,7 @@ typedef struct {
     uint64_t most;        /* so many near ones are looked at */
     uint64_t part, whole; /* the least share of the shingles of both that both have */
     double *measures;     /* of each key, to the row that it goes to */
+    uint32_t *commons;    /* of each row found, how many shingles its key and it both have, or TURNS_UNKNOWN */
     uint64_t refused, cut_short;
 
     uint64_t at;    /* the key under way */
@@ -55,6 +58,10 @@ typedef struct {
 
 /* Fill in is_near and has_earlier; takes time that grows with the square of the count. */
 void turns_look(Turns *turns);
+
+/* Compare each key with the row found that is the nearest, where the features of both are known. wanted, a mark for
+   each row found: set for the next `more` where these two are not alike, and which may be looked at. */
+void turns_foresee(Turns *turns, uint64_t more, uint8_t *wanted);
 
 /* Decide keys until all are, or it stops at turns->at, whose near ones are in turns->near from the nearest on. */
 TurnsStop turns_run(Turns *turns);

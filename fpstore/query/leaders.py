@@ -214,6 +214,7 @@ class Leaders:
         turns.give(which + len(found), sets.starts, sets.counts, sets.hashes, self._say_nothing(sets).view(np.uint8))
         firsts = np.flatnonzero(np.diff(found.query, prepend=-1))
         self._give_leaders(turns, firsts, found_ids, ahead=True)
+        self._give_leaders(turns, turns.foresee(), found_ids, ahead=True)
 
     def _give_leaders(self, turns: Turns, rows: Counts, ids: Ids, *, ahead: bool) -> None:
         """Tell the features of leaders in these rows, some of which may be one."""

@@ -30,8 +30,9 @@ UNCONFIRMED_DISTANCE = 3
 _CACHE_BYTES = 64 << 20
 # So many kept documents are looked at together, but for the nearest, which as a rule is enough.
 _AT_ONCE = 8
-# Of kept documents that are looked at ahead: so many texts are read at a time, until they have so many characters.
-_TEXTS_AT_ONCE, _AHEAD_CHARACTERS = 64, 4 << 20
+# Of kept documents: so many texts are read at first, then as many as have about so many characters. Of those that are
+# looked at ahead, until they have so many.
+_TEXTS_AT_ONCE, _CHARACTERS_AT_ONCE, _AHEAD_CHARACTERS = 64, 1 << 20, 4 << 20
 # With larger ones the product with a count could be more than 128 bits have.
 _MOST_SHARE = (1 << 63) - 1
 
@@ -126,12 +127,13 @@ class Checker:
         unknown = [place for place in places if kept_ids[place] not in self._held]
         if held:
             yield held, self._held.sets([kept_ids[place] for place in held])
-        size = 0
+        size, count = 0, _TEXTS_AT_ONCE
         while unknown and not (ahead and size >= _AHEAD_CHARACTERS):
-            some, unknown = unknown[:_TEXTS_AT_ONCE], unknown[_TEXTS_AT_ONCE:]
+            some, unknown = unknown[:count], unknown[count:]
             ids = [kept_ids[place] for place in some]
             texts = self._kept_texts(ids)
             size += int(texts.sizes.sum()) if isinstance(texts, Packed) else sum(map(len, texts))
+            count = max(1, _CHARACTERS_AT_ONCE * (len(places) - len(held) - len(unknown)) // (size + 1))
             made = self._recipe.features_many(texts, threads=self._threads)
             self._held.add(ids, made)
             yield some, made

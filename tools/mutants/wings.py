@@ -607,10 +607,18 @@ MUTANTS = (
     Mutant(
         "what says nothing is compared by its features",
         "fpstore/native/turns.c",
-        "(Product)turns->part * both && !turns->is_silent[row]) {",
-        "(Product)turns->part * both) {",
+        "           !turns->is_silent[row];",
+        "           1;",
         "a page without text is alike any other where little is asked",
         ("tests/test_turns.py::test_the_first_that_is_alike_is_taken_as_a_plain_loop_takes_it",),
+    ),
+    Mutant(
+        "a line has a name with a backslash as it stands",
+        "fpstore/text/packed.py",
+        ' & (data != ord("\\\\"))',
+        "",
+        "a name is read back as another one",
+        ("tests/test_text_packed.py::test_only_lines_that_python_writes_as_they_stand_are_written_so",),
     ),
     Mutant(
         "documents without tokens are alike",
