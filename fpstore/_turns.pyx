@@ -109,6 +109,11 @@ cdef class Turns:
         cdef uint64_t i
         return [self.turns.near[i].row for i in range(self.turns.near_count)]
 
+    def nearest(self, uint64_t count):
+        """The first `count` of these."""
+        cdef uint64_t i
+        return [self.turns.near[i].row for i in range(min(count, self.turns.near_count))]
+
     @property
     def needed(self):
         """Some rows that it is near, from the nearest one on whose features are needed: a list."""

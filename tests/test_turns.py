@@ -84,6 +84,7 @@ def test_who_is_asked_is_given_all_near_ones_in_their_order(piece: Piece, data: 
                 leaders.append(len(piece.before) + other)
                 asked[other] = NEW
         assert [piece.plain_row(row) for row in near] == piece.nearest_first(key, leaders)
+        assert [turns.nearest(count) for count in range(4)] == [near[:count] for count in range(4)]
         asked[key] = data.draw(st.sampled_from([NEW, *near]))
         if asked[key] == NEW:
             leaders.append(len(piece.before) + key)

@@ -19,10 +19,10 @@ from fpstore.jobs.claims import folder_of
 from fpstore.jobs.parts import Digest, Part, parts_of
 from fpstore.text import Recipe
 from fpstore.text.deduplication import measured_apart
-from fpstore.text.recipe import Measured
 from fpstore.text.short import Lengths
 from fpstore.threads import ahead, thread_count
 from fpstore.types import Array, Keys
+from fpstore.workers import Workers
 
 # Rows of Python: mappings of names to values.
 Rows = Iterable[Mapping[str, Any]]
@@ -130,7 +130,7 @@ class Corpus:
             "all_columns": all_columns,
             "is_part": True,
         }
-        self._recipe = recipe
+        self._recipe, self._max_distance = recipe, max_distance
         self.threads = thread_count(threads)
         self._lengths = Lengths(recipe, max_distance)
         self._checks: list[tuple[Callable[[str, Row], BadInput | None], bool]] = []
@@ -163,18 +163,19 @@ class Corpus:
     def _documents(self, sources: list[str]) -> Documents:
         return documents(sources, recipe=self._recipe, on_bytes=self._count, **self._options)
 
-    def _documents_of(self, number: int) -> Documents:
+    def _documents_of(self, number: int, workers: Workers | None = None) -> Documents:
         """Those of one source, which may have no column for the texts, or no header, though others have."""
         source, options = self.sources[number], self._options
         if number in self._given:
             wanted = {name: options[name] for name in ("text_column", "id_column", "html", "skip_bad")}
-            return GivenDocuments(self._given[number], source, recipe=self._recipe, **wanted)
+            lent = Workers(1) if workers is None else workers
+            return GivenDocuments(self._given[number], source, recipe=self._recipe, workers=lent, **wanted)
         asked = [name for name in ("text_column", "id_column") if options[name] is not None]
         if asked and not has_columns(source, options["format"]):
             options = options | dict.fromkeys(asked)
         if options["header"] is not None and not has_header(source, options["format"]):
             options = options | {"header": None}
-        return documents([source], recipe=self._recipe, on_bytes=self._count, **options)
+        return documents([source], recipe=self._recipe, on_bytes=self._count, workers=workers, **options)
 
     @property
     def has_id_column(self) -> bool:
@@ -249,19 +250,24 @@ class Corpus:
         While one is worked with, the next is read and measured, where the sources are files and there are threads.
         """
 
-        def measure() -> Generator[tuple[Batch, Measured]]:
-            with closing(self.batches(start)) as every:
+        reading = Lengths(self._recipe, self._max_distance)
+        reading.go_on(self._lengths.state)
+
+        def measure() -> Generator[tuple[Batch, Keys, list[int]]]:
+            with Workers(self.threads) as workers, closing(self._batches(start, workers)) as every:
                 for batch in every:
-                    yield batch, measured_apart(self._recipe, batch.texts, self.threads)
+                    found = measured_apart(self._recipe, batch.texts, self.threads, workers)
+                    reading.see(batch.texts, found)
+                    yield batch, found.fingerprints, reading.state
 
         reads_ahead = (
             self.threads > 1 and len(self.files) == len(self.sources) and not any(map(remote.is_remote, self.files))
         )
         with closing(ahead(measure()) if reads_ahead else measure()) as every:
-            for batch, found in every:
+            for batch, fingerprints, state in every:
                 self.text_bytes += batch.text_bytes
-                self._lengths.see(batch.texts, found)
-                yield batch, found.fingerprints
+                self._lengths.go_on(state)
+                yield batch, fingerprints
 
     @property
     def files(self) -> list[str]:
@@ -287,6 +293,10 @@ class Corpus:
         The source that the place is in is read from its beginning; JobError where its documents up to there are others.
         BadInput at the end where all was bad.
         """
+        with Workers(self.threads) as workers:
+            yield from self._batches(start, workers)
+
+    def _batches(self, start: Place, workers: Workers) -> Generator[Batch]:
         held: list[Part] = []
         count = size = 0
         skipped, notes = Counter(start.skipped), Counter(start.notes)
@@ -296,7 +306,7 @@ class Corpus:
         for number in range(start.source, len(self.sources)):
             before, digest, index = (dict(skipped), dict(notes)), Digest(), 0
             faults = Faults(self._options["skip_bad"])
-            with closing(self._documents_of(number)) as found:
+            with closing(self._documents_of(number, workers)) as found:
                 first = start.document if number == start.source else 0
                 for part in parts_of(found.in_columns()):
                     while len(part):

@@ -26,7 +26,7 @@ class Kept(Leaders):
     def __init__(
         self, workplace: Workplace, recipe: Recipe, max_distance: int, confirm: Confirm | None, threads: int = 1
     ) -> None:
-        super().__init__(workplace.rows or workplace.store, max_distance, workplace.next_id)
+        super().__init__(workplace.rows or workplace.store, max_distance, workplace.next_id, threads)
         self._workplace, self._spool = workplace, workplace.spool
         self._checker = None if confirm is None else Checker(confirm, recipe, self._texts_of, threads)
         self.looks_on = confirm is not None

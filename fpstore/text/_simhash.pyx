@@ -103,7 +103,7 @@ SEED_BITS = {"xxh3": 64, "xxh64": 64, "murmur3": 32}
 _COLUMNS = (numpy.uint64, numpy.uint32, numpy.bool_, numpy.uint32, numpy.float64)
 
 # A slice that one thread takes at once: enough to make taking it cheap.
-_MIN_SLICE_BYTES = 1 << 18
+_MIN_SLICE_BYTES, _MIN_SHINGLED_BYTES = 1 << 18, 1 << 15
 _SLICES_A_THREAD = 8
 
 _MAX_IDF = 1024.0
@@ -287,12 +287,14 @@ cdef class Batch:
     cdef object room
     cdef Given* given
     cdef object waiting
+    cdef size_t least_bytes  # of a slice
     cdef readonly tuple columns
     cdef readonly object failure
 
     def __init__(self, texts):
         cdef Py_ssize_t i
         cdef uint8_t[::1] room
+        self.least_bytes = _MIN_SLICE_BYTES
         self.texts = texts if isinstance(texts, Packed) else list(texts)
         self.columns = tuple(numpy.empty(len(self.texts), dtype=kind) for kind in _COLUMNS)
         room = self.room = numpy.empty(len(self.texts) * sizeof(Given) + 1, dtype=numpy.uint8)
@@ -306,7 +308,7 @@ cdef class Batch:
         cdef list slices = []
         for i in range(len(self.texts)):
             size += bytes_of(&self.given[i])
-        most = max(<size_t>_MIN_SLICE_BYTES, size // <size_t>(_SLICES_A_THREAD * threads))
+        most = max(<size_t>self.least_bytes, size // <size_t>(_SLICES_A_THREAD * threads))
         size = 0
         for i in range(len(self.texts)):
             size += bytes_of(&self.given[i])
@@ -422,7 +424,7 @@ def features_many(texts, *, normalisation="nfkc-casefold", tokens="words", shing
     """
     cdef Shingling batch = Shingling(texts)
     batch.steps = steps_of(normalisation, tokens, shingle, dense_shingle, weights, idf, hash, seed, tie, sketch)
-    batch.idf, batch.found = idf, {}
+    batch.idf, batch.found, batch.least_bytes = idf, {}, _MIN_SHINGLED_BYTES
     batch.run_all(threads)
     return [found for _, found in sorted(batch.found.items(), key=lambda item: item[0])]
 

@@ -14,12 +14,17 @@ from fpstore.text.held import Sets
 from fpstore.text.presets import DEFAULT_RECIPE, expect_recipe
 from fpstore.text.recipe import Measured, Recipe, bytes_hash
 from fpstore.text.several import expect_several
+from fpstore.text.shared import measure_many
 from fpstore.threads import thread_count
+from fpstore.workers import Workers
 
 if TYPE_CHECKING:
     from fpstore.query.leaders import Leaders
 
 Kept = Literal["first", "longest"]
+
+# So many are decided together, or fewer of one text: their shingles take up to 16 times as many bytes.
+_PIECE_CHARACTERS = 16 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,12 +77,13 @@ def dedup(
     return Deduplicated(np.sort(kept), duplicate_of, distance)
 
 
-def measured_apart(recipe: Recipe, texts: Sequence[str], threads: int) -> Measured:
-    """As recipe.measure_many; a text without tokens has in any case a hash of it as it stands for its fingerprint.
+def measured_apart(recipe: Recipe, texts: Sequence[str], threads: int, workers: Workers | None = None) -> Measured:
+    """As recipe.measure_many, with workers for what holds the interpreter's lock; but a text without tokens has in any
+    case a hash of it as it stands for its fingerprint.
 
     So that texts without tokens, about which a sketch says nothing, are near each other only if they are equal.
     """
-    measured = recipe.measure_many(texts, threads=threads)
+    measured = measure_many(recipe, texts, threads, workers or Workers(1))
     if not recipe.parts_empty:
         for index in np.flatnonzero(measured.token_counts == 0).tolist():
             measured.fingerprints[index] = bytes_hash(texts[index])
@@ -110,6 +116,10 @@ def _leaders(recipe: Recipe, max_distance: int, check: Confirm | None, texts: Se
         def _number(self, indexes: list[int]) -> None:
             self._places += indexes
 
+        def _end_of_piece(self, start: int, end: int) -> int:
+            most = (ends[start - 1] if start else 0) + _PIECE_CHARACTERS
+            return min(end, max(start + 1, int(np.searchsorted(ends, most, "right"))))
+
         def _look_ahead(self, indexes: list[int]) -> Sets | None:
             if checker is None:
                 return None
@@ -140,6 +150,7 @@ def _leaders(recipe: Recipe, max_distance: int, check: Confirm | None, texts: Se
         def texts_of(self, ids: list[int]) -> list[str]:
             return [texts[self._places[each]] for each in ids]
 
+    ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
     kept = Kept()
     checker = None if check is None else Checker(check, recipe, kept.texts_of, threads)
     kept.share = None if checker is None else checker.share

@@ -261,6 +261,12 @@ class Recipe:
         return replace(self, weights="idf", idf=model.checksum, model=model)
 
     @property
+    def is_prepared(self) -> bool:
+        """Whether steps are left to Python and its packages, which come before those of the compiled core."""
+        plain = self.tokens in ("words", "mixed", "characters") and self.normalisation != "lower"
+        return not plain or bool(self.stop_words or self.stemming)
+
+    @property
     def parts_empty(self) -> bool:
         """Whether texts without tokens have fingerprints of their own, and not all the same."""
         return self.sketch == "minhash-1bit" or self.tokens == "mixed" or self.hash == "xxh3"
@@ -304,8 +310,7 @@ class Recipe:
             raise ValueError(f"recipe {self.name}: found no idf model, expected that of checksum {self.idf or 'any'}")
         steps: dict[str, Any] = {name: getattr(self, name) for name in _OF_THE_CORE}
         steps["idf"] = None if self.model is None else self.model.table
-        plain = self.tokens in ("words", "mixed", "characters") and self.normalisation != "lower"
-        if plain and not (self.stop_words or self.stemming):
+        if not self.is_prepared:
             return None, steps | {"normalisation": self.normalisation, "tokens": self.tokens}
         prepare, normalisation, kind = preparation(self.normalisation, self.tokens, self.stop_words, self.stemming)
         return prepare, steps | {"normalisation": normalisation, "tokens": kind}
