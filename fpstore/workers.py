@@ -33,7 +33,7 @@ class Workers:
     """
 
     def __init__(self, count: int, start_after: float | None = None) -> None:
-        """start_after: how many seconds of the work are done here before a worker is started."""
+        """start_after: how many seconds of a processor the work takes here before a worker is started."""
         self._count = count
         self._left = START_AFTER_SECONDS if start_after is None else start_after
         if count < 2 or not sys.executable:
@@ -58,9 +58,9 @@ class Workers:
         for item in items:
             if self._left <= 0 and self._start():
                 break
-            began = time.monotonic()
+            began = time.thread_time()
             results.append(work(item))
-            self._left -= time.monotonic() - began
+            self._left -= time.thread_time() - began
         rest = items[len(results) :]
         if rest:
             assert self._threads is not None
