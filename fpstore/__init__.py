@@ -6,6 +6,7 @@ Names are imported when they are first used, so that `fpstore --help` does not w
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from fpstore.forks import importing
 from fpstore.platforms import expect_supported
 
 if TYPE_CHECKING:
@@ -136,7 +137,9 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 def __getattr__(name: str) -> Any:
     if name not in _HOME_OF:
         raise AttributeError(f"module 'fpstore' has no attribute {name!r}")
-    return getattr(import_module(f"fpstore.{_HOME_OF[name]}"), name)
+    with importing:
+        home = import_module(f"fpstore.{_HOME_OF[name]}")
+    return getattr(home, name)
 
 
 def __dir__() -> list[str]:

@@ -1,8 +1,11 @@
 """What the tests of the catalog share: a catalog to work on, and other processes that use it."""
 
 import os
+import signal
 import subprocess
 import sys
+import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -47,8 +50,10 @@ def wait_for(process: subprocess.Popen[str]) -> str:
 
 
 def in_a_fork(action: Callable[..., Any]) -> None:
-    """Run action in a fork of this process; assert that it returned."""
-    pid = os.fork()
+    """Run action in a fork of this process; assert that it returned, and did not wait for ever."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forking with threads: that is the point
+        pid = os.fork()
     if not pid:
         try:
             action()
@@ -56,7 +61,13 @@ def in_a_fork(action: Callable[..., Any]) -> None:
             os.write(2, repr(error).encode())
             os._exit(1)
         os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    deadline = time.monotonic() + 30
+    while (ended := os.waitpid(pid, os.WNOHANG)) == (0, 0) and time.monotonic() < deadline:
+        time.sleep(0.002)
+    if ended == (0, 0):
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    assert ended == (pid, 0)
 
 
 def read_metas(folder: Path) -> list[list[int]]:

@@ -57,6 +57,8 @@ SHOWN = {
     ],
     "fork": [
         "store::test_a_fork_is_told_to_open_the_store_again",
+        "forks::test_a_child_waits_for_no_value_that_another_thread_computes",
+        "forks::test_a_child_waits_for_no_import_that_another_thread_had_begun",
         "identity::test_a_store_closes_at_once_in_a_child_whatever_threads_held",
     ],
     "pickle": [

@@ -115,7 +115,7 @@ OF_WINGS = {"base": {"text"}, "making": {"text"}}
 # The wings stand beside the core and know of it only this.
 WINGS = {
     # Of query and living, what decides which text is a duplicate of which, and rows in memory to decide it by.
-    "text": {"errors", "threads", "workers", "types", "_native", "query", "living"},
+    "text": {"errors", "threads", "workers", "forks", "types", "_native", "query", "living"},
     # origin: by which recipe fingerprints were made, which stores and files must tell in one way.
     "inputs": {"errors", "origin", "threads", "workers", "types", "text", "_native"},
     # Of query, the rule by which something is near an earlier one: jobs and add_if_new must not decide it apart.

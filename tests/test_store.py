@@ -4,7 +4,6 @@
 
 import gc
 import json
-import os
 import pickle
 import shutil
 import subprocess
@@ -19,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from catalogs import in_a_fork
 from helpers import (
     CODECS,
     KINDS,
@@ -451,24 +451,6 @@ def test_a_store_that_does_not_open_warns_of_nothing(tmp_path: Path) -> None:
         gc.collect()
 
 
-def in_child(action: Callable[..., Any]) -> None:
-    """Run action in a fork of this process; assert that it returned."""
-    pid = os.fork()
-    if pid == 0:
-        try:
-            action()
-            os._exit(0)
-        finally:
-            os._exit(1)
-    deadline = time.monotonic() + 20
-    while (done := os.waitpid(pid, os.WNOHANG)) == (0, 0) and time.monotonic() < deadline:
-        time.sleep(0.005)
-    if done == (0, 0):
-        os.kill(pid, 9)
-        os.waitpid(pid, 0)
-    assert done == (pid, 0)
-
-
 def test_a_fork_is_told_to_open_the_store_again(folder: Path) -> None:
     def child() -> None:
         for use in every_use(store):
@@ -479,7 +461,7 @@ def test_a_fork_is_told_to_open_the_store_again(folder: Path) -> None:
         store.close()
 
     with fpstore.open(folder) as store:
-        in_child(child)
+        in_a_fork(child)
         assert store.contains_near(int(some()[0]))
 
 
@@ -492,9 +474,7 @@ def test_a_fork_can_close_a_store_that_another_thread_was_probing(tmp_path: Path
         worker.start()
         while not view.users:
             time.sleep(0)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of forking with threads: that is the point
-            in_child(store.close)
+        in_a_fork(store.close)
         worker.join()
 
 

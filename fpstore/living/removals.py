@@ -5,13 +5,14 @@ A removal stays in memory until no segment is older than it, so adding one and a
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import reduce
 from typing import Self
 
 import numpy as np
 
 from fpstore._merge import mark_at_least, mark_pairs_at_least, merge_keys, merge_pairs
 from fpstore._sort import sort_pairs
+from fpstore.forks import cached_property
 from fpstore.living.changes import FINGERPRINTS_REMOVED, IDS_REMOVED, ROWS_REMOVED, Change, RemovedBefore, split_removed
 from fpstore.types import Array, Ids, Keys
 

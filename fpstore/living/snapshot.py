@@ -19,6 +19,7 @@ from fpstore._pairs import Join
 from fpstore._pending import PendingIndex
 from fpstore._single import Segments, Single
 from fpstore.errors import CorruptStore, TooManyMatches
+from fpstore.forks import cached_property
 from fpstore.living import changes
 from fpstore.living.changes import Change
 from fpstore.living.live import Live, Matched, alive, matched_alive
@@ -82,7 +83,7 @@ class Snapshot:
         """How many rows are in no segment yet."""
         return self.pending_end - self.pending_start
 
-    @functools.cached_property
+    @cached_property
     def searched(self) -> tuple[Live, ...]:
         """The segments that are searched: those that are held are found in the pending index."""
         return tuple(part for part in self.parts if not part.held_from)
@@ -92,7 +93,7 @@ class Snapshot:
         """How many bytes of names are pending."""
         return 0 if self.pending_names is None else self.pending_names.data_bytes
 
-    @functools.cached_property
+    @cached_property
     def names(self) -> StoreNames | None:
         """Of the ids, where these are names."""
         if self.pending_names is None:
@@ -105,7 +106,7 @@ class Snapshot:
         """What holds for the whole store."""
         return self.state.settings
 
-    @functools.cached_property
+    @cached_property
     def is_plain(self) -> bool:
         """Whether it is one segment and nothing else."""
         return len(self.parts) == 1 and not self.pending_count and not self.removals
@@ -117,7 +118,7 @@ class Snapshot:
 
     # --- Searching ---
 
-    @functools.cached_property
+    @cached_property
     def single(self) -> Single:
         """What answers single queries, in handles where ids are names."""
         parts = [(part.segment.view, part.segment.ids, part.position) for part in self.searched]
@@ -374,7 +375,7 @@ class Snapshot:
             for columns in live_pairs(parts, each_once([keys] if ids is None else [keys, ids])):
                 yield first.invert(columns[0]), columns[1] if len(columns) == 2 else None
 
-    @functools.cached_property
+    @cached_property
     def key_count(self) -> int:
         """Distinct live fingerprints; reads all of them, unless they are one segment and nothing else."""
         if self.is_plain:
@@ -385,7 +386,7 @@ class Snapshot:
             last = keys[-1:]
         return count
 
-    @functools.cached_property
+    @cached_property
     def row_count(self) -> int:
         """Live rows, one for each id of a fingerprint; reads all of them, unless they are one segment and no more."""
         if not self.settings.ids:

@@ -4,7 +4,6 @@ The bytes are one canonical JSON object under a checksum; what is read back is c
 """
 
 import dataclasses
-import functools
 import json
 import re
 import secrets
@@ -15,6 +14,7 @@ from typing import Any
 from fpstore._codec import crc32c
 from fpstore.checks import canonical_json, expect, expect_integer, fields_of, record_of
 from fpstore.errors import Error, UnsupportedVersion, Wrong
+from fpstore.forks import cached_property
 from fpstore.format import CODECS, KEY_BITS
 from fpstore.segment.entry import MAX_SEGMENT, SegmentEntry, entry_of
 
@@ -70,7 +70,7 @@ class Settings:
         """Whether the ids are names."""
         return self.id_type in NAMED
 
-    @functools.cached_property
+    @cached_property
     def text(self) -> str:
         """As JSON; made once, as it is written with every change."""
         return canonical_json(fields_of(self))
@@ -125,7 +125,7 @@ class State:
         latest = max((entry.position for entry in self.segments), default=1)
         expect_integer("the latest position of a segment", latest, 1, self.next_change)
 
-    @functools.cached_property
+    @cached_property
     def text_around(self) -> tuple[str, str, str]:
         """As JSON, what additions do not change; made once, as it is written with every one of them."""
         segments, strays = (",".join([entry.text for entry in entries]) for entries in (self.segments, self.strays))
@@ -136,7 +136,7 @@ class State:
             f'"version":{RECORD_VERSION}}}',
         )
 
-    @functools.cached_property
+    @cached_property
     def bytes_around(self) -> tuple[bytes, bytes, bytes]:
         """text_around as the record has it."""
         head, middle, end = (text.encode() for text in self.text_around)

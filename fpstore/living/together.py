@@ -4,7 +4,6 @@ The tables of the segments and the pending rows are merged as they are read: a s
 was removed is left out, and what several hold comes once. Ids are asked of each only for what was found to be near.
 """
 
-import functools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +14,7 @@ from fpstore import format as layout
 from fpstore._probe import search
 from fpstore._sort import sort_keys, sort_pairs, unique_sorted_pairs
 from fpstore._view import SegmentView
+from fpstore.forks import cached_property
 from fpstore.format import CODECS, KEY_BITS, TableRecord
 from fpstore.living.live import Live, alive
 from fpstore.living.merge import live_pairs
@@ -61,12 +61,12 @@ class Together:
         )
         self._sorted: tuple[int, Keys, list[Keys]] | None = None
 
-    @functools.cached_property
+    @cached_property
     def key_count(self) -> int:
         """Fingerprints, those of several parts once for each: at least as many as there are."""
         return sum(part.segment.key_count for part in self._parts) + len(self._pending)
 
-    @functools.cached_property
+    @cached_property
     def view(self) -> SegmentView:
         """The tables of the plan, of no file: what a join needs to know which table catches a pair first."""
         records = [
@@ -171,7 +171,7 @@ class Together:
 
     # --- Of each part ---
 
-    @functools.cached_property
+    @cached_property
     def _dead(self) -> list[Keys]:
         """Of each part the keys of table 0 of which nothing lives; reads table 0 where something was removed."""
         dead = []

@@ -1,11 +1,11 @@
 """What a catalog says of a segment: what its file must be, and up to which change it is resolved."""
 
 import dataclasses
-import functools
 import re
 from collections.abc import Collection
 
 from fpstore.checks import canonical_json, expect, expect_integer, fields_of, limited_list, named_fields, record_of
+from fpstore.forks import cached_property
 
 # A segment's number has eight digits.
 MAX_SEGMENT = 10**8 - 1
@@ -118,7 +118,7 @@ class SegmentEntry:
         """The number that the name is made of."""
         return int(self.name[:8])
 
-    @functools.cached_property
+    @cached_property
     def text(self) -> str:
         """As JSON; made once, as it is written with every change."""
         return canonical_json(fields_of(self) | {"names": [fields_of(file) for file in self.names]})

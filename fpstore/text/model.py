@@ -11,7 +11,6 @@ import json
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fpstore.errors import CorruptStore
+from fpstore.forks import cached_property
 from fpstore.text._simhash import Idf
 
 MAGIC = b"fpsidf1\n"
