@@ -262,7 +262,7 @@ def test_a_job_whose_worker_is_killed_says_so_and_goes_on_later(
     given = ["dedup", source, "--html", "--skip-bad", "-o", kept, "--threads", "2"]
     done = command(*given)
     assert done.status == 1
-    assert re.fullmatch(r"worker process \d+: found its end by signal 9, expected an answer\n", done.err)
+    assert re.fullmatch(r"fpstore: worker process \d+: found its end by signal 9, expected an answer\n", done.err)
     monkeypatch.undo()
     assert command(*given).status == 0
     assert len(Path(kept).read_bytes().splitlines()) > 40
