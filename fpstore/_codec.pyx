@@ -30,8 +30,10 @@ from fpstore._native cimport (
     IDS_ONE,
     LINE_BYTES,
     MAX_CODE_BYTES_PER_KEY,
+    MAX_KEY_BITS,
     MAX_RICE_BITS,
     MAX_SLOT_BITS,
+    MIN_KEY_BITS,
     NOT_SORTED,
     NO_MEMORY,
     OFFSET_BITS,
@@ -43,6 +45,7 @@ from fpstore._native cimport (
     SAMPLE_BYTES,
     SET_PORTABLE,
     SYMBOLS,
+    TOO_WIDE,
     BitWriter,
     Encoder,
     HistogramState,
@@ -71,7 +74,7 @@ LAYOUT = {
     MAX_CODE_BITS, "RICE_ESCAPE": RICE_ESCAPE, "GROUP_SLOTS": GROUP_SLOTS, "LINE_BYTES": LINE_BYTES,
     "FENCE_BYTES": FENCE_BYTES, "OFFSET_BITS": OFFSET_BITS, "MAX_BLOCK_KEYS": MAX_BLOCK_KEYS, "MAX_BLOCK_BITS":
     MAX_BLOCK_BITS, "PAGE_BYTES": PAGE_BYTES, "CRC_BYTES": CRC_BYTES, "FOOTER_BYTES": FOOTER_BYTES,
-    "MAX_SLOT_BITS": MAX_SLOT_BITS, "MAX_RICE_BITS": MAX_RICE_BITS, "SAMPLE_BITS": SAMPLE_BITS,
+    "MIN_KEY_BITS": MIN_KEY_BITS, "MAX_KEY_BITS": MAX_KEY_BITS, "MAX_SLOT_BITS": MAX_SLOT_BITS, "MAX_RICE_BITS": MAX_RICE_BITS, "SAMPLE_BITS": SAMPLE_BITS,
     "SAMPLE_BYTES": SAMPLE_BYTES, "MAX_CODE_BYTES_PER_KEY": MAX_CODE_BYTES_PER_KEY,
 }
 CODECS = ("gap", "xor", "rice", "raw")
@@ -154,15 +157,21 @@ def page_checksums(data):
 
 
 cdef class BitPermutation:
-    """The permutation that brings the bits of prefix_mask to the top, for arrays of 64-bit keys."""
+    """The permutation that brings the bits of prefix_mask to the top, for arrays of keys of so many bits.
+
+    ValueError for a mask of more bits. What lies above the bits of a key is left out.
+    """
 
     cdef Permutation *permutation
 
-    def __cinit__(self, uint64_t prefix_mask):
+    def __cinit__(self, uint64_t prefix_mask, unsigned bits=MAX_KEY_BITS):
+        check_bits(bits, 0)
+        if bits < 64 and prefix_mask >> bits:
+            raise ValueError(f"prefix mask: found {prefix_mask:#x}, expected {bits} bits")
         self.permutation = <Permutation *>malloc(cython.sizeof(Permutation))
         if self.permutation == NULL:
             raise MemoryError()
-        permutation_init(self.permutation, prefix_mask)
+        permutation_init(self.permutation, prefix_mask, bits)
 
     def __dealloc__(self):
         free(self.permutation)
@@ -184,9 +193,19 @@ cdef class BitPermutation:
                 unpermute_keys(self.permutation, &keys[0], <uint64_t>keys.shape[0], &fingerprints[0])
 
 
+cdef int check_bits(unsigned bits, unsigned slot_bits) except -1:
+    if not MIN_KEY_BITS <= bits <= MAX_KEY_BITS:
+        raise ValueError(f"bits: found {bits}, expected {MIN_KEY_BITS}..{MAX_KEY_BITS}")
+    if slot_bits > bits:
+        raise ValueError(f"slot_bits: found {slot_bits}, expected at most {bits}, the bits of a key")
+    return 0
+
+
 cdef int raise_status(Status status, str where) except -1:
     if status == OK:
         return 0
+    if status == TOO_WIDE:
+        raise ValueError(f"{where}: a key has more bits than the table's")
     if status == NO_MEMORY:
         raise MemoryError()
     if status == NOT_SORTED:
@@ -197,16 +216,17 @@ cdef int raise_status(Status status, str where) except -1:
 cdef class Histogram:
     """How often each bit length of a delta occurs in a table, fed with its sorted keys chunk by chunk.
 
-    slot_bits as the table will have it; 0 counts the deltas of one unbroken chain. codec: an index in CODECS, to count
+    slot_bits as the table will have it; 0 counts the deltas of one unbroken chain. bits: of a key. codec: an index in CODECS, to count
     only what its code is chosen from: for gap and xor their own bit lengths, for others the sum; without, everything.
     """
 
     cdef HistogramState state
     cdef int codec
 
-    def __cinit__(self, unsigned slot_bits, int codec=-1):
+    def __cinit__(self, unsigned slot_bits, int codec=-1, *, unsigned bits=MAX_KEY_BITS):
+        check_bits(bits, slot_bits)
         memset(&self.state, 0, cython.sizeof(HistogramState))
-        self.state.slot_bits = slot_bits
+        self.state.slot_shift = bits - slot_bits
         self.codec = codec
 
     def add(self, const uint64_t[::1] keys not None):
@@ -243,17 +263,18 @@ cdef class RiceCost:
 
     cdef uint64_t last_key, bits_
     cdef int started
-    cdef unsigned slot_bits, rice_bits
+    cdef unsigned slot_shift, rice_bits
 
-    def __cinit__(self, unsigned slot_bits, unsigned rice_bits):
-        self.slot_bits = slot_bits
+    def __cinit__(self, unsigned slot_bits, unsigned rice_bits, *, unsigned bits=MAX_KEY_BITS):
+        check_bits(bits, slot_bits)
+        self.slot_shift = bits - slot_bits
         self.rice_bits = rice_bits
 
     def add(self, const uint64_t[::1] keys not None):
         """Count keys (uint64[n], strictly increasing)."""
         if keys.shape[0] > 0:
             with nogil:
-                rice_cost(&keys[0], <uint64_t>keys.shape[0], &self.last_key, &self.started, self.slot_bits,
+                rice_cost(&keys[0], <uint64_t>keys.shape[0], &self.last_key, &self.started, self.slot_shift,
                           self.rice_bits, &self.bits_)
 
     @property
@@ -265,7 +286,7 @@ cdef class RiceCost:
 cdef class TableEncoder:
     """Turns the sorted keys of a table into its payload, directory and fences.
 
-    codec: index in CODECS. code_lengths: 65 lengths, code_words: their canonical code words.
+    codec: index in CODECS. code_lengths: 65 lengths, code_words: their canonical code words. bits: of a key.
     """
 
     cdef Encoder *encoder
@@ -274,15 +295,16 @@ cdef class TableEncoder:
     cdef bint finished
 
     def __cinit__(self, int codec, unsigned slot_bits, unsigned rice_bits, const uint8_t[::1] code_lengths not None,
-                  const uint16_t[::1] code_words not None, *, bint with_ranks):
+                  const uint16_t[::1] code_words not None, *, bint with_ranks, unsigned bits=MAX_KEY_BITS):
         cdef uint8_t[::1] directory
         cdef uint64_t[::1] ranks
         if not 0 <= codec < len(CODECS) or slot_bits > MAX_SLOT_BITS or rice_bits > MAX_RICE_BITS:
             limits = f"0..3, 0..{MAX_SLOT_BITS}, 0..{MAX_RICE_BITS}"
             raise ValueError(f"codec {codec}, slot_bits {slot_bits}, rice_bits {rice_bits}: expected {limits}")
+        check_bits(bits, slot_bits)
         if code_lengths.shape[0] != SYMBOLS or code_words.shape[0] != SYMBOLS:
             raise ValueError(f"{code_lengths.shape[0]} code lengths, {code_words.shape[0]} words: expected {SYMBOLS} of each")
-        slots = 1 << slot_bits
+        slots = <uint64_t>1 << slot_bits
         self.directory = np.zeros(-(-slots // GROUP_SLOTS) * LINE_BYTES, dtype=np.uint8)
         self.ranks = np.zeros(slots + 1, dtype=np.uint64) if with_ranks else None
         directory = self.directory
@@ -291,7 +313,7 @@ cdef class TableEncoder:
         self.encoder = <Encoder *>malloc(cython.sizeof(Encoder))
         if self.encoder == NULL:
             raise MemoryError()
-        encoder_init(self.encoder, codec, slot_bits, rice_bits, &code_lengths[0], &code_words[0], &directory[0],
+        encoder_init(self.encoder, codec, bits, slot_bits, rice_bits, &code_lengths[0], &code_words[0], &directory[0],
                      &ranks[0] if with_ranks else NULL)
 
     def __dealloc__(self):
@@ -302,7 +324,7 @@ cdef class TableEncoder:
     def push(self, const uint64_t[::1] keys not None):
         """Encode keys (uint64[n], strictly increasing, above those before); return the payload bytes that are ready.
 
-        ValueError for keys out of order; the encoder is of no further use then.
+        ValueError for keys out of order or of too many bits; the encoder is of no further use then.
         """
         cdef uint64_t written = 0, count = <uint64_t>keys.shape[0]
         cdef uint8_t[::1] out

@@ -10,7 +10,16 @@ import os
 import numpy as np
 
 from fpstore._names cimport names_of, start_of
-from fpstore._native cimport OK, Bytes, Names, bytes_reserve, name_hash_both
+from fpstore._native cimport (
+    NAME_LINE_BITS,
+    NAME_LINE_BYTES,
+    NAME_LINE_NAMES,
+    OK,
+    Bytes,
+    Names,
+    bytes_reserve,
+    name_hash_both,
+)
 
 # Of this process alone, so that nobody can choose names that share a place in a table in memory.
 cdef uint64_t SECRET = int.from_bytes(os.urandom(8), "little")
@@ -101,6 +110,84 @@ def first_places(
         free(table)
 
 
+cdef class NameFilter:
+    """Tells of names, up to so many, that they never came: in lines of bits, as the filters of files have them.
+
+    Some are told to have come that did not. Hashes are keyed ones, of hashed(). Safe in one thread at a time.
+    """
+
+    cdef uint8_t *lines
+    cdef uint64_t line_count
+    cdef readonly uint64_t count, most
+
+    def __cinit__(self, uint64_t most):
+        self.most = most
+        self.line_count = most // NAME_LINE_NAMES + 1
+        # Zeros take no memory before a page of them is written.
+        self.lines = <uint8_t *>calloc(self.line_count, NAME_LINE_BYTES)
+        if self.lines == NULL:
+            raise MemoryError()
+
+    def __dealloc__(self):
+        free(self.lines)
+
+    cdef inline uint8_t *line_of(self, uint64_t hash) noexcept nogil:
+        return self.lines + NAME_LINE_BYTES * ((hash >> 32) * self.line_count >> 32)
+
+    def put(self, const uint64_t[::1] hashes not None, uint8_t[::1] came not None, uint64_t start):
+        """Take names from start on, while there is room, but for those that may have come, and set came, uint8[n], for these.
+
+        Where that ends. Of names that are equal only the first one is taken.
+        """
+        cdef uint64_t i, bits, all_bits, count = <uint64_t>hashes.shape[0]
+        cdef unsigned bit
+        cdef uint8_t *line
+        cdef uint8_t had
+        self.expect_each(hashes, came)
+        for i in range(start, count):
+            if i + AHEAD < count:
+                prefetch(self.line_of(hashes[i + AHEAD]))
+            if came[i]:
+                continue
+            line, bits, had = self.line_of(hashes[i]), hashes[i] * <uint64_t>0x9E3779B97F4A7C15, 1
+            all_bits = bits
+            for bit in range(NAME_LINE_BITS):
+                had &= line[(bits & 511) >> 3] >> (bits & 7)
+                bits >>= 9
+            if had:
+                came[i] = 1
+                continue
+            if self.count == self.most:
+                return i
+            for bit in range(NAME_LINE_BITS):
+                line[(all_bits & 511) >> 3] |= <uint8_t>(1 << (all_bits & 7))
+                all_bits >>= 9
+            self.count += 1
+        return max(start, count)
+
+    cdef int expect_each(self, const uint64_t[::1] hashes, const uint8_t[::1] came) except -1:
+        if hashes.shape[0] != came.shape[0]:
+            raise ValueError(f"{hashes.shape[0]} hashes, {came.shape[0]} that may have come")
+        return 0
+
+    def find(self, const uint64_t[::1] hashes not None, uint8_t[::1] came not None):
+        """Set came, uint8[n], for those that may have come."""
+        cdef uint64_t i, bits, count = <uint64_t>hashes.shape[0]
+        cdef unsigned bit
+        cdef const uint8_t *line
+        self.expect_each(hashes, came)
+        for i in range(count):
+            if i + AHEAD < count:
+                prefetch(self.line_of(hashes[i + AHEAD]))
+            line, bits = self.line_of(hashes[i]), hashes[i] * <uint64_t>0x9E3779B97F4A7C15
+            for bit in range(NAME_LINE_BITS):
+                if not line[(bits & 511) >> 3] >> (bits & 7) & 1:
+                    break
+                bits >>= 9
+            else:
+                came[i] = 1
+
+
 cdef class PendingNames:
     """Names with their handles, in memory, found by either; names are only ever added, until a thread writes them.
 
@@ -111,24 +198,23 @@ cdef class PendingNames:
     cdef Bytes bytes
     cdef int64_t *ends
     cdef uint64_t *handles
+    cdef uint64_t *hashes
+    # Both tables have the first entries, as many as somebody has asked for. by_name: as place_of has it.
     cdef uint64_t *by_name
-    # Of the first entries, as many as somebody has asked for: one more than the entry in the place of its handle.
+    cdef uint64_t places, named
+    # One more than the entry in the place of its handle.
     cdef uint32_t *by_handle
-    cdef uint64_t room, places, handle_places, placed
+    cdef uint64_t handle_places, placed
+    cdef uint64_t room
     cdef readonly uint64_t count
-    cdef uint64_t most
+    cdef uint64_t most, least
     cdef readonly bint is_still
-
-    def __cinit__(self):
-        self.places = 64
-        self.by_name = <uint64_t *>calloc(self.places, 8)
-        if self.by_name == NULL:
-            raise MemoryError()
 
     def __dealloc__(self):
         free(self.bytes.data)
         free(self.ends)
         free(self.handles)
+        free(self.hashes)
         free(self.by_name)
         free(self.by_handle)
 
@@ -142,6 +228,11 @@ cdef class PendingNames:
         """The largest handle, -1 where there are none."""
         return self.most if self.count else -1
 
+    @property
+    def first_handle(self):
+        """The least handle, 0 where there are none."""
+        return self.least
+
     cdef uint64_t place_of_name(self, uint64_t hash, const uint8_t *name, uint64_t size) noexcept:
         """Where it is in the table, or would be."""
         return place_of(self.by_name, self.places, hash, self.bytes.data, self.ends, name, size)
@@ -153,33 +244,44 @@ cdef class PendingNames:
             place = (place + 1) & (self.handle_places - 1)
         return place
 
-    cdef int grow(self) except -1:
-        cdef uint64_t room = self.room + self.room // 4 + 64
+    cdef int make_room(self, uint64_t more) except -1:
+        """For so many more names."""
+        cdef uint64_t room = self.count + more
         cdef void *moved
-        if self.count >= (<uint64_t>1 << 31):
+        if room <= self.room:
+            return 0
+        if room >= (<uint64_t>1 << 31):
             raise ValueError("too many names in memory")
+        room += room // 4 + 64
         moved = grown(self.ends, room * 8)
         self.ends = <int64_t *>moved
         moved = grown(self.handles, room * 8)
         self.handles = <uint64_t *>moved
-        while self.places < room + room // 2:
-            self.double_places()
+        moved = grown(self.hashes, room * 8)
+        self.hashes = <uint64_t *>moved
         self.room = room
         return 0
 
-    cdef int double_places(self) except -1:
-        cdef uint64_t *table = <uint64_t *>calloc(2 * self.places, 8)
-        cdef uint64_t i, place
-        if table == NULL:
-            raise MemoryError()
-        for i in range(self.places):
-            if self.by_name[i]:
-                place = self.by_name[i] >> 32 & (2 * self.places - 1)
-                while table[place]:
-                    place = (place + 1) & (2 * self.places - 1)
-                table[place] = self.by_name[i]
-        free(self.by_name)
-        self.by_name, self.places = table, 2 * self.places
+    cdef int place_names(self, uint64_t more) except -1:
+        """Have every entry found by its name, with room for so many more. New ones are seldom asked for before they go."""
+        cdef uint64_t places = max(self.places, <uint64_t>64), i, place
+        cdef uint64_t *table
+        while places < self.count + more + (self.count + more) // 2:
+            places *= 2
+        if places > self.places:
+            table = <uint64_t *>calloc(places, 8)
+            if table == NULL:
+                raise MemoryError()
+            free(self.by_name)
+            self.by_name, self.places, self.named = table, places, 0
+        for i in range(self.named, self.count):  # no two of them are equal
+            if i + AHEAD < self.count:
+                prefetch(&self.by_name[self.hashes[i + AHEAD] >> 32 & (self.places - 1)])
+            place = self.hashes[i] >> 32 & (self.places - 1)
+            while self.by_name[place]:
+                place = (place + 1) & (self.places - 1)
+            self.by_name[place] = self.hashes[i] >> 32 << 32 | (i + 1)
+        self.named = self.count
         return 0
 
     cdef int place_handles(self) except -1:
@@ -218,14 +320,10 @@ cdef class PendingNames:
         cdef Names names = names_of(data, ends)
         cdef uint64_t i, size, place, entry
         cdef const uint8_t *name
-        expect_hashes(hashes, &names)
-        if <uint64_t>handles.shape[0] != names.count:
-            raise ValueError(f"{handles.shape[0]} handles for {names.count} names")
-        if self.is_still:
-            raise ValueError("names that are being written: expected no more of them")
+        self.expect_each(&names, handles, hashes)
+        self.place_names(names.count)
+        self.make_room(names.count)
         for i in range(names.count):
-            if self.count == self.room:
-                self.grow()
             if i + AHEAD < names.count:
                 prefetch(&self.by_name[hashes[i + AHEAD] >> 32 & (self.places - 1)])
             name, size = names.data + start_of(&names, i), <uint64_t>(names.ends[i] - start_of(&names, i))
@@ -242,10 +340,51 @@ cdef class PendingNames:
                 memcpy(self.bytes.data + self.bytes.used, name, <size_t>size)
             self.bytes.used += size
             self.ends[self.count] = <int64_t>self.bytes.used
-            self.handles[self.count] = handles[i]
+            self.handles[self.count], self.hashes[self.count] = handles[i], hashes[i]
             self.most = max(self.most, handles[i])
+            self.least = min(self.least, handles[i]) if self.count else handles[i]
             self.count += 1
             self.by_name[place] = hashes[i] >> 32 << 32 | self.count
+            self.named = self.count
+
+    def add_new(
+        self,
+        const uint8_t[::1] data not None,
+        const int64_t[::1] ends not None,
+        uint64_t first_handle,
+        const uint64_t[::1] hashes not None,
+    ):
+        """As add, of names that the caller knows to be new, each once, with handles one after the other, above all here."""
+        cdef Names names = names_of(data, ends)
+        cdef uint64_t i, size
+        cdef int64_t before = <int64_t>self.bytes.used
+        self.expect_each(&names, hashes, hashes)
+        if self.count and first_handle <= self.most:
+            raise ValueError(f"handle {first_handle}: expected one above {self.most}")
+        if names.count == 0:
+            return
+        size = <uint64_t>names.ends[names.count - 1]
+        self.make_room(names.count)
+        if bytes_reserve(&self.bytes, size) != OK:
+            raise MemoryError()
+        if size:
+            memcpy(self.bytes.data + self.bytes.used, names.data, <size_t>size)
+        memcpy(self.hashes + self.count, &hashes[0], names.count * 8)
+        for i in range(names.count):
+            self.ends[self.count + i] = before + names.ends[i]
+            self.handles[self.count + i] = first_handle + i
+        self.bytes.used += size
+        self.most = first_handle + names.count - 1
+        self.least = self.least if self.count else first_handle
+        self.count += names.count
+
+    cdef int expect_each(self, const Names *names, const uint64_t[::1] handles, const uint64_t[::1] hashes) except -1:
+        expect_hashes(hashes, names)
+        if <uint64_t>handles.shape[0] != names.count:
+            raise ValueError(f"{handles.shape[0]} handles for {names.count} names")
+        if self.is_still:
+            raise ValueError("names that are being written: expected no more of them")
+        return 0
 
     def find(
         self,
@@ -263,6 +402,7 @@ cdef class PendingNames:
             raise ValueError(f"{handles.shape[0]} handles, {known.shape[0]} known, for {names.count} names")
         if self.count == 0:
             return
+        self.place_names(0)
         for i in range(names.count):
             if i + AHEAD < names.count:
                 prefetch(&self.by_name[hashes[i + AHEAD] >> 32 & (self.places - 1)])

@@ -12,6 +12,7 @@ cdef extern from "platform.h" nogil:
         NOT_SORTED
         TOO_LARGE
         TOO_MANY
+        TOO_WIDE
     ctypedef enum InstructionSet:
         SET_PORTABLE
         SET_FAST
@@ -24,7 +25,7 @@ cdef extern from "layout.h" nogil:
     enum: CODEC_GAP, CODEC_XOR, CODEC_RICE, CODEC_RAW
     enum: IDS_NONE, IDS_ONE, IDS_MANY
     enum: SYMBOLS, MAX_CODE_BITS, RICE_ESCAPE, GROUP_SLOTS, LINE_BYTES, FENCE_BYTES, OFFSET_BITS, MAX_BLOCK_KEYS, MAX_BLOCK_BITS
-    enum: PAGE_BYTES, CRC_BYTES, FOOTER_BYTES, MAX_SLOT_BITS, MAX_RICE_BITS, SAMPLE_BITS, SAMPLE_BYTES
+    enum: PAGE_BYTES, CRC_BYTES, FOOTER_BYTES, MIN_KEY_BITS, MAX_KEY_BITS, MAX_SLOT_BITS, MAX_RICE_BITS, SAMPLE_BITS, SAMPLE_BYTES
     enum: MAX_CODE_BYTES_PER_KEY
 
 cdef extern from "known_answer.h" nogil:
@@ -38,7 +39,8 @@ cdef extern from "permute.h" nogil:
     ctypedef struct Permutation:
         uint64_t prefix_mask
         unsigned prefix_bits
-    void permutation_init(Permutation *permutation, uint64_t prefix_mask)
+    void permutation_init(Permutation *permutation, uint64_t prefix_mask, unsigned key_bits)
+    int keys_fit(const uint64_t *keys, uint64_t count, unsigned key_bits)
     void permute_keys(const Permutation *permutation, const uint64_t *values, uint64_t count, uint64_t *out)
     void unpermute_keys(const Permutation *permutation, const uint64_t *values, uint64_t count, uint64_t *out)
 
@@ -54,20 +56,20 @@ cdef extern from "encode.h" nogil:
         uint64_t payload_bits
         uint8_t *fences
         uint64_t fence_count
-    void encoder_init(Encoder *encoder, int codec, unsigned slot_bits, unsigned rice_bits, const uint8_t *code_lengths,
-                      const uint16_t *code_words, uint8_t *directory, uint64_t *ranks)
+    void encoder_init(Encoder *encoder, int codec, unsigned key_bits, unsigned slot_bits, unsigned rice_bits,
+                      const uint8_t *code_lengths, const uint16_t *code_words, uint8_t *directory, uint64_t *ranks)
     void encoder_free(Encoder *encoder)
     Status encoder_push(Encoder *encoder, const uint64_t *keys, uint64_t count, uint8_t *out, uint64_t *written)
     Status encoder_finish(Encoder *encoder, uint8_t *out, uint64_t *written)
     ctypedef struct HistogramState "Histogram":
-        unsigned slot_bits
+        unsigned slot_shift
         uint64_t count
         uint64_t last_key
         uint64_t gap_sum
         uint64_t gap[65]
         uint64_t xor_[65]
     Status histogram_add(HistogramState *histogram, const uint64_t *keys, uint64_t count, int codec)
-    void rice_cost(const uint64_t *keys, uint64_t count, uint64_t *last_key, int *started, unsigned slot_bits,
+    void rice_cost(const uint64_t *keys, uint64_t count, uint64_t *last_key, int *started, unsigned slot_shift,
                    unsigned rice_bits, uint64_t *bits)
 
 cdef extern from "guard.h" nogil:
@@ -92,8 +94,10 @@ cdef extern from "view.h" nogil:
     ctypedef struct Table:
         Permutation permutation
         int codec
+        unsigned key_bits
         unsigned slot_bits
-        unsigned rice_bits
+        unsigned slot_shift
+        unsigned fixed_bits
         unsigned flips
         unsigned code_class
         uint64_t payload_offset
@@ -285,7 +289,7 @@ cdef extern from "pairs.h" nogil:
         const uint64_t *keys
         const uint32_t *folds
         uint64_t count
-        unsigned window_bits
+        unsigned window_shift
         uint64_t step
     ctypedef struct QueryJoinState "QueryJoin":
         Found found
@@ -295,7 +299,7 @@ cdef extern from "pairs.h" nogil:
         uint64_t query_count
         uint64_t first_window
         uint64_t flips
-        unsigned window_bits
+        unsigned window_shift
     ctypedef struct Tile:
         pass
     ctypedef struct Flip:
@@ -315,7 +319,7 @@ cdef extern from "pairs.h" nogil:
     Flip flip_of(uint64_t mask)
     void fold_keys(const uint64_t *keys, uint64_t count, uint32_t *folds)
     void starts_append(uint32_t *starts, uint64_t *last, const uint64_t *keys, uint64_t count, uint64_t position,
-                       unsigned window_bits, uint64_t first_window)
+                       unsigned window_shift, uint64_t first_window)
     void neighbour_join_run(NeighbourJoin *join)
     void query_join_run(QueryJoinState *join)
     void flip_join_run(FlipJoinState *join)
@@ -342,7 +346,8 @@ cdef extern from "pending.h" nogil:
     ctypedef struct PendingWalk:
         uint64_t index
         uint32_t row
-    Status pending_init(Pending *pending, const uint64_t *masks, const unsigned *flips, unsigned table_count, int with_ids,
+    Status pending_init(Pending *pending, const uint64_t *masks, const unsigned *flips, unsigned table_count,
+                        unsigned key_bits, int with_ids,
                         uint32_t capacity, uint64_t secret)
     void pending_free(Pending *pending)
     uint32_t pending_count(const Pending *pending)

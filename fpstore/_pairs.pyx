@@ -12,7 +12,9 @@ import numpy as np
 from fpstore._native cimport (
     JOIN_ROOM,
     KEYS_PAD,
+    MAX_KEY_BITS,
     MAX_LANES,
+    MIN_KEY_BITS,
     NEIGHBOUR_STEP,
     QUAD,
     ROW_BITS,
@@ -38,18 +40,22 @@ cdef class Windows:
 
     They are those of one chunk, an aligned range of keys with the same top split_bits bits; or of two, one behind the other,
     whose windows are numbered on. capacity: of how many keys, below 2^32, in all; both: whether there is room for a
-    second chunk's windows.
+    second chunk's windows; bits: of a key, more than a window's.
     """
 
     cdef uint64_t[::1] keys
     cdef uint32_t[::1] starts
-    cdef unsigned window_bits, chunk_bits
+    cdef unsigned window_bits, window_shift, chunk_bits
     cdef uint64_t capacity, count, last_window, chunk_first, first_count
     cdef unsigned chunk_count
 
-    def __cinit__(self, unsigned window_bits, unsigned split_bits, uint64_t capacity, *, bint both=False):
+    def __cinit__(self, unsigned window_bits, unsigned split_bits, uint64_t capacity, *, bint both=False,
+                  unsigned bits=MAX_KEY_BITS):
+        if not MIN_KEY_BITS <= bits <= MAX_KEY_BITS or window_bits >= bits:
+            raise ValueError(f"windows of {window_bits} bits of keys of {bits}")
         if window_bits > 40 or split_bits > window_bits or capacity >> 32:
             raise ValueError(f"{capacity} keys in windows of {window_bits} bits, {split_bits} of them the chunk's")
+        self.window_shift = bits - window_bits
         self.window_bits, self.chunk_bits, self.capacity = window_bits, window_bits - split_bits, capacity
         self.keys = np.empty(capacity + KEYS_PAD, dtype=np.uint64)
         self.starts = np.empty(self.index_count(1 + both) + 1 + QUAD, dtype=np.uint32)
@@ -84,11 +90,11 @@ cdef class Windows:
             raise ValueError("keys of another chunk")
         with nogil:
             memcpy(&self.keys[self.count], &keys[0], 8 * n)
-            starts_append(&self.starts[0], &self.last_window, &keys[0], n, self.count, self.window_bits, self.chunk_first)
+            starts_append(&self.starts[0], &self.last_window, &keys[0], n, self.count, self.window_shift, self.chunk_first)
         self.count += n
 
     cdef bint holds(self, uint64_t key, unsigned chunk):
-        cdef uint64_t window = window_of(key, self.window_bits) - self.chunk_first
+        cdef uint64_t window = window_of(key, self.window_shift) - self.chunk_first
         return window >> self.chunk_bits == chunk
 
     cdef finish(self):
@@ -157,7 +163,7 @@ cdef class Neighbours(Join):
         cdef uint32_t[::1] folds
         memset(&self.state, 0, cython.sizeof(NeighbourJoin))
         self.init(view, table, distance, &self.state.found)
-        if window_bits > 64:
+        if window_bits > view.bits:
             raise ValueError(f"windows of {window_bits} bits")
         if n == 0:
             self.state.found.done = 1
@@ -168,7 +174,7 @@ cdef class Neighbours(Join):
             fold_keys(&keys[0], n, &folds[0])
         self.kept = keys, folds
         self.state.keys, self.state.folds, self.state.count = &keys[0], &folds[0], n
-        self.state.window_bits, self.state.step = window_bits, 1
+        self.state.window_shift, self.state.step = view.bits - window_bits, 1
 
     cdef void run(self) noexcept nogil:
         neighbour_join_run(&self.state)
@@ -188,7 +194,7 @@ cdef class Queries(Join):
         memset(&self.state, 0, cython.sizeof(QueryJoinState))
         self.init(view, table, distance, &self.state.found)
         self.state.found.is_query = 1
-        if window_of(flips, windows.window_bits) << 1 << (63 - windows.window_bits) != flips:
+        if window_of(flips, windows.window_shift) << 1 << (windows.window_shift - 1) != flips:
             raise ValueError(f"flips {flips:#x}: expected bits among the top {windows.window_bits}")
         if windows.chunk_count != 1:
             raise ValueError("the windows are not of one chunk")
@@ -202,7 +208,7 @@ cdef class Queries(Join):
         self.kept = queries, windows
         self.state.queries, self.state.query_count, self.state.flips = &queries[0], n, flips
         self.state.keys, self.state.starts = &windows.keys[0], &windows.starts[0]
-        self.state.first_window, self.state.window_bits = windows.chunk_first, windows.window_bits
+        self.state.first_window, self.state.window_shift = windows.chunk_first, windows.window_shift
 
     cdef void run(self) noexcept nogil:
         query_join_run(&self.state)

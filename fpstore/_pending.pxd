@@ -8,5 +8,7 @@ cdef class PendingIndex:
     cdef Pending pending
     cdef object lock, masks, flips
     cdef readonly bint with_ids
-    cdef int begin(self, PendingSearch *state, uint64_t query_count, unsigned distance, uint64_t end) except -1
+    cdef readonly unsigned bits
+    cdef int begin(self, PendingSearch *state, const uint64_t[::1] queries, unsigned distance, uint64_t end) except -1
+    cdef int check_keys(self, const uint64_t[::1] keys, str what) except -1
     cdef int check_end(self, uint64_t end) except -1

@@ -14,6 +14,8 @@ from libc.stdlib cimport free, malloc
 import numpy as np
 
 from fpstore._native cimport (
+    MAX_KEY_BITS,
+    MIN_KEY_BITS,
     NO_MEMORY,
     OK,
     TOO_MANY,
@@ -22,6 +24,7 @@ from fpstore._native cimport (
     PendingSearch,
     PendingWalk,
     Status,
+    keys_fit,
     match_keep_room,
     pending_append,
     pending_copy,
@@ -67,7 +70,8 @@ cdef class PendingIndex:
     """Rows (fingerprint, id, position) in the order in which they were added, found by Hamming distance.
 
     masks, flips: prefix_mask and flips of each table of a plan. with_ids: whether rows have ids. capacity: how many rows
-    there is room for, below 2^31. ValueError for what cannot be.
+    there is room for, below 2^31. bits: of a fingerprint. ValueError for what cannot be, also for a fingerprint or a
+    query of more bits.
 
     Memory is taken as rows are added. With t tables: 16 + 4t bytes for a distinct fingerprint (up to a multiple of 8), 16
     for a row and 8 for its id, and 4 + 4t for each of as many buckets as capacity, up to a power of two. Three tables,
@@ -75,21 +79,23 @@ cdef class PendingIndex:
     many flips are probed. Room that is much too large costs time: every page is slow at its first use.
     """
 
-    def __cinit__(self, masks, flips, *, bint with_ids, capacity):
+    def __cinit__(self, masks, flips, *, bint with_ids, capacity, unsigned bits=MAX_KEY_BITS):
         cdef uint64_t[::1] mask_array
         cdef unsigned int[::1] flip_array
         cdef Status status
         masks, flips = tuple(masks), tuple(flips)
         if not 1 <= len(masks) <= MAX_TABLES or len(flips) != len(masks):
             raise ValueError(f"{len(masks)} masks and {len(flips)} flips, expected as many, 1 to {MAX_TABLES}")
+        if not MIN_KEY_BITS <= bits <= MAX_KEY_BITS:
+            raise ValueError(f"bits: found {bits}, expected {MIN_KEY_BITS} to {MAX_KEY_BITS}")
         for mask, count in zip(masks, flips):
-            if not 1 <= mask < 1 << 64 or not 0 <= count <= mask.bit_count():
-                raise ValueError(f"{count} flips of prefix mask {mask:#x}, expected some of 64 bits and no more flips")
+            if mask < 1 or mask.bit_length() > bits or not 0 <= count <= mask.bit_count():
+                raise ValueError(f"{count} flips of prefix mask {mask:#x}, expected some of {bits} bits and no more flips")
         if not 0 <= capacity <= MAX_CAPACITY:
             raise ValueError(f"capacity: found {capacity}, expected 0 to {MAX_CAPACITY}")
-        self.lock, self.masks, self.flips, self.with_ids = threading.Lock(), masks, flips, with_ids
+        self.lock, self.masks, self.flips, self.with_ids, self.bits = threading.Lock(), masks, flips, with_ids, bits
         mask_array, flip_array = np.array(masks, dtype=np.uint64), np.array(flips, dtype=np.uintc)
-        status = pending_init(&self.pending, &mask_array[0], &flip_array[0], <unsigned>len(masks), with_ids, capacity,
+        status = pending_init(&self.pending, &mask_array[0], &flip_array[0], <unsigned>len(masks), bits, with_ids, capacity,
                               SECRET)
         if status != OK:
             raise MemoryError(f"no memory for {capacity} pending rows in {len(masks)} tables")
@@ -120,6 +126,7 @@ cdef class PendingIndex:
         if (ids is not None) != self.with_ids or (ids is not None and <uint64_t>ids.shape[0] != n):
             found = "no" if ids is None else ids.shape[0]
             raise ValueError(f"{n} fingerprints come with {found} ids, expected {n if self.with_ids else 'none'}")
+        self.check_keys(keys, "fingerprints")
         with self.lock:
             count = pending_count(&self.pending)
             if n > self.pending.capacity - count:
@@ -145,7 +152,7 @@ cdef class PendingIndex:
         self.check_end(first)
         if capacity < count - first:
             raise ValueError(f"capacity: found {capacity}, expected {count - first} or more")
-        result = PendingIndex(self.masks, self.flips, with_ids=self.with_ids, capacity=capacity)
+        result = PendingIndex(self.masks, self.flips, with_ids=self.with_ids, capacity=capacity, bits=self.bits)
         with nogil:
             pending_copy(&result.pending, &self.pending, <uint32_t>first, count)
         return result
@@ -167,7 +174,7 @@ cdef class PendingIndex:
         cdef Status status = OK
         cdef void *at[5]
         cdef int i
-        self.begin(&state, n, distance, end)
+        self.begin(&state, queries, distance, end)
         state.match_most = most
         try:
             if n > 0 and end > 0:
@@ -210,7 +217,7 @@ cdef class PendingIndex:
         cdef uint64_t[::1] fingerprint
         cdef uint16_t[::1] bits
         cdef uint32_t[::1] entry
-        self.begin(&state, n, distance, end)
+        self.begin(&state, queries, distance, end)
         state.keep = keep
         state.keep_room = match_keep_room(n, keep)
         state.query_count = n
@@ -305,9 +312,16 @@ cdef class PendingIndex:
                              &position[0])
         return keys, ids, positions
 
-    cdef int begin(self, PendingSearch *state, uint64_t query_count, unsigned distance, uint64_t end) except -1:
-        # A search of so many queries that has found nothing yet, and is to find everything.
+    cdef int check_keys(self, const uint64_t[::1] keys, str what) except -1:
+        if keys.shape[0] > 0 and not keys_fit(&keys[0], <uint64_t>keys.shape[0], self.bits):
+            raise ValueError(f"{what}: found one of more bits, expected {self.bits}")
+        return 0
+
+    cdef int begin(self, PendingSearch *state, const uint64_t[::1] queries, unsigned distance, uint64_t end) except -1:
+        # A search that has found nothing yet, and is to find everything.
+        cdef uint64_t query_count = <uint64_t>queries.shape[0]
         self.check_end(end)
+        self.check_keys(queries, "queries")
         if query_count >> 32:
             raise ValueError(f"{query_count} queries in one batch: expected fewer than 2^32")
         pending_search_init(state, &self.pending, distance, <uint32_t>end)

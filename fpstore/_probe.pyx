@@ -26,6 +26,7 @@ from fpstore._native cimport (
     ids_of_key,
     ids_range,
     ids_walk,
+    keys_fit,
     match_keep_room,
     match_order,
     packed_get,
@@ -61,6 +62,8 @@ cdef object run(SegmentView view, const uint64_t[::1] queries, unsigned distance
     cdef uint16_t[::1] bits
     if count >> 32:
         raise ValueError(f"{count} queries in one batch: expected fewer than 2^32")
+    if count > 0 and not keys_fit(&queries[0], count, view.bits):
+        raise ValueError(f"queries: found one of more bits, expected {view.bits}")
     search_init(&state, &view.pages, view.tables, <unsigned>view.table_count, distance, count)
     state.first_only = first_only
     state.match_most = most
@@ -173,6 +176,8 @@ def touch(SegmentView view not None, const uint64_t[::1] queries not None):
     What it reads is not checked and means nothing; returns the sum.
     """
     cdef uint64_t total = 0
+    if queries.shape[0] > 0 and not keys_fit(&queries[0], <uint64_t>queries.shape[0], view.bits):
+        raise ValueError(f"queries: found one of more bits, expected {view.bits}")
     view.enter()
     try:
         if queries.shape[0] > 0:

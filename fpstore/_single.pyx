@@ -17,6 +17,7 @@ from fpstore._native cimport (
     Part,
     Sources,
     Status,
+    keys_fit,
     single_any,
     single_order,
     single_search,
@@ -48,8 +49,8 @@ cdef object FIRST = column(INT64, bytes(8), (1,), 0)
 cdef list DISTANCES = [column(UINT16, bits.to_bytes(2, "little"), (1,), 0) for bits in range(65)]
 
 
-cdef bint as_key(object value, uint64_t *key) except -1:
-    # Whether it is an int that stands for 64 bits, as those of int64 do; of these most are.
+cdef bint as_key(object value, uint64_t *key, unsigned bits) except -1:
+    # Whether it is an int of so many bits; one of 64 may have a sign, as those of int64 do; of these most are.
     cdef int overflow = 0
     if type(value) is not int:
         return False
@@ -59,7 +60,7 @@ cdef bint as_key(object value, uint64_t *key) except -1:
         if key[0] == <uint64_t>-1 and PyErr_Occurred():
             PyErr_Clear()
             return False
-    return overflow >= 0
+    return overflow >= 0 and (bits == 64 or key[0] >> bits == 0)
 
 
 cdef class Segments:
@@ -129,7 +130,7 @@ cdef class Single:
         """
         cdef uint64_t key
         cdef unsigned distance
-        if not (watch.holds_now() and as_key(fingerprint, &key) and self.as_distance(max_distance, &distance)):
+        if not (watch.holds_now() and as_key(fingerprint, &key, self.pending.bits) and self.as_distance(max_distance, &distance)):
             return None
         return self.found(key, distance, MOST_ROWS, signed)
 
@@ -140,7 +141,7 @@ cdef class Single:
     cdef object found(self, uint64_t key, unsigned distance, uint64_t most, bint signed, bint first_only=False):
         cdef Status status
         cdef FoundRows found
-        if not self.enter():
+        if not keys_fit(&key, 1, self.pending.bits) or not self.enter():
             return None
         found.rows, found.count, found.room, found.most = NULL, 0, 0, most
         with nogil:
@@ -167,7 +168,7 @@ cdef class Single:
         if self.alive is not None:
             found = self.probe(watch, fingerprint, max_distance, False)
             return None if found is None else len(found) > 0
-        if not (watch.holds_now() and as_key(fingerprint, &key) and self.as_distance(max_distance, &distance)
+        if not (watch.holds_now() and as_key(fingerprint, &key, self.pending.bits) and self.as_distance(max_distance, &distance)
                 and self.enter()):
             return None
         with nogil:
@@ -182,6 +183,8 @@ cdef class Single:
         cdef Status status = OK
         cdef FoundRows found
         found.rows, found.room, found.most = NULL, 0, MOST_ROWS
+        if queries.shape[0] > 0 and not keys_fit(&queries[0], <uint64_t>queries.shape[0], self.pending.bits):
+            return None
         if not self.enter():
             return None
         with nogil:

@@ -12,8 +12,8 @@ from cpython.mem cimport PyMem_RawFree, PyMem_RawRealloc
 
 import numpy
 
-from fpstore._native cimport PART_KEYS, SORT_ROOM_KEYS, Permutation, SortedOut, SortRoom, c_sort_permuted, c_split_keys, \
-    permutation_init, sort_range
+from fpstore._native cimport MAX_KEY_BITS, MIN_KEY_BITS, PART_KEYS, SORT_ROOM_KEYS, Permutation, SortedOut, SortRoom, \
+    c_sort_permuted, c_split_keys, keys_fit, permutation_init, sort_range
 
 cdef extern from *:
     """
@@ -224,22 +224,30 @@ def split_keys(uint64_t[::1] keys not None):
     return count
 
 
-def sort_permuted(uint64_t prefix_mask, const uint64_t[::1] fingerprints not None, uint64_t[::1] keys not None):
-    """Fill keys with those of fingerprints (uint64[n]) under the permutation of prefix_mask, sorted and distinct.
+def sort_permuted(uint64_t prefix_mask, const uint64_t[::1] fingerprints not None, uint64_t[::1] keys not None,
+                  unsigned bits=MAX_KEY_BITS):
+    """Fill keys with those of fingerprints (uint64[n], of so many bits) under the permutation of prefix_mask, sorted and distinct.
 
     How many there are; the room behind them is of no meaning. Quickest where fingerprints are sorted. Raises ValueError
-    where keys has another length.
+    where keys has another length, or a fingerprint or the mask more bits.
     """
     cdef size_t count = <size_t>fingerprints.shape[0]
     cdef Permutation permutation
+    cdef bint fit
     cdef Room room
     if keys.shape[0] != fingerprints.shape[0]:
         raise ValueError(f"{count} fingerprints, room for {keys.shape[0]} keys")
     if count == 0:
         return 0
+    if not MIN_KEY_BITS <= bits <= MAX_KEY_BITS or not keys_fit(&prefix_mask, 1, bits):
+        raise ValueError(f"prefix mask {prefix_mask:#x} of {bits} bits")
+    with nogil:
+        fit = keys_fit(&fingerprints[0], count, bits)
+    if not fit:
+        raise ValueError(f"a fingerprint has more than {bits} bits")
     room = Room(count, SORT_ROOM_KEYS)
     with nogil:
-        permutation_init(&permutation, prefix_mask)
+        permutation_init(&permutation, prefix_mask, bits)
         count = c_sort_permuted(&permutation, &fingerprints[0], count, &keys[0], &room.room)
     return count
 

@@ -10,6 +10,7 @@ cdef class SegmentView:
     cdef Pages pages
     cdef Table **tables
     cdef readonly int table_count
+    cdef readonly unsigned bits
     cdef readonly bint closed
     cdef readonly int users
     cdef int enter(self) except -1

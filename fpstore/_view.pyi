@@ -4,6 +4,7 @@ from fpstore.types import Keys
 
 class SegmentView:
     table_count: int
+    bits: int
     closed: bool
     users: int
     @property

@@ -17,7 +17,9 @@ from fpstore._native cimport (
     BAD_DIRECTORY,
     BAD_PAGE,
     CHUNK_ROOM,
+    CODEC_RAW,
     FOOTER_BYTES,
+    MAX_KEY_BITS,
     NO_MEMORY,
     OK,
     PAGE_BYTES,
@@ -84,14 +86,15 @@ cdef class SegmentView:
 
     data: the whole file (a mapping, kept, or other bytes). checksums_offset, roots_offset, end: where the page checksums begin, where
     their own begin, and where those end; the caller has checked the roots and that all three lie in data, 64 bytes or
-    more before its end. tables: format.TableRecord, whose offsets the caller has checked too.
+    more before its end. tables: format.TableRecord, whose offsets and bits the caller has checked too.
     """
 
     def __cinit__(self, data, uint64_t checksums_offset, uint64_t roots_offset, uint64_t end, tables):
         cdef Table *table
         cdef const uint8_t[::1] lengths
-        cdef uint64_t bits
+        cdef uint64_t page_count
         self.table_count = 0
+        self.bits = tables[0].key_bits if len(tables) else MAX_KEY_BITS
         self.closed = True
         PyObject_GetBuffer(data, &self.buffer, PyBUF_SIMPLE)
         self.closed = False
@@ -108,8 +111,8 @@ cdef class SegmentView:
         self.pages.checksums_bytes = roots_offset - checksums_offset
         self.pages.roots = self.pages.base + roots_offset
         self.pages.pages = (checksums_offset + PAGE_BYTES - 1) // PAGE_BYTES
-        bits = self.pages.pages + (self.pages.checksums_bytes + PAGE_BYTES - 1) // PAGE_BYTES
-        self.pages.seen = <uint64_t *>calloc(bits // 64 + 1, 8)
+        page_count = self.pages.pages + (self.pages.checksums_bytes + PAGE_BYTES - 1) // PAGE_BYTES
+        self.pages.seen = <uint64_t *>calloc(page_count // 64 + 1, 8)
         self.tables = <Table **>calloc(len(tables) + 1, cython.sizeof(cython.p_void))
         if self.pages.seen == NULL or self.tables == NULL:
             raise MemoryError()
@@ -119,10 +122,12 @@ cdef class SegmentView:
                 raise MemoryError()
             self.tables[self.table_count] = table
             self.table_count += 1
-            permutation_init(&table.permutation, record.prefix_mask)
+            permutation_init(&table.permutation, record.prefix_mask, self.bits)
             table.codec = record.codec
+            table.key_bits = self.bits
             table.slot_bits = record.slot_bits
-            table.rice_bits = record.rice_bits
+            table.slot_shift = self.bits - table.slot_bits
+            table.fixed_bits = self.bits if table.codec == CODEC_RAW else record.rice_bits
             table.flips = record.flips
             table.payload_offset = record.payload_offset
             table.payload_bits = record.payload_bits

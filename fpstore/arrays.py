@@ -24,21 +24,31 @@ _UNITS = {"": 1, "B": 1} | {
 }
 
 
-def as_keys(values: object, what: str, origin: Origin | None = None) -> Keys:
-    """values as a contiguous uint64[n], without a copy where it is one already, or int64[n].
+def as_keys(values: object, what: str, origin: Origin | None = None, bits: int = 64) -> Keys:
+    """values, all of so many bits, as a contiguous uint64[n], without a copy where it is one already, or int64[n].
 
     Takes numpy arrays, anything numpy can view (the buffer protocol, `__array__`), anything with the Arrow protocol, a
     table of one column too, and what yields integers. Numbers below 0 stand for the same 64 bits without a sign where
     their type is of 64 bits, or of no width, as int and decimals. A narrower integer (int32) is taken from 0 on: one
     below 0 does not say which 64 bits are meant. Files are read by the same rule (fpstore.inputs.cells).
-    TypeError for anything but integers, ValueError for such as have not 64 bits, for a narrower one below 0, for more
+    So is a fingerprint of fewer than 64 bits.
+    TypeError for anything but integers, ValueError for such as have more bits, for a narrower one below 0, for more
     than one dimension or column and for nulls. `what` names the values in the error. origin: by which recipe they are
     expected to be, for a column of Arrow's that says by which it is; RecipeError for another.
     """
     plain = _of_plain(values)
-    if plain is not None:
-        return plain
-    array = _as_array(values, what, origin)
+    return expect_bits(_as_keys(values, what, origin, bits) if plain is None else plain, what, bits)
+
+
+def expect_bits(keys: Keys, what: str, bits: int) -> Keys:
+    """keys, uint64[n]. ValueError where one has more than so many bits, which names the first."""
+    if bits < 64 and len(wide := np.flatnonzero(keys >> np.uint64(bits))):
+        raise ValueError(f"{what}, item {wide[0]}: found {keys[wide[0]]}, {_expected(bits)}")
+    return keys
+
+
+def _as_keys(values: object, what: str, origin: Origin | None, bits: int) -> Keys:
+    array = _as_array(values, what, origin, bits)
     if array.ndim != 1:
         raise ValueError(f"{what}: found {array.ndim} dimensions, expected 1")
     if array.dtype == np.uint64:
@@ -54,23 +64,25 @@ def as_keys(values: object, what: str, origin: Origin | None = None) -> Keys:
     return array.astype(np.uint64)
 
 
-def as_key(value: object, what: str) -> int:
-    """value as an integer of 64 bits without a sign. TypeError for anything but an integer, ValueError out of range.
+def as_key(value: object, what: str, bits: int = 64) -> int:
+    """value as an integer of so many bits without a sign. TypeError for anything else, ValueError out of range.
 
-    One below 0 stands for the same bits, as int64 has them, unless its type is narrower (ValueError, as in as_keys); so
-    do 8 bytes, the first of them the highest.
+    One of 64 bits below 0 stands for the same bits, as int64 has them, unless its type is narrower (ValueError, as in
+    as_keys); so do as many bytes, the first of them the highest.
     """
     if isinstance(value, bytes):
-        if len(value) != 8:
-            raise ValueError(f"{what}: found {len(value)} bytes, expected 8")
+        if len(value) != bits // 8:
+            raise ValueError(f"{what}: found {len(value)} bytes, expected {bits // 8}")
         return int.from_bytes(value, "big")
     key = value if type(value) is int else as_integer(value)
     if key is None:
         is_name = isinstance(value, str) and what.startswith("ids")
         names = ", or names in a store made with id_type 'string'" if is_name else ""
         raise TypeError(f"{what}: found {value!r:.40}, a {type(value).__name__}, expected an integer{names}")
-    if 0 <= key <= _BITS:
+    if 0 <= key < 1 << bits:
         return key
+    if bits < 64:
+        raise ValueError(f"{what}: found {key}, {_expected(bits)}")
     if not -(1 << 63) <= key <= _BITS:
         raise ValueError(f"{what}: found {key}, {_EXPECTED}")
     if isinstance(dtype := getattr(value, "dtype", None), np.dtype) and dtype.itemsize < 8:
@@ -145,10 +157,10 @@ def _items(array: Array, what: str) -> list[Any]:
 
 
 def as_rows(
-    fingerprints: object, ids: object, with_ids: bool, path: Path, origin: Origin | None = None
+    fingerprints: object, ids: object, with_ids: bool, path: Path, origin: Origin | None = None, bits: int = 64
 ) -> tuple[Keys, Ids | None]:
     """What a caller gives to a store at path, with ids or without: uint64[n], and as many ids or None. ValueError."""
-    keys = as_keys(fingerprints, "fingerprints", origin)
+    keys = as_keys(fingerprints, "fingerprints", origin, bits)
     if not with_ids:
         if ids is not None:
             raise ValueError(f"{path}: the store has no ids, expected none to be given")
@@ -158,9 +170,9 @@ def as_rows(
     return _as_pairs(keys, ids)
 
 
-def as_pairs(fingerprints: object, ids: object, origin: Origin | None = None) -> tuple[Keys, Ids]:
+def as_pairs(fingerprints: object, ids: object, origin: Origin | None = None, bits: int = 64) -> tuple[Keys, Ids]:
     """Fingerprints, and for each its id, in a store with ids: uint64[n] both. ValueError for another number of them."""
-    return _as_pairs(as_keys(fingerprints, "fingerprints", origin), ids)
+    return _as_pairs(as_keys(fingerprints, "fingerprints", origin, bits), ids)
 
 
 def _as_pairs(keys: Keys, ids: object) -> tuple[Keys, Ids]:
@@ -181,12 +193,16 @@ def as_mode(mode: object) -> int | None:
     return bits
 
 
+def _expected(bits: int) -> str:
+    return f"expected a fingerprint of {bits} bits"
+
+
 def _narrow(value: Any, where: str) -> str:
     """What is wrong with an integer below 0 of fewer than 64 bits."""
     return f"{where}: found {int(value)} of {value.dtype}, {_EXPECTED_WIDE}"
 
 
-def _as_array(values: object, what: str, origin: Origin | None = None) -> Array:
+def _as_array(values: object, what: str, origin: Origin | None = None, bits: int = 64) -> Array:
     if isinstance(values, np.ma.MaskedArray) and (nulls := np.count_nonzero(values.mask)):
         raise ValueError(f"{what}: found {nulls} nulls, {_EXPECTED}")
     if isinstance(values, np.ndarray):
@@ -195,15 +211,15 @@ def _as_array(values: object, what: str, origin: Origin | None = None) -> Array:
         pyarrow = _pyarrow()
         if pyarrow is not None:
             try:
-                return _from_arrow(values, what, pyarrow, origin)
+                return _from_arrow(values, what, pyarrow, origin, bits)
             except OverflowError:  # Python's own integers, which Arrow takes for signed ones
-                return _of_objects(values, what)
+                return _of_objects(values, what, bits)
         elif not hasattr(values, "__array__"):
             raise ImportError(f"{what}: Arrow data needs pyarrow: pip install 'fpstore[arrow]'")
     if hasattr(values, "__array__") or _has_buffer(values):
         return np.asarray(values)
     if isinstance(values, Iterable) and not isinstance(values, _NO_VALUES):
-        return _of_objects(values, what)
+        return _of_objects(values, what, bits)
     raise TypeError(f"{what}: found a {type(values).__name__}, expected an array of integers of 64 bits")
 
 
@@ -217,9 +233,9 @@ def _of_plain(values: object) -> Keys | None:
     return None
 
 
-def _of_objects(values: Any, what: str) -> Array:
+def _of_objects(values: Any, what: str, bits: int) -> Array:
     """One by one: numpy would turn a mixture of large and small integers into floats."""
-    keys = (as_key(value, f"{what}, item {i}") for i, value in enumerate(_values_of_rows(values, what)))
+    keys = (as_key(value, f"{what}, item {i}", bits) for i, value in enumerate(_values_of_rows(values, what)))
     return np.fromiter(keys, dtype=np.uint64)
 
 
@@ -256,21 +272,22 @@ def _pyarrow() -> Any:
     return pyarrow
 
 
-def _from_arrow(values: Any, what: str, pyarrow: Any, origin: Origin | None) -> Array:
+def _from_arrow(values: Any, what: str, pyarrow: Any, origin: Origin | None, bits: int) -> Array:
     """What speaks Arrow, as an array of integers."""
     try:
         column = _arrow_column(values, what, pyarrow, _EXPECTED, origin)
     except _UnreadableError:
-        return _without_arrow(values, what)
+        return _without_arrow(values, what, bits)
     kind = column.type
     if pyarrow.types.is_fixed_size_binary(kind) and type(values).__module__.startswith("polars"):
         # It has no such type: these are the addresses of Python's objects.
         raise TypeError(f"{what}: found {_described(values)}, {_EXPECTED}")
     if pyarrow.types.is_decimal(kind) and kind.scale == 0:
-        return _as_array(map(int, column.to_pylist()), what)
-    if pyarrow.types.is_fixed_size_binary(kind) and kind.byte_width == 8:
+        return _as_array(map(int, column.to_pylist()), what, bits=bits)
+    if pyarrow.types.is_fixed_size_binary(kind) and kind.byte_width == bits // 8:
         # The highest byte first, as the hexadecimal digits are written.
-        return np.concatenate([np.empty(0, dtype=">u8"), *(_eights(chunk) for chunk in column.chunks if len(chunk))])
+        chunks = (_of_bytes(chunk, bits // 8) for chunk in column.chunks if len(chunk))
+        return np.concatenate([np.empty(0, dtype=">u8"), *chunks])
     if not pyarrow.types.is_integer(kind) and len(column):
         raise TypeError(f"{what}: found type {kind}, {_EXPECTED}")
     return np.asarray(column)
@@ -313,7 +330,7 @@ class _UnreadableError(Exception):
     """What speaks Arrow has a type that Arrow does not have."""
 
 
-def _without_arrow(values: Any, what: str) -> Array:
+def _without_arrow(values: Any, what: str, bits: int) -> Array:
     """What speaks Arrow, and cannot say this in it: by numpy where that is one column of integers, or one by one.
 
     TypeError for what has no integers, with its columns and types.
@@ -326,7 +343,7 @@ def _without_arrow(values: Any, what: str) -> Array:
         if array.dtype.kind in "iu":
             return array
         if array.dtype.kind == "O" and isinstance(values, Iterable):
-            return _of_objects(values, what)
+            return _of_objects(values, what, bits)
     raise TypeError(f"{what}: found {_described(values)}, {_EXPECTED}")
 
 
@@ -339,5 +356,11 @@ def _described(values: Any) -> str:
     return f"type {getattr(values, 'dtype', type(values).__name__)}"
 
 
-def _eights(chunk: Any) -> Array:
-    return np.frombuffer(chunk.buffers()[1], dtype=">u8", count=len(chunk), offset=8 * chunk.offset)
+def _of_bytes(chunk: Any, size: int) -> Array:
+    """Values of so many bytes, the highest first."""
+    stored = np.frombuffer(chunk.buffers()[1], np.uint8, count=size * len(chunk), offset=size * chunk.offset)
+    if size == 8:
+        return stored.view(">u8")
+    words = np.zeros((len(chunk), 8), dtype=np.uint8)
+    words[:, 8 - size :] = stored.reshape(-1, size)
+    return words.reshape(-1).view(">u8")

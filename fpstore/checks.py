@@ -4,7 +4,7 @@ import dataclasses
 import json
 from typing import Any, TypeVar
 
-from fpstore.errors import Wrong
+from fpstore.errors import CorruptStore, Wrong
 
 T = TypeVar("T")
 
@@ -24,6 +24,11 @@ def shown(value: object) -> str:
         return f"an integer of {value.bit_length()} bits"
     text = repr(value)
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
+
+
+def hexadecimal(value: int, bits: int) -> str:
+    """A number of so many bits, a multiple of 4, as people write it: every digit, the highest first."""
+    return f"{value:0{bits // 4}x}"
 
 
 def expect(where: str, found: object, holds: bool, expected: str) -> None:
@@ -76,3 +81,22 @@ def record_of(kind: type[T], value: object) -> T:
 def canonical_json(value: object) -> str:
     """The one way to write a value as JSON."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def expect_equal(where: str, name: str, found: int, expected: int) -> None:
+    """CorruptStore unless a number that was stored is this one."""
+    if found != expected:
+        raise CorruptStore(f"{where}, {name}", found, expected)
+
+
+def expect_within(where: str, name: str, found: int, least: int, most: int) -> None:
+    """CorruptStore unless a number that was stored is from least to most."""
+    if not least <= found <= most:
+        expected = str(least) if least == most else f"{least}..{most}"
+        raise CorruptStore(f"{where}, {name}", found, expected)
+
+
+def expect_zeros(where: str, data: bytes, start: int, stop: int) -> None:
+    """CorruptStore unless bytes [start, stop) of data are zeros."""
+    if any(data[start:stop]):
+        raise CorruptStore(f"{where}, bytes {start}..{stop - 1}", data[start:stop].hex(), "zeros")

@@ -61,6 +61,7 @@ def build_store(
     ids: object,
     *,
     max_distance: int,
+    bits: int,
     plan: str | float | Plan,
     codec: str,
     memory: str | int,
@@ -80,7 +81,7 @@ def build_store(
     named = None
     if id_type in NAMED:
         budget = parse_memory(memory)
-        named = NamedRows(fingerprints, ids, id_type == "string", budget // NAMES_SHARE, origin)
+        named = NamedRows(fingerprints, ids, id_type == "string", budget // NAMES_SHARE, origin, bits)
         memory, ids = max(budget - budget // NAMES_SHARE, min(budget, LEAST_MEMORY)), "row"
     build = _NamedBuild(
         named,
@@ -88,6 +89,7 @@ def build_store(
             iter(()) if named else fingerprints,
             ids,
             max_distance=max_distance,
+            bits=bits,
             plan=plan,
             codec=codec,
             memory=memory,
@@ -100,7 +102,8 @@ def build_store(
 
     def settings(chosen: Plan) -> Settings:
         record = None if origin.record is None else dict(origin.record)
-        return Settings(build.max_distance, chosen.to_json(), codec, id_type if with_ids else None, record)
+        ids_are = id_type if with_ids else None
+        return Settings(build.max_distance, chosen.to_json(), codec, ids_are, record, chosen.bits)
 
     if path.is_symlink() or path.exists():
         if not force:
@@ -170,7 +173,7 @@ def create_store(
     Raises FileExistsError where something is there, unless force and it is a store, which is then replaced.
     """
     chosen = choice.for_count(EXPECTED_KEYS)
-    settings = Settings(choice.max_distance, chosen.to_json(), codec, id_type, recipe)
+    settings = Settings(choice.max_distance, chosen.to_json(), codec, id_type, recipe, choice.bits)
     if force and (path.is_symlink() or path.exists()):
         _replace(path, lambda place, scratch, position: _Content(settings), mode)
         return
@@ -240,6 +243,7 @@ def rebuild_store(
                 source,
                 ids,
                 max_distance=plan.max_distance,
+                bits=plan.bits,
                 plan=plan,
                 codec=settings.codec,
                 memory="1GiB",

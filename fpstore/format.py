@@ -12,15 +12,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from fpstore._codec import crc32c
+from fpstore.checks import expect_equal, expect_within, expect_zeros
 from fpstore.errors import CorruptStore, UnsupportedVersion
 from fpstore.huffman import MAX_CODE_BITS as MAX_CODE_BITS
 from fpstore.huffman import SYMBOL_COUNT as SYMBOL_COUNT
 from fpstore.huffman import check_lengths
 from fpstore.types import Array, Codec, Counts
 
-VERSION = 1
+VERSION = 2
 KIND_SEGMENT = 1
-KEY_BITS = 64
+# Bits of a fingerprint, and so of a key: a multiple of BITS_STEP, and KEY_BITS where nothing else is said.
+MIN_KEY_BITS, MAX_KEY_BITS, BITS_STEP, KEY_BITS = 16, 64, 8, 64
 ALIGNMENT = 64  # every region starts at a cache line
 PAGE_BYTES = 4096  # what one CRC-32C covers
 CRC_BYTES = 4
@@ -41,13 +43,7 @@ CODECS: tuple[Codec, ...] = ("gap", "xor", "rice", "raw")  # the name of codec n
 MAX_SLOT_BITS = 40
 MAX_RICE_BITS = 63
 MAX_RICE_QUOTIENT = 24  # this many zero bits say that the delta follows as it is
-# Bits of the longest code of one key: 12 and the 63 below the leading one; 24 and a whole delta; a whole key.
-MAX_KEY_CODE_BITS = (
-    MAX_CODE_BITS + KEY_BITS - 1,
-    MAX_CODE_BITS + KEY_BITS - 1,
-    MAX_RICE_QUOTIENT + KEY_BITS,
-    KEY_BITS,
-)
+RICE_DELTA_BITS = 64  # of that delta, whatever the bits of a key
 
 MAX_BLOCK_KEYS = 128
 MAX_BLOCK_BITS = 5461  # 12 such blocks end below 2**16
@@ -72,6 +68,12 @@ _FOOTER = struct.Struct("<4QII12x8s")
 _CRC = struct.Struct("<I")
 _SEGMENT_RECORD = struct.Struct("<IIQQIII4xQ4Q48x")
 _TABLE_RECORD = struct.Struct(f"<QBBBxI5Q{SYMBOL_COUNT}s71x")
+
+
+def max_key_code_bits(codec: int, key_bits: int) -> int:
+    """Bits of the longest code of one key: a code word and what is below a leading bit; a whole delta; a whole key."""
+    coded = MAX_CODE_BITS + key_bits - 1
+    return (coded, coded, MAX_RICE_QUOTIENT + RICE_DELTA_BITS, key_bits)[codec]
 
 
 def align64(offset: int) -> int:
@@ -142,12 +144,12 @@ class Header:
     def unpack(cls, data: bytes, expected: int = KIND_SEGMENT) -> "Header":
         """The header in 64 bytes of a file of this kind. Raises CorruptStore, or UnsupportedVersion."""
         where = "header"
-        _expect(where, "length", len(data), HEADER_BYTES)
+        expect_equal(where, "length", len(data), HEADER_BYTES)
         magic, version, kind = _HEADER.unpack(data)
         _expect_magic(where, magic, HEADER_MAGIC)
         _expect_version(where, version)
-        _expect(where, "kind", kind, expected)
-        _expect_zeros(where, data, 16, 64)
+        expect_equal(where, "kind", kind, expected)
+        expect_zeros(where, data, 16, 64)
         return cls(kind)
 
 
@@ -200,7 +202,7 @@ class Footer:
         taken for a newer file: magic, version and checksum keep their places in every version.
         """
         where = "footer"
-        _expect(where, "length", len(data), FOOTER_BYTES)
+        expect_equal(where, "length", len(data), FOOTER_BYTES)
         body = data[: _FOOTER.size]
         *fields, version, magic = _FOOTER.unpack(body)
         _expect_magic(where, magic, FOOTER_MAGIC)
@@ -208,18 +210,18 @@ class Footer:
         if crc != crc32c(body):
             raise CorruptStore(f"{where}, checksum", f"{crc:#010x}", f"{crc32c(body):#010x}")
         _expect_version(where, version)
-        _expect_zeros(where, data, 40, 52)
+        expect_zeros(where, data, 40, 52)
         footer = cls(*fields)
-        _expect(where, "file_bytes", footer.file_bytes, file_bytes)
+        expect_equal(where, "file_bytes", footer.file_bytes, file_bytes)
         _expect_aligned(where, "checksums_offset", footer.checksums_offset)
-        _expect_within(where, "checksums_offset", footer.checksums_offset, HEADER_BYTES, file_bytes)
-        _expect_within(where, "summary_offset", footer.summary_offset, HEADER_BYTES, footer.checksums_offset)
+        expect_within(where, "checksums_offset", footer.checksums_offset, HEADER_BYTES, file_bytes)
+        expect_within(where, "summary_offset", footer.summary_offset, HEADER_BYTES, footer.checksums_offset)
         least, most = _summary_bytes(1), _summary_bytes(MAX_TABLES) + ALIGNMENT - 1
-        _expect_within(where, "summary_bytes", footer.summary_bytes, least, most)
+        expect_within(where, "summary_bytes", footer.summary_bytes, least, most)
         roots_offset = footer.checksums_offset + checksum_bytes(footer.checksums_offset)
-        _expect(where, "roots_offset", footer.roots_offset, roots_offset)
+        expect_equal(where, "roots_offset", footer.roots_offset, roots_offset)
         roots_end = roots_offset + checksum_bytes(roots_offset - footer.checksums_offset)
-        _expect(where, "offset", footer.footer_offset, roots_end)
+        expect_equal(where, "offset", footer.footer_offset, roots_end)
         return footer
 
 
@@ -238,11 +240,12 @@ class SegmentRecord:
     groups_offset: int
     samples_offset: int
     values_offset: int
+    key_bits: int = KEY_BITS
 
     def pack(self) -> bytes:
         """The record's 128 bytes."""
         return _SEGMENT_RECORD.pack(
-            KEY_BITS,
+            self.key_bits,
             self.table_count,
             self.key_count,
             self.id_count,
@@ -260,24 +263,27 @@ class SegmentRecord:
     def unpack(cls, data: bytes) -> "SegmentRecord":
         """The record in 128 bytes. Raises CorruptStore; Summary checks whether its regions fit the file."""
         where = "segment record"
-        _expect(where, "length", len(data), SEGMENT_RECORD_BYTES)
+        expect_equal(where, "length", len(data), SEGMENT_RECORD_BYTES)
+        expect_zeros(where, data, 36, 40)
+        expect_zeros(where, data, 80, 128)
         key_bits, *fields = _SEGMENT_RECORD.unpack(data)
-        _expect(where, "key_bits", key_bits, KEY_BITS)
-        _expect_zeros(where, data, 36, 40)
-        _expect_zeros(where, data, 80, 128)
-        record = cls(*fields)
-        _expect_within(where, "table_count", record.table_count, 1, MAX_TABLES)
-        _expect_within(where, "id_kind", record.id_kind, ID_KIND_NONE, ID_KIND_MANY)
+        record = cls(*[*fields, key_bits])
+        expect_within(where, "key_bits", record.key_bits, MIN_KEY_BITS, MAX_KEY_BITS)
+        if record.key_bits % BITS_STEP:
+            raise CorruptStore(f"{where}, key_bits", record.key_bits, f"a multiple of {BITS_STEP}")
+        expect_within(where, "key_count", record.key_count, 0, min(1 << record.key_bits, (1 << 64) - 1))
+        expect_within(where, "table_count", record.table_count, 1, MAX_TABLES)
+        expect_within(where, "id_kind", record.id_kind, ID_KIND_NONE, ID_KIND_MANY)
         with_ids = record.id_kind != ID_KIND_NONE
-        _expect(where, "rank_width", record.rank_width, record.key_count.bit_length() if with_ids else 0)
+        expect_equal(where, "rank_width", record.rank_width, record.key_count.bit_length() if with_ids else 0)
         if record.id_kind == ID_KIND_NONE:
-            _expect(where, "id_count", record.id_count, 0)
+            expect_equal(where, "id_count", record.id_count, 0)
         elif record.id_kind == ID_KIND_ONE:
-            _expect(where, "id_count", record.id_count, record.key_count)
-        _expect_within(where, "id_width", record.id_width, 0, 64 if record.id_count else 0)
+            expect_equal(where, "id_count", record.id_count, record.key_count)
+        expect_within(where, "id_width", record.id_width, 0, 64 if record.id_count else 0)
         # Some stored id has the highest bit of the width set, and with id_base it has to be a 64-bit number.
         id_base_most = (1 << 64) - 1 - (1 << record.id_width >> 1) if record.id_count else 0
-        _expect_within(where, "id_base", record.id_base, 0, id_base_most)
+        expect_within(where, "id_base", record.id_base, 0, id_base_most)
         grouped = record.id_kind == ID_KIND_MANY
         _expect_offset(where, "ranks_offset", record.ranks_offset, with_ids)
         _expect_offset(where, "groups_offset", record.groups_offset, grouped)
@@ -288,7 +294,7 @@ class SegmentRecord:
 
 @dataclass(frozen=True, slots=True)
 class TableRecord:
-    """How one table is coded, and where it is."""
+    """How one table is coded, and where it is. key_bits: of its keys, which the segment record says."""
 
     prefix_mask: int
     codec: int
@@ -301,6 +307,12 @@ class TableRecord:
     fences_offset: int
     fence_count: int
     code_lengths: tuple[int, ...]
+    key_bits: int = KEY_BITS
+
+    @property
+    def slot_shift(self) -> int:
+        """How many bits of a key are below its slot's number."""
+        return self.key_bits - self.slot_bits
 
     def pack(self) -> bytes:
         """The record's 192 bytes."""
@@ -319,29 +331,31 @@ class TableRecord:
         )
 
     @classmethod
-    def unpack(cls, data: bytes, table_index: int, key_count: int) -> "TableRecord":
-        """The record of table `table_index` in 192 bytes, in a segment of key_count keys.
+    def unpack(cls, data: bytes, table_index: int, key_count: int, key_bits: int = KEY_BITS) -> "TableRecord":
+        """The record of table `table_index` in 192 bytes, in a segment of key_count keys of key_bits bits.
 
         Every key takes a bit of payload at least, and Summary compares payload_bits with the file, so key_count is
         bounded too. Raises CorruptStore.
         """
         where = f"table {table_index}"
-        _expect(where, "record length", len(data), TABLE_RECORD_BYTES)
+        expect_equal(where, "record length", len(data), TABLE_RECORD_BYTES)
         *fields, lengths = _TABLE_RECORD.unpack(data)
-        _expect_zeros(where, data, 11, 12)
-        _expect_zeros(where, data, 121, 192)
-        record = cls(*[*fields, tuple(lengths)])
-        _expect_within(where, "codec", record.codec, 0, len(CODECS) - 1)
-        _expect_within(where, "slot_bits", record.slot_bits, 0, MAX_SLOT_BITS)
+        expect_zeros(where, data, 11, 12)
+        expect_zeros(where, data, 121, 192)
+        record = cls(*[*fields, tuple(lengths), key_bits])
+        expect_within(where, "codec", record.codec, 0, len(CODECS) - 1)
+        expect_within(where, "slot_bits", record.slot_bits, 0, min(MAX_SLOT_BITS, key_bits))
+        if record.prefix_mask >> key_bits:
+            raise CorruptStore(f"{where}, prefix_mask", f"{record.prefix_mask:#x}", f"bits of a key of {key_bits}")
         rice_bits_most = MAX_RICE_BITS if record.codec == CODEC_RICE else 0
-        _expect_within(where, "rice_bits", record.rice_bits, 0, rice_bits_most)
-        _expect_within(where, "flips", record.flips, 0, KEY_BITS)
+        expect_within(where, "rice_bits", record.rice_bits, 0, rice_bits_most)
+        expect_within(where, "flips", record.flips, 0, key_bits)
         _expect_lengths(where, record, key_count)
-        bits_most = MAX_KEY_CODE_BITS[record.codec] * key_count
+        bits_most = max_key_code_bits(record.codec, key_bits) * key_count
         bits_least = bits_most if record.codec == CODEC_RAW else (record.rice_bits + 1) * key_count
-        _expect_within(where, "payload_bits", record.payload_bits, bits_least, bits_most)
-        _expect_within(where, "payload_bits", record.payload_bits, 0, (1 << PAYLOAD_OFFSET_BITS) - 1)
-        _expect_within(where, "fence_count", record.fence_count, 0, key_count)
+        expect_within(where, "payload_bits", record.payload_bits, bits_least, bits_most)
+        expect_within(where, "payload_bits", record.payload_bits, 0, (1 << PAYLOAD_OFFSET_BITS) - 1)
+        expect_within(where, "fence_count", record.fence_count, 0, key_count)
         _expect_offset(where, "payload_offset", record.payload_offset, True)
         _expect_offset(where, "directory_offset", record.directory_offset, True)
         _expect_offset(where, "fences_offset", record.fences_offset, record.fence_count > 0)
@@ -366,14 +380,16 @@ class Summary:
         Raises CorruptStore, also where a region leaves the file or its place in the order of regions.
         """
         where = "summary"
-        _expect(where, "length", len(data), footer.summary_bytes)
+        expect_equal(where, "length", len(data), footer.summary_bytes)
         segment = SegmentRecord.unpack(data[:SEGMENT_RECORD_BYTES])
         summary_bytes = _summary_bytes(segment.table_count)
-        _expect(where, "end", footer.checksums_offset, align64(footer.summary_offset + summary_bytes))
-        _expect_zeros(where, data, summary_bytes, len(data))
+        expect_equal(where, "end", footer.checksums_offset, align64(footer.summary_offset + summary_bytes))
+        expect_zeros(where, data, summary_bytes, len(data))
         starts = range(SEGMENT_RECORD_BYTES, summary_bytes, TABLE_RECORD_BYTES)
         tables = tuple(
-            TableRecord.unpack(data[start : start + TABLE_RECORD_BYTES], table_index, segment.key_count)
+            TableRecord.unpack(
+                data[start : start + TABLE_RECORD_BYTES], table_index, segment.key_count, segment.key_bits
+            )
             for table_index, start in enumerate(starts)
         )
         summary = cls(segment, tables)
@@ -449,21 +465,13 @@ def _expect_lengths(where: str, record: TableRecord, key_count: int) -> None:
         expected = "a code" if has_code else "zeros"
         table = f"codec {CODECS[record.codec]} and {key_count} keys"
         raise CorruptStore(f"{where}, code_lengths", bytes(record.code_lengths).hex(), f"{expected} for {table}")
+    if any(record.code_lengths[record.key_bits + 1 :]):
+        longest = max(symbol for symbol, length in enumerate(record.code_lengths) if length)
+        raise CorruptStore(f"{where}, code_lengths", f"symbol {longest}", f"0..{record.key_bits}")
     try:
         check_lengths(record.code_lengths)
     except ValueError as error:
         raise CorruptStore.by(error, where) from None
-
-
-def _expect(where: str, name: str, found: int, expected: int) -> None:
-    if found != expected:
-        raise CorruptStore(f"{where}, {name}", found, expected)
-
-
-def _expect_within(where: str, name: str, found: int, least: int, most: int) -> None:
-    if not least <= found <= most:
-        expected = str(least) if least == most else f"{least}..{most}"
-        raise CorruptStore(f"{where}, {name}", found, expected)
 
 
 def _expect_aligned(where: str, name: str, offset: int) -> None:
@@ -473,7 +481,7 @@ def _expect_aligned(where: str, name: str, offset: int) -> None:
 
 def _expect_offset(where: str, name: str, offset: int, present: bool) -> None:
     if not present:
-        _expect(where, name, offset, 0)
+        expect_equal(where, name, offset, 0)
     elif offset < HEADER_BYTES:
         raise CorruptStore(f"{where}, {name}", offset, f"{HEADER_BYTES} or more")
     else:
@@ -488,8 +496,3 @@ def _expect_magic(where: str, found: bytes, expected: bytes) -> None:
 def _expect_version(where: str, version: int) -> None:
     if version != VERSION:
         raise UnsupportedVersion(f"{where}, version", version, VERSION)
-
-
-def _expect_zeros(where: str, data: bytes, start: int, stop: int) -> None:
-    if any(data[start:stop]):
-        raise CorruptStore(f"{where}, bytes {start}..{stop - 1}", data[start:stop].hex(), "zeros")

@@ -1,5 +1,6 @@
 """How a caller comes by a store: built from fingerprints, made empty, or opened."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -8,11 +9,11 @@ from fpstore.creation import build_store, create_store
 from fpstore.disk import folder_mode
 from fpstore.errors import PathLike, RecipeError
 from fpstore.format import KEY_BITS
-from fpstore.living.state import ID_TYPES
+from fpstore.living.state import ID_TYPES, RECIPE_BITS
 from fpstore.living.stats import Stats
 from fpstore.origin import Origin
 from fpstore.plans import planner
-from fpstore.plans.choice import PlanChoice, plan_asked
+from fpstore.plans.choice import PlanChoice, expect_bits, plan_asked
 from fpstore.plans.plan import Plan
 from fpstore.plans.planner import Prediction
 from fpstore.progress import OnProgress, told
@@ -35,6 +36,7 @@ def build(
     *,
     ids: object = "row",
     id_type: IdType = "uint64",
+    bits: int = KEY_BITS,
     max_distance: int = 3,
     plan: str | Plan = "balanced",
     max_bytes: float | None = None,
@@ -52,6 +54,7 @@ def build(
     fingerprints: uint64[n] (or anything that numpy or Arrow can hand over as such), or a stream: an iterator of
     such arrays or of pairs of arrays, fingerprints and ids. ids: uint64[n]; "row", the index in the input, unless that
     is a stream of pairs; None, a store without ids.
+    bits: of a fingerprint, a multiple of 8 from 16 to 64: numbers below 2^bits, bytes of bits / 8.
     max_distance: the largest Hamming distance that the store must answer, the paper's k. plan: "size", "balanced",
     "speed", a plan's name, or a Plan. max_bytes: the fastest plan that takes no more bytes per fingerprint, in place of
     plan. codec: "gap", "xor", "rice", "raw". memory: the budget; more keys than it holds are sorted through spill files
@@ -63,17 +66,19 @@ def build(
     folder, where who may read may also enter, and holds for all that is ever made in it.
     Raises ValueError, TypeError, PlanError, RecipeError; FileExistsError; the operating system's errors.
     """
+    width = expect_bits(bits)
     build_store(
         Path(path),
         fingerprints,
         ids,
         max_distance=max_distance,
+        bits=width,
         plan=plan_asked(plan, max_bytes),
         codec=codec,
         memory=memory,
         threads=thread_count(threads),
         progress=told(progress),
-        origin=Origin(_recipe_record(recipe), "recipe", _expect_recipe),
+        origin=Origin(_recipe_record(recipe, width), "recipe", partial(_expect_recipe, bits=width)),
         force=force,
         shuffle=shuffle,
         mode=as_mode(mode),
@@ -87,6 +92,7 @@ def create(
     *,
     exist_ok: bool = False,
     id_type: IdType | None = "uint64",
+    bits: int = KEY_BITS,
     max_distance: int = 3,
     plan: str | Plan = "balanced",
     max_bytes: float | None = None,
@@ -101,9 +107,10 @@ def create(
 
     id_type: "uint64", or None for fingerprints without ids. plan: as for build; size, balanced and speed are those of
     10^7 fingerprints, as nobody knows yet how many there will be. All else is as for build.
-    exist_ok: a store that is there is opened, and keeps its rows, where it has the id_type, max_distance and codec of
-    this call, the recipe and mode if any are given, and the plan if one is named or shuffled: what plans are chosen by,
-    such as "balanced", is asked of no store. Else ValueError, which names each with what was found and expected.
+    exist_ok: a store that is there is opened, and keeps its rows, where it has the id_type, bits, max_distance and
+    codec of this call, the recipe and mode if any are given, and the plan if one is named or shuffled: what plans are
+    chosen by, such as "balanced", is asked of no store. Else ValueError, which names each with what was found and what
+    was expected.
     force: a store that is there is replaced by the empty one. durability: as for open.
     Raises ValueError, TypeError, PlanError, RecipeError; FileExistsError; the operating system's errors.
     """
@@ -112,16 +119,16 @@ def create(
         raise ValueError("exist_ok and force: found both, expected one of the two")
     if durability not in DURABILITIES:
         raise ValueError(f'durability: found {durability!r}, expected "commit" or "batch"')
-    choice = PlanChoice(max_distance, plan_asked(plan, max_bytes)).shuffled(shuffle)
-    record, bits = _recipe_record(recipe), as_mode(mode)
+    choice = PlanChoice(max_distance, plan_asked(plan, max_bytes), bits).shuffled(shuffle)
+    record, file_mode = _recipe_record(recipe, choice.bits), as_mode(mode)
     try:
-        create_store(Path(path), choice=choice, id_type=wanted, codec=codec, recipe=record, mode=bits, force=force)
+        create_store(Path(path), choice=choice, id_type=wanted, codec=codec, recipe=record, mode=file_mode, force=force)
     except FileExistsError:
         if not exist_ok:
             raise
     store = open(path, "w", durability=durability)
     try:
-        _expect_made_so(store, choice, id_type, codec, record, bits)
+        _expect_made_so(store, choice, id_type, codec, record, file_mode)
     except BaseException:
         store.close()
         raise
@@ -140,6 +147,7 @@ def _expect_made_so(
     settings = store._settings
     asked: list[tuple[str, object, object]] = [
         ("id_type", settings.id_type, id_type),
+        ("bits", settings.bits, choice.bits),
         ("max_distance", settings.max_distance, choice.max_distance),
         ("codec", settings.codec, codec),
     ]
@@ -199,23 +207,22 @@ def _expect_id_type(id_type: object, more: str = "") -> str:
 
 
 def predict(
-    *, n: int | None = None, max_distance: int | None = None, bits: int = KEY_BITS, like: PathLike | None = None
+    *, n: int | None = None, max_distance: int | None = None, bits: int | None = None, like: PathLike | None = None
 ) -> list[Prediction]:
     """What each plan would cost for n distinct fingerprints without ids, smallest first; as `fpstore plan` prints.
 
     Each faster than all before it, the paper's for max_distance 3, and those that size, balanced and speed pick, as
-    picked_by says. like: a store with fingerprints as skewed as these: its n and max_distance where none are given, and
-    the bits that its code takes. max_distance: else 3. bits: 64, which is what stores have.
+    picked_by says. like: a store with fingerprints as skewed as these: its n, max_distance and bits where none are
+    given, and the bits that its code takes. max_distance: else 3. bits: of a fingerprint, else 64.
     Raises ValueError for what is out of range; TypeError without n and like; what open raises.
     """
-    if as_integer(bits) != KEY_BITS:
-        raise ValueError(f"bits: found {bits!r:.40}, expected {KEY_BITS}")
     saved = 0.0
     if like is not None:
         with open(like) as store:
             stats = store.stats()
         n = _fingerprint_count(stats) if n is None else n
         max_distance = stats.max_distance if max_distance is None else max_distance
+        bits = stats.bits if bits is None else bits
         saved = _bits_saved(stats)
     if n is None:
         raise TypeError("n: found None, expected how many fingerprints there will be, or a store that it is like")
@@ -224,7 +231,7 @@ def predict(
         raise ValueError(f"n: found {n!r:.40}, expected an integer")
     if distance is None:
         raise ValueError(f"max_distance: found {max_distance!r:.40}, expected an integer")
-    return planner.choices(count, distance, saved)
+    return planner.choices(count, distance, saved, expect_bits(KEY_BITS if bits is None else bits))
 
 
 def _fingerprint_count(stats: Stats) -> int:
@@ -241,19 +248,28 @@ def _bits_saved(stats: Stats) -> float:
         count = segment.fingerprint_count
         if count:
             code_bits = 8 * (segment.payload_bytes + segment.fences_bytes) / (count * len(segment.tables))
-            saved, total = saved + planner.saving(count, code_bits) * count, total + count
+            saved, total = saved + planner.saving(count, code_bits, stats.bits) * count, total + count
     return saved / max(1, total)
 
 
-def _expect_recipe(record: "Mapping[str, object]") -> None:
-    """ValueError, UnsupportedVersion for a record that is no recipe."""
+def _expect_recipe(record: "Mapping[str, object]", bits: int) -> None:
+    """ValueError, UnsupportedVersion for a record that is no recipe, or one of fingerprints of other bits."""
     from fpstore.text import Recipe
 
-    Recipe.from_json(record)
+    _expect_recipe_bits(Recipe.from_json(record).name, bits)
 
 
-def _recipe_record(recipe: "Recipe | str | None") -> dict[str, Any] | None:
-    """What a store keeps of a recipe. TypeError for what is none, RecipeError for a name that none has."""
+def _expect_recipe_bits(name: str, bits: int) -> None:
+    if bits != RECIPE_BITS:
+        found = f"recipe: found {name}, which makes fingerprints of {RECIPE_BITS} bits"
+        raise RecipeError(f"{found}, expected none in a store of {bits}")
+
+
+def _recipe_record(recipe: "Recipe | str | None", bits: int) -> dict[str, Any] | None:
+    """What a store of so many bits keeps of a recipe.
+
+    TypeError for what is none, RecipeError for a name that none has and for one of fingerprints of other bits.
+    """
     if recipe is None:
         return None
     from fpstore.text import Recipe, recipes
@@ -264,4 +280,5 @@ def _recipe_record(recipe: "Recipe | str | None") -> dict[str, Any] | None:
         recipe = recipes()[recipe]
     if not isinstance(recipe, Recipe):
         raise TypeError(f"recipe: found a {type(recipe).__name__}, expected a Recipe, the name of one or None")
+    _expect_recipe_bits(recipe.name, bits)
     return dict(recipe.to_json())

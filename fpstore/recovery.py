@@ -7,7 +7,7 @@ becomes one segment of the new store. What cannot be counted of the loss is said
 import contextlib
 import errno
 import os
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from fpstore._probe import search
+from fpstore.checks import hexadecimal
 from fpstore.creation import rebuild_store
 from fpstore.disk import CATALOG_NAME, Folder, Place, expect_outside_stores
 from fpstore.errors import CorruptStore, Damage, NotAStore, PathLike
-from fpstore.format import CODECS, ID_KIND_NONE
+from fpstore.format import CODECS, ID_KIND_NONE, KEY_BITS, TableRecord
 from fpstore.living import changes
 from fpstore.living.catalog import SEGMENTS
 from fpstore.living.live import alive
@@ -58,7 +59,7 @@ class Recovered:
     removed may be back. without_ids: fingerprints that count as lost because no id of theirs is left. partial: those
     that are there and may lack ids; where a table lost fingerprints, those of them that another segment has too lack
     the ids that they had here, and have no name. unknown: what else may be lost, a sentence each. damage: every place
-    that was found damaged, whether it cost anything or not.
+    that was found damaged, whether it cost anything or not. bits: of a fingerprint.
     """
 
     fingerprints: int
@@ -72,6 +73,7 @@ class Recovered:
     partial: tuple[int, ...]
     unknown: tuple[str, ...]
     damage: tuple[Damage, ...]
+    bits: int = KEY_BITS
 
     @property
     def complete(self) -> bool:
@@ -81,7 +83,8 @@ class Recovered:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, by name; fingerprints that are named as hex digits."""
-        named = {name: [f"{each:016x}" for each in getattr(self, name)] for name in ("without_ids", "partial")}
+        listed = ("without_ids", "partial")
+        named = {name: [hexadecimal(each, self.bits) for each in getattr(self, name)] for name in listed}
         return asdict(self) | named | {"complete": self.complete}
 
 
@@ -184,6 +187,7 @@ class _Recovery:
             partial=tuple(partial.tolist()),
             unknown=tuple(losses.unknown),
             damage=tuple(losses.damage),
+            bits=self._settings.bits,
         )
 
     # --- What the store was ---
@@ -239,10 +243,11 @@ class _Recovery:
         for part in self._parts:
             with contextlib.suppress(CorruptStore, OSError), self._wreck(part, None) as wreck:
                 wreck.expect_certain()
-                plan = of_tables(TablePlan(table.prefix_mask, table.flips) for table in wreck.tables)
+                tables = [TablePlan(table.prefix_mask, table.flips) for table in wreck.tables]
+                plan = of_tables(tables, wreck.record.key_bits)
                 codec, with_ids = CODECS[wreck.tables[0].codec], wreck.record.id_kind != ID_KIND_NONE
                 id_type = self._id_type_beside() if with_ids else None
-                return plan, Settings(plan.max_distance, plan.to_json(), codec, id_type)
+                return plan, Settings(plan.max_distance, plan.to_json(), codec, id_type, bits=plan.bits)
         raise CorruptStore(
             "store", "neither a catalog nor a segment that tells what it was", "one of them", path=self._folder.path
         )
@@ -282,10 +287,10 @@ class _Recovery:
         losses, salvaged = self._losses, Salvaged()
         with self._wreck(part, scratch) as wreck:
             losses.damage += wreck.damage(self._path_of(part))
-            found = [(table.prefix_mask, table.flips) for table in wreck.tables]
-            if found != [(table.prefix_mask, table.flips) for table in self._plan.tables]:
-                expected = [(table.prefix_mask, table.flips) for table in self._plan.tables]
-                raise CorruptStore("tables", _shown(found), f"{_shown(expected)}, those of the store")
+            found = _shown(wreck.record.key_bits, wreck.tables)
+            expected = _shown(self._plan.bits, self._plan.tables)
+            if found != expected:
+                raise CorruptStore("tables", found, f"{expected}, those of the store")
             if (wreck.record.id_kind != ID_KIND_NONE) != self._settings.ids:
                 own, other = ("none", "some") if self._settings.ids else ("some", "none")
                 raise CorruptStore("ids", own, f"{other}, as in the store")
@@ -392,5 +397,6 @@ def _stored(path: Path, fingerprints: Keys) -> Array:
     return stored
 
 
-def _shown(tables: list[tuple[int, int]]) -> str:
-    return ", ".join(f"prefix mask {mask:016x} with {flips} flips" for mask, flips in tables)
+def _shown(bits: int, tables: Sequence[TableRecord | TablePlan]) -> str:
+    masks = ((hexadecimal(table.prefix_mask, bits), table.flips) for table in tables)
+    return ", ".join(f"prefix mask {mask} with {flips} flips" for mask, flips in masks)

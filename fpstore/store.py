@@ -119,7 +119,7 @@ class Store(_BaseStore):
         snapshot = self._living.snapshot
         found = snapshot.single.probe(self._watch, fingerprint, max_distance, self._signed)
         if found is None:
-            return self._probe(as_key(fingerprint, "fingerprint"), self._distance(max_distance))
+            return self._probe(as_key(fingerprint, "fingerprint", self.bits), self._distance(max_distance))
         return found if snapshot.pending_names is None else self._matches(snapshot, found)
 
     def _probe(self, key: int, distance: int) -> Matches:
@@ -159,7 +159,7 @@ class Store(_BaseStore):
 
     def nearest(self, fingerprint: int | bytes, count: int = 1, *, max_distance: int | None = None) -> Matches:
         """Of what probe returns, the first count rows: the nearest that are within max_distance."""
-        query = np.array([as_key(fingerprint, "fingerprint")], dtype=np.uint64)
+        query = np.array([as_key(fingerprint, "fingerprint", self.bits)], dtype=np.uint64)
         return self.nearest_many(query, count, max_distance=max_distance, threads=1)
 
     def nearest_many(
@@ -230,7 +230,7 @@ class Store(_BaseStore):
         found = self._living.snapshot.single.contains(self._watch, fingerprint, max_distance)
         if found is not None:
             return found
-        query = np.array([as_key(fingerprint, "fingerprint")], dtype=np.uint64)
+        query = np.array([as_key(fingerprint, "fingerprint", self.bits)], dtype=np.uint64)
         distance = self._distance(max_distance)
         with Reading(self) as snapshot:
             return snapshot.contains(query, distance)
@@ -386,24 +386,27 @@ class Store(_BaseStore):
         """Store fingerprints (uint64[n]), each with its id (uint64[n]) in a store with ids; see open about durability.
 
         All of them are stored, or none. Found by the next probe of any process. Where a fingerprint has that id
-        already nothing changes.
+        already nothing changes. Ids that are names are a list, an array of numpy or anything that speaks Arrow; numpy's
+        own str (dtype U) has lost the NULs that end an item, and its bytes (dtype S), which are refused, the zeros.
         """
         self._expect_writer().add(*self._given(fingerprints, ids))
 
     def _keys(self, fingerprints: object) -> Keys:
-        return as_keys(fingerprints, "fingerprints", self._origin)
+        return as_keys(fingerprints, "fingerprints", self._origin, self.bits)
 
     def _given(self, fingerprints: object, ids: object) -> tuple[Keys, Ids | Names | None]:
         settings = self._settings
         if settings.named:
-            return as_named_rows(fingerprints, ids, settings.id_type == "string", self.path, self._origin)
-        return as_rows(fingerprints, ids, settings.ids, self.path, self._origin)
+            text = settings.id_type == "string"
+            return as_named_rows(fingerprints, ids, text, self.path, self._origin, settings.bits)
+        return as_rows(fingerprints, ids, settings.ids, self.path, self._origin, settings.bits)
 
     def _given_pairs(self, fingerprints: object, ids: object) -> tuple[Keys, Ids | Names]:
         settings = self._settings
         if settings.named:
-            return as_named_rows(fingerprints, ids, settings.id_type == "string", self.path, self._origin)
-        return as_pairs(fingerprints, ids, self._origin)
+            text = settings.id_type == "string"
+            return as_named_rows(fingerprints, ids, text, self.path, self._origin, settings.bits)
+        return as_pairs(fingerprints, ids, self._origin, settings.bits)
 
     def _given_ids(self, ids: object) -> Ids | Names:
         settings = self._settings

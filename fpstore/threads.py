@@ -141,11 +141,12 @@ def thread_count(threads: int | None) -> int:
 class Background(Generic[_Result]):
     """Work under way in a thread of its own. The end of the process does not wait for it.
 
-    Where the system has no thread to give, that is what the work failed with.
+    Where the system has no thread to give, that is what the work failed with. What the work held is let go of when it
+    has ended, though whoever began it goes on to hold this.
     """
 
     def __init__(self, work: Callable[[], _Result]) -> None:
-        self._work = work
+        self._work: Callable[[], _Result] | None = work
         self._outcome: list[_Result] = []
         self._error: BaseException | None = None
         self._ended = threading.Event()
@@ -185,11 +186,14 @@ class Background(Generic[_Result]):
         return error
 
     def _run(self, alive: "_Alive") -> None:
+        work, self._work = self._work, None
+        assert work is not None
         try:
-            self._outcome.append(self._work())
+            self._outcome.append(work())
         except BaseException as error:
             self._error = error
         finally:
+            del work
             self._ended.set()
 
 

@@ -70,9 +70,9 @@ def write_segment(
     stored = distinct(fingerprints)
     s = planner.slot_bits(len(stored), plan.slot_keys) if slot_bits is None else slot_bits
     named = path.with_name("99999999.fpseg")  # as segments are; the tests' names say more
-    with SegmentWriter(named, codec, s) as writer:
+    with SegmentWriter(named, codec, s, plan.bits) as writer:
         for index, table in enumerate(plan.tables):
-            keys = np.sort(Permutation(table.prefix_mask).apply(stored))
+            keys = np.sort(Permutation(table.prefix_mask, plan.bits).apply(stored))
             writer.add_table(table, ArrayKeys(keys), with_ranks=pairs is not None and index == 0)
         if pairs is not None:
             counts, ids = ids_by_rank(stored, plan, pairs)
@@ -84,7 +84,7 @@ def write_segment(
 
 def ids_by_rank(stored: Keys, plan: Plan, pairs: tuple[Keys, Ids]) -> tuple[Keys, Ids]:
     """How many ids each fingerprint has, and the ids, both in the order of table 0."""
-    permutation = Permutation(plan.tables[0].prefix_mask)
+    permutation = Permutation(plan.tables[0].prefix_mask, plan.bits)
     keys = permutation.apply(pairs[0])
     order = np.lexsort((pairs[1], keys))
     ranks = np.searchsorted(np.sort(permutation.apply(stored)), keys)
@@ -187,8 +187,8 @@ KINDS: dict[str, Callable[[int, np.random.Generator], Keys]] = {
 }
 
 
-def flipped(fingerprints: Keys, counts: np.ndarray, rng: np.random.Generator) -> Keys:
-    """Each fingerprint with counts[i] (0..64) different bits inverted."""
+def flipped(fingerprints: Keys, counts: np.ndarray, rng: np.random.Generator, bits: int = 64) -> Keys:
+    """Each fingerprint of so many bits with counts[i] (0..bits) different bits inverted."""
     result = fingerprints.copy()
     most = int(counts.max()) if len(counts) else 0
     # A bit inverted already is drawn again, so that the count is exact.
@@ -196,21 +196,21 @@ def flipped(fingerprints: Keys, counts: np.ndarray, rng: np.random.Generator) ->
     for step in range(most):
         wanting = np.nonzero(counts > step)[0]
         while len(wanting):
-            bits = np.uint64(1) << rng.integers(0, 64, len(wanting), dtype=np.uint64)
-            free = taken[wanting] & bits == 0
-            taken[wanting[free]] |= bits[free]
+            places = np.uint64(1) << rng.integers(0, bits, len(wanting), dtype=np.uint64)
+            free = taken[wanting] & places == 0
+            taken[wanting[free]] |= places[free]
             wanting = wanting[~free]
     return result ^ taken
 
 
-def queries_near(stored: Keys, k: int, count: int, rng: np.random.Generator) -> Keys:
+def queries_near(stored: Keys, k: int, count: int, rng: np.random.Generator, bits: int = 64) -> Keys:
     """Stored fingerprints with 0 to k + 1 bits inverted, for the most part; uniform ones; both ends."""
-    ends = fingerprint_array([0, LAST, 1 << 63])
-    strangers = uniform(max(1, count // 4), rng)
+    ends = fingerprint_array([0, LAST >> 64 - bits, 1 << bits - 1])
+    strangers = uniform(max(1, count // 4), rng) >> np.uint64(64 - bits)
     if not len(stored):
         return np.concatenate([ends, strangers])
     bases = rng.choice(stored, max(1, count - len(strangers) - len(ends)))
-    near = flipped(bases, rng.integers(0, k + 2, len(bases)), rng)
+    near = flipped(bases, rng.integers(0, min(bits, k + 1) + 1, len(bases)), rng, bits)
     return np.concatenate([near, strangers, ends])
 
 
@@ -306,6 +306,7 @@ class CodedTable:
 
     table: EncodedTable
     payload: bytes
+    bits: int = layout.KEY_BITS
 
     def view(self, prefix_mask: int = 0, flips: int = 0) -> SegmentView:
         """The table as a view of memory that holds it and its checksums, and 64 bytes more."""
@@ -332,6 +333,7 @@ class CodedTable:
             offsets[2],
             len(self.table.fences) // layout.FENCE_BYTES,
             self.table.code_lengths,
+            self.bits,
         )
         return record, data
 
@@ -346,13 +348,19 @@ def view_of_image(record: TableRecord, data: bytearray) -> SegmentView:
 
 
 def coded_table(
-    keys: Sequence[int] | Keys, codec: str, slot_bits: int, chunk_keys: int = 1 << 16, *, with_ranks: bool = False
+    keys: Sequence[int] | Keys,
+    codec: str,
+    slot_bits: int,
+    chunk_keys: int = 1 << 16,
+    *,
+    with_ranks: bool = False,
+    bits: int = layout.KEY_BITS,
 ) -> CodedTable:
     """Encode sorted distinct keys, pushed in chunks."""
     parts: list[Bytes] = []
     source = ArrayKeys(np.asarray(keys, dtype=np.uint64), chunk_keys)
-    table = encode_table(source, codec, slot_bits, parts.append, with_ranks=with_ranks)
-    return CodedTable(table, b"".join(part.tobytes() for part in parts))
+    table = encode_table(source, codec, slot_bits, parts.append, with_ranks=with_ranks, bits=bits)
+    return CodedTable(table, b"".join(part.tobytes() for part in parts), bits)
 
 
 def keys_of(view: SegmentView, slot_bits: int, table: int = 0) -> Keys:

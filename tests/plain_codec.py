@@ -18,6 +18,7 @@ from fpstore.format import (
     MAX_BLOCK_BITS,
     MAX_BLOCK_KEYS,
     MAX_RICE_QUOTIENT,
+    RICE_DELTA_BITS,
 )
 from fpstore.huffman import SYMBOL_COUNT, canonical_codes, code_lengths
 
@@ -35,18 +36,19 @@ class PlainTable:
     fences: bytes
     code_lengths: tuple[int, ...]
     rice_bits: int
+    bits: int = KEY_BITS
 
 
-def encode_table(keys: Iterable[int], codec: str, slot_bits: int) -> PlainTable:
-    """Code sorted distinct keys with `codec`, a name: gap, xor, rice or raw."""
-    slots = split_slots([int(key) for key in keys], slot_bits)
-    deltas = [slot_deltas(slot, codec, slot_bits, keys) for slot, keys in enumerate(slots)]
+def encode_table(keys: Iterable[int], codec: str, slot_bits: int, bits: int = KEY_BITS) -> PlainTable:
+    """Code sorted distinct keys of so many bits with `codec`, a name: gap, xor, rice or raw."""
+    slots = split_slots([int(key) for key in keys], slot_bits, bits)
+    deltas = [slot_deltas(slot, codec, slot_bits, keys, bits) for slot, keys in enumerate(slots)]
     lengths, rice_bits = NO_CODE, 0
     if codec in ("gap", "xor"):
         lengths = code_lengths(symbol_counts(deltas))
     elif codec == "rice":
         rice_bits = choose_rice_bits([delta for slot in deltas for delta in slot])
-    coder = Coder(codec, lengths, rice_bits)
+    coder = Coder(codec, lengths, rice_bits, bits)
 
     payload = empty_bits()
     directory, fences = bytearray(), bytearray()
@@ -69,12 +71,12 @@ def encode_table(keys: Iterable[int], codec: str, slot_bits: int) -> PlainTable:
         ends += ends[-1:] * (GROUP_SLOTS - len(ends))
         flags = sum(1 << slot - group_start for slot in large)
         directory += int_bytes(base | flags << 48, 8) + b"".join(int_bytes(end, 2) for end in ends)
-    return PlainTable(codec, slot_bits, payload, bytes(directory), bytes(fences), lengths, rice_bits)
+    return PlainTable(codec, slot_bits, payload, bytes(directory), bytes(fences), lengths, rice_bits, bits)
 
 
 def decode_table(table: PlainTable) -> list[int]:
     """The keys of a coded table, in order."""
-    coder = Coder(table.codec, table.code_lengths, table.rice_bits)
+    coder = Coder(table.codec, table.code_lengths, table.rice_bits, table.bits)
     fences = [
         (int_of(table.fences[start : start + 8]), int_of(table.fences[start + 8 : start + FENCE_BYTES]))
         for start in range(0, len(table.fences), FENCE_BYTES)
@@ -91,9 +93,9 @@ def decode_table(table: PlainTable) -> list[int]:
             blocks = [
                 table.payload[where & (1 << 48) - 1 :][: where >> 48]
                 for last_key, where in fences
-                if slot_of(last_key, table.slot_bits) == slot
+                if slot_of(last_key, table.slot_bits, table.bits) == slot
             ]
-        previous = slot_start(slot, table.slot_bits)
+        previous = slot_start(slot, table.slot_bits, table.bits)
         for block in blocks:
             for delta in coder.decode(block):
                 previous = {"gap": previous + delta, "rice": previous + delta, "xor": previous ^ delta}.get(
@@ -106,8 +108,9 @@ def decode_table(table: PlainTable) -> list[int]:
 class Coder:
     """The code of one delta under one codec."""
 
-    def __init__(self, codec: str, lengths: Sequence[int], rice_bits: int) -> None:
+    def __init__(self, codec: str, lengths: Sequence[int], rice_bits: int, bits: int = KEY_BITS) -> None:
         self.codec = codec
+        self.bits = bits
         self.rice_bits = rice_bits
         words = canonical_codes(lengths)
         # int2ba writes the most significant bit first when told so, and the stream takes bits in that order.
@@ -121,11 +124,11 @@ class Coder:
     def encode(self, delta: int) -> bitarray:
         """The bits of one delta; of `raw` the delta is the key itself."""
         if self.codec == "raw":
-            return field(delta, KEY_BITS)
+            return field(delta, self.bits)
         if self.codec == "rice":
             quotient = delta >> self.rice_bits
             if quotient >= MAX_RICE_QUOTIENT:
-                return field(0, MAX_RICE_QUOTIENT) + field(delta, KEY_BITS)
+                return field(0, MAX_RICE_QUOTIENT) + field(delta, RICE_DELTA_BITS)
             return field(1 << quotient, quotient + 1) + field(delta % (1 << self.rice_bits), self.rice_bits)
         symbol = delta.bit_length()
         below_leading = max(0, symbol - 1)
@@ -136,12 +139,12 @@ class Coder:
         at = 0
         while at < len(block):
             if self.codec == "raw":
-                width, high = KEY_BITS, 0
+                width, high = self.bits, 0
             elif self.codec == "rice":
                 quotient = block.find(1, at, at + MAX_RICE_QUOTIENT) - at
                 escaped = quotient < 0
                 at += MAX_RICE_QUOTIENT if escaped else quotient + 1
-                width = KEY_BITS if escaped else self.rice_bits
+                width = RICE_DELTA_BITS if escaped else self.rice_bits
                 high = 0 if escaped else quotient << self.rice_bits
             else:
                 word_end = at + 1
@@ -155,28 +158,28 @@ class Coder:
             at += width
 
 
-def split_slots(keys: Sequence[int], slot_bits: int) -> list[list[int]]:
+def split_slots(keys: Sequence[int], slot_bits: int, bits: int = KEY_BITS) -> list[list[int]]:
     """The keys of each of the 2**slot_bits slots."""
     slots: list[list[int]] = [[] for _ in range(1 << slot_bits)]
     for key in keys:
-        slots[slot_of(key, slot_bits)].append(key)
+        slots[slot_of(key, slot_bits, bits)].append(key)
     return slots
 
 
-def slot_of(key: int, slot_bits: int) -> int:
-    return key >> KEY_BITS - slot_bits
+def slot_of(key: int, slot_bits: int, bits: int = KEY_BITS) -> int:
+    return key >> bits - slot_bits
 
 
-def slot_start(slot: int, slot_bits: int) -> int:
+def slot_start(slot: int, slot_bits: int, bits: int = KEY_BITS) -> int:
     """The lowest key that lies in a slot."""
-    return slot << KEY_BITS - slot_bits
+    return slot << bits - slot_bits
 
 
-def slot_deltas(slot: int, codec: str, slot_bits: int, keys: Sequence[int]) -> list[int]:
+def slot_deltas(slot: int, codec: str, slot_bits: int, keys: Sequence[int], bits: int = KEY_BITS) -> list[int]:
     """What is coded for each key of a slot: its delta to the key before it, and of `raw` the key."""
     if codec == "raw":
         return list(keys)
-    steps = pairwise([slot_start(slot, slot_bits), *keys])
+    steps = pairwise([slot_start(slot, slot_bits, bits), *keys])
     return [key ^ previous if codec == "xor" else key - previous for previous, key in steps]
 
 
@@ -235,15 +238,15 @@ def deposit(gathered: int, mask: int) -> int:
     return fingerprint
 
 
-def permute(fingerprint: int, prefix_mask: int) -> int:
+def permute(fingerprint: int, prefix_mask: int, bits: int = KEY_BITS) -> int:
     """The key of a fingerprint: its prefix bits above its other bits."""
-    tail_mask = ~prefix_mask & (1 << KEY_BITS) - 1
+    tail_mask = ~prefix_mask & (1 << bits) - 1
     return extract(fingerprint, prefix_mask) << tail_mask.bit_count() | extract(fingerprint, tail_mask)
 
 
-def unpermute(key: int, prefix_mask: int) -> int:
+def unpermute(key: int, prefix_mask: int, bits: int = KEY_BITS) -> int:
     """The fingerprint of a key: the inverse of permute."""
-    tail_mask = ~prefix_mask & (1 << KEY_BITS) - 1
+    tail_mask = ~prefix_mask & (1 << bits) - 1
     return deposit(key >> tail_mask.bit_count(), prefix_mask) | deposit(key, tail_mask)
 
 

@@ -56,6 +56,7 @@ class Build(Protocol):
         *,
         ids: Values = "row",
         id_type: IdType = "uint64",
+        bits: int = 64,
         max_distance: int = 3,
         plan: str | Plan = "balanced",
         max_bytes: float | None = None,
@@ -77,6 +78,7 @@ class Create(Protocol):
         *,
         exist_ok: bool = False,
         id_type: IdType | None = "uint64",
+        bits: int = 64,
         max_distance: int = 3,
         plan: str | Plan = "balanced",
         max_bytes: float | None = None,
@@ -111,7 +113,7 @@ class Predict(Protocol):
         *,
         n: int | None = None,
         max_distance: int | None = None,
-        bits: int = 64,
+        bits: int | None = None,
         like: AnyPath | None = None,
     ) -> list[fpstore.Prediction]: ...
 
@@ -299,6 +301,8 @@ class SomeSpikes(Protocol):
     def row_count(self) -> int: ...
     @property
     def shared_row_count(self) -> int: ...
+    @property
+    def bits(self) -> int: ...
     @property
     def largest(self) -> tuple[Spike, ...]: ...
     @property

@@ -74,6 +74,7 @@ def test_the_default_is_held_to_what_jobs_find_that_confirm(tmp_path: Path) -> N
     for suffix, text in (("jsonl", documents), ("pairs.tsv", listed)):
         (tmp_path / f"some.{suffix}.zst").write_bytes(zstandard.compress(text.encode()))
     command = [sys.executable, TOOL, tmp_path, "--recipes", "text-1,web-en", "--accept", "--json", "--weak", "some"]
+    command += ["--dropped", "some"]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=120, check=False)
     told = json.loads(done.stdout)
     rows = [row for table in told["tables"] for row in table["rows"] if row.get("recipe") == "  jaccard>=0.82"]
@@ -83,6 +84,8 @@ def test_the_default_is_held_to_what_jobs_find_that_confirm(tmp_path: Path) -> N
     bars = [bar["what"] for bar in told["bars"]]
     for way in ("k = 6, confirmed by jaccard>=0.82", "k = 3, confirmed by jaccard>=0.82", "k = 3, not confirmed"):
         assert f"some: recall of text-1 less that of web-en, {way}" in bars
+    assert "some: of 1 that a job drops by default (k = 6, jaccard>=0.82) below a Jaccard of 0.5" in bars
+    assert not [bar for bar in bars if "drops at k" in bar]
     (weak,) = [
         row for table in told["tables"] for row in table["rows"] if row.get("recipe") == "text-1" and "few" in row
     ]

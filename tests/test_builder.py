@@ -335,9 +335,9 @@ def test_what_table_0_takes_of_the_budget_is_not_there_for_the_others(
 ) -> None:
     budgets, real = [], permuted_tables
 
-    def noted(keys0: Any, in_memory: Any, tables: Any, directory: Path, memory_bytes: int, threads: int) -> Any:
+    def noted(keys0: Any, in_memory: Any, tables: Any, directory: Path, memory_bytes: int, *rest: int) -> Any:
         budgets.append(memory_bytes)
-        return real(keys0, in_memory, tables, directory, memory_bytes, threads)
+        return real(keys0, in_memory, tables, directory, memory_bytes, *rest)
 
     monkeypatch.setattr(rows, "permuted_tables", noted)
     monkeypatch.setattr(rows, "MIN_SORTER_MEMORY", 1)

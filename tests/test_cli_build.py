@@ -245,6 +245,8 @@ def test_a_parent_folder_that_is_not_there_is_named(command: Command, npy: Path,
 def test_the_formats_and_codecs_offered_are_those_there_are() -> None:
     assert FORMATS == inputs.FORMATS
     assert (columns.WAYS, columns.MAX_ID) == (cells.WAYS, cells.MAX_VALUE)
+    widths = (layout.MIN_KEY_BITS, layout.MAX_KEY_BITS, layout.BITS_STEP)
+    assert widths == (cells.MIN_BITS, cells.BITS, cells.BITS_STEP)
     assert sorted(CODECS) == sorted(layout.CODECS)
 
 

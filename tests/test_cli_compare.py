@@ -14,6 +14,8 @@ from fpstore.text.idf import Learner
 ONE = "one two three four five six seven eight nine ten"
 OTHER = "one two three four five six seven eight nine eleven"
 
+BY_DEFAULT = "(by default: at most 6, and jaccard>=0.82)"
+
 
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[Path, Path]:
@@ -32,12 +34,35 @@ def test_two_files_are_compared_and_what_only_one_has_is_named(command: Command,
         f"distance  {found.distance}  (not near: more than 3)",
         "jaccard   0.8000  (8 shingles in both)",
         "cosine    0.8889",
+        f"dedup     keeps both  {BY_DEFAULT}",
         f"only in {files[0]}: 1 shingle",
         "  1.00  nine ten",
         f"only in {files[1]}: 1 shingle",
         "  1.00  nine eleven",
     ]
     assert outcome.err.startswith("fpstore: warning: 2 of 2 texts have fewer than 35 tokens")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (" ".join(f"word{number}" for number in range(60)), " ".join(f"word{number}" for number in range(2, 60))),
+        (" ".join(f"word{number}" for number in range(60)), " ".join(f"word{number}" for number in range(14, 60))),
+        ("one two", "one, two"),
+        ("... !", "... !"),
+        ("... !", "... ?"),
+    ],
+)
+@pytest.mark.parametrize("recipe", ["text-1", "pypi-simhash"])
+def test_what_dedup_makes_of_two_texts_is_said(
+    command: Command, tmp_path: Path, one: str, other: str, recipe: str
+) -> None:
+    corpus, kept = tmp_path / "a.jsonl", tmp_path / "kept.jsonl"
+    corpus.write_text("".join(json.dumps({"text": text}) + "\n" for text in (one, other)))
+    drops = "dropped 1" in command("dedup", corpus, "-o", kept, "--recipe", recipe).err
+    told = "drops the second" if drops else "keeps both"
+    said = command("compare", "--text", one, "--text", other, "--recipe", recipe).out
+    assert f"dedup     {told}  {BY_DEFAULT}" in said
 
 
 def test_as_json_it_is_what_the_library_says_with_the_names(command: Command, files: tuple[Path, Path]) -> None:
@@ -83,13 +108,14 @@ def test_equal_texts_and_texts_without_features_are_said(command: Command, files
         "distance  0  (near: at most 3)",
         "jaccard   1.0000  (9 shingles in both)",
         "cosine    1.0000",
+        f"dedup     drops the second  {BY_DEFAULT}",
         "the texts are equal",
     ]
     assert command("compare", "--text", "One, two", "--text", "one two").lines[-1] == (
         "the texts differ, but not in their shingles"
     )
     none = command("compare", "--text", "", "--text", "!")
-    assert none.lines[-2:] == ["jaccard   0.0000  (0 shingles in both)", "cosine    0.0000"]
+    assert none.lines[-3:-1] == ["jaccard   0.0000  (0 shingles in both)", "cosine    0.0000"]
     assert none.err.startswith("fpstore: warning: neither text has a single token by recipe text-1")
     one = command("compare", "--text", "", "--text", ONE)
     assert one.lines[3:5] == ["jaccard   0.0000  (0 shingles in both)", "cosine    0.0000"]
@@ -98,7 +124,7 @@ def test_equal_texts_and_texts_without_features_are_said(command: Command, files
 
 def test_long_lists_say_how_many_more_there_are(command: Command) -> None:
     lines = command("compare", "--text", ONE, "--text", "none of it", "--count", "2").lines
-    assert lines[5:8] == [
+    assert lines[6:9] == [
         "only in the first: 9 shingles; 2 of them, by weight (--count)",
         "  1.00  one two",
         "  1.00  two three",

@@ -95,11 +95,16 @@ def test_the_kernels_have_the_numbers_of_the_format() -> None:
         "PAGE_BYTES": fmt.PAGE_BYTES,
         "CRC_BYTES": fmt.CRC_BYTES,
         "FOOTER_BYTES": fmt.FOOTER_BYTES,
+        "MIN_KEY_BITS": fmt.MIN_KEY_BITS,
+        "MAX_KEY_BITS": fmt.MAX_KEY_BITS,
         "MAX_SLOT_BITS": fmt.MAX_SLOT_BITS,
         "MAX_RICE_BITS": fmt.MAX_RICE_BITS,
         "SAMPLE_BITS": fmt.SAMPLE_BITS,
         "SAMPLE_BYTES": fmt.SAMPLE_BYTES,
-        "MAX_CODE_BYTES_PER_KEY": max(fmt.MAX_KEY_CODE_BITS) // 8,
+        "MAX_CODE_BYTES_PER_KEY": max(
+            fmt.max_key_code_bits(codec, fmt.MAX_KEY_BITS) for codec in range(len(fmt.CODECS))
+        )
+        // 8,
     } == LAYOUT
     assert CODEC_NAMES == fmt.CODECS
 

@@ -27,7 +27,7 @@ from fpstore.plans import families as plans
 from fpstore.plans import planner
 from fpstore.plans.plan import Plan
 from fpstore.serve import limits
-from fpstore.text import cleaning, idf, model
+from fpstore.text import cleaning, idf, model, saturation, scripts, short
 
 DESIGN = "docs/design.md"
 FORMAT = "docs/format.md"
@@ -247,6 +247,11 @@ NUMBERS = (
     ("README.md", "at most one character in {}", cleaning.MAX_DAMAGED),
     ("README.md", "nested deeper than {} elements", cleaning.MAX_DEPTH),
     ("docs/choosing-a-recipe.md", "among its first {:,} characters", cleaning.LOOKED_AT_CHARACTERS),
+    ("docs/choosing-a-recipe.md", "Of texts beyond {:,} characters", saturation.LOOKED_AT_CHARACTERS),
+    ("docs/choosing-a-recipe.md", "with a Jaccard similarity of {} or more", saturation.NEAR),
+    ("docs/choosing-a-recipe.md", "and they are {} or one in ten of all", short.LEAST_DROPPED),
+    ("docs/choosing-a-recipe.md", "of the first {:,} texts each", scripts.FIRST_TEXTS),
+    ("docs/choosing-a-recipe.md", "then one in {0}, which stands for {0}", scripts.STEP),
     (FORMAT, "a slot of at most {} keys", layout.MAX_BLOCK_KEYS),
     (FORMAT, "whose code is at most {:,} bits", layout.MAX_BLOCK_BITS),
     (FORMAT, "cut into blocks of {} ", layout.MAX_BLOCK_KEYS),

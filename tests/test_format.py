@@ -102,13 +102,13 @@ def refuse_summary(segment: SegmentRecord = SEGMENT, table_0: TableRecord = TABL
 
 def test_the_header_is_the_magic_the_version_the_kind_and_zeros() -> None:
     data = Header().pack()
-    assert data == b"FPSTORE\n" + bytes([1, 0, 0, 0, 1, 0, 0, 0]) + bytes(48)
+    assert data == b"FPSTORE\n" + bytes([2, 0, 0, 0, 1, 0, 0, 0]) + bytes(48)
     assert Header.unpack(data) == Header(kind=1)
 
 
 def test_the_footer_has_its_fields_where_the_page_says() -> None:
     data = FOOTER.pack()
-    assert struct.unpack("<QQQQII", data[:40]) == (18_712, 18_112, 18_624, 18_644, 0xDEADBEEF, 1)
+    assert struct.unpack("<QQQQII", data[:40]) == (18_712, 18_112, 18_624, 18_644, 0xDEADBEEF, 2)
     assert data[40:60] == bytes(12) + b"FPSTEND\n"
     assert data == resealed(data)
     assert Footer.unpack(data, 18_712) == FOOTER
@@ -236,13 +236,13 @@ def test_a_damaged_header_is_refused() -> None:
 
 
 def test_a_header_of_another_version_is_unsupported() -> None:
-    with pytest.raises(UnsupportedVersion, match=r"^header, version: found 2, expected 1; made by a newer fpstore$"):
-        Header.unpack(with_byte(Header().pack(), 8, 2))
+    with pytest.raises(UnsupportedVersion, match=r"^header, version: found 3, expected 2; made by a newer fpstore$"):
+        Header.unpack(with_byte(Header().pack(), 8, 3))
 
 
 def test_a_footer_of_another_version_is_unsupported_when_its_checksum_holds() -> None:
-    newer = with_byte(FOOTER.pack(), 36, 2)
-    with pytest.raises(UnsupportedVersion, match=r"^footer, version: found 2, expected 1; made by a newer fpstore$"):
+    newer = with_byte(FOOTER.pack(), 36, 3)
+    with pytest.raises(UnsupportedVersion, match=r"^footer, version: found 3, expected 2; made by a newer fpstore$"):
         Footer.unpack(resealed(newer), FOOTER.file_bytes)
     assert refusal(lambda: Footer.unpack(newer, FOOTER.file_bytes)).startswith("footer, checksum: found 0x")
 
@@ -356,9 +356,50 @@ def test_the_largest_id_that_a_width_promises_is_a_64_bit_number(width: int, bas
         assert refusal(lambda: SegmentRecord.unpack(data)).endswith(f"expected 0..{base}")
 
 
-def test_another_key_width_is_refused() -> None:
-    data = with_byte(SEGMENT.pack(), 0, 63)
-    assert refusal(lambda: SegmentRecord.unpack(data)) == "segment record, key_bits: found 63, expected 64"
+@pytest.mark.parametrize("bits", range(16, 65, 8))
+def test_a_segment_record_has_the_bits_of_its_keys(bits: int) -> None:
+    record = replace(SEGMENT, key_bits=bits)
+    assert record.pack()[:4] == bits.to_bytes(4, "little")
+    assert SegmentRecord.unpack(record.pack()) == record
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"), [(63, "a multiple of 8"), (8, "16..64"), (0, "16..64"), (72, "16..64"), (255, "16..64")]
+)
+def test_another_key_width_is_refused(found: int, expected: str) -> None:
+    data = with_byte(SEGMENT.pack(), 0, found)
+    assert (
+        refusal(lambda: SegmentRecord.unpack(data)) == f"segment record, key_bits: found {found}, expected {expected}"
+    )
+
+
+def test_there_are_no_more_keys_than_their_bits_can_tell_apart() -> None:
+    most = replace(WITHOUT_IDS, key_bits=16, key_count=1 << 16)
+    assert SegmentRecord.unpack(most.pack()) == most
+    data = replace(most, key_count=(1 << 16) + 1).pack()
+    assert refusal(lambda: SegmentRecord.unpack(data)) == ("segment record, key_count: found 65537, expected 0..65536")
+
+
+def test_a_table_of_narrow_keys_has_no_more_than_their_bits() -> None:
+    lengths = (0,) * 15 + (1, 1) + (0,) * 48
+    record = replace(
+        TABLE_0, key_bits=16, prefix_mask=0xFF00, slot_bits=16, flips=8, payload_bits=9000, code_lengths=lengths
+    )
+    assert TableRecord.unpack(record.pack(), 0, 1000, 16) == record
+    longer = (*(0,) * 16, 1, 1, *(0,) * 47)
+    for changes, expected in (
+        ({"prefix_mask": 0x10000}, "table 0, prefix_mask: found 0x10000, expected bits of a key of 16"),
+        ({"slot_bits": 17}, "table 0, slot_bits: found 17, expected 0..16"),
+        ({"flips": 17}, "table 0, flips: found 17, expected 0..16"),
+        ({"code_lengths": longer}, "table 0, code_lengths: found symbol 17, expected 0..16"),
+        ({"payload_bits": 27_001}, "table 0, payload_bits: found 27001, expected 1000..27000"),
+    ):
+        data = replace(record, **changes).pack()
+        assert refusal(lambda data=data: TableRecord.unpack(data, 0, 1000, 16)) == expected
+    raw = replace(RAW, key_bits=16, prefix_mask=0xFF00, slot_bits=0, payload_bits=16_000)
+    assert TableRecord.unpack(raw.pack(), 0, 1000, 16) == raw
+    data = replace(raw, payload_bits=64_000).pack()
+    assert refusal(lambda: TableRecord.unpack(data, 0, 1000, 16)).endswith("found 64000, expected 16000")
 
 
 def test_reserved_bytes_of_records_are_zero() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from living import writer_of
 
@@ -71,10 +72,34 @@ def test_bytes_of_numpy_that_would_lose_zeros_are_refused(tmp_path: Path, how: s
     assert not (tmp_path / "t").exists()
 
 
-def test_text_of_numpy_is_what_numpy_says_it_is(tmp_path: Path) -> None:
+TEXTS = ["a\0", "\0b", "\0", "c"]
+
+
+@pytest.mark.parametrize("how", ["U", "has __array__", "strings", "objects", "list", "Arrow"])
+def test_text_of_numpy_is_what_numpy_says_it_is(tmp_path: Path, how: str) -> None:
+    """Its array of str has lost the NULs that end an item before anybody sees it; everything else keeps them."""
+
+    class Given:
+        def __array__(self, *args: object, **kwargs: object) -> Any:
+            return np.array(TEXTS)
+
+    given: dict[str, Any] = {
+        "U": np.array(TEXTS),
+        "has __array__": Given(),
+        "strings": np.array(TEXTS, dtype=np.dtypes.StringDType()),
+        "objects": np.array(TEXTS, dtype=object),
+        "list": TEXTS,
+        "Arrow": pa.array(TEXTS),
+    }
+    kept = ["a", "\0b", "", "c"] if how in ("U", "has __array__") else TEXTS
     with fpstore.create(tmp_path / "s", id_type="string") as store:
-        store.add(FAR[:2], ids=np.array(["a\0", "\0b"]))
-        assert rows(store) == sorted(zip(FAR[:2], ["a", "\0b"], strict=True))
+        store.add(FAR[:4], ids=given[how])
+        assert rows(store) == sorted(zip(FAR[:4], kept, strict=True))
+        found = store.lookup(given[how]).id
+        assert found is not None
+        assert sorted(found.tolist()) == sorted(kept)
+        store.remove(ids=given[how])
+        assert store.count() == 0
 
 
 @pytest.mark.parametrize("dtype", [object, "V"])

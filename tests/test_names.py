@@ -1,6 +1,8 @@
 """Files of names: written, read, found, merged and sorted as a plain model says, and hostile bytes refused."""
 
+import mmap
 import os
+import re
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -300,8 +302,8 @@ def test_looks_into_a_file_are_counted_and_let_go_of(tmp_path: Path, monkeypatch
     with closing(NamesReader(path)) as reader:
 
         class Told:
-            def madvise(self, advice: int, start: int, length: int) -> None:
-                advised.append(length)
+            def madvise(self, advice: int) -> None:
+                advised.append(advice)
 
         monkeypatch.setattr(reader, "_map", Told())
         new = column([b"new %d" % i for i in range(100_000)])
@@ -314,9 +316,28 @@ def test_looks_into_a_file_are_counted_and_let_go_of(tmp_path: Path, monkeypatch
         assert reader._names.looked == before + readers.FORGOTTEN_LOOKS - 1
         assert advised == []
         reader.find(column([b"00009"]))
-        assert advised == [reader.record.blocks_end]
+        assert advised == [mmap.MADV_DONTNEED]
         monkeypatch.undo()
         assert reader.find(column([b"02999"])).tolist() == [2999]
+
+
+def test_what_was_read_in_order_is_let_go_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A merge of many files holds little of each."""
+    rng = np.random.default_rng(14)
+    path = write(tmp_path, {rng.bytes(40): int(rng.integers(0, 1 << 40)) for _ in range(50_000)})
+
+    def resident() -> int:
+        with open("/proc/self/smaps") as lines:
+            own = re.search(rf"{re.escape(str(path))}$.*?^Rss: +(\d+) kB", lines.read(), re.DOTALL | re.MULTILINE)
+        assert own is not None
+        return int(own[1]) << 10
+
+    monkeypatch.setattr(readers, "FORGOTTEN_BYTES", 1 << 18)
+    with closing(NamesReader(path)) as reader:
+        assert reader.record.blocks_bytes > 1_800_000
+        most = max(resident() for _ in reader.chunks())
+        # The bytes, what belongs to them of the rest of the file, and what the system maps around a page.
+        assert most < 1 << 20
 
 
 def siphash_1_3(data: bytes) -> int:
@@ -418,6 +439,8 @@ def test_many_runs_are_merged_in_rounds(tmp_path: Path) -> None:
         [b"p" * (n % 40) + bytes([n * 91 % 256, n * 37 % 256]) * (n % 3) for n in range(2000)],
         [b"same"] * 50 + [b"same and more"] * 50 + [b"same"] * 20,
         [b"http://host%d.example/%d" % (n * 31 % 17, n * 7919 % 1009) for n in range(3000)],
+        [b"%d" % (n * 7919 % 3001) for n in range(6000)],
+        [b"\0" * (n * 5 % 12) + b"a" * (n % 2) for n in range(3000)],
     ],
 )
 def test_names_are_sorted_by_their_bytes_and_equal_ones_stay_in_their_order(names: list[bytes]) -> None:

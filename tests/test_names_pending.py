@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_names import NAME_SETS, NAMES, column, siphash_1_3, values_of
 
-from fpstore._names_pending import PendingNames, first_places, hashed
+from fpstore._names_pending import NameFilter, PendingNames, first_places, hashed
 from fpstore.names.column import Names, gathered
 from fpstore.names.pending import LogNames, sorted_names
 
@@ -78,6 +78,46 @@ def test_pending_names_are_found_by_name_and_by_handle(batches: list[set[bytes]]
     assert values_of(Names(*pending.read(entries[:-1]))) == [*handles]
 
 
+@pytest.mark.slow
+@given(st.lists(st.tuples(NAME_SETS, st.booleans(), st.booleans()), max_size=6))
+@settings(max_examples=150, deadline=None)
+def test_names_that_are_known_to_be_new_are_found_as_others(batches: list[tuple[set[bytes], bool, bool]]) -> None:
+    """Whether somebody asks between the additions or not, and whatever way they came by."""
+    pending, handles = PendingNames(), dict[bytes, int]()
+    for batch, as_new, asked in batches:
+        names = sorted(batch - {*handles}) if as_new else sorted(batch)
+        first = len(handles)
+        handles |= {name: first + i for i, name in enumerate(sorted(batch - {*handles}))}
+        if as_new:
+            pending.add_new(*column(names), first, hashed(*column(names))[1])
+        else:
+            put(pending, names, [handles[name] for name in names])
+        if asked:
+            assert found_in(pending, [*batch, b"not there"]) == [*(handles[name] for name in batch), None]
+    assert found_in(pending, [*handles]) == [*handles.values()]
+    assert (pending.first_handle, pending.last_handle) == (0, len(handles) - 1)
+    entries = pending.entries(np.arange(len(handles), dtype=np.uint64))
+    assert values_of(Names(*pending.read(entries))) == [*handles]
+    data, ends, numbers = pending.still()
+    assert values_of(Names(data, ends)) == [*handles]
+    assert numbers.tolist() == [*handles.values()]
+
+
+def test_names_that_cannot_be_new_are_refused() -> None:
+    pending, two = PendingNames(), np.zeros(2, dtype=np.uint64)
+    own = column([b"a", b"b"])
+    pending.add_new(*own, 5, hashed(*own)[1])
+    pending.add_new(*column([]), 7, two[:0])
+    with pytest.raises(ValueError, match="handle 6: expected one above 6"):
+        pending.add_new(*column([b"c", b"d"]), 6, two)
+    with pytest.raises(ValueError, match="1 hashes of 2 names"):
+        pending.add_new(*own, 7, two[:1])
+    assert found_in(pending, [b"a", b"b", b"c"]) == [5, 6, None]
+    pending.still()
+    with pytest.raises(ValueError, match="names that are being written: expected no more of them"):
+        pending.add_new(*column([b"c", b"d"]), 7, two)
+
+
 def test_many_names_are_found_though_the_table_grew() -> None:
     names = [b"name %d" % i for i in range(5000)]
     pending = PendingNames()
@@ -85,6 +125,13 @@ def test_many_names_are_found_though_the_table_grew() -> None:
         put(pending, names[start : start + 700], [*range(start, min(start + 700, 5000))])
     assert found_in(pending, names) == [*range(5000)]
     assert found_in(pending, [name + b"0" for name in names[600:]]) == [None] * 4400
+    new = PendingNames()
+    for start in range(0, 5000, 700):
+        own = column(names[start : start + 700])
+        new.add_new(*own, start, hashed(*own)[1])
+        if start == 2100:
+            assert found_in(new, names) == [*range(2800), *[None] * 2200]
+    assert found_in(new, names) == [*range(5000)]
 
 
 def test_a_handle_and_a_name_that_belong_to_others_are_refused_in_memory() -> None:
@@ -169,3 +216,48 @@ def test_only_what_has_just_these_names_is_written_as_it_is() -> None:
     later = log.divided(1)
     filled(later, [b"d"], 3)
     assert later.all_of(np.arange(4, dtype=np.uint64)) is None
+
+
+def test_a_filter_lacks_no_name_that_came_and_tells_nearly_all_others() -> None:
+    rng = np.random.default_rng(5)
+    came, others = rng.integers(0, 1 << 64, (2, 20_000), dtype=np.uint64)
+    names = NameFilter(len(came))
+    for first in range(0, len(came), 7000):
+        own = came[first : first + 7000]
+        found = np.zeros(len(own), dtype=np.uint8)
+        assert names.put(own, found, 0) == len(own)
+        assert found.sum() < 20
+        assert names.put(own, found, 0) == len(own)
+        assert found.all()
+        found = np.zeros(len(came), dtype=np.uint8)
+        names.find(came, found)
+        assert found[: first + 7000].all()
+        assert found[first + 7000 :].sum() < 20
+    assert 19_980 < names.count <= names.most == 20_000
+    found = np.zeros(len(others), dtype=np.uint8)
+    names.find(others, found)
+    assert found.sum() < 20
+    found[:] = 1
+    names.find(others, found)
+    assert found.all()
+
+
+def test_a_filter_takes_as_many_names_as_it_has_room_for_and_equal_ones_once() -> None:
+    names, hashes = NameFilter(3), np.array([1, 1, 2, 3, 2, 4, 1], dtype=np.uint64) << np.uint64(40)
+    came = np.zeros(7, dtype=np.uint8)
+    assert names.put(hashes, came, 1) == 5
+    assert (came.tolist(), names.count) == ([0, 0, 0, 0, 1, 0, 0], 3)
+    assert names.put(hashes, came, 6) == 7
+    assert came.tolist() == [0, 0, 0, 0, 1, 0, 1]
+    with pytest.raises(ValueError, match="2 hashes, 1 that may have come"):
+        names.find(hashes[:2], came[:1])
+    with pytest.raises(ValueError, match="2 hashes, 1 that may have come"):
+        names.put(hashes[:2], came[:1], 0)
+
+
+def test_names_in_memory_tell_their_least_handle_and_their_largest() -> None:
+    pending = PendingNames()
+    assert (pending.first_handle, pending.last_handle) == (0, -1)
+    put(pending, [b"a", b"b"], [7, 9])
+    put(pending, [b"c", b"a"], [5, 7])
+    assert (pending.first_handle, pending.last_handle) == (5, 9)

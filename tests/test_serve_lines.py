@@ -299,7 +299,7 @@ def test_a_line_over_the_limit_is_one_error_and_is_not_held(
     found = [line for block in blocks_of(lambda most: source.read(size)) for line in block]
     assert found == [b"before\n", None, *([b"after"] if end else [])]
     with pytest.raises(fpstore.BadInput, match="line: found more than 10 bytes, expected at most so many"):
-        lines.read_line(None, None)
+        lines.read_line(None, None, 64)
 
 
 def test_lines_that_came_together_are_answered_as_one_by_one(tmp_path: Path) -> None:
@@ -318,10 +318,10 @@ def test_objects_are_written_in_the_words_of_the_tables() -> None:
     matches = fpstore.Matches(
         np.zeros(1, np.int64), np.ones(1, np.uint64), np.zeros(1, np.uint16), np.ones(1, np.uint64)
     )
-    (found,) = forms.matches_of(matches, with_query=True)
+    (found,) = forms.matches_of(matches, 64, with_query=True)
     assert tuple(json.loads(found)) == matches.NAMES
     none = fpstore.Additions(np.ones(1, bool), np.zeros(1, np.uint64), np.zeros(1, np.uint16), None)
-    (became,) = forms.additions_of(none)
+    (became,) = forms.additions_of(none, 64)
     assert tuple(json.loads(f"{{{became}}}")) == none.NAMES
 
 

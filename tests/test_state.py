@@ -97,7 +97,7 @@ def test_the_record_is_canonical_json_under_a_checksum_of_its_place() -> None:
         b'"origin":"a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0","removal_records":0,'
         b'"segments":[{"crc":3735928559,"file_bytes":4096,"id_count":12,"key_count":10,'
         b'"name":"00000007.fpseg","names":[],"position":1}],"settings":{"bits":64,"codec":"gap","id_type":"uint64",'
-        b'"max_distance":3,"plan":{"name":"paper-4"},"recipe":null},"strays":[],"transaction":1,"version":8}'
+        b'"max_distance":3,"plan":{"name":"paper-4"},"recipe":null},"strays":[],"transaction":1,"version":9}'
     )
     assert encode(STATE, 1) == struct.pack("<I", crc32c(b"\x05state\x05state" + text)) + text
 
@@ -119,9 +119,9 @@ def test_a_record_of_another_transaction_is_refused() -> None:
         decode(encode(STATE, 5), 6)
 
 
-@pytest.mark.parametrize(("version", "age"), [(7, "an older"), (9, "a newer"), (2**32 - 1, "a newer")])
+@pytest.mark.parametrize(("version", "age"), [(8, "an older"), (10, "a newer"), (2**32 - 1, "a newer")])
 def test_a_record_of_another_version_is_refused_as_such(version: int, age: str) -> None:
-    message = f"^the version of the state: found {version}, expected 8; made by {age} fpstore$"
+    message = f"^the version of the state: found {version}, expected 9; made by {age} fpstore$"
     with pytest.raises(UnsupportedVersion, match=message):
         decode(changed(version=version), 5)
 
@@ -235,7 +235,13 @@ SETTINGS_FIELDS = dataclasses.asdict(SETTINGS)
             {"settings": SETTINGS_FIELDS | {"max_distance": 65}},
             "max_distance: found 65, expected an integer from 0 to 64",
         ),
-        ({"settings": SETTINGS_FIELDS | {"bits": 32}}, "bits: found 32, expected 64"),
+        ({"settings": SETTINGS_FIELDS | {"bits": 8}}, "bits: found 8, expected an integer from 16 to 64"),
+        ({"settings": SETTINGS_FIELDS | {"bits": 72}}, "bits: found 72, expected an integer from 16 to 64"),
+        ({"settings": SETTINGS_FIELDS | {"bits": 20}}, "bits: found 20, expected a multiple of 8"),
+        (
+            {"settings": SETTINGS_FIELDS | {"bits": 32, "recipe": {}}},
+            "recipe: found {}, expected none, as recipes make 64 bits",
+        ),
         ({"settings": SETTINGS_FIELDS | {"plan": []}}, r"plan: found \[\], expected an object"),
         ({"settings": SETTINGS_FIELDS | {"codec": "zip"}}, "codec: found 'zip', expected one of gap, xor, rice, raw"),
         ({"settings": SETTINGS_FIELDS | {"codec": []}}, r"codec: found \[\], expected one of"),

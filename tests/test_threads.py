@@ -4,8 +4,10 @@
 
 import threading
 import time
+import weakref
 from collections.abc import Generator
 from contextlib import closing
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -158,6 +160,21 @@ def test_work_in_the_background_is_waited_for_by_any_number() -> None:
         assert not thread.is_alive()
     assert work.done
     assert work.result() is True
+
+
+def test_work_that_has_ended_holds_nothing() -> None:
+    class Held:
+        pass
+
+    held: Held | None = Held()
+    gone = weakref.ref(held)
+    work = Background(partial(id, held))
+    fails = Background(partial(int, held))
+    held = None
+    assert work.result() > 0
+    fails.wait()
+    assert isinstance(fails.take_error(), TypeError)
+    assert gone() is None
 
 
 def test_a_keyboard_interrupt_in_the_background_is_the_works_own() -> None:

@@ -361,7 +361,9 @@ def test_a_bar_is_met_or_missed(
     results.bar("it", found, **cast(Any, limits))
     assert results.missed == (["it"] if verdict == "missed" else [])
     assert results.finish() == 0
-    assert verdict in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert verdict in told
+    assert ("answers: all as expected; bars: 1 of 1 MISSED" in told) is (verdict == "missed")
 
 
 def test_a_bar_is_not_judged_at_another_size_than_its_own() -> None:

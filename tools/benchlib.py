@@ -248,7 +248,9 @@ class Results:
                 )
             self._print_bars(rows)
         wrong = len(self._differences)
-        self.say(f"\nanswers: {f'{wrong} DIFFERENT' if wrong else 'all as expected'}; load {shown(os.getloadavg()[0])}")
+        missed = f"; bars: {len(self.missed)} of {len(self._bars)} MISSED" if self.missed else ""
+        answers = f"{wrong} DIFFERENT" if wrong else "all as expected"
+        self.say(f"\nanswers: {answers}{missed}; load {shown(os.getloadavg()[0])}")
         if self._json:
             self._head |= {"tables": self._tables, "bars": self._bars, "differences": self._differences}
             print(json.dumps(self._head, indent=1, default=os.fspath))

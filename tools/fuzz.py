@@ -25,6 +25,7 @@ import kernels
 import numpy as np
 from helpers import CODECS, distinct, one_prefix, queries_near, uniform, write_segment
 
+from fpstore.format import BITS_STEP, MIN_KEY_BITS
 from fpstore.plans import families as plans
 from fpstore.segment.reader import Segment
 from fpstore.types import Keys
@@ -40,6 +41,8 @@ COVERAGE = ["-fsanitize-coverage=trace-pc"]
 # What of the kernels it runs.
 PARTS = {"platform", "crc32c", "permute", "view", "decode", "match", "search", "ids", "pairs"}
 PLAN = plans.flips(2, (1, 1), 3)  # its masks are the first two of image.h
+NARROW = plans.flips(2, (1, 1), 3, 32)  # and those of this one come at FIRST_NARROW
+FIRST_NARROW = 4
 QUERIES = 3
 # A check to take out: in which file, what it says, and what it says without. Each lets a hostile file be read, or the
 # stack be written, out of bounds.
@@ -56,13 +59,25 @@ PLANTS = {
 def seed_input(segment: Segment, queries: Keys) -> bytes:
     """The input of tools/fuzz/image.h that stands for this segment."""
     record = segment.record
-    head = np.zeros(1, dtype="<u1,<u1,<u1,<u1,<u2,<u2,<u8,<u2,<u1,<u1,(3,)<u8")
+    head = np.zeros(1, dtype="<u1,<u1,<u1,<u1,<u2,<u2,<u8,<u2,<u1,<u1,<u1,(3,)<u8")
     tables = segment.tables
+    bits = (record.key_bits - MIN_KEY_BITS) // BITS_STEP
     shape = len(tables) - 1, tables[0].codec, record.id_kind, record.id_width
-    head[0] = (*shape, record.key_count, record.id_count, record.id_base, 0, PLAN.max_distance, 3, queries[:QUERIES])
+    head[0] = (
+        *shape,
+        record.key_count,
+        record.id_count,
+        record.id_base,
+        0,
+        PLAN.max_distance,
+        3,
+        bits,
+        queries[:QUERIES],
+    )
     parts = [head.tobytes()]
     for index, table in enumerate(tables):
-        small = bytes([index, table.slot_bits, table.rice_bits, table.flips, table.fence_count])
+        first = 0 if table.key_bits == PLAN.bits else FIRST_NARROW
+        small = bytes([first + index, table.slot_bits, table.rice_bits, table.flips, table.fence_count])
         parts.append(small + table.payload_bits.to_bytes(4, "little") + bytes(table.code_lengths))
     regions = {"payload", "directory", "fences", "ranks", "id groups", "group samples", "id values"}
     parts += [segment.read(region.offset, region.bytes) for region in segment.regions() if region.name in regions]
@@ -70,21 +85,23 @@ def seed_input(segment: Segment, queries: Keys) -> bytes:
 
 
 def write_seeds(folder: Path) -> list[Path]:
-    """An input for each codec and each kind of ids, with and without a large slot."""
+    """An input for each codec and kind of ids, with and without a large slot; and for each codec one of narrow keys."""
     rng = np.random.default_rng(5)
     paths = []
-    for codec in CODECS:
-        for kind in ("none", "one", "many"):
-            for crowd in (0, 140):
-                stored = distinct(np.concatenate([uniform(40, rng), one_prefix(crowd, rng)]))
-                documents = np.concatenate([stored, stored[::5]]) if kind == "many" else stored
-                ids = None if kind == "none" else (documents, np.arange(len(documents), dtype=np.uint64))
-                name = folder / f"{codec}-{kind}-{crowd}"
-                path = write_segment(name.with_suffix(".fpseg"), stored, PLAN, codec=codec, slot_bits=4, pairs=ids)
-                segment = Segment(path)
-                name.write_bytes(seed_input(segment, queries_near(stored, PLAN.max_distance, 2 * QUERIES, rng)))
-                segment.close()
-                paths.append(name)
+    kinds = ("none", "one", "many")
+    cases = [(PLAN, codec, kind, crowd) for codec in CODECS for kind in kinds for crowd in (0, 140)]
+    cases += [(NARROW, codec, "many", 140) for codec in CODECS]
+    for plan, codec, kind, crowd in cases:
+        stored = distinct(np.concatenate([uniform(40, rng), one_prefix(crowd, rng)]) >> np.uint64(64 - plan.bits))
+        documents = np.concatenate([stored, stored[::5]]) if kind == "many" else stored
+        ids = None if kind == "none" else (documents, np.arange(len(documents), dtype=np.uint64))
+        name = folder / f"{plan.bits}-{codec}-{kind}-{crowd}"
+        path = write_segment(name.with_suffix(".fpseg"), stored, plan, codec=codec, slot_bits=4, pairs=ids)
+        segment = Segment(path)
+        queries = queries_near(stored, plan.max_distance, 2 * QUERIES, rng, plan.bits)
+        name.write_bytes(seed_input(segment, queries))
+        segment.close()
+        paths.append(name)
     return paths
 
 

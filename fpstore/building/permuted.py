@@ -4,7 +4,7 @@ Keys in memory are permuted, dealt out and sorted in one go; with threads and ro
 encoded. Keys in a spill file go through a sorter of their own.
 """
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -13,6 +13,7 @@ import numpy as np
 
 from fpstore._sort import GrowingKeys, sort_permuted
 from fpstore.building.spill import CHUNK_BYTES, KEY_BYTES, KeySorter, SortedKeys, interruptible
+from fpstore.format import KEY_BITS
 from fpstore.plans.permutation import Permutation
 from fpstore.plans.plan import TablePlan
 from fpstore.threads import Background
@@ -27,15 +28,16 @@ def permuted_tables(
     directory: Path,
     memory_bytes: int,
     threads: int,
+    bits: int = KEY_BITS,
 ) -> Generator[AnyKeys, None, None]:
     """The keys of each of tables, in order; each is good until the next is asked for.
 
     keys0: those of the first table; in_memory: the same, where they lie in one array (sorted, equal ones allowed).
-    memory_bytes: the budget for the other tables, with spill files in directory. threads: beyond one, the next table is
-    sorted while the caller has the one before, if two fit the budget.
+    bits: of a fingerprint. memory_bytes: the budget for the other tables, with spill files in directory. threads:
+    beyond one, the next table is sorted while the caller has the one before, if two fit the budget.
     """
-    first = Permutation(tables[0].prefix_mask)
-    others = [Permutation(table.prefix_mask) for table in tables[1:]]
+    first = Permutation(tables[0].prefix_mask, bits)
+    others = [Permutation(table.prefix_mask, bits) for table in tables[1:]]
     if in_memory is None or not first.is_identity or in_memory.nbytes > memory_bytes:
         yield keys0
         for permutation in others:
@@ -44,7 +46,7 @@ def permuted_tables(
         return
     ahead = threads > 1 and 2 * in_memory.nbytes <= memory_bytes
     rooms = [np.empty(len(in_memory), dtype=np.uint64) for _ in range(min(1 + ahead, len(others)))]
-    works = [partial(sort_permuted, permutation.prefix_mask, in_memory) for permutation in others]
+    works = [_sorting(permutation, in_memory) for permutation in others]
     running: Background[int] | None = Background(partial(works[0], rooms[0])) if ahead and others else None
     yield keys0
     for index, work in enumerate(works):
@@ -59,10 +61,15 @@ def permuted_tables(
 def sorted_permuted(fingerprints: Keys, permutation: Permutation) -> SortedKeys:
     """The keys of fingerprints (uint64[n], in any order), sorted and distinct, in memory: 8 bytes for each."""
     room = GrowingKeys(len(fingerprints))
-    work = partial(sort_permuted, permutation.prefix_mask, fingerprints)
+    work = _sorting(permutation, fingerprints)
     count = interruptible(lambda: work(np.asarray(room)), len(room))
     room.resize(count)
     return SortedKeys([np.asarray(room)], None, [0], CHUNK_BYTES // KEY_BYTES)
+
+
+def _sorting(permutation: Permutation, fingerprints: Keys) -> Callable[[Keys], int]:
+    """What fills an array with the keys of fingerprints, sorted and distinct, and returns how many there are."""
+    return lambda keys: sort_permuted(permutation.prefix_mask, fingerprints, keys, permutation.bits)
 
 
 def _through_sorter(

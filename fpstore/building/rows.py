@@ -53,6 +53,7 @@ class Build:
         ids: object,
         *,
         max_distance: int,
+        bits: int,
         plan: str | float | Plan,
         codec: str,
         memory: str | int,
@@ -60,10 +61,10 @@ class Build:
         shuffle: int | None,
         origin: Origin | None = None,
     ) -> None:
-        choice = PlanChoice(max_distance, plan)
+        choice = PlanChoice(max_distance, plan, bits)
         options = BuildOptions(choice, codec, ids is not None, parse_memory(memory), threads)
         self.max_distance = choice.max_distance
-        self._source = source_of(fingerprints, ids, origin)
+        self._source = source_of(fingerprints, ids, origin, choice.bits)
         count = len(self._source.keys) if isinstance(self._source, ArraySource) else EXPECTED_KEYS
         self._options = replace(options, choice=choice.shuffled(shuffle, count))
 
@@ -86,15 +87,17 @@ def write_rows(
     position: int = 1,
 ) -> SegmentEntry:
     """Write a segment of these rows there, with spill files beside it."""
-    options = BuildOptions(PlanChoice(plan.max_distance, plan), codec, ids is not None, ROWS_MEMORY)
+    options = BuildOptions(PlanChoice(plan.max_distance, plan, plan.bits), codec, ids is not None, ROWS_MEMORY)
     report = progress or (lambda phase, done, total: None)
     with placed(at) as place:
-        return write_segment(place, place.folder.reach, array_source(keys, ids), options, report, position).entry
+        return write_segment(
+            place, place.folder.reach, array_source(keys, ids, bits=plan.bits), options, report, position
+        ).entry
 
 
 def write_stream(at: Path | Place, scratch: Path, rows: Source, plan: Plan, codec: str, with_ids: bool) -> SegmentEntry:
     """Write a segment of a stream of rows there; scratch: a folder for spill files."""
-    options = BuildOptions(PlanChoice(plan.max_distance, plan), codec, with_ids, ROWS_MEMORY)
+    options = BuildOptions(PlanChoice(plan.max_distance, plan, plan.bits), codec, with_ids, ROWS_MEMORY)
     return write_segment(at, scratch, rows, options, lambda phase, done, total: None).entry
 
 
@@ -108,8 +111,10 @@ def write_segment(
     keys0: SortedKeys = _DistinctKeys(found) if isinstance(found, SortedPairs) else found
     left = max(memory - found.memory_bytes, MIN_SORTER_MEMORY)
     plan = options.choice.for_count(keys0.count)
-    with SegmentWriter(at, options.codec, planner.slot_bits(keys0.count, plan.slot_keys)) as writer:
-        with closing(permuted_tables(keys0, found.in_memory, plan.tables, scratch, left, options.threads)) as tables:
+    with SegmentWriter(at, options.codec, planner.slot_bits(keys0.count, plan.slot_keys), plan.bits) as writer:
+        with closing(
+            permuted_tables(keys0, found.in_memory, plan.tables, scratch, left, options.threads, plan.bits)
+        ) as tables:
             for index, table in enumerate(plan.tables):
                 phase = f"table {index + 1} of {len(plan.tables)}"
                 if index > 0:

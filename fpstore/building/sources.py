@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fpstore.arrays import as_keys
+from fpstore.format import KEY_BITS
 from fpstore.origin import Origin
 from fpstore.types import Ids, Keys
 
@@ -14,9 +15,9 @@ Source = Iterable[tuple[Keys, Ids | None]]
 CHUNK_KEYS = 1 << 20
 
 
-def array_source(fingerprints: object, ids: object, origin: Origin | None = None) -> Source:
-    """Arrays as a stream. ids: uint64[n], "row" or None. ValueError where the lengths differ. origin: as of as_keys."""
-    keys = as_keys(fingerprints, "fingerprints", origin)
+def array_source(fingerprints: object, ids: object, origin: Origin | None = None, bits: int = KEY_BITS) -> Source:
+    """Arrays as a stream. ids: uint64[n], "row" or None. ValueError where lengths differ. origin, bits: of as_keys."""
+    keys = as_keys(fingerprints, "fingerprints", origin, bits)
     if ids is not None and not isinstance(ids, str):
         ids = as_keys(ids, "ids")
         if len(ids) != len(keys):
@@ -40,23 +41,23 @@ class ArraySource:
                 yield chunk, self.ids if self.ids is None else self.ids[first : first + CHUNK_KEYS]
 
 
-def source_of(fingerprints: object, ids: object, origin: Origin | None = None) -> Source:
+def source_of(fingerprints: object, ids: object, origin: Origin | None = None, bits: int = KEY_BITS) -> Source:
     """What build is given, as a source. ValueError or TypeError where the two do not go together.
 
-    origin: as of as_keys.
+    origin, bits: as of as_keys.
     """
     if isinstance(fingerprints, Iterator):
         if ids is not None and not isinstance(ids, str):
             raise TypeError(f'ids of a stream: found a {type(ids).__name__}, expected "row" or None, or pairs in it')
         if ids not in ("row", None):
             raise ValueError(f'ids of a stream: found {ids!r:.40}, expected "row" or None, or pairs in it')
-        return _stream(fingerprints, ids, origin)
+        return _stream(fingerprints, ids, origin, bits)
     if isinstance(ids, str) and ids != "row":
         raise ValueError(f'ids: found {ids!r}, expected an array, "row" or None')
-    return array_source(fingerprints, ids, origin)
+    return array_source(fingerprints, ids, origin, bits)
 
 
-def _stream(items: Iterable[object], ids: str | None, origin: Origin | None) -> Source:
+def _stream(items: Iterable[object], ids: str | None, origin: Origin | None, bits: int) -> Source:
     """A caller's stream as (fingerprints, ids) arrays."""
     row, paired = 0, None
     for item in items:
@@ -67,10 +68,10 @@ def _stream(items: Iterable[object], ids: str | None, origin: Origin | None) -> 
                 raise TypeError(f"the stream yields {item!r:.60}, expected pairs of arrays: (fingerprints, ids)")
             if ids is None:
                 raise TypeError("the stream yields pairs of fingerprints and ids, expected no ids: those of ids=None")
-            yield from array_source(*item, origin)
+            yield from array_source(*item, origin, bits)
             continue
         if isinstance(item, tuple):
             raise TypeError(f"the stream yields {item!r:.60} after arrays, expected arrays of fingerprints")
-        keys = as_keys(item, "fingerprints", origin)
+        keys = as_keys(item, "fingerprints", origin, bits)
         yield keys, np.arange(row, row + len(keys), dtype=np.uint64) if ids == "row" else None
         row += len(keys)

@@ -215,7 +215,7 @@ def _add_new(store: "Store", batch: "Batch", max_distance: int | None, signed: b
         for column in (batch.ids, found.match_id)
     )
     fingerprints, match_fingerprints = (
-        written(column[known], signed, True) for column in (batch.fingerprints, found.match_fingerprint)
+        written(column[known], signed, store.bits) for column in (batch.fingerprints, found.match_fingerprint)
     )
     columns = (ids, fingerprints, match_fingerprints, found.match_distance[known].tolist(), match_ids)
     return len(known) - count, "".join(map(line.format, *columns))

@@ -16,6 +16,7 @@ from fpstore.cli.subcommand import OF_TEXTS, refuse_unused, subcommand
 from fpstore.cli.texts import idf_option, recipe_asked, recipe_option, tell_short, text_options
 from fpstore.cli.values import (
     FILE_PATH,
+    bits_option,
     codec_option,
     counted,
     decimal_size,
@@ -57,6 +58,7 @@ Examples:
 @text_options
 @recipe_option
 @idf_option
+@bits_option
 @k_option
 @plan_option
 @max_bytes_option
@@ -87,6 +89,7 @@ def command(
     html: bool,
     recipe_name: str | None,
     idf_path: str | None,
+    bits: int,
     max_distance: int,
     plan: str,
     max_bytes: float | None,
@@ -127,6 +130,7 @@ def command(
             format=format,
             fingerprint_column=fingerprint_column,
             fingerprint_format=fingerprint_format,
+            bits=bits,
             id_column=id_column,
             ids=asked.ids,
             first_id=asked.first,
@@ -160,6 +164,7 @@ def command(
                 (batch.fingerprints for batch in reader) if asked.ids is None else _with_ids(reader),
                 ids=None if asked.ids is None else "row",
                 id_type=id_type,
+                bits=bits,
                 max_distance=max_distance,
                 plan=plan,
                 max_bytes=max_bytes,

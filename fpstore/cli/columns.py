@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 MAX_ID = 2**64 - 1
 MAX_DIGITS = len(str(MAX_ID))
-HEX_DIGITS = 16
 WAYS = ("auto", "hex", "decimal")
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -99,27 +98,30 @@ signed_option = click.option(
 header_option = click.option("--header", is_flag=True, help="Begin with a line that names the columns.")
 
 
-def typed_fingerprints(values: Iterable[str], decimal: bool, *, text_option: str = "") -> list[int]:
-    """FINGERPRINTs as they were typed. UsageError for what is none; text_option: what takes a text in their place."""
+def typed_fingerprints(values: Iterable[str], decimal: bool, bits: int, *, text_option: str = "") -> list[int]:
+    """FINGERPRINTs of so many bits as they were typed. UsageError for what is none.
+
+    text_option: what takes a text in their place.
+    """
     from fpstore.inputs import BadInput, parse_fingerprint
 
     found = []
     for value in values:
         try:
-            found.append(parse_fingerprint(value, decimal=decimal))
+            found.append(parse_fingerprint(value, decimal=decimal, bits=bits))
         except BadInput as error:
-            raise click.UsageError(f"{error}{_hint(value, decimal, text_option)}") from None
+            raise click.UsageError(f"{error}{_hint(value, decimal, bits, text_option)}") from None
     return found
 
 
-def _hint(value: str, decimal: bool, text_option: str) -> str:
+def _hint(value: str, decimal: bool, bits: int, text_option: str) -> str:
     """What may have been meant by what is no fingerprint."""
     typed = value.strip().lower()
     digits = typed.removeprefix("0x")
     if digits == typed and set(digits) <= set("0123456789-") and len(digits) <= MAX_DIGITS:
         return "" if decimal else "; or --decimal"
-    if len(digits) > HEX_DIGITS and set(digits) <= set("0123456789abcdef"):
-        return f"; it has {4 * len(digits)} bits, and the store's fingerprints have {4 * HEX_DIGITS}"
+    if 4 * len(digits) > bits and set(digits) <= set("0123456789abcdef"):
+        return f"; it has {4 * len(digits)} bits, and the store's fingerprints have {bits}"
     return f"; or {text_option} for a text" if text_option else ""
 
 
@@ -155,7 +157,7 @@ def written_ids(ids: Any, signed: bool, as_json: bool) -> list[str]:
     pairs, as Python's surrogateescape has them.
     """
     if ids.dtype.kind in "ui":
-        numbers = written(ids, signed, False)
+        numbers = written(ids, signed)
         return [f'"{number}"' for number in numbers] if as_json else numbers
     from fpstore.inputs.escapes import escaped
 
@@ -165,8 +167,8 @@ def written_ids(ids: Any, signed: bool, as_json: bool) -> list[str]:
     return [json.dumps(each if isinstance(each, str) else each.decode("utf-8", "surrogateescape")) for each in names]
 
 
-def written(values: Any, signed: bool, is_fingerprint: bool) -> list[str]:
-    """Fingerprints or ids (uint64[n]) as lines have them."""
+def written(values: Any, signed: bool, bits: int | None = None) -> list[str]:
+    """Ids (uint64[n]) as lines have them, or fingerprints of so many bits."""
     if signed:
         return list(map(str, values.view("int64").tolist()))
-    return list(map("{:016x}".format if is_fingerprint else str, values.tolist()))
+    return list(map(str if bits is None else f"{{:0{bits // 4}x}}".format, values.tolist()))

@@ -67,7 +67,8 @@ def command(
     A shingle is some words or characters in a row, as the recipe cuts them. Jaccard is the share of all their
     shingles that both have, cosine that of the angle between them, by weight: both are exact. The distance is that of
     the fingerprints, in bits: probe, dedup and the rest go by it. By recipes of 1-bit MinHash, as the default, it
-    estimates the Jaccard, by simhashes the cosine. dedup and cluster take a distance of 6 by default, and confirm it.
+    estimates the Jaccard, by simhashes the cosine. Near is what a store of distance K calls so. dedup takes another
+    distance by default, and confirms what it finds: what it makes of the two stands in a line of its own.
 
     A FILE holds one document. Its format goes by its suffix, and what has none of those that fingerprint knows is a
     text; - is standard input.
@@ -86,7 +87,7 @@ def command(
     if common().as_json:
         print_document("compare", {"first_name": first, "second_name": second, **comparison.to_json()})
     else:
-        _print(comparison, first, second, equal=one == other)
+        _print(comparison, first, second, equal=one == other, dedup=_by_dedup(one, other, recipe))
     _tell(comparison, recipe, [one, other])
 
 
@@ -135,7 +136,7 @@ def _format(file: str, format: str) -> str:
         return "text"
 
 
-def _print(found: "Comparison", first: str, second: str, *, equal: bool) -> None:
+def _print(found: "Comparison", first: str, second: str, *, equal: bool, dedup: str) -> None:
     near = f"near: at most {found.max_distance}" if found.near else f"not near: more than {found.max_distance}"
     for name, fingerprint, distinct, tokens in (
         (first, found.first, found.first_count, found.first_tokens),
@@ -146,6 +147,7 @@ def _print(found: "Comparison", first: str, second: str, *, equal: bool) -> None
     say(f"distance  {found.distance}  ({near})", err=False)
     say(f"jaccard   {found.jaccard:.4f}  ({counted(found.common_count, 'shingle')} in both)", err=False)
     say(f"cosine    {found.cosine:.4f}", err=False)
+    say(f"dedup     {dedup}", err=False)
     if equal:
         say("the texts are equal", err=False)
     elif not found.only_first_count and not found.only_second_count and found.first_count:
@@ -156,6 +158,15 @@ def _print(found: "Comparison", first: str, second: str, *, equal: bool) -> None
     ):
         if count:
             _print_only(f"only in {name}" if first != second else f"only in the {which}", shingles, count)
+
+
+def _by_dedup(one: str, other: str, recipe: "Recipe") -> str:
+    """What dedup makes of two texts by default."""
+    from fpstore.text import dedup
+    from fpstore.text.confirm import CONFIRMED_DISTANCE, DEFAULT_CONFIRM
+
+    told = "keeps both" if len(dedup([one, other], recipe=recipe).kept) == TWO else "drops the second"
+    return f"{told}  (by default: at most {CONFIRMED_DISTANCE}, and {DEFAULT_CONFIRM})"
 
 
 def _print_only(where: str, shingles: tuple["Shingle", ...], count: int) -> None:

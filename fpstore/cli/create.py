@@ -8,6 +8,7 @@ from fpstore.cli.documents import tell_done
 from fpstore.cli.subcommand import subcommand
 from fpstore.cli.texts import idf_option, recipe_asked, recipe_option
 from fpstore.cli.values import (
+    bits_option,
     codec_option,
     k_option,
     max_bytes_option,
@@ -31,6 +32,7 @@ Examples:
 
 @subcommand("create", short_help="Make an empty store, to add to.", epilog=EPILOG)
 @store_argument
+@bits_option
 @k_option
 @plan_option
 @max_bytes_option
@@ -54,6 +56,7 @@ Examples:
 @click.option("--force", is_flag=True, help="Replace a store that is there, with all its rows.")
 def command(
     store: str,
+    bits: int,
     max_distance: int,
     plan: str,
     max_bytes: float | None,
@@ -76,6 +79,7 @@ def command(
     recipe = None if recipe_name is None else recipe_asked(recipe_name, idf_path)
     with fpstore.create(
         store,
+        bits=bits,
         max_distance=max_distance,
         id_type=None if id_type == "none" else cast("IdType", id_type),
         plan=plan,
@@ -89,7 +93,12 @@ def command(
     ) as made:
         ids = {"uint64": "with ids", "none": "without ids"}.get(id_type, "with names as ids")
         is_empty = made.stats().fingerprint_count == 0
-        settings = {"id_type": made.id_type, "max_distance": made.max_distance, "plan": made.plan.to_json()}
+        settings = {
+            "id_type": made.id_type,
+            "bits": made.bits,
+            "max_distance": made.max_distance,
+            "plan": made.plan.to_json(),
+        }
         tell_done(
             "create",
             {"path": store, "is_empty": is_empty, **settings},

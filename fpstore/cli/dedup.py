@@ -114,8 +114,8 @@ def command(
     numbered on from the largest. With --confirm it keeps their texts too: a later job with --confirm needs them. The
     same INPUT a second time is dropped as a whole, but for documents near more than 64 kept ones and equal to none: by
     --confirm only the nearest 64 are looked at, and where none is alike a document is kept. What equals a kept document
-    (the same shingles, as often; without any the same text) is dropped for it in any case. Until the
-    job is done nobody else may write to STORE.
+    (the same shingles of the same weights; without any the same text) is dropped for it in any case.
+    Until the job is done nobody else may write to STORE.
     """
     from fpstore import jobs
 

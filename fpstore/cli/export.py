@@ -115,7 +115,7 @@ class _Rows:
 
     def __init__(self, store: "Store", with_ids: bool, signed: bool, as_json: bool) -> None:
         self.with_ids, self.signed, self._as_json = with_ids, signed, as_json
-        self.id_type = store.id_type
+        self.id_type, self.bits = store.id_type, store.bits
         self.recipe = store._settings.recipe
         self.done = 0
         self._store = store
@@ -137,7 +137,7 @@ class _Rows:
 
     def cells(self, keys: "Keys", ids: "Ids | None") -> list[list[str]]:
         """The columns as text."""
-        cells = [written(keys, self.signed, True)]
+        cells = [written(keys, self.signed, self.bits)]
         return cells if ids is None else [*cells, written_ids(ids, self.signed, self._as_json)]
 
     def telling_cells(self, keys: "Keys", ids: "Ids | None") -> list[list[str]]:
@@ -183,7 +183,7 @@ def _write_csv(file: BinaryIO, batches: "Rows", rows: _Rows) -> None:
     for keys, ids in batches:
         cells = rows.telling_cells(keys, None)
         if ids is not None:
-            cells.append(written(ids, rows.signed, False) if rows.id_type == "uint64" else _quoted(ids.tolist()))
+            cells.append(written(ids, rows.signed) if rows.id_type == "uint64" else _quoted(ids.tolist()))
         file.write("".join(map(line.format, *cells)).encode())
 
 

@@ -110,5 +110,5 @@ def command(
 def _print_rows(store: "Store", ids: "Ids", signed: bool) -> None:
     as_json = common().as_json
     rows = store.lookup(ids)
-    columns = written_ids(rows.id, signed, as_json), written(rows.fingerprint, signed, True)
+    columns = written_ids(rows.id, signed, as_json), written(rows.fingerprint, signed, store.bits)
     sys.stdout.write("".join(map((JSON_LINE if as_json else LINE).format, *columns)))

@@ -80,7 +80,8 @@ def command(
                 _write(line, first, second, rows.distance)
             return
         for found in opened.pairs(max_distance=max_distance, memory=memory, progress=bar):
-            _write(line, written(found.first, signed, True), written(found.second, signed, True), found.distance)
+            first, second = (written(keys, signed, opened.bits) for keys in (found.first, found.second))
+            _write(line, first, second, found.distance)
 
 
 def _write(line: str, first: Iterable[object], second: Iterable[object], distance: "Array") -> None:

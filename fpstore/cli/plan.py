@@ -38,13 +38,14 @@ LEFT_ALIGNED = (HEADINGS[0], HEADINGS[-1])
 @subcommand("plan", short_help="Compare plans: bytes, probes and time.", epilog=EPILOG)
 @click.option("--n", metavar="N", type=key_count, help="How many distinct fingerprints: 50000000, 8e9.")
 @distance_option("The largest Hamming distance to answer.  [default: 3]")
+@click.option("--bits", metavar="BITS", type=int, help="How many bits a fingerprint has.  [default: 64]")
 @click.option(
     "--like",
     metavar="STORE",
     type=FILE_PATH,
-    help="A store with fingerprints as skewed as these: its n and k unless given, and the bits that its code takes.",
+    help="A store with fingerprints as skewed as these: its n, k and bits unless given, and what its code takes.",
 )
-def command(n: int | None, max_distance: int | None, like: str | None) -> None:
+def command(n: int | None, max_distance: int | None, bits: int | None, like: str | None) -> None:
     """Print the plans for N fingerprints and distance K, and which of them --plan of build picks.
 
     The smallest comes first. bytes/key and total are the store's, without ids, on uniform fingerprints; skewed ones
@@ -56,7 +57,7 @@ def command(n: int | None, max_distance: int | None, like: str | None) -> None:
 
     if n is None and like is None:
         raise click.UsageError("Missing option '--n' or '--like'.")
-    choices = fpstore.predict(n=n, max_distance=max_distance, like=like)
+    choices = fpstore.predict(n=n, max_distance=max_distance, bits=bits, like=like)
     max_distance = choices[0].plan.max_distance
     if common().as_json:
         asked = {"n": choices[0].n, "max_distance": max_distance, "text_jaccard": _jaccard_of_texts(max_distance)}

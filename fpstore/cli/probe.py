@@ -93,9 +93,10 @@ def query_options(command: Any) -> Any:
 def command(unbuffered: bool, **given: Any) -> None:
     """Print every fingerprint in STORE that is near a query, and its id.
 
-    A FINGERPRINT is 1 to 16 hexadecimal digits, with 0x before them or without; with --decimal a decimal number. Each
-    match is a line of query, fingerprint, distance and id, separated by tabs, the nearest first; a fingerprint with
-    several ids has a line for each, and the id of a store without ids is "-" (in JSON, null). No match is no error.
+    A FINGERPRINT is 1 to 16 hexadecimal digits, fewer where those of the store have fewer bits, with 0x before them or
+    without; with --decimal a decimal number. Each match is a line of query, fingerprint, distance and id, separated by
+    tabs, the nearest first; a fingerprint with several ids has a line for each, and the id of a store without ids is
+    "-" (in JSON, null). No match is no error.
 
     With --unbuffered another program asks, for as long as it likes: each line of --input is answered at once by one
     line of JSON with a list of matches, a bad line by one with an error.
@@ -146,7 +147,7 @@ def print_found(
         raise click.UsageError("nothing to ask for: expected a FINGERPRINT, --text or --input")
     print_matches = _Printer(name, ask, signed)
     with fpstore.open(store) as opened:
-        typed = typed_fingerprints(fingerprints, decimal, text_option="--text")
+        typed = typed_fingerprints(fingerprints, decimal, opened.bits, text_option="--text")
         if text is not None:
             typed.append(_fingerprint(recipe_of(opened, idf_path), text, html=html))
         if header:
@@ -229,8 +230,8 @@ class _Printer:
             ids = written_ids(matches.id, self._signed, self._as_json)
         columns = (
             (matches.query + self.queries).tolist(),
-            written(queries[matches.query], self._signed, True),
-            written(matches.fingerprint, self._signed, True),
+            written(queries[matches.query], self._signed, store.bits),
+            written(matches.fingerprint, self._signed, store.bits),
             matches.distance.tolist(),
             ids,
         )

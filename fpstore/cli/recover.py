@@ -42,7 +42,7 @@ def command(store: str, new: str) -> None:
         return
     for word, fingerprints in (("lost", found.without_ids), ("partial", found.partial)):
         for fingerprint in fingerprints:
-            click.echo(f"{fingerprint:016x}\t{word}")
+            click.echo(f"{fingerprint:0{found.bits // 4}x}\t{word}")
     for damage in found.damage:
         say(str(damage))
     for sentence in found.unknown:
@@ -73,8 +73,8 @@ def _record(found: "Recovered") -> dict[str, object]:
         "lost_log_record_count": found.log_records_lost,
         "lost_removal_count": found.removals_lost,
         "lost_segment_count": found.segments_lost,
-        "lost": [f"{fingerprint:016x}" for fingerprint in found.without_ids],
-        "partial": [f"{fingerprint:016x}" for fingerprint in found.partial],
+        "lost": [f"{fingerprint:0{found.bits // 4}x}" for fingerprint in found.without_ids],
+        "partial": [f"{fingerprint:0{found.bits // 4}x}" for fingerprint in found.partial],
         "unknown": list(found.unknown),
         "damage": [asdict(each) for each in found.damage],
     }

@@ -112,7 +112,7 @@ def command(
             "expected FINGERPRINTs or --input, or --id or --id-input; or --pairs, to remove of each fingerprint one id"
         )
     with fpstore.open(store, "w") as opened:
-        typed = [np.array(typed_fingerprints(values, decimal), dtype=np.uint64), typed_ids(opened, ids)]
+        typed = [np.array(typed_fingerprints(values, decimal, opened.bits), dtype=np.uint64), typed_ids(opened, ids)]
         if (by_id or pairs) and not opened._settings.ids:
             raise click.UsageError(f"{store}: the store has no ids, expected fingerprints")
         reader = None

@@ -32,6 +32,7 @@ def read_for(
     """
     from fpstore.inputs import read
 
+    options["bits"] = store.bits
     reader = read(inputs, **options)
     if reader.tells_nothing:
         return reader

@@ -29,10 +29,10 @@ def answer_input(store: "Store", path: str, idf_path: str | None, ask: "Ask") ->
     if path == "-":
         standard = sys.stdin.buffer
         read = _plain(getattr(standard, "raw", standard).read, "standard input")
-        answer_lines(read, sys.stdout.write, sys.stdout.flush, recipe, ask)
+        answer_lines(read, sys.stdout.write, sys.stdout.flush, recipe, ask, store.bits)
         return
     with open(path, "rb", buffering=0) as source:
-        answer_lines(_plain(source.read, path), sys.stdout.write, sys.stdout.flush, recipe, ask)
+        answer_lines(_plain(source.read, path), sys.stdout.write, sys.stdout.flush, recipe, ask, store.bits)
 
 
 def _plain(read: "Read", name: str) -> "Read":

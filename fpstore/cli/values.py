@@ -126,6 +126,14 @@ shuffle_option = click.option(
     type=shuffle_number,
     help="Shuffle the plan's bits by this secret number, or a random one (random), so that nobody can aim at a prefix.",
 )
+bits_option = click.option(
+    "--bits",
+    metavar="BITS",
+    type=int,
+    default=64,
+    show_default=True,
+    help="How many bits a fingerprint has: a multiple of 8 from 16 to 64.",
+)
 mode_option = click.option(
     "--mode",
     metavar="MODE",

@@ -6,6 +6,8 @@ A written fingerprint is hexadecimal or decimal, and one column holds one of the
 - only decimal can be: a sign, or decimal digits that are not 16, from -2**63 to 2**64 - 1;
 - 16 decimal digits without a 0 in front could be either.
 
+Of fingerprints of h bits, 16 is h / 4, and numbers are those below 2**h.
+
 The first value of a column that can be only one of the two says what the column is, and all that could be either are
 read so, those before it too. A value that can be only the other is bad. Where bad values are passed over, the first
 SURE that tell have to agree, so that a damaged one does not decide for all others. A column in which each could be
@@ -23,6 +25,7 @@ import binascii
 import re
 from collections.abc import Sequence
 from decimal import Decimal
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -30,22 +33,18 @@ import numpy.typing as npt
 
 from fpstore.inputs.errors import BadInput, shown
 
-MIN_SIGNED = -(2**63)
-MAX_VALUE = 2**64 - 1
-VALUE_BYTES = 8
+MAX_VALUE = 2**64 - 1  # of an id
+# Those of a fingerprint, as fpstore.format has them; a test holds them equal.
+MIN_BITS, BITS_STEP = 16, 8
+BITS = 64  # of an id, and of a fingerprint where nothing else is said
 WAYS = ("auto", "hex", "decimal")
 SURE = 16  # values that tell
 ASK_WAY = "fingerprint_format (--fingerprint-format)"
-EXPECTED_HEX = "16 hexadecimal digits (64 bits), or 0x and up to 16"
-EXPECTED_SAID_HEX = "1 to 16 hexadecimal digits (64 bits)"
-EXPECTED_DECIMAL = "a decimal number of 64 bits, from -2**63 to 2**64 - 1"
-EXPECTED_FINGERPRINT = "16 hexadecimal digits (64 bits), 0x and up to 16, or a decimal number from -2**63 to 2**64 - 1"
 EXPECTED_SAME = {
     "hex": f"hexadecimal, as the values before it; or {ASK_WAY}",
     "decimal": f"a decimal number, as the values before it; or {ASK_WAY}",
 }
 EXPECTED_ONE_WAY = f"{ASK_WAY} to say which is meant, as the column begins with hexadecimal and decimal values"
-EXPECTED_BYTES = f"{VALUE_BYTES} bytes (64 bits)"
 EXPECTED_WIDE_ENOUGH = "integers of 64 bits where some are below 0"
 # What ids are: numbers, or names.
 ID_TYPES = ("uint64", "string", "bytes")
@@ -53,14 +52,6 @@ MAX_NAME_BYTES = 1 << 16
 EXPECTED_NAME = f"text of at most {MAX_NAME_BYTES} bytes, or a whole number"
 EXPECTED_ID = "a decimal number from -2**63 to 2**64 - 1"
 
-# The named group that matches says which of the two a value can be.
-_WRITTEN = re.compile(
-    r"(?P<either>[1-9][0-9]{15})|(?P<hex>0[xX][0-9a-fA-F]{1,16}|[0-9a-fA-F]{16})|(?P<decimal>[-+]?[0-9]{1,20})"
-)
-_SAID = {
-    "hex": re.compile(r"(?P<hex>(?:0[xX])?[0-9a-fA-F]{1,16})"),
-    "decimal": re.compile(r"(?P<decimal>[-+]?[0-9]{1,20})"),
-}
 _DECIMAL = re.compile(r"[-+]?[0-9]{1,20}")
 
 # A column as the format readers hold it: Python objects, or integers straight from Parquet.
@@ -68,20 +59,93 @@ Column = Sequence[object] | npt.NDArray[Any]
 Parsed = tuple[npt.NDArray[np.uint64], dict[int, str]]
 
 
-def parse_fingerprint(text: str, *, decimal: bool = False) -> int:
-    """The fingerprint (0..2**64 - 1) that text writes: 1 to 16 hexadecimal digits, with or without `0x`.
+class Width:
+    """How fingerprints of so many bits are written, and what is expected where one is not."""
 
-    decimal: it is a decimal number instead, from -2**63 to 2**64 - 1. Outer spaces are dropped.
+    def __init__(self, bits: int) -> None:
+        self.bits, self.digits, self.size = bits, bits // 4, bits // 8
+        digit, digits = "[0-9a-fA-F]", self.digits
+        # The named group that matches says which of the two a value can be.
+        self.written = re.compile(
+            rf"(?P<either>[1-9][0-9]{{{digits - 1}}})|(?P<hex>0[xX]{digit}{{1,{digits}}}|{digit}{{{digits}}})"
+            r"|(?P<decimal>[-+]?[0-9]{1,20})"
+        )
+        self.said = {
+            "hex": re.compile(rf"(?P<hex>(?:0[xX])?{digit}{{1,{digits}}})"),
+            "decimal": re.compile(r"(?P<decimal>[-+]?[0-9]{1,20})"),
+        }
+        numbers = f"from {'-2**63' if bits == BITS else 0} to 2**{bits} - 1"
+        self.expected = {
+            "hex": f"{digits} hexadecimal digits ({bits} bits), or 0x and up to {digits}",
+            "said hex": f"1 to {digits} hexadecimal digits ({bits} bits)",
+            "decimal": f"a decimal number of {bits} bits, {numbers}",
+            "any": f"{digits} hexadecimal digits ({bits} bits), 0x and up to {digits}, or a decimal number {numbers}",
+            "bytes": f"{self.size} bytes ({bits} bits)",
+            "number": EXPECTED_WIDE_ENOUGH if bits == BITS else f"a fingerprint of {bits} bits",
+        }
+
+    def in_range(self, value: int) -> int | None:
+        """The bits of a number, None where it has more; of 64 bits they stand for a number below 0, too."""
+        least = -(1 << BITS - 1) if self.bits == BITS else 0
+        return value & (1 << self.bits) - 1 if least <= value < 1 << self.bits else None
+
+    def integer(self, value: object) -> int | None:
+        """The bits of a whole number, None for anything else."""
+        if type(value) is int:
+            return self.in_range(value)
+        if isinstance(value, np.integer):  # of a column that has nulls too
+            return None if value < 0 and value.itemsize * 8 < BITS else self.in_range(int(value))
+        if isinstance(value, Decimal) and value.is_finite() and value == value.to_integral_value():
+            return self.in_range(int(value))
+        return None
+
+    def integers(self, column: npt.NDArray[Any]) -> Parsed:
+        """Integers of 64 bits are their bits; a narrower one below 0 does not say which bits are meant."""
+        values = column.astype(np.uint64)
+        is_bad = column < 0 if column.dtype.kind == "i" and column.dtype.itemsize * 8 < BITS else None
+        if self.bits < BITS:
+            is_bad = values >> np.uint64(self.bits) != 0
+        bad = np.empty(0, dtype=np.int64) if is_bad is None else np.flatnonzero(is_bad)
+        values[bad] = 0
+        return values, {int(index): self.expected["number"] for index in bad}
+
+    def kind(self, value: object) -> str:
+        """Which way a cell is written: `hex`, `decimal`, `either`; `bits` for bytes, `bad` for what no rule reads."""
+        if isinstance(value, str):
+            match = self.written.fullmatch(value)
+            if match is None or (match.lastgroup == "decimal" and self.in_range(int(value)) is None):
+                return "bad"
+            return str(match.lastgroup)
+        if isinstance(value, bytes):
+            return "bits"
+        return "bad" if self.integer(value) is None else "decimal"
+
+
+@cache
+def width(bits: int) -> Width:
+    """That of so many bits. ValueError for what no fingerprint has."""
+    if not MIN_BITS <= bits <= BITS or bits % BITS_STEP:
+        raise ValueError(f"bits: found {bits}, expected a multiple of {BITS_STEP} from {MIN_BITS} to {BITS}")
+    return Width(bits)
+
+
+_ID = width(BITS)
+
+
+def parse_fingerprint(text: str, *, decimal: bool = False, bits: int = BITS) -> int:
+    """The fingerprint of so many bits that text writes: bits / 4 hexadecimal digits or fewer, after `0x` or not.
+
+    decimal: it is a decimal number instead, of 64 bits from -2**63 to 2**64 - 1. Outer spaces are dropped.
 
     Raises TypeError for what is no text, BadInput (a ValueError) for anything else.
     """
     if not isinstance(text, str):
         raise TypeError(f"fingerprint: found {shown(text)}, a {type(text).__name__}, expected a str")
-    way = "decimal" if decimal else "hex"
-    match = _SAID[way].fullmatch(text.strip())
-    value = None if match is None else _in_range(int(match[0], 10 if decimal else 16))
+    of = width(bits)
+    match = of.said["decimal" if decimal else "hex"].fullmatch(text.strip())
+    value = None if match is None else of.in_range(int(match[0], 10 if decimal else 16))
     if value is None:
-        expected = EXPECTED_DECIMAL if decimal else EXPECTED_SAID_HEX
+        expected = of.expected["decimal" if decimal else "said hex"]
         raise BadInput(f"fingerprint: found {shown(text)}, expected {expected}")
     return value
 
@@ -89,18 +153,19 @@ def parse_fingerprint(text: str, *, decimal: bool = False) -> int:
 class FingerprintColumn:
     """Reads the fingerprints of one column, piece by piece, all in one way.
 
-    way: one of WAYS, what the caller said of the column.
+    way: one of WAYS, what the caller said of the column. bits: of a fingerprint.
     """
 
-    def __init__(self, way: str = "auto") -> None:
+    def __init__(self, way: str = "auto", bits: int = BITS) -> None:
+        self.width = width(bits)
         self._said = way if way != "auto" else None
         self.way = self._said
         self._told = 0  # how many values said so, no more than SURE
 
     @classmethod
-    def of_hex_lines(cls) -> FingerprintColumn:
-        """That of a file which is hexadecimal by its format: 16 digits, or `0x` and up to 16."""
-        column = cls()
+    def of_hex_lines(cls, bits: int = BITS) -> FingerprintColumn:
+        """That of a file which is hexadecimal by its format: all digits, or `0x` and up to as many."""
+        column = cls(bits=bits)
         column.way = "hex"
         return column
 
@@ -116,7 +181,7 @@ class FingerprintColumn:
         """
         if self._said is not None or isinstance(column, np.ndarray) or self._told == SURE:
             return None
-        for index, kind in enumerate(map(_kind, column)):
+        for index, kind in enumerate(map(self.width.kind, column)):
             if kind in ("hex", "decimal"):
                 self.way = self.way or kind
                 if kind != self.way:
@@ -129,12 +194,12 @@ class FingerprintColumn:
     def decide(self, column: Column) -> bool:
         """Look for what tells which way the column is written; whether that is known now, or nothing here asks."""
         if self.way is None and not isinstance(column, np.ndarray):
-            kinds = (_kind(value) for value in column)
+            kinds = map(self.width.kind, column)
             self.way = next((kind for kind in kinds if kind in ("hex", "decimal")), None)
-        return self.way is not None or isinstance(column, np.ndarray) or "either" not in map(_kind, column)
+        return self.way is not None or isinstance(column, np.ndarray) or "either" not in map(self.width.kind, column)
 
     def parse_digits(self, digits: bytes) -> npt.NDArray[np.uint64] | None:
-        """Fingerprints (uint64[n]) of 16 n bytes that are 16 hexadecimal digits each, at full speed.
+        """Fingerprints (uint64[n]) of n times so many hexadecimal digits as each has, at full speed.
 
         None where they are not, or are not known to be hexadecimal: then parse decides.
         """
@@ -144,7 +209,12 @@ class FingerprintColumn:
             packed = binascii.unhexlify(digits)
         except binascii.Error:
             return None
-        return np.frombuffer(packed, dtype=">u8").astype(np.uint64)
+        size = self.width.size
+        if size == BITS // 8:
+            return np.frombuffer(packed, dtype=">u8").astype(np.uint64)
+        words = np.zeros((len(packed) // size, BITS // 8), dtype=np.uint8)
+        words[:, -size:] = np.frombuffer(packed, dtype=np.uint8).reshape(-1, size)
+        return words.reshape(-1).view(">u8").astype(np.uint64)
 
     def parse(self, column: Column) -> Parsed:
         """Fingerprints of a column, and for each bad one its index and what was expected there.
@@ -152,9 +222,9 @@ class FingerprintColumn:
         The fingerprint at a bad index is 0. Where decide has said False, what could be either is bad.
         """
         if isinstance(column, np.ndarray):
-            return _parse_integers(column)
+            return self.width.integers(column)
         self.decide(column)
-        if set(map(type, column)) == {str} and set(map(len, column)) == {16}:  # type: ignore[arg-type]
+        if set(map(type, column)) == {str} and set(map(len, column)) == {self.width.digits}:  # type: ignore[arg-type]
             digits = "".join(column)  # type: ignore[arg-type]
             fingerprints = self.parse_digits(digits.encode("ascii", "replace"))
             if fingerprints is not None:
@@ -171,25 +241,26 @@ class FingerprintColumn:
 
     def _read(self, value: object) -> tuple[int | None, str]:
         """The fingerprint that a cell holds, or None and what was expected."""
+        of = self.width
         if isinstance(value, bytes):
-            return (int.from_bytes(value, "big"), "") if len(value) == VALUE_BYTES else (None, EXPECTED_BYTES)
+            return (int.from_bytes(value, "big"), "") if len(value) == of.size else (None, of.expected["bytes"])
         if not isinstance(value, str):
-            number = _integer(value)
+            number = of.integer(value)
             if number is not None and self.way == "hex":
                 return None, EXPECTED_SAME["hex"]
-            return number, EXPECTED_WIDE_ENOUGH if isinstance(value, np.integer) else EXPECTED_DECIMAL
-        kind = _kind(value)
+            return number, of.expected["number" if isinstance(value, np.integer) else "decimal"]
+        kind = of.kind(value)
         if self._said is not None:
-            match = _SAID[self._said].fullmatch(value)
-            number = None if match is None else _in_range(int(value, 16 if self._said == "hex" else 10))
-            return number, EXPECTED_SAID_HEX if self._said == "hex" else EXPECTED_DECIMAL
+            match = of.said[self._said].fullmatch(value)
+            number = None if match is None else of.in_range(int(value, 16 if self._said == "hex" else 10))
+            return number, of.expected["said hex" if self._said == "hex" else "decimal"]
         if kind == "bad":
-            expected = {"hex": EXPECTED_HEX, "decimal": EXPECTED_DECIMAL}.get(self.way or "", EXPECTED_FINGERPRINT)
-            is_short = _SAID["hex"].fullmatch(value) is not None
+            expected = of.expected[self.way or "any"]
+            is_short = of.said["hex"].fullmatch(value) is not None
             return None, f"{expected}; or {ASK_WAY} hex, for fewer digits" if is_short else expected
         if kind not in ("either", self.way) or self.way is None:
             return None, EXPECTED_SAME.get(self.way or "", ASK_WAY)
-        return _in_range(int(value, 16 if self.way == "hex" else 10)), EXPECTED_DECIMAL
+        return of.in_range(int(value, 16 if self.way == "hex" else 10)), of.expected["decimal"]
 
 
 def parse_ids(column: Column) -> Parsed:
@@ -198,7 +269,7 @@ def parse_ids(column: Column) -> Parsed:
     The id at a bad index is 0.
     """
     if isinstance(column, np.ndarray):
-        return _parse_integers(column)
+        return _ID.integers(column)
     if set(map(type, column)) == {str} and max(map(len, column)) <= 20 and all(column):  # type: ignore[arg-type]
         digits = "".join(column)  # type: ignore[arg-type]
         if digits.isascii() and digits.isdigit():
@@ -210,7 +281,7 @@ def parse_ids(column: Column) -> Parsed:
     bad: dict[int, str] = {}
     for index, value in enumerate(column):
         written = isinstance(value, str) and _DECIMAL.fullmatch(value)
-        number = _in_range(int(str(value))) if written else _integer(value)
+        number = _ID.in_range(int(str(value))) if written else _ID.integer(value)
         if number is None:
             bad[index] = EXPECTED_WIDE_ENOUGH if isinstance(value, np.integer) else EXPECTED_ID
         else:
@@ -223,7 +294,7 @@ def parse_names(column: Column, text: bool) -> tuple[npt.NDArray[Any], dict[int,
     values = np.empty(len(column), dtype=object)
     bad: dict[int, str] = {}
     for index, value in enumerate(column.tolist() if isinstance(column, np.ndarray) else column):
-        number = None if isinstance(value, str | bytes | bool) else _integer(value)
+        number = None if isinstance(value, str | bytes | bool) else _ID.integer(value)
         name = value if number is None else str(value)
         try:
             if isinstance(name, str) and not text:
@@ -237,45 +308,3 @@ def parse_names(column: Column, text: bool) -> tuple[npt.NDArray[Any], dict[int,
             name = "" if text else b""
         values[index] = name
     return values, bad
-
-
-def can_be_either(value: object) -> bool:
-    """Whether a cell could be hexadecimal or decimal."""
-    return _kind(value) == "either"
-
-
-def _kind(value: object) -> str:
-    """Which way a cell is written: `hex`, `decimal`, `either`; `bits` for bytes, `bad` for what no rule reads."""
-    if isinstance(value, str):
-        match = _WRITTEN.fullmatch(value)
-        if match is None or (match.lastgroup == "decimal" and _in_range(int(value)) is None):
-            return "bad"
-        return str(match.lastgroup)
-    if isinstance(value, bytes):
-        return "bits"
-    return "bad" if _integer(value) is None else "decimal"
-
-
-def _integer(value: object) -> int | None:
-    """The 64 bits of a whole number, None for anything else."""
-    if type(value) is int:
-        return _in_range(value)
-    if isinstance(value, np.integer):  # of a column that has nulls too
-        return None if value < 0 and value.itemsize < VALUE_BYTES else _in_range(int(value))
-    if isinstance(value, Decimal) and value.is_finite() and value == value.to_integral_value():
-        return _in_range(int(value))
-    return None
-
-
-def _in_range(value: int) -> int | None:
-    """The 64 bits of a number, None where it has more."""
-    return value & MAX_VALUE if MIN_SIGNED <= value <= MAX_VALUE else None
-
-
-def _parse_integers(column: npt.NDArray[Any]) -> Parsed:
-    """64-bit integers are their bits; a narrower one below 0 does not say which bits are meant."""
-    narrow = column.dtype.kind == "i" and column.dtype.itemsize < VALUE_BYTES
-    bad = np.flatnonzero(column < 0) if narrow else np.empty(0, dtype=np.int64)
-    values = column.astype(np.uint64)
-    values[bad] = 0
-    return values, {int(index): EXPECTED_WIDE_ENOUGH for index in bad}

@@ -24,7 +24,10 @@ DAMAGED = "page with damaged characters"
 WITHOUT_TEXT = "page without text, near none but those of the same bytes"
 
 # Noted of a page of which nearly all is frame (fpstore.text.cleaning).
-IN_FRAME = "page with a main text of under a tenth of what is visible, near all others of that frame"
+IN_FRAME = (
+    "page with a main text of under a tenth of what is visible, near all others of that frame (not so by a recipe file"
+    ' with "html": "main"; fpstore recipe text-1 prints one to start from)'
+)
 
 # In a reason the noun stands first: `record of another kind`, `file not in UTF-8`.
 _NOUN = re.compile(r"^.*?(?= (?:of|with|without|in|not|over) |$)")

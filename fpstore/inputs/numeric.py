@@ -22,8 +22,7 @@ from fpstore.inputs.compressed import Stream, open_stream
 from fpstore.inputs.errors import BLANK, BadInput, shown
 from fpstore.inputs.records import Piece, Records, Request, piece_of_fingerprints, piece_of_ids
 
-_HEX_DIGITS = 16
-_HEX_LINE_BYTES = _HEX_DIGITS + 1
+_HEX_LINE_BYTES = 17  # with 64 bits
 _MIN_BLOCK_BYTES = 1 << 16  # below it the cost of a block outweighs that of its lines
 _NPY_MAGIC_BYTES = 8  # with the version
 _MAX_NPY_HEADER_BYTES = 10_000
@@ -68,7 +67,8 @@ def read_hex(path: str, request: Request) -> Iterator[Piece]:
     those behind the last are passed over.
     """
     way = request.fingerprint_format
-    column = FingerprintColumn.of_hex_lines() if way == "auto" else FingerprintColumn(way)
+    bits = request.bits
+    column = FingerprintColumn.of_hex_lines(bits) if way == "auto" else FingerprintColumn(way, bits)
     reading: _HexLines | None = None
     line_number = 1
     with open_stream(path, request.on_bytes) as stream:
@@ -213,7 +213,7 @@ def _npy_header(stream: Stream) -> tuple[np.dtype[Any], int, int]:
 def _items(stream: Stream, request: Request, dtype: np.dtype[Any], offset: int, count: int | None) -> Iterator[Piece]:
     """The items that follow in the stream; exactly count, or for None as many as there are."""
     with_ids(request.asked, request.decided, False, stream.name)
-    column = FingerprintColumn()
+    column = FingerprintColumn(bits=request.bits)
     row = 0
     while data := stream.reader.read(request.rows * dtype.itemsize):
         if row == 0 and count is None:
@@ -244,13 +244,13 @@ def _hex_block(stream: Stream, size: int, line_number: int) -> bytes:
 
 
 def _uniform_lines(block: bytes, column: FingerprintColumn) -> npt.NDArray[np.uint64] | None:
-    """The fingerprints of a block in which every line is written as the first: [0x], 16 digits, line end.
+    """The fingerprints of a block in which every line is written as the first: [0x], all digits, line end.
 
     None for any other block. This is the fast way; _HexLines reads every block.
     """
     first = block[: block.index(b"\n") + 1]
     start = 2 if first.startswith(b"0x") else 0
-    end = start + _HEX_DIGITS
+    end = start + column.width.digits
     if first[end:] not in (b"\n", b"\r\n") or len(block) % len(first):
         return None
     lines = np.frombuffer(block, dtype=np.uint8).reshape(-1, len(first))

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fpstore.inputs.blocks import Columns, Document, read_blocks, reads_blocks
-from fpstore.inputs.cells import MAX_VALUE
+from fpstore.inputs.cells import MAX_VALUE, width
 from fpstore.inputs.columns import ASK_TEXT, Asked
 from fpstore.inputs.compressed import OnBytes, display_name
 from fpstore.inputs.delimited import DIALECTS
@@ -181,6 +181,7 @@ def read(
     id_type: IdType = "uint64",
     header: bool | None = None,
     fingerprint_format: str = "auto",
+    bits: int = 64,
     html: bool = False,
     recipe: Recipe | None = None,
     max_distance: int = DEFAULT_K,
@@ -206,17 +207,19 @@ def read(
     header: whether the first row of CSV and TSV names the columns; None where the row tells it, and one that can be
     meant in two ways is refused.
     fingerprint_format: how the strings of a column write fingerprints: "hex" or "decimal"; "auto" is told by the
-    first value that can be only one of them (fpstore.inputs.cells). html: the texts are HTML (those of formats html and
-    warc are anyhow). max_distance: the distance that they will be compared by, for Reader.lengths. threads: how many
-    make the fingerprints, one for each processor where None. skip_bad: count bad lines, rows and files instead of
-    raising; where all are bad, the end is BadInput. rows_serve: whether messages may advise row numbers as ids, where
-    None unless ids are names. on_bytes: told of bytes as they are read.
+    first value that can be only one of them (fpstore.inputs.cells). bits: of a fingerprint that comes ready.
+    html: the texts are HTML (those of formats html and warc are anyhow). max_distance: the distance that they will be
+    compared by, for Reader.lengths. threads: how many make the fingerprints, one for each processor where None.
+    skip_bad: count bad lines, rows and files instead of raising; where all are bad, the end is BadInput. rows_serve:
+    whether messages may advise row numbers as ids, where None unless ids are names. on_bytes: told of bytes as they
+    are read.
 
     Raises ValueError for a wrong argument, and where some sources hold texts and others fingerprints; RecipeError
     where they say that fingerprints are by other recipes; BadInput (a ValueError) for a source that
     does not hold what its format says; ImportError where an optional package is missing. The system's errors pass
     through.
     """
+    width(bits)
     said = None if recipe is None else recipe.to_json()
     recipe = DEFAULT_RECIPE if recipe is None else recipe
     rows_serve = id_type == "uint64" if rows_serve is None else rows_serve
@@ -224,6 +227,7 @@ def read(
     request = Request(
         asked=Asked(fingerprint_column, text_column, id_column, ids, header=header, rows_serve=rows_serve),
         fingerprint_format=fingerprint_format,
+        bits=bits,
         first_id=first_id,
         id_type=id_type,
         recipe=recipe,

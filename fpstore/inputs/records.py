@@ -15,7 +15,6 @@ from fpstore.inputs.cells import (
     ID_TYPES,
     Column,
     FingerprintColumn,
-    can_be_either,
     parse_ids,
     parse_names,
 )
@@ -142,6 +141,7 @@ class Request:
     seen: Seen = field(default_factory=Seen)
     decided: Decided = field(default_factory=Decided)
     fingerprint_format: str = "auto"
+    bits: int = 64  # of a fingerprint
     first_id: int = 0  # of row numbers
     id_type: str = "uint64"  # or what names are: "string", "bytes"
     origin: Origin = field(default_factory=Origin)  # of fingerprints that come ready
@@ -380,7 +380,7 @@ def pieces_of_fingerprints(every: Iterator[Records], request: Request) -> Iterat
 
     Records are held until that is known, and where bad values are passed over, until it is sure.
     """
-    column = FingerprintColumn(request.fingerprint_format)
+    column = FingerprintColumn(request.fingerprint_format, request.bits)
     held: list[Records] = []
     is_open = is_whole = False
     looked_at = 0
@@ -397,7 +397,9 @@ def pieces_of_fingerprints(every: Iterator[Records], request: Request) -> Iterat
         if (is_undecided or column.is_unsure) and not is_whole and looked_at < _MOST_UNDECIDED:
             continue
         if is_undecided:
-            _refuse_undecided(held, f"no value in the column{'' if is_whole else f', of the first {looked_at},'} tells")
+            _refuse_undecided(
+                held, column, f"no value in the column{'' if is_whole else f', of the first {looked_at},'} tells"
+            )
         for each in held:
             yield piece_of_fingerprints(each, request, column)
         held.clear()
@@ -412,11 +414,11 @@ def _expect_one_way(records: Records, column: FingerprintColumn) -> None:
         raise records.error(other, f"found {found}, expected {EXPECTED_ONE_WAY}")
 
 
-def _refuse_undecided(held: list[Records], why: str) -> NoReturn:
+def _refuse_undecided(held: list[Records], column: FingerprintColumn, why: str) -> NoReturn:
     """Raise BadInput about the first value that could be hexadecimal or decimal."""
     for records in held:
         for index, value in enumerate(records.values):
-            if can_be_either(value):
+            if column.width.kind(value) == "either":
                 expected = f"{ASK_WAY} to say whether it is hex or decimal, as {why}"
                 raise records.error(index, f"found {shown(value)}, expected {expected}")
     raise AssertionError("what is held has such a value")

@@ -14,7 +14,6 @@ from dataclasses import replace
 from typing import Any
 
 from fpstore.inputs import remote
-from fpstore.inputs.cells import VALUE_BYTES
 from fpstore.inputs.columns import Asked, Found, columns_of, with_ids
 from fpstore.inputs.compressed import Lines, LongLine, open_stream
 from fpstore.inputs.decoding import EXPECTED_TEXT
@@ -214,7 +213,7 @@ def _parquet_records(path: str, request: Request, file: Any, size: int, types: A
     elif request.reads_texts:
         _check_texts(path, value, _field_type(path, value, schema.field(found.value).type, fields, types), types)
     else:
-        _check_fingerprints(path, value, schema.field(found.value).type, types)
+        _check_fingerprints(path, value, schema.field(found.value).type, types, request.bits)
         _meet_origin(path, request, schema.field(found.value))
     if ids is not None:
         _check_ids(path, ids, schema.field(found.id).type, types, request)
@@ -277,14 +276,14 @@ def _check_ids(path: str, name: str, found: Any, types: Any, request: Request) -
         raise BadInput(f"{path}, column {name}: found {found}, expected integers or strings")
 
 
-def _check_fingerprints(path: str, name: str, found: Any, types: Any) -> None:
+def _check_fingerprints(path: str, name: str, found: Any, types: Any, bits: int) -> None:
     plain = _plain_type(found, types)
     if types.is_fixed_size_binary(plain) and not types.is_decimal(plain):
-        is_known = plain.byte_width == VALUE_BYTES
+        is_known = plain.byte_width == bits // 8
     else:
         is_known = _is_binary(plain, types)
     if not (is_known or _is_string(found, types) or _is_whole_number(found, types)):
-        expected = f"fingerprints of 64 bits: integers, strings or {VALUE_BYTES} bytes"
+        expected = f"fingerprints of {bits} bits: integers, strings or {bits // 8} bytes"
         raise BadInput(f"{path}, column {name}: found {found}, expected {expected}")
 
 

@@ -19,6 +19,7 @@ from fpstore.jobs.claims import folder_of
 from fpstore.jobs.parts import Digest, Part, parts_of
 from fpstore.text import Recipe
 from fpstore.text.deduplication import measured_apart
+from fpstore.text.recipe import Measured
 from fpstore.text.short import Lengths
 from fpstore.threads import ahead, thread_count
 from fpstore.types import Array, Keys
@@ -105,9 +106,10 @@ class Corpus:
         threads: int | None,
         *,
         all_columns: bool = False,
+        drops: bool = False,
     ) -> None:
         """threads: that make fingerprints; all processors where None. max_distance: for the warning. all_columns: for
-        Batch.rows.
+        Batch.rows. drops: whether see_dropped hears of the texts that are dropped.
 
         Raises what fpstore.inputs.documents does.
         """
@@ -132,7 +134,7 @@ class Corpus:
         }
         self._recipe, self._max_distance = recipe, max_distance
         self.threads = thread_count(threads)
-        self._lengths = Lengths(recipe, max_distance)
+        self._lengths = Lengths(recipe, max_distance, drops=drops)
         self._checks: list[tuple[Callable[[str, Row], BadInput | None], bool]] = []
         self.total_bytes: int | None = None
         paths = self._paths
@@ -250,24 +252,23 @@ class Corpus:
         While one is worked with, the next is read and measured, where the sources are files and there are threads.
         """
 
-        reading = Lengths(self._recipe, self._max_distance)
-        reading.go_on(self._lengths.state)
-
-        def measure() -> Generator[tuple[Batch, Keys, list[int]]]:
+        def measure() -> Generator[tuple[Batch, Measured]]:
             with Workers(self.threads) as workers, closing(self._batches(start, workers)) as every:
                 for batch in every:
-                    found = measured_apart(self._recipe, batch.texts, self.threads, workers)
-                    reading.see(batch.texts, found)
-                    yield batch, found.fingerprints, reading.state
+                    yield batch, measured_apart(self._recipe, batch.texts, self.threads, workers)
 
         reads_ahead = (
             self.threads > 1 and len(self.files) == len(self.sources) and not any(map(remote.is_remote, self.files))
         )
         with closing(ahead(measure()) if reads_ahead else measure()) as every:
-            for batch, fingerprints, state in every:
+            for batch, found in every:
                 self.text_bytes += batch.text_bytes
-                self._lengths.go_on(state)
-                yield batch, fingerprints
+                self._lengths.see(batch.texts, found)
+                yield batch, found.fingerprints
+
+    def see_dropped(self, texts: Sequence[str], kept_of: Callable[[list[int]], Sequence[str | None]]) -> None:
+        """For the warning: more texts that were dropped, and the kept ones of some, as of Lengths."""
+        self._lengths.see_dropped(texts, kept_of)
 
     @property
     def files(self) -> list[str]:

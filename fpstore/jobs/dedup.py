@@ -70,7 +70,7 @@ def dedup(
     kept_one = Keep.parse(keep)
     standing = None if store is None else Path(store).absolute()
     settings = settle_settings(standing, recipe, max_distance)
-    corpus = Corpus(inputs, settings.recipe, settings.max_distance, threads, all_columns=True)
+    corpus = Corpus(inputs, settings.recipe, settings.max_distance, threads, all_columns=True, drops=True)
     if not kept_one.is_first and not corpus.is_read_again:
         raise ValueError(f"standard input: found keep {keep}, which reads the inputs twice; expected files")
     check = Confirm.settle(confirm, has_texts=settings.can_confirm)

@@ -51,6 +51,10 @@ class Kept(Leaders):
         """What kept documents are called."""
         return self._workplace.names(ids)
 
+    def texts(self, ids: Ids) -> Sequence[str | None]:
+        """The texts of kept documents; None of each of which it is not known."""
+        return self._spool.texts(ids) if self._spool.has_texts else [None] * len(ids)
+
     def _choose(self, index: int, near: Sequence[int], ids: Ids) -> tuple[int, float]:
         row, measure = super()._choose(index, near, ids)
         if row == NEW and self._checker is not None:

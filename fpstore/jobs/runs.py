@@ -115,9 +115,10 @@ class FirstRun:
         else:
             kept = np.flatnonzero(verdicts["leads"]).tolist()
             kept_file.write(self._keeping.lines(batch, kept, is_first=is_first))
+        indexes = np.flatnonzero(~verdicts["leads"])
+        dropped = verdicts[indexes]
+        self._corpus.see_dropped(taken(batch.texts, indexes), lambda some: self._kept.texts(dropped["id"][some]))
         for file, lines in zip(dropped_files, self._dropping, strict=True):
-            indexes = np.flatnonzero(~verdicts["leads"])
-            dropped = verdicts[indexes]
             columns: list[Sequence[str] | Array] = [self._kept.names(dropped["id"]), dropped["distance"]]
             if self._measures:
                 columns.append(dropped["measure"])

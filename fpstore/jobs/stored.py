@@ -63,7 +63,7 @@ def cluster_store(
     expect_outside_stores(result)
     with fpstore.open(path) as opened:
         most = opened.max_distance if max_distance is None else max_distance
-        recipe = opened._settings.recipe
+        recipe, bits = opened._settings.recipe, opened.bits
         keys, ids = _rows_of(opened, progress)
     columns = {"cluster": "uint64", "id": "uint64", "fingerprint": "string", "distance": "uint16"}
     if ids is None:
@@ -82,7 +82,11 @@ def cluster_store(
             numbers, distances, count = _grouped(job, keys, most, update_center=update_center, progress=progress)
         for at in range(0, len(keys), _AT_ONCE):
             own = slice(at, at + _AT_ONCE)
-            told = [numbers[own].tolist(), [f"{key:016x}" for key in keys[own].tolist()], distances[own].tolist()]
+            told = [
+                numbers[own].tolist(),
+                [f"{key:0{bits // 4}x}" for key in keys[own].tolist()],
+                distances[own].tolist(),
+            ]
             if ids is not None:
                 own_ids = list(map(_as_text, ids[own])) if isinstance(ids, list) else ids[own].tolist()
                 # As strings in JSON, where larger numbers than 2**53 are rounded by many readers.

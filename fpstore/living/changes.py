@@ -8,6 +8,7 @@ import itertools
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,20 +34,30 @@ _HEADER = struct.Struct("<IHHQ")
 RECORD_WORDS = 8000
 
 
+class Told(NamedTuple):
+    """What is known of names that are added. hashes: theirs, keyed, uint64[n].
+
+    are_new: none is in the log or a file, no two are equal, and their handles follow one another, above all others.
+    """
+
+    hashes: Keys
+    are_new: bool
+
+
 @dataclass(frozen=True, eq=False)
 class Change:
     """One addition or removal. number: its place in the order of all changes. columns: uint64[n] each.
 
     kind ADDED: fingerprints, and ids in a store with ids. FINGERPRINTS_REMOVED, IDS_REMOVED: those removed.
     ROWS_REMOVED: fingerprints and ids, of each fingerprint the one id.
-    names: of the ids that were added, in a store with names. name_hashes: theirs, keyed, where they are known.
+    names: of the ids that were added, in a store with names. told: of these, where it is known.
     """
 
     number: int
     kind: int
     columns: tuple[Keys, ...]
     names: Names | None = None
-    name_hashes: Keys | None = None
+    told: Told | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -128,11 +139,13 @@ def encode_change(change: Change) -> bytes:
     if change.names is None:
         return _encode(place, change.kind, change.columns)
     columns = (*change.columns, change.names.ends.view(np.uint64))
-    record = bytearray(_HEADER.pack(0, change.kind, len(columns), len(columns[0])))
-    for part in (*columns, change.names.data):
-        record += np.ascontiguousarray(part).data.cast("B")
-    struct.pack_into("<I", record, 0, crc32c(memoryview(record)[4:], crc32c(place)))
-    return bytes(record)
+    head = _HEADER.pack(0, change.kind, len(columns), len(columns[0]))[4:]
+    arrays = (*columns, change.names.data)
+    parts: list[Any] = [head, *(np.ascontiguousarray(part).data.cast("B") for part in arrays)]
+    checksum = crc32c(place)
+    for part in parts:
+        checksum = crc32c(part, checksum)
+    return b"".join([struct.pack("<I", checksum), *parts])
 
 
 def decode_change(record: bytes, number: int, id_columns: int) -> Change:

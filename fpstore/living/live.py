@@ -284,14 +284,14 @@ class Live:
         asked = np.zeros(len(keys), dtype=bool)
         asked[touched] = True
         places = np.flatnonzero(asked[at])
-        fingerprints = Permutation(self.segment.tables[0].prefix_mask).invert(keys[at[places]])
+        fingerprints = Permutation(self.segment.tables[0].prefix_mask, self.segment.bits).invert(keys[at[places]])
         kept = np.ones(len(at), dtype=bool)
         kept[places] = ~self.removals.rows_masked(fingerprints, ids[places], self.position)
         return kept
 
     def _removed_keys(self, removed: Keys) -> Keys:
         """Fingerprints, sorted, as keys of table 0, sorted; not all of them need be there."""
-        first = Permutation(self.segment.tables[0].prefix_mask)
+        first = Permutation(self.segment.tables[0].prefix_mask, self.segment.bits)
         return removed if first.is_identity else np.sort(first.apply(removed))
 
     def _lacking(self, table: int) -> CorruptStore:
@@ -301,8 +301,8 @@ class Live:
         """Keys of table 0 as those of a table, sorted."""
         if table == 0:
             return keys0
-        keys = Permutation(self.segment.tables[0].prefix_mask).invert(keys0)
-        Permutation(self.segment.tables[table].prefix_mask).apply(keys, out=keys)
+        keys = Permutation(self.segment.tables[0].prefix_mask, self.segment.bits).invert(keys0)
+        Permutation(self.segment.tables[table].prefix_mask, self.segment.bits).apply(keys, out=keys)
         keys.sort()
         return keys
 

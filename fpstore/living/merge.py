@@ -30,7 +30,7 @@ def live_pairs(parts: Sequence[Live], extra: Columns = (), *, advance: Advance |
     is damaged, ValueError where one has other tables than the first, or ids where that has none.
     """
     for part in parts:
-        _expect_alike(part.segment, _masks(parts[0].segment), parts[0].has_ids)
+        _expect_alike(part.segment, parts[0].segment, parts[0].has_ids)
     rows = [part.rows(advance or _nothing) for part in parts]
     return merged([Chunks(each) for each in (*rows, iter([extra] if extra else []))])
 
@@ -57,12 +57,12 @@ def merge_segments(
     anything lives; what it raises ends the merge.
     """
     for part in parts:
-        _expect_alike(part.segment, [table.prefix_mask for table in plan.tables], with_ids)
+        _expect_alike(part.segment, plan, with_ids)
     merge = _Merge(parts, advance or _nothing)
     live = merge.count()
     if not live.keys:
         return None
-    with SegmentWriter(at, codec, planner.slot_bits(live.keys, plan.slot_keys)) as writer:
+    with SegmentWriter(at, codec, planner.slot_bits(live.keys, plan.slot_keys), plan.bits) as writer:
         for index, table in enumerate(plan.tables):
             writer.add_table(table, _Table(merge, index, live.keys), with_ranks=with_ids and index == 0)
         if with_ids:
@@ -75,12 +75,12 @@ def _nothing(keys: int) -> None:
     pass
 
 
-def _masks(segment: Segment) -> list[int]:
-    return [table.prefix_mask for table in segment.tables]
+def _tables(of: Segment | Plan) -> tuple[int, list[int]]:
+    return of.bits, [table.prefix_mask for table in of.tables]
 
 
-def _expect_alike(segment: Segment, masks: list[int], with_ids: bool) -> None:
-    if _masks(segment) != masks:
+def _expect_alike(segment: Segment, other: Segment | Plan, with_ids: bool) -> None:
+    if _tables(segment) != _tables(other):
         raise ValueError(f"{segment.path}: its tables are not those of the plan, or of the first segment")
     if (segment.ids is not None) != with_ids:
         raise ValueError(f"{segment.path}: has {'no ' * with_ids}ids, expected {'ids' if with_ids else 'none'}")

@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fpstore._names_pending import first_places, hashed
+from fpstore._names_pending import NameFilter, first_places, hashed
 from fpstore.disk import Place
 from fpstore.errors import CorruptStore, Damage
+from fpstore.living.changes import Told
 from fpstore.living.live import Live
 from fpstore.living.removals import Removals
 from fpstore.living.state import MAX_NUMBER, expect_left
@@ -28,6 +29,9 @@ from fpstore.types import Array, Ids, Keys
 
 # For sorting the names of a flush, which fit into half of it.
 SORT_MEMORY = 48 << 20
+# Of names that were given handles so many are told in memory, in 24 bits each, 48 MiB at most. In two filters, as each
+# name is looked for in all, and few names should take little.
+FILTER_NAMES = (1 << 20, (1 << 24) - (1 << 20))
 # Of the numbers of names of files, the indexes of those that are to be merged.
 Due = Callable[[Sequence[int]], Sequence[int]]
 
@@ -89,40 +93,108 @@ class StoreNames:
         """The handle of each name, uint64[n], and whether it has one, bool[n]."""
         return self.handles_by(names, Hashes(*hashed(*names)))
 
-    def handles_by(self, names: Names, hashes: Hashes) -> tuple[Ids, Array]:
-        """As handles, where the hashes of the names are known."""
+    def handles_by(self, names: Names, hashes: Hashes, given: "GivenNames | None" = None) -> tuple[Ids, Array]:
+        """As handles, where the hashes of the names are known; given: their writer's, which has looked at them."""
+        covered = [given is not None and given.covers(*file.span) for file in self.files]
         handles, known = self.pending.find(names, hashes.keyed)
-        at = np.flatnonzero(~known)
-        asked, plain = (names, hashes.plain) if len(at) == names.size else (names.take(at), hashes.plain[at])
-        for file in self.files:
-            if not len(at):
-                break
-            ranks = file.find(asked, plain)
-            found = ranks >= 0
-            if found.any():
-                handles[at[found]] = file.handles(ranks[found])
-                known[at[found]] = True
-                left = np.flatnonzero(~found)
-                at, asked, plain = at[left], asked.take(left), plain[left]
+        others = [file for file, is_covered in zip(self.files, covered, strict=True) if not is_covered]
+        _find_in(others, names, hashes.plain, handles, known, ~known)
+        if given is not None and given.came.any():
+            own = [file for file, is_covered in zip(self.files, covered, strict=True) if is_covered]
+            _find_in(own, names, hashes.plain, handles, known, given.came & ~known)
         return handles, known
 
 
-def given_handles(store: StoreNames | None, names: Names, next_handle: int) -> tuple[Ids, Keys]:
-    """The handle of each name, a new one, from next_handle on, for those that have none; and their keyed hashes.
+def _find_in(files: Sequence[NamesReader], names: Names, plain: Keys, handles: Ids, known: Array, asked: Array) -> None:
+    """Fill in the handles of those of names that are asked for, bool[n], and are in the files, and that they are."""
+    if not files:
+        return
+    at = np.flatnonzero(asked)
+    left, hashes = (names, plain) if len(at) == names.size else (names.take(at), plain[at])
+    for file in files:
+        if not len(at):
+            break
+        ranks = file.find(left, hashes)
+        found = ranks >= 0
+        if found.any():
+            handles[at[found]] = file.handles(ranks[found])
+            known[at[found]] = True
+            more = np.flatnonzero(~found)
+            at, left, hashes = at[more], left.take(more), hashes[more]
 
-    next_handle: above every handle that was ever given. Error where there are no more numbers.
+
+class GivenNames:
+    """The names that one writer has given handles: one look in memory says of nearly all that are new that they are.
+
+    It never lacks one of them. As handles are given one after the other, a file all of whose handles lie between the
+    first of these and the end has no other names.
     """
-    assert store is not None
-    hashes = Hashes(*hashed(*names))
-    handles, known = store.handles_by(names, hashes)
-    new = np.flatnonzero(~known)
-    if len(new):
-        every = len(new) == names.size
-        first = first_places(*(names if every else names.take(new)), hashes.keyed if every else hashes.keyed[new])
-        numbers = np.cumsum(first == np.arange(len(first))) - 1
-        expect_left("handles of names", next_handle + int(numbers[-1]), MAX_NUMBER)
-        handles[new] = numbers[first].astype(np.uint64) + np.uint64(next_handle)
-    return handles, hashes.keyed
+
+    def __init__(self, sizes: Sequence[int] = FILTER_NAMES) -> None:
+        """sizes: how many names each filter takes; beyond all of them the files are asked."""
+        self._sizes = [*sizes]
+        self._filters: list[NameFilter] = []
+        self._first: int | None = None
+        self._end = MAX_NUMBER + 1
+        # Which of the names that were looked at last may have come before, bool[n].
+        self.came: Array = np.empty(0, dtype=bool)
+
+    def covers(self, least: int, most: int) -> bool:
+        """Whether all names with handles from the least to the largest are among these."""
+        return self._first is not None and self._first <= least and most < self._end
+
+    def handles(self, store: StoreNames | None, names: Names, max_id: int | None) -> tuple[Ids, Told]:
+        """The handle of each name, a new one for those that have none; and what is known of them.
+
+        max_id: the largest handle that was ever given. Error where there are no more numbers.
+        """
+        assert store is not None
+        next_handle = 0 if max_id is None else max_id + 1
+        if self._first is None:
+            self._first = next_handle
+        hashes = Hashes(*hashed(*names))
+        self._look(hashes.keyed, next_handle)
+        if self._are_new(store, next_handle):
+            expect_left("handles of names", next_handle + names.size - 1, MAX_NUMBER)
+            first = np.uint64(next_handle)
+            return np.arange(names.size, dtype=np.uint64) + first, Told(hashes.keyed, True)
+        handles, known = store.handles_by(names, hashes, self)
+        new = np.flatnonzero(~known)
+        if len(new):
+            first_at = first_places(*names.take(new), hashes.keyed[new])
+            numbers = (np.cumsum(first_at == np.arange(len(first_at))) - 1)[first_at]
+            expect_left("handles of names", next_handle + int(numbers.max()), MAX_NUMBER)
+            handles[new] = numbers.astype(np.uint64) + np.uint64(next_handle)
+        return handles, Told(hashes.keyed, False)
+
+    def _are_new(self, store: StoreNames, next_handle: int) -> bool:
+        """Whether what was looked at last, and is to have handles from next_handle on, is new without further question.
+
+        Then no two are equal either, as the second would have come before.
+        """
+        if self.came.any() or self._end <= next_handle:
+            return False
+        spans = (*(file.span for file in store.files), *store.pending.spans)
+        return all(self.covers(least, most) for least, most in spans)
+
+    def _look(self, hashes: Keys, next_handle: int) -> None:
+        """Find out which names, by keyed hashes, may have come before, and take the others.
+
+        Handles from next_handle on are theirs; where there is no room these and later ones are not covered.
+        """
+        came = np.zeros(len(hashes), dtype=np.uint8)
+        for part in self._filters[:-1]:
+            part.find(hashes, came)
+        start = self._filters[-1].put(hashes, came, 0) if self._filters else 0
+        while start < len(hashes):
+            if self._filters:
+                self._filters[-1].find(hashes[start:], came[start:])
+            if len(self._filters) == len(self._sizes):
+                self._end = min(self._end, next_handle)
+                break
+            self._filters.append(NameFilter(self._sizes[len(self._filters)]))
+            start = self._filters[-1].put(hashes, came, start)
+        self.came = came.view(bool)
 
 
 # --- Files ---

@@ -84,6 +84,9 @@ def _proved_plan(folder: Path, settings: Settings) -> Plan:
         plan.prove()
     except PlanError as error:
         raise CorruptStore.by(error, "catalog, plan", path=folder) from None
+    if settings.bits != plan.bits:
+        expected = f"{plan.bits} (plan {plan.name})"
+        raise CorruptStore("catalog, bits", settings.bits, expected, path=folder)
     if settings.max_distance > plan.max_distance:
         most = f"at most {plan.max_distance} (plan {plan.name})"
         raise CorruptStore("catalog, max_distance", settings.max_distance, most, path=folder)
@@ -97,9 +100,9 @@ def open_part(segments: Folder, entry: SegmentEntry, plan: Plan, settings: Setti
     found: tuple[object, ...] = (segment.file_bytes, record.key_count, record.id_count, segment.footer_crc)
     expected: tuple[object, ...] = (entry.file_bytes, entry.key_count, entry.id_count, entry.crc)
     if found == expected:
-        found = (CODECS[segment.tables[0].codec], segment.ids is not None)
+        found = (segment.bits, CODECS[segment.tables[0].codec], segment.ids is not None)
         found += tuple((f"{table.prefix_mask:x}", table.flips) for table in segment.tables)
-        expected = (settings.codec, settings.ids)
+        expected = (settings.bits, settings.codec, settings.ids)
         expected += tuple((f"{table.prefix_mask:x}", table.flips) for table in plan.tables)
     if found != expected:
         segment.close()

@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -15,14 +16,30 @@ from fpstore.living.mending import sound_parts
 from fpstore.living.merge import merge_segments
 from fpstore.living.naming import Due, StoreNames, merge_names, write_names
 from fpstore.living.opening import open_part
+from fpstore.living.removals import Removals
 from fpstore.living.snapshot import Snapshot
+from fpstore.living.state import State
 from fpstore.names.column import Names
 from fpstore.names.pending import LogNames
+from fpstore.plans.plan import Plan
 from fpstore.progress import Tell
 from fpstore.query import additions
 from fpstore.query.additions import Additions
 from fpstore.segment.entry import SegmentEntry
 from fpstore.types import Array, Ids, Keys
+
+
+class Basis(NamedTuple):
+    """What a merge goes by, of a snapshot, without its rows and segments: these may go before the merge is done."""
+
+    state: State
+    plan: Plan
+    removals: Removals
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> Self:
+        """That of a snapshot."""
+        return cls(snapshot.state, snapshot.plan, snapshot.removals)
 
 
 def names_of_rows(names: Names | None, ids: Ids | None) -> StoreNames | None:
@@ -57,20 +74,21 @@ def segment_of_rows(
 def segment_of_parts(
     place: Place,
     parts: Sequence[Live],
-    snapshot: Snapshot,
+    basis: Basis,
     due_names: Due | None,
     advance: Advance,
 ) -> SegmentEntry | None:
-    """A new segment of what lives of some of the snapshot's; None where nothing does. due_names: as of merge_names."""
-    settings, plan = snapshot.settings, snapshot.plan
+    """A new segment of what lives of some of a store's; None where nothing does. due_names: as of merge_names."""
+    state, plan, removals = basis
+    settings = state.settings
     with contextlib.ExitStack() as stack:
         # Mapped anew, as a merge lets go of the pages that it is done with, which probes may want.
         # And looked at anew, as another file may have the name by now.
-        named = {entry.name: entry for entry in snapshot.state.segments}
+        named = {entry.name: entry for entry in state.segments}
         inputs = []
         for part in parts:
             old = named[part.segment.path.name]
-            inputs.append(open_part(place.folder, old, plan, settings, snapshot.removals))
+            inputs.append(open_part(place.folder, old, plan, settings, removals))
             stack.callback(inputs[-1].close)
         sound = stack.enter_context(sound_parts(inputs, plan))
         entry = merge_segments(place, sound, settings.codec, plan, settings.ids, advance=advance)
@@ -78,7 +96,7 @@ def segment_of_parts(
             return None
         if settings.named:
             entry = merge_names(place, entry, sound, due_names)
-        return replace(entry, position=snapshot.state.next_change)
+        return replace(entry, position=state.next_change)
 
 
 def decided(

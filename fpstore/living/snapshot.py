@@ -368,7 +368,7 @@ class Snapshot:
         Reads all pages that it needs before the first row: what they lack is taken from other tables, with a warning.
         Raises CorruptStore, before the first row, where these lack it too.
         """
-        first = Permutation(self.plan.tables[0].prefix_mask)
+        first = Permutation(self.plan.tables[0].prefix_mask, self.plan.bits)
         keys, ids = self.pending_rows()
         keys = first.apply(keys)
         with sound_parts(self.parts, self.plan, 1) as parts:
@@ -406,7 +406,10 @@ class Snapshot:
         for change in records:
             if change.kind == changes.ADDED:
                 self._take_names(change)
-                pending.append(change.fingerprints, change.ids, change.number, removals.last_position)
+                try:
+                    pending.append(change.fingerprints, change.ids, change.number, removals.last_position)
+                except ValueError as error:  # a fingerprint of too many bits
+                    raise CorruptStore.by(error, f"catalog, change {change.number}", path=self.folder) from None
             else:
                 removals = removals.with_change(change)
         names = self.pending_names
@@ -425,8 +428,12 @@ class Snapshot:
         """Hold the names of a change. CorruptStore where they contradict those of others."""
         if self.pending_names is not None and change.names is not None and change.ids is not None:
             try:
-                hashes = hashed(*change.names)[1] if change.name_hashes is None else change.name_hashes
-                self.pending_names.add(change.names, change.ids, hashes)
+                told = change.told
+                if told is not None and told.are_new and change.names.size:
+                    self.pending_names.add_new(change.names, int(change.ids[0]), told.hashes)
+                else:
+                    hashes = hashed(*change.names)[1] if told is None else told.hashes
+                    self.pending_names.add(change.names, change.ids, hashes)
             except ValueError as error:
                 raise CorruptStore.by(error, f"catalog, change {change.number}", path=self.folder) from None
 
@@ -440,7 +447,8 @@ class Snapshot:
 def pending_index(plan: Plan, settings: Settings, capacity: int) -> PendingIndex:
     """An empty index for rows that are not in a segment yet."""
     masks = [table.prefix_mask for table in plan.tables]
-    return PendingIndex(masks, [table.flips for table in plan.tables], with_ids=settings.ids, capacity=capacity)
+    flips = [table.flips for table in plan.tables]
+    return PendingIndex(masks, flips, with_ids=settings.ids, capacity=capacity, bits=plan.bits)
 
 
 def _together(found: list[Matched], with_ids: bool) -> Matched:

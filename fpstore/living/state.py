@@ -15,10 +15,10 @@ from fpstore._codec import crc32c
 from fpstore.checks import canonical_json, expect, expect_integer, fields_of, record_of
 from fpstore.errors import Error, UnsupportedVersion, Wrong
 from fpstore.forks import cached_property
-from fpstore.format import CODECS, KEY_BITS
+from fpstore.format import BITS_STEP, CODECS, KEY_BITS, MAX_KEY_BITS, MIN_KEY_BITS
 from fpstore.segment.entry import MAX_SEGMENT, SegmentEntry, entry_of
 
-RECORD_VERSION = 8
+RECORD_VERSION = 9
 # What ids can be.
 ID_TYPES = ("uint64", "string", "bytes")
 # Those that are names: a number, their handle, stands for each.
@@ -28,6 +28,8 @@ MAX_NUMBER = 2**63 - 1
 # Where the catalog keeps it. One record says everything, so that it cannot contradict another.
 DATABASE = b"state"
 KEY = b"state"
+# What recipes make of a text.
+RECIPE_BITS = 64
 # What additions change of a state, as encode writes it where the state is not moving.
 _CHANGED = re.compile(rb'"max_id":(null|0|[1-9][0-9]{0,19}),"moving":false,"next_change":([1-9][0-9]{0,18}),')
 _PLACE_CHECKSUM = crc32c(b"".join(struct.pack("<B", len(name)) + name for name in (DATABASE, KEY)))
@@ -37,7 +39,7 @@ _PLACE_CHECKSUM = crc32c(b"".join(struct.pack("<B", len(name)) + name for name i
 class Settings:
     """What holds for the whole store. plan: of Plan.to_json. ValueError for what cannot be.
 
-    id_type: what the ids of its fingerprints are, None where these have none.
+    id_type: what the ids of its fingerprints are, None where these have none. bits: of a fingerprint.
     """
 
     max_distance: int
@@ -48,8 +50,11 @@ class Settings:
     bits: int = KEY_BITS
 
     def __post_init__(self) -> None:
-        expect_integer("bits", self.bits, KEY_BITS, KEY_BITS)
+        expect_integer("bits", self.bits, MIN_KEY_BITS, MAX_KEY_BITS)
+        expect("bits", self.bits, self.bits % BITS_STEP == 0, f"a multiple of {BITS_STEP}")
         expect_integer("max_distance", self.max_distance, 0, self.bits)
+        made = "none, as recipes make 64 bits" if self.bits != RECIPE_BITS else "any"
+        expect("recipe", self.recipe, self.recipe is None or self.bits == RECIPE_BITS, made)
         expect("plan", self.plan, isinstance(self.plan, dict), "an object")
         expect("codec", self.codec, self.codec in CODECS, f"one of {', '.join(CODECS)}")
         expect("id_type", self.id_type, self.id_type in (None, *ID_TYPES), f"null or {', '.join(ID_TYPES)}")

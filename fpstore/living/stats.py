@@ -126,10 +126,10 @@ def spikes_of(snapshot: Snapshot, named: int, tell: Tell | None = None) -> Spike
                 tell("spikes", done, total)
             yield some
 
-    return count_spikes(keys(), named)
+    return count_spikes(keys(), named, snapshot.settings.bits)
 
 
 def report_of(snapshot: Snapshot, tell: Tell | None = None) -> Report:
     """Of the segments, each read a few times over, and how the rows share fingerprints."""
     segments = [reports.report_segment(part.segment, tell) for part in snapshot.parts]
-    return reports.combine(segments, spikes_of(snapshot, NAMED, tell))
+    return reports.combine(segments, spikes_of(snapshot, NAMED, tell), snapshot.settings.bits)

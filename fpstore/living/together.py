@@ -15,7 +15,7 @@ from fpstore._probe import search
 from fpstore._sort import sort_keys, sort_pairs, unique_sorted_pairs
 from fpstore._view import SegmentView
 from fpstore.forks import cached_property
-from fpstore.format import CODECS, KEY_BITS, TableRecord
+from fpstore.format import CODECS, TableRecord
 from fpstore.living.live import Live, alive
 from fpstore.living.merge import live_pairs
 from fpstore.merging import Chunks, Columns, each_once, merged
@@ -50,7 +50,8 @@ class Together:
         self.path = path
         self._plan, self._parts, self._memory_bytes = plan, parts, memory_bytes
         self._pending, self._pending_ids = _in_order(keys, ids)
-        pending = planner.slot_bits(len(keys), plan.slot_keys) if len(keys) else 0
+        # Of a fingerprint there may be many rows, and no more slots than keys.
+        pending = min(plan.bits, planner.slot_bits(len(keys), plan.slot_keys)) if len(keys) else 0
         self.tables = tuple(
             JoinTable(
                 table.prefix_mask,
@@ -72,7 +73,7 @@ class Together:
         records = [
             TableRecord(
                 table.prefix_mask, CODECS.index("raw"), table.slot_bits, 0, table.flips, 0, 0, 0, 0, 0,
-                (0,) * layout.SYMBOL_COUNT,
+                (0,) * layout.SYMBOL_COUNT, self._plan.bits,
             )
             for table in self.tables
         ]  # fmt: skip
@@ -84,7 +85,7 @@ class Together:
         first, end = first_slot, slots if end_slot is None else end_slot
         pending, dead = self._of_table(table)
         sources = [self._keys_of(*each, table, first, end) for each in zip(self._parts, dead, strict=True)]
-        sources.append(iter([(_between(pending, first, end, self.tables[table].slot_bits),)]))
+        sources.append(iter([(self._between(pending, first, end, table),)]))
         for (keys,) in merged([Chunks(source) for source in sources]):
             yield keys
 
@@ -92,7 +93,7 @@ class Together:
 
     def own_groups(self) -> Iterator[tuple[Groups, float]]:
         """The ids of each fingerprint that has several, with the share of the rows that lies before them."""
-        first = Permutation(self._plan.tables[0].prefix_mask)
+        first = Permutation(self._plan.tables[0].prefix_mask, self._plan.bits)
         keys = first.apply(self._pending)
         order = np.argsort(keys, kind="stable")  # which leaves the ids of each key in order
         assert self._pending_ids is not None
@@ -190,13 +191,21 @@ class Together:
             return part.without_dead(table, dead, part.segment.keys(table))
         coarser = bits - part.segment.tables[table].slot_bits
         chunks = part.segment.keys(table, first >> coarser, -(-end >> coarser))
-        cut = (_between(chunk, first, end, bits) for chunk in chunks)
-        return part.without_dead(table, _between(dead, first, end, bits), cut)
+        cut = (self._between(chunk, first, end, table) for chunk in chunks)
+        return part.without_dead(table, self._between(dead, first, end, table), cut)
+
+    def _between(self, keys: Keys, first: int, end: int, table: int) -> Keys:
+        """Of sorted keys of a table those whose slots are from first up to end, excluded."""
+        slot_bits = self.tables[table].slot_bits
+        shift = self._plan.bits - slot_bits
+        low = int(keys.searchsorted(np.uint64(first << shift))) if first else 0
+        high = len(keys) if end >> slot_bits else int(keys.searchsorted(np.uint64(end << shift)))
+        return keys[low:high]
 
     def _of_table(self, table: int) -> tuple[Keys, list[Keys]]:
         """The pending keys of a table, and of each part the dead ones, sorted; those of one table are held."""
         if self._sorted is None or self._sorted[0] != table:
-            pending = Permutation(self.tables[table].prefix_mask).apply(self._pending)
+            pending = Permutation(self.tables[table].prefix_mask, self._plan.bits).apply(self._pending)
             pending = pending[: sort_keys(pending)]
             dead = [part.in_table(table, each) for part, each in zip(self._parts, self._dead, strict=True)]
             self._sorted = table, pending, dead
@@ -239,10 +248,3 @@ def _own(rows: Sequence[Columns]) -> Groups:
     firsts, counts = bounds[:-1], np.diff(bounds)
     none = np.zeros(len(firsts), dtype=np.uint16)
     return Groups(firsts, counts, firsts, counts, none, True, HeldIds(ids)).take(counts > 1)
-
-
-def _between(keys: Keys, first: int, end: int, bits: int) -> Keys:
-    """Of sorted keys those whose top bits are from first up to end, excluded."""
-    low = int(keys.searchsorted(np.uint64(first << (KEY_BITS - bits)))) if first else 0
-    high = len(keys) if end >> bits else int(keys.searchsorted(np.uint64(end << (KEY_BITS - bits))))
-    return keys[low:high]

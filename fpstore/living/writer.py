@@ -18,13 +18,13 @@ from fpstore.disk import Folder, Place
 from fpstore.errors import StoreClosed
 from fpstore.living import changes, renewal
 from fpstore.living.catalog import Catalog
-from fpstore.living.changes import Change, Waiting
+from fpstore.living.changes import Change, Told, Waiting
 from fpstore.living.due import due, due_beside, removal_count, removal_limit
 from fpstore.living.held import held_part, published
 from fpstore.living.live import Live
 from fpstore.living.merge import pass_count
 from fpstore.living.named import expect_room, in_handles, named_additions
-from fpstore.living.naming import StoreNames, given_handles
+from fpstore.living.naming import GivenNames, StoreNames
 from fpstore.living.opening import open_part, open_snapshot
 from fpstore.living.sizes import LivingSizes
 from fpstore.living.snapshot import Snapshot
@@ -68,6 +68,7 @@ class Writer:
         self.sizes = sizes or LivingSizes()
         self._defers = deferred
         self._deferred = Waiting()
+        self._given = GivenNames()
         self._before_commit = before_commit
         self._lock = threading.RLock()
         self._closing = False
@@ -110,18 +111,17 @@ class Writer:
     def add(self, keys: Keys, ids: Ids | Names | None) -> None:
         """Store fingerprints, each with its id in a store with ids."""
         with self._ready():
-            names, ids, hashes = self._handles(ids)
+            names, ids, told = self._handles(ids)
             if len(keys) >= self.sizes.flush_rows:
                 self._add_segment(keys, ids, names)
             elif len(keys):
-                self._log(self._change(changes.ADDED, keys, ids, names=names, hashes=hashes), self._defers)
+                self._log(self._change(changes.ADDED, keys, ids, names=names, told=told), self._defers)
 
-    def _handles(self, ids: Ids | Names | None) -> tuple[Names | None, Ids | None, Keys | None]:
-        """Names, if ids are that; what the engine knows them by, new handles where they are new; their keyed hashes."""
+    def _handles(self, ids: Ids | Names | None) -> tuple[Names | None, Ids | None, Told | None]:
+        """Names, if ids are that; what the engine knows them by, new handles for new ones; what is told of them."""
         if not isinstance(ids, Names):
             return None, ids, None
-        largest = self.snapshot.state.max_id
-        return ids, *given_handles(self.snapshot.names, ids, 0 if largest is None else largest + 1)
+        return ids, *self._given.handles(self.snapshot.names, ids, self.snapshot.state.max_id)
 
     def add_if_new(self, keys: Keys, given: Ids | Names | None, distance: int, room: int | None = None) -> Additions:
         """Store those that are near none which is stored, nor near an earlier one of them which now is.
@@ -131,12 +131,12 @@ class Writer:
         if len(keys) > (most := self.sizes.batch_rows):
             raise ValueError(f"{len(keys)} fingerprints to test and add at once, expected at most {most}")
         with self._ready():
-            names, ids, hashes = self._handles(given)
+            names, ids, told = self._handles(given)
             if len(keys) == 1:
                 found_all = additions.decide(keys, ids, self.snapshot.nearest(keys, distance), distance)
                 expect_room(self.snapshot, names, ids, found_all, room)
                 if found_all.stored[0]:
-                    self._log(self._change(changes.ADDED, keys, ids, names=names, hashes=hashes), self._defers)
+                    self._log(self._change(changes.ADDED, keys, ids, names=names, told=told), self._defers)
                 else:
                     self._start_due_flush()
             else:
@@ -203,9 +203,9 @@ class Writer:
             self.snapshot = self.snapshot.extended([change], self._logged([*records], deferred))
         self._start_due_flush()
 
-    def _change(self, kind: int, *given: Keys | None, names: Names | None = None, hashes: Keys | None = None) -> Change:
+    def _change(self, kind: int, *given: Keys | None, names: Names | None = None, told: Told | None = None) -> Change:
         columns = tuple(column for column in given if column is not None)
-        return Change(self.snapshot.state.next_change, kind, columns, names, hashes)
+        return Change(self.snapshot.state.next_change, kind, columns, names, told)
 
     def _logged(self, records: list[Change], deferred: bool) -> State:
         """The state after changes, which are in the log when this returns unless they may wait."""
@@ -362,7 +362,8 @@ class Writer:
         if not parts or self._closing or (self._merge_job is not None and not self._merge_job.done):
             return
 
-        def work(parts: Sequence[Live] = parts, whole: bool = whole) -> None:
+        def work() -> None:
+            nonlocal parts, whole  # so that what was merged is not held
             while parts:
                 self._merge_parts(parts, whole)
                 parts, whole = due(self.snapshot, self.sizes), False
@@ -373,8 +374,8 @@ class Writer:
         """busy: the segments that other merges, which wait for this one, have begun with."""
         with self._lock:
             self._write()  # or a removal might be forgotten that the merge has applied
-            snapshot = self.snapshot
-        total = pass_count(snapshot.plan, snapshot.settings.ids) * sum(part.segment.key_count for part in parts)
+            basis = renewal.Basis.of(self.snapshot)
+        total = pass_count(basis.plan, basis.state.settings.ids) * sum(part.segment.key_count for part in parts)
         done = 0
         told = self._merge_progress if not busy else None
         busy |= {part.segment.path.name for part in parts}
@@ -388,7 +389,7 @@ class Writer:
             self._merge_beside(busy)
 
         with self._new_place() as place:
-            entry = renewal.segment_of_parts(place, parts, snapshot, None if whole else self.sizes.due_names, advance)
+            entry = renewal.segment_of_parts(place, parts, basis, None if whole else self.sizes.due_names, advance)
             self._publish(place, entry, [part.segment.path.name for part in parts], None)
 
     def _merge_beside(self, busy: frozenset[str]) -> None:

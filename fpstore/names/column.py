@@ -93,10 +93,10 @@ def as_names(values: object, text: bool, what: str) -> Names:
 
 
 def as_named_rows(
-    fingerprints: object, ids: object, text: bool, path: Path, origin: Origin | None = None
+    fingerprints: object, ids: object, text: bool, path: Path, origin: Origin | None = None, bits: int = 64
 ) -> tuple[Keys, Names]:
     """What a caller gives to a store with names at path: uint64[n], and as many names. ValueError."""
-    keys = as_keys(fingerprints, "fingerprints", origin)
+    keys = as_keys(fingerprints, "fingerprints", origin, bits)
     if ids is None:
         raise ValueError(f"{path}: the store has ids, expected one for each fingerprint")
     names = as_names(ids, text, "ids")

@@ -46,9 +46,19 @@ class LogNames(NamedTuple):
         """How many bytes the names have together."""
         return sum(generation.names.data_bytes for generation in self.generations)
 
+    @property
+    def spans(self) -> list[tuple[int, int]]:
+        """The least handle and the largest of each generation with names."""
+        held = [generation.names for generation in self.generations if generation.names.count]
+        return [(names.first_handle, names.last_handle) for names in held]
+
     def add(self, names: Names, handles: Ids, hashes: Keys) -> None:
         """Take names with their handles, some of which may be there. ValueError where one has, or is, another's."""
         self.generations[-1].names.add(*names, handles, hashes)
+
+    def add_new(self, names: Names, first_handle: int, hashes: Keys) -> None:
+        """As add, of names that are known to be new, each once, with handles from first_handle on, above all others."""
+        self.generations[-1].names.add_new(*names, first_handle, hashes)
 
     def find(self, names: Names, hashes: Keys) -> tuple[Ids, Array]:
         """The handle of each name, uint64[n], and whether it is there, bool[n]; hashes: theirs, keyed."""

@@ -23,15 +23,19 @@ from fpstore.types import Counts, Keys
 
 # Of a file that is read whole, so much at a time.
 STEP_BYTES = 1 << 18
-# What was read in order need not count as this process's memory.
-FORGOTTEN_BYTES = 4 << 20
-# After so many looks for a name into blocks all over a file, these need not either. Names that are new are told by the
-# filter, all but one in some thousands; without this those would come to hold every file of a store.
+# After so many bytes of blocks that were read in order, what was read need not count as this process's memory: a merge
+# reads some thirty files at once.
+FORGOTTEN_BYTES = 1 << 20
+# After so many looks for a name into blocks all over a file neither. Names that are new are told by the filter, all but
+# one in some thousands; without this those would come to hold every file of a store.
 FORGOTTEN_LOOKS = 8
 
 
 class NamesReader:
-    """A file of names open for reading. Opening reads the footer and the record, whatever the file's size."""
+    """A file of names open for reading. Opening reads the footer and the record, whatever the file's size.
+
+    span: the least handle and the largest.
+    """
 
     def __init__(self, at: Path | Place) -> None:
         """Map the file. Raises CorruptStore, UnsupportedVersion, or the operating system's errors."""
@@ -55,6 +59,7 @@ class NamesReader:
             except BaseException:
                 self._map.close()
                 raise
+        self.span = self.record.handle_base, self.record.handle_last
         self._names = NamesView(self._view, self.record)
         self._looks_held = 0
 
@@ -74,8 +79,7 @@ class NamesReader:
             ranks = self._names.find(*names, name_hashes(*names) if hashes is None else hashes)
         if self._names.looked >= self._looks_held + FORGOTTEN_LOOKS:
             self._looks_held = self._names.looked
-            with contextlib.suppress(ValueError):  # another thread has closed it
-                self._map.madvise(mmap.MADV_DONTNEED, 0, self.record.blocks_end)
+            self._forget()
         return ranks
 
     def ranks(self, handles: Keys) -> Counts:
@@ -95,10 +99,12 @@ class NamesReader:
 
     def chunks(self) -> Iterator[Named]:
         """All names with their handles, in order, a block at a time. CorruptStore where one is not as it was left."""
-        last, forgotten, step = None, 0, self.record.blocks_bytes / max(self.record.block_count, 1)
+        last, forgotten, step = None, 0.0, self.record.blocks_bytes / max(self.record.block_count, 1)
         for index in range(self.record.block_count):
             names, handles = self.block(index)
-            forgotten = self._forget(forgotten, int(index * step))
+            if index * step >= forgotten + FORGOTTEN_BYTES:
+                forgotten = index * step
+                self._forget()
             with self._naming:
                 if last is not None and names.at(0) <= last:
                     raise CorruptStore(
@@ -107,13 +113,10 @@ class NamesReader:
             last = names.at(names.size - 1)
             yield Named(names, handles)
 
-    def _forget(self, start: int, end: int) -> int:
-        """Let go of the bytes up to about `end`, which were read in order; where to go on from."""
-        if end - start < FORGOTTEN_BYTES:
-            return start
-        end = end // mmap.PAGESIZE * mmap.PAGESIZE
-        self._map.madvise(mmap.MADV_DONTNEED, start, end - start)
-        return end
+    def _forget(self) -> None:
+        """Let go of the whole file, which is mapped again, page by page, where it is read again."""
+        with contextlib.suppress(ValueError):  # another thread has closed it
+            self._map.madvise(mmap.MADV_DONTNEED)
 
     def block(self, index: int) -> Named:
         """All names of a block with their handles. CorruptStore where it is not as it was left."""

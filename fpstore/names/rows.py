@@ -23,8 +23,11 @@ class NamedRows:
     Raises TypeError or ValueError for arrays that cannot be; a stream is read later.
     """
 
-    def __init__(self, fingerprints: object, ids: object, text: bool, memory_bytes: int, origin: Origin) -> None:
+    def __init__(
+        self, fingerprints: object, ids: object, text: bool, memory_bytes: int, origin: Origin, bits: int
+    ) -> None:
         self._origin = origin
+        self._bits = bits
         self._memory_bytes = memory_bytes
         self._text = text
         self.file: NamesFile | None = None
@@ -64,6 +67,7 @@ class NamedRows:
             yield self._pair(*item)
 
     def _pair(self, fingerprints: object, ids: object) -> tuple[Keys, Names]:
-        keys, names = as_keys(fingerprints, "fingerprints", self._origin), as_names(ids, self._text, "ids")
+        keys = as_keys(fingerprints, "fingerprints", self._origin, self._bits)
+        names = as_names(ids, self._text, "ids")
         expect_each(names, keys)
         return keys, names

@@ -19,9 +19,9 @@ ALWAYS_INLINE unsigned KERNEL(ones)(uint64_t word) {
 ALWAYS_INLINE uint64_t KERNEL(apply)(const Permutation *permutation, uint64_t fingerprint) {
 #ifdef KERNEL_IS_FAST
     uint64_t mask = permutation->prefix_mask;
-    unsigned below = 64 - permutation->prefix_bits;
+    unsigned below = permutation->below_bits;
     uint64_t top = below < 64 ? _pext_u64(fingerprint, mask) << below : 0;
-    return top | _pext_u64(fingerprint, ~mask);
+    return top | _pext_u64(fingerprint, permutation->rest_mask);
 #else
     return permute_bytes(permutation->apply, fingerprint);
 #endif
@@ -30,8 +30,8 @@ ALWAYS_INLINE uint64_t KERNEL(apply)(const Permutation *permutation, uint64_t fi
 ALWAYS_INLINE uint64_t KERNEL(invert)(const Permutation *permutation, uint64_t key) {
 #ifdef KERNEL_IS_FAST
     uint64_t mask = permutation->prefix_mask;
-    unsigned below = 64 - permutation->prefix_bits;
-    return (below < 64 ? _pdep_u64(key >> below, mask) : 0) | _pdep_u64(key, ~mask);
+    unsigned below = permutation->below_bits;
+    return (below < 64 ? _pdep_u64(key >> below, mask) : 0) | _pdep_u64(key, permutation->rest_mask);
 #else
     return permute_bytes(permutation->invert, key);
 #endif

@@ -52,7 +52,7 @@ ALWAYS_INLINE ChunkBlock *chunk_add(Chunk *chunk, uint64_t start, uint64_t end) 
 /* Add the blocks of the cursor's slot, which is large, from fence cursor->fence on; in_slot tells whether some are
  * left. */
 static Status chunk_add_large(Pages *pages, const Table *table, Cursor *cursor) {
-    uint64_t top = slot_end(cursor->slot, table->slot_bits), last_key, following = top, word;
+    uint64_t top = slot_end(cursor->slot, table->slot_shift), last_key, following = top, word;
     for (cursor->in_slot = 1; cursor->in_slot;) {
         Block block;
         if (cursor->fence == table->fence_count) return BAD_DIRECTORY;
@@ -78,8 +78,8 @@ static Status chunk_add_large(Pages *pages, const Table *table, Cursor *cursor) 
 ALWAYS_INLINE int chunk_add_inline(Chunk *chunk, const Table *table, uint64_t slot, uint64_t start, uint64_t end) {
     ChunkBlock *added = chunk_add(chunk, start, end);
     if (added == NULL) return 0;
-    added->previous = added->least_last = slot_start(slot, table->slot_bits);
-    added->most_last = slot_end(slot, table->slot_bits);
+    added->previous = added->least_last = slot_start(slot, table->slot_shift);
+    added->most_last = slot_end(slot, table->slot_shift);
     added->first_of_slot = 1;
     return 1;
 }
@@ -106,7 +106,7 @@ static Status chunk_add_blocks(Pages *pages, const Table *table, Cursor *cursor,
         if (!((large >> i) & 1)) continue;
         unsigned before = chunk->block_count;
         cursor->slot = slot + i;
-        status = fence_find(pages, table, slot_start(cursor->slot, table->slot_bits), &cursor->fence);
+        status = fence_find(pages, table, slot_start(cursor->slot, table->slot_shift), &cursor->fence);
         if (status == OK) status = chunk_add_large(pages, table, cursor);
         if (status != OK) return status;
         large_blocks[i] = chunk->block_count - before;
@@ -146,7 +146,7 @@ static Status chunk_add_slot(Pages *pages, const Table *table, Cursor *cursor) {
     if (!cursor->in_slot) {
         status = slot_read(pages, table, cursor->slot, &start, &end, &large);
         if (status == OK && large)
-            status = fence_find(pages, table, slot_start(cursor->slot, table->slot_bits), &cursor->fence);
+            status = fence_find(pages, table, slot_start(cursor->slot, table->slot_shift), &cursor->fence);
         if (status != OK) return status;
     }
     if (large) {
@@ -222,7 +222,7 @@ Status cursor_decode(Pages *pages, const Table *table, Cursor *cursor, uint64_t 
         chunk_split(chunk, cursor->alone ? 1 : streams);
         status = kernels.chunk(pages->base, table, chunk, out + stored, &got);
         if (status != OK) {
-            cursor->slot = slot_of(chunk->blocks[chunk->bad_block].previous, table->slot_bits);
+            cursor->slot = slot_of(chunk->blocks[chunk->bad_block].previous, table->slot_shift);
             return status;
         }
         stored += got;

@@ -11,7 +11,7 @@ ALWAYS_INLINE Status KERNEL(block_as)(const Pages *pages, const Table *table, co
     uint64_t at = block->start, key = block->previous, stored = 0;
     while (at < block->end) {
         uint64_t before = key;
-        Status status = KERNEL(step)(pages->base, table->decode, table->rice_bits, codec, &at, &key);
+        Status status = KERNEL(step)(pages->base, table->decode, table->fixed_bits, codec, &at, &key);
         if (UNLIKELY(status != OK)) return status;
         if (UNLIKELY(key <= before && !(key == before && stored == 0 && block->first_of_slot))) return BAD_BLOCK;
         if (UNLIKELY(stored == MAX_BLOCK_KEYS)) return BAD_BLOCK;
@@ -33,10 +33,10 @@ Status KERNEL(decode_block)(const Pages *pages, const Table *table, const Block 
 }
 
 /* step() for nearly all codes; an advance past every end says that this one takes step() itself. */
-ALWAYS_INLINE void KERNEL(near_step)(const uint8_t *base, const Chunk *chunk, unsigned rice_bits, int codec,
+ALWAYS_INLINE void KERNEL(near_step)(const uint8_t *base, const Chunk *chunk, unsigned fixed_bits, int codec,
                                      uint64_t *at, uint64_t *sum) {
     if (codec == CODEC_RICE || codec == CODEC_RAW) {
-        (void)KERNEL(step)(base, NULL, rice_bits, codec, at, sum);
+        (void)KERNEL(step)(base, NULL, fixed_bits, codec, at, sum);
         return;
     }
     uint64_t word = load64(base + (*at >> 3)) >> (*at & 7);
@@ -51,7 +51,7 @@ ALWAYS_INLINE void KERNEL(near_step)(const uint8_t *base, const Chunk *chunk, un
 static __attribute__((noinline)) int KERNEL(careful_step)(const uint8_t *base, const Table *table, Stretch *stretch,
                                                           uint64_t row, uint64_t *at, uint64_t *sum) {
     uint64_t before = *sum;
-    Status status = KERNEL(step)(base, table->decode, table->rice_bits, table->codec, at, sum);
+    Status status = KERNEL(step)(base, table->decode, table->fixed_bits, table->codec, at, sum);
     stretch->doubtful |= *sum - before - 1 >= ((uint64_t)1 << FAST_BITS) - 1;
     if (status == OK && *at < stretch->end) return 1;
     stretch->rows = row + (status == OK);
@@ -64,7 +64,7 @@ static __attribute__((noinline)) int KERNEL(careful_step)(const uint8_t *base, c
 
 /* Decode the stretches side by side from `*row` on until one of them needs careful_step(): which one, and in which row.
    A step of a stream waits for the one before it (load, look-up, shift), so several of them keep the processor busy. */
-ALWAYS_INLINE unsigned KERNEL(rows_until)(const uint8_t *base, Chunk *chunk, unsigned rice_bits, int codec,
+ALWAYS_INLINE unsigned KERNEL(rows_until)(const uint8_t *base, Chunk *chunk, unsigned fixed_bits, int codec,
                                           const unsigned width, uint64_t *row) {
     uint64_t at[DECODE_STREAMS], sum[DECODE_STREAMS], r = *row; /* constant indexes only: they stay in registers */
     unsigned stopped = width;
@@ -74,7 +74,7 @@ ALWAYS_INLINE unsigned KERNEL(rows_until)(const uint8_t *base, Chunk *chunk, uns
 #pragma GCC unroll 8
         for (unsigned i = 0; i < width; i++) {
             uint64_t next_at = at[i], next_sum = sum[i];
-            KERNEL(near_step)(base, chunk, rice_bits, codec, &next_at, &next_sum);
+            KERNEL(near_step)(base, chunk, fixed_bits, codec, &next_at, &next_sum);
             if (UNLIKELY(next_at >= chunk->end[i])) {
                 stopped = i;
                 goto leave;
@@ -92,10 +92,10 @@ leave:
 }
 
 /* rows_until() for each codec and width, out of line: what surrounds the loop must not take its registers. */
-#define ROWS(name, codec, width)                                                                                  \
-    static __attribute__((noinline)) unsigned KERNEL(name)(const uint8_t *base, Chunk *chunk, unsigned rice_bits, \
-                                                           uint64_t *row) {                                       \
-        return KERNEL(rows_until)(base, chunk, rice_bits, codec, width, row);                                     \
+#define ROWS(name, codec, width)                                                                                   \
+    static __attribute__((noinline)) unsigned KERNEL(name)(const uint8_t *base, Chunk *chunk, unsigned fixed_bits, \
+                                                           uint64_t *row) {                                        \
+        return KERNEL(rows_until)(base, chunk, fixed_bits, codec, width, row);                                     \
     }
 ROWS(rows_gap, CODEC_GAP, DECODE_STREAMS)
 ROWS(rows_xor, CODEC_XOR, DECODE_STREAMS)
@@ -122,7 +122,7 @@ static void KERNEL(rows)(const uint8_t *base, const Table *table, Chunk *chunk) 
         chunk->at[i] = again[i] = stretch->start, chunk->end[i] = stretch->end, chunk->sum[i] = 0;
     }
     for (uint64_t row = 0; running > 0 && row < CHUNK_KEYS; row++) {
-        unsigned stopped = loops[width > 1][table->codec](base, chunk, table->rice_bits, &row);
+        unsigned stopped = loops[width > 1][table->codec](base, chunk, table->fixed_bits, &row);
         for (unsigned i = stopped; i < width; i++) {
             int on = !ended[i] &&
                      KERNEL(careful_step)(base, table, &chunk->stretches[i], row, &chunk->at[i], &chunk->sum[i]);

@@ -2,6 +2,8 @@
  */
 #include "encode.h"
 
+#include "permute.h"
+
 typedef struct {
     uint64_t (*push_group)(Encoder *, const uint64_t *, uint64_t);
     int (*count_gaps)(const uint64_t *, uint64_t, uint64_t, unsigned, uint64_t *);
@@ -28,11 +30,13 @@ static void put_stream(BitWriter *writer, const uint8_t *bits, uint64_t bit_coun
     if (bit_count > 0) put_bits(writer, load64(bits) & low_bits((unsigned)bit_count), (unsigned)bit_count);
 }
 
-void encoder_init(Encoder *encoder, int codec, unsigned slot_bits, unsigned rice_bits, const uint8_t *code_lengths,
-                  const uint16_t *code_words, uint8_t *directory, uint64_t *ranks) {
+void encoder_init(Encoder *encoder, int codec, unsigned key_bits, unsigned slot_bits, unsigned rice_bits,
+                  const uint8_t *code_lengths, const uint16_t *code_words, uint8_t *directory, uint64_t *ranks) {
     memset(encoder, 0, sizeof *encoder);
     encoder->codec = codec;
+    encoder->key_bits = key_bits;
     encoder->slot_bits = slot_bits;
+    encoder->slot_shift = key_bits - slot_bits;
     encoder->rice_bits = rice_bits;
     for (int symbol = 0; symbol < SYMBOLS; symbol++) {
         unsigned length = code_lengths[symbol];
@@ -144,16 +148,16 @@ ALWAYS_INLINE void encoder_put_key(Encoder *encoder, uint64_t key, uint64_t prev
             bits = RICE_ESCAPE + 64;
         }
     } else {
-        put_bits(&encoder->block, key, 64);
-        bits = 64;
+        put_bits(&encoder->block, key, encoder->key_bits);
+        bits = encoder->key_bits;
     }
     encoder->block_bits += bits;
 }
 
 ALWAYS_INLINE Status encoder_push_as(Encoder *encoder, const uint64_t *keys, uint64_t count, int codec) {
-    unsigned slot_bits = encoder->slot_bits;
+    unsigned slot_shift = encoder->slot_shift;
     for (uint64_t i = 0; i < count; i++) {
-        uint64_t key = keys[i], slot = slot_of(key, slot_bits);
+        uint64_t key = keys[i], slot = slot_of(key, slot_shift);
         if (UNLIKELY(encoder->key_count > 0 && key <= encoder->last_key)) return NOT_SORTED;
         while (encoder->slot < slot) {
             Status status = encoder_close_slot(encoder);
@@ -171,7 +175,8 @@ ALWAYS_INLINE Status encoder_push_as(Encoder *encoder, const uint64_t *keys, uin
             Status status = encoder_emit_fenced(encoder);
             if (status != OK) return status;
         }
-        encoder_put_key(encoder, key, encoder->slot_keys == 0 ? slot_start(slot, slot_bits) : encoder->last_key, codec);
+        encoder_put_key(encoder, key, encoder->slot_keys == 0 ? slot_start(slot, slot_shift) : encoder->last_key,
+                        codec);
         encoder->slot_keys++;
         encoder->block_keys++;
         encoder->key_count++;
@@ -183,6 +188,8 @@ ALWAYS_INLINE Status encoder_push_as(Encoder *encoder, const uint64_t *keys, uin
 Status encoder_push(Encoder *encoder, const uint64_t *keys, uint64_t count, uint8_t *out, uint64_t *written) {
     Status status;
     encoder->payload.at = out;
+    *written = 0;
+    if (!keys_fit(keys, count, encoder->key_bits)) return TOO_WIDE;
     switch (encoder->codec) { /* a constant in each call, so that each codec gets a loop of its own */
     case CODEC_GAP: status = encoder_push_as(encoder, keys, count, CODEC_GAP); break;
     case CODEC_XOR: status = encoder_push_as(encoder, keys, count, CODEC_XOR); break;
@@ -211,10 +218,10 @@ Status encoder_finish(Encoder *encoder, uint8_t *out, uint64_t *written) {
     return OK;
 }
 
-static int sum_gaps(const uint64_t *keys, uint64_t count, uint64_t last, unsigned slot_bits, uint64_t *sum) {
+static int sum_gaps(const uint64_t *keys, uint64_t count, uint64_t last, unsigned slot_shift, uint64_t *sum) {
     int increase = 1;
     for (uint64_t i = 0; i < count; last = keys[i++]) {
-        uint64_t start = keys[i] & top_bits(slot_bits);
+        uint64_t start = keys[i] & ~low_bits(slot_shift);
         increase &= keys[i] > last;
         *sum += keys[i] - (last > start ? last : start);
     }
@@ -222,11 +229,11 @@ static int sum_gaps(const uint64_t *keys, uint64_t count, uint64_t last, unsigne
 }
 
 Status histogram_add(Histogram *histogram, const uint64_t *keys, uint64_t count, int codec) {
-    const unsigned slot_bits = histogram->slot_bits;
+    const unsigned slot_shift = histogram->slot_shift;
     uint64_t last = histogram->last_key;
     int increase = 1;
     if (histogram->count == 0 && count > 0) { /* no key is before the first, which may be 0 */
-        uint64_t delta = keys[0] & ~top_bits(slot_bits);
+        uint64_t delta = keys[0] & low_bits(slot_shift);
         histogram->gap[bit_length(delta)]++;
         histogram->xor_[bit_length(delta)]++;
         histogram->gap_sum += delta;
@@ -234,19 +241,19 @@ Status histogram_add(Histogram *histogram, const uint64_t *keys, uint64_t count,
         last = *keys++;
         count--;
     }
-    if (codec < 0 || codec == CODEC_GAP) increase &= kernels.count_gaps(keys, count, last, slot_bits, histogram->gap);
-    if (codec < 0 || codec == CODEC_XOR) increase &= kernels.count_xors(keys, count, last, slot_bits, histogram->xor_);
-    if (codec < 0 || codec >= CODEC_RICE) increase &= sum_gaps(keys, count, last, slot_bits, &histogram->gap_sum);
+    if (codec < 0 || codec == CODEC_GAP) increase &= kernels.count_gaps(keys, count, last, slot_shift, histogram->gap);
+    if (codec < 0 || codec == CODEC_XOR) increase &= kernels.count_xors(keys, count, last, slot_shift, histogram->xor_);
+    if (codec < 0 || codec >= CODEC_RICE) increase &= sum_gaps(keys, count, last, slot_shift, &histogram->gap_sum);
     histogram->last_key = count > 0 ? keys[count - 1] : last;
     histogram->count += count;
     return increase ? OK : NOT_SORTED;
 }
 
-void rice_cost(const uint64_t *keys, uint64_t count, uint64_t *last_key, int *started, unsigned slot_bits,
+void rice_cost(const uint64_t *keys, uint64_t count, uint64_t *last_key, int *started, unsigned slot_shift,
                unsigned rice_bits, uint64_t *bits) {
     uint64_t last = *last_key, total = 0;
     for (uint64_t i = 0; i < count; i++) {
-        uint64_t start = slot_start(slot_of(keys[i], slot_bits), slot_bits);
+        uint64_t start = keys[i] & ~low_bits(slot_shift);
         uint64_t delta = keys[i] - (*started && last >= start ? last : start);
         uint64_t quotient = delta >> rice_bits;
         total += quotient < RICE_ESCAPE ? quotient + 1 + rice_bits : RICE_ESCAPE + 64;

@@ -40,7 +40,7 @@ typedef struct {
 
 typedef struct {
     int codec;
-    unsigned slot_bits, rice_bits;
+    unsigned key_bits, slot_bits, slot_shift, rice_bits;
     uint16_t code_words[SYMBOLS]; /* bit-reversed: written lowest bit first they read from the code's top */
     uint8_t code_lengths[SYMBOLS];
     GroupCode group_codes[SYMBOLS];
@@ -80,7 +80,7 @@ typedef struct {
 ALWAYS_INLINE int group_is_whole(const Encoder *encoder, const uint64_t *keys, uint64_t count) {
     const uint64_t slots = (uint64_t)1 << encoder->slot_bits;
     return slots - encoder->slot >= GROUP_SLOTS &&
-           keys[count - 1] > slot_end(encoder->slot + GROUP_SLOTS - 1, encoder->slot_bits);
+           keys[count - 1] > slot_end(encoder->slot + GROUP_SLOTS - 1, encoder->slot_shift);
 }
 
 /* A writer that goes on where the payload's stands, which itself stays as it is. */
@@ -113,12 +113,13 @@ ALWAYS_INLINE void group_done(Encoder *encoder, const BitWriter *writer, const u
     encoder->last_key = keys[taken - 1];
 }
 
-void encoder_init(Encoder *encoder, int codec, unsigned slot_bits, unsigned rice_bits, const uint8_t *code_lengths,
-                  const uint16_t *code_words, uint8_t *directory, uint64_t *ranks);
+/* slot_bits is at most key_bits. */
+void encoder_init(Encoder *encoder, int codec, unsigned key_bits, unsigned slot_bits, unsigned rice_bits,
+                  const uint8_t *code_lengths, const uint16_t *code_words, uint8_t *directory, uint64_t *ranks);
 void encoder_free(Encoder *encoder);
 
-/* Push sorted keys; *written = the payload bytes stored at out, which has room for
-   count * MAX_CODE_BYTES_PER_KEY + PAYLOAD_SLACK. */
+/* Push sorted keys, TOO_WIDE where one is not below 2^key_bits; *written = the payload bytes stored at out, which has
+   room for count * MAX_CODE_BYTES_PER_KEY + PAYLOAD_SLACK. */
 Status encoder_push(Encoder *encoder, const uint64_t *keys, uint64_t count, uint8_t *out, uint64_t *written);
 
 /* Close every slot that is left and store the last bits; out has room for PAYLOAD_SLACK. */
@@ -126,7 +127,7 @@ Status encoder_finish(Encoder *encoder, uint8_t *out, uint64_t *written);
 
 /* What a table's code is chosen from: how often each bit length of a delta occurs. */
 typedef struct {
-    unsigned slot_bits;
+    unsigned slot_shift;
     uint64_t count, last_key, gap_sum;
     uint64_t gap[SYMBOLS], xor_[SYMBOLS];
 } Histogram;
@@ -135,7 +136,7 @@ typedef struct {
 Status histogram_add(Histogram *histogram, const uint64_t *keys, uint64_t count, int codec);
 
 /* Bits that Rice coding with parameter rice_bits takes for these deltas: *bits is added to. */
-void rice_cost(const uint64_t *keys, uint64_t count, uint64_t *last_key, int *started, unsigned slot_bits,
+void rice_cost(const uint64_t *keys, uint64_t count, uint64_t *last_key, int *started, unsigned slot_shift,
                unsigned rice_bits, uint64_t *bits);
 
 void encode_choose(InstructionSet set);

@@ -19,7 +19,7 @@ ALWAYS_INLINE void KERNEL(put_delta)(BitWriter *writer, uint64_t delta, GroupCod
    was written lies behind the payload's end. */
 ALWAYS_INLINE uint64_t KERNEL(push_group_as)(Encoder *encoder, const uint64_t *keys, uint64_t count, int codec) {
     if (!group_is_whole(encoder, keys, count)) return 0;
-    const unsigned slot_bits = encoder->slot_bits;
+    const unsigned slot_shift = encoder->slot_shift;
     const uint64_t first_slot = encoder->slot;
     const GroupCode *codes = encoder->group_codes;
     BitWriter writer = group_writer(&encoder->payload);
@@ -28,7 +28,7 @@ ALWAYS_INLINE uint64_t KERNEL(push_group_as)(Encoder *encoder, const uint64_t *k
     int disorder = 0;
     uint16_t ends[GROUP_SLOTS];
     for (unsigned i = 0; i < GROUP_SLOTS; i++) {
-        uint64_t previous = slot_start(first_slot + i, slot_bits), top = slot_end(first_slot + i, slot_bits);
+        uint64_t previous = slot_start(first_slot + i, slot_shift), top = slot_end(first_slot + i, slot_shift);
         uint64_t first_bit = bits, first = taken, key;
         for (; (key = keys[taken]) <= top; taken++) { /* some key is beyond the group, so this ends */
             uint64_t delta = codec == CODEC_XOR ? key ^ previous : key - previous;
@@ -54,11 +54,11 @@ uint64_t KERNEL(push_group)(Encoder *encoder, const uint64_t *keys, uint64_t cou
 }
 
 /* Count the bit lengths of the deltas of keys after last; whether all of them are larger than the one before. */
-ALWAYS_INLINE int KERNEL(count_deltas)(const uint64_t *keys, uint64_t count, uint64_t last, unsigned slot_bits,
+ALWAYS_INLINE int KERNEL(count_deltas)(const uint64_t *keys, uint64_t count, uint64_t last, unsigned slot_shift,
                                        int codec, uint64_t *counts) {
     /* Every fourth key counts in its own column: a counter just stored cannot be loaded at once. */
     uint64_t columns[4][SYMBOLS] = {{0}};
-    uint64_t in_slot = top_bits(slot_bits);
+    uint64_t in_slot = ~low_bits(slot_shift);
     int increase = 1;
     for (uint64_t i = 0; i < count; i++) {
         uint64_t key = keys[i], start = key & in_slot, previous = last > start ? last : start;
@@ -71,10 +71,10 @@ ALWAYS_INLINE int KERNEL(count_deltas)(const uint64_t *keys, uint64_t count, uin
     return increase;
 }
 
-int KERNEL(count_gaps)(const uint64_t *keys, uint64_t count, uint64_t last, unsigned slot_bits, uint64_t *counts) {
-    return KERNEL(count_deltas)(keys, count, last, slot_bits, CODEC_GAP, counts);
+int KERNEL(count_gaps)(const uint64_t *keys, uint64_t count, uint64_t last, unsigned slot_shift, uint64_t *counts) {
+    return KERNEL(count_deltas)(keys, count, last, slot_shift, CODEC_GAP, counts);
 }
 
-int KERNEL(count_xors)(const uint64_t *keys, uint64_t count, uint64_t last, unsigned slot_bits, uint64_t *counts) {
-    return KERNEL(count_deltas)(keys, count, last, slot_bits, CODEC_XOR, counts);
+int KERNEL(count_xors)(const uint64_t *keys, uint64_t count, uint64_t last, unsigned slot_shift, uint64_t *counts) {
+    return KERNEL(count_deltas)(keys, count, last, slot_shift, CODEC_XOR, counts);
 }

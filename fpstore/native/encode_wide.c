@@ -9,19 +9,19 @@ ALWAYS_INLINE __m512i wide_deltas(__m512i keys, __m512i before, __m512i in_slot,
 }
 
 /* What is left over of eights. */
-ALWAYS_INLINE int few_deltas(const uint64_t *keys, uint64_t count, uint64_t last, unsigned slot_bits, int codec,
+ALWAYS_INLINE int few_deltas(const uint64_t *keys, uint64_t count, uint64_t last, unsigned slot_shift, int codec,
                              uint64_t *counts) {
-    return codec == CODEC_XOR ? count_xors_fast(keys, count, last, slot_bits, counts)
-                              : count_gaps_fast(keys, count, last, slot_bits, counts);
+    return codec == CODEC_XOR ? count_xors_fast(keys, count, last, slot_shift, counts)
+                              : count_gaps_fast(keys, count, last, slot_shift, counts);
 }
 
-ALWAYS_INLINE int count_deltas_wide(const uint64_t *keys, uint64_t count, uint64_t last, unsigned slot_bits, int codec,
+ALWAYS_INLINE int count_deltas_wide(const uint64_t *keys, uint64_t count, uint64_t last, unsigned slot_shift, int codec,
                                     uint64_t *counts) {
-    if (count <= 8) return few_deltas(keys, count, last, slot_bits, codec, counts);
-    int increase = few_deltas(keys, 1, last, slot_bits, codec, counts);
+    if (count <= 8) return few_deltas(keys, count, last, slot_shift, codec, counts);
+    int increase = few_deltas(keys, 1, last, slot_shift, codec, counts);
     /* By leading zeros, and every fourth key in its own column: a counter just stored cannot be loaded at once. */
     uint64_t columns[4][SYMBOLS] = {{0}}, i = 1;
-    const __m512i in_slot = _mm512_set1_epi64((long long)top_bits(slot_bits));
+    const __m512i in_slot = _mm512_set1_epi64((long long)~low_bits(slot_shift));
     __mmask8 disorder = 0;
     for (; count - i >= 8; i += 8) {
         __m512i these = _mm512_loadu_si512(keys + i), before = _mm512_loadu_si512(keys + i - 1);
@@ -32,15 +32,15 @@ ALWAYS_INLINE int count_deltas_wide(const uint64_t *keys, uint64_t count, uint64
     }
     for (unsigned symbol = 0; symbol < SYMBOLS; symbol++)
         for (unsigned j = 0; j < 4; j++) counts[symbol] += columns[j][64 - symbol];
-    return few_deltas(keys + i, count - i, keys[i - 1], slot_bits, codec, counts) && increase && !disorder;
+    return few_deltas(keys + i, count - i, keys[i - 1], slot_shift, codec, counts) && increase && !disorder;
 }
 
-int count_gaps_wide(const uint64_t *keys, uint64_t count, uint64_t last, unsigned slot_bits, uint64_t *counts) {
-    return count_deltas_wide(keys, count, last, slot_bits, CODEC_GAP, counts);
+int count_gaps_wide(const uint64_t *keys, uint64_t count, uint64_t last, unsigned slot_shift, uint64_t *counts) {
+    return count_deltas_wide(keys, count, last, slot_shift, CODEC_GAP, counts);
 }
 
-int count_xors_wide(const uint64_t *keys, uint64_t count, uint64_t last, unsigned slot_bits, uint64_t *counts) {
-    return count_deltas_wide(keys, count, last, slot_bits, CODEC_XOR, counts);
+int count_xors_wide(const uint64_t *keys, uint64_t count, uint64_t last, unsigned slot_shift, uint64_t *counts) {
+    return count_deltas_wide(keys, count, last, slot_shift, CODEC_XOR, counts);
 }
 
 #define WIDE_KEYS 128 /* coded at a time: their codes stay in the first-level cache until they are packed */
@@ -62,11 +62,11 @@ typedef struct {
 } WideCodes;
 
 ALWAYS_INLINE WideGroup wide_group(const Encoder *encoder) {
-    const unsigned slot_bits = encoder->slot_bits;
+    const unsigned slot_shift = encoder->slot_shift;
     return (WideGroup){.first_slot = encoder->slot,
-                       .top = slot_end(encoder->slot + GROUP_SLOTS - 1, slot_bits),
-                       .slot_shift = _mm_cvtsi32_si128(64 - (int)slot_bits),
-                       .in_slot = _mm512_set1_epi64((long long)top_bits(slot_bits)),
+                       .top = slot_end(encoder->slot + GROUP_SLOTS - 1, slot_shift),
+                       .slot_shift = _mm_cvtsi32_si128((int)slot_shift),
+                       .in_slot = _mm512_set1_epi64((long long)~low_bits(slot_shift)),
                        .words_low = _mm512_loadu_si512(encoder->wide_codes),
                        .words_high = _mm512_loadu_si512(encoder->wide_codes + 32)};
 }

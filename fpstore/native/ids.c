@@ -190,12 +190,13 @@ Status table_rank(Pages *pages, const Table *table, const Ids *ids, uint64_t key
     Block block;
     uint64_t scratch[MAX_BLOCK_KEYS];
     int large;
-    uint64_t slot = slot_of(key, table->slot_bits), last_key = slot_end(slot, table->slot_bits), skipped = 0, got,
+    uint64_t slot = slot_of(key, table->slot_shift), last_key = slot_end(slot, table->slot_shift), skipped = 0, got,
              before;
-    Status status = slot_read(pages, table, slot, &block.start, &block.end, &large);
     *found = 0;
+    if (UNLIKELY(slot >> table->slot_bits != 0)) return OK; /* a stranger's key, which has too many bits */
+    Status status = slot_read(pages, table, slot, &block.start, &block.end, &large);
     if (status != OK) return status;
-    block.previous = slot_start(slot, table->slot_bits);
+    block.previous = slot_start(slot, table->slot_shift);
     block.first_of_slot = 1;
     if (large) {
         uint64_t index, first;
@@ -248,8 +249,8 @@ Status table_key(Pages *pages, const Table *table, const Ids *ids, uint64_t rank
     if (status == OK) status = slot_read(pages, table, low, &block.start, &block.end, &large);
     if (status != OK) return status;
     if (before > rank) return BAD_DIRECTORY;
-    uint64_t last_key = slot_end(low, table->slot_bits), index = rank - before;
-    block.previous = slot_start(low, table->slot_bits);
+    uint64_t last_key = slot_end(low, table->slot_shift), index = rank - before;
+    block.previous = slot_start(low, table->slot_shift);
     block.first_of_slot = 1;
     if (large) {
         uint64_t first, top = last_key;

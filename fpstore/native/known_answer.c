@@ -60,10 +60,12 @@ static void fill_room(Room *room) {
         room->keys[i] = before = close ? before + 1 + (word >> 60) : even;
     }
     for (uint64_t i = 0; i < IMAGE_BYTES; i++) room->image[i] = (uint8_t)(i * 167 >> 3);
-    permutation_init(&room->table.permutation, 0xFF00FF000000F000u);
+    permutation_init(&room->table.permutation, 0xFF00FF000000F000u, 64);
     unpermute_keys(&room->table.permutation, room->keys, KEYS, room->fingerprints);
     for (uint64_t i = 0; i < QUERIES; i++) room->queries[i] = room->fingerprints[150 * i] ^ (uint64_t)1 << 5 * i;
+    room->table.key_bits = 64;
     room->table.slot_bits = 6;
+    room->table.slot_shift = 58;
     room->table.flips = 1;
     room->table.directory_offset = DIRECTORY_AT;
     room->table.fences_offset = FENCES_AT;
@@ -135,8 +137,10 @@ static uint64_t codec_answer(Room *room, int codec) {
     fill_code(lengths, words);
     memset(room->image, 0, IMAGE_BYTES);
     table->codec = codec;
-    table->rice_bits = codec == CODEC_RICE ? 50 : 0;
-    encoder_init(encoder, codec, table->slot_bits, table->rice_bits, lengths, words, room->image + DIRECTORY_AT, NULL);
+    const unsigned rice_bits = codec == CODEC_RICE ? 50 : 0;
+    table->fixed_bits = codec == CODEC_RAW ? table->key_bits : rice_bits;
+    encoder_init(encoder, codec, table->key_bits, table->slot_bits, rice_bits, lengths, words,
+                 room->image + DIRECTORY_AT, NULL);
     Status status = encoder_push(encoder, room->keys, KEYS, room->payload, &written);
     if (status == OK) status = encoder_finish(encoder, room->payload + written, &more);
     const uint64_t fences = encoder->fence_count;
@@ -193,7 +197,7 @@ static uint64_t join_answer(Room *room) {
                           .keys = room->keys,
                           .folds = room->folds,
                           .count = KEYS,
-                          .window_bits = 20,
+                          .window_shift = 44,
                           .step = 1};
     uint64_t digest = 0;
     fold_keys(room->keys, KEYS, room->folds);
@@ -212,7 +216,7 @@ static uint64_t pending_answer(Room *room) {
     const uint64_t mask = room->table.permutation.prefix_mask;
     const unsigned flips = 1;
     uint64_t digest = 0;
-    Status status = pending_init(&pending, &mask, &flips, 1, 0, KEYS, 12345);
+    Status status = pending_init(&pending, &mask, &flips, 1, 64, 0, KEYS, 12345);
     if (status == OK) {
         digest = pending_append(&pending, room->fingerprints, NULL, KEYS, 1, 0);
         *search = (PendingSearch){.pending = &pending, .distance = 3, .end = KEYS};

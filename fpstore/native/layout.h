@@ -21,20 +21,24 @@ enum { IDS_NONE = 0, IDS_ONE = 1, IDS_MANY = 2 };
 #define PAGE_BYTES 4096
 #define CRC_BYTES 4     /* of the checksum of a page */
 #define FOOTER_BYTES 64 /* so many bytes of a file, or more, come after what a table or a checksum reads */
+#define MIN_KEY_BITS 16 /* of a fingerprint, and so of a key */
+#define MAX_KEY_BITS 64
 #define MAX_SLOT_BITS 40
 #define MAX_RICE_BITS 63
 #define SAMPLE_BITS 512 /* of groups, to a sample of how many fingerprints come before */
 #define SAMPLE_BYTES 8
 #define MAX_CODE_BYTES_PER_KEY 11 /* rice: 24 + 64 bits is the longest code of a key */
 
-ALWAYS_INLINE uint64_t slot_of(uint64_t key, unsigned slot_bits) { return slot_bits ? key >> (64 - slot_bits) : 0; }
+/* Keys have key_bits bits, at the low end of a word; their top slot_bits bits name their slot. So a slot's number is
+   the key shifted down by slot_shift = key_bits - slot_bits, 0..64. */
+ALWAYS_INLINE uint64_t slot_of(uint64_t key, unsigned slot_shift) { return slot_shift < 64 ? key >> slot_shift : 0; }
 
-ALWAYS_INLINE uint64_t slot_start(uint64_t slot, unsigned slot_bits) {
-    return slot_bits ? slot << (64 - slot_bits) : 0;
+ALWAYS_INLINE uint64_t slot_start(uint64_t slot, unsigned slot_shift) {
+    return slot_shift < 64 ? slot << slot_shift : 0;
 }
 
-ALWAYS_INLINE uint64_t slot_end(uint64_t slot, unsigned slot_bits) { /* the largest key of the slot */
-    return slot_start(slot, slot_bits) | low_bits(64 - slot_bits);
+ALWAYS_INLINE uint64_t slot_end(uint64_t slot, unsigned slot_shift) { /* the largest key of the slot */
+    return slot_start(slot, slot_shift) | low_bits(slot_shift);
 }
 
 #endif

@@ -11,7 +11,9 @@ enum {
     SLOT_BITS = 11,   /* of the slots in which symbols of three bytes and more are looked for, one in each */
     SHORTS = 1 << 16, /* which two bytes there can be */
     MAX_VARINT = 3,
-    SORTED_RUN = 8 /* so many are sorted without a merge */
+    SORTED_RUN = 8,  /* so many are sorted without a merge */
+    DEALT = 1 << 10, /* so many are sorted byte by byte */
+    SORTED_AHEAD = 8
 };
 
 typedef struct {
@@ -367,17 +369,26 @@ ALWAYS_INLINE int keyed_above(const Keyed *one, const Keyed *other) {
     return one->head > other->head || (one->head == other->head && one->rest > other->rest);
 }
 
+/* Names that were sorted once lie all over: so many ahead the processor is told where one ends, and where it lies. */
+ALWAYS_INLINE void expect_name(const Names *names, const Keyed *keyed, uint64_t count, uint64_t i, uint64_t depth) {
+    if (i + 2 * SORTED_AHEAD < count) __builtin_prefetch(names->ends + keyed[i + 2 * SORTED_AHEAD].index);
+    if (i + SORTED_AHEAD < count)
+        __builtin_prefetch(names->data + name_start(names, keyed[i + SORTED_AHEAD].index) + depth);
+}
+
 /* Read what these names are to be sorted by, which share `depth` bytes; with how many bytes all of them begin. */
 static uint64_t read_keys(const Names *names, Keyed *keyed, uint64_t count, uint64_t depth) {
     const uint8_t *first = names->data + name_start(names, keyed[0].index);
     uint64_t shared = (uint64_t)(names->data + names->ends[keyed[0].index] - first);
     for (uint64_t i = 1; i < count && shared > depth; i++) {
+        expect_name(names, keyed, count, i, depth);
         int64_t start = name_start(names, keyed[i].index);
         uint64_t bytes = (uint64_t)(names->ends[keyed[i].index] - start);
         uint64_t most = shared < bytes ? shared : bytes;
         shared = depth + shared_bytes(first + depth, most - depth, names->data + start + depth, most - depth);
     }
     for (uint64_t i = 0; i < count; i++) {
+        expect_name(names, keyed, count, i, shared);
         int64_t start = name_start(names, keyed[i].index) + (int64_t)shared;
         uint64_t rest = (uint64_t)(names->ends[keyed[i].index] - start);
         keyed[i].head = __builtin_bswap64(load_some(names->data + start, rest));
@@ -386,8 +397,37 @@ static uint64_t read_keys(const Names *names, Keyed *keyed, uint64_t count, uint
     return shared;
 }
 
-/* Bottom-up merge sort: stable, without a worst case that somebody could aim at. */
+/* As sort_keyed, of many: byte by byte from the last one on, without those bytes that all of them share. */
+static void deal_keyed(Keyed *keyed, Keyed *room, uint64_t count) {
+    uint64_t counts[9][256] = {{0}};
+    for (uint64_t i = 0; i < count; i++) {
+        counts[0][keyed[i].rest]++;
+        for (unsigned byte = 0; byte < 8; byte++) counts[byte + 1][keyed[i].head >> 8 * byte & 255]++;
+    }
+    Keyed *from = keyed, *to = room;
+    for (unsigned pass = 0; pass < 9; pass++) {
+        uint64_t *places = counts[pass], next = 0;
+        unsigned shift = pass ? 8 * (pass - 1) : 0;
+        if (places[pass ? from[0].head >> shift & 255 : from[0].rest] == count) continue;
+        for (unsigned digit = 0; digit < 256; digit++) {
+            uint64_t here = places[digit];
+            places[digit] = next;
+            next += here;
+        }
+        for (uint64_t i = 0; i < count; i++) to[places[pass ? from[i].head >> shift & 255 : from[i].rest]++] = from[i];
+        Keyed *swap = from;
+        from = to;
+        to = swap;
+    }
+    if (from != keyed) memcpy(keyed, from, count * sizeof(Keyed));
+}
+
+/* Stable, without a worst case that somebody could aim at: few by merges from the bottom up. */
 static void sort_keyed(Keyed *keyed, Keyed *room, uint64_t count) {
+    if (count >= DEALT) {
+        deal_keyed(keyed, room, count);
+        return;
+    }
     Keyed *from = keyed, *to = room;
     for (uint64_t low = 0; low < count; low += SORTED_RUN)
         for (uint64_t i = low + 1; i < low + SORTED_RUN && i < count; i++) {

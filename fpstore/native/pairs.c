@@ -39,10 +39,10 @@ Flip flip_of(uint64_t mask) {
 }
 
 void starts_append(uint32_t *starts, uint64_t *last, const uint64_t *keys, uint64_t count, uint64_t position,
-                   unsigned window_bits, uint64_t first_window) {
+                   unsigned window_shift, uint64_t first_window) {
     uint64_t before = *last;
     for (uint64_t i = 0; i < count; i++) {
-        uint64_t window = window_of(keys[i], window_bits) - first_window;
+        uint64_t window = window_of(keys[i], window_shift) - first_window;
         uint32_t here = (uint32_t)(position + i), next[QUAD] = {here + 1, here + 1, here + 1, here + 1};
         for (uint64_t empty = before + 1 + QUAD; UNLIKELY(empty <= window); empty++) starts[empty] = here;
         memcpy(starts + window + 1, next, sizeof next); /* a larger gap than this is rare: no branch on its length */

@@ -26,8 +26,8 @@ enum {
 
 ALWAYS_INLINE uint32_t fold(uint64_t key) { return (uint32_t)(key ^ key >> 32); }
 
-/* The window of a key; bits is 0..63. */
-ALWAYS_INLINE uint64_t window_of(uint64_t key, unsigned bits) { return key >> 1 >> (63 - bits); }
+/* The window of a key: its top window_bits bits. shift, 1..64: how many it has below them. */
+ALWAYS_INLINE uint64_t window_of(uint64_t key, unsigned shift) { return key >> 1 >> (shift - 1); }
 
 /* What every join has: whose keys they are, what is near, and where the pairs go. */
 typedef struct {
@@ -48,7 +48,7 @@ typedef struct {
     const uint64_t *keys;  /* count */
     const uint32_t *folds; /* of keys, and MAX_LANES + NEIGHBOUR_STEP more */
     uint64_t count;
-    unsigned window_bits;
+    unsigned window_shift; /* of window_of() */
     /* Where the join stands: the first of the keys compared, how far behind them the next partner is. */
     uint64_t i, step;
 } NeighbourJoin;
@@ -60,8 +60,8 @@ typedef struct {
     const uint64_t *keys;    /* of the windows; KEYS_PAD more */
     const uint32_t *starts;
     uint64_t query_count, first_window, flips;
-    unsigned window_bits;
-    uint64_t i, place; /* where the join stands: the query, the key in its window */
+    unsigned window_shift; /* of window_of() */
+    uint64_t i, place;     /* where the join stands: the query, the key in its window */
 } QueryJoin;
 
 /* One example of what follows, as AVX2 does it (8 lanes: the quads of two windows). Rows are drawn with 4 windows,
@@ -155,7 +155,7 @@ Flip flip_of(uint64_t mask);
 /* Continue the starts of windows with those of `count` keys, the first of which has `position`. *last: the window of
    the key before; starts[*last + 1 .. *last + QUAD] hold `position`. */
 void starts_append(uint32_t *starts, uint64_t *last, const uint64_t *keys, uint64_t count, uint64_t position,
-                   unsigned window_bits, uint64_t first_window);
+                   unsigned window_shift, uint64_t first_window);
 
 void fold_keys(const uint64_t *keys, uint64_t count, uint32_t *folds);
 

@@ -149,7 +149,7 @@ ALWAYS_INLINE int KERNEL(must_stop)(const Found *found) {
 
 /* Whether the window of any of the keys compared from i on reaches `step` keys further. */
 ALWAYS_INLINE int KERNEL(window_goes_on)(const NeighbourJoin *join, uint64_t i, uint64_t step) {
-    const uint64_t limit = ~top_bits(join->window_bits), *keys = join->keys + i;
+    const uint64_t limit = low_bits(join->window_shift), *keys = join->keys + i;
     uint64_t end = join->count - i < step ? 0 : join->count - i - step;
     int on = 0;
     if (LIKELY(end >= KERNEL_LANES))
@@ -160,7 +160,7 @@ ALWAYS_INLINE int KERNEL(window_goes_on)(const NeighbourJoin *join, uint64_t i, 
 }
 
 static __attribute__((noinline)) void KERNEL(add_neighbours)(NeighbourJoin *join, uint64_t i, uint64_t step) {
-    const uint64_t limit = ~top_bits(join->window_bits);
+    const uint64_t limit = low_bits(join->window_shift);
     const Lanes left = *(const LanesAnywhere *)(join->folds + i);
     for (uint64_t first = i + step; first < i + step + NEIGHBOUR_STEP; first += QUAD) {
         uint64_t near = 0; /* of several steps: one loop to leave */
@@ -208,7 +208,7 @@ void KERNEL(query_join_run)(QueryJoin *join) {
     for (; join->i < join->query_count; join->i++, join->place = 0) {
         if (KERNEL(must_stop)(found)) return;
         uint64_t query = join->queries[join->i],
-                 window = window_of(query ^ join->flips, join->window_bits) - join->first_window;
+                 window = window_of(query ^ join->flips, join->window_shift) - join->first_window;
         uint64_t start = join->starts[window], count = join->starts[window + 1] - start;
         const Lanes left = (Lanes){0} + fold(query);
         for (; join->place < count; join->place += KERNEL_LANES) {

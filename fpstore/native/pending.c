@@ -91,8 +91,8 @@ void pending_free(Pending *pending) {
     free(pending->arena);
 }
 
-Status pending_init(Pending *pending, const uint64_t *masks, const unsigned *flips, unsigned table_count, int with_ids,
-                    uint32_t capacity, uint64_t secret) {
+Status pending_init(Pending *pending, const uint64_t *masks, const unsigned *flips, unsigned table_count,
+                    unsigned key_bits, int with_ids, uint32_t capacity, uint64_t secret) {
     unsigned bits = capacity > 2 ? bit_length(capacity - 1) : 1; /* so that a bucket has a key or less on average */
     uint32_t pattern_count = 0;
     pending->tables = calloc(table_count, sizeof *pending->tables);
@@ -106,8 +106,9 @@ Status pending_init(Pending *pending, const uint64_t *masks, const unsigned *fli
     pending->entry_bytes = (offsetof(Entry, next) + (table_count + 1) * sizeof(uint32_t) + 7) & ~(size_t)7;
     for (unsigned t = 0; t < table_count; t++) {
         PendingTable *table = &pending->tables[t];
-        permutation_init(&table->permutation, masks[t]);
+        permutation_init(&table->permutation, masks[t], key_bits);
         table->bucket_bits = table->permutation.prefix_bits < bits ? table->permutation.prefix_bits : bits;
+        table->bucket_shift = key_bits - table->bucket_bits;
         table->flips = flips[t];
         for (unsigned level = 0; level < PENDING_LEVELS; level++)
             table->patterns[level] = choose(table->bucket_bits, level);

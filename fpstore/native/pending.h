@@ -31,8 +31,8 @@ typedef struct {
 
 typedef struct {
     uint32_t *heads;
-    unsigned bucket_bits, flips;
-    uint32_t patterns[PENDING_LEVELS]; /* how many ways to flip exactly so many bits of a bucket's number */
+    unsigned bucket_bits, bucket_shift, flips; /* a bucket's number is a key shifted down */
+    uint32_t patterns[PENDING_LEVELS];         /* how many ways to flip exactly so many bits of a bucket's number */
     Permutation permutation;
 } PendingTable;
 
@@ -106,10 +106,11 @@ ALWAYS_INLINE int pending_has(const Pending *pending, uint32_t entry, uint64_t i
     return newest->position >= live_since && (!pending->with_ids || newest->id[0] == id);
 }
 
-/* masks, flips: of 1..1024 tables, no mask 0. capacity is below 2^31, so the bytes are below 2^45. pending is all zero.
+/* masks, flips: of 1..1024 tables of keys of key_bits, no mask 0. Every key and query has so many bits. capacity is
+ * below 2^31, so the bytes are below 2^45. pending is all zero.
  */
-Status pending_init(Pending *pending, const uint64_t *masks, const unsigned *flips, unsigned table_count, int with_ids,
-                    uint32_t capacity, uint64_t secret);
+Status pending_init(Pending *pending, const uint64_t *masks, const unsigned *flips, unsigned table_count,
+                    unsigned key_bits, int with_ids, uint32_t capacity, uint64_t secret);
 void pending_free(Pending *pending);
 
 uint32_t pending_count(const Pending *pending);

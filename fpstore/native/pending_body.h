@@ -4,7 +4,7 @@
 #include "bits_body.h"
 
 ALWAYS_INLINE uint32_t *KERNEL(pending_head)(const PendingTable *table, uint64_t key) {
-    return &table->heads[KERNEL(apply)(&table->permutation, key) >> (64 - table->bucket_bits)];
+    return &table->heads[KERNEL(apply)(&table->permutation, key) >> table->bucket_shift];
 }
 
 ALWAYS_INLINE void KERNEL(pending_ask)(const Pending *pending, uint64_t key) {

@@ -16,20 +16,30 @@ void permute_choose(InstructionSet set) {
 
 CHOSEN_AT_LOAD(permute_choose)
 
-void permutation_init(Permutation *permutation, uint64_t prefix_mask) {
+void permutation_init(Permutation *permutation, uint64_t prefix_mask, unsigned key_bits) {
     unsigned target[64], prefix_bits = 0, low = 0, high;
     for (int bit = 0; bit < 64; bit++) prefix_bits += (prefix_mask >> bit) & 1;
-    high = 64 - prefix_bits;
-    for (int bit = 0; bit < 64; bit++) target[bit] = (prefix_mask >> bit) & 1 ? high++ : low++;
+    high = key_bits - prefix_bits;
+    for (unsigned bit = 0; bit < key_bits; bit++) target[bit] = (prefix_mask >> bit) & 1 ? high++ : low++;
     memset(permutation, 0, sizeof *permutation);
     permutation->prefix_mask = prefix_mask;
+    permutation->rest_mask = low_bits(key_bits) & ~prefix_mask;
     permutation->prefix_bits = prefix_bits;
-    for (int bit = 0; bit < 64; bit++)
+    permutation->key_bits = key_bits;
+    permutation->below_bits = key_bits - prefix_bits;
+    for (unsigned bit = 0; bit < key_bits; bit++)
         for (unsigned value = 0; value < 256; value++) {
             if ((value >> (bit & 7)) & 1) permutation->apply[bit >> 3][value] |= (uint64_t)1 << target[bit];
             unsigned to = target[bit];
             if ((value >> (to & 7)) & 1) permutation->invert[to >> 3][value] |= (uint64_t)1 << bit;
         }
+}
+
+int keys_fit(const uint64_t *keys, uint64_t count, unsigned key_bits) {
+    uint64_t all = 0;
+    if (key_bits >= 64) return 1;
+    for (uint64_t i = 0; i < count; i++) all |= keys[i];
+    return all >> key_bits == 0;
 }
 
 void permute_keys(const Permutation *permutation, const uint64_t *values, uint64_t count, uint64_t *out) {

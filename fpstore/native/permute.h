@@ -7,8 +7,9 @@
 #include "platform.h"
 
 typedef struct {
-    uint64_t prefix_mask;
+    uint64_t prefix_mask, rest_mask; /* which of its bits come first, and all others */
     unsigned prefix_bits;
+    unsigned key_bits, below_bits; /* of a fingerprint, and so of a key; of a key below its prefix */
     uint64_t apply[8][256];
     uint64_t invert[8][256];
 } Permutation;
@@ -19,7 +20,11 @@ ALWAYS_INLINE uint64_t permute_bytes(const uint64_t table[8][256], uint64_t valu
     return result;
 }
 
-void permutation_init(Permutation *permutation, uint64_t prefix_mask);
+/* prefix_mask is below 2^key_bits, and so is every fingerprint and key. */
+void permutation_init(Permutation *permutation, uint64_t prefix_mask, unsigned key_bits);
+
+/* Whether all keys are below 2^key_bits. */
+int keys_fit(const uint64_t *keys, uint64_t count, unsigned key_bits);
 
 /* out[i] = the key of fingerprint values[i]; both may be one array. */
 void permute_keys(const Permutation *permutation, const uint64_t *values, uint64_t count, uint64_t *out);

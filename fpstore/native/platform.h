@@ -44,7 +44,8 @@ typedef enum {
     BAD_BLOCK = 4,     /* a block does not decode: unknown code, past its end, or keys out of order */
     NOT_SORTED = 5,    /* the caller's keys are not strictly increasing */
     TOO_LARGE = 6,     /* beyond what the format can address */
-    TOO_MANY = 7       /* more matches than the caller takes */
+    TOO_MANY = 7,      /* more matches than the caller takes */
+    TOO_WIDE = 8       /* a key that has more bits than the store's */
 } Status;
 
 /* Each has all that those before it have. */

@@ -76,6 +76,9 @@ typedef struct {
     };
 } Search;
 
+/* How far to shift a distance from the lowest key of a slot for 256ths of the slot, or the keys of a smaller one. */
+ALWAYS_INLINE unsigned reach_shift(unsigned slot_shift) { return slot_shift > 8 ? slot_shift - 8 : 0; }
+
 /* A search of so many queries that has found nothing yet, and is to find everything. */
 void search_init(Search *search, Pages *pages, Table *const *tables, unsigned table_count, unsigned distance,
                  uint64_t query_count);

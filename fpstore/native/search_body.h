@@ -6,12 +6,13 @@
 
 /* A key within k of the query (as this table has it) was decoded: a match, unless this table's probe would not have
    looked at it (its block was read for a neighbour's sake) or an earlier table's probe reports it. So each match is
-   reported once. */
+   reported once. A hostile code may add up to more than a key has bits. */
 static __attribute__((noinline)) Status KERNEL(report)(Search *search, unsigned table_index, uint32_t query_index,
                                                        uint64_t query, uint64_t key) {
     const Table *table = search->tables[table_index];
     uint64_t difference = key ^ query;
-    if (KERNEL(ones)(difference & top_bits(table->permutation.prefix_bits)) > table->flips) return OK;
+    if (UNLIKELY((key & ~low_bits(table->key_bits)) != 0)) return BAD_BLOCK;
+    if (KERNEL(ones)(difference & ~low_bits(table->permutation.below_bits)) > table->flips) return OK;
     uint64_t bits = KERNEL(invert)(&table->permutation, difference);
     for (unsigned earlier = 0; earlier < table_index; earlier++)
         if (KERNEL(ones)(bits & search->tables[earlier]->permutation.prefix_mask) <= search->tables[earlier]->flips)
@@ -28,7 +29,7 @@ ALWAYS_INLINE Status KERNEL(scan_wide)(Search *search, Block *queue, unsigned co
     const DecodeEntry *decode[STREAMS];
     unsigned item[STREAMS], next = width;
     const uint8_t *base = search->pages->base;
-    const unsigned distance = search->distance;
+    const unsigned distance = search->distance, key_bits = search->tables[0]->key_bits;
     *left = count;
     if (count < width) return OK;
     for (unsigned i = 0; i < width; i++) {
@@ -39,8 +40,8 @@ ALWAYS_INLINE Status KERNEL(scan_wide)(Search *search, Block *queue, unsigned co
     for (;;) {
 #pragma GCC unroll 8
         for (unsigned i = 0; i < width; i++) {
-            unsigned rice_bits = codec == CODEC_RICE ? search->tables[queue[item[i]].table]->rice_bits : 0;
-            Status status = KERNEL(step)(base, decode[i], rice_bits, codec, &at[i], &key[i]);
+            unsigned fixed_bits = codec == CODEC_RICE ? search->tables[queue[item[i]].table]->fixed_bits : key_bits;
+            Status status = KERNEL(step)(base, decode[i], fixed_bits, codec, &at[i], &key[i]);
             if (UNLIKELY(status != OK)) return status;
             if (UNLIKELY(KERNEL(ones)(key[i] ^ query[i]) <= distance)) {
                 if (at[i] > end[i]) return BAD_BLOCK;
@@ -125,7 +126,7 @@ ALWAYS_INLINE int KERNEL(may_hold)(const Search *search, const Table *table, uin
                                    uint64_t most) {
     uint64_t errors = (least ^ query) & top_bits(64 - bit_length(least ^ most));
     return KERNEL(ones)(errors) <= search->distance &&
-           KERNEL(ones)(errors & top_bits(table->permutation.prefix_bits)) <= table->flips;
+           KERNEL(ones)(errors & ~low_bits(table->permutation.below_bits)) <= table->flips;
 }
 
 /* The next block of a large slot that may hold what is wanted, from fence *index on, which moves past it; *index is
@@ -133,7 +134,7 @@ ALWAYS_INLINE int KERNEL(may_hold)(const Search *search, const Table *table, uin
 static __attribute__((noinline)) Status KERNEL(next_large)(const Search *search, const SlotProbe *probe,
                                                            uint64_t *index, Block *block) {
     const Table *table = search->tables[probe->table];
-    const uint64_t top = slot_end(probe->slot, table->slot_bits);
+    const uint64_t top = slot_end(probe->slot, table->slot_shift);
     while (*index < table->fence_count) {
         uint64_t last_key;
         Status status = fence_block(search->pages, table, probe->slot, *index, block, &last_key);
@@ -150,7 +151,7 @@ static __attribute__((noinline)) Status KERNEL(next_large)(const Search *search,
 /* The fence where the search of a large slot begins. */
 static Status KERNEL(first_large)(const Search *search, const SlotProbe *probe, uint64_t *index) {
     const Table *table = search->tables[probe->table];
-    const uint64_t from = slot_start(probe->slot, table->slot_bits);
+    const uint64_t from = slot_start(probe->slot, table->slot_shift);
     return fence_find(search->pages, table, probe->first_wanted > from ? probe->first_wanted : from, index);
 }
 
@@ -178,13 +179,13 @@ static Status KERNEL(resolve)(Search *search) {
         block.last_wanted = probe->last_wanted;
         block.query_index = probe->query_index;
         block.table = probe->table;
-        block.previous = slot_start(probe->slot, table->slot_bits);
+        block.previous = slot_start(probe->slot, table->slot_shift);
         block.first_of_slot = 1;
         if (UNLIKELY(large)) {
             status = KERNEL(want_large)(search, probe, &block);
         } else if (block.end > block.start) {
             /* The last key wanted lies so many 256ths into the slot, and so, nearly, does its code in the block. */
-            uint64_t reach = ((block.last_wanted - block.previous) >> (56 - table->slot_bits)) + 1;
+            uint64_t reach = ((block.last_wanted - block.previous) >> reach_shift(table->slot_shift)) + 1;
             uint64_t bits = block.end - block.start;
             status = KERNEL(want)(search, &block, reach < 256 ? bits * reach >> 8 : bits);
         }
@@ -222,12 +223,14 @@ ALWAYS_INLINE Status KERNEL(probe_slots)(Search *search, unsigned table_index, u
                                          unsigned left) {
     const Table *table = search->tables[table_index];
     unsigned prefix_bits = table->permutation.prefix_bits, slot_bits = table->slot_bits;
-    uint64_t first = slot_of(key & top_bits(prefix_bits), slot_bits), slots = 1, below = low_bits(64 - prefix_bits);
+    uint64_t below = low_bits(table->permutation.below_bits), first = slot_of(key & ~below, table->slot_shift),
+             slots = 1;
     SlotProbe probe = {first, query, key & ~below, key | below, search->query_index, (uint16_t)table_index};
     if (prefix_bits < slot_bits) {
         slots = (uint64_t)1 << (slot_bits - prefix_bits);
     } else {
-        KERNEL(widen_wanted)(low_bits(64 - slot_bits) & ~below, key, left, &probe.first_wanted, &probe.last_wanted);
+        KERNEL(widen_wanted)
+        (low_bits(table->slot_shift) & ~below, key, left, &probe.first_wanted, &probe.last_wanted);
     }
     for (; slots > 0; slots--, probe.slot++) {
         bytes_ask(search->pages, line_offset(table, probe.slot));
@@ -245,8 +248,9 @@ static Status KERNEL(probe_flips)(Search *search, unsigned table, uint64_t query
                                   unsigned bits, unsigned left) {
     Status status = KERNEL(probe_slots)(search, table, query, key, left);
     if (left == 0) return status;
+    const unsigned top = search->tables[table]->key_bits - 1;
     for (unsigned bit = from; bit < bits && status == OK && !search->done; bit++)
-        status = KERNEL(probe_flips)(search, table, query, key ^ (uint64_t)1 << (63 - bit), bit + 1, bits, left - 1);
+        status = KERNEL(probe_flips)(search, table, query, key ^ (uint64_t)1 << (top - bit), bit + 1, bits, left - 1);
     return status;
 }
 
@@ -301,7 +305,7 @@ uint64_t KERNEL(touch)(Table *const *tables, unsigned table_count, const Pages *
         const uint64_t query = queries[i] ^ (sum == 1); /* which is known when the one before is done */
         for (unsigned t = 0; t < table_count; t++) {
             const Table *table = tables[t];
-            const uint64_t slot = slot_of(KERNEL(apply)(&table->permutation, query), table->slot_bits);
+            const uint64_t slot = slot_of(KERNEL(apply)(&table->permutation, query), table->slot_shift);
             const uint8_t *line = pages->base + line_offset(table, slot);
             uint16_t end;
             memcpy(&end, line + 8 + 2 * (slot % GROUP_SLOTS), 2);

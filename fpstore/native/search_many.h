@@ -226,7 +226,7 @@ static Status KERNEL(turn_many)(Search *search) {
 static __attribute__((noinline)) Status KERNEL(want_large_many)(Search *search, unsigned i) {
     const SlotColumns *slots = &search->columns.slots;
     const Table *table = search->tables[KERNEL(table_of)(slots->tag[i])];
-    SlotProbe probe = {slot_of(slots->start[i], table->slot_bits),
+    SlotProbe probe = {slot_of(slots->start[i], table->slot_shift),
                        slots->query[i],
                        slots->first_wanted[i],
                        slots->last_wanted[i],
@@ -350,21 +350,23 @@ static __attribute__((noinline)) Status KERNEL(resolve_many)(Search *search) {
 static Status KERNEL(name_slots)(Search *search, unsigned table_index, uint64_t query, uint64_t key, unsigned left) {
     const Table *table = search->tables[table_index];
     const unsigned prefix_bits = table->permutation.prefix_bits, slot_bits = table->slot_bits;
-    const uint64_t below = low_bits(64 - prefix_bits);
-    uint64_t slot = slot_of(key & ~below, slot_bits), first_wanted = key & ~below, last_wanted = key | below, count = 1;
+    const unsigned slot_shift = table->slot_shift;
+    const uint64_t below = low_bits(table->permutation.below_bits);
+    uint64_t slot = slot_of(key & ~below, slot_shift), first_wanted = key & ~below, last_wanted = key | below,
+             count = 1;
     if (prefix_bits < slot_bits)
         count = (uint64_t)1 << (slot_bits - prefix_bits);
     else
-        KERNEL(widen_wanted)(low_bits(64 - slot_bits) & ~below, key, left, &first_wanted, &last_wanted);
+        KERNEL(widen_wanted)(low_bits(slot_shift) & ~below, key, left, &first_wanted, &last_wanted);
     for (; count > 0; count--, slot++) {
         SlotColumns *slots = &search->columns.slots;
         const unsigned n = search->slot_count++;
         slots->line[n] = line_offset(table, slot);
         bytes_ask(search->pages, slots->line[n]);
-        slots->index[n] = slot % GROUP_SLOTS, slots->start[n] = slot_start(slot, slot_bits);
+        slots->index[n] = slot % GROUP_SLOTS, slots->start[n] = slot_start(slot, slot_shift);
         slots->first_wanted[n] = first_wanted, slots->last_wanted[n] = last_wanted, slots->query[n] = query;
         slots->payload[n] = table->payload_offset * 8, slots->payload_bits[n] = table->payload_bits;
-        slots->scale[n] = 56 - slot_bits, slots->tag[n] = KERNEL(tag_of)(search, table_index);
+        slots->scale[n] = reach_shift(slot_shift), slots->tag[n] = KERNEL(tag_of)(search, table_index);
         if (UNLIKELY(search->slot_count >= BATCH_SLOTS)) {
             Status status = KERNEL(resolve_many)(search);
             if (status != OK || search->done) return status;
@@ -378,14 +380,15 @@ static Status KERNEL(name_flips)(Search *search, unsigned table_index, uint64_t 
                                  unsigned bits) {
     SlotColumns *slots = &search->columns.slots;
     const Table *table = search->tables[table_index];
-    const unsigned slot_shift = 64 - table->slot_bits;
+    const unsigned slot_shift = table->slot_shift;
     const __m512i keys = _mm512_set1_epi64((long long)key), shift = _mm512_set1_epi64(slot_shift),
-                  below = _mm512_set1_epi64((long long)low_bits(64 - table->permutation.prefix_bits)),
+                  below = _mm512_set1_epi64((long long)low_bits(table->permutation.below_bits)),
                   two_52 = _mm512_set1_epi64(0x4330000000000000);
     for (; from < bits; from += 8) {
         const unsigned n = search->slot_count, added = bits - from < 8 ? bits - from : 8;
-        const __m512i flip = _mm512_srlv_epi64(_mm512_set1_epi64((long long)((uint64_t)1 << (63 - from))),
-                                               _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0));
+        const __m512i flip =
+            _mm512_srlv_epi64(_mm512_set1_epi64((long long)((uint64_t)1 << (table->key_bits - 1 - from))),
+                              _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0));
         const __m512i flipped = _mm512_xor_si512(keys, flip), slot = _mm512_srlv_epi64(flipped, shift);
         /* Of a whole number below 2^40 and a half, a twelfth is nowhere near a whole number. */
         const __m512d middle =
@@ -404,7 +407,7 @@ static Status KERNEL(name_flips)(Search *search, unsigned table_index, uint64_t 
         STORE(query, _mm512_set1_epi64((long long)query));
         STORE(payload, _mm512_set1_epi64((long long)table->payload_offset * 8));
         STORE(payload_bits, _mm512_set1_epi64((long long)table->payload_bits));
-        STORE(scale, _mm512_set1_epi64(slot_shift - 8));
+        STORE(scale, _mm512_set1_epi64(reach_shift(slot_shift)));
         STORE(tag, _mm512_set1_epi64((long long)KERNEL(tag_of)(search, table_index)));
 #undef STORE
         for (unsigned i = n; i < n + added; i++) bytes_ask(search->pages, slots->line[i]);
@@ -425,9 +428,10 @@ static Status KERNEL(name_probes)(Search *search, unsigned table_index, uint64_t
     if (left == 0 || status != OK || search->done) return status;
     if (left == 1 && table->slot_bits <= table->permutation.prefix_bits)
         return KERNEL(name_flips)(search, table_index, query, key, from, bits);
+    const unsigned top = table->key_bits - 1;
     for (unsigned bit = from; bit < bits && status == OK && !search->done; bit++)
         status =
-            KERNEL(name_probes)(search, table_index, query, key ^ (uint64_t)1 << (63 - bit), bit + 1, bits, left - 1);
+            KERNEL(name_probes)(search, table_index, query, key ^ (uint64_t)1 << (top - bit), bit + 1, bits, left - 1);
     return status;
 }
 

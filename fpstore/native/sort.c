@@ -213,6 +213,6 @@ uint64_t sort_permuted(const Permutation *permutation, const uint64_t *fingerpri
     SortedOut out = {keys, 0};
     deal_permuted(permutation, fingerprints, count, keys, ends);
     for (uint64_t digit = 0, start = 0; digit < 1 << SPLIT_DIGIT_BITS; start = ends[digit++])
-        sort_range(keys + start, ends[digit] - start, 64 - SPLIT_DIGIT_BITS, room, &out);
+        sort_range(keys + start, ends[digit] - start, permutation->key_bits - SPLIT_DIGIT_BITS, room, &out);
     return out.count;
 }

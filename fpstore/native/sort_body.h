@@ -7,7 +7,7 @@
    ends, all zero before: where each group ends. */
 void KERNEL(deal_permuted)(const Permutation *restrict permutation, const uint64_t *fingerprints, uint64_t count,
                            uint64_t *keys, uint64_t *ends) {
-    const unsigned shift = 64 - SPLIT_DIGIT_BITS;
+    const unsigned shift = permutation->key_bits - SPLIT_DIGIT_BITS;
     uint64_t total = 0;
     for (uint64_t i = 0; i < count; i++) ends[KERNEL(apply)(permutation, fingerprints[i]) >> shift]++;
     for (uint64_t digit = 0; digit < 1 << SPLIT_DIGIT_BITS; digit++) {

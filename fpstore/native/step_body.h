@@ -26,22 +26,22 @@ static __attribute__((noinline)) Status KERNEL(slow_step)(const uint8_t *base, u
 
 /* The next key after *key, which it replaces; *at advances by at least one bit. Reads at most 32 bytes from *at on,
    which a file always has there (its footer). */
-ALWAYS_INLINE Status KERNEL(step)(const uint8_t *base, const DecodeEntry *decode, unsigned rice_bits, int codec,
+ALWAYS_INLINE Status KERNEL(step)(const uint8_t *base, const DecodeEntry *decode, unsigned fixed_bits, int codec,
                                   uint64_t *at, uint64_t *key) {
     uint64_t position = *at, delta;
     if (codec == CODEC_RAW) {
-        *key = KERNEL(bits_at)(base, position, 64);
-        *at = position + 64;
+        *key = KERNEL(bits_at)(base, position, fixed_bits);
+        *at = position + fixed_bits;
         return OK;
     }
     uint64_t word = load64(base + (position >> 3)) >> (position & 7);
     if (codec == CODEC_RICE) {
         unsigned zeros = (unsigned)__builtin_ctzll(word | (uint64_t)1 << RICE_ESCAPE);
-        unsigned wide = zeros < RICE_ESCAPE ? rice_bits : 64;
+        unsigned wide = zeros < RICE_ESCAPE ? fixed_bits : 64;
         uint64_t from = position + zeros + (zeros < RICE_ESCAPE);
         delta = KERNEL(bits_at)(base, from, wide);
         if (zeros < RICE_ESCAPE)
-            delta |= (uint64_t)zeros << rice_bits; /* a hostile r may overflow: a wrong key, not a crash */
+            delta |= (uint64_t)zeros << fixed_bits; /* a hostile r may overflow: a wrong key, not a crash */
         *at = from + wide;
         *key += delta;
         return OK;

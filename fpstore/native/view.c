@@ -166,7 +166,7 @@ Status fence_find(Pages *pages, const Table *table, uint64_t key, uint64_t *foun
 }
 
 Status fence_block(Pages *pages, const Table *table, uint64_t slot, uint64_t index, Block *block, uint64_t *last_key) {
-    uint64_t word, before_key = 0, before_word, begin = slot_start(slot, table->slot_bits);
+    uint64_t word, before_key = 0, before_word, begin = slot_start(slot, table->slot_shift);
     Status status = fence_read(pages, table, index, last_key, &word);
     if (status != OK) return status;
     block->previous = begin;

@@ -70,7 +70,8 @@ typedef struct {
 
 typedef struct {
     int codec;
-    unsigned slot_bits, rice_bits, flips;
+    unsigned key_bits, slot_bits, slot_shift, flips;
+    unsigned fixed_bits; /* of a code without a code word: those of a Rice remainder, or of a raw key */
     /* Tables whose codes are nearly alike, so that blocks of all of them are decoded side by side: the first of them.
      */
     unsigned code_class;

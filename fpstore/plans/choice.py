@@ -6,7 +6,7 @@ from math import inf
 from fpstore.arrays import as_integer
 from fpstore.checks import wrong
 from fpstore.errors import PlanError
-from fpstore.format import KEY_BITS
+from fpstore.format import BITS_STEP, KEY_BITS, MAX_KEY_BITS, MIN_KEY_BITS
 from fpstore.plans import families as plans
 from fpstore.plans import planner
 from fpstore.plans.permutation import Permutation
@@ -34,27 +34,39 @@ def plan_asked(plan: str | Plan, max_bytes: float | None) -> str | float | Plan:
     return float(max_bytes)
 
 
+def expect_bits(bits: object) -> int:
+    """bits, those of a store's fingerprints, as an int. ValueError for what no store has."""
+    number = as_integer(bits)
+    if number is None or not MIN_KEY_BITS <= number <= MAX_KEY_BITS or number % BITS_STEP:
+        expected = f"a multiple of {BITS_STEP} from {MIN_KEY_BITS} to {MAX_KEY_BITS}"
+        raise ValueError(f"bits: found {bits!r:.40}, expected {expected}")
+    return number
+
+
 @dataclass(frozen=True)
 class PlanChoice:
     """A distance and an aim, a number of bytes per fingerprint, a name, or a Plan; checked when it is made.
 
-    Raises ValueError for what is none of these, PlanError for a plan that would miss or answers a smaller distance.
+    bits: of a fingerprint. Raises ValueError for what is none of these, PlanError for a plan that would miss, is of
+    other fingerprints or answers a smaller distance.
     """
 
     max_distance: int
     plan: str | float | Plan
+    bits: int = KEY_BITS
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "bits", expect_bits(self.bits))
         k = as_integer(self.max_distance)
         if k is None or not 0 <= k <= MAX_DISTANCE:
             raise ValueError(f"max_distance: found {self.max_distance!r}, expected an integer from 0 to {MAX_DISTANCE}")
         object.__setattr__(self, "max_distance", k)
         if isinstance(self.plan, str):
             if self.plan not in planner.AIMS:
-                object.__setattr__(self, "plan", plans.named(self.plan, k, others=planner.AIMS))
+                object.__setattr__(self, "plan", plans.named(self.plan, k, self.bits, others=planner.AIMS))
         elif isinstance(self.plan, Plan):
-            if self.plan.bits != KEY_BITS:
-                raise PlanError(wrong(f"plan {self.plan.name}, bits", f"{self.plan.bits}", KEY_BITS))
+            if self.plan.bits != self.bits:
+                raise PlanError(wrong(f"plan {self.plan.name}, bits", f"{self.plan.bits}", self.bits))
             if self.plan.max_distance < k:
                 where = f"plan {self.plan.name}, max_distance"
                 raise PlanError(wrong(where, f"{self.plan.max_distance}", f"{k} or more"))
@@ -64,8 +76,10 @@ class PlanChoice:
             raise ValueError(f"plan: found {self.plan!r:.40}, expected {aims}, bytes per fingerprint, a name or a Plan")
 
     def for_count(self, count: int) -> Plan:
-        """The plan for so many fingerprints."""
-        return self.plan if isinstance(self.plan, Plan) else planner.choose(count, self.max_distance, self.plan)
+        """The plan for so many fingerprints, or as many as there can be."""
+        if isinstance(self.plan, Plan):
+            return self.plan
+        return planner.choose(min(count, 1 << self.bits), self.max_distance, self.plan, self.bits)
 
     def shuffled(self, shuffle: int | None, count: int = EXPECTED_KEYS) -> "PlanChoice":
         """The choice with the plan's bits shuffled by this number; with None as it is. ValueError for anything else.
@@ -83,4 +97,4 @@ class PlanChoice:
     def first_permutation(self) -> Permutation:
         """Table 0's, known before the count is: the planner's own plans all begin with the identity."""
         mask = self.plan.tables[0].prefix_mask if isinstance(self.plan, Plan) else 0
-        return Permutation(mask)
+        return Permutation(mask, self.bits)

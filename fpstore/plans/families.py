@@ -12,7 +12,7 @@ from math import comb
 
 from fpstore.checks import shown
 from fpstore.format import KEY_BITS, MAX_TABLES
-from fpstore.plans.plan import MAX_KEY_BITS, Plan, TablePlan, check_range, refusal
+from fpstore.plans.plan import MAX_PLAN_BITS, Plan, TablePlan, check_range, refusal
 
 # The paper scans what is left once it is below 2^tau keys: about two blocks here.
 DEFAULT_TAU = 6
@@ -108,7 +108,7 @@ def named(name: str, k: int, key_bits: int = KEY_BITS, *, others: Iterable[str] 
 
     others: what the caller takes besides, for that message.
     """
-    check_range(shown(name), "bits", key_bits, 1, MAX_KEY_BITS)
+    check_range(shown(name), "bits", key_bits, 1, MAX_PLAN_BITS)
     check_range(shown(name), "max_distance", k, 0, key_bits)
     if name in PAPER_NAMES:
         check_range(name, "bits", key_bits, PAPER_KEY_BITS, PAPER_KEY_BITS)
@@ -125,13 +125,13 @@ def named(name: str, k: int, key_bits: int = KEY_BITS, *, others: Iterable[str] 
     return plan
 
 
-def of_tables(tables: Iterable[TablePlan]) -> Plan:
-    """The plan that has just these tables of 64-bit fingerprints, for the largest k at which it misses nothing."""
+def of_tables(tables: Iterable[TablePlan], key_bits: int = KEY_BITS) -> Plan:
+    """The plan that has just these tables of key_bits bits, for the largest k at which it misses nothing."""
     chosen = tuple(tables)
-    bands = _refinement(KEY_BITS, tuple(table.prefix_mask for table in chosen))
-    plan = Plan("of these tables", 0, bands, chosen)
+    bands = _refinement(key_bits, tuple(table.prefix_mask for table in chosen))
+    plan = Plan("of these tables", 0, bands, chosen, bits=key_bits)
     plan.prove()
-    for distance in range(1, KEY_BITS + 1):
+    for distance in range(1, key_bits + 1):
         larger = replace(plan, max_distance=distance)
         if larger.missed() is not None:
             break
@@ -150,8 +150,8 @@ def _general_splits(key_bits: int, k: int, n: int, tau: int) -> tuple[int | None
     by one; the choices are counted by how many wide bands they take.
     """
     where = f"general-{n}:{tau}"
-    check_range(where, "key_bits", key_bits, 1, MAX_KEY_BITS)
-    check_range(where, "k", k, 0, MAX_KEY_BITS)
+    check_range(where, "key_bits", key_bits, 1, MAX_PLAN_BITS)
+    check_range(where, "k", k, 0, MAX_PLAN_BITS)
     check_range(where, "number of keys", n, 0, 1 << key_bits)
     check_range(where, "tau", tau, 1, MAX_TAU)
     fewest: dict[int, int | None] = {}

@@ -8,24 +8,26 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fpstore._codec import BitPermutation
+from fpstore.format import KEY_BITS
 from fpstore.types import Keys
 
 
 @dataclass(frozen=True)
 class Permutation:
-    """Brings the bits of prefix_mask to the top of the key, in their order; the others follow, in theirs.
+    """Brings the bits of prefix_mask to the top of a key of so many bits, in their order; the others follow, in theirs.
 
     Paper, section 3: each table is the fingerprints under a permutation that puts chosen bit
     positions first, sorted.
     """
 
     prefix_mask: int
+    bits: int = KEY_BITS
     _bits: BitPermutation = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if not 0 <= self.prefix_mask < 1 << 64:
-            raise ValueError(f"prefix mask: found {self.prefix_mask:#x}, expected 64 bits")
-        object.__setattr__(self, "_bits", BitPermutation(self.prefix_mask))
+        if not 0 <= self.prefix_mask < 1 << self.bits:
+            raise ValueError(f"prefix mask: found {self.prefix_mask:#x}, expected {self.bits} bits")
+        object.__setattr__(self, "_bits", BitPermutation(self.prefix_mask, self.bits))
 
     @property
     def prefix_bits(self) -> int:
@@ -35,7 +37,7 @@ class Permutation:
     @property
     def is_identity(self) -> bool:
         """Whether the chosen bits are at the top already."""
-        return self.prefix_mask == ((1 << 64) - 1) & ~((1 << (64 - self.prefix_bits)) - 1)
+        return self.prefix_mask == ((1 << self.bits) - 1) & ~((1 << (self.bits - self.prefix_bits)) - 1)
 
     def apply(self, fingerprints: Keys, out: Keys | None = None) -> Keys:
         """The keys of fingerprints (uint64[n]), in a new array or in out, which may be fingerprints itself."""

@@ -15,7 +15,7 @@ from fpstore.errors import PlanError
 from fpstore.format import KEY_BITS, MAX_BLOCK_KEYS, MAX_TABLES
 from fpstore.plans.proof import escape, ones
 
-MAX_KEY_BITS = 256  # the widest fingerprint the project means to hold; stores of this version have 64
+MAX_PLAN_BITS = 256  # the widest fingerprint the project means to hold; stores of this version have 64 at most
 MAX_NAME_LENGTH = 200
 
 
@@ -53,8 +53,8 @@ class Plan:
     def __post_init__(self) -> None:
         if not (1 <= len(self.name) <= MAX_NAME_LENGTH and self.name.isprintable()):
             raise refusal("plan name", shown(self.name), f"1 to {MAX_NAME_LENGTH} printable characters")
-        check_range(self.name, "bits", self.bits, 1, MAX_KEY_BITS)
-        check_range(self.name, "max_distance", self.max_distance, 0, MAX_KEY_BITS)
+        check_range(self.name, "bits", self.bits, 1, MAX_PLAN_BITS)
+        check_range(self.name, "max_distance", self.max_distance, 0, MAX_PLAN_BITS)
         check_range(self.name, "slot_keys", self.slot_keys, 1, MAX_BLOCK_KEYS)
         check_range(self.name, "number of bands", len(self.bands), 1, self.bits)
         check_range(self.name, "number of tables", len(self.tables), 1, MAX_TABLES)
@@ -165,7 +165,7 @@ class Plan:
         try:
             fields = named_fields("plan", value, {"name", "max_distance", "bits", "slot_keys", "bands", "tables"})
             key_bits = typed("plan, bits", fields["bits"], int)
-            check_range("from json", "bits", key_bits, 1, MAX_KEY_BITS)
+            check_range("from json", "bits", key_bits, 1, MAX_PLAN_BITS)
             bands = limited_list("plan, bands", fields["bands"], key_bits)
             tables = limited_list("plan, tables", fields["tables"], MAX_TABLES)
             return cls(

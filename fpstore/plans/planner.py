@@ -126,10 +126,10 @@ def predict(plan: Plan, n: int, bits_saved: float = 0.0) -> Prediction:
 
     bits_saved: by how much the code of a skewed fingerprint is shorter than that of a uniform one; see `saving`.
     """
-    _check_count(n)
+    _check_count(n, plan.bits)
     s = slot_bits(n, plan.slot_keys)
     slot_keys = n / (1 << s)
-    code_bits = max(0.0, _code_bits(n) - bits_saved)
+    code_bits = max(0.0, _code_bits(n, plan.bits) - bits_saved)
     slot_lines = ceil(slot_keys * code_bits / 8 / CACHE_LINE_BYTES)
     probes = block_decodes = lines = 0
     keys_decoded = candidates = 0.0
@@ -163,13 +163,13 @@ def predict(plan: Plan, n: int, bits_saved: float = 0.0) -> Prediction:
     )
 
 
-def saving(n: int, code_bits: float) -> float:
+def saving(n: int, code_bits: float, bits: int = KEY_BITS) -> float:
     """bits_saved for `predict`, where the code was found to take code_bits a key in a table of n; may be negative."""
-    return _code_bits(n) - code_bits if n else 0.0
+    return _code_bits(n, bits) - code_bits if n else 0.0
 
 
-def choose(n: int, k: int, aim: str | float) -> Plan:
-    """The plan for n fingerprints and distance k that serves the aim best, proven.
+def choose(n: int, k: int, aim: str | float, bits: int = KEY_BITS) -> Plan:
+    """The plan for n fingerprints of so many bits and distance k that serves the aim best, proven.
 
     - "size": the fewest bytes, unless that takes SIZE_SLOWDOWN times as long as the fastest plan;
     - "balanced": the fastest in slots of SMALL with at most one table more than "size" has;
@@ -181,27 +181,27 @@ def choose(n: int, k: int, aim: str | float) -> Plan:
     ValueError for another aim, and for n or k out of range.
     """
     if aim == "size":
-        best = _smallest(n, k)
+        best = _smallest(n, k, bits)
     elif aim == "balanced":
-        best = _balanced(n, k)
+        best = _balanced(n, k, bits)
     elif aim == "speed":
-        best = _fastest_within(n, k, SPEED_BYTES_PER_KEY, _every_candidate(_planned(n), k))
+        best = _fastest_within(n, k, SPEED_BYTES_PER_KEY, _every_candidate(_planned(n, bits), k, bits))
     elif not isinstance(aim, str) and 0 < aim < inf:
-        best = _fastest_within(n, k, aim, _every_candidate(_planned(n), k))
+        best = _fastest_within(n, k, aim, _every_candidate(_planned(n, bits), k, bits))
     else:
         raise ValueError(f"aim: found {aim!r:.40}, expected {', '.join(AIMS)} or a number of bytes per key")
     best.plan.prove()
     return best.plan
 
 
-def table_of_choices(n: int, k: int) -> list[Prediction]:
+def table_of_choices(n: int, k: int, bits: int = KEY_BITS) -> list[Prediction]:
     """The plans worth a look, smallest first: each faster than all before it, and for k = 3 the paper's.
 
     Raises ValueError for n or k out of range.
     """
     choices = []
     fastest = inf
-    for prediction in sorted(_every_candidate(n, k), key=_by_size):
+    for prediction in sorted(_every_candidate(n, k, bits), key=_by_size):
         faster = prediction.nanoseconds < fastest
         fastest = min(fastest, prediction.nanoseconds)
         of_paper = prediction.plan.name in plans.PAPER_NAMES and prediction.plan.slot_keys >= SMALL.slot_keys
@@ -210,27 +210,27 @@ def table_of_choices(n: int, k: int) -> list[Prediction]:
     return choices
 
 
-def choices(n: int, k: int, bits_saved: float = 0.0) -> list[Prediction]:
+def choices(n: int, k: int, bits_saved: float = 0.0, bits: int = KEY_BITS) -> list[Prediction]:
     """The plans worth a look and those that the aims pick, smallest first, each with the aims that pick it.
 
-    bits_saved: as for predict. Which plans there are, and which are picked, depends on n and k alone.
+    bits_saved: as for predict. Which plans there are, and which are picked, depends on n, k and bits alone.
     """
-    picked_by: dict[Plan, list[str]] = {each.plan: [] for each in table_of_choices(n, k)}
+    picked_by: dict[Plan, list[str]] = {each.plan: [] for each in table_of_choices(n, k, bits)}
     for aim in AIMS:
-        picked_by.setdefault(choose(n, k, aim), []).append(aim)
+        picked_by.setdefault(choose(n, k, aim, bits), []).append(aim)
     predictions = [_replace(predict(plan, n, bits_saved), picked_by=tuple(aims)) for plan, aims in picked_by.items()]
     return sorted(predictions, key=_by_size)
 
 
-def _smallest(n: int, k: int) -> Prediction:
-    predictions = _candidates(_planned(n), k, SMALL)
+def _smallest(n: int, k: int, bits: int) -> Prediction:
+    predictions = _candidates(_planned(n, bits), k, SMALL, bits)
     patience = SIZE_SLOWDOWN * _fastest_within(n, k, SPEED_BYTES_PER_KEY, predictions).nanoseconds
     return min((each for each in predictions if each.nanoseconds <= patience), key=_by_size)
 
 
-def _balanced(n: int, k: int) -> Prediction:
-    table_count = len(_smallest(n, k).plan.tables) + 1
-    predictions = _candidates(_planned(n), k, SMALL)
+def _balanced(n: int, k: int, bits: int) -> Prediction:
+    table_count = len(_smallest(n, k, bits).plan.tables) + 1
+    predictions = _candidates(_planned(n, bits), k, SMALL, bits)
     return min((each for each in predictions if len(each.plan.tables) <= table_count), key=_by_time)
 
 
@@ -256,40 +256,40 @@ def _by_time(prediction: Prediction) -> tuple[float, float, str]:
     return prediction.nanoseconds, prediction.file_bytes, prediction.plan.name
 
 
-def _planned(n: int) -> int:
-    return max(n, MIN_PLANNED_KEYS)
+def _planned(n: int, bits: int) -> int:
+    return max(n, min(MIN_PLANNED_KEYS, 1 << bits))
 
 
-def _every_candidate(n: int, k: int) -> list[Prediction]:
-    return _candidates(n, k, SMALL) + _candidates(n, k, FAST)
+def _every_candidate(n: int, k: int, bits: int) -> list[Prediction]:
+    return _candidates(n, k, SMALL, bits) + _candidates(n, k, FAST, bits)
 
 
-def _candidates(n: int, k: int, slots: _SlotPolicy) -> list[Prediction]:
-    _check_count(n)
+def _candidates(n: int, k: int, slots: _SlotPolicy, bits: int = KEY_BITS) -> list[Prediction]:
+    _check_count(n, bits)
     if not 0 <= k <= MAX_DISTANCE:
         raise ValueError(f"max_distance: found {k}, expected 0 to {MAX_DISTANCE}")
-    slot_keys = _slot_keys(n, slots)
+    slot_keys = _slot_keys(n, slots, bits)
     # Families overlap (paper-4 is choose-4 is flips-4:0,0,0,0): the first name stays.
     distinct: dict[tuple[TablePlan, ...], Plan] = {}
-    for plan in _families(n, k):
+    for plan in _families(n, k, bits):
         distinct.setdefault(plan.tables, plan)
     return [predict(_replace(plan, slot_keys=slot_keys), n) for plan in distinct.values()]
 
 
-def _families(n: int, k: int) -> Iterator[Plan]:
-    if k == plans.PAPER_DISTANCE:
+def _families(n: int, k: int, bits: int = KEY_BITS) -> Iterator[Plan]:
+    if k == plans.PAPER_DISTANCE and bits == plans.PAPER_KEY_BITS:
         yield from map(plans.paper, plans.PAPER_NAMES)
     for band_count in range(k + 1, k + 1 + CHOICES_OF_BANDS):
-        if comb(band_count, k) <= MAX_TABLES_CONSIDERED:
-            yield plans.choose(band_count, k)
-    for band_count in range(1, k + 2):
-        narrowest_bits = KEY_BITS // band_count  # more flips than a band has bits are no plan
+        if band_count <= bits and comb(band_count, k) <= MAX_TABLES_CONSIDERED:
+            yield plans.choose(band_count, k, bits)
+    for band_count in range(1, min(k + 1, bits) + 1):
+        narrowest_bits = bits // band_count  # more flips than a band has bits are no plan
         for flip_counts in _partitions(k - band_count + 1, band_count, narrowest_bits):
-            yield plans.flips(band_count, flip_counts, k)
+            yield plans.flips(band_count, flip_counts, k, bits)
     for tau in TAUS:
-        table_count = plans.general_table_count(KEY_BITS, k, n, tau)
+        table_count = plans.general_table_count(bits, k, n, tau)
         if table_count is not None and table_count <= MAX_TABLES_CONSIDERED:
-            yield plans.general(KEY_BITS, k, n, tau)
+            yield plans.general(bits, k, n, tau)
 
 
 def _partitions(total: int, parts: int, most: int) -> Iterator[tuple[int, ...]]:
@@ -303,24 +303,24 @@ def _partitions(total: int, parts: int, most: int) -> Iterator[tuple[int, ...]]:
             yield (first, *rest)
 
 
-def _slot_keys(n: int, slots: _SlotPolicy) -> int:
+def _slot_keys(n: int, slots: _SlotPolicy, bits: int = KEY_BITS) -> int:
     """The policy's average, or the next one up that keeps its promise on the entropy bound."""
-    bound = _entropy_bits(n)
+    bound = _entropy_bits(n, bits)
     for slot_keys in range(slots.slot_keys, 2 * slots.slot_keys):
         s = slot_bits(n, slot_keys)
-        if s == 0 or _table_bits(n, s, _code_bits(n)) <= (1 + slots.excess) * bound * n:
+        if s == 0 or _table_bits(n, s, _code_bits(n, bits)) <= (1 + slots.excess) * bound * n:
             return slot_keys
     return 2 * slots.slot_keys
 
 
-def _entropy_bits(n: int) -> float:
-    """Bits per key of n uniform keys as a set: log2 of the number of such sets, over n."""
-    return KEY_BITS - log2(n) + SET_SAVING_BITS if n else 0.0
+def _entropy_bits(n: int, bits: int) -> float:
+    """Bits per key of n uniform keys as a set: log2 of the number of such sets, over n. Nearly so."""
+    return max(SET_SAVING_BITS, bits - log2(n) + SET_SAVING_BITS) if n else 0.0
 
 
-def _code_bits(n: int) -> float:
+def _code_bits(n: int, bits: int) -> float:
     """Bits of code for each of n uniform keys; 0 for no keys."""
-    return _entropy_bits(n) + CODE_EXCESS_BITS if n else 0.0
+    return _entropy_bits(n, bits) + CODE_EXCESS_BITS if n else 0.0
 
 
 def _table_bits(n: int, s: int, code_bits: float) -> float:
@@ -351,6 +351,7 @@ def _reach(low_bits: int, flips: int) -> float:
     return 1 / 2 + (_reach(low_bits - 1, flips) + _reach(low_bits - 1, flips - 1)) / 4
 
 
-def _check_count(n: int) -> None:
-    if not 0 <= n <= MAX_KEYS:
-        raise ValueError(f"n: found {n}, expected 0 to {MAX_KEYS} fingerprints")
+def _check_count(n: int, bits: int) -> None:
+    most = min(MAX_KEYS, 1 << bits)
+    if not 0 <= n <= most:
+        raise ValueError(f"n: found {n}, expected 0 to {most} fingerprints")

@@ -45,7 +45,7 @@ def stream(
     distinct = queries[order]
     first_of_run = np.concatenate([np.ones(min(1, len(distinct)), dtype=bool), distinct[1:] != distinct[:-1]])
     distinct = distinct[first_of_run]
-    keys = [np.sort(Permutation(table.prefix_mask).apply(distinct)) for table in segment.tables]
+    keys = [np.sort(Permutation(table.prefix_mask, segment.bits).apply(distinct)) for table in segment.tables]
     tables = range(len(segment.tables))
     pieces = [(index, chunk) for index in tables for chunk in range(1 << _split_bits(segment, index))]
     rows = np.concatenate(
@@ -83,7 +83,7 @@ def _stream_piece(segment: Segment, piece: tuple[int, int], queries: list[Keys],
     keys = load_windows(segment, index, window_bits, chunk, split_bits)
     found = [np.empty((0, 3), dtype=np.uint64)]
     for mask in flips:
-        left = _range(queries[index], chunk ^ (mask >> (64 - split_bits)), split_bits)
+        left = _range(queries[index], chunk ^ (mask >> (segment.bits - split_bits)), split_bits, segment.bits)
         join = Queries(segment.view, index, left, keys, distance, mask)
         while not join.done:
             found.append(np.column_stack(join.next()))
@@ -97,10 +97,10 @@ def _split_bits(segment: Segment, index: int) -> int:
     return min(wanted, window_flips(segment, index)[0], segment.tables[index].slot_bits)
 
 
-def _range(keys: Keys, chunk: int, split_bits: int) -> Keys:
-    """The sorted keys whose top split_bits bits are chunk."""
+def _range(keys: Keys, chunk: int, split_bits: int, bits: int) -> Keys:
+    """The sorted keys of so many bits whose top split_bits bits are chunk."""
     if split_bits == 0:
         return keys
-    first = np.searchsorted(keys, np.uint64(chunk << (64 - split_bits)))
-    last = np.uint64(((chunk + 1) << (64 - split_bits)) - 1)
+    first = np.searchsorted(keys, np.uint64(chunk << (bits - split_bits)))
+    last = np.uint64(((chunk + 1) << (bits - split_bits)) - 1)
     return keys[first : np.searchsorted(keys, last, side="right")]

@@ -119,7 +119,7 @@ class OfSegment:
     def own_groups(self) -> Iterator[tuple[Groups, float]]:
         """As Rows says."""
         segment, ids, done = self._segment, self._ids, 0
-        permutation = Permutation(segment.tables[0].prefix_mask)
+        permutation = Permutation(segment.tables[0].prefix_mask, segment.view.bits)
         if segment.record.id_count > segment.key_count:
             for keys in segment.keys(0):
                 for start in range(0, len(keys), PAIRS_AT_ONCE):

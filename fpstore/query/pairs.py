@@ -133,12 +133,13 @@ def segment_joins(segment: Joined, distance: int, memory_bytes: int) -> Iterator
 def window_flips(segment: Joined, index: int) -> tuple[int, list[int]]:
     """How many top bits make a window in this table, and the masks by which joined windows differ."""
     table = segment.tables[index]
-    dense_bits = min(MAX_WINDOW_BITS, max(0, int(segment.key_count / WINDOW_KEYS).bit_length() - 1))
+    bits = segment.view.bits
+    dense_bits = min(MAX_WINDOW_BITS, bits - 1, max(0, int(segment.key_count / WINDOW_KEYS).bit_length() - 1))
     window_bits = min(table.prefix_mask.bit_count(), dense_bits)
     flips = [
-        sum(1 << (63 - bit) for bit in bits)
+        sum(1 << (bits - 1 - place) for place in places)
         for count in range(min(table.flips, window_bits) + 1)
-        for bits in combinations(range(window_bits), count)
+        for places in combinations(range(window_bits), count)
     ]
     return window_bits, flips
 
@@ -146,7 +147,7 @@ def window_flips(segment: Joined, index: int) -> tuple[int, list[int]]:
 def load_windows(segment: Joined, index: int, window_bits: int, chunk: int, split_bits: int) -> Windows:
     """The keys of a table whose top split_bits bits are chunk, with their windows."""
     parts = list(_chunk_parts(segment, index, chunk, split_bits))
-    windows = Windows(window_bits, split_bits, sum(len(part) for part in parts))
+    windows = Windows(window_bits, split_bits, sum(len(part) for part in parts), bits=segment.view.bits)
     windows.begin(chunk)
     for part in parts:
         windows.append(part)
@@ -173,12 +174,12 @@ def _flip_joins(segment: Joined, index: int, distance: int, memory_bytes: int) -
     """Of a table with flips: the pairs within windows, then those with windows that differ by a flip."""
     window_bits, masks = window_flips(segment, index)
     split_bits, most_keys = _split(segment, index, min(window_bits, segment.tables[index].slot_bits), memory_bytes)
-    chunk_bits, chunk_count = window_bits - split_bits, 1 << split_bits
+    chunk_bits, chunk_count, bits = window_bits - split_bits, 1 << split_bits, segment.view.bits
     flips: dict[int, list[int]] = {}  # by what they do to a chunk's number: to the number of a window in the chunk
     for mask in masks[1:]:
-        across, within = divmod(mask >> (64 - window_bits), 1 << chunk_bits)
+        across, within = divmod(mask >> (bits - window_bits), 1 << chunk_bits)
         flips.setdefault(across, []).append((across > 0) << chunk_bits | within)
-    windows = Windows(window_bits, split_bits, (1 + (split_bits > 0)) * most_keys, both=split_bits > 0)
+    windows = Windows(window_bits, split_bits, (1 + (split_bits > 0)) * most_keys, both=split_bits > 0, bits=bits)
     for chunk in range(chunk_count):
         share = chunk / chunk_count
         windows.begin(chunk)
@@ -200,7 +201,7 @@ def _whole_windows(
     segment: Joined, index: int, parts: Iterator[Keys], window_bits: int, memory_bytes: int
 ) -> Iterator[Keys]:
     """The parts cut anew, so that none ends within a window."""
-    in_window = np.uint64((1 << (64 - window_bits)) - 1)
+    in_window = np.uint64((1 << (segment.view.bits - window_bits)) - 1)
     held: list[Keys] = []  # of one window, the last
     for part in parts:
         first_of_last = part[-1] & ~in_window
@@ -226,7 +227,7 @@ def _split(segment: Joined, index: int, most: int, memory_bytes: int) -> tuple[i
         return 0, segment.key_count
     most = min(most, max(MIN_COUNTER_BITS, (memory_bytes // COUNTER_SHARE_BYTES).bit_length() - 1))
     counts = np.zeros(1 << most, dtype=np.int64)
-    shift = np.uint64(64 - most)
+    shift = np.uint64(segment.view.bits - most)
     for keys in segment.keys(index):
         places = (keys >> shift).astype(np.int64)
         here = np.bincount(places - places[0])  # of the few that these keys, which are sorted, reach

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from fpstore import format as layout
+from fpstore.checks import hexadecimal
 from fpstore.format import FENCE, LINE, line_widths
 from fpstore.plans.permutation import Permutation
 from fpstore.segment.fields import read_records, slots_of
@@ -27,16 +28,18 @@ EXAMINED_SLOTS = 4
 
 @dataclass(frozen=True, slots=True)
 class CrowdedSlot:
-    """A slot with many keys. Its fingerprints x are those with x & mask == value."""
+    """A slot with many keys. Its fingerprints x, of so many bits, are those with x & mask == value."""
 
     slot: int
     mask: int
     value: int
     keys: int
+    bits: int = layout.KEY_BITS
 
     def to_json(self) -> dict[str, Any]:
         """The slot as plain values; mask and value as hex digits."""
-        return {"slot": self.slot, "mask": f"{self.mask:016x}", "value": f"{self.value:016x}", "key_count": self.keys}
+        mask, value = hexadecimal(self.mask, self.bits), hexadecimal(self.value, self.bits)
+        return {"slot": self.slot, "mask": mask, "value": value, "key_count": self.keys}
 
 
 def crowding_warnings(segment: Segment) -> tuple[str, ...]:
@@ -46,7 +49,7 @@ def crowding_warnings(segment: Segment) -> tuple[str, ...]:
         value, keys = fullest_prefix(segment, table)
         if keys > CROWDED_KEYS:
             share = f"{keys:,} of {segment.key_count:,} fingerprints ({keys / segment.key_count:.0%})"
-            condition = f"x & {record.prefix_mask:016x} == {value:016x}"
+            condition = f"x & {hexadecimal(record.prefix_mask, segment.bits)} == {hexadecimal(value, segment.bits)}"
             warnings.append(f"table {table}: {share} have {condition}; a probe near them may have to read them all")
     return tuple(warnings)
 
@@ -57,7 +60,7 @@ def fullest_prefix(segment: Segment, table: int) -> tuple[int, int]:
     Looks into the EXAMINED_SLOTS largest slots; (0, 0) without keys. CorruptStore as largest_slots.
     """
     record = segment.tables[table]
-    shift = np.uint64(layout.KEY_BITS - record.prefix_mask.bit_count())
+    shift = np.uint64(record.key_bits - record.prefix_mask.bit_count())
     best_key, best = np.uint64(0), 0
     for slot in largest_slots(segment, table, EXAMINED_SLOTS):
         last, run = None, 0
@@ -70,7 +73,7 @@ def fullest_prefix(segment: Segment, table: int) -> tuple[int, int]:
             if runs[most] > best:
                 best_key, best = keys[bounds[most]], int(runs[most])
             last, run = prefixes[-1], int(runs[-1])
-    value = Permutation(record.prefix_mask).invert(np.array([best_key], dtype=np.uint64))[0]
+    value = Permutation(record.prefix_mask, record.key_bits).invert(np.array([best_key], dtype=np.uint64))[0]
     return int(value) & record.prefix_mask, best
 
 
@@ -82,8 +85,8 @@ def largest_slots(segment: Segment, table: int, count: int) -> tuple[CrowdedSlot
     """
     if count < 0:
         raise ValueError(f"count: found {count}, expected 0 or more")
-    free_bits = layout.KEY_BITS - segment.tables[table].slot_bits
-    permutation = Permutation(segment.tables[table].prefix_mask)
+    record = segment.tables[table]
+    permutation = Permutation(record.prefix_mask, record.key_bits)
     rows = np.zeros((0, 3), dtype=np.int64)
     with segment.naming:
         for more in chain(_inline_slots(segment, table, count), _large_slots(segment, table, count)):
@@ -91,9 +94,9 @@ def largest_slots(segment: Segment, table: int, count: int) -> tuple[CrowdedSlot
         slots = rows[:, 2].tolist()
         keys = [sum(len(chunk) for chunk in segment.keys(table, slot, slot + 1)) for slot in slots]
     # The first key of each slot, and the bits that all keys of a slot share.
-    bounds = [slot << free_bits for slot in slots] + [(1 << layout.KEY_BITS) - (1 << free_bits)]
+    bounds = [slot << record.slot_shift for slot in slots] + [(1 << record.key_bits) - (1 << record.slot_shift)]
     *values, mask = permutation.invert(np.array(bounds, dtype=np.uint64)).tolist()
-    crowded = (CrowdedSlot(*slot) for slot in zip(slots, repeat(mask), values, keys, strict=False))
+    crowded = (CrowdedSlot(*slot, segment.bits) for slot in zip(slots, repeat(mask), values, keys, strict=False))
     return tuple(sorted(crowded, key=lambda slot: (-slot.keys, slot.slot)))
 
 
@@ -113,7 +116,7 @@ def _large_slots(segment: Segment, table: int, count: int) -> Iterator[Counts]:
     record = segment.tables[table]
     last = np.zeros((0, 3), dtype=np.int64)  # a slot's fences may go on in the next run
     for _, fences in _records(segment, f"table {table} fences", FENCE, record.fences_offset, record.fence_count):
-        slots = slots_of(fences["last_key"], record.slot_bits)
+        slots = slots_of(fences["last_key"], record)
         bits = (fences["word"] >> np.uint64(layout.PAYLOAD_OFFSET_BITS)).astype(np.int64)
         rows = np.concatenate([last, np.column_stack([np.ones_like(slots), bits, slots])])
         starts = np.flatnonzero(np.diff(rows[:, 2], prepend=-1))

@@ -5,6 +5,9 @@ from typing import Protocol
 import numpy as np
 
 from fpstore import format as layout
+from fpstore.checks import hexadecimal
+from fpstore.errors import CorruptStore
+from fpstore.format import TableRecord
 from fpstore.types import Array, Counts, Keys
 
 
@@ -42,8 +45,10 @@ def read_bits(segment: Readable, offset: int, first: int, count: int) -> Array:
     return np.unpackbits(np.frombuffer(data, dtype=np.uint8), bitorder="little", count=count)
 
 
-def slots_of(keys: Keys, slot_bits: int) -> Counts:
-    """The slot of each key: int64[n]."""
-    if slot_bits == 0:
+def slots_of(keys: Keys, table: TableRecord) -> Counts:
+    """The slot of each key of a table: int64[n]. CorruptStore for a key of more bits than the table's keys have."""
+    if table.key_bits < layout.MAX_KEY_BITS and len(keys) and int(keys.max()) >> table.key_bits:
+        raise CorruptStore("key", hexadecimal(keys.max(), layout.MAX_KEY_BITS), f"a key of {table.key_bits} bits")
+    if table.slot_bits == 0:
         return np.zeros(len(keys), dtype=np.int64)
-    return (keys >> np.uint64(layout.KEY_BITS - slot_bits)).view(np.int64)
+    return (keys >> np.uint64(table.slot_shift)).view(np.int64)

@@ -48,6 +48,11 @@ class Segment:
         return self.record.key_count
 
     @property
+    def bits(self) -> int:
+        """Of a fingerprint."""
+        return self.record.key_bits
+
+    @property
     def footer_crc(self) -> int:
         """The CRC-32C at the end of the file: it stands for all its bytes."""
         return int.from_bytes(self.footer.pack()[-4:], "little")

@@ -1,8 +1,8 @@
 """Says where the bytes of a store go, what its keys cost, and what they would cost otherwise.
 
 Every byte of a file is in exactly one part, and the parts add up to what the file system says. The *entropy bound* of n
-keys is log2 of C(2^64, n) / n bits each: what no code can beat on average over sets drawn at random. A skewed set
-can go below it.
+keys of h bits is log2 of C(2^h, n) / n bits each: what no code can beat on average over sets drawn at random. A skewed
+set can go below it.
 """
 
 from collections import Counter
@@ -12,6 +12,7 @@ from math import lgamma, log
 from typing import Any, Self
 
 from fpstore import format as layout
+from fpstore.checks import hexadecimal
 from fpstore.errors import CorruptStore
 from fpstore.format import TableRecord
 from fpstore.huffman import canonical_codes
@@ -125,13 +126,13 @@ class TableReport:
 
     @property
     def ratio_to_raw(self) -> float | None:
-        """The table's bytes over those of its keys as 64-bit numbers; None without keys."""
-        return _ratio(self.sizes.total * 8, self.keys * layout.KEY_BITS)
+        """The table's bytes over those of its keys as they are; None without keys."""
+        return _ratio(self.sizes.total * 8, self.keys * self.record.key_bits)
 
     @property
     def ratio_to_bound(self) -> float | None:
         """The table's bits over the entropy bound of its keys; None without keys."""
-        return _ratio(self.sizes.total * 8, self.keys * entropy_bound(self.keys))
+        return _ratio(self.sizes.total * 8, self.keys * entropy_bound(self.keys, self.record.key_bits))
 
     def to_json(self) -> dict[str, Any]:
         """The table as plain values; see Report.to_json."""
@@ -140,7 +141,7 @@ class TableReport:
             "key_count": self.keys,
             "bytes": self.sizes.named(TABLE_GROUPS),
             "bits_per_key": {name: _each(8 * size, self.keys) for name, size in self.sizes.named(TABLE_GROUPS).items()},
-            "entropy_bound": _rounded(entropy_bound(self.keys)),
+            "entropy_bound": _rounded(entropy_bound(self.keys, self.record.key_bits)),
             "ratio_to_raw": _rounded(self.ratio_to_raw),
             "ratio_to_bound": _rounded(self.ratio_to_bound),
             "codec_bits_per_key": {
@@ -159,16 +160,17 @@ class _Totals:
     ids: int
     table_count: int
     sizes: Sizes
+    bits: int  # of a fingerprint
 
     @property
     def ratio_to_raw(self) -> float | None:
-        """Bytes of all tables and the rest, without ids, over those of the keys as 64-bit numbers, once each."""
-        return _ratio(self.sizes.keys * 8, self.keys * layout.KEY_BITS)
+        """Bytes of all tables and the rest, without ids, over those of the keys as they are, once each."""
+        return _ratio(self.sizes.keys * 8, self.keys * self.bits)
 
     @property
     def ratio_to_bound(self) -> float | None:
         """Bits of all tables and the rest, without ids, over the entropy bound of the keys in that many tables."""
-        return _ratio(self.sizes.keys * 8, self.table_count * self.keys * entropy_bound(self.keys))
+        return _ratio(self.sizes.keys * 8, self.table_count * self.keys * entropy_bound(self.keys, self.bits))
 
     def totals_json(self) -> dict[str, Any]:
         """What to_json says of a segment and of a store alike."""
@@ -180,7 +182,7 @@ class _Totals:
             "bytes": groups,
             "bytes_in_detail": self.sizes.named(PARTS),
             "bits_per_fingerprint": {name: _each(8 * size, self.keys) for name, size in groups.items()},
-            "entropy_bound": _rounded(entropy_bound(self.keys)),
+            "entropy_bound": _rounded(entropy_bound(self.keys, self.bits)),
             "ratio_to_raw": _rounded(self.ratio_to_raw),
             "ratio_to_bound": _rounded(self.ratio_to_bound),
         }
@@ -241,18 +243,23 @@ class Report(_Totals):
         return "\n".join(lines)
 
 
-def entropy_bound(key_count: int) -> float:
-    """log2 of C(2^64, n) / n: bits a key that a random set of n 64-bit keys takes at least; 0 for no keys.
+def entropy_bound(key_count: int, bits: int = layout.KEY_BITS) -> float:
+    """log2 of C(2^h, n) / n: bits a key that a random set of n keys of h bits takes at least; 0 for no keys.
 
     C(N, n) = N^n / n! * product of (1 - i/N) for i < n. The logarithm of that product is minus the sum of i/N and
-    i^2 / 2N^2 and so on; the third term is below 2^-50 a key up to n = 2^47, beyond which no payload goes.
+    i^2 / 2N^2 and so on; the third term is below 2^-50 a key where n is up to 2^-17 N, as up to 2^47 keys of 64 bits,
+    beyond which no payload goes. Where more of the N are there, the factorials themselves are taken.
     """
     if key_count == 0:
         return 0.0
-    share = key_count / 2**layout.KEY_BITS
+    share = key_count / 2**bits
+    if share > 2.0**-17:
+        total = 2**bits
+        logarithm = lgamma(total + 1) - lgamma(key_count + 1) - lgamma(total - key_count + 1)
+        return max(0.0, logarithm / key_count / log(2))
     # Sums of i and of i^2 for i < n, over n.
-    product = (key_count - 1) / 2 ** (layout.KEY_BITS + 1) + share * share / 6
-    bound: float = layout.KEY_BITS - (lgamma(key_count + 1) / key_count + product) / log(2)
+    product = (key_count - 1) / 2 ** (bits + 1) + share * share / 6
+    bound: float = bits - (lgamma(key_count + 1) / key_count + product) / log(2)
     return bound
 
 
@@ -274,14 +281,15 @@ def report_segment(segment: Segment, progress: Tell | None = None) -> SegmentRep
         sizes = Sizes.of(segment)
         tables = tuple(_report_table(segment, index, advance) for index in range(len(segment.tables)))
     counts = (segment.key_count, segment.record.id_count, len(tables))
-    return SegmentReport(*counts, sizes, segment.path.name, tables, crowding_warnings(segment))
+    return SegmentReport(*counts, sizes, segment.bits, segment.path.name, tables, crowding_warnings(segment))
 
 
-def combine(reports: Sequence[SegmentReport], spikes: Spikes | None = None) -> Report:
-    """The report of a store with these segments."""
+def combine(reports: Sequence[SegmentReport], spikes: Spikes | None = None, bits: int = layout.KEY_BITS) -> Report:
+    """The report of a store with these segments, of fingerprints of so many bits."""
     keys, ids = sum(report.keys for report in reports), sum(report.ids for report in reports)
     table_count = max((report.table_count for report in reports), default=0)
-    return Report(keys, ids, table_count, sum((report.sizes for report in reports), Sizes()), tuple(reports), spikes)
+    sizes = sum((report.sizes for report in reports), Sizes())
+    return Report(keys, ids, table_count, sizes, bits, tuple(reports), spikes)
 
 
 @dataclass(frozen=True)
@@ -353,7 +361,7 @@ class _TableKeys:
 def _report_table(segment: Segment, index: int, advance: Callable[[int], None]) -> TableReport:
     record = segment.tables[index]
     keys = _TableKeys(segment, index, segment.key_count, advance)
-    counts = leading_bit_histogram(keys, layout.CODECS[record.codec], record.slot_bits).tolist()
+    counts = leading_bit_histogram(keys, layout.CODECS[record.codec], record.slot_bits, bits=record.key_bits).tolist()
     if sum(counts) != keys.count:
         raise CorruptStore(f"table {index}", f"{sum(counts)} keys", keys.count)
     words = canonical_codes(record.code_lengths)
@@ -362,7 +370,7 @@ def _report_table(segment: Segment, index: int, advance: Callable[[int], None]) 
         for symbol, (length, word, count) in enumerate(zip(record.code_lengths, words, counts, strict=True))
         if count
     )
-    costs = codec_costs(keys), codec_costs(keys, record.slot_bits)
+    costs = codec_costs(keys, bits=record.key_bits), codec_costs(keys, record.slot_bits, bits=record.key_bits)
     return TableReport(index, record, keys.count, Sizes.of(segment, index), code, *costs)
 
 
@@ -370,7 +378,7 @@ def _record_json(index: int, record: TableRecord) -> dict[str, Any]:
     return {
         "table": index,
         "codec": layout.CODECS[record.codec],
-        "prefix_mask": f"{record.prefix_mask:016x}",
+        "prefix_mask": hexadecimal(record.prefix_mask, record.key_bits),
         "prefix_bits": record.prefix_mask.bit_count(),
         "flips": record.flips,
         "slot_bits": record.slot_bits,
@@ -410,9 +418,12 @@ def _sizes_text(totals: _Totals) -> list[str]:
         share = _shown(_ratio(100 * size, totals.sizes.total), 2, " %")
         lines.append(f"{name:<12}{size:>20,}{share:>10}{_shown(_ratio(8 * size, totals.keys), 3):>24}")
     raw_ratio, bound_ratio = _shown(totals.ratio_to_raw, 3), _shown(totals.ratio_to_bound, 4)
-    lines += ["", f"without ids: {raw_ratio} times the raw 64-bit keys, {bound_ratio} times the entropy bound"]
+    lines += [
+        "",
+        f"without ids: {raw_ratio} times the raw {totals.bits}-bit keys, {bound_ratio} times the entropy bound",
+    ]
     tables = _counted(totals.table_count, "table")
-    return [*lines, f"entropy bound: {tables} of {entropy_bound(totals.keys):.3f} bits a key"]
+    return [*lines, f"entropy bound: {tables} of {entropy_bound(totals.keys, totals.bits):.3f} bits a key"]
 
 
 def _tables_text(tables: Sequence[TableReport]) -> list[str]:
@@ -423,7 +434,8 @@ def _tables_text(tables: Sequence[TableReport]) -> list[str]:
         sizes = table.sizes.named(TABLE_GROUPS).values()
         payload, directory, fences, total = (_shown(_ratio(8 * size, table.keys), 3) for size in sizes)
         lines.append(
-            f"{table.index:>5}  {record.prefix_mask:016x}{record.prefix_mask.bit_count():>6}{record.flips:>7}"
+            f"{table.index:>5}  {hexadecimal(record.prefix_mask, record.key_bits):<16}"
+            f"{record.prefix_mask.bit_count():>6}{record.flips:>7}"
             f"{f'2^{record.slot_bits}':>8}{payload:>10}{directory:>11}{fences:>8}{total:>9}"
             f"{_shown(table.ratio_to_raw, 3):>8}{_shown(table.ratio_to_bound, 4):>9}"
         )

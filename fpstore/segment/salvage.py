@@ -50,7 +50,7 @@ def salvage(wreck: Wreck, scratch: Path, salvaged: Salvaged) -> Iterator[tuple[K
     scratch: a folder for a segment made again. Takes some 8 bytes for each fingerprint that table 0 does not give.
     Raises CorruptStore, before the first row, where the records are not what was written.
     """
-    first = Permutation(wreck.tables[0].prefix_mask)
+    first = Permutation(wreck.tables[0].prefix_mask, wreck.record.key_bits)
     keys = _Keys(wreck, first)
     if keys.missing or not wreck.is_certain:
         keys.try_guesses(scratch)
@@ -121,9 +121,9 @@ class _Keys:
     def _wanted(self, table: int, keys: Keys) -> Keys:
         keys0 = keys
         if table:
-            fingerprints = Permutation(self._wreck.tables[table].prefix_mask).invert(keys)
+            fingerprints = Permutation(self._wreck.tables[table].prefix_mask, self._wreck.record.key_bits).invert(keys)
             keys0 = self._first.apply(fingerprints)
-        slots = slots_of(keys0, self._slot_bits)
+        slots = slots_of(keys0, self._wreck.tables[0])
         at = np.searchsorted(self._gone[:, 0], slots, side="right") - 1
         return keys0[(at >= 0) & (slots < self._gone[np.maximum(at, 0), 1])] if len(self._gone) else NO_KEYS
 
@@ -155,9 +155,11 @@ class _Keys:
         path = scratch / segment_name(1)
         fingerprints = self._first.invert(keys0)
         try:
-            with SegmentWriter(path, CODECS[wreck.tables[0].codec], self._slot_bits) as writer:
+            with SegmentWriter(path, CODECS[wreck.tables[0].codec], self._slot_bits, wreck.record.key_bits) as writer:
                 for index, table in enumerate(wreck.tables):
-                    keys = np.sort(Permutation(table.prefix_mask).apply(fingerprints)) if index else keys0
+                    keys = (
+                        np.sort(Permutation(table.prefix_mask, table.key_bits).apply(fingerprints)) if index else keys0
+                    )
                     writer.add_table(
                         TablePlan(table.prefix_mask, table.flips),
                         _InMemory(keys),
@@ -197,7 +199,7 @@ class _Keys:
                 yield start, end, keys
                 continue
             for slot in range(start, end):
-                last = (slot + 1 << layout.KEY_BITS - self._slot_bits) - 1
+                last = (slot + 1 << self._wreck.tables[0].slot_shift) - 1
                 upto = int(np.searchsorted(self._found, np.uint64(last), side="right"))
                 yield slot, slot + 1, self._found[done:upto]
                 done = upto

@@ -17,6 +17,7 @@ import numpy as np
 
 from fpstore import format as layout
 from fpstore._codec import crc32c
+from fpstore.checks import hexadecimal
 from fpstore.errors import CorruptStore, NotAStore, UnsupportedVersion
 from fpstore.format import CODECS, Footer, Region
 from fpstore.huffman import canonical_codes
@@ -96,11 +97,11 @@ def show_table(seen: Inspection, found: Segment | Wreck, table: int, most: int |
     seen.fields |= {
         "table": table,
         "codec": CODECS[record.codec],
-        "prefix_mask": f"{record.prefix_mask:016x}",
+        "prefix_mask": hexadecimal(record.prefix_mask, record.key_bits),
         "prefix_bits": record.prefix_mask.bit_count(),
         "flips": record.flips,
-        # Of the bits of a fingerprint, 63 the highest: which come first in a key.
-        "key_is_bits": _runs(record.prefix_mask),
+        # Of the bits of a fingerprint, 0 the lowest: which come first in a key.
+        "key_is_bits": _runs(record.prefix_mask, record.key_bits),
         "slot_bits": record.slot_bits,
         "key_count": found.record.key_count,
         "rice_bits": record.rice_bits,
@@ -132,13 +133,12 @@ def show_slot(seen: Inspection, found: Segment | Wreck, table: int, slot: int, m
     """
     record = _expect_table(found, table)
     blocks = SlotBlocks(found, table, slot)
-    lowest = slot << (layout.KEY_BITS - record.slot_bits) if record.slot_bits else 0
     seen.fields |= {
         "table": table,
         "slot": slot,
         "slot_count": 1 << record.slot_bits,
         "codec": CODECS[record.codec],
-        "lowest_key": f"{lowest:016x}",
+        "lowest_key": hexadecimal(slot << record.slot_shift, record.key_bits),
         "is_large": blocks.is_large,
     }
     line = record.directory_offset + slot // layout.GROUP_SLOTS * layout.DIRECTORY_LINE_BYTES
@@ -193,7 +193,7 @@ def _table_row(found: Segment | Wreck, index: int) -> Fields:
     record = found.tables[index]
     return {
         "table": index,
-        "prefix_mask": f"{record.prefix_mask:016x}",
+        "prefix_mask": hexadecimal(record.prefix_mask, record.key_bits),
         "prefix_bits": record.prefix_mask.bit_count(),
         "flips": record.flips,
         "slot_bits": record.slot_bits,
@@ -229,7 +229,7 @@ def _block_row(found: Segment | Wreck, table: int, blocks: SlotBlocks, index: in
     row: Fields = {"block": index, "first_bit": None, "bits": None, "fence": None, "last_key": None}
     with seen.noting():
         block = blocks[index]
-        last = None if block.last_key is None else f"{block.last_key:016x}"
+        last = None if block.last_key is None else hexadecimal(block.last_key, blocks.record.key_bits)
         row |= {"first_bit": block.first_bit, "bits": block.bits, "fence": block.fence, "last_key": last}
         start = blocks.record.payload_offset + block.first_bit // 8
         end = blocks.record.payload_offset - (-(block.first_bit + block.bits) // 8)
@@ -241,12 +241,15 @@ def _block_row(found: Segment | Wreck, table: int, blocks: SlotBlocks, index: in
 
 
 def _coded(found: Segment | Wreck, table: int, blocks: SlotBlocks, seen: Inspection) -> Iterator[Fields]:
-    permutation = Permutation(found.tables[table].prefix_mask)
+    permutation = Permutation(found.tables[table].prefix_mask, found.tables[table].key_bits)
     for index in range(len(blocks)):
         with seen.noting():
             for key, delta, code in blocks.keys(index):
                 fingerprint = int(permutation.invert(np.array([key], dtype=np.uint64))[0])
-                keys = {"key": f"{key:016x}", "fingerprint": f"{fingerprint:016x}"}
+                keys = {
+                    "key": hexadecimal(key, permutation.bits),
+                    "fingerprint": hexadecimal(fingerprint, permutation.bits),
+                }
                 yield {"block": index, **keys, "delta": f"{delta:x}", "code": code}
 
 
@@ -297,11 +300,10 @@ def _expect_table(found: Segment | Wreck, table: int) -> layout.TableRecord:
     return found.tables[table]
 
 
-def _runs(mask: int) -> str:
+def _runs(mask: int, bits: int) -> str:
     """The bits of a key, from the highest on, as runs of bits of the fingerprint."""
-    order = [bit for bit in range(63, -1, -1) if mask >> bit & 1] + [
-        bit for bit in range(63, -1, -1) if not mask >> bit & 1
-    ]
+    positions = range(bits - 1, -1, -1)
+    order = [bit for bit in positions if mask >> bit & 1] + [bit for bit in positions if not mask >> bit & 1]
     runs: list[list[int]] = []
     for bit in order:
         if runs and runs[-1][-1] == bit + 1:

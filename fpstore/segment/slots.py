@@ -57,7 +57,7 @@ class SlotBlocks:
         if not 0 <= slot < 1 << self.record.slot_bits:
             raise ValueError(f"slot: found {slot}, expected 0..{(1 << self.record.slot_bits) - 1}")
         self._slot = slot
-        self._lowest = slot << (layout.KEY_BITS - self.record.slot_bits) if self.record.slot_bits else 0
+        self._lowest = slot << self.record.slot_shift
         line, index = divmod(slot, layout.GROUP_SLOTS)
         found = read_records(segment, LINE, self.record.directory_offset, line, 1)
         word, ends = int(found["word"][0]), [0, *found["ends"][0].tolist()]
@@ -95,7 +95,7 @@ class SlotBlocks:
                 where = f"slot {self._slot}, block {index}, bit {at} of {block.bits}"
                 raise CorruptStore(where, bits[at : at + 16], "a code") from None
             before = {layout.CODEC_XOR: before ^ delta, layout.CODEC_RAW: delta}.get(self.record.codec, before + delta)
-            yield CodedKey(before & (1 << layout.KEY_BITS) - 1, delta, bits[at : at + size])
+            yield CodedKey(before & (1 << self.record.key_bits) - 1, delta, bits[at : at + size])
             at += size
 
     def _expect_inside(self, block: Block) -> Block:
@@ -115,7 +115,7 @@ class SlotBlocks:
         while first < end:
             middle = (first + end) // 2
             key = np.array([self._fence(middle)[0]], dtype=np.uint64)
-            if int(slots_of(key, self.record.slot_bits)[0]) < slot:
+            if int(slots_of(key, self.record)[0]) < slot:
                 first = middle + 1
             else:
                 end = middle
@@ -139,7 +139,7 @@ class _Code:
     """Decodes one delta of a table; ValueError where there is none."""
 
     def __init__(self, record: TableRecord) -> None:
-        self._codec, self._rice_bits = record.codec, record.rice_bits
+        self._codec, self._rice_bits, self._key_bits = record.codec, record.rice_bits, record.key_bits
         words = canonical_codes(record.code_lengths)
         self._symbols = {
             f"{word:0{length}b}": symbol
@@ -150,13 +150,13 @@ class _Code:
     def __call__(self, bits: str, at: int) -> tuple[int, int]:
         """The delta that begins at a bit, and how many bits it takes."""
         if self._codec == layout.CODEC_RAW:
-            return _number(bits, at, layout.KEY_BITS), layout.KEY_BITS
+            return _number(bits, at, self._key_bits), self._key_bits
         if self._codec == layout.CODEC_RICE:
             zeros = bits[at : at + layout.MAX_RICE_QUOTIENT]
             quotient = zeros.find("1")
             if quotient < 0:
                 size = layout.MAX_RICE_QUOTIENT
-                return _number(bits, at + size, layout.KEY_BITS), size + layout.KEY_BITS
+                return _number(bits, at + size, layout.RICE_DELTA_BITS), size + layout.RICE_DELTA_BITS
             size = quotient + 1
             return quotient << self._rice_bits | _number(bits, at + size, self._rice_bits), size + self._rice_bits
         for size in range(1, layout.MAX_CODE_BITS + 1):

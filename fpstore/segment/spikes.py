@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from fpstore.checks import hexadecimal
+from fpstore.format import KEY_BITS
 from fpstore.types import Counts, Keys
 
 # How many are named where nobody says how many.
@@ -39,13 +41,14 @@ class Spikes:
     """How rows share fingerprints.
 
     largest: of the fingerprints of two rows or more those of the most rows, of equally many the least fingerprint
-    first. sharing: one entry for 1 row, for 2 to 3, for 4 to 7, and so on, where there are any.
+    first. sharing: one entry for 1 row, for 2 to 3, for 4 to 7, and so on, where there are any. bits: of a fingerprint.
     """
 
     fingerprint_count: int
     row_count: int
     largest: tuple[Spike, ...]
     sharing: tuple[Sharing, ...]
+    bits: int = KEY_BITS
 
     @property
     def shared_row_count(self) -> int:
@@ -59,7 +62,8 @@ class Spikes:
             "row_count": self.row_count,
             "shared_row_count": self.shared_row_count,
             "largest": [
-                {"fingerprint": f"{each.fingerprint:016x}", "row_count": each.row_count} for each in self.largest
+                {"fingerprint": hexadecimal(each.fingerprint, self.bits), "row_count": each.row_count}
+                for each in self.largest
             ],
             "sharing": [{name: getattr(each, name) for name in Sharing.__slots__} for each in self.sharing],
         }
@@ -74,13 +78,14 @@ class Spikes:
             return [*lines, "no fingerprint is that of two rows"]
         lines.append("the most rows have:")
         width = max(len(f"{each.row_count:,}") for each in self.largest)
-        return [*lines, *(f"  {each.fingerprint:016x}  {each.row_count:>{width},} rows" for each in self.largest)]
+        named = ((hexadecimal(each.fingerprint, self.bits), f"{each.row_count:,}") for each in self.largest)
+        return [*lines, *(f"  {fingerprint}  {rows:>{width}} rows" for fingerprint, rows in named)]
 
 
-def count_spikes(chunks: Iterable[Keys], named: int = NAMED) -> Spikes:
+def count_spikes(chunks: Iterable[Keys], named: int = NAMED, bits: int = KEY_BITS) -> Spikes:
     """The spikes of rows whose fingerprints (uint64, in chunks) come in an order in which equal ones are neighbours.
 
-    named: how many are named. Holds one chunk at a time.
+    bits: of a fingerprint. named: how many are named. Holds one chunk at a time.
     """
     # By the bit length of the count, less 1.
     fingerprints, rows = np.zeros((2, 64), dtype=np.int64)
@@ -121,4 +126,5 @@ def count_spikes(chunks: Iterable[Keys], named: int = NAMED) -> Spikes:
             Sharing(1 << size, (2 << size) - 1, int(fingerprints[size]), int(rows[size]))
             for size in np.flatnonzero(fingerprints).tolist()
         ),
+        bits,
     )

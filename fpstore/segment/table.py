@@ -56,16 +56,17 @@ def encode_table(
     *,
     with_ranks: bool = False,
     advance: Callable[[int], None] | None = None,
+    bits: int = KEY_BITS,
 ) -> EncodedTable:
-    """Encode keys in two passes, one to choose the code and one to write the payload through `write`.
+    """Encode keys of so many bits in two passes, one to choose the code and one to write the payload through `write`.
 
     advance is called with the number of keys done, twice for each key in all. Raises ValueError when the keys are
-    not strictly increasing.
+    not strictly increasing, or one has more bits.
     """
     if codec not in CODECS:
         raise ValueError(f"codec: found {codec!r}, expected one of {', '.join(CODECS)}")
     codec_number = CODECS.index(codec)
-    histogram = Histogram(slot_bits, codec_number)
+    histogram = Histogram(slot_bits, codec_number, bits=bits)
     for chunk in keys.chunks():
         histogram.add(chunk)
         if advance:
@@ -79,6 +80,7 @@ def encode_table(
         np.array(lengths, dtype=np.uint8),
         np.array(canonical_codes(lengths), dtype=np.uint16),
         with_ranks=with_ranks,
+        bits=bits,
     )
     for chunk in keys.chunks():
         for first in range(0, len(chunk), PIECE_KEYS):
@@ -99,26 +101,26 @@ def encode_table(
     )
 
 
-def codec_costs(keys: SortedKeys, slot_bits: int = 0) -> tuple[CodecCost, ...]:
+def codec_costs(keys: SortedKeys, slot_bits: int = 0, *, bits: int = KEY_BITS) -> tuple[CodecCost, ...]:
     """What each codec would take for these keys; slot_bits 0 codes them as one chain, before any block overhead."""
-    histogram = Histogram(slot_bits)
+    histogram = Histogram(slot_bits, bits=bits)
     for chunk in keys.chunks():
         histogram.add(chunk)
-    rice = RiceCost(slot_bits, rice_bits_for(histogram.gap_sum, histogram.count))
+    rice = RiceCost(slot_bits, rice_bits_for(histogram.gap_sum, histogram.count), bits=bits)
     for chunk in keys.chunks():
         rice.add(chunk)
-    bits = {
+    taken = {
         "gap": _coded_bits(histogram.gap),
         "xor": _coded_bits(histogram.xor),
         "rice": rice.bits,
-        "raw": KEY_BITS * histogram.count,
+        "raw": bits * histogram.count,
     }
-    return tuple(CodecCost(codec, bits[codec]) for codec in CODECS)
+    return tuple(CodecCost(codec, taken[codec]) for codec in CODECS)
 
 
-def leading_bit_histogram(keys: SortedKeys, codec: str, slot_bits: int) -> Array:
-    """How often each bit length 0..64 of a delta occurs: int64[65]."""
-    histogram = Histogram(slot_bits)
+def leading_bit_histogram(keys: SortedKeys, codec: str, slot_bits: int, *, bits: int = KEY_BITS) -> Array:
+    """How often each bit length 0..64 of a delta occurs: int64[65]. bits: of a key."""
+    histogram = Histogram(slot_bits, bits=bits)
     for chunk in keys.chunks():
         histogram.add(chunk)
     return np.array(histogram.xor if codec == "xor" else histogram.gap, dtype=np.int64)

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from fpstore import format as layout
+from fpstore.checks import hexadecimal
 from fpstore.errors import CorruptStore, Damage, corrupt
 from fpstore.format import FENCE, LINE, PAYLOAD_OFFSET_MASK, Region, TableRecord, line_flags, line_widths
 from fpstore.plans.permutation import Permutation
@@ -83,11 +84,13 @@ def _first(wrong: Array) -> int | None:
 
 
 def _check_plan(segment: Segment, plan: Plan) -> None:
+    if segment.bits != plan.bits:
+        raise fault("summary", f"fingerprints of {segment.bits} bits", f"{plan.bits} of plan {plan.name}")
     if len(segment.tables) != len(plan.tables):
         raise fault("summary", f"{len(segment.tables)} tables", f"{len(plan.tables)} of plan {plan.name}")
     for index, (record, table) in enumerate(zip(segment.tables, plan.tables, strict=True)):
-        found = f"prefix mask {record.prefix_mask:016x}, {record.flips} flips"
-        expected = f"prefix mask {table.prefix_mask:016x}, {table.flips} flips"
+        found = f"prefix mask {hexadecimal(record.prefix_mask, plan.bits)}, {record.flips} flips"
+        expected = f"prefix mask {hexadecimal(table.prefix_mask, plan.bits)}, {table.flips} flips"
         if found != expected:
             raise fault(f"table {index}", found, f"{expected} of plan {plan.name}")
 
@@ -170,9 +173,12 @@ class _Fences:
         keys = fences["last_key"]
         backwards = np.concatenate([[int(keys[0]) <= self._last_key], keys[1:] <= keys[:-1]])
         if (index := _first(backwards)) is not None:
-            before = int(keys[index - 1]) if index else self._last_key
+            before, bits = int(keys[index - 1]) if index else self._last_key, self._record.key_bits
             where = f"table {self._table}, fence {self._read + index}"
-            raise fault(f"{where}, last key", f"{keys[index]:016x}", f"above {before:016x}")
+            raise fault(f"{where}, last key", hexadecimal(keys[index], bits), f"above {hexadecimal(before, bits)}")
+        if int(keys[-1]) >> self._record.key_bits:
+            where = f"table {self._table}, fence {self._read + count - 1}, last key"
+            raise fault(where, hexadecimal(keys[-1], layout.MAX_KEY_BITS), f"a key of {self._record.key_bits} bits")
         self._last_key, self._waiting = int(keys[-1]), fences
         self._read += count
 
@@ -233,9 +239,9 @@ class _DirectoryCheck(_Table):
         reached = np.concatenate([[end_bit], ends[:-1]])  # for each line: where its fenced blocks have come to
         blocks, block_bits = np.zeros((2, len(large)), dtype=np.int64)
         end_slot = min(self.slots, first_slot + len(large))
-        last_key = (end_slot << layout.KEY_BITS - self.record.slot_bits) - 1
+        last_key = (end_slot << self.record.slot_shift) - 1
         for first, fences in self.fences.through(last_key):
-            slots = slots_of(fences["last_key"], self.record.slot_bits) - first_slot
+            slots = slots_of(fences["last_key"], self.record) - first_slot
             if (fence := _first(~large[slots])) is not None:
                 raise self.fault(f"fence {first + fence}", f"in slot {first_slot + slots[fence]}", "a large slot")
             bits = (fences["word"] >> np.uint64(layout.PAYLOAD_OFFSET_BITS)).astype(np.int64)
@@ -311,7 +317,7 @@ class _KeyCheck(_Table):
         self._ranked = ranked
         self.sums = _SetSum(seeds)
         self._key_count = 0
-        self._permutation = Permutation(self.record.prefix_mask)
+        self._permutation = Permutation(self.record.prefix_mask, self.record.key_bits)
         # The block of the last fence: its slot, its keys, and how many keys of the table end with it.
         self._block_slot, self._block_keys, self._block_end = -1, 0, 0
 
@@ -337,7 +343,7 @@ class _KeyCheck(_Table):
         """How many keys each of these slots has; they pass into the sums, and fences are held against them."""
         counts = np.zeros(slot_count, dtype=np.int64)
         for keys in self.segment.keys(self.index, first_slot, first_slot + slot_count):
-            counts += np.bincount(slots_of(keys, self.record.slot_bits) - first_slot, minlength=slot_count)
+            counts += np.bincount(slots_of(keys, self.record) - first_slot, minlength=slot_count)
             for first, fences in self.fences.through(int(keys[-1])):
                 self._check_block_sizes(first, fences, keys)
             self.sums.add(keys, self._permutation)
@@ -349,11 +355,11 @@ class _KeyCheck(_Table):
 
         The decoder has found each fence's last key, and refuses any block, fenced or inline, of more than 128 keys.
         """
-        slots = slots_of(fences["last_key"], self.record.slot_bits)
+        slots = slots_of(fences["last_key"], self.record)
         ends = self._key_count + 1 + np.searchsorted(keys, fences["last_key"])
         follows = slots == np.concatenate([[self._block_slot], slots[:-1]])
         # A chunk holds whole blocks, so a slot whose first fence is here starts here.
-        first_keys = slots.astype(np.uint64) << np.uint64(layout.KEY_BITS - self.record.slot_bits & 63)
+        first_keys = slots.astype(np.uint64) << np.uint64(self.record.slot_shift & 63)
         starts = self._key_count + np.searchsorted(keys, first_keys)
         sizes = ends - np.where(follows, np.concatenate([[self._block_end], ends[:-1]]), starts)
         sizes_before = np.concatenate([[self._block_keys], sizes[:-1]])

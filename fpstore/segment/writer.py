@@ -22,15 +22,16 @@ from fpstore.types import Array, Ids, Keys, SortedKeys
 class SegmentWriter(FileWriter):
     """Writes a segment table by table. Use as a context: leaving it before finish() removes the file."""
 
-    def __init__(self, at: Path | Place, codec: str, slot_bits: int) -> None:
-        """Create the file; FileExistsError if it is there."""
+    def __init__(self, at: Path | Place, codec: str, slot_bits: int, bits: int = layout.KEY_BITS) -> None:
+        """Create the file; FileExistsError if it is there. bits: of a fingerprint."""
         super().__init__(at)
         self._codec = codec
         self._slot_bits = slot_bits
+        self._bits = bits
         self._tables: list[TableRecord] = []
         self._key_count = 0
         self._ranks: Keys | None = None
-        self._ids = SegmentRecord(0, 0, 0, layout.ID_KIND_NONE, 0, 0, 0, 0, 0, 0, 0)
+        self._ids = SegmentRecord(0, 0, 0, layout.ID_KIND_NONE, 0, 0, 0, 0, 0, 0, 0, bits)
         self._file.write(Header().pack())
 
     def add_table(
@@ -44,7 +45,13 @@ class SegmentWriter(FileWriter):
         """Append the table of these keys: distinct fingerprints under the table's permutation, sorted."""
         payload_offset = self._file.align()
         encoded = encode_table(
-            keys, self._codec, self._slot_bits, self._file.write, with_ranks=with_ranks, advance=advance
+            keys,
+            self._codec,
+            self._slot_bits,
+            self._file.write,
+            with_ranks=with_ranks,
+            advance=advance,
+            bits=self._bits,
         )
         if self._tables and encoded.key_count != self._key_count:
             raise ValueError(f"table {len(self._tables)}: {encoded.key_count} keys, table 0 has {self._key_count}")
@@ -68,6 +75,7 @@ class SegmentWriter(FileWriter):
                 fences_offset,
                 fence_count,
                 encoded.code_lengths,
+                self._bits,
             )
         )
 
@@ -100,7 +108,7 @@ class SegmentWriter(FileWriter):
         values_offset = self._pack(width, (chunk - np.uint64(base) for chunk in ids()))
         kind = layout.ID_KIND_ONE if one_each else layout.ID_KIND_MANY
         offsets = (ranks_offset, groups_offset, samples_offset, values_offset)
-        self._ids = SegmentRecord(0, 0, id_count, kind, width, rank_width, base, *offsets)
+        self._ids = SegmentRecord(0, 0, id_count, kind, width, rank_width, base, *offsets, self._bits)
 
     def finish(self, position: int = 1) -> SegmentEntry:
         """Write the footer, make the file durable, read it back and check it. Returns what the catalog is to say of it.

@@ -22,11 +22,14 @@ _RECORD_BATCH = 3
 _COMPRESSION = 3
 
 
-def columns_of(body: bytes, allowed: tuple[str, ...], most: int, origin: Origin | None = None) -> dict[str, Column]:
+def columns_of(
+    body: bytes, allowed: tuple[str, ...], most: int, origin: Origin | None = None, bits: int = 64
+) -> dict[str, Column]:
     """The columns of the table in a body, some of these: integers as an array, all else as a list.
 
     What is behind more than `most` rows is not read. BadInput for what is no such table, ImportError without pyarrow.
     origin: what is known of the fingerprints of the store; RecipeError for a column that says it has others.
+    bits: of a fingerprint.
     """
     pyarrow = need("pyarrow", "arrow", "Arrow")
     batches = []
@@ -34,7 +37,7 @@ def columns_of(body: bytes, allowed: tuple[str, ...], most: int, origin: Origin 
     try:
         with pyarrow.ipc.open_stream(body) as reader:
             schema = reader.schema
-        _expect_columns(pyarrow, schema, allowed)
+        _expect_columns(pyarrow, schema, allowed, bits)
         if origin is not None and "fingerprints" in schema.names:
             origin.meet(schema.field("fingerprints"), "column fingerprints")
         source = pyarrow.BufferReader(body)
@@ -79,14 +82,16 @@ def _column(name: str, column: Any, types: Any) -> Column:
     return found
 
 
-def _expect_columns(pyarrow: Any, schema: Any, allowed: tuple[str, ...]) -> None:
+def _expect_columns(pyarrow: Any, schema: Any, allowed: tuple[str, ...], bits: int) -> None:
     types = pyarrow.types
     flat = (types.is_integer, types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
     for field in schema:
         kind = field.type
         if field.name not in allowed:
             raise BadInput(f"body: found a column {field.name!r:.40}, expected {', '.join(allowed)}")
-        known = any(is_kind(kind) for is_kind in flat) or (types.is_fixed_size_binary(kind) and kind.byte_width == 8)
+        known = any(is_kind(kind) for is_kind in flat) or (
+            types.is_fixed_size_binary(kind) and kind.byte_width == bits // 8
+        )
         if not known:
             raise BadInput(f"column {field.name}: found type {kind!s:.40}, expected integers, strings or bytes")
     if len(set(schema.names)) != len(schema.names):

@@ -12,7 +12,7 @@ import numpy as np
 
 from fpstore import Additions, Error, Matches, Rows, TooManyMatches
 from fpstore.inputs import BadInput
-from fpstore.inputs.cells import EXPECTED_ID, EXPECTED_SAID_HEX, Column, FingerprintColumn, parse_ids, parse_names
+from fpstore.inputs.cells import EXPECTED_ID, Column, FingerprintColumn, parse_ids, parse_names
 from fpstore.inputs.errors import shown
 from fpstore.text.loading import each_name_once
 from fpstore.types import Array, IdType, Keys
@@ -23,11 +23,12 @@ MAX_EXACT = 1 << 53
 NO_ID = "null"
 # Between the items of a list.
 SEPARATOR = ", "
-_MATCH = '{{"fingerprint": "{:016x}", "distance": {}, "id": {}}}'
-_QUERY_MATCH = '{{"query": {}, "fingerprint": "{:016x}", "distance": {}, "id": {}}}'
-_ROW = '{{"fingerprint": "{:016x}", "id": {}}}'
+# DIGITS: how many a fingerprint has.
+_MATCH = '{{"fingerprint": "{:0DIGITSx}", "distance": {}, "id": {}}}'
+_QUERY_MATCH = '{{"query": {}, "fingerprint": "{:0DIGITSx}", "distance": {}, "id": {}}}'
+_ROW = '{{"fingerprint": "{:0DIGITSx}", "id": {}}}'
 _STORED = '"stored": true, "match_fingerprint": null, "match_distance": null, "match_id": null'
-_KNOWN = '"stored": false, "match_fingerprint": "{:016x}", "match_distance": {}, "match_id": {}'
+_KNOWN = '"stored": false, "match_fingerprint": "{:0DIGITSx}", "match_distance": {}, "match_id": {}'
 
 
 # --- What is asked ---
@@ -56,11 +57,12 @@ def items_of(record: Mapping[str, Any], name: str) -> list[Any]:
     return values
 
 
-def fingerprints_of(values: Column, what: str = "fingerprints") -> Keys:
-    """Fingerprints as programs write them: uint64[n]. Of Arrow integers and 8 bytes, too. BadInput."""
+def fingerprints_of(values: Column, bits: int, what: str = "fingerprints") -> Keys:
+    """Fingerprints of so many bits as programs write them: uint64[n]. Of Arrow integers and bytes, too. BadInput."""
+    column = FingerprintColumn("hex", bits)
     if not isinstance(values, np.ndarray):
-        _expect(values, what, str | bytes, EXPECTED_SAID_HEX)
-    found, bad = FingerprintColumn("hex").parse(values)
+        _expect(values, what, str | bytes, column.width.expected["said hex"])
+    found, bad = column.parse(values)
     _expect_none_bad(values, what, bad)
     return found
 
@@ -121,8 +123,17 @@ def _refuse_constant(name: str) -> NoReturn:
 # --- What is answered ---
 
 
-def matches_of(matches: Matches, *, with_query: bool) -> Iterator[str]:
-    """Each match as an object; with_query: the number of its query in it."""
+def digits_of(fingerprint: int, bits: int) -> str:
+    """A fingerprint of so many bits as JSON has it, without quotes."""
+    return f"{fingerprint:0{bits // 4}x}"
+
+
+def _with_digits(form: str, bits: int) -> str:
+    return form.replace("DIGITS", str(bits // 4))
+
+
+def matches_of(matches: Matches, bits: int, *, with_query: bool) -> Iterator[str]:
+    """Each match as an object; bits: of a fingerprint; with_query: the number of its query in it."""
     columns: list[Iterable[Any]] = [
         matches.fingerprint.tolist(),
         matches.distance.tolist(),
@@ -130,19 +141,19 @@ def matches_of(matches: Matches, *, with_query: bool) -> Iterator[str]:
     ]
     if with_query:
         columns.insert(0, matches.query.tolist())
-    return map((_QUERY_MATCH if with_query else _MATCH).format, *columns)
+    return map(_with_digits(_QUERY_MATCH if with_query else _MATCH, bits).format, *columns)
 
 
-def additions_of(found: Additions) -> Iterator[str]:
+def additions_of(found: Additions, bits: int) -> Iterator[str]:
     """What became of each row, as the fields of an object, without its brackets."""
-    ids = cells_of(found.match_id, len(found))
+    ids, known = cells_of(found.match_id, len(found)), _with_digits(_KNOWN, bits)
     rows = zip(found.stored.tolist(), found.match_fingerprint.tolist(), found.match_distance.tolist(), ids, strict=True)
-    return (_STORED if stored else _KNOWN.format(*match) for stored, *match in rows)
+    return (_STORED if stored else known.format(*match) for stored, *match in rows)
 
 
-def rows_of(rows: Rows) -> Iterator[str]:
+def rows_of(rows: Rows, bits: int) -> Iterator[str]:
     """Each row as an object."""
-    return map(_ROW.format, rows.fingerprint.tolist(), cells_of(rows.id, len(rows)))
+    return map(_with_digits(_ROW, bits).format, rows.fingerprint.tolist(), cells_of(rows.id, len(rows)))
 
 
 def cells_of(ids: Array | None, count: int) -> Iterable[str]:

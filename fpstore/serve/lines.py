@@ -12,7 +12,7 @@ import numpy as np
 
 from fpstore import Store
 from fpstore.inputs import BadInput
-from fpstore.inputs.cells import MAX_VALUE
+from fpstore.inputs.cells import BITS, MAX_VALUE
 from fpstore.serve import forms
 from fpstore.text import Recipe
 from fpstore.types import Ids, Keys
@@ -23,8 +23,6 @@ MAX_LINE_BYTES = 16 << 20
 # Of the answer to one line, and of the names in it before they are written.
 MAX_MATCHES = 100_000
 MAX_ANSWER_BYTES = 32 << 20
-# Of a fingerprint of which nothing can have been cut off.
-WHOLE_DIGITS = 16
 FIELDS = ("fingerprint", "text", "id")
 
 # The next bytes that there are, at most so many, as soon as there are some; empty at the end.
@@ -48,15 +46,22 @@ class Rows:
 
 
 def answer_lines(
-    read: Read, write: Callable[[str], object], flush: Callable[[], object], recipe: Recipe | None, ask: Ask
+    read: Read,
+    write: Callable[[str], object],
+    flush: Callable[[], object],
+    recipe: Recipe | None,
+    ask: Ask,
+    bits: int = BITS,
 ) -> None:
     """Answer every line that is read, until the end. recipe: that of texts, None where there is none.
+
+    bits: of a fingerprint.
 
     Answers are written one by one, and flushed when all lines that had come have theirs.
     """
     number = 0
     for lines in blocks_of(read):
-        for answer in answers(lines, number, recipe, ask):
+        for answer in answers(lines, number, recipe, ask, bits):
             write(answer)
         flush()
         number += len(lines)
@@ -85,7 +90,7 @@ def blocks_of(read: Read) -> Iterator[list[bytes | None]]:
         yield [None if too_long else bytes(rest)]
 
 
-def answers(lines: Sequence[bytes | None], first: int, recipe: Recipe | None, ask: Ask) -> Iterator[str]:
+def answers(lines: Sequence[bytes | None], first: int, recipe: Recipe | None, ask: Ask, bits: int) -> Iterator[str]:
     """The answer to each of some lines, the first of which has that number."""
     refused: dict[int, str] = {}
     keys: list[Keys] = []
@@ -93,7 +98,7 @@ def answers(lines: Sequence[bytes | None], first: int, recipe: Recipe | None, as
     numbers: list[int] = []
     for number, line in enumerate(lines, first):
         try:
-            key, one_id = read_line(line, recipe)
+            key, one_id = read_line(line, recipe, bits)
         except Exception as error:
             refused[number] = _refusal(number, error)
         else:
@@ -105,17 +110,18 @@ def answers(lines: Sequence[bytes | None], first: int, recipe: Recipe | None, as
         yield refused[number] if number in refused else next(found)
 
 
-def read_line(line: bytes | None, recipe: Recipe | None) -> tuple[Keys, object]:
-    """The fingerprint that a line asks about, uint64[1], and the id in it. BadInput."""
+def read_line(line: bytes | None, recipe: Recipe | None, bits: int) -> tuple[Keys, object]:
+    """The fingerprint of so many bits that a line asks about, uint64[1], and the id in it. BadInput."""
     if line is None:
         raise BadInput(f"line: found more than {MAX_LINE_BYTES} bytes, expected at most so many")
     is_whole = line.endswith(b"\n")
     line = line.strip()
     if not line.startswith(b"{"):
         digits = line.decode("utf-8", "replace")
-        key = forms.fingerprints_of([digits], "fingerprint")
-        if not is_whole and len(digits.lower().removeprefix("0x")) < WHOLE_DIGITS:
-            expected = f"one, or {WHOLE_DIGITS} digits: who wrote it may have ended in the middle"
+        key, whole = forms.fingerprints_of([digits], bits, "fingerprint"), bits // 4
+        # Nothing can have been cut off of one with all digits.
+        if not is_whole and len(digits.lower().removeprefix("0x")) < whole:
+            expected = f"one, or {whole} digits: who wrote it may have ended in the middle"
             raise BadInput(f"fingerprint: found {digits!r} with no line feed behind it, expected {expected}")
         return key, None
     record = forms.object_of(line, "line", FIELDS)
@@ -123,7 +129,7 @@ def read_line(line: bytes | None, recipe: Recipe | None) -> tuple[Keys, object]:
     if len(named) != 1:
         raise BadInput(f"line: found {' and '.join(named) or 'neither'}, expected a fingerprint or a text")
     if "fingerprint" in named:
-        return forms.fingerprints_of([record["fingerprint"]], "fingerprint"), record.get("id")
+        return forms.fingerprints_of([record["fingerprint"]], bits, "fingerprint"), record.get("id")
     if recipe is None:
         raise BadInput("text: found one, expected a fingerprint: the store has no recipe for texts")
     return recipe.fingerprint_many(forms.texts_of([record["text"]], "text"), threads=1), record.get("id")
@@ -137,12 +143,12 @@ def probing(store: Store, max_distance: int | None) -> Ask:
     def ask(rows: Rows) -> list[str]:
         matches = store.probe_many(rows.fingerprints, max_distance=max_distance, threads=1)
         ends = np.searchsorted(matches.query, np.arange(len(rows.numbers) + 1)).tolist()
-        found = forms.bounded(forms.matches_of(matches, with_query=False), MAX_ANSWER_BYTES)
+        found = forms.bounded(forms.matches_of(matches, store.bits, with_query=False), MAX_ANSWER_BYTES)
         answers = []
         for index, (key, one_id) in enumerate(zip(rows.fingerprints.tolist(), rows.ids, strict=True)):
             tag = "" if one_id is None else f', "query_id": {json.dumps(one_id)}'
             near = forms.SEPARATOR.join(found[ends[index] : ends[index + 1]])
-            answers.append(f'"query_fingerprint": "{key:016x}"{tag}, "matches": [{near}]')
+            answers.append(f'"query_fingerprint": "{forms.digits_of(key, store.bits)}"{tag}, "matches": [{near}]')
         return [_line("probe-line", number, answer) for number, answer in zip(rows.numbers, answers, strict=True)]
 
     return ask
@@ -176,9 +182,11 @@ def adding(store: Store, max_distance: int | None, first_id: int | None) -> Ask:
         ids = ids_of(rows)
         found = store.add_if_new(rows.fingerprints, ids=ids, max_distance=max_distance)
         cells = forms.cells_of(ids, len(rows.numbers))
-        answers = zip(rows.numbers, cells, rows.fingerprints.tolist(), forms.additions_of(found), strict=True)
+        answers = zip(
+            rows.numbers, cells, rows.fingerprints.tolist(), forms.additions_of(found, store.bits), strict=True
+        )
         return [
-            _line("add-line", number, f'"id": {cell}, "fingerprint": "{key:016x}", {became}')
+            _line("add-line", number, f'"id": {cell}, "fingerprint": "{forms.digits_of(key, store.bits)}", {became}')
             for number, cell, key, became in answers
         ]
 

@@ -58,7 +58,7 @@ class Service:
         self.limits = limits
         self._reader = Held(reader)
         self._id_type = reader.id_type
-        self._origin = reader._origin
+        self._origin, self._bits = reader._origin, reader.bits
         self._writing = writing
         self._recipe = recipe
         reader.max_matches = limits.matches
@@ -92,7 +92,7 @@ class Service:
         return {name: forms.items_of(record, name) for name in record}
 
     def _arrow(self, body: bytes, fields: tuple[str, ...]) -> dict[str, Any]:
-        return {**arrow.columns_of(body, fields, self.limits.queries, self._origin)}
+        return {**arrow.columns_of(body, fields, self.limits.queries, self._origin, self._bits)}
 
     def _asked(self, columns: Mapping[str, Any]) -> Asked:
         fingerprints, texts, ids = (columns.get(name) for name in ("fingerprints", "texts", "ids"))
@@ -102,7 +102,7 @@ class Service:
             # One thread here and below: each request has one of the server's.
             fingerprints = self._recipe.fingerprint_many(forms.texts_of(texts), threads=1)
         elif fingerprints is not None:
-            fingerprints = forms.fingerprints_of(fingerprints)
+            fingerprints = forms.fingerprints_of(fingerprints, self._bits)
         if ids is not None:
             ids = forms.ids_of(ids, self._id_type)
         return Asked(fingerprints, ids)
@@ -117,7 +117,7 @@ class Service:
         most = self.limits.answer_bytes
         if media_type == arrow.MEDIA_TYPE:
             return Answer(arrow.bytes_of(found, most), media_type)
-        rows = forms.matches_of(found, with_query=True)
+        rows = forms.matches_of(found, self._bits, with_query=True)
         return _listed("matches", f'"query_count": {asked.rows}, "matches"', rows, most)
 
     def lookup(self, asked: Asked, media_type: str) -> Answer:
@@ -126,7 +126,7 @@ class Service:
         most = self.limits.answer_bytes
         if media_type == arrow.MEDIA_TYPE:
             return Answer(arrow.bytes_of(found, most), media_type)
-        return _listed("rows", '"rows"', forms.rows_of(found), most)
+        return _listed("rows", '"rows"', forms.rows_of(found, self._bits), most)
 
     def change(self, kind: str, asked: Asked, max_distance: int | None) -> "Future[Any]":
         """Have the writer change the store; done when that is durable. ReadOnly where there is none."""
@@ -148,7 +148,7 @@ class Service:
         try:
             if media_type == arrow.MEDIA_TYPE:
                 return Answer(arrow.bytes_of(result, most), media_type)
-            rows = (f"{{{fields}}}" for fields in forms.additions_of(result))
+            rows = (f"{{{fields}}}" for fields in forms.additions_of(result, self._bits))
             stored = int(np.count_nonzero(result.stored))
             return _listed("additions", f'"stored_count": {stored}, "additions"', rows, most)
         except TooManyMatches as error:

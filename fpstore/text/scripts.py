@@ -59,15 +59,15 @@ def stands_for(number: int) -> int:
     return 1 if number < FIRST_TEXTS else STEP
 
 
-def advice(looked_at: int, cut_badly: int, tokens: str, name: str) -> str:
-    """What to say of the texts that a sample stands for and those of them that a recipe of this name cuts badly."""
-    if not cut_badly or LEAST * cut_badly < looked_at:
-        return ""
+def share(count: int, of: int, what: str) -> str:
+    """So many of what, as a sample has them that stands for all."""
+    return f"{count} of {of} {what}" if of <= FIRST_TEXTS else f"about {count} of {of} {what}, by a sample,"
+
+
+def advice(tokens: str, name: str) -> str:
+    """What to say of the texts that a recipe of this name, with these tokens, cuts badly."""
     what = "have little Han" if tokens == "chinese" else "are in scripts that part no words, or write vowels as marks"
-    share = f"{cut_badly} of {looked_at} texts looked at"
-    if looked_at > FIRST_TEXTS:
-        share = f"about {cut_badly} of {looked_at} texts, by a sample,"
-    return f"{share} {what}, for which recipe {name} is not made: text-1 is"
+    return f"{what}, for which recipe {name} is not made: text-1 is"
 
 
 def mixed_shingles(tokens: Sequence[str], shingle: int, dense_shingle: int) -> Iterator[str]:

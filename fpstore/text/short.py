@@ -11,27 +11,30 @@ differ in the mean: k + 1/2 of them for n = shingle * (64 / (k + 1/2) - 1). With
 In texts of which most tokens are letters of scripts that part no words, `dense_shingle` is the shingle. Of texts at
 these bounds, for k = 3 and 6, 0.45 to 0.54 go out of k (tests/test_text_short.py).
 
-The others are texts without tokens, texts that a single shingle decides (Measured.outweighed), texts of scripts that
-the recipe does not cut well (scripts), and these two, of which one text in LEAST is said:
+The others are texts without tokens, texts that a single shingle decides (Measured.outweighed), and these, of which one
+text in LEAST is said. They are counted in a sample (scripts.looked_at), each text as the first that it is of these:
 
-- Texts of few different shingles: d of n tokens with d^4 < n^3, from FEW_FROM tokens on. Rows of digits and answers
-  have every shingle that there can be, so a sketch of the set is the same for all. In real texts d grows faster: of 15
-  sets of documents one has 2 % of such texts, pages of long tables, and no other over 0.3 % (tools/bench_quality.py
-  --weak).
-- Texts with much in no token: over UNSEEN of it (Measured.unseen), such as operators and emoji. In 15 sets that are 2 %
+- Texts of few different shingles (saturation), which are near unrelated texts of their kind.
+- Texts with much in no token: over UNSEEN of it (Measured.unseen), such as operators and emoji. In 15 sets that are 3 %
   at most; in modules of Python 5 %.
+- Texts of scripts that the recipe does not cut well (scripts).
+
+A job that drops texts knows more: which of them it dropped for one that is not equal. It says so where one in LEAST of
+these is weak, and they are LEAST_DROPPED or one in LEAST of all. Of what is in no token it tells of no others, as those
+may well differ in their words, too: tables of decimals do.
 
 The advice is what was measured to be better, never the recipe in use.
 """
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from fpstore.text import scripts
+from fpstore.text import saturation, scripts
+from fpstore.text.cleaning import is_stand_in
 from fpstore.text.packed import Packed
 from fpstore.text.presets import DEFAULT_RECIPE
 from fpstore.text.recipe import Measured, Recipe
@@ -42,10 +45,11 @@ BITS = 64
 # precision 1.00. Recipes of longer shingles than those of text-1 find less, too: words-4 0.68 and 0.77, code 0.61 and
 # 0.74 (docs/choosing-a-recipe.md).
 BETTER_K = 6
-FEW_FROM = 18
 UNSEEN = 0.2
+LEAST_DROPPED = 20
 # What a journal holds of Lengths, in its order.
-_COUNTED = ("texts", "short", "dense", "empty", "outweighed", "few", "unseen", "looked_at", "cut_badly")
+_COUNTED = ("texts", "short", "dense", "empty", "without_text", "outweighed", "looked_at", "dropped", "unequal")
+_WEAK = ("weak", "dropped_weak")
 
 
 def short_below(recipe: Recipe, k: int = DEFAULT_K, *, dense: bool = False) -> int:
@@ -66,103 +70,153 @@ def jaccard_at(recipe: Recipe, k: int) -> float | None:
     return max(0.0, 1 - 2 * k / BITS) if recipe.sketch == "minhash-1bit" else None
 
 
-def is_few(counts: npt.NDArray[Any], distinct: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """Which texts of so many tokens have few different shingles, of which 0 were not counted: bool[n]."""
-    count, kinds = counts.astype(np.float64), distinct.astype(np.float64)
-    return (count >= FEW_FROM) & (kinds > 0) & (kinds**4 < count**3)
-
-
 class Lengths:
     """The token counts of texts as they are read, what else makes a recipe weak on them, and what is to be said of it.
 
     texts: how many there were. short, empty, outweighed: how many of them have too few tokens but some, none at all, or
     a shingle that decides alone. dense: how many of the short are so by the bound of scripts that part no words only.
-    few, unseen: how many have few different shingles, or much in no token. looked_at, cut_badly: of those that the
-    sample by script stands for; by weights that leave distinct shingles uncounted few is of these, too.
+    without_text: how many of the empty are pages of which nothing is visible, which who reads them has told of.
+    looked_at: how many texts the sample stands for. weak: how many of them are of each kind: `few`, `cut_badly` or
+    `unseen`; `few by all`: of the few those that no recipe of shingles tells apart; `short few` and so on: those that
+    are short too. dropped: how many texts a job dropped. unequal: of how many of them, by a sample, the kept text is
+    another; dropped_weak: these by kind.
     """
 
-    def __init__(self, recipe: Recipe, k: int = DEFAULT_K) -> None:
+    def __init__(self, recipe: Recipe, k: int = DEFAULT_K, *, drops: bool = False) -> None:
+        """drops: whether see_dropped hears of those texts that are dropped."""
         self._recipe = recipe
         self._k = k
+        self._drops = drops
         self._enough = short_below(recipe, k)
         self._enough_dense = short_below(recipe, k, dense=True)
-        self.texts = self.short = self.dense = self.empty = self.outweighed = self.looked_at = self.cut_badly = 0
-        self.few = self.unseen = 0
-        self._is_few_sampled = recipe.sketch == "simhash" and recipe.weights == "frequency"
+        self.texts = self.short = self.dense = self.empty = self.without_text = self.outweighed = self.looked_at = 0
+        self.dropped = self.unequal = 0
+        self.weak: Counter[str] = Counter()
+        self.dropped_weak: Counter[str] = Counter()
 
     def see(self, texts: Sequence[str], measured: Measured) -> None:
         """More texts, and what was measured of them."""
-        for number in scripts.looked_at(self.texts, self.texts + len(texts)):
-            text, weight = texts[number - self.texts], scripts.stands_for(number)
-            self.looked_at += weight
-            self.cut_badly += weight * scripts.is_cut_badly(text, self._recipe.tokens)
-            self.few += weight * (self._is_few_sampled and self._has_few(text))
         counts = measured.token_counts
-        self.texts += len(counts)
-        self.short += int(((counts > 0) & (counts < self._enough)).sum())
+        is_short = (counts > 0) & (counts < self._enough)
         # Few texts of most corpora are between the two bounds, and those are small.
         between = (counts >= self._enough) & (counts < self._enough_dense)
         if isinstance(texts, Packed) and between.any():
             between &= ~texts.are_ascii()
         for at in np.flatnonzero(between).tolist():
             if scripts.is_dense(texts[at], int(counts[at])):
-                self.short += 1
+                is_short[at] = True
                 self.dense += 1
+        for number in scripts.looked_at(self.texts, self.texts + len(texts)):
+            at, weight = number - self.texts, scripts.stands_for(number)
+            self.looked_at += weight
+            kinds = self._kinds(texts[at], measured, at)
+            self.weak.update(dict.fromkeys(kinds, weight))
+            if is_short[at]:
+                self.weak.update({f"short {kind}": weight for kind in kinds})
+        self.texts += len(counts)
+        self.short += int(is_short.sum())
         self.empty += int(np.count_nonzero(counts == 0))
+        self.without_text += sum(is_stand_in(texts[at]) for at in np.flatnonzero(counts == 0).tolist())
         self.outweighed += int(np.count_nonzero(measured.outweighed))
-        self.few += int(np.count_nonzero(is_few(counts, measured.distinct_counts)))
-        self.unseen += int(np.count_nonzero(measured.unseen > UNSEEN))
 
-    def _has_few(self, text: str) -> bool:
-        """Whether the beginning of a text has few different shingles."""
-        if self._recipe.tokens == "whole":
-            return False
-        features = self._recipe.features(text[: scripts.LOOKED_AT_CHARACTERS])
-        count, distinct = (np.array([number]) for number in (features.weights.sum(), len(features.hashes)))
-        return bool(is_few(count, distinct)[0])
+    def see_dropped(self, texts: Sequence[str], kept_of: Callable[[list[int]], Sequence[str | None]]) -> None:
+        """More texts that were dropped. kept_of: of some of them, by their indexes, the kept ones; None if unknown."""
+        numbers = list(scripts.looked_at(self.dropped, self.dropped + len(texts)))
+        indexes = [number - self.dropped for number in numbers]
+        found = zip(numbers, (texts[index] for index in indexes), kept_of(indexes), strict=True)
+        some = [(number, text[: saturation.LOOKED_AT_CHARACTERS]) for number, text, kept in found if text != kept]
+        measured = self._recipe.measure_many([text for _, text in some], threads=1)
+        for at, (number, text) in enumerate(some):
+            weight = scripts.stands_for(number)
+            self.unequal += weight
+            self.dropped_weak.update(dict.fromkeys(self._kinds(text, measured, at), weight))
+        self.dropped += len(texts)
+
+    def _kinds(self, text: str, measured: Measured, at: int) -> tuple[str, ...]:
+        """What a recipe is weak on in a text, which is the one at an index of what was measured: the first that is so.
+
+        Nothing where its other counts tell of it.
+        """
+        if not measured.token_counts[at] or measured.outweighed[at]:
+            return ()
+        if saturation.can_be_few(measured, at) and saturation.is_few(self._recipe, text):
+            by_all = saturation.advised(self._recipe, text) == saturation.LAST_ADVISED
+            return ("few", "few by all") if by_all else ("few",)
+        if measured.unseen[at] > UNSEEN:
+            return ("unseen",)
+        return ("cut_badly",) if scripts.is_cut_badly(text, self._recipe.tokens) else ()
 
     @property
-    def state(self) -> list[int]:
+    def state(self) -> dict[str, Any]:
         """What a journal has to hold, for go_on."""
-        return [getattr(self, name) for name in _COUNTED]
+        return {name: getattr(self, name) for name in _COUNTED} | {name: dict(getattr(self, name)) for name in _WEAK}
 
-    def go_on(self, state: list[int]) -> None:
+    def go_on(self, state: Mapping[str, Any]) -> None:
         """Take the counts of an earlier run."""
-        for name, count in zip(_COUNTED, state, strict=True):
-            setattr(self, name, count)
+        for name in _COUNTED:
+            setattr(self, name, state[name])
+        for name in _WEAK:
+            setattr(self, name, Counter(state[name]))
 
     @property
     def warning(self) -> str | None:
         """What to tell the user of all texts together, None where there is nothing."""
-        name, tokens = self._recipe.name, self._recipe.tokens
-        told = (
-            self._of_short,
-            self._of_empty,
-            self._of_outweighed,
-            self._of_few,
-            self._of_unseen,
-            scripts.advice(self.looked_at, self.cut_badly, tokens, name),
-        )
+        told = (self._of_short, self._of_empty, self._of_outweighed, *self._of_kinds.values())
         return ". ".join(filter(None, told)) or None
+
+    @property
+    def _of_kinds(self) -> dict[str, str]:
+        """What is told of each kind of texts that were looked at; nothing of one of which there is nothing to tell."""
+        name = self._recipe.name
+        few = self.dropped_weak if self.dropped_weak["few"] else self.weak
+        last = scripts.LEAST * few["few by all"] >= few["few"]
+        better = saturation.LAST_ADVISED if last else saturation.ADVISED
+        told = {
+            "few": f"have few different shingles for their length, as rows of digits or of answers have: recipe {name}"
+            f" takes such texts for each other, recipe {better} does not",
+            "cut_badly": scripts.advice(self._recipe.tokens, name),
+            "unseen": "have over a fifth of what is visible in no token, such as operators or emoji: recipe"
+            f" {name} does not see it, recipe multilingual does",
+        }
+        shares = {kind: self._share(kind) for kind in told}
+        return {kind: f"{share} {told[kind]}" for kind, share in shares.items() if share}
+
+    def _share(self, kind: str) -> str:
+        """How many texts of how many are of a kind, where that is worth a word."""
+        count = self.dropped_weak[kind]
+        is_much = count >= LEAST_DROPPED or scripts.LEAST * count >= self.looked_at
+        if is_much and scripts.LEAST * count >= self.unequal > 0:
+            return scripts.share(count, self.unequal, "texts that were dropped for one that is not equal")
+        # Of texts that are nearly all kept there is nothing to be said.
+        if self._drops and (kind == "unseen" or (kind == "few" and scripts.LEAST * count < self.weak[kind])):
+            return ""
+        count = self.weak[kind]
+        if count and scripts.LEAST * count >= self.looked_at:
+            return scripts.share(count, self.looked_at, "texts")
+        return ""
 
     @property
     def _of_short(self) -> str:
         """Where more than half of the texts that have tokens are short."""
-        if 2 * self.short <= self.texts - self.empty:
+        # Of those that more is told of this would be a second advice.
+        short = self.short - sum(self.weak[f"short {kind}"] for kind in self._of_kinds)
+        if 2 * short <= self.texts - self.empty:
             return ""
         of_dense = f" ({self._enough_dense} in scripts that part no words)" if self.dense else ""
         return (
-            f"{self.short} of {self.texts} texts have fewer than {self._enough} tokens{of_dense}, too few for recipe"
+            f"{short} of {self.texts} texts have fewer than {self._enough} tokens{of_dense}, too few for recipe"
             f" {self._recipe.name} and k = {self._k}: one changed token takes such a text out of reach as often as not"
             f"{self._advice}"
         )
 
     @property
     def _of_empty(self) -> str:
-        if not self.empty:
+        # Pages without text have been told of as what they are, which is as much where they are told apart.
+        empty = self.empty - self.without_text * self._recipe.parts_empty
+        if not empty:
             return ""
         what = "are near none but their equals" if self._recipe.parts_empty else "cannot be told from each other by it"
-        return f"{self.empty} of {self.texts} texts have no token for recipe {self._recipe.name}: they {what}"
+        return f"{empty} of {self.texts} texts have no token for recipe {self._recipe.name}: they {what}"
 
     @property
     def _of_outweighed(self) -> str:
@@ -171,26 +225,6 @@ class Lengths:
         return (
             f"{self.outweighed} of {self.texts} texts repeat one shingle so often that it decides their fingerprint by"
             f" recipe {self._recipe.name}, whatever else they say: recipe text-1 counts it once"
-        )
-
-    @property
-    def _of_few(self) -> str:
-        seen = self.looked_at if self._is_few_sampled else self.texts
-        if not self.few or scripts.LEAST * self.few < seen:
-            return ""
-        return (
-            f"{self.few} of {seen} texts{' looked at' * self._is_few_sampled} have few different shingles for their"
-            " length, as rows of digits or of answers have: recipe"
-            f" {self._recipe.name} takes such texts for each other, recipe exact does not"
-        )
-
-    @property
-    def _of_unseen(self) -> str:
-        if not self.unseen or scripts.LEAST * self.unseen < self.texts:
-            return ""
-        return (
-            f"{self.unseen} of {self.texts} texts have over a fifth of what is visible in no token, such as operators"
-            f" or emoji: recipe {self._recipe.name} does not see it, recipe multilingual does"
         )
 
     @property

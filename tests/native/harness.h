@@ -54,7 +54,10 @@ static uint64_t distinct(uint64_t *keys, uint64_t count) {
 /* Ways in which keys come: evenly, crowded in a few slots, side by side, near each other in bits, at both ends. */
 enum { UNIFORM, CROWDED, RUNS, NEAR, ENDS, KINDS };
 
-static uint64_t draw_keys(int kind, uint64_t *keys, uint64_t count) {
+/* The bits of a key: most often as many as there can be. */
+static unsigned draw_bits(void) { return below(2) ? MAX_KEY_BITS : MIN_KEY_BITS + 8 * (unsigned)below(6); }
+
+static uint64_t draw_keys(int kind, uint64_t *keys, uint64_t count, unsigned key_bits) {
     uint64_t center = draw();
     for (uint64_t i = 0; i < count; i++) {
         if (kind == CROWDED && i % 128 == 0) center = draw();
@@ -68,6 +71,8 @@ static uint64_t draw_keys(int kind, uint64_t *keys, uint64_t count) {
         }
     }
     if (kind == ENDS && count > 1) keys[0] = 0, keys[1] = ~(uint64_t)0;
+    for (uint64_t i = 0; i < count; i++)
+        keys[i] = kind == CROWDED ? keys[i] >> (MAX_KEY_BITS - key_bits) : keys[i] & low_bits(key_bits);
     return distinct(keys, count);
 }
 
@@ -121,8 +126,8 @@ static void image_free(Image *image) {
 }
 
 /* Encode keys, in pushes of drawn sizes. All pages count as checked. */
-static void image_make(Image *image, const uint64_t *keys, uint64_t count, int codec, unsigned slot_bits,
-                       uint64_t prefix_mask, unsigned flips) {
+static void image_make(Image *image, const uint64_t *keys, uint64_t count, unsigned key_bits, int codec,
+                       unsigned slot_bits, uint64_t prefix_mask, unsigned flips) {
     static Encoder encoder;
     uint8_t lengths[SYMBOLS];
     uint16_t words[SYMBOLS];
@@ -133,12 +138,15 @@ static void image_make(Image *image, const uint64_t *keys, uint64_t count, int c
     uint8_t *payload = room(count * MAX_CODE_BYTES_PER_KEY + 64 * PAYLOAD_SLACK, 1);
     memset(image, 0, sizeof *image);
     draw_code(lengths, words);
-    permutation_init(&table->permutation, prefix_mask);
+    permutation_init(&table->permutation, prefix_mask, key_bits);
     table->codec = codec;
+    table->key_bits = key_bits;
     table->slot_bits = slot_bits;
-    table->rice_bits = codec == CODEC_RICE ? (unsigned)below(50) + 8 : 0;
+    table->slot_shift = key_bits - slot_bits;
+    const unsigned rice_bits = codec == CODEC_RICE ? (unsigned)below(50) + 8 : 0;
+    table->fixed_bits = codec == CODEC_RAW ? key_bits : rice_bits;
     table->flips = flips;
-    encoder_init(&encoder, codec, slot_bits, table->rice_bits, lengths, words, directory, NULL);
+    encoder_init(&encoder, codec, key_bits, slot_bits, rice_bits, lengths, words, directory, NULL);
     for (uint64_t done = 0; done < count; pushes++) {
         uint64_t some = pushes > 32 ? count - done : 1 + below(count - done);
         EXPECT(encoder_push(&encoder, keys + done, some, payload + filled, &written) == OK, "%llu keys",

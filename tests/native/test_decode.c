@@ -22,13 +22,13 @@ static uint64_t next_bits(Bits *bits, unsigned count) { /* lowest first */
 static int next_value(const Image *image, Bits *bits, uint64_t *value) {
     const Table *table = &image->table;
     if (table->codec == CODEC_RAW) {
-        *value = next_bits(bits, 64);
+        *value = next_bits(bits, table->key_bits);
         return 1;
     }
     if (table->codec == CODEC_RICE) {
         uint64_t quotient = 0;
         while (quotient < RICE_ESCAPE && !next_bit(bits)) quotient++;
-        *value = quotient < RICE_ESCAPE ? next_bits(bits, table->rice_bits) | quotient << table->rice_bits
+        *value = quotient < RICE_ESCAPE ? next_bits(bits, table->fixed_bits) | quotient << table->fixed_bits
                                         : next_bits(bits, 64);
         return 1;
     }
@@ -65,7 +65,7 @@ static int64_t plain_table(const Image *image, uint64_t *out, uint64_t most) {
     for (uint64_t slot = 0; slot >> table->slot_bits == 0; slot++) {
         const uint8_t *line = image->bytes + table->directory_offset + slot / GROUP_SLOTS * LINE_BYTES;
         const uint64_t word = load64(line), base = word & low_bits(OFFSET_BITS), index = slot % GROUP_SLOTS;
-        const uint64_t low = slot_start(slot, table->slot_bits), top = slot_end(slot, table->slot_bits);
+        const uint64_t low = slot_start(slot, table->slot_shift), top = slot_end(slot, table->slot_shift);
         uint16_t ends[GROUP_SLOTS];
         memcpy(ends, line + 8, sizeof ends);
         const uint64_t from = index ? ends[index - 1] : 0, to = ends[index];
@@ -129,7 +129,8 @@ static void compare(Image *image, const uint64_t *expected, int64_t expected_cou
 void test_decode(void) {
     const uint64_t count = 1 + below(below(4) ? 3000 : 40), most = count + 2 * CHUNK_ROOM;
     uint64_t *keys = room(count, 8), *plain = room(most, 8), *out = room(most, 8);
-    const uint64_t held = draw_keys((int)below(KINDS), keys, count);
+    const unsigned key_bits = draw_bits();
+    const uint64_t held = draw_keys((int)below(KINDS), keys, count, key_bits);
     const int codec = (int)below(4);
     const unsigned slot_bits = (unsigned)below(11);
     const uint64_t state = random_state;
@@ -138,7 +139,7 @@ void test_decode(void) {
     for (int set = SET_PORTABLE; set <= (int)machine_set; set++) { /* each encodes the same bytes */
         choose_all((InstructionSet)set);
         random_state = state;
-        image_make(&image, keys, held, codec, slot_bits, top_bits(20), 1);
+        image_make(&image, keys, held, key_bits, codec, slot_bits, low_bits(12) << (key_bits - 12), 1);
         EXPECT(bytes == NULL || memcmp(bytes, image.bytes, image.size) == 0, "set %d encodes otherwise", set);
         if (bytes == NULL) {
             bytes = room(image.size, 1);

@@ -38,7 +38,7 @@ static int pair_order(const void *a, const void *b) {
 /* As a plan's tables are: the join is of the last one. */
 typedef struct {
     Table *tables[TABLES];
-    unsigned count, distance, window_bits;
+    unsigned count, distance, window_bits, key_bits;
     uint64_t *keys; /* KEYS_PAD more */
     uint64_t key_count;
 } Case;
@@ -63,7 +63,7 @@ static void add_expected(const Case *test, Pairs *pairs, uint64_t left, uint64_t
 }
 
 static uint64_t window(const Case *test, uint64_t key) {
-    return test->window_bits ? key >> (64 - test->window_bits) : 0;
+    return test->window_bits ? key >> (test->key_bits - test->window_bits) : 0;
 }
 
 static void compare(const char *what, int set, Pairs *found, Pairs *expected) {
@@ -106,7 +106,7 @@ static void test_neighbours(const Case *test, int set, Pairs *found, Pairs *expe
                           .keys = test->keys,
                           .folds = folds,
                           .count = test->key_count,
-                          .window_bits = test->window_bits,
+                          .window_shift = test->key_bits - test->window_bits,
                           .step = 1};
     JOIN(join, neighbour_join_run, found);
     expected->count = 0;
@@ -121,9 +121,10 @@ static void test_neighbours(const Case *test, int set, Pairs *found, Pairs *expe
 static void test_queries(const Case *test, int set, const uint32_t *starts, Pairs *found, Pairs *expected) {
     uint64_t queries[40], count = 1 + below(40);
     const uint64_t mask = test->window_bits ? below((uint64_t)1 << test->window_bits) : 0;
-    const uint64_t flips = test->window_bits ? mask << (64 - test->window_bits) : 0;
+    const uint64_t flips = test->window_bits ? mask << (test->key_bits - test->window_bits) : 0;
     for (uint64_t i = 0; i < count; i++)
-        queries[i] = test->keys[below(test->key_count)] ^ flips ^ (uint64_t)1 << below(20);
+        queries[i] = test->keys[below(test->key_count)] ^ flips ^
+                     (uint64_t)1 << below(test->key_bits < 20 ? test->key_bits : 20);
     qsort(queries, count, 8, key_order);
     QueryJoin join = {.found = found_of(test, 1),
                       .queries = queries,
@@ -131,7 +132,7 @@ static void test_queries(const Case *test, int set, const uint32_t *starts, Pair
                       .starts = starts,
                       .query_count = count,
                       .flips = flips,
-                      .window_bits = test->window_bits};
+                      .window_shift = test->key_bits - test->window_bits};
     JOIN(join, query_join_run, found);
     expected->count = 0;
     for (uint64_t i = 0; i < count; i++)
@@ -183,13 +184,13 @@ static void test_flips(const Case *test, int set, const uint32_t *starts, Pairs 
 }
 
 /* Keys in a few windows side by side, several to each and near each other. */
-static uint64_t draw_near(uint64_t *keys, uint64_t count, unsigned window_bits) {
-    uint64_t center = draw();
+static uint64_t draw_near(uint64_t *keys, uint64_t count, unsigned key_bits, unsigned window_bits) {
+    uint64_t center = draw() & low_bits(key_bits);
     for (uint64_t i = 0; i < count; i++) {
-        if (below(40) == 0) center = draw();
+        if (below(40) == 0) center = draw() & low_bits(key_bits);
         keys[i] = center;
         for (uint64_t flips = below(5); flips > 0; flips--)
-            keys[i] ^= (uint64_t)1 << (below(2) ? below(64) : 63 - below(window_bits + 1));
+            keys[i] ^= (uint64_t)1 << (below(2) ? below(key_bits) : key_bits - 1 - below(window_bits + 1));
     }
     return distinct(keys, count);
 }
@@ -197,20 +198,23 @@ static uint64_t draw_near(uint64_t *keys, uint64_t count, unsigned window_bits) 
 void test_pairs(void) {
     static Table tables[TABLES];
     const uint64_t count = 2 + below(600);
-    Case test = {
-        .count = 1 + (unsigned)below(TABLES), .distance = (unsigned)below(9), .window_bits = (unsigned)below(17)};
+    Case test = {.count = 1 + (unsigned)below(TABLES),
+                 .distance = (unsigned)below(9),
+                 .key_bits = draw_bits(),
+                 .window_bits = (unsigned)below(17)};
+    if (test.window_bits == test.key_bits) test.window_bits--;
     Pairs found = {0}, expected = {0};
     test.keys = room(count + KEYS_PAD, 8);
-    test.key_count = draw_near(test.keys, count, test.window_bits);
+    test.key_count = draw_near(test.keys, count, test.key_bits, test.window_bits);
     for (unsigned i = 0; i < test.count; i++) {
-        permutation_init(&tables[i].permutation, (draw() & draw()) | 1);
+        permutation_init(&tables[i].permutation, (draw() & draw() & low_bits(test.key_bits)) | 1, test.key_bits);
         tables[i].flips = (unsigned)below(4);
         test.tables[i] = &tables[i];
     }
     const uint64_t windows = (uint64_t)1 << (test.window_bits > ROW_BITS ? test.window_bits : ROW_BITS);
     uint32_t *starts = room(windows + 1 + QUAD, sizeof *starts);
     uint64_t last = ~(uint64_t)0;
-    starts_append(starts, &last, test.keys, test.key_count, 0, test.window_bits, 0);
+    starts_append(starts, &last, test.keys, test.key_count, 0, test.key_bits - test.window_bits, 0);
     while (++last < windows + 1) starts[last] = (uint32_t)test.key_count;
     const uint64_t state = random_state;
     for (int set = SET_PORTABLE; set <= (int)machine_set; set++) {

@@ -27,7 +27,8 @@ static void compare(Search *search, const Match *expected, uint64_t expected_cou
 void test_search(void) {
     const uint64_t count = 1 + below(below(3) ? 2500 : 60), query_count = 1 + below(MAX_QUERIES);
     uint64_t *fingerprints = room(count, 8), *keys = room(count, 8), queries[MAX_QUERIES], matches = 0;
-    const uint64_t held = draw_keys((int)below(KINDS), fingerprints, count);
+    const unsigned key_bits = draw_bits();
+    const uint64_t held = draw_keys((int)below(KINDS), fingerprints, count, key_bits);
     const unsigned distance = (unsigned)below(7), table_count = 1 + (unsigned)below(TABLES);
     const int codec = (int)below(4);
     Match *expected = room(held * query_count, sizeof *expected);
@@ -37,13 +38,13 @@ void test_search(void) {
     choose_all(SET_PORTABLE);
     for (unsigned i = 0; i < table_count; i++) {
         Permutation permutation;
-        uint64_t mask = draw() & draw() & draw();
+        uint64_t mask = draw() & draw() & draw() & low_bits(key_bits);
         if (mask == 0) mask = 1;
-        permutation_init(&permutation, mask);
+        permutation_init(&permutation, mask, key_bits);
         permute_keys(&permutation, fingerprints, held, keys);
         qsort(keys, held, 8, key_order);
         may_be_alike = i > 0;
-        image_make(&images[i], keys, held, codec, (unsigned)below(9), mask, (unsigned)below(3));
+        image_make(&images[i], keys, held, key_bits, codec, (unsigned)below(9), mask, (unsigned)below(3));
         file[i] = images[i].bytes;
     }
     may_be_alike = 0;
@@ -64,8 +65,8 @@ void test_search(void) {
     }
     tables_share_codes(tables, table_count);
     for (uint64_t i = 0; i < query_count; i++) {
-        queries[i] = below(4) ? fingerprints[below(held)] : draw();
-        for (uint64_t flips = below(6); flips > 0; flips--) queries[i] ^= (uint64_t)1 << below(64);
+        queries[i] = below(4) ? fingerprints[below(held)] : draw() & low_bits(key_bits);
+        for (uint64_t flips = below(6); flips > 0; flips--) queries[i] ^= (uint64_t)1 << below(key_bits);
         for (uint64_t j = 0; j < held; j++) {
             const uint64_t difference = queries[i] ^ fingerprints[j];
             if (ones(difference) <= distance && is_caught(images, table_count, difference))

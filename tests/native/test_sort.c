@@ -14,13 +14,14 @@ void test_sort(void) {
     const uint64_t most = 1 + below(below(3) ? 3000 : 90), repeats = 1 + below(3);
     uint64_t *expected = room(most, 8), *keys = room(repeats * most, 8), *own = room(repeats * most + 1, 8);
     uint64_t *permuted = room(most, 8);
-    uint64_t held = draw_keys((int)below(KINDS), expected, most), count = held * repeats;
-    const uint64_t mask = draw() & draw();
+    const unsigned key_bits = draw_bits();
+    uint64_t held = draw_keys((int)below(KINDS), expected, most, key_bits), count = held * repeats;
+    const uint64_t mask = draw() & draw() & low_bits(key_bits);
     Permutation permutation;
     SortRoom *scratch = room(1, sizeof *scratch);
     scratch->room_keys = 64 + below(2000); /* smaller and larger than what is sorted */
     scratch->keys = room(scratch->room_keys, 8);
-    permutation_init(&permutation, mask);
+    permutation_init(&permutation, mask, key_bits);
     for (uint64_t i = 0; i < count; i++) keys[i] = expected[i % held];
     if (below(4)) /* else in order, again and again */
         for (uint64_t i = count; i > 1; i--) {

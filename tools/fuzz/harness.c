@@ -107,12 +107,16 @@ static void join_table(unsigned index, uint64_t count) {
     memcpy(keys, joined, count * 8);
     memcpy(own, joined, count * 8);
     fold_keys(own, count, folds);
-    starts_append(starts, &last, keys, count, 0, bits, 0);
+    starts_append(starts, &last, keys, count, 0, image.key_bits - bits, 0);
     while (++last < starts_count - QUAD) starts[last] = (uint32_t)count;
     permute_keys(&table->permutation, image.queries, QUERIES, queries);
     qsort(queries, QUERIES, 8, key_order);
-    NeighbourJoin neighbours = {
-        .found = found_of(index, columns), .keys = own, .folds = folds, .count = count, .window_bits = bits, .step = 1};
+    NeighbourJoin neighbours = {.found = found_of(index, columns),
+                                .keys = own,
+                                .folds = folds,
+                                .count = count,
+                                .window_shift = image.key_bits - bits,
+                                .step = 1};
     JOIN(neighbours, neighbour_join_run);
     for (uint32_t mask = 0; mask < 1u << bits; mask++) {
         if ((unsigned)__builtin_popcount(mask) > table->flips) continue;
@@ -123,8 +127,8 @@ static void join_table(unsigned index, uint64_t count) {
                           .keys = keys,
                           .starts = starts,
                           .query_count = QUERIES,
-                          .flips = mask ? (uint64_t)mask << (64 - bits) : 0,
-                          .window_bits = bits};
+                          .flips = mask ? (uint64_t)mask << (image.key_bits - bits) : 0,
+                          .window_shift = image.key_bits - bits};
         join.found.is_query = 1;
         JOIN(join, query_join_run);
     }

@@ -25,7 +25,7 @@ typedef struct __attribute__((packed)) {
     uint16_t key_count, id_count;
     uint64_t id_base;
     uint16_t bad_page; /* 0, or one more than the page whose checksum does not hold */
-    uint8_t distance, alone;
+    uint8_t distance, alone, key_bits;
     uint64_t queries[QUERIES];
 } Head;
 
@@ -41,7 +41,7 @@ static const uint64_t masks[MASKS] = {0xffffffff00000000, 0x00000000ffffffff, 0x
                                       0x00000000ffff0000, 0x000000000000ffff, 0xff00ff00ff00ff00, 0x00ffffffffffff00,
                                       0x5555555555555555, 0x8000000000000001, 0x000000000000000f, 0xfffffffffffffffe,
                                       0x1111111111111111, 0x7fffffffffffffff, 0x0000000000000000, 0xffffffffffffffff};
-static Permutation *permutations[MASKS];
+static Permutation *permutations[(MAX_KEY_BITS - MIN_KEY_BITS) / 8 + 1][MASKS];
 
 /* A run of the input: what a mutation aims at. */
 typedef struct {
@@ -53,7 +53,7 @@ typedef struct {
     uint64_t size;
     Pages pages;
     Table *tables[MAX_TABLES];
-    unsigned table_count, distance, alone;
+    unsigned table_count, distance, alone, key_bits;
     Ids ids;
     uint64_t queries[QUERIES];
     Span spans[1 + MAX_TABLES + MAX_REGIONS];
@@ -117,21 +117,26 @@ static uint64_t place(uint64_t *end, uint64_t bytes) {
     return offset;
 }
 
-static void read_table(Image *image, unsigned index, TableHead *head, uint64_t key_count, int codec) {
-    static const uint64_t most[] = {75, 75, 88, 64};
+static void read_table(Image *image, unsigned index, TableHead *head, uint64_t key_count, unsigned key_bits,
+                       int codec) {
+    const uint64_t most[] = {11 + key_bits, 11 + key_bits, 88, key_bits};
     unsigned mask = head->mask % MASKS;
     Table *table = image->tables[index];
     if (table == NULL) table = image->tables[index] = malloc(sizeof *table);
-    if (permutations[mask] == NULL) {
-        permutations[mask] = malloc(sizeof(Permutation));
-        permutation_init(permutations[mask], masks[mask]);
+    Permutation **permutation = &permutations[key_bits / 8 - 2][mask];
+    if (*permutation == NULL) {
+        *permutation = malloc(sizeof(Permutation));
+        permutation_init(*permutation, masks[mask] & low_bits(key_bits), key_bits);
     }
-    table->permutation = *permutations[mask];
+    table->permutation = **permutation;
     table->codec = codec;
-    table->slot_bits = head->slot_bits % (MAX_SLOT_BITS + 1);
-    table->rice_bits = codec == CODEC_RICE ? head->rice_bits % 64 : 0;
-    table->flips = head->flips % 65;
-    uint64_t least = codec == CODEC_RAW ? 64 : table->rice_bits + 1;
+    table->key_bits = key_bits;
+    table->slot_bits = head->slot_bits % ((key_bits < MAX_SLOT_BITS ? key_bits : MAX_SLOT_BITS) + 1);
+    table->slot_shift = key_bits - table->slot_bits;
+    const unsigned rice_bits = codec == CODEC_RICE ? head->rice_bits % 64 : 0;
+    table->fixed_bits = codec == CODEC_RAW ? key_bits : rice_bits;
+    table->flips = head->flips % (key_bits + 1);
+    uint64_t least = codec == CODEC_RAW ? key_bits : rice_bits + 1;
     table->payload_bits = clamp(head->payload_bits, least * key_count, most[codec] * key_count);
     table->payload_bits = clamp(table->payload_bits, 0, MAX_PAYLOAD_BITS);
     table->fence_count = clamp(head->fence_count, 0, key_count);
@@ -173,11 +178,12 @@ static void image_open(Image *image, const uint8_t *data, size_t size) {
     image->table_count = 1 + head.table_count % MAX_TABLES;
     image->distance = head.distance % 65;
     image->alone = head.alone % 2;
-    memcpy(image->queries, head.queries, sizeof head.queries);
+    const unsigned key_bits = image->key_bits = MIN_KEY_BITS + 8 * (head.key_bits % 7);
+    for (unsigned i = 0; i < QUERIES; i++) image->queries[i] = head.queries[i] & low_bits(key_bits);
 #define REGION(length) (bytes[regions] = (length), offsets[regions] = place(&end, bytes[regions]), offsets[regions++])
     for (unsigned i = 0; i < image->table_count; i++) {
         take(&input, image, &tables[i], sizeof tables[i]);
-        read_table(image, i, &tables[i], key_count, codec);
+        read_table(image, i, &tables[i], key_count, key_bits, codec);
     }
     tables_share_codes(image->tables, image->table_count);
     for (unsigned i = 0; i < image->table_count; i++) {

@@ -23,7 +23,7 @@ MUTANTS = (
     Mutant(
         "a table of a prefix below the top is the first as it is",
         "fpstore/plans/permutation.py",
-        "return self.prefix_mask == ((1 << 64) - 1) & ~((1 << (64 - self.prefix_bits)) - 1)",
+        "return self.prefix_mask == ((1 << self.bits) - 1) & ~((1 << (self.bits - self.prefix_bits)) - 1)",
         "return self.prefix_mask >> 63 == 1",
         "table 0 is not sorted by its own keys",
         ("tests/test_permutation.py::test_a_permutation_is_the_identity_when_its_bits_are_on_top_already",),
@@ -282,7 +282,7 @@ MUTANTS = (
     Mutant(
         "of a part with wide slots keys of other chunks are joined too",
         "fpstore/living/together.py",
-        "cut = (_between(chunk, first, end, bits) for chunk in chunks)",
+        "cut = (self._between(chunk, first, end, table) for chunk in chunks)",
         "cut = (chunk for chunk in chunks)",
         "pairs of a store in parts fails, or finds a pair twice",
         ("tests/test_together.py::test_parts_of_any_size_are_read_in_the_same_chunks",),

@@ -78,8 +78,8 @@ MUTANTS = (
     Mutant(
         "a plan that is picked and worth no look of its own is left out",
         "fpstore/plans/planner.py",
-        "picked_by.setdefault(choose(n, k, aim), []).append(aim)",
-        "picked_by.get(choose(n, k, aim), []).append(aim)",
+        "picked_by.setdefault(choose(n, k, aim, bits), []).append(aim)",
+        "picked_by.get(choose(n, k, aim, bits), []).append(aim)",
         "no line of fpstore plan says what --plan balanced picks",
         ("tests/test_predict.py::test_a_prediction_says_which_aims_pick_it",),
     ),

@@ -79,7 +79,7 @@ MUTANTS = (
     Mutant(
         "a line without an end is a line",
         LINES,
-        'if not is_whole and len(digits.lower().removeprefix("0x")) < WHOLE_DIGITS:',
+        'if not is_whole and len(digits.lower().removeprefix("0x")) < whole:',
         "if False:",
         "a client that dies as it writes leaves another fingerprint behind, durably",
         ("tests/test_serve_lines.py::test_a_line_that_its_writer_did_not_end_is_not_taken_for_another",),
