@@ -80,6 +80,15 @@ LAYOUT = {
 CODECS = ("gap", "xor", "rice", "raw")
 
 
+cdef int expect_offsets(const uint8_t[::1] data, const int64_t[::1] offsets) except -1:
+    """ValueError for offsets that do not increase, or lead out of data."""
+    cdef Py_ssize_t i
+    for i in range(offsets.shape[0]):
+        if offsets[i] < 0 or offsets[i] > data.shape[0] or (i > 0 and offsets[i] < offsets[i - 1]):
+            raise ValueError(f"offset {i}: found {offsets[i]}, expected those of values in {data.shape[0]} bytes")
+    return 0
+
+
 def crc32c_many(const uint8_t[::1] data not None, const int64_t[::1] offsets not None, uint32_t value, *,
                 bint running):
     """The CRC-32C of values, behind bytes of which it is value: uint32[n].
@@ -90,9 +99,7 @@ def crc32c_many(const uint8_t[::1] data not None, const int64_t[::1] offsets not
     cdef Py_ssize_t i, count = offsets.shape[0] - 1
     cdef uint32_t crc = value
     cdef uint32_t[::1] out
-    for i in range(count + 1):
-        if offsets[i] < 0 or offsets[i] > data.shape[0] or (i > 0 and offsets[i] < offsets[i - 1]):
-            raise ValueError(f"offset {i}: found {offsets[i]}, expected those of values in {data.shape[0]} bytes")
+    expect_offsets(data, offsets)
     found = np.full(max(count, 0), value, dtype=np.uint32)
     if count > 0 and data.shape[0] > 0:
         out = found
@@ -100,6 +107,23 @@ def crc32c_many(const uint8_t[::1] data not None, const int64_t[::1] offsets not
             for i in range(count):
                 crc = c_crc32c(crc if running else value, &data[0] + offsets[i], <size_t>(offsets[i + 1] - offsets[i]))
                 out[i] = crc
+    return found
+
+
+def crc32c_behind(const uint8_t[::1] data not None, const int64_t[::1] offsets not None,
+                  const uint32_t[::1] before not None):
+    """The CRC-32C of values, each behind bytes of its own of which it is before[i]: uint32[n]; the rest as above."""
+    cdef Py_ssize_t i
+    cdef uint32_t[::1] out
+    if before.shape[0] != offsets.shape[0] - 1:
+        raise ValueError(f"found {len(before)} checksums before {len(offsets) - 1} values, expected as many")
+    expect_offsets(data, offsets)
+    found = np.array(before, dtype=np.uint32)
+    if before.shape[0] > 0 and data.shape[0] > 0:
+        out = found
+        with nogil:
+            for i in range(before.shape[0]):
+                out[i] = c_crc32c(before[i], &data[0] + offsets[i], <size_t>(offsets[i + 1] - offsets[i]))
     return found
 
 

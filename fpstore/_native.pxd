@@ -212,6 +212,49 @@ cdef extern from "alike.h" nogil:
     void c_common_products "common_products"(const Shingles *document, const Shingles *others, uint64_t count,
                                              uint64_t *highs, uint64_t *lows)
 
+cdef extern from "turns.h" nogil:
+    enum: TURNS_NEW
+    ctypedef enum TurnsStop:
+        TURNS_DONE
+        TURNS_ASK
+        TURNS_NEED
+    ctypedef struct Near:
+        uint64_t row
+        uint32_t bits
+    ctypedef struct CTurns "Turns":
+        const uint64_t *keys
+        uint64_t count
+        unsigned distance
+        const uint64_t *starts
+        const uint16_t *bits
+        uint64_t found
+        const uint64_t *ties[2]
+        int64_t *rows
+        uint64_t *leader_keys
+        uint32_t *leaders
+        uint8_t *is_near
+        uint8_t *has_earlier
+        int asks
+        int compares
+        Shingles *shingles
+        uint8_t *is_silent
+        uint64_t most
+        uint64_t part
+        uint64_t whole
+        double *measures
+        uint32_t *commons
+        uint64_t refused
+        uint64_t cut_short
+        uint64_t at
+        uint64_t place
+        Near *near
+        Near *scratch
+        uint64_t near_count
+    void turns_look(CTurns *turns)
+    void turns_foresee(CTurns *turns, uint64_t more, uint8_t *wanted)
+    TurnsStop turns_run(CTurns *turns)
+    void turns_answer(CTurns *turns, int64_t row)
+
 cdef extern from "sort.h" nogil:
     enum: PART_KEYS
     enum: SORT_ROOM_KEYS
@@ -225,13 +268,6 @@ cdef extern from "sort.h" nogil:
     uint64_t c_split_keys "split_keys"(uint64_t *keys, uint64_t count)
     uint64_t c_sort_permuted "sort_permuted"(const Permutation *permutation, const uint64_t *fingerprints, uint64_t count,
                                              uint64_t *keys, SortRoom *room)
-
-cdef extern from "near.h" nogil:
-    ctypedef struct NearPairs:
-        int64_t *later
-        int64_t *earlier
-        uint64_t count
-    Status near_among(const uint64_t *keys, uint64_t count, unsigned distance, NearPairs *pairs)
 
 cdef extern from "pairs.h" nogil:
     enum: MAX_LANES, QUAD, NEIGHBOUR_STEP, JOIN_ROOM, KEYS_PAD, ROW_BITS
@@ -396,6 +432,10 @@ cdef extern from "json_lines.h" nogil:
 
 cdef extern from "packed.h" nogil:
     void packed_gather(const uint8_t *data, const int64_t *offsets, const int64_t *indexes, uint64_t count, uint8_t *out)
+    ctypedef struct PackedColumn:
+        const uint8_t *data
+        const int64_t *offsets
+    void packed_lines(const PackedColumn *columns, uint64_t column_count, uint64_t count, uint8_t *out)
     void packed_digests(const uint8_t *names, const int64_t *name_offsets, const uint8_t *values,
                         const int64_t *value_offsets, uint64_t count, uint64_t seed, uint8_t *out)
 

@@ -1,9 +1,7 @@
 from collections.abc import Sequence
 
 from fpstore._view import SegmentView
-from fpstore.types import Array, Counts, Keys
-
-def near_among(keys: Keys, distance: int) -> tuple[Counts, Counts]: ...
+from fpstore.types import Array, Keys
 
 class Windows:
     def __init__(

@@ -1,11 +1,10 @@
-"""Joins: the inner loops of finding all pairs of sorted keys, of large batches of queries, and of few keys in any order.
+"""Joins of sorted keys: the inner loops of finding all pairs, and of large batches of queries.
 
 Which joins there are to make is for pairs.py and batch.py to know.
 """
 
 cimport cython
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
-from libc.stdlib cimport free
+from libc.stdint cimport uint8_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcpy, memset
 
 import numpy as np
@@ -17,56 +16,23 @@ from fpstore._native cimport (
     MAX_LANES,
     MIN_KEY_BITS,
     NEIGHBOUR_STEP,
-    NO_MEMORY,
-    OK,
     QUAD,
     ROW_BITS,
     Flip,
     FlipJoinState,
     Found,
-    NearPairs,
     NeighbourJoin,
     QueryJoinState,
-    Status,
     Tile,
     flip_join_run,
     flip_of,
     fold_keys,
-    near_among as near_among_in,
     neighbour_join_run,
     query_join_run,
     starts_append,
     window_of,
 )
 from fpstore._view cimport SegmentView
-
-
-def near_among(const uint64_t[::1] keys not None, unsigned distance):
-    """The pairs of keys (uint64[n], in any order) within distance: places of the later and of the earlier, int64[r] each.
-
-    In their order. Takes time that grows with the square of n, and 16 bytes a pair, twice.
-    """
-    cdef uint64_t n = <uint64_t>keys.shape[0]
-    cdef NearPairs pairs
-    cdef Status status = OK
-    cdef int64_t[::1] place
-    memset(&pairs, 0, sizeof(NearPairs))
-    try:
-        if n > 0:
-            with nogil:
-                status = near_among_in(&keys[0], n, distance, &pairs)
-        if status == NO_MEMORY:
-            raise MemoryError(f"no memory for more than {pairs.count} pairs")
-        found = np.empty(pairs.count, dtype=np.int64), np.empty(pairs.count, dtype=np.int64)
-        if pairs.count > 0:
-            place = found[0]
-            memcpy(&place[0], pairs.later, pairs.count * sizeof(int64_t))
-            place = found[1]
-            memcpy(&place[0], pairs.earlier, pairs.count * sizeof(int64_t))
-        return found
-    finally:
-        free(pairs.later)
-        free(pairs.earlier)
 
 
 cdef class Windows:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fpstore._codec import crc32c, crc32c_many
+from fpstore._codec import crc32c, crc32c_behind, crc32c_many
 from fpstore.disk import Folder, naming, read_whole
 from fpstore.errors import CorruptStore, Damage, JobError
 from fpstore.types import Array, Bytes, Counts
@@ -129,8 +129,18 @@ def expect_index(entries: Array, path: Path) -> None:
 
 
 def expect_value(where: str, value: memoryview, before: int, expected: int, path: Path) -> None:
-    """Raise CorruptStore for a name or a text that has changed; before: the checksum of all before it."""
+    """Raise CorruptStore for names or texts that have changed; before: the checksum of all before them."""
     expect_crc(where, crc32c(value, before), expected, path)
+
+
+def expect_values(column: str, rows: Counts, values: Values, before: Array, expected: Array, path: Path) -> None:
+    """Raise CorruptStore for one of several names or texts, those of rows, that has changed.
+
+    before, expected: uint32[n], of each the checksum of all before it, and of all with it.
+    """
+    found = crc32c_behind(*values, before)
+    for at in np.flatnonzero(found != expected)[:1].tolist():
+        expect_crc(f"{column} of document {rows[at]}", int(found[at]), int(expected[at]), path)
 
 
 def expect_crc(where: str, found: int, expected: int, path: Path) -> None:

@@ -17,6 +17,7 @@ from fpstore import JobError
 from fpstore.inputs import BadInput, GivenDocuments, plain
 from fpstore.jobs import Inputs, cluster, components, corpus, dedup, document_pairs
 from fpstore.text import DEFAULT_RECIPE
+from fpstore.workers import Workers
 
 TEXTS = ["one of them", "another", "the third", "one of them"]
 ROWS: list[dict[str, Any]] = [{"url": f"u{n}", "text": text, "n": n} for n, text in enumerate(TEXTS)]
@@ -129,6 +130,6 @@ def test_a_job_with_rows_begins_again(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 def test_rows_have_the_layout_of_json() -> None:
     asked: dict[str, Any] = {"text_column": None, "id_column": None, "html": False, "recipe": DEFAULT_RECIPE}
-    found = GivenDocuments(ROWS, "rows", skip_bad=False, **asked)
+    found = GivenDocuments(ROWS, "rows", skip_bad=False, workers=Workers(1), **asked)
     assert [(name, kind) for name, kind, _ in found.layouts()] == [("rows", "jsonl")]
     assert (found.total_bytes, [text for _, text in found]) == (None, TEXTS)

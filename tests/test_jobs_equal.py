@@ -166,11 +166,9 @@ def test_a_dropped_document_may_be_kept_the_second_time_and_is_counted(
     words = [f"w{i}" for i in range(20)]
     documents = [" ".join(words), " ".join([*words, "x"]), *APART[:3]]
 
-    def given(recipe: Recipe, texts: Sequence[str], threads: int) -> Measured:
+    def given(recipe: Recipe, texts: Sequence[str], *_: object) -> Measured:
         keys = [1 if text == documents[0] else 0 for text in texts]
-        return deduplication.measured_apart(recipe, texts, threads)._replace(
-            fingerprints=np.array(keys, dtype=np.uint64)
-        )
+        return deduplication.measured_apart(recipe, texts, 1)._replace(fingerprints=np.array(keys, dtype=np.uint64))
 
     monkeypatch.setattr(corpus, "measured_apart", given)
     store, inputs = tmp_path / "s.fpstore", named(tmp_path, "in", documents)

@@ -10,8 +10,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
 import check_documents
 import documents_reference as plain
 
+from fpstore._turns import DONE, NEW, Turns
 from fpstore.query import leaders
-from fpstore.query.additions import NEW
 from fpstore.text import recipes
 
 
@@ -25,7 +25,12 @@ def test_jobs_decide_as_plain_python_does(seed: int) -> None:
 
 @pytest.mark.slow
 def test_a_wrong_decision_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(leaders.Leaders, "_choose", lambda *_: (NEW, float("nan")))  # all are kept
+    class Keeping(Turns):
+        def run(self) -> int:
+            self.rows[:] = NEW
+            return DONE
+
+    monkeypatch.setattr(leaders, "Turns", Keeping)  # all are kept
     monkeypatch.setattr(sys, "argv", ["check_documents.py", "--rounds", "10"])
     assert check_documents.main() == 1
     last = capsys.readouterr().out.splitlines()

@@ -1,8 +1,5 @@
-"""Joins of sorted keys, and of a few in any order: what they find and refuse, that they go on where they stopped."""
+"""Joins of sorted keys: what they find and refuse, that they go on where they stopped."""
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from itertools import combinations
 
@@ -10,7 +7,7 @@ import numpy as np
 import pytest
 from helpers import distinct, fingerprint_array, segment_of
 
-from fpstore._pairs import Flips, Join, Neighbours, Queries, Windows, near_among
+from fpstore._pairs import Flips, Join, Neighbours, Queries, Windows
 from fpstore._view import SegmentView
 from fpstore.plans import families as plans
 from fpstore.plans.permutation import Permutation
@@ -289,53 +286,3 @@ def test_what_no_join_can_be_is_refused(view: SegmentView) -> None:
             Flips(view, 0, both, 3, [1, mask])
     with pytest.raises(ValueError, match="room for 127 pairs: expected 128 or more"):
         Neighbours(view, 0, KEYS, 3, 0).next(127)
-
-
-# --- Few keys in any order ---
-
-# Every number of keys around those that are compared at a time, all of them alike or few.
-NEAR_AMONG = """
-import numpy as np
-from fpstore._pairs import near_among
-rng = np.random.default_rng(9)
-for count in (*range(1, 140), 700):
-    for distance in (0, 3, 9, 64):
-        centers = rng.integers(0, 1 << 64, 1 + count // int(rng.integers(1, 9)), dtype=np.uint64)
-        keys = centers[rng.integers(0, len(centers), count)]
-        for _ in range(int(rng.integers(0, 5))):
-            keys = keys ^ (np.uint64(1) << rng.integers(0, 64, count, dtype=np.uint64))
-        later, earlier = near_among(keys, distance)
-        apart = np.tril(np.bitwise_count(keys[:, None] ^ keys[None, :]) <= distance, -1)
-        assert np.array_equal(np.argwhere(apart), np.column_stack([later, earlier])), (count, distance)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("setting", ["FPSTORE_NARROW", "FPSTORE_PORTABLE", "NONE"])
-def test_of_a_few_keys_every_pair_is_found_in_order(setting: str) -> None:
-    subprocess.run([sys.executable, "-c", NEAR_AMONG], check=True, env=os.environ | {setting: "1"})
-
-
-def test_few_keys_or_none_have_their_pairs() -> None:
-    for keys, pairs in (([], []), ([5], []), ([5, 5, 7, 5], [(1, 0), (3, 0), (3, 1)])):
-        later, earlier = near_among(fingerprint_array(keys), 0)
-        assert list(zip(later.tolist(), earlier.tolist(), strict=True)) == pairs
-        assert [places.dtype for places in (later, earlier)] == [np.int64, np.int64]
-
-
-def test_more_pairs_than_memory_holds_are_a_memory_error() -> None:
-    script = """
-import resource
-import numpy as np
-from fpstore._pairs import near_among
-keys = np.zeros(1 << 12, dtype=np.uint64)
-with open("/proc/self/statm") as statm:
-    used = int(statm.read().split()[0]) * resource.getpagesize()
-resource.setrlimit(resource.RLIMIT_AS, (used + (16 << 20), resource.RLIM_INFINITY))
-try:
-    near_among(keys, 3)
-except MemoryError as error:
-    print(error)
-"""
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert run.stdout.startswith("no memory for more than ")

@@ -19,6 +19,7 @@ CORE = (
     "origin",
     "arrays",
     "threads",
+    "workers",
     "forks",
     "checks",
     "disk",
@@ -40,6 +41,7 @@ CORE = (
     "_pending",
     "_single",
     "_pairs",
+    "_turns",
     "plans",
     "segment",
     "building",
@@ -131,7 +133,7 @@ OF_WINGS = {"base": {"text"}, "making": {"text"}}
 # The wings stand beside the core and know of it only this.
 WINGS = {
     # Of query and living, what decides which text is a duplicate of which, and rows in memory to decide it by.
-    "text": {"errors", "threads", "forks", "types", "_native", "query", "living"},
+    "text": {"errors", "threads", "workers", "forks", "types", "_native", "query", "living"},
     # What a store of another kind is made of, as the one of fingerprints is.
     "minhash": {
         "arrays",
@@ -152,7 +154,7 @@ WINGS = {
         "types",
     },
     # origin: by which recipe fingerprints were made, which stores and files must tell in one way.
-    "inputs": {"errors", "origin", "types", "text", "_native"},
+    "inputs": {"errors", "origin", "threads", "workers", "types", "text", "_native"},
     # Of query, the rule by which something is near an earlier one: jobs and add_if_new must not decide it apart.
     # ledger, notes: what a store and its jobs must both know. _names: the hash by which a store knows names.
     "jobs": {
@@ -161,6 +163,7 @@ WINGS = {
         "errors",
         "origin",
         "threads",
+        "workers",
         "types",
         "progress",
         "query",

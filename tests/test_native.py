@@ -100,7 +100,7 @@ def test_there_are_parts() -> None:
         "join",
         "pending",
         "signature",
-        "near",
+        "turns",
     ]
 
 

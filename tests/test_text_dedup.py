@@ -18,7 +18,7 @@ from plain_recipe import tokens_of
 from fpstore import jobs
 from fpstore.living.memory import Memory
 from fpstore.query.leaders import MOST_LOOKED_AT, Leaders
-from fpstore.text import DEFAULT_RECIPE, Deduplicated, Recipe, dedup, recipes
+from fpstore.text import DEFAULT_RECIPE, Deduplicated, Recipe, dedup, deduplication, recipes
 from fpstore.text.confirm import CONFIRMED_DISTANCE, DEFAULT_CONFIRM
 
 SHORT = Recipe("short", shingle=1, weights="presence")
@@ -156,3 +156,22 @@ def test_rows_in_memory_are_found_as_brute_force_finds_them(keys: list[int], cou
         near = sorted(((asked ^ key).bit_count(), key, place) for place, key in enumerate(keys))
         expected += [(query, key, bits, place) for bits, key, place in near if bits <= distance][:count]
     assert [tuple(match) for match in found] == expected
+
+
+@pytest.mark.parametrize("characters", [0, 1, 40, 90])
+def test_pieces_of_few_characters_give_what_one_piece_gives(monkeypatch: pytest.MonkeyPatch, characters: int) -> None:
+    texts = [f"one two three four five six seven {i % 4}{' eight' * (i % 3)}" for i in range(40)] + ["", "x" * 100]
+    whole = dedup(texts)
+    decided: list[int] = []
+    decide = Leaders._decide_piece
+
+    def counted(leaders: Leaders, keys: Any, *rest: Any) -> None:
+        decided.append(len(keys))
+        decide(leaders, keys, *rest)
+
+    monkeypatch.setattr(Leaders, "_decide_piece", counted)
+    monkeypatch.setattr(deduplication, "_PIECE_CHARACTERS", characters)
+    found = dedup(texts)
+    assert sum(decided) == len(texts)
+    assert max(decided) <= max(1, characters // 30 + 1)
+    assert found.duplicate_of.tolist() == whole.duplicate_of.tolist()

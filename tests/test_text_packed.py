@@ -9,10 +9,12 @@ from helpers import FINGERPRINTING
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fpstore.jobs.forms import TSV, Form
+from fpstore.jobs.rows import Lines
 from fpstore.text import Recipe, recipes
-from fpstore.text._packed import digests, gather
+from fpstore.text._packed import digests, gather, lines, ranges
 from fpstore.text._simhash import features_many, measure
-from fpstore.text.packed import Packed, Texts, offsets_of, packed, taken
+from fpstore.text.packed import Encoded, Packed, Passed, Texts, offsets_of, packed, plain_lines, taken
 
 WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
@@ -74,9 +76,68 @@ def test_values_that_lie_outside_of_the_bytes_are_refused() -> None:
             gather(data, offsets_of([4]), np.array(bad, dtype=np.int64))
     with pytest.raises(ValueError, match="found 1 names of 2 values"):
         digests(data, offsets_of([4]), data, offsets_of([2, 2]), 0)
+    one, other = np.zeros(1, dtype=np.int64), np.zeros(2, dtype=np.int64)
+    with pytest.raises(ValueError, match="found 1 starts and 2 ends, expected as many"):
+        ranges(data, one, other)
+    for start, end in ((-1, 2), (0, 5), (2, 1)):
+        with pytest.raises(ValueError, match=f"value 0: found {start} to {end}, expected some of 4 bytes"):
+            ranges(data, one + start, one + end)
+    with pytest.raises(ValueError, match="found columns of \\[0, 1\\] values, expected as many in each"):
+        lines([(data, one), (data, other)])
+    with pytest.raises(ValueError, match="found columns of \\[\\] values"):
+        lines([])
+    with pytest.raises(ValueError, match="offsets: found some"):
+        lines([(data, other - 1)])
     for call in (measure, features_many):
         with pytest.raises(ValueError, match="offset 0: found 0, expected those of texts in 4 bytes"):
             call(Texts(data, np.array([0, 5], dtype=np.int64)))
+
+
+def test_ranges_and_lines_are_those_of_plain_python() -> None:
+    values = texts_of(["one", "", "zwei", "3"])
+    starts, ends = values.offsets[:-1], values.offsets[1:]
+    which = [2, 1, 2, 0]
+    data, offsets = ranges(values.data, starts[which], ends[which])
+    assert [*Texts(data, offsets)] == ["zwei", "", "zwei", "one"]
+    assert [len(each) for each in ranges(values.data[:0], starts[:0], ends[:0])] == [0, 1]
+    taken = values.take(np.array(which))
+    assert lines([(each.data, each.offsets) for each in (values, taken[:4])]).tobytes() == (
+        b"one\tzwei\n\t\nzwei\tzwei\n3\tone\n"
+    )
+    assert lines([(values.data, values.offsets[1:4])]).tobytes() == b"\nzwei\n"
+    assert lines([(values.data, values.offsets[:1])]).tobytes() == b""
+
+
+@pytest.mark.parametrize("odd", ["\\", "\n", "\t", "\x7f", "\x1f", "é", "\u200e"])
+def test_only_lines_that_python_writes_as_they_stand_are_written_so(odd: str) -> None:
+    plain = texts_of([chr(code) for code in range(0x20, 0x7F) if chr(code) != "\\"])
+    assert plain_lines([plain]) is not None
+    written = Lines(Form(TSV), {"name": "string"}, "x")
+    for names in ([*plain], [*plain, odd], ["", odd]):
+        assert bytes(written.encode(texts_of(names))) == written.encode(names)
+    assert plain_lines([plain, texts_of([odd] * len(plain))]) is None
+
+
+def test_numbers_are_written_as_python_writes_them() -> None:
+    names, written = ["a", "b", "c", "d"], Lines(Form(TSV), {}, "x")
+    distances, measures = [3, 0, 3, 64], [0.12345, 1.0, float("nan"), 2 / 3]
+    found = written.encode(texts_of(names), np.array(distances, dtype=np.uint8), np.array(measures))
+    assert bytes(found) == written.encode(names, distances, measures)
+    assert bytes(found).splitlines()[0] == b"a\t3\t0.1235"
+    empty = written.encode(texts_of([]), np.empty(0, dtype=np.uint8))
+    assert bytes(empty) == b""
+
+
+def test_half_of_a_surrogate_pair_is_seen_and_hangul_is_none() -> None:
+    def passed(*texts: str) -> Passed:
+        every = Encoded.pack(text.encode("utf-8", "surrogatepass") for text in texts)
+        return Passed(every.data, every.offsets)
+
+    assert [*passed("a\udc80", "\ud7ff")] == ["a\udc80", "\ud7ff"]
+    assert passed("\ud7ff\ud000", "í", "\U0001d800").has_halves is False
+    assert passed().has_halves is False
+    for half in ("\ud800", "\udfff"):
+        assert passed("a", f"a{half}", "b").has_halves is True
 
 
 def test_another_name_value_or_seed_gives_another_digest_and_the_place_does_not() -> None:
@@ -107,7 +168,7 @@ def test_what_is_measured_of_packed_texts_is_what_each_gives(name: str, threads:
                 expected.hashes.tolist(),
                 expected.weights.tolist(),
             )
-    assert recipe.features_many([]) == []
+    assert list(recipe.features_many([])) == []
 
 
 @pytest.mark.parametrize("hash", ["fnv1a", "murmur3"])

@@ -17,8 +17,9 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fpstore.text._simhash import SEED_BITS, Idf, features, hash_of, measure, tokens_of
+from fpstore.text._simhash import SEED_BITS, Idf, features_many, hash_of, measure, tokens_of
 from fpstore.text._sums import simhash_of, xxh3, xxh64
+from fpstore.text.held import Features, Sets
 
 WEIGHTS = ("frequency", "presence", "capped", "log")
 ONE = 1 << 16
@@ -39,6 +40,10 @@ def weight_of(count: int, weights: str) -> int:
     if weights == "log":
         return int(((1 + Decimal(count).ln()) * ONE).to_integral_value(ROUND_HALF_UP))
     return ONE * {"frequency": count, "presence": 1, "capped": min(count, 4)}[weights]
+
+
+def features(text: str | bytes, **steps: Any) -> Features:
+    return Sets.join(features_many([text], **steps))[0]
 
 
 def twin_features(
@@ -363,7 +368,7 @@ LACK = """
 import resource
 import sys
 import numpy as np
-from fpstore.text._simhash import Idf, features, measure, tokens_of
+from fpstore.text._simhash import Idf, features_many, measure, tokens_of
 text = "x" * (64 << 20)
 many = np.arange(8 << 20, dtype=np.uint64)
 weights = np.ones(len(many))
@@ -373,7 +378,7 @@ resource.setrlimit(resource.RLIMIT_AS, (used + (48 << 20), resource.RLIM_INFINIT
 for call in (
     lambda: measure([text], shingle=3),
     lambda: measure([text], shingle=3, threads=2),
-    lambda: features(text),
+    lambda: features_many([text]),
     lambda: tokens_of(text),
     lambda: Idf(many, weights, 1.0),
 ):

@@ -1,6 +1,6 @@
 """Measures what `fpstore dedup` costs: processor time and memory of each way, with short documents and with long ones.
 
-    python tools/bench_jobs.py [FILE...] [--n 2e5] [--rounds 3] [--small] [--json]
+    python tools/bench_jobs.py [FILE...] [--n 2e5] [--rounds 3] [--html] [--recipe NAME] [--small] [--json]
 
 Without a FILE the corpora are made: --n documents of 12 words, and as many words in documents of 600, of which a third
 are earlier ones with a word changed. Each way is one process; CPU s is of that process and of the machine's at that
@@ -8,8 +8,9 @@ moment, so it is given as a ratio to the plain job too, taken in turns with it. 
 did not digest what it read, so that it could not tell whether the inputs have changed when it goes on.
 
 The second table is of the job as users begin it, with its confirmation: bytes of JSON lines a second of the clock, by
-one thread and by two, in turns, of the lines as they are and packed by zstd, best of the rounds. To hold, on two
-processors with nothing else to do: 600 MB/s of long documents, 350 packed, 60 of short ones, 1.8 times one thread's.
+one thread and by two, in turns, of the lines as they are and packed by zstd, best of the rounds; CPU s has that of
+worker processes too. To hold, on two processors with nothing else to do: 600 MB/s of long documents, 350 packed, 60 of
+short ones, 1.8 times one thread's, also with --html, and with --recipe zh.
 """
 
 import json
@@ -36,7 +37,8 @@ from benchlib import (
     scratch_folder,
 )
 
-from fpstore.jobs import dedup, parts
+from fpstore.jobs import Inputs, dedup, parts
+from fpstore.text import load_recipe
 
 REAL_DOCUMENTS, SMALL_DOCUMENTS = 200_000, 2_000
 SHORT_WORDS, LONG_WORDS = 12, 600
@@ -89,13 +91,16 @@ def child(task: dict[str, Any]) -> dict[str, Any]:
         vars(parts)["packed_digests"] = lambda names, offsets, *_: np.zeros((len(offsets) - 1, 16), dtype=np.uint8)
     if "store" in options:
         options["store"] = folder / options["store"]
+    inputs = Inputs([task["path"]], html=task.get("html", False))
+    recipe = load_recipe(task["recipe"]) if task.get("recipe") else None
     before = resource.getrusage(resource.RUSAGE_SELF)
     began = time.perf_counter()
     threads = task.get("threads", 1)
-    summary = dedup([task["path"]], folder / "kept.jsonl", dropped=folder / "dropped.tsv", threads=threads, **options)
+    dropped = folder / "dropped.tsv"
+    summary = dedup(inputs, folder / "kept.jsonl", dropped=dropped, threads=threads, recipe=recipe, **options)
     elapsed = time.perf_counter() - began
-    after = resource.getrusage(resource.RUSAGE_SELF)
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    after, workers = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime + workers.ru_utime + workers.ru_stime
     return {
         "documents": summary.documents,
         "kept": summary.results,
@@ -106,14 +111,14 @@ def child(task: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def measure(results: Results, name: str, path: Path, rounds: int, folder: Path) -> None:
+def measure(results: Results, name: str, path: Path, rounds: int, folder: Path, texts: dict[str, Any]) -> None:
     """A table of all ways on one corpus."""
     taken: dict[str, list[dict[str, Any]]] = {way: [] for way in WAYS}
     for turn in range(rounds):
         for number, (way, options) in enumerate(WAYS.items()):
             place = folder / f"{path.name}-{turn}-{number}"
             place.mkdir()
-            taken[way].append(run_child(__file__, {"path": str(path), "folder": str(place), "way": options}))
+            taken[way].append(run_child(__file__, {"path": str(path), "folder": str(place), "way": options, **texts}))
     rows = []
     for way, found in taken.items():
         ratios = [one["cpu"] / plain["cpu"] for one, plain in zip(found, taken[PLAIN], strict=True)]
@@ -134,7 +139,7 @@ def measure(results: Results, name: str, path: Path, rounds: int, folder: Path) 
     results.table(name, rows)
 
 
-def measure_threads(results: Results, name: str, path: Path, rounds: int, folder: Path) -> None:
+def measure_threads(results: Results, name: str, path: Path, rounds: int, folder: Path, texts: dict[str, Any]) -> None:
     """A table of the plain and the packed lines, by one thread and by two."""
     packed = folder / f"{path.name}.zst"
     lines = path.read_bytes()
@@ -146,7 +151,7 @@ def measure_threads(results: Results, name: str, path: Path, rounds: int, folder
             for threads in THREADS:
                 place = folder / f"{source.name}-{turn}-threads-{threads}"
                 place.mkdir()
-                task = {"path": str(source), "folder": str(place), "way": {}, "threads": threads}
+                task = {"path": str(source), "folder": str(place), "way": {}, "threads": threads, **texts}
                 taken[threads].append(run_child(__file__, task))
         one = min(found["elapsed"] for found in taken[1])
         kept = taken[1][0]["kept"]
@@ -175,15 +180,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         __doc__, rounds=3, counted="short documents that are made", real=REAL_DOCUMENTS, small=SMALL_DOCUMENTS
     )
     parser.add_argument("files", metavar="FILE", nargs="*", type=Path, help="what is read instead of what is made")
+    parser.add_argument("--html", action="store_true", help="the texts are HTML")
+    parser.add_argument("--recipe", metavar="NAME", help="of the fingerprints")
     arguments = parse_arguments(parser, argv, real=REAL_DOCUMENTS, small=SMALL_DOCUMENTS)
     with scratch_folder(arguments) as folder:
         found = corpora(arguments, folder)
         arguments.files = [str(path) for path in arguments.files]
         results = Results("bench_jobs", arguments)
         for name, path in found.items():
-            measure(results, name, path, arguments.rounds, folder)
+            texts = {"html": arguments.html, "recipe": arguments.recipe}
+            measure(results, name, path, arguments.rounds, folder, texts)
             if path.suffix == ".jsonl":
-                measure_threads(results, name, path, arguments.rounds, folder)
+                measure_threads(results, name, path, arguments.rounds, folder, texts)
     return results.finish()
 
 

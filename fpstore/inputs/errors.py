@@ -20,6 +20,7 @@ BLANK = "blank line"
 WITH_TAGS = "text with tags of HTML, which stay without --html"
 
 # Noted of a page of which nothing is visible.
+DAMAGED = "page with damaged characters"
 WITHOUT_TEXT = "page without text, near none but those of the same bytes"
 
 # Noted of a page of which nearly all is frame (fpstore.text.cleaning).

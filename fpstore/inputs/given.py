@@ -24,6 +24,7 @@ from fpstore.inputs.records import JSON_OBJECTS, Layout, Request
 from fpstore.inputs.sources import Source
 from fpstore.inputs.text import read_rows
 from fpstore.text import Recipe
+from fpstore.workers import Workers
 
 Rows = Iterable[Mapping[str, Any]]
 # At a time.
@@ -43,6 +44,7 @@ class GivenDocuments(Documents):
         html: bool,
         recipe: Recipe,
         skip_bad: bool,
+        workers: Workers,
     ) -> None:
         """As fpstore.inputs.documents for JSON objects. ValueError for a column that is a number."""
         for option, column in (("text_column", text_column), ("id_column", id_column)):
@@ -51,7 +53,17 @@ class GivenDocuments(Documents):
         if id_column is not None:
             check_name_column(id_column, None, [Source(name, "jsonl")])
         asked = Asked(text=text_column)
-        request = Request(asked, recipe, _ROWS, Faults(skip_bad), None, html=html, all_columns=True, is_part=True)
+        request = Request(
+            asked,
+            recipe,
+            _ROWS,
+            Faults(skip_bad),
+            None,
+            html=html,
+            all_columns=True,
+            is_part=True,
+            workers=workers,
+        )
         super().__init__([], request)
         names = None if id_column is None else Names(id_column)
         self._documents = named(read_rows(_lines(rows, name), name, request), request, names)

@@ -50,7 +50,9 @@ from fpstore.origin import Origin, Record
 from fpstore.text import DEFAULT_RECIPE, Recipe
 from fpstore.text.recipe import expect_fingerprints
 from fpstore.text.short import DEFAULT_K, Lengths
+from fpstore.threads import thread_count
 from fpstore.types import IdType
+from fpstore.workers import Workers
 
 DEFAULT_BATCH = 1 << 18
 
@@ -285,13 +287,15 @@ def documents(
     all_columns: bool = False,
     is_part: bool = False,
     on_bytes: OnBytes | None = None,
+    workers: Workers | None = None,
 ) -> Documents:
     """Stream (name, text) for every document of sources: the rows of read, of HTML what the recipe makes of it.
 
     A file's name is its path, that of a line or row is path:number, that of an archive's record path:number:URI.
     id_column: the column that has the names instead, texts or whole numbers; a document without one is a bad row, and
     whole files beside tables keep theirs. all_columns: read all that tables have of a document, for
-    Documents.with_rows. is_part: there are other sources, so that all of these may be bad.
+    Documents.with_rows. is_part: there are other sources, so that all of these may be bad. workers: processes that may
+    read HTML.
     Arguments and errors are those of read; a source that holds no texts is a ValueError.
     """
     request = Request(
@@ -304,6 +308,7 @@ def documents(
         all_columns=all_columns or id_column is not None,
         is_part=is_part,
         name_column=id_column,
+        workers=Workers(1) if workers is None else workers,
     )
     resolved, request = resolve(sources, format, request, of_documents=True)
     if id_column is not None:
@@ -407,6 +412,12 @@ def _pieces(format: str, paths: Iterable[str], request: Request) -> Iterator[Pie
 
 def _numbered(inputs: list[Input], request: Request) -> Iterator[Batch]:
     """The pieces of all inputs as batches of whatever size, rows numbered from the first file on."""
+    with Workers(thread_count(request.threads)) as workers:
+        yield from _batches(inputs, replace(request, workers=workers))
+
+
+def _batches(inputs: list[Input], request: Request) -> Iterator[Batch]:
+    """The same; the request says which processes may read texts."""
     base = good = 0
     for format, paths in _runs(inputs, request):
         with about(_source_of(format, paths)):

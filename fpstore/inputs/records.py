@@ -20,11 +20,13 @@ from fpstore.inputs.cells import (
 )
 from fpstore.inputs.columns import Asked, Decided
 from fpstore.inputs.decoding import EXPECTED_TEXT, text_of
-from fpstore.inputs.errors import IN_FRAME, WITH_TAGS, WITHOUT_TEXT, BadInput, Faults, cut, shown
+from fpstore.inputs.errors import DAMAGED, IN_FRAME, WITH_TAGS, WITHOUT_TEXT, BadInput, Faults, cut, shown
 from fpstore.origin import Origin
 from fpstore.text import Recipe
-from fpstore.text.cleaning import characters, has_tags, stand_in, visible
+from fpstore.text.cleaning import characters, has_tags
 from fpstore.text.recipe import Measured
+from fpstore.text.shared import measure_many, shown_of
+from fpstore.workers import Workers
 
 # A group of records is full at this size, so that long texts do not fill the memory.
 GROUP_BYTES = 4 << 20
@@ -152,6 +154,7 @@ class Request:
     all_columns: bool = False  # of tables, for Records.row
     is_part: bool = False  # of all that is read
     name_column: str | int | None = None  # of the names of documents, where they are not those of their places
+    workers: Workers = field(default_factory=lambda: Workers(1))  # for what holds the interpreter's lock
 
     @property
     def value_column(self) -> str | int | None:
@@ -245,25 +248,23 @@ class Records:
     def texts(self, request: Request) -> tuple[list[str], list[int]]:
         """The texts among the values, those of HTML by the recipe, and their indexes; faults hear of the rest."""
         texts, kept = [], []
+        pages = {index: page for index, value in enumerate(self.values) if (page := _page_of(value, request))}
+        shown_pages = shown_of([*pages.values()], request.recipe.html, request.workers)
         for index, value in enumerate(self.values):
             if isinstance(value, str) and not request.html:
                 if has_tags(value):
                     request.faults.notes[WITH_TAGS] += 1
                 texts.append(value)
                 kept.append(index)
-            elif isinstance(value, Page) or (request.html and isinstance(value, str | bytes)):
-                page = value if isinstance(value, Page) else Page(value, None)
-                try:
-                    text, is_frame = visible(characters_of(page, request.faults), request.recipe.html)
-                    if is_frame:
-                        request.faults.notes[IN_FRAME] += 1
-                    if not text.strip():  # nothing is visible
-                        request.faults.notes[WITHOUT_TEXT] += 1
-                        text = stand_in(page.markup)
-                    texts.append(text)
-                    kept.append(index)
-                except ValueError as error:
-                    request.faults.meet(self.error(index, str(error)))
+            elif index in pages:
+                found = next(shown_pages)
+                if isinstance(found, ValueError):
+                    request.faults.meet(self.error(index, str(found)))
+                    continue
+                notes = {DAMAGED: found.is_damaged, IN_FRAME: found.is_frame, WITHOUT_TEXT: found.is_empty}
+                request.faults.notes.update(note for note, is_so in notes.items() if is_so)
+                texts.append(found.text)
+                kept.append(index)
             elif isinstance(value, bytes):
                 try:
                     texts.append(text_of(value))
@@ -275,13 +276,20 @@ class Records:
         return texts, kept
 
 
+def _page_of(value: object, request: Request) -> Page | None:
+    """A value as a page, None where it is none."""
+    if isinstance(value, Page):
+        return value
+    return Page(value, None) if request.html and isinstance(value, str | bytes) else None
+
+
 def characters_of(page: Page, faults: Faults) -> str:
     """The characters of a page; faults hear of one that is read in spite of some damage. ValueError for no text."""
     if isinstance(page.markup, str):
         return page.markup
     text, damaged = characters(page.markup, page.charset)
     if damaged:
-        faults.notes["page with damaged characters"] += 1
+        faults.notes[DAMAGED] += 1
     return text
 
 
@@ -347,7 +355,7 @@ class Group:
 def piece_of_texts(records: Records, request: Request) -> Piece:
     """Fingerprint the texts of records by the recipe."""
     texts, kept = records.texts(request)
-    measured = request.recipe.measure_many(texts, threads=request.threads)
+    measured = measure_many(request.recipe, texts, request.threads, request.workers)
     if request.on_measured is not None:
         request.on_measured(texts, measured)
     if records.ids is None and request.names_texts:

@@ -23,6 +23,7 @@ from fpstore.text.recipe import Measured
 from fpstore.text.short import Lengths
 from fpstore.threads import ahead, thread_count
 from fpstore.types import Array, Keys, expect_flags
+from fpstore.workers import Workers
 
 # Rows of Python: mappings of names to values.
 Rows = Iterable[Mapping[str, Any]]
@@ -134,7 +135,7 @@ class Corpus:
             "all_columns": all_columns,
             "is_part": True,
         }
-        self._recipe = recipe
+        self._recipe, self._max_distance = recipe, max_distance
         self.threads = thread_count(threads)
         self._lengths = Lengths(recipe, max_distance, drops=drops)
         self._checks: list[tuple[Callable[[str, Row], BadInput | None], bool]] = []
@@ -167,18 +168,19 @@ class Corpus:
     def _documents(self, sources: list[str]) -> Documents:
         return documents(sources, recipe=self._recipe, on_bytes=self._count, **self._options)
 
-    def _documents_of(self, number: int) -> Documents:
+    def _documents_of(self, number: int, workers: Workers | None = None) -> Documents:
         """Those of one source, which may have no column for the texts, or no header, though others have."""
         source, options = self.sources[number], self._options
         if number in self._given:
             wanted = {name: options[name] for name in ("text_column", "id_column", "html", "skip_bad")}
-            return GivenDocuments(self._given[number], source, recipe=self._recipe, **wanted)
+            lent = Workers(1) if workers is None else workers
+            return GivenDocuments(self._given[number], source, recipe=self._recipe, workers=lent, **wanted)
         asked = [name for name in ("text_column", "id_column") if options[name] is not None]
         if asked and not has_columns(source, options["format"]):
             options = options | dict.fromkeys(asked)
         if options["header"] is not None and not has_header(source, options["format"]):
             options = options | {"header": None}
-        return documents([source], recipe=self._recipe, on_bytes=self._count, **options)
+        return documents([source], recipe=self._recipe, on_bytes=self._count, workers=workers, **options)
 
     @property
     def has_id_column(self) -> bool:
@@ -254,9 +256,9 @@ class Corpus:
         """
 
         def measure() -> Generator[tuple[Batch, Measured]]:
-            with closing(self.batches(start)) as every:
+            with Workers(self.threads) as workers, closing(self._batches(start, workers)) as every:
                 for batch in every:
-                    yield batch, measured_apart(self._recipe, batch.texts, self.threads)
+                    yield batch, measured_apart(self._recipe, batch.texts, self.threads, workers)
 
         reads_ahead = (
             self.threads > 1 and len(self.files) == len(self.sources) and not any(map(remote.is_remote, self.files))
@@ -295,6 +297,10 @@ class Corpus:
         The source that the place is in is read from its beginning; JobError where its documents up to there are others.
         BadInput at the end where all was bad.
         """
+        with Workers(self.threads) as workers:
+            yield from self._batches(start, workers)
+
+    def _batches(self, start: Place, workers: Workers) -> Generator[Batch]:
         held: list[Part] = []
         count = size = 0
         skipped, notes = Counter(start.skipped), Counter(start.notes)
@@ -304,7 +310,7 @@ class Corpus:
         for number in range(start.source, len(self.sources)):
             before, digest, index = (dict(skipped), dict(notes)), Digest(), 0
             faults = Faults(self._options["skip_bad"])
-            with closing(self._documents_of(number)) as found:
+            with closing(self._documents_of(number, workers)) as found:
                 first = start.document if number == start.source else 0
                 for part in parts_of(found.in_columns()):
                     while len(part):

@@ -1,6 +1,6 @@
 """Owns what is kept: the leaders of a corpus, with their names, and their texts where matches are confirmed."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -11,8 +11,8 @@ from fpstore.query.leaders import MOST_LOOKED_AT as MOST_LOOKED_AT
 from fpstore.query.leaders import Leaders
 from fpstore.text import Recipe
 from fpstore.text.confirm import Checker, Confirm
+from fpstore.text.held import Sets
 from fpstore.text.packed import taken
-from fpstore.text.recipe import Features
 from fpstore.types import Array, Ids, Keys
 
 
@@ -26,15 +26,18 @@ class Kept(Leaders):
     def __init__(
         self, workplace: Workplace, recipe: Recipe, max_distance: int, confirm: Confirm | None, threads: int = 1
     ) -> None:
-        super().__init__(workplace.rows or workplace.store, max_distance, workplace.next_id)
+        super().__init__(workplace.rows or workplace.store, max_distance, workplace.next_id, threads)
         self._workplace, self._spool = workplace, workplace.spool
         self._checker = None if confirm is None else Checker(confirm, recipe, self._texts_of, threads)
         self.looks_on = confirm is not None
+        self.share = None if self._checker is None else self._checker.share
         self._names: Sequence[str] = ()
         self._texts: Sequence[str] = ()
         # Of leaders whose texts the spool does not have yet: the first id, and the indexes in this batch from there on.
         self._first_unspooled, self._unspooled = self.next_id, list[int]()
-        self._ahead: dict[int, Features] = {}
+        # The features of documents that may be near some, and which of them each is, by its index.
+        self._ahead = Sets.of([])
+        self._places: dict[int, int] = {}
         self.refused = self.cut_short = 0
 
     def decide_all(self, fingerprints: Keys, names: Sequence[str], texts: Sequence[str]) -> Array:
@@ -44,7 +47,7 @@ class Kept(Leaders):
         self._workplace.store.sync()  # and the spool before it
         return verdicts
 
-    def names(self, ids: Ids) -> list[str]:
+    def names(self, ids: Ids) -> Sequence[str]:
         """What kept documents are called."""
         return self._workplace.names(ids)
 
@@ -58,24 +61,38 @@ class Kept(Leaders):
             self.cut_short += len(near) > MOST_LOOKED_AT
         return row, measure
 
-    def _look_ahead(self, indexes: list[int], nearest: list[int]) -> None:
+    def _look_ahead(self, indexes: list[int]) -> Sets | None:
         self._first_unspooled, self._unspooled = self.next_id, []
-        if self._checker is not None:
-            features = self._checker.look_ahead(taken(self._texts, indexes), nearest)
-            self._ahead = dict(zip(indexes, features, strict=True))
+        if self._checker is None:
+            return None
+        self._ahead = self._checker.sets_of(taken(self._texts, indexes))
+        self._places = {index: place for place, index in enumerate(indexes)}
+        return self._ahead
+
+    def _sets_of(self, ids: list[int], *, ahead: bool) -> Iterator[tuple[list[int], Sets]]:
+        assert self._checker is not None
+        return self._checker.sets_of_kept(ids, ahead=ahead)
+
+    def _say_nothing(self, sets: Sets) -> Array:
+        assert self._checker is not None
+        return self._checker.say_nothing(sets)
+
+    def _compared(self, refused: int, cut_short: int) -> None:
+        self.refused += refused
+        self.cut_short += cut_short
 
     def _number(self, indexes: list[int]) -> None:
         self._unspooled += indexes
 
     def _first_alike(self, index: int, ids: list[int]) -> tuple[int | None, float]:
         assert self._checker is not None
-        found = self._checker.first_like(self._ahead[index], lambda: self._texts[index], ids)
+        found = self._checker.first_like(self._ahead[self._places[index]], lambda: self._texts[index], ids)
         self.refused += found.refused
         return found.place, found.measure
 
     def _mark(self, index: int) -> int:
         assert self._checker is not None
-        return self._checker.mark(self._ahead[index], lambda: self._texts[index])
+        return self._checker.mark(self._ahead[self._places[index]], lambda: self._texts[index])
 
     def _marks_of(self, ids: Sequence[int]) -> list[int]:
         assert self._checker is not None
@@ -86,8 +103,12 @@ class Kept(Leaders):
         known = None if rows is None else rows.known(fingerprints, names)
         self._spool.append(ids, fingerprints, names, taken(self._texts, indexes), known)
 
-    def _texts_of(self, document_ids: list[int]) -> list[str]:
+    def _texts_of(self, document_ids: list[int]) -> Sequence[str]:
         first = self._first_unspooled
+        if max(document_ids) < first:
+            packed = self._spool.packed_texts(np.array(document_ids, dtype=np.uint64))
+            if packed is not None and not packed.has_halves:
+                return packed
         spooled = [document_id for document_id in document_ids if document_id < first]
         found = dict(zip(spooled, self._spool.texts(np.array(spooled, dtype=np.uint64)), strict=True))
         texts = [found[each] if each < first else self._texts[self._unspooled[each - first]] for each in document_ids]

@@ -33,9 +33,11 @@ class NamedRows:
         """That of the store."""
         return self._store.path
 
-    def nearest_many(self, fingerprints: Keys, count: int = 1, *, max_distance: int | None = None) -> Matches:
+    def nearest_many(
+        self, fingerprints: Keys, count: int = 1, *, max_distance: int | None = None, threads: int | None = None
+    ) -> Matches:
         """As of a store."""
-        return self._seen.nearest_many(fingerprints, count, max_distance=max_distance)
+        return self._seen.nearest_many(fingerprints, count, max_distance=max_distance, threads=threads)
 
     def probe_many(self, fingerprints: Keys, *, max_distance: int | None = None) -> Matches:
         """As of a store."""

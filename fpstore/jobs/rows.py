@@ -1,14 +1,18 @@
 """Owns the lines that jobs and commands write: of tabs, of CSV, of JSON."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from fpstore.inputs import BadInput, Row
 from fpstore.inputs.escapes import escaped, json_of
 from fpstore.jobs.forms import CSV, JSON, PARQUET, TSV, Form, csv_row
 from fpstore.jobs.packing import expect_utf8, is_utf8, no_utf8, parquet_of_json
 from fpstore.origin import Record
+from fpstore.text.packed import Encoded, Packed, plain_lines
+from fpstore.types import Array, Bytes
 
 
 def row(*values: object) -> bytes:
@@ -48,12 +52,16 @@ class Lines:
             return None
         return no_utf8(name, self._file)
 
-    def encode(self, *columns: Iterable[object]) -> bytes:
+    def encode(self, *columns: Iterable[object] | Array) -> bytes | Bytes:
         """The lines of rows, given by their columns; measures have four digits.
 
         Raises BadInput for names, as of documents that a store has, that Parquet cannot hold.
         """
-        columns = tuple(map(list, columns))
+        if self._kind == TSV:
+            found = _packed_lines(columns)
+            if found is not None:
+                return found
+        columns = tuple(each.tolist() if isinstance(each, np.ndarray) else list(each) for each in columns)
         if self._kind == PARQUET:
             for column in columns:
                 expect_utf8(column, self._file)
@@ -64,6 +72,19 @@ class Lines:
             return b"".join(csv_row([str(_measured(value)) for value in values]) for values in rows)
         records = (dict(zip(self._names, map(_rounded, values), strict=True)) for values in rows)
         return b"".join(json_of(self._says | record).encode() + b"\n" for record in records)
+
+
+def _packed_lines(columns: Sequence[Iterable[object] | Array]) -> Bytes | None:
+    """Lines of tabs, of columns that are packed, or numbers; None of others, and where a text is written otherwise."""
+    packed: list[Packed[Any]] = []
+    for column in columns:
+        if isinstance(column, np.ndarray):
+            distinct, which = np.unique(column, return_inverse=True)
+            column = Encoded.pack(str(_measured(value)).encode() for value in distinct.tolist()).take(which)
+        if not isinstance(column, Packed):
+            return None
+        packed.append(column)
+    return plain_lines(packed)
 
 
 def _measured(value: object) -> object:

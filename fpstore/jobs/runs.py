@@ -119,10 +119,10 @@ class FirstRun:
         dropped = verdicts[indexes]
         self._corpus.see_dropped(taken(batch.texts, indexes), lambda some: self._kept.texts(dropped["id"][some]))
         for file, lines in zip(dropped_files, self._dropping, strict=True):
-            columns: list[list[Any]] = [self._kept.names(dropped["id"]), dropped["distance"].tolist()]
+            columns: list[Sequence[str] | Array] = [self._kept.names(dropped["id"]), dropped["distance"]]
             if self._measures:
-                columns.append(dropped["measure"].tolist())
-            file.write(lines.encode([batch.names[i] for i in indexes.tolist()], *columns))
+                columns.append(dropped["measure"])
+            file.write(lines.encode(taken(batch.names, indexes), *columns))
 
     def _tags_of(self, verdicts: Array) -> list[tuple[Any, ...]]:
         """Of each document: whether it is kept, else for which one, at what distance, and how alike they are."""

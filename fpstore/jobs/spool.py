@@ -4,7 +4,7 @@ Three files in a folder: names and texts, one after the other, and an index (fps
 fingerprint of each, and where its name and its text end. Numbers increase; where ids are numbers they are the ids.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,12 +20,14 @@ from fpstore.ledger import (
     TEXT_BYTES,
     expect_index,
     expect_value,
+    expect_values,
     read_settings,
     seal_entries,
     sealed,
 )
 from fpstore.notes import MAX_ID, cut_back, document_count
-from fpstore.text.packed import packed
+from fpstore.text._packed import ranges
+from fpstore.text.packed import Passed, packed
 from fpstore.types import Array, Bytes, Counts, Ids, Keys
 
 _VERSION = 4
@@ -184,27 +186,38 @@ class Spool:
         found: Counts = np.where(here, rows, np.uint64(0)).astype(np.int64) - ~here
         return found
 
-    def _values(self, file: AppendFile, column: str, ids: Ids) -> list[str | None]:
-        found = self._bytes(file, column, ids)
-        return [None if value is None else str(value, "utf-8", "surrogatepass") for value in found]
+    def packed_names(self, ids: Ids) -> Passed | None:
+        """The names of documents, packed; None where one is not here."""
+        return self._packed(self._names, "name", self._rows(ids))
 
-    def _bytes(self, file: AppendFile, column: str, ids: Ids) -> Iterator[memoryview | None]:
-        """What documents have in a file, None for one that is not here. CorruptStore for what has changed."""
+    def packed_texts(self, ids: Ids) -> Passed | None:
+        """The texts of documents, packed; None where one is not here."""
+        return self._packed(self._texts, "text", self._rows(ids))
+
+    def _values(self, file: AppendFile, column: str, ids: Ids) -> list[str | None]:
         rows = self._rows(ids)
-        if not self.count:
-            yield from [None] * len(rows)
-            return
-        entries, data = self._entries(), file.view()
-        ends, crcs = (entries[f"{column}_{what}"][rows].tolist() for what in ("end", "crc"))
-        starts, before = (
-            np.where(rows > 0, entries[f"{column}_{what}"][np.maximum(rows - 1, 0)], 0).tolist()
-            for what in ("end", "crc")
-        )
-        for row, start, end, crc, expected in zip(rows.tolist(), starts, ends, before, crcs, strict=True):
-            value = data[start:end]
-            if row >= 0:
-                expect_value(f"{column} of document {row}", value, crc, expected, file.path)
-            yield value if row >= 0 else None
+        here = np.flatnonzero(rows >= 0)
+        found = self._packed(file, column, rows[here])
+        values: list[str | None] = [None] * len(rows)
+        for at, value in zip(here.tolist(), found or (), strict=True):
+            values[at] = value
+        return values
+
+    def _packed(self, file: AppendFile, column: str, rows: Counts) -> Passed | None:
+        """What documents in rows have in a file, None where a row is -1. CorruptStore for what has changed."""
+        if not len(rows):
+            return Passed(np.empty(0, dtype=np.uint8), np.zeros(1, dtype=np.int64))
+        if rows.min() < 0:
+            return None
+        entries, data = self._entries(), np.frombuffer(file.view(), dtype=np.uint8)
+        ends, crcs = entries[f"{column}_end"], entries[f"{column}_crc"]
+        before = np.maximum(rows - 1, 0)
+        starts = np.where(rows > 0, ends[before], 0).astype(np.int64)
+        found = Passed(*ranges(data, starts, ends[rows].astype(np.int64)))
+        crcs_before = np.where(rows > 0, crcs[before], 0).astype(np.uint32)
+        values = (found.data, found.offsets)
+        expect_values(column, rows, values, crcs_before, crcs[rows].astype(np.uint32), file.path)
+        return found
 
 
 def _write_settings(folder: Folder, settings: dict[str, Any]) -> None:

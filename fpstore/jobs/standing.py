@@ -8,7 +8,7 @@ that never ended can be undone, by exactly what it stored.
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -122,10 +122,13 @@ class Workplace:
     next_id: int
     rows: NamedRows | None = None
 
-    def names(self, ids: Ids) -> list[str]:
+    def names(self, ids: Ids) -> Sequence[str]:
         """What kept documents are called: where ids are numbers those of others than this record's by their ids."""
         if self.rows is not None:
             return self.rows.names(ids)
+        packed = self.spool.packed_names(ids)
+        if packed is not None:
+            return packed
         found = zip(ids.tolist(), self.spool.names(ids), strict=True)
         return [f"{self.store.path}#{document_id}" if name is None else name for document_id, name in found]
 

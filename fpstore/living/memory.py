@@ -30,8 +30,10 @@ class Memory:
         pending = pending_index(plan, settings, MIN_PENDING_ROOM)
         self._snapshot = Snapshot(self.path, state, plan, (), pending, 0, Removals.none())
 
-    def nearest_many(self, fingerprints: Keys, count: int = 1, *, max_distance: int | None = None) -> Matches:
-        """As Store.nearest_many."""
+    def nearest_many(
+        self, fingerprints: Keys, count: int = 1, *, max_distance: int | None = None, threads: int | None = None
+    ) -> Matches:
+        """As Store.nearest_many, by one thread."""
         distance = self._snapshot.settings.max_distance if max_distance is None else max_distance
         if count == 1:
             return self._snapshot.nearest(fingerprints, distance)

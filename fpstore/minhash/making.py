@@ -101,8 +101,8 @@ def create(
 
     values: how many a signature has; else as the recipe says; else 128, or bands * rows_per_band where that is more.
     exist_ok: a store that is there is opened, where it has the settings of this call; else ValueError, which names
-    each with what was found and expected. All else is as for build. Raises ValueError, TypeError, RecipeError; FileExistsError; WrongKind; the
-    operating system's errors.
+    each with what was found and expected. All else is as for build. Raises ValueError, TypeError, RecipeError;
+    FileExistsError; WrongKind; the operating system's errors.
     """
     expect_flags(exist_ok=exist_ok, keep_signatures=keep_signatures, force=force)
     wanted = None if id_type is None else _expect_id_type(id_type, "None or ")

@@ -7,13 +7,13 @@
 #include "decode.h"
 #include "encode.h"
 #include "pairs.h"
-#include "near.h"
 #include "pending.h"
 #include "search.h"
 #include "sort.h"
 #include "text_digest.h"
 #include "text_hash.h"
 #include "text_signature.h"
+#include "turns.h"
 
 enum {
     KEYS = 640,
@@ -255,15 +255,14 @@ static uint64_t signature_answer(Room *room) {
     return digest;
 }
 
-static uint64_t near_answer(Room *room) {
-    NearPairs pairs = {0};
+static uint64_t turns_keys_answer(Room *room) {
+    uint32_t found[KEYS];
     uint64_t digest = 0;
-    Status status = near_among(room->fingerprints, KEYS, 12, &pairs);
-    for (uint64_t i = 0; i < pairs.count; i++)
-        digest = mixed(digest, (uint64_t)(pairs.later[i] << 32 | pairs.earlier[i]));
-    free(pairs.later);
-    free(pairs.earlier);
-    return mixed(digest, (uint64_t)status);
+    for (uint64_t i = 0; i < KEYS; i++) {
+        const uint64_t count = keys_near(room->fingerprints, i, room->fingerprints[i], 28, found);
+        for (uint64_t j = 0; j < count; j++) digest = mixed(digest, i << 32 | found[j]);
+    }
+    return digest;
 }
 
 /* In an order: a search needs the table that was encoded last. */
@@ -277,7 +276,7 @@ static const struct {
     {"codec", decode_answer, 0x36FB4EDB3DF439D7u},        {"search", search_answer, 0x913C9902BA83800Au},
     {"join", join_answer, 0x90402F908E389F65u},           {"pending", pending_answer, 0x0F50D0E42E05F6A0u},
     {"signature", signature_answer, 0x5E7DA28815563D46u},
-    {"near", near_answer, 0x10A9A3D63C50E951u},
+    {"turns", turns_keys_answer, 0x2B98F0F1F2027D38u},
 };
 
 const char *known_answer_wrong(void) {

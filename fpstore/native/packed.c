@@ -12,6 +12,18 @@ void packed_gather(const uint8_t *data, const int64_t *offsets, const int64_t *i
     }
 }
 
+void packed_lines(const PackedColumn *columns, uint64_t column_count, uint64_t count, uint8_t *out) {
+    for (uint64_t i = 0; i < count; i++) {
+        for (uint64_t j = 0; j < column_count; j++) {
+            const int64_t start = columns[j].offsets[i];
+            const size_t size = (size_t)(columns[j].offsets[i + 1] - start);
+            if (size) memcpy(out, columns[j].data + start, size);
+            out += size;
+            *out++ = j + 1 < column_count ? '\t' : '\n';
+        }
+    }
+}
+
 void packed_digests(const uint8_t *names, const int64_t *name_offsets, const uint8_t *values,
                     const int64_t *value_offsets, uint64_t count, uint64_t seed, uint8_t *out) {
     for (uint64_t i = 0; i < count; i++) {

@@ -8,13 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fpstore._pairs import near_among
+from fpstore._turns import ASK as ASK
+from fpstore._turns import NEW as NEW
+from fpstore._turns import Turns
 from fpstore.query.matches import Match, Matches
 from fpstore.query.tables import Table, read_only
 from fpstore.types import Array, Counts, Distances, Ids, Keys
-
-# In place of a row: near nothing that came before.
-NEW = -1
 
 # Of a key, given its index and the rows that it is near from the nearest on: one of these, or NEW.
 Choose = Callable[[int, Sequence[int]], int]
@@ -90,47 +89,35 @@ def in_turn(
     keys: Keys,
     distance: int,
     query: Counts,
-    bits: Array,
+    bits: Distances,
     ties: Sequence[Array],
     choose: Choose | None = None,
-    look_ahead: Callable[[Counts], None] | None = None,
-) -> tuple[Counts, Array]:
+) -> tuple[Counts, Distances]:
     """What each key of a piece is near that came earlier: before the piece, or in it, and was near nothing itself.
 
     The keys are taken in turn, so the answers are the same for pieces of any size. query, bits: of the matches of keys
-    among what came before the piece, in the order of query, bits, ties. ties: columns over these matches, and then over
-    keys, by which of several at one distance one is nearer: the one with the lesser value in the first, else in the
-    next, else the earlier. choose: asked in turn, for each key that is near some of these rows, to which it goes, given
-    them from the nearest on, or NEW. By default to the nearest. look_ahead: told which keys may be asked about.
+    among what came before the piece, in the order of query, bits, ties. ties: at most two columns over these matches,
+    and then over keys, by which of several at one distance one is nearer: the one with the lesser value in the first,
+    else in the next, else the earlier. choose: asked in turn, for each key that is near some of these rows, to which it
+    goes, given them from the nearest on, or NEW. By default to the nearest.
     Returns the row of each key, int64[n], and the distance to it, uint16[n], 0 for NEW. Takes time that grows with the
     square of the number of keys.
     """
-    count, found = len(keys), len(query)
-    starts = np.searchsorted(query, np.arange(count + 1))
-    one, other = near_among(keys, distance)
-    rows = np.where(starts[:-1] < starts[1:], starts[:-1], NEW)  # right for those that are near none of the piece
-    ends, neighbours = starts.tolist(), np.searchsorted(one, np.arange(count + 1)).tolist()
-    has_near = np.bincount(one, minlength=count) > 0
-    if choose:
-        has_near |= rows != NEW
-    if look_ahead:
-        look_ahead(np.flatnonzero(has_near))
-    for i in np.flatnonzero(has_near).tolist():
-        near: Sequence[int] = range(ends[i], ends[i + 1])
-        if neighbours[i] < neighbours[i + 1]:
-            earlier = other[neighbours[i] : neighbours[i + 1]]
-            earlier = earlier[rows[earlier] == NEW]  # what was near something is not there to be near to
-            if len(earlier):
-                both = np.concatenate([np.arange(ends[i], ends[i + 1]), found + earlier])
-                apart = np.bitwise_count(keys[earlier] ^ keys[i])
-                distances = np.concatenate([bits[ends[i] : ends[i + 1]], apart])
-                near = both[np.lexsort([*(tie[both] for tie in reversed(ties)), distances])].tolist()
-        rows[i] = NEW if not near else choose(i, near) if choose else near[0]
+    turns = Turns(keys, distance, query, bits, ties, asks=choose is not None)
+    while turns.run() == ASK:
+        assert choose is not None
+        turns.answer(choose(turns.at, turns.near))
+    return turns.rows, distances_to(turns.rows, keys, bits)
+
+
+def distances_to(rows: Counts, keys: Keys, bits: Distances) -> Distances:
+    """The distance of each key to its row, 0 for NEW: uint16[n]; as of in_turn."""
+    found = len(bits)
     before, within = (rows >= 0) & (rows < found), rows >= found
-    distances = np.zeros(count, dtype=np.uint16)
+    distances = np.zeros(len(keys), dtype=np.uint16)
     distances[before] = bits[rows[before]]
     distances[within] = np.bitwise_count(keys[within] ^ keys[rows[within] - found])
-    return rows, distances
+    return distances
 
 
 def decide(keys: Keys, ids: Ids | None, matches: Matches, distance: int) -> Additions:

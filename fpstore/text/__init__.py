@@ -8,12 +8,13 @@ import numpy.typing as npt
 from fpstore.text.comparison import Comparison, Shingle, compare
 from fpstore.text.deduplication import Deduplicated, dedup
 from fpstore.text.given import simhash_of_features, simhash_of_hashes
+from fpstore.text.held import Features
 from fpstore.text.idf import learn_idf
 from fpstore.text.loading import load_recipe
 from fpstore.text.model import IdfModel
 from fpstore.text.presets import DEFAULT_RECIPE, expect_recipe, recipes
 from fpstore.text.projection import simhash_of_projection
-from fpstore.text.recipe import Features, Recipe
+from fpstore.text.recipe import Recipe
 
 __all__ = [
     "DEFAULT_RECIPE",

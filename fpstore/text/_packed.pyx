@@ -3,8 +3,9 @@
 import numpy as np
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.string cimport memcpy
 
-from fpstore._native cimport packed_digests, packed_gather
+from fpstore._native cimport PackedColumn, packed_digests, packed_gather, packed_lines
 
 
 cdef int expect_offsets(const uint8_t[::1] data, const int64_t[::1] offsets) except -1:
@@ -39,6 +40,62 @@ def gather(const uint8_t[::1] data not None, const int64_t[::1] offsets not None
         out = found
         with nogil:
             packed_gather(&data[0], &offsets[0], &indexes[0], count, &out[0])
+    return found
+
+
+def ranges(const uint8_t[::1] data not None, const int64_t[::1] starts not None, const int64_t[::1] ends not None):
+    """The values data[starts[i] : ends[i]], one after the other: uint8[bytes], and where each begins: int64[n + 1].
+
+    Raises ValueError for what leads out of data.
+    """
+    cdef Py_ssize_t i
+    cdef int64_t size = 0
+    cdef uint8_t[::1] out
+    cdef int64_t[::1] offsets
+    if starts.shape[0] != ends.shape[0]:
+        raise ValueError(f"found {starts.shape[0]} starts and {ends.shape[0]} ends, expected as many")
+    places = np.zeros(starts.shape[0] + 1, dtype=np.int64)
+    offsets = places
+    for i in range(starts.shape[0]):
+        if not 0 <= starts[i] <= ends[i] <= data.shape[0]:
+            raise ValueError(f"value {i}: found {starts[i]} to {ends[i]}, expected some of {data.shape[0]} bytes")
+        size += ends[i] - starts[i]
+        offsets[i + 1] = size
+    found = np.empty(size, dtype=np.uint8)
+    if size:
+        out = found
+        with nogil:
+            for i in range(starts.shape[0]):
+                if ends[i] > starts[i]:
+                    memcpy(&out[offsets[i]], &data[starts[i]], <size_t>(ends[i] - starts[i]))
+    return found, places
+
+
+def lines(list columns not None):
+    """Columns of values, each (data, offsets) as for gather, as lines: parted by tabs, and no value is looked into.
+
+    Raises ValueError for columns of other lengths, and for none.
+    """
+    cdef uint64_t count, i, number = <uint64_t>len(columns)
+    cdef uint8_t[::1] room = np.empty((number + 1) * sizeof(PackedColumn), dtype=np.uint8)
+    cdef PackedColumn *column = <PackedColumn *>&room[0]
+    cdef const uint8_t[::1] data
+    cdef const int64_t[::1] offsets
+    cdef uint8_t[::1] out
+    if not columns or len({len(offsets) for _, offsets in columns}) > 1:
+        raise ValueError(f"found columns of {[len(offsets) - 1 for _, offsets in columns]} values, expected as many in each")
+    size = 0
+    for i in range(number):
+        data, offsets = columns[i]
+        expect_offsets(data, offsets)
+        size += offsets[offsets.shape[0] - 1] - offsets[0] + offsets.shape[0] - 1
+        column[i].data, column[i].offsets = &data[0] if data.shape[0] else NULL, &offsets[0]
+    count = <uint64_t>offsets.shape[0] - 1
+    found = np.empty(size, dtype=np.uint8)
+    if size:
+        out = found
+        with nogil:
+            packed_lines(column, number, count, &out[0])
     return found
 
 

@@ -14,6 +14,7 @@ cdef class Batch:
     cdef object room
     cdef Given* given
     cdef object waiting
+    cdef size_t least_bytes  # of a slice
     cdef readonly tuple columns
     cdef readonly object failure
     cdef cut(self, int threads)

@@ -104,7 +104,7 @@ SEED_BITS = {"xxh3": 64, "xxh64": 64, "murmur3": 32}
 _COLUMNS = (numpy.uint64, numpy.uint32, numpy.bool_, numpy.uint32, numpy.float64)
 
 # A slice that one thread takes at once: enough to make taking it cheap.
-_MIN_SLICE_BYTES = 1 << 18
+_MIN_SLICE_BYTES, _MIN_SHINGLED_BYTES = 1 << 18, 1 << 15
 _SLICES_A_THREAD = 8
 
 _MAX_IDF = 1024.0
@@ -286,6 +286,7 @@ cdef class Batch:
     def __init__(self, texts):
         cdef Py_ssize_t i
         cdef uint8_t[::1] room
+        self.least_bytes = _MIN_SLICE_BYTES
         self.texts = texts if isinstance(texts, Packed) else list(texts)
         self.columns = tuple(numpy.empty(len(self.texts), dtype=kind) for kind in _COLUMNS)
         room = self.room = numpy.empty(len(self.texts) * sizeof(Given) + 1, dtype=numpy.uint8)
@@ -299,7 +300,7 @@ cdef class Batch:
         cdef list slices = []
         for i in range(len(self.texts)):
             size += bytes_of(&self.given[i])
-        most = max(<size_t>_MIN_SLICE_BYTES, size // <size_t>(_SLICES_A_THREAD * threads))
+        most = max(<size_t>self.least_bytes, size // <size_t>(_SLICES_A_THREAD * threads))
         size = 0
         for i in range(len(self.texts)):
             size += bytes_of(&self.given[i])
@@ -357,7 +358,8 @@ cdef class Shingling(Batch):
         cdef Shingled shingled
         cdef Status status
         cdef size_t at = 0
-        cdef uint64_t[::1] hashes, ends
+        cdef uint64_t[::1] hashes
+        cdef int64_t[::1] ends
         cdef double[::1] weights
         memset(&shingled, 0, sizeof(Shingled))
         try:
@@ -367,8 +369,9 @@ cdef class Shingling(Batch):
                 size = bytes_of(&self.given[first + at])
                 raise MemoryError(f"text {first + at}: no memory for the shingles of {size} bytes")
             found = (numpy.empty(shingled.used + 1, dtype=numpy.uint64), numpy.empty(shingled.used + 1),
-                     numpy.empty(last - first, dtype=numpy.uint64))
+                     numpy.empty(last - first, dtype=numpy.int64))
             hashes, weights, ends = found
+            hashes[shingled.used], weights[shingled.used] = 0, 0
             if shingled.used:
                 memcpy(&hashes[0], shingled.hashes, shingled.used * sizeof(uint64_t))
                 memcpy(&weights[0], shingled.weights, shingled.used * sizeof(double))
@@ -413,27 +416,16 @@ def measure(texts, *, normalisation="nfkc-casefold", tokens="words", shingle=4, 
 
 def features_many(texts, *, normalisation="nfkc-casefold", tokens="words", shingle=4, weights="frequency", idf=None,
                   hash="xxh3", seed=0, tie="clear", sketch="simhash", dense_shingle=0, int threads=1):
-    """The distinct hashes of the shingles of each text, increasing, and what each weighs: [(uint64[m], float64[m])].
+    """The distinct hashes of the shingles of each text, increasing, and what each weighs: of some texts together.
 
-    Arrays of several texts are views of longer ones. The arguments and what is raised are those of measure; tie and
-    sketch decide nothing here.
+    A list of parts (hashes uint64[m + 1], weights float64[m + 1], ends int64[n]), of which the last hash is none. The
+    arguments and what is raised are those of measure; tie and sketch decide nothing here.
     """
     cdef Shingling batch = Shingling(texts)
     batch.steps = steps_of(normalisation, tokens, shingle, dense_shingle, weights, idf, hash, seed, tie, sketch)
-    batch.idf, batch.found = idf, {}
+    batch.idf, batch.found, batch.least_bytes = idf, {}, _MIN_SHINGLED_BYTES
     batch.run_all(threads)
-    pairs = []
-    for _, (hashes, weighed, ends) in sorted(batch.found.items(), key=lambda item: item[0]):
-        start = 0
-        for end in ends.tolist():
-            pairs.append((hashes[start:end], weighed[start:end]))
-            start = end
-    return pairs
-
-
-def features(text, **steps):
-    """What features_many gives of one text."""
-    return features_many([text], **steps)[0]
+    return [found for _, found in sorted(batch.found.items(), key=lambda item: item[0])]
 
 
 cdef list strings_of(text, int kind, normalisation):

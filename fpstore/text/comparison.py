@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from fpstore.text.held import Features
 from fpstore.text.measures import MEASURES, Measure
 from fpstore.text.presets import DEFAULT_RECIPE, expect_recipe
-from fpstore.text.recipe import Features, Recipe, utf8
+from fpstore.text.recipe import Recipe, utf8
 
 # A store's, unless it was made with another.
 DEFAULT_DISTANCE = 3

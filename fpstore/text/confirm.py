@@ -5,15 +5,19 @@ What the measures are: fpstore/text/measures.py.
 
 import math
 import re
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from fpstore.text._sums import xxh3
+from fpstore.text.held import Features, Held, Sets
 from fpstore.text.measures import MEASURES, Measure
-from fpstore.text.recipe import Features, Recipe, bytes_hash
+from fpstore.text.packed import Packed
+from fpstore.text.recipe import Recipe, bytes_hash
 
 # With a distance of 6 it drops at most one document in 1,000 wrongly of each corpus that docs/jobs.md names, and finds
 # more than a distance of 3 alone. With 0.8 titles that differ in a year are dropped; with 0.85 it finds less.
@@ -26,8 +30,11 @@ UNCONFIRMED_DISTANCE = 3
 _CACHE_BYTES = 64 << 20
 # So many kept documents are looked at together, but for the nearest, which as a rule is enough.
 _AT_ONCE = 8
-# Of kept documents that are looked at ahead: so many texts are read at a time, until they have so many characters.
-_TEXTS_AT_ONCE, _AHEAD_CHARACTERS = 64, 4 << 20
+# Of kept documents: so many texts are read at first, then as many as have about so many characters. Of those that are
+# looked at ahead, until they have so many.
+_TEXTS_AT_ONCE, _CHARACTERS_AT_ONCE, _AHEAD_CHARACTERS = 64, 1 << 20, 4 << 20
+# With larger ones the product with a count could be more than 128 bits have.
+_MOST_SHARE = (1 << 63) - 1
 
 _TYPED = re.compile(r"\s*([a-z]+)\s*>=\s*([0-9.]+)\s*")
 
@@ -86,29 +93,54 @@ class Checker:
         self,
         confirm: Confirm,
         recipe: Recipe,
-        kept_texts: Callable[[list[int]], list[str]],
+        kept_texts: Callable[[list[int]], Sequence[str]],
         threads: int = 1,
     ) -> None:
-        """kept_texts: the texts of kept documents. threads: that look ahead."""
+        """kept_texts: the texts of kept documents. threads: that make features of several texts."""
         # The decimal number that was typed, not the binary one next to it.
         self._least = Fraction(repr(confirm.least))
         self._measure = Measure(confirm.measure, recipe)
         self._recipe = recipe
         self._kept_texts, self._threads = kept_texts, threads
-        self._features: OrderedDict[int, Features] = OrderedDict()
-        self._bytes = 0
+        self._held = Held(_CACHE_BYTES)
 
-    def look_ahead(self, texts: Sequence[str], kept_ids: Sequence[int]) -> list[Features]:
-        """The features of texts, each of which will be asked about, as a rule with one of kept_ids first.
+    @property
+    def share(self) -> tuple[int, int] | None:
+        """Of the shingles that either of two documents has, the share that both have where they are alike enough.
 
-        Those are held, as far as they are not too large to hold them all. Work for all threads.
+        As two numbers below 2^63. None for another measure, of which first_like tells.
         """
-        unknown = [kept_id for kept_id in dict.fromkeys(kept_ids) if kept_id not in self._features]
-        size = 0
-        while unknown and size < _AHEAD_CHARACTERS:
-            some, unknown = unknown[:_TEXTS_AT_ONCE], unknown[_TEXTS_AT_ONCE:]
-            size += self._read(some)
+        least = self._least.numerator, self._least.denominator
+        return least if self._measure.counts and max(least) <= _MOST_SHARE else None
+
+    def sets_of(self, texts: Sequence[str]) -> Sets:
+        """The features of texts. Work for all threads."""
         return self._recipe.features_many(texts, threads=self._threads)
+
+    def sets_of_kept(self, kept_ids: Sequence[int], *, ahead: bool = False) -> Iterator[tuple[list[int], Sets]]:
+        """The features of kept documents, all different, in parts: the places among kept_ids, and the features.
+
+        ahead: of those that are not held, no more than a bounded number of characters at a time.
+        """
+        places = range(len(kept_ids))
+        held = [place for place in places if kept_ids[place] in self._held]
+        unknown = [place for place in places if kept_ids[place] not in self._held]
+        if held:
+            yield held, self._held.sets([kept_ids[place] for place in held])
+        size, count = 0, _TEXTS_AT_ONCE
+        while unknown and not (ahead and size >= _AHEAD_CHARACTERS):
+            some, unknown = unknown[:count], unknown[count:]
+            ids = [kept_ids[place] for place in some]
+            texts = self._kept_texts(ids)
+            size += int(texts.sizes.sum()) if isinstance(texts, Packed) else sum(map(len, texts))
+            count = max(1, _CHARACTERS_AT_ONCE * (len(places) - len(held) - len(unknown)) // (size + 1))
+            made = self._recipe.features_many(texts, threads=self._threads)
+            self._held.add(ids, made)
+            yield some, made
+
+    def say_nothing(self, sets: Sets) -> npt.NDArray[np.bool_]:
+        """Which documents have features that tell nothing about them: bool[n]. Of a measure with a share."""
+        return self._measure.say_nothing(sets)
 
     def first_alike(self, text: str, kept_ids: Sequence[int]) -> Found:
         """The first of kept documents that is enough like a text; one with the same bytes anyhow."""
@@ -129,7 +161,7 @@ class Checker:
 
     def _first_equal(self, text: str, kept_ids: Sequence[int]) -> Found:
         for place, kept_id in enumerate(kept_ids):
-            if self._kept_texts([kept_id]) == [text]:
+            if [*self._kept_texts([kept_id])] == [text]:
                 return Found(place, 1.0, place)
         return Found(None, math.nan, len(kept_ids))
 
@@ -147,29 +179,11 @@ class Checker:
         ]
 
     def _of_kept(self, kept_ids: Sequence[int]) -> list[Features]:
-        unknown = [kept_id for kept_id in kept_ids if kept_id not in self._features]
-        if unknown:
-            self._read(unknown)
-        found = [self._features[kept_id] for kept_id in kept_ids]
-        for kept_id in kept_ids:
-            self._features.move_to_end(kept_id)
-        while self._bytes > _CACHE_BYTES and len(self._features) > 1:
-            _, oldest = self._features.popitem(last=False)
-            self._bytes -= _size(oldest)
-        return found
-
-    def _read(self, kept_ids: list[int]) -> int:
-        """Hold the features of kept documents that are not held; how many characters these have."""
-        texts = self._kept_texts(kept_ids)
-        for kept_id, made in zip(kept_ids, self._recipe.features_many(texts, threads=self._threads), strict=True):
-            # Copies, as what was made together stays together.
-            self._features[kept_id] = Features(made.hashes.copy(), made.weights.copy())
-            self._bytes += _size(made)
-        return sum(map(len, texts))
-
-
-def _size(features: Features) -> int:
-    return features.hashes.nbytes + features.weights.nbytes
+        distinct = list(dict.fromkeys(kept_ids))
+        found: dict[int, Features] = {}
+        for places, sets in self.sets_of_kept(distinct):
+            found |= {distinct[place]: features for place, features in zip(places, sets, strict=True)}
+        return [found[kept_id] for kept_id in kept_ids]
 
 
 def _digest(features: Features) -> int:

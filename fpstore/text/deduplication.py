@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -10,15 +10,21 @@ import numpy as np
 import numpy.typing as npt
 
 from fpstore.text.confirm import CONFIRMED_DISTANCE, DEFAULT_CONFIRM, Checker, Confirm
+from fpstore.text.held import Sets
 from fpstore.text.presets import DEFAULT_RECIPE, expect_recipe
-from fpstore.text.recipe import Features, Measured, Recipe, bytes_hash
+from fpstore.text.recipe import Measured, Recipe, bytes_hash
 from fpstore.text.several import expect_several
+from fpstore.text.shared import measure_many
 from fpstore.threads import thread_count
+from fpstore.workers import Workers
 
 if TYPE_CHECKING:
     from fpstore.query.leaders import Leaders
 
 Kept = Literal["first", "longest"]
+
+# So many are decided together, or fewer of one text: their shingles take up to 16 times as many bytes.
+_PIECE_CHARACTERS = 16 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,12 +77,13 @@ def dedup(
     return Deduplicated(np.sort(kept), duplicate_of, distance)
 
 
-def measured_apart(recipe: Recipe, texts: Sequence[str], threads: int) -> Measured:
-    """As recipe.measure_many; a text without tokens has in any case a hash of it as it stands for its fingerprint.
+def measured_apart(recipe: Recipe, texts: Sequence[str], threads: int, workers: Workers | None = None) -> Measured:
+    """As recipe.measure_many, with workers for what holds the interpreter's lock; but a text without tokens has in any
+    case a hash of it as it stands for its fingerprint.
 
     So that texts without tokens, about which a sketch says nothing, are near each other only if they are equal.
     """
-    measured = recipe.measure_many(texts, threads=threads)
+    measured = measure_many(recipe, texts, threads, workers or Workers(1))
     if not recipe.parts_empty:
         for index in np.flatnonzero(measured.token_counts == 0).tolist():
             measured.fingerprints[index] = bytes_hash(texts[index])
@@ -103,23 +110,38 @@ def _leaders(recipe: Recipe, max_distance: int, check: Confirm | None, texts: Se
         def __init__(self) -> None:
             super().__init__(Memory(max_distance, len(texts)), max_distance, 0)
             self._places: list[int] = []  # of the kept ones, by id
-            self._ahead: dict[int, Features] = {}
+            self._ahead = Sets.of([])
+            self._ahead_places: dict[int, int] = {}
 
         def _number(self, indexes: list[int]) -> None:
             self._places += indexes
 
-        def _look_ahead(self, indexes: list[int], nearest: list[int]) -> None:
-            if checker is not None:
-                features = checker.look_ahead([texts[index] for index in indexes], nearest)
-                self._ahead = dict(zip(indexes, features, strict=True))
+        def _end_of_piece(self, start: int, end: int) -> int:
+            most = (ends[start - 1] if start else 0) + _PIECE_CHARACTERS
+            return min(end, max(start + 1, int(np.searchsorted(ends, most, "right"))))
+
+        def _look_ahead(self, indexes: list[int]) -> Sets | None:
+            if checker is None:
+                return None
+            self._ahead = checker.sets_of([texts[index] for index in indexes])
+            self._ahead_places = {index: place for place, index in enumerate(indexes)}
+            return self._ahead
+
+        def _sets_of(self, ids: list[int], *, ahead: bool) -> Iterator[tuple[list[int], Sets]]:
+            assert checker is not None
+            return checker.sets_of_kept(ids, ahead=ahead)
+
+        def _say_nothing(self, sets: Sets) -> npt.NDArray[np.bool_]:
+            assert checker is not None
+            return checker.say_nothing(sets)
 
         def _first_alike(self, index: int, ids: list[int]) -> tuple[int | None, float]:
             assert checker is not None
-            return checker.first_like(self._ahead[index], lambda: texts[index], ids)[:2]
+            return checker.first_like(self._ahead[self._ahead_places[index]], lambda: texts[index], ids)[:2]
 
         def _mark(self, index: int) -> int:
             assert checker is not None
-            return checker.mark(self._ahead[index], lambda: texts[index])
+            return checker.mark(self._ahead[self._ahead_places[index]], lambda: texts[index])
 
         def _marks_of(self, ids: Sequence[int]) -> list[int]:
             assert checker is not None
@@ -128,6 +150,8 @@ def _leaders(recipe: Recipe, max_distance: int, check: Confirm | None, texts: Se
         def texts_of(self, ids: list[int]) -> list[str]:
             return [texts[self._places[each]] for each in ids]
 
+    ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
     kept = Kept()
     checker = None if check is None else Checker(check, recipe, kept.texts_of, threads)
+    kept.share = None if checker is None else checker.share
     return kept

@@ -12,8 +12,12 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from fpstore.text._alike import common_counts, common_products
-from fpstore.text.recipe import Features, Recipe
+from fpstore.text.held import Features, Sets
+from fpstore.text.recipe import Recipe
 
 # A root is taken of a share with so many bits behind the point.
 _ROOT_BITS = 160
@@ -71,6 +75,15 @@ class Measure:
         if self._weighs and not features.weights.any():
             return True
         return len(features.hashes) <= 1 and features.hashes.tolist() == self._of_nothing
+
+    @property
+    def counts(self) -> bool:
+        """Whether the measure is a share of shingles, whatever they weigh."""
+        return not self._weighs
+
+    def say_nothing(self, sets: Sets) -> npt.NDArray[np.bool_]:
+        """Which documents have features that tell nothing about them, where no shingle weighs more: bool[n]."""
+        return sets.are(self._of_nothing)
 
     def between(self, one: Features, other: Features, *, same_bytes: bool) -> float:
         """How alike two documents are; same_bytes: whether their texts are equal."""

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 
-from fpstore.text._packed import gather
+from fpstore.text._packed import gather, lines
 
 Bytes = npt.NDArray[np.uint8]
 Offsets = npt.NDArray[np.int64]
@@ -69,6 +69,9 @@ class Packed(Sequence[_Value]):
 
     def are_ascii(self) -> npt.NDArray[np.bool_]:
         """Which values have ASCII bytes only: bool[n]."""
+        data = self.together()
+        if not len(data) or data.max() < 0x80:  # in a tenth of the time
+            return np.ones(len(self), dtype=bool)
         others = np.flatnonzero(self.data[self.offsets[0] : self.offsets[-1]] >= 0x80) + self.offsets[0]
         found: npt.NDArray[np.bool_] = np.diff(np.searchsorted(others, self.offsets)) == 0
         return found
@@ -123,6 +126,23 @@ class Encoded(Packed[bytes]):
         return data
 
 
+class Passed(Packed[str]):
+    """Texts, packed as UTF-8, in which a half of a surrogate pair is as if it were a character."""
+
+    __slots__ = ()
+
+    def value_of(self, data: bytes) -> str:
+        """A text."""
+        return data.decode("utf-8", "surrogatepass")
+
+    @property
+    def has_halves(self) -> bool:
+        """Whether there is a half of a surrogate pair in any."""
+        data = self.together()
+        at = np.flatnonzero(data[:-1] == 0xED)
+        return bool((data[at + 1] >= 0xA0).any())
+
+
 def packed(texts: Sequence[str]) -> Packed[Any]:
     """Texts, or names, packed: as UTF-8, in which a half of a surrogate pair is as if it were a character."""
     # A name can hold bytes that are no UTF-8, and a JSON text half of a surrogate pair.
@@ -141,3 +161,12 @@ def offsets_of(sizes: Sequence[int] | npt.NDArray[Any]) -> Offsets:
     offsets = np.zeros(len(sizes) + 1, dtype=np.int64)
     np.cumsum(sizes, out=offsets[1:])
     return offsets
+
+
+def plain_lines(columns: Sequence[Packed[Any]]) -> Bytes | None:
+    """Values as lines that are parted by tabs; None where one is more than printable ASCII, or has a backslash."""
+    for column in columns:
+        data = column.together()
+        if not (((data - 0x20) < 0x5F) & (data != ord("\\"))).all():
+            return None
+    return lines([(column.data, column.offsets) for column in columns])

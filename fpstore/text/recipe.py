@@ -68,6 +68,7 @@ from fpstore.errors import RecipeError, UnsupportedVersion
 from fpstore.text import _signing, _simhash
 from fpstore.text._sums import xxh3
 from fpstore.text.cleaning import HTML_CHOICES, text_of_html, without_surrogates
+from fpstore.text.held import Features, Sets
 from fpstore.text.model import IdfModel
 from fpstore.text.permutations import DEFAULT_VALUES, MOST_VALUES, SCHEMES, SEED_BITS_OF_DATASKETCH, permutations_of
 from fpstore.text.scripts import mixed_shingles
@@ -131,13 +132,6 @@ class Measured(NamedTuple):
     outweighed: npt.NDArray[np.bool_]
     distinct_counts: npt.NDArray[np.uint32]
     unseen: npt.NDArray[np.float64]
-
-
-class Features(NamedTuple):
-    """The distinct shingles of a document: hashes (uint64[m], increasing) and the weight of each (float64[m])."""
-
-    hashes: npt.NDArray[np.uint64]
-    weights: npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,20 +254,20 @@ class Recipe:
         """The distinct shingles of one text and their weights."""
         prepare, steps = self._steps()
         ready = text if prepare is None else _prepared(prepare, text)
-        found = Features(*_simhash.features(ready, **steps))
+        found = Sets.join(_simhash.features_many([ready], **steps))[0]
         if self.tokens == "letters" and len(found.hashes) == 0:
             return Features(np.array([self._nothing()], dtype=np.uint64), np.ones(1))
         return found
 
-    def features_many(self, texts: Sequence[str], *, threads: int | None = None) -> list[Features]:
-        """Of each of texts what features gives; threads: as for measure_many."""
+    def features_many(self, texts: Sequence[str], *, threads: int | None = None) -> Sets:
+        """Of each of texts what features gives, together; threads: as for measure_many."""
         count = thread_count(threads)
         prepare, steps = self._steps()
         ready = texts if prepare is None else [_prepared(prepare, text) for text in texts]
-        found = [Features(*pair) for pair in _simhash.features_many(ready, threads=count, **steps)]
-        if self.tokens == "letters":
+        found = Sets.join(_simhash.features_many(ready, threads=count, **steps))
+        if self.tokens == "letters" and not found.counts.all():
             nothing = Features(np.array([self._nothing()], dtype=np.uint64), np.ones(1))
-            return [features if len(features.hashes) else nothing for features in found]
+            return Sets.of([features if len(features.hashes) else nothing for features in found])
         return found
 
     def shingles(self, text: str | bytes) -> Iterator[tuple[int, str]]:
@@ -313,6 +307,12 @@ class Recipe:
                 told = f"found {step} {found.get(step)!r}, expected {expected.get(step)!r}, as the recipe has"
                 raise ValueError(f"idf model: {told}")
         return replace(self, weights="idf", idf=model.checksum, model=model)
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether steps are left to Python and its packages, which come before those of the compiled core."""
+        plain = self.tokens in ("words", "mixed", "characters") and self.normalisation != "lower"
+        return not plain or bool(self.stop_words or self.stemming)
 
     @property
     def parts_empty(self) -> bool:
@@ -369,8 +369,7 @@ class Recipe:
         steps: dict[str, Any] = {name: getattr(self, name) for name in _OF_THE_CORE}
         steps["seed"] = self._hash_seed
         steps["idf"] = None if self.model is None else self.model.table
-        plain = self.tokens in ("words", "mixed", "characters") and self.normalisation != "lower"
-        if plain and not (self.stop_words or self.stemming):
+        if not self.is_prepared:
             return None, steps | {"normalisation": self.normalisation, "tokens": self.tokens}
         prepare, normalisation, kind = preparation(self.normalisation, self.tokens, self.stop_words, self.stemming)
         return prepare, steps | {"normalisation": normalisation, "tokens": kind}

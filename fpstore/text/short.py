@@ -100,7 +100,7 @@ class Lengths:
         is_short = (counts > 0) & (counts < self._enough)
         # Few texts of most corpora are between the two bounds, and those are small.
         between = (counts >= self._enough) & (counts < self._enough_dense)
-        if isinstance(texts, Packed):
+        if isinstance(texts, Packed) and between.any():
             between &= ~texts.are_ascii()
         for at in np.flatnonzero(between).tolist():
             if scripts.is_dense(texts[at], int(counts[at])):

@@ -1260,7 +1260,7 @@ MUTANTS = (
     Mutant(
         "opening warm leaves the names",
         "fpstore/living/live.py",
-        "return self.segment.view, *(names.view for names in self.names)",
+        "return self.segment.view, *(file.view for file in self.beside)",
         "return (self.segment.view,)",
         "the first searches of a store of names wait for the disk",
         ("tests/test_warming.py::test_every_file_that_a_search_can_need_has_been_checked",),

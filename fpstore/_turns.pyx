@@ -1,0 +1,189 @@
+"""Documents of a piece in turn: which of those before it each is near, and to which of these it goes.
+
+The rule is C (fpstore/native/turns.c), and holds no lock. It stops where its caller has to say something: to which of
+its near ones a document goes, or what features documents have that are to be compared. A row is one of what was found
+among all that came before the piece, or behind those a document of the piece.
+"""
+
+import numpy as np
+
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+
+from fpstore._native cimport (
+    TURNS_ASK, TURNS_DONE, TURNS_NEED, TURNS_NEW, CTurns, Near, Shingles, TurnsStop, turns_answer, turns_foresee, turns_look,
+    turns_run,
+)
+
+DONE, ASK, NEED = TURNS_DONE, TURNS_ASK, TURNS_NEED
+NEW = TURNS_NEW
+# Of the near ones of a document, so many more are asked for at once where features are needed.
+cdef enum:
+    _AT_ONCE = 8
+
+
+cdef class Turns:
+    """The way through one piece.
+
+    is_near: of each document whether it is near any other row, of those before the piece and all of the piece: bool[n].
+    rows: int64[n], the row that each document goes to, or NEW; measures: float64[n], how alike these are, where they
+    were compared. refused, cut_short: how many near ones were not alike, and how many documents had more than were
+    looked at, of which none was.
+    """
+    cdef CTurns turns
+    cdef object keys, starts, bits, ties, room, held
+    cdef readonly object is_near, rows, measures
+
+    def __init__(self, const uint64_t[::1] keys not None, unsigned distance, const int64_t[::1] query not None,
+                 const uint16_t[::1] bits not None, ties, bint asks=False):
+        """query, bits: of the matches of keys among what came before, in the order of query, bits, ties.
+
+        ties: at most two columns, uint64[matches + keys], of which the lesser value is nearer at one distance, by the
+        first that differs; else the earlier row. asks: stop at each document that is near something, where it is not
+        compared. Raises ValueError for columns of other lengths, or queries out of order.
+        """
+        cdef CTurns *turns = &self.turns
+        cdef uint64_t count = <uint64_t>keys.shape[0], found = <uint64_t>query.shape[0], i
+        cdef uint64_t[::1] starts, keys_of_leaders
+        cdef const uint64_t[::1] tie
+        cdef uint8_t[::1] near, earlier, rows_near, rows_scratch, silent, shingles
+        cdef uint32_t[::1] leaders, commons
+        cdef int64_t[::1] rows
+        cdef double[::1] measures
+        if <uint64_t>bits.shape[0] != found or any(<uint64_t>len(each) != found + count for each in ties) or len(ties) > 2:
+            lengths = [len(each) for each in ties]
+            raise ValueError(f"found {bits.shape[0]} distances and ties of {lengths}, expected {found} and {found + count}")
+        starts = np.zeros(count + 2, dtype=np.uint64)
+        for i in range(found):
+            if not 0 <= query[i] < <int64_t>count or (i > 0 and query[i] < query[i - 1]):
+                raise ValueError(f"match {i}: found query {query[i]}, expected one of {count}, in their order")
+            starts[query[i] + 1] = i + 1
+        for i in range(count):
+            starts[i + 1] = max(starts[i], starts[i + 1])
+        self.held = []
+        self.is_near, self.rows = np.zeros(count, dtype=bool), np.empty(count, dtype=np.int64)
+        self.measures = np.full(count, np.nan)
+        turns.count, turns.found, turns.distance, turns.asks = count, found, distance, asks
+        turns.starts = &starts[0]
+        near, earlier = np.zeros(count + 1, dtype=np.uint8), np.zeros(count + 1, dtype=np.uint8)
+        keys_of_leaders, leaders = np.empty(count + 1, dtype=np.uint64), np.empty(2 * count + 2, dtype=np.uint32)
+        rows_near = np.empty((found + count + 1) * sizeof(Near), dtype=np.uint8)
+        rows_scratch = np.empty((found + count + 1) * sizeof(Near), dtype=np.uint8)
+        shingles = np.zeros((found + count + 1) * sizeof(Shingles), dtype=np.uint8)
+        silent = np.zeros(found + count + 1, dtype=np.uint8)
+        commons = np.full(found + 1, 0xFFFFFFFF, dtype=np.uint32)
+        turns.commons = &commons[0]
+        turns.is_near, turns.has_earlier = &near[0], &earlier[0]
+        turns.leader_keys, turns.leaders = &keys_of_leaders[0], &leaders[0]
+        turns.near, turns.scratch = <Near *>&rows_near[0], <Near *>&rows_scratch[0]
+        turns.shingles, turns.is_silent = <Shingles *>&shingles[0], &silent[0]
+        self.keys, self.starts, self.bits, self.ties = keys, starts, bits, list(ties)
+        self.room = (near, earlier, keys_of_leaders, leaders, rows_near, rows_scratch, shingles, silent, commons)
+        if count == 0:
+            return
+        rows, measures = self.rows, self.measures
+        turns.keys, turns.rows, turns.measures = &keys[0], &rows[0], &measures[0]
+        turns.bits = &bits[0] if found else NULL
+        for i in range(<uint64_t>len(ties)):
+            tie = ties[i]
+            turns.ties[i] = &tie[0]
+        with nogil:
+            turns_look(turns)
+        self.is_near = np.asarray(near)[:count].view(bool)
+
+    @property
+    def at(self):
+        """The document at which it stopped."""
+        return self.turns.at
+
+    @property
+    def refused(self):
+        return self.turns.refused
+
+    @property
+    def cut_short(self):
+        return self.turns.cut_short
+
+    @property
+    def near(self):
+        """The rows that the document at which it stopped is near, from the nearest on: a list."""
+        cdef uint64_t i
+        return [self.turns.near[i].row for i in range(self.turns.near_count)]
+
+    def nearest(self, uint64_t count):
+        """The first `count` of these."""
+        cdef uint64_t i
+        return [self.turns.near[i].row for i in range(min(count, self.turns.near_count))]
+
+    @property
+    def needed(self):
+        """Some rows that it is near, from the nearest one on whose features are needed: a list."""
+        cdef uint64_t i, end = min(self.turns.near_count, self.turns.place + _AT_ONCE, self.turns.most)
+        return [self.turns.near[i].row for i in range(self.turns.place, end)]
+
+    def compare(self, uint64_t most, uint64_t part, uint64_t whole):
+        """From now on a document goes to the first of `most` near ones with which it shares enough of its shingles.
+
+        Of the shingles that either of them has both have part / whole at least.
+        """
+        self.turns.compares = True
+        self.turns.most, self.turns.part, self.turns.whole = most, part, whole
+
+    def give(self, const int64_t[::1] rows not None, const int64_t[::1] starts not None,
+             const int64_t[::1] counts not None, const uint64_t[::1] hashes not None, const uint8_t[::1] silent not None):
+        """The features of rows, which are held from now on: counts[i] of hashes from starts[i] on, increasing.
+
+        hashes: at least one. silent: whether they say nothing about their document, which then is compared by the caller.
+        Raises ValueError for rows that are not there, and places outside hashes.
+        """
+        cdef uint64_t i, all_rows = self.turns.found + self.turns.count
+        cdef Py_ssize_t size = hashes.shape[0]
+        if not rows.shape[0] == starts.shape[0] == counts.shape[0] == silent.shape[0]:
+            raise ValueError(f"found {starts.shape[0]} starts, {counts.shape[0]} counts and {silent.shape[0]} marks, "
+                             f"expected those of {rows.shape[0]} rows")
+        for i in range(<uint64_t>rows.shape[0]):
+            if not 0 <= rows[i] < <int64_t>all_rows:
+                raise ValueError(f"row: found {rows[i]}, expected one of {all_rows}")
+            if not (0 <= starts[i] < size and 0 <= counts[i] <= size - starts[i]):
+                raise ValueError(f"row {rows[i]}: found {counts[i]} features at {starts[i]}, expected some of {size}")
+        for i in range(<uint64_t>rows.shape[0]):
+            self.turns.shingles[rows[i]].hashes = &hashes[starts[i]]
+            self.turns.shingles[rows[i]].count = <uint64_t>counts[i]
+            self.turns.is_silent[rows[i]] = silent[i] != 0
+        self.held.append(hashes)
+
+    def foresee(self):
+        """Rows whose features will be needed as far as can be told now: int64[n]; after `compare` and `give`."""
+        cdef uint64_t i
+        cdef uint8_t[::1] wanted
+        marks = np.zeros(self.turns.found + 1, dtype=np.uint8)
+        wanted = marks
+        with nogil:
+            turns_foresee(&self.turns, _AT_ONCE, &wanted[0])
+            for i in range(self.turns.found):
+                wanted[i] &= self.turns.shingles[i].hashes == NULL
+        return np.flatnonzero(marks)
+
+    def knows(self, const int64_t[::1] rows not None):
+        """Of which rows the features were given: bool[n]. ValueError for a row that is not there."""
+        cdef uint64_t i, all_rows = self.turns.found + self.turns.count
+        cdef uint8_t[::1] known
+        found = np.zeros(len(rows), dtype=np.uint8)
+        known = found
+        for i in range(<uint64_t>rows.shape[0]):
+            if not 0 <= rows[i] < <int64_t>all_rows:
+                raise ValueError(f"row: found {rows[i]}, expected one of {all_rows}")
+            known[i] = self.turns.shingles[rows[i]].hashes != NULL
+        return found.view(bool)
+
+    def run(self):
+        """Go on: DONE, or ASK or NEED for the document at which it stopped."""
+        cdef TurnsStop stop
+        with nogil:
+            stop = turns_run(&self.turns)
+        return stop
+
+    def answer(self, int64_t row):
+        """Where it asked: the document goes to this row, or is NEW. ValueError where all are decided."""
+        if self.turns.at >= self.turns.count:
+            raise ValueError(f"found no document that is under way, expected one of {self.turns.count}")
+        turns_answer(&self.turns, row)

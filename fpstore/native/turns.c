@@ -1,0 +1,170 @@
+/* Documents in turn, and the choice of how keys are compared. */
+#include "turns.h"
+
+typedef uint64_t (*KeysNear)(const uint64_t *, uint64_t, uint64_t, unsigned, uint32_t *);
+typedef unsigned __int128 Product;
+
+static KeysNear chosen_keys_near = keys_near_portable;
+
+void turns_choose(InstructionSet set) {
+    chosen_keys_near = keys_near_portable;
+#if FPSTORE_X86
+    if (set == SET_FAST) chosen_keys_near = keys_near_fast;
+    if (set == SET_WIDE) chosen_keys_near = keys_near_wide;
+#else
+    (void)set;
+#endif
+}
+
+CHOSEN_AT_LOAD(turns_choose)
+
+uint64_t keys_near(const uint64_t *keys, uint64_t count, uint64_t key, unsigned distance, uint32_t *out) {
+    return chosen_keys_near(keys, count, key, distance, out);
+}
+
+void turns_look(Turns *turns) {
+    uint32_t *near = turns->leaders; /* which nobody uses yet */
+    for (uint64_t i = 0; i < turns->count; i++) {
+        const uint64_t count = keys_near(turns->keys, i, turns->keys[i], turns->distance, near);
+        turns->has_earlier[i] = count > 0;
+        turns->is_near[i] |= count > 0 || turns->starts[i] < turns->starts[i + 1];
+        for (uint64_t j = 0; j < count; j++) turns->is_near[near[j]] = 1;
+    }
+}
+
+/* Whether one row is nearer than another, at the same index earlier. */
+static int is_nearer(const Turns *turns, const Near *one, const Near *other) {
+    if (one->bits != other->bits) return one->bits < other->bits;
+    for (unsigned i = 0; i < 2 && turns->ties[i] != NULL; i++) {
+        const uint64_t x = turns->ties[i][one->row], y = turns->ties[i][other->row];
+        if (x != y) return x < y;
+    }
+    return one->row < other->row;
+}
+
+/* Merge two runs that lie one after the other in near, each from the nearest on. */
+static void merge_runs(const Turns *turns, Near *near, uint64_t middle, uint64_t end, Near *scratch) {
+    uint64_t i = 0, j = middle, out = 0;
+    if (middle == 0 || middle == end || is_nearer(turns, near + middle - 1, near + middle)) return;
+    memcpy(scratch, near, middle * sizeof *near); /* what is behind stays where it is, as it is never overtaken */
+    while (i < middle && j < end) near[out++] = is_nearer(turns, near + j, scratch + i) ? near[j++] : scratch[i++];
+    memcpy(near + out, scratch + i, (middle - i) * sizeof *near);
+}
+
+static void sort_near(const Turns *turns, Near *near, uint64_t count, Near *scratch) {
+    for (uint64_t run = 1; run < count; run *= 2) {
+        for (uint64_t first = 0; first + run < count; first += 2 * run) {
+            const uint64_t end = first + 2 * run < count ? first + 2 * run : count;
+            merge_runs(turns, near + first, run, end - first, scratch);
+        }
+    }
+}
+
+/* The rows that the key at turns->at is near, from the nearest on. */
+static void find_near(Turns *turns) {
+    const uint64_t i = turns->at, first = turns->starts[i], before = turns->starts[i + 1] - first;
+    uint64_t count = 0;
+    for (uint64_t j = 0; j < before; j++) turns->near[j] = (Near){first + j, turns->bits[first + j]};
+    if (turns->has_earlier[i]) {
+        uint32_t *places = turns->leaders + turns->leader_count; /* room for as many again */
+        Near *own = turns->near + before;
+        count = keys_near(turns->leader_keys, turns->leader_count, turns->keys[i], turns->distance, places);
+        for (uint64_t j = 0; j < count; j++) {
+            const uint32_t leader = turns->leaders[places[j]];
+            own[j].row = turns->found + leader;
+            own[j].bits = (uint32_t)__builtin_popcountll(turns->keys[leader] ^ turns->keys[i]);
+        }
+        sort_near(turns, own, count, turns->scratch);
+        merge_runs(turns, turns->near, before, before + count, turns->scratch);
+    }
+    turns->near_count = before + count;
+}
+
+void turns_answer(Turns *turns, int64_t row) {
+    turns->rows[turns->at] = row;
+    if (row == TURNS_NEW) {
+        turns->leader_keys[turns->leader_count] = turns->keys[turns->at];
+        turns->leaders[turns->leader_count++] = (uint32_t)turns->at;
+    }
+    turns->at++;
+    turns->is_begun = 0;
+}
+
+/* Whether a row has the very key of the document, and is not even looked at: equal documents may lie behind it. */
+static int is_crowded(const Turns *turns) {
+    return turns->near_count > turns->most && turns->near[turns->most].bits == 0;
+}
+
+/* Whether a key and a row are alike; common: how many shingles both have. */
+static int are_alike(const Turns *turns, uint64_t key, uint64_t row, uint64_t *common) {
+    const Shingles *own = &turns->shingles[turns->found + key], *other = &turns->shingles[row];
+    const int is_found = row < turns->found; /* then it is compared with this key alone */
+    if (is_found && turns->commons[row] != TURNS_UNKNOWN) {
+        *common = turns->commons[row];
+    } else {
+        common_counts(own, other, 1, common);
+        if (is_found) turns->commons[row] = (uint32_t)*common;
+    }
+    return (Product)*common * turns->whole >= (Product)turns->part * (own->count + other->count - *common) &&
+           !turns->is_silent[row];
+}
+
+void turns_foresee(Turns *turns, uint64_t more, uint8_t *wanted) {
+    for (uint64_t i = 0; i < turns->count; i++) {
+        const uint64_t own = turns->found + i, first = turns->starts[i], count = turns->starts[i + 1] - first;
+        uint64_t common, end = 1 + more < turns->most ? 1 + more : turns->most;
+        if (count < 2 || turns->shingles[own].hashes == NULL || turns->is_silent[own]) continue;
+        if (turns->shingles[first].hashes == NULL || are_alike(turns, i, first, &common)) continue;
+        if (end > count) end = count;
+        for (uint64_t j = 1; j < end; j++) wanted[first + j] = 1;
+    }
+}
+
+/* Look at the near ones of the document under way, from turns->place on. */
+static TurnsStop compare(Turns *turns) {
+    const Shingles *own = &turns->shingles[turns->found + turns->at];
+    const uint64_t looked_at = turns->near_count < turns->most ? turns->near_count : turns->most;
+    if (own->hashes == NULL || turns->is_silent[turns->found + turns->at] || is_crowded(turns)) return TURNS_ASK;
+    for (; turns->place < looked_at; turns->place++) {
+        const uint64_t row = turns->near[turns->place].row;
+        const Shingles *other = &turns->shingles[row];
+        uint64_t common;
+        if (other->hashes == NULL) return TURNS_NEED;
+        if (are_alike(turns, turns->at, row, &common)) {
+            turns->measures[turns->at] = (double)common / (double)(own->count + other->count - common);
+            turns->refused += turns->place;
+            turns_answer(turns, (int64_t)row);
+            return TURNS_DONE;
+        }
+    }
+    turns->refused += looked_at;
+    turns->cut_short += turns->near_count > turns->most;
+    turns_answer(turns, TURNS_NEW);
+    return TURNS_DONE;
+}
+
+TurnsStop turns_run(Turns *turns) {
+    while (turns->at < turns->count) {
+        const uint64_t i = turns->at;
+        if (!turns->is_begun) {
+            if (!turns->has_earlier[i] && turns->starts[i] == turns->starts[i + 1]) {
+                turns_answer(turns, TURNS_NEW);
+                continue;
+            }
+            find_near(turns);
+            turns->is_begun = 1;
+            turns->place = 0;
+        }
+        if (turns->near_count == 0) {
+            turns_answer(turns, TURNS_NEW);
+        } else if (turns->compares) {
+            const TurnsStop stop = compare(turns);
+            if (stop != TURNS_DONE) return stop;
+        } else if (turns->asks) {
+            return TURNS_ASK;
+        } else {
+            turns_answer(turns, (int64_t)turns->near[0].row);
+        }
+    }
+    return TURNS_DONE;
+}

@@ -1,0 +1,54 @@
+/* Which keys are near another. Included once for each instruction set; see platform.h. */
+#include "turns.h"
+
+#include "bits_body.h"
+
+#define AT_ONCE 8
+#define NEAR_STEP 32 /* keys that are compared before it is asked whether one of them is near */
+
+/* A bit for each of AT_ONCE keys: whether it is within distance of key. */
+ALWAYS_INLINE unsigned KERNEL(near_of_eight)(const uint64_t *keys, uint64_t key, unsigned distance) {
+#if defined(KERNEL_IS_WIDE)
+    const __m512i apart = _mm512_xor_si512(_mm512_loadu_si512(keys), _mm512_set1_epi64((long long)key));
+    return _mm512_cmple_epu64_mask(_mm512_popcnt_epi64(apart), _mm512_set1_epi64((long long)distance));
+#else
+    unsigned near = 0;
+    for (unsigned i = 0; i < AT_ONCE; i++) {
+        near |= (unsigned)(KERNEL(ones)(keys[i] ^ key) <= distance) << i;
+    }
+    return near;
+#endif
+}
+
+/* Whether one of NEAR_STEP keys is near. */
+ALWAYS_INLINE int KERNEL(near_any)(const uint64_t *keys, uint64_t key, unsigned distance) {
+#if defined(KERNEL_IS_WIDE)
+    const __m512i all = _mm512_set1_epi64((long long)key);
+    __m512i least = _mm512_set1_epi64(64);
+    for (unsigned i = 0; i < NEAR_STEP; i += AT_ONCE)
+        least = _mm512_min_epu64(least, _mm512_popcnt_epi64(_mm512_xor_si512(all, _mm512_loadu_si512(keys + i))));
+    return _mm512_cmple_epu64_mask(least, _mm512_set1_epi64((long long)distance)) != 0;
+#else
+    unsigned least = 64;
+    for (unsigned i = 0; i < NEAR_STEP; i++) {
+        const unsigned apart = KERNEL(ones)(keys[i] ^ key);
+        least = apart < least ? apart : least;
+    }
+    return least <= distance;
+#endif
+}
+
+uint64_t KERNEL(keys_near)(const uint64_t *keys, uint64_t count, uint64_t key, unsigned distance, uint32_t *out) {
+    uint64_t found = 0, i = 0;
+    for (; i + NEAR_STEP <= count; i += NEAR_STEP) {
+        if (!UNLIKELY(KERNEL(near_any)(keys + i, key, distance))) continue;
+        for (unsigned first = 0; first < NEAR_STEP; first += AT_ONCE) {
+            for (unsigned near = KERNEL(near_of_eight)(keys + i + first, key, distance); near != 0; near &= near - 1)
+                out[found++] = (uint32_t)(i + first + (unsigned)__builtin_ctz(near));
+        }
+    }
+    for (; i < count; i++) {
+        if (KERNEL(ones)(keys[i] ^ key) <= distance) out[found++] = (uint32_t)i;
+    }
+    return found;
+}

@@ -1,0 +1,6 @@
+/* Near keys with POPCNT. */
+#include "turns.h"
+
+#include "fast.h"
+
+#include "turns_body.h"

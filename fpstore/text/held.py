@@ -1,0 +1,135 @@
+"""Owns the features of a document, of several together, and which of kept documents are held: those that came last.
+
+A document that is held takes 16 bytes for each shingle, in two columns that all share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+_BYTES_OF_ONE = 16
+_FIRST_ROOM = 1 << 12
+
+Counts = npt.NDArray[np.int64]
+Hashes = npt.NDArray[np.uint64]
+Weights = npt.NDArray[np.float64]
+
+
+class Features(NamedTuple):
+    """The distinct shingles of a document: hashes (uint64[m], increasing) and the weight of each (float64[m])."""
+
+    hashes: Hashes
+    weights: Weights
+
+
+@dataclass(frozen=True, slots=True)
+class Sets:
+    """The features of documents: those of document i are counts[i] of two columns, from starts[i] on.
+
+    hashes: uint64[m], weights: float64[m], of at least one. starts, counts: int64[n].
+    """
+
+    hashes: Hashes
+    weights: Weights
+    starts: Counts
+    counts: Counts
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def __getitem__(self, index: int) -> Features:
+        start = int(self.starts[index])
+        own = slice(start, start + int(self.counts[index]))
+        return Features(self.hashes[own], self.weights[own])
+
+    def are(self, hashes: Sequence[int]) -> npt.NDArray[np.bool_]:
+        """Which documents have these hashes and no others, at most one: bool[n]."""
+        same: npt.NDArray[np.bool_] = self.counts == len(hashes)
+        if hashes:
+            same &= self.hashes[self.starts] == np.uint64(hashes[0])
+        return same
+
+    def __iter__(self) -> Iterator[Features]:
+        return (self[index] for index in range(len(self)))
+
+    @classmethod
+    def join(cls, parts: Sequence[tuple[Hashes, Weights, Counts]]) -> Sets:
+        """Those of all parts: hashes and weights of one more than there are, and where those of each document end."""
+        if len(parts) == 1:
+            hashes, weights, ends = parts[0]
+            counts = np.diff(ends, prepend=0)
+        else:
+            counts = np.concatenate([np.empty(0, dtype=np.int64), *(np.diff(part[2], prepend=0) for part in parts)])
+            hashes = np.concatenate([*(part[0][:-1] for part in parts), np.zeros(1, dtype=np.uint64)])
+            weights = np.concatenate([*(part[1][:-1] for part in parts), np.zeros(1)])
+        return cls(hashes, weights, np.cumsum(counts) - counts, counts)
+
+    @classmethod
+    def of(cls, every: Sequence[Features]) -> Sets:
+        """Those of documents that were made one by one."""
+        counts = np.array([len(each.hashes) for each in every], dtype=np.int64)
+        hashes = np.concatenate([*(each.hashes for each in every), np.zeros(1, dtype=np.uint64)])
+        weights = np.concatenate([*(each.weights for each in every), np.zeros(1)])
+        return cls(hashes, weights, np.cumsum(counts) - counts, counts)
+
+
+class Held:
+    """Features of kept documents, by their ids, which forgets the older ones where they would take more than it may.
+
+    What it gives stays as it is when they are forgotten.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most = most_bytes // _BYTES_OF_ONE
+        self._slots: dict[int, int] = {}
+        self._ids: list[int] = []  # by slot
+        self._ends = np.zeros(_FIRST_ROOM, dtype=np.int64)  # of slot i: ends[i] to ends[i + 1]
+        self._hashes = np.empty(_FIRST_ROOM, dtype=np.uint64)
+        self._weights = np.empty(_FIRST_ROOM, dtype=np.float64)
+
+    def __contains__(self, document_id: int) -> bool:
+        return document_id in self._slots
+
+    def sets(self, ids: Sequence[int]) -> Sets:
+        """The features of documents that are held."""
+        slots = np.array([self._slots[each] for each in ids], dtype=np.int64)
+        starts = self._ends[slots]
+        return Sets(self._hashes, self._weights, starts, self._ends[slots + 1] - starts)
+
+    def add(self, ids: Sequence[int], sets: Sets) -> None:
+        """Hold the features of more documents, one after the other in their columns; at least one."""
+        used, more = int(self._ends[len(self._ids)]), int(sets.counts.sum())
+        if used + more > self._most and self._ids:
+            used = self._forget(used + more - self._most)
+        slots, start = len(self._ids), int(sets.starts[0])
+        self._make_room(used + more, slots + len(ids) + 1)
+        self._hashes[used : used + more] = sets.hashes[start : start + more]
+        self._weights[used : used + more] = sets.weights[start : start + more]
+        self._ends[slots + 1 : slots + 1 + len(ids)] = used + np.cumsum(sets.counts)
+        self._slots.update(zip(ids, range(slots, slots + len(ids)), strict=True))
+        self._ids += ids
+
+    def _forget(self, count: int) -> int:
+        """Let go of so many shingles, of half of all at least; how many are left."""
+        ends = self._ends[: len(self._ids) + 1]
+        first = min(len(self._ids), int(np.searchsorted(ends, max(count, int(ends[-1]) // 2))))
+        start, left = int(ends[first]), int(ends[-1] - ends[first])
+        self._ids = self._ids[first:]
+        self._slots = {document_id: slot for slot, document_id in enumerate(self._ids)}
+        # Columns of their own, as somebody may still look at these.
+        self._hashes, self._weights = self._hashes[start:].copy(), self._weights[start:].copy()
+        self._ends = self._ends[first:] - start
+        return left
+
+    def _make_room(self, shingles: int, slots: int) -> None:
+        if shingles > len(self._hashes):
+            room = max(shingles, min(2 * shingles, self._most))
+            self._hashes = np.concatenate([self._hashes, np.empty(room - len(self._hashes), dtype=np.uint64)])
+            self._weights = np.concatenate([self._weights, np.empty(room - len(self._weights))])
+        if slots > len(self._ends):
+            self._ends = np.concatenate([self._ends, np.zeros(2 * slots - len(self._ends), dtype=np.int64)])

@@ -1,0 +1,94 @@
+"""Owns what of texts is shared out to processes: reading HTML, and steps of a recipe that packages do.
+
+What it gives is what this process alone would give, whoever makes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fpstore.text.cleaning import characters, stand_in, visible
+from fpstore.text.packed import Packed
+from fpstore.text.recipe import Measured, Recipe
+from fpstore.workers import Workers
+
+# What a worker is given at once has about so many characters or bytes of pages, or of texts.
+PAGES_AT_ONCE, TEXTS_AT_ONCE = 1 << 18, 1 << 17
+
+
+class Shown(NamedTuple):
+    """The text of a page. is_frame: as of fpstore.text.cleaning. is_empty: nothing is visible, so it is a stand-in.
+
+    is_damaged: it was read in spite of characters that are none.
+    """
+
+    text: str
+    is_frame: bool
+    is_empty: bool
+    is_damaged: bool
+
+
+# The markup of a page, and the charset that its server named.
+Page = tuple[str | bytes, str | None]
+
+
+def shown_of(pages: Sequence[Page], what: str, workers: Workers) -> Iterator[Shown | ValueError]:
+    """What each page shows, by the step `html` of a recipe, or what is wrong with it."""
+    for part in workers.map(_shown, [(group, what) for group in _groups(pages)]):
+        yield from part
+
+
+def measure_many(recipe: Recipe, texts: Sequence[str], threads: int | None, workers: Workers) -> Measured:
+    """As recipe.measure_many; what packages do is done by workers."""
+    if not recipe.is_prepared or recipe.model is not None:
+        return recipe.measure_many(texts, threads=threads)
+    record = recipe.to_json()
+    parts = workers.map(_measured, [(record, part) for part in _parts(texts)])
+    return Measured(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+def _groups(pages: Sequence[Page]) -> list[list[Page]]:
+    groups: list[list[Page]] = []
+    room = 0
+    for page in pages:
+        if room <= 0:
+            groups.append([])
+            room = PAGES_AT_ONCE
+        groups[-1].append(page)
+        room -= len(page[0])
+    return groups
+
+
+def _parts(texts: Sequence[str]) -> list[Sequence[str]]:
+    """The texts, some at a time; of none one part without any."""
+    sizes = texts.sizes if isinstance(texts, Packed) else np.array([len(text) for text in texts], dtype=np.int64)
+    number = np.cumsum(sizes) // TEXTS_AT_ONCE
+    starts = [0, *(np.flatnonzero(np.diff(number)) + 1).tolist(), len(texts)]
+    parts = [texts[start:end] for start, end in pairwise(starts)]
+    # Of bytes that many share, each takes its own along.
+    return [part.take(np.arange(len(part))) if isinstance(part, Packed) else part for part in parts]
+
+
+def _shown(given: tuple[Sequence[Page], str]) -> list[Shown | ValueError]:
+    pages, what = given
+    return [_page_shown(page, what) for page in pages]
+
+
+def _page_shown(page: Page, what: str) -> Shown | ValueError:
+    markup, charset = page
+    try:
+        text, damaged = (markup, 0) if isinstance(markup, str) else characters(markup, charset)
+        text, is_frame = visible(text, what)
+    except ValueError as error:
+        return ValueError(str(error))
+    is_empty = not text.strip()
+    return Shown(stand_in(markup) if is_empty else text, is_frame, is_empty, damaged > 0)
+
+
+def _measured(given: tuple[dict[str, Any], Sequence[str]]) -> Measured:
+    record, texts = given
+    return Recipe.from_json(record).measure_many(texts, threads=1)

@@ -1,0 +1,296 @@
+"""The way through a piece in C does what a plain loop does, whatever it is told and whenever."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from helpers import fingerprint_array as u64
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fpstore._turns import ASK, DONE, NEED, NEW, Turns
+from fpstore.query.additions import distances_to, in_turn
+from fpstore.text.held import Features, Held, Sets
+
+BITS = 5  # so few that many are near each other
+
+
+class Piece(NamedTuple):
+    """Rows that came before, and keys; the second tie of both; which rows each key is near of the former."""
+
+    before: list[int]
+    keys: list[int]
+    ids: list[int]
+    distance: int
+
+    def bits(self, key: int, row: int) -> int:
+        return ((self.before + self.keys)[row] ^ self.keys[key]).bit_count()
+
+    def nearest_first(self, key: int, rows: Sequence[int]) -> list[int]:
+        every = self.before + self.keys
+        near = [row for row in rows if self.bits(key, row) <= self.distance]
+        return sorted(near, key=lambda row: (self.bits(key, row), every[row], self.ids[row], row))
+
+    @property
+    def found(self) -> list[tuple[int, int]]:
+        """The matches of the keys among the rows before: the key and the row."""
+        every = range(len(self.before))
+        return [(key, row) for key in range(len(self.keys)) for row in self.nearest_first(key, every)]
+
+    def turns(self, *, asks: bool = False) -> Turns:
+        rows = [row for _, row in self.found]
+        bits = np.array([self.bits(*each) for each in self.found], dtype=np.uint16)
+        fingerprints = u64([self.before[row] for row in rows] + self.keys)
+        ids = u64([self.ids[row] for row in rows] + self.ids[len(self.before) :])
+        query = np.array([key for key, _ in self.found], dtype=np.int64)
+        return Turns(u64(self.keys), self.distance, query, bits, [fingerprints, ids], asks)
+
+    def plain_row(self, row: int) -> int:
+        """The row of this piece that a row of its Turns is."""
+        return self.found[row][1] if row < len(self.found) else row - len(self.found) + len(self.before)
+
+
+@st.composite
+def pieces(draw: st.DrawFn) -> Piece:
+    some = st.lists(st.integers(0, 2**BITS - 1), max_size=24)
+    before, keys = draw(some), draw(some)
+    ids = st.integers(0, 2)
+    many = len(before) + len(keys)
+    return Piece(before, keys, draw(st.lists(ids, min_size=many, max_size=many)), draw(st.integers(0, 3)))
+
+
+@given(pieces())
+def test_each_goes_to_the_nearest_that_is_near_nothing(piece: Piece) -> None:
+    turns, expected, leaders = piece.turns(), list[int](), list(range(len(piece.before)))
+    for key in range(len(piece.keys)):
+        near = piece.nearest_first(key, leaders)
+        expected.append(near[0] if near else NEW)
+        if not near:
+            leaders.append(len(piece.before) + key)
+    assert turns.run() == DONE
+    assert [row if row == NEW else piece.plain_row(row) for row in turns.rows.tolist()] == expected
+
+
+@given(pieces(), st.data())
+def test_who_is_asked_is_given_all_near_ones_in_their_order(piece: Piece, data: st.DataObject) -> None:
+    turns, leaders = piece.turns(asks=True), list(range(len(piece.before)))
+    asked: dict[int, int] = {}
+    while turns.run() == ASK:
+        key, near = turns.at, turns.near
+        for other in range(key):
+            if other not in asked:
+                assert piece.nearest_first(other, leaders) == []
+                leaders.append(len(piece.before) + other)
+                asked[other] = NEW
+        assert [piece.plain_row(row) for row in near] == piece.nearest_first(key, leaders)
+        assert [turns.nearest(count) for count in range(4)] == [near[:count] for count in range(4)]
+        asked[key] = data.draw(st.sampled_from([NEW, *near]))
+        if asked[key] == NEW:
+            leaders.append(len(piece.before) + key)
+        turns.answer(asked[key])
+    assert {key: turns.rows[key] for key in asked} == asked
+
+
+@given(pieces(), st.data())
+def test_the_first_that_is_alike_is_taken_as_a_plain_loop_takes_it(piece: Piece, data: st.DataObject) -> None:
+    """Features of some rows are told at once, of others when they are asked for; some say nothing."""
+    many = len(piece.before) + len(piece.keys)
+    some = st.sets(st.integers(0, 6), max_size=5)
+    features = data.draw(st.lists(some, min_size=many, max_size=many))
+    silent = [not each or data.draw(st.integers(0, 3)) == 0 for each in features]
+    most = data.draw(st.integers(1, 4))
+    part, whole = data.draw(st.sampled_from([(0, 1), (1, 3), (1, 2), (2, 3), (1, 1)]))
+    turns, found = piece.turns(), piece.found
+    turns.compare(most, part, whole)
+
+    def give(rows: Sequence[int]) -> None:
+        sets = Sets.of([_features(features[piece.plain_row(row)]) for row in rows])
+        marks = np.array([silent[piece.plain_row(row)] for row in rows], dtype=np.uint8)
+        turns.give(np.array(rows, dtype=np.int64), sets.starts, sets.counts, sets.hashes, marks)
+
+    give(list(range(len(found), len(found) + len(piece.keys))))
+    give([row for row in range(len(found)) if data.draw(st.booleans())])
+    if data.draw(st.booleans()):
+        foreseen = turns.foresee()
+        assert not turns.knows(foreseen).any()
+        give(foreseen.tolist())
+    leaders, refused, cut_short = list(range(len(piece.before))), 0, 0
+    expected: list[tuple[int, float]] = []
+
+    def decide(key: int) -> tuple[int, float] | None:
+        """What becomes of a key; None where more has to be known."""
+        nonlocal refused, cut_short
+        own, near = len(piece.before) + key, piece.nearest_first(key, leaders)
+        if not near:
+            return NEW, np.nan
+        if silent[own] or (len(near) > most and piece.bits(key, near[most]) == 0):
+            return None
+        for place, row in enumerate(near[:most]):
+            common, both = len(features[own] & features[row]), len(features[own] | features[row])
+            if common * whole >= part * both and not silent[row]:
+                refused += place
+                return row, common / both
+        refused += min(most, len(near))
+        cut_short += len(near) > most
+        return NEW, np.nan
+
+    def follow(end: int) -> None:
+        while len(expected) < end:
+            verdict = decide(len(expected))
+            assert verdict is not None
+            if verdict[0] == NEW:
+                leaders.append(len(piece.before) + len(expected))
+            expected.append(verdict)
+
+    while (stop := turns.run()) != DONE:
+        if stop == NEED:
+            rows = np.array(turns.needed, dtype=np.int64)
+            unknown = rows[~turns.knows(rows)]
+            assert len(unknown) > 0
+            give(unknown.tolist())
+            continue
+        follow(turns.at)
+        assert decide(turns.at) is None
+        answer = data.draw(st.sampled_from([NEW, turns.near[0]]))
+        if answer == NEW:
+            leaders.append(len(piece.before) + turns.at)
+        expected.append((answer if answer == NEW else piece.plain_row(answer), np.nan))
+        turns.answer(answer)
+    follow(len(piece.keys))
+    found_rows = [row if row == NEW else piece.plain_row(row) for row in turns.rows.tolist()]
+    measures = map(repr, turns.measures.tolist())
+    assert list(zip(found_rows, measures, strict=True)) == [(row, repr(how)) for row, how in expected]
+    assert (turns.refused, turns.cut_short) == (refused, cut_short)
+
+
+def _features(hashes: set[int]) -> Features:
+    return Features(u64(sorted(hashes)), np.ones(len(hashes)))
+
+
+def test_those_behind_the_nearest_are_foreseen_where_that_is_not_alike() -> None:
+    keys, rows = u64([0, 0]), u64([1, 2, 3, 4, 5, 6])
+    query = np.array([0, 0, 0, 1, 1, 1], dtype=np.int64)
+    turns = Turns(keys, 3, query, np.ones(6, dtype=np.uint16), [np.concatenate([rows, keys])])
+    turns.compare(64, 1, 2)
+    told = np.array([0, 1, 3, 6, 7], dtype=np.int64)  # of both keys, of the nearest of both, and of one more
+    sets = Sets.of([_features(each) for each in ({1, 2}, {7}, {3, 4}, {1, 2}, {3, 4})])
+    turns.give(told, sets.starts, sets.counts, sets.hashes, np.zeros(5, dtype=np.uint8))
+    assert turns.foresee().tolist() == []  # the nearest of both are alike
+    turns = Turns(keys, 3, query, np.ones(6, dtype=np.uint16), [np.concatenate([rows, keys])])
+    turns.compare(2, 1, 2)
+    turns.give(told[[0, 2, 3, 4]], sets.starts[1:], sets.counts[1:], sets.hashes, np.zeros(4, dtype=np.uint8))
+    assert turns.foresee().tolist() == [1]
+
+
+def test_pieces_that_are_longer_than_a_register_are_compared_whole() -> None:
+    keys = np.random.default_rng(1).integers(0, 1 << 12, 700).astype(np.uint64)
+    none, no_bits = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint16)
+    rows, distances = in_turn(keys, 2, none, no_bits, [keys])
+    leaders: list[int] = []
+    for i, key in enumerate(keys.tolist()):
+        near = [(apart, keys[j], j) for j in leaders if (apart := (key ^ int(keys[j])).bit_count()) <= 2]
+        assert (rows[i], distances[i]) == ((min(near)[2], min(near)[0]) if near else (NEW, 0))
+        if not near:
+            leaders.append(i)
+    turns = Turns(keys, 2, none, no_bits, [])
+    apart = np.bitwise_count(keys[:, None] ^ keys[None, :]) <= 2
+    assert turns.is_near.tolist() == (apart.sum(axis=1) > 1).tolist()
+
+
+# Every number of keys around those that are compared at a time, all of them alike or few; each key is to go to the row
+# that a plain loop finds, by every set of instructions.
+LONG = """
+import numpy as np
+from fpstore._turns import NEW, Turns
+rng = np.random.default_rng(9)
+none = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint16)
+for count in (*range(1, 140), 700):
+    for distance in (0, 3, 9, 64):
+        centers = rng.integers(0, 1 << 64, 1 + count // int(rng.integers(1, 9)), dtype=np.uint64)
+        keys = centers[rng.integers(0, len(centers), count)]
+        for _ in range(int(rng.integers(0, 5))):
+            keys = keys ^ (np.uint64(1) << rng.integers(0, 64, count, dtype=np.uint64))
+        turns = Turns(keys, distance, *none, [], False)
+        turns.run()
+        leaders, rows = [], []
+        for i in range(count):
+            apart = np.bitwise_count(keys[leaders] ^ keys[i]) if leaders else np.empty(0)
+            is_near = bool(len(apart)) and int(apart.min()) <= distance
+            rows.append(leaders[int(apart.argmin())] if is_near else NEW)
+            if not is_near:
+                leaders.append(i)
+        assert turns.rows.tolist() == rows, (count, distance)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("setting", ["FPSTORE_NARROW", "FPSTORE_PORTABLE", "NONE"])
+def test_pieces_of_any_length_are_decided_alike_by_every_set_of_instructions(setting: str) -> None:
+    subprocess.run([sys.executable, "-c", LONG], check=True, env=os.environ | {setting: "1"})
+
+
+def test_what_does_not_go_together_is_refused() -> None:
+    keys, query, bits = u64([1, 2]), np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.uint16)
+    with pytest.raises(ValueError, match=r"found 1 distances and ties of \[2\], expected 1 and 3"):
+        Turns(keys, 3, query, bits, [keys])
+    with pytest.raises(ValueError, match="found 2 distances and ties of "):
+        Turns(keys, 3, query, np.zeros(2, dtype=np.uint16), [])
+    for bad in ([2], [-1]):
+        with pytest.raises(ValueError, match=f"match 0: found query {bad[0]}, expected one of 2"):
+            Turns(keys, 3, np.array(bad, dtype=np.int64), bits, [])
+    with pytest.raises(ValueError, match="match 1: found query 0"):
+        Turns(keys, 3, np.array([1, 0], dtype=np.int64), np.zeros(2, dtype=np.uint16), [])
+    turns = Turns(keys, 3, query, bits, [])
+    one, hashes, mark = np.zeros(1, dtype=np.int64), u64([7]), np.zeros(1, dtype=np.uint8)
+    for row in (3, -1):
+        with pytest.raises(ValueError, match=f"row: found {row}, expected one of 3"):
+            turns.give(one + row, one, one, hashes, mark)
+    for start, count in ((1, 0), (-1, 1), (0, 2), (0, -1)):
+        with pytest.raises(ValueError, match=f"row 0: found {count} features at {start}, expected some of 1"):
+            turns.give(one, one + start, one + count, hashes, mark)
+    with pytest.raises(ValueError, match="found 1 starts, 1 counts and 2 marks, expected those of 1 rows"):
+        turns.give(one, one, one, hashes, np.zeros(2, dtype=np.uint8))
+    with pytest.raises(ValueError, match="row: found 3, expected one of 3"):
+        turns.knows(one + 3)
+    assert turns.run() == DONE
+    with pytest.raises(ValueError, match="found no document that is under way"):
+        turns.answer(NEW)
+
+
+def test_distances_are_those_of_the_rows() -> None:
+    rows, keys = np.array([NEW, 0, 1], dtype=np.int64), u64([0b111, 0b1, 0b110])
+    assert distances_to(rows, keys, np.array([5], dtype=np.uint16)).tolist() == [0, 5, 1]
+
+
+# --- Features that are held ---
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 12)), max_size=40), st.integers(0, 400))
+def test_what_is_held_is_what_was_made_and_stays_as_it_is(added: list[tuple[int, int]], most: int) -> None:
+    held, given = Held(most), list[tuple[Sets, list[list[int]]]]()
+    made: dict[int, list[int]] = {}
+    for number, (document, count) in enumerate(added):
+        if document not in held:
+            made[document] = [1000 * number + i for i in range(count)]
+            held.add([document], Sets.of([_features(set(made[document]))]))
+            assert document in held
+        known = [each for each in made if each in held]
+        given.append((held.sets(known), [made[each] for each in known]))
+        assert sum(len(made[each]) for each in known) <= max(most // 16, len(made[document]))
+    for sets, expected in given:
+        assert [features.hashes.tolist() for features in sets] == expected
+        assert [features.weights.tolist() for features in sets] == [[1.0] * len(each) for each in expected]
+
+
+def test_those_are_forgotten_first_that_came_first() -> None:
+    held = Held(16 * 10)
+    for document in range(4):
+        held.add([document], Sets.of([_features({document, 50, 51})]))
+    assert [document in held for document in range(4)] == [False, False, True, True]
+    held.add([7, 8], Sets.of([_features(set(range(9))), _features({1, 2, 3})]))  # more than it may: these alone
+    assert [document in held for document in (2, 3, 7, 8)] == [False, False, True, True]
+    assert [len(features.hashes) for features in held.sets([8, 7])] == [3, 9]
