@@ -2,9 +2,10 @@
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from fpstore.arrays import as_integer, as_mode
+from fpstore.base import _BaseStore
 from fpstore.creation import build_store, create_store
 from fpstore.disk import folder_mode
 from fpstore.errors import PathLike, RecipeError
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 MODES: tuple[Mode, ...] = get_args(Mode)
 DURABILITIES: tuple[Durability, ...] = get_args(Durability)
+
+_Store = TypeVar("_Store", bound=_BaseStore)
 
 
 def build(
@@ -188,12 +191,19 @@ def open(
     Raises FileNotFoundError, NotAStore, CorruptStore, UnsupportedVersion; StoreLocked while another writes, JobError
     before a job that adds to it has ended. One that never will is undone, with a warning.
     """
+    return opened(Store, path, mode, durability, signed, warm)
+
+
+def opened(
+    store_of: type[_Store], path: PathLike, mode: Mode, durability: Durability, signed: bool, warm: bool
+) -> _Store:
+    """A store of either kind, as open says."""
     expect_flags(signed=signed, warm=warm)
     if mode not in MODES:
         raise ValueError(f'mode: found {mode!r}, expected "r" or "w"')
     if durability not in DURABILITIES:
         raise ValueError(f'durability: found {durability!r}, expected "commit" or "batch"')
-    store = Store(Path(path), mode, durability, signed=signed)
+    store = store_of(Path(path), mode, durability, signed=signed)
     if warm:
         try:
             store._warm()

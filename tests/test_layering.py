@@ -62,6 +62,7 @@ FOLDERS = {
     "segment": (
         "entry",
         "files",
+        "beside",
         "table",
         "writer",
         "reader",

@@ -3,7 +3,7 @@
 import numpy as np
 
 from fpstore.living import changes, renewal
-from fpstore.living.changes import ADDED, IDS_REMOVED, Change, Told
+from fpstore.living.changes import ADDED, Change, Told
 from fpstore.living.named import names_in
 from fpstore.living.similar import Signed, Similar, candidates, ordered
 from fpstore.living.sketched import Sketched, live_sketches
@@ -78,17 +78,9 @@ class DocumentWriter(Writer):
         with self._ready():
             if not signed.size:
                 return
-            state = self.snapshot.state
             names, ids, _ = self._handles(given)
-            assert ids is not None
-            _, from_end = np.unique(ids[::-1], return_index=True)
-            last = np.sort(len(ids) - 1 - from_end)
-            signed, ids = signed.part(last), ids[last]
-            # A larger id than any was never stored: nothing has it.
-            replaced = ids[ids <= np.uint64(state.max_id)] if state.max_id is not None else ids[:0]
-            records = list(changes.split(IDS_REMOVED, (replaced,), state.next_change))
-            following = state.next_change + len(records)
-            records += self._records(signed, ids, names and names.take(last), following)
+            last, ids, records, following = renewal.replacing(self.snapshot, ids)
+            records += self._records(signed.part(last), ids, names and names.take(last), following)
             with self._uncertain():
                 self.snapshot = self.snapshot.extended(records, self._write(records))
             self._start_due_flush()

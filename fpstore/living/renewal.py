@@ -10,7 +10,7 @@ import numpy as np
 from fpstore._names_pending import hashed
 from fpstore.building.rows import write_rows
 from fpstore.disk import Place
-from fpstore.living.changes import ADDED, Change
+from fpstore.living.changes import ADDED, IDS_REMOVED, Change, split
 from fpstore.living.live import Advance, Live
 from fpstore.living.mending import sound_parts
 from fpstore.living.merge import merge_segments
@@ -27,7 +27,7 @@ from fpstore.progress import Tell
 from fpstore.query import additions
 from fpstore.query.additions import Additions
 from fpstore.segment.entry import SegmentEntry
-from fpstore.types import Array, Ids, Keys
+from fpstore.types import Array, Counts, Ids, Keys
 
 
 class Basis(NamedTuple):
@@ -140,3 +140,16 @@ def chosen_names(names: Names | None, chosen: Array, start: int = 0) -> Names | 
 def chosen_columns(keys: Keys, ids: Ids | None, chosen: Array) -> tuple[Keys, ...]:
     """Rows that were chosen, bool[n], as columns."""
     return (keys[chosen],) if ids is None else (keys[chosen], ids[chosen])
+
+
+def replacing(snapshot: Snapshot, ids: Ids | None) -> tuple[Counts, Ids, list[Change], int]:
+    """Where the last row of each of ids is; these ids; the removals of what has them; the number after those."""
+    assert ids is not None
+    state = snapshot.state
+    _, from_end = np.unique(ids[::-1], return_index=True)
+    last = np.sort(len(ids) - 1 - from_end)
+    ids = ids[last]
+    # A larger id than any was never stored: nothing has it.
+    replaced = ids[ids <= np.uint64(state.max_id)] if state.max_id is not None else ids[:0]
+    records = list(split(IDS_REMOVED, (replaced,), state.next_change))
+    return last, ids, records, state.next_change + len(records)

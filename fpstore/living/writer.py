@@ -12,8 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from fpstore import forks, notes
 from fpstore.disk import Folder, Place
 from fpstore.errors import StoreClosed
@@ -168,17 +166,9 @@ class Writer:
         with self._ready():
             if not len(keys):
                 return
-            state = self.snapshot.state
             names, ids, _ = self._handles(given)
-            assert ids is not None
-            _, from_end = np.unique(ids[::-1], return_index=True)
-            last = np.sort(len(ids) - 1 - from_end)
-            keys, ids = keys[last], ids[last]
-            # A larger id than any was never stored: nothing has it.
-            replaced = ids[ids <= np.uint64(state.max_id)] if state.max_id is not None else ids[:0]
-            records = list(changes.split(changes.IDS_REMOVED, (replaced,), state.next_change))
-            following = state.next_change + len(records)
-            records += changes.split(changes.ADDED, (keys, ids), following, names and names.take(last))
+            last, ids, records, following = renewal.replacing(self.snapshot, ids)
+            records += changes.split(changes.ADDED, (keys[last], ids), following, names and names.take(last))
             with self._uncertain():
                 self.snapshot = self.snapshot.extended(records, self._write(records))
             self._start_due_flush()

@@ -12,7 +12,7 @@ from fpstore.documents import Given, build_documents
 from fpstore.errors import PathLike, RecipeError
 from fpstore.format import KEY_BITS
 from fpstore.living.state import Minhash, Settings
-from fpstore.making import DURABILITIES, MODES, _expect_id_type, recipe_of
+from fpstore.making import DURABILITIES, _expect_id_type, opened, recipe_of
 from fpstore.minhash.store import MinHashStore
 from fpstore.names.column import Names, as_names
 from fpstore.plans import families
@@ -132,19 +132,7 @@ def open(
     path: PathLike, mode: Mode = "r", *, durability: Durability = "commit", signed: bool = False, warm: bool = False
 ) -> MinHashStore:
     """Open the store of signatures at path; all is as for fpstore.open. WrongKind for a store of fingerprints."""
-    expect_flags(signed=signed, warm=warm)
-    if mode not in MODES:
-        raise ValueError(f'mode: found {mode!r}, expected "r" or "w"')
-    if durability not in DURABILITIES:
-        raise ValueError(f'durability: found {durability!r}, expected "commit" or "batch"')
-    store = MinHashStore(Path(path), mode, durability, signed=signed)
-    if warm:
-        try:
-            store._warm()
-        except BaseException:
-            store.close()
-            raise
-    return store
+    return opened(MinHashStore, path, mode, durability, signed, warm)
 
 
 def bands_for(values: int, min_similarity: float) -> tuple[int, int]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from fpstore.disk import Place
 from fpstore.errors import CorruptStore, Damage
 from fpstore.names.column import Named
-from fpstore.names.reader import NamesReader, check_pages
+from fpstore.names.reader import NamesReader
 
 
 def salvaged_names(at: Path | Place, damage: list[Damage]) -> Iterator[Named]:
@@ -32,6 +32,6 @@ def salvaged_names(at: Path | Place, damage: list[Damage]) -> Iterator[Named]:
                 yield chunk
         if len(damage) == before:  # what finds a name has pages of its own: nothing is lost with them
             try:
-                check_pages(reader, "names")
+                reader.check_pages()
             except CorruptStore as error:
                 damage.append(error.in_file(path))

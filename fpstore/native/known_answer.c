@@ -275,8 +275,7 @@ static const struct {
     {"permutation", permute_answer, 0x1AD26CB6F0BBA6C8u}, {"sort", sort_answer, 0x112E029BE4ACF1C4u},
     {"codec", decode_answer, 0x36FB4EDB3DF439D7u},        {"search", search_answer, 0x913C9902BA83800Au},
     {"join", join_answer, 0x90402F908E389F65u},           {"pending", pending_answer, 0x0F50D0E42E05F6A0u},
-    {"signature", signature_answer, 0x5E7DA28815563D46u},
-    {"turns", turns_keys_answer, 0x2B98F0F1F2027D38u},
+    {"signature", signature_answer, 0x5E7DA28815563D46u}, {"turns", turns_keys_answer, 0x2B98F0F1F2027D38u},
 };
 
 const char *known_answer_wrong(void) {

@@ -14,17 +14,7 @@ typedef struct {
 static Kernels kernels = {fold_keys_portable, neighbour_join_run_portable, query_join_run_portable,
                           flip_join_run_portable};
 
-void join_choose(InstructionSet set) {
-    kernels = KERNELS_OF(portable);
-#if FPSTORE_X86
-    if (set == SET_FAST) kernels = KERNELS_OF(fast);
-    if (set == SET_WIDE) kernels = KERNELS_OF(wide);
-#else
-    (void)set;
-#endif
-}
-
-CHOSEN_AT_LOAD(join_choose)
+KERNELS_CHOSEN_AT_LOAD(join_choose)
 
 /* Tiles number their rows by as many bits as fit: those above the row's, or a later run where the highest flipped bit
  * is. */

@@ -63,6 +63,17 @@ const char *const *instruction_set_features(InstructionSet set);
 #define CHOSEN_AT_LOAD(choose) \
     __attribute__((constructor)) static void choose##_at_load(void) { choose(fpstore_instruction_set()); }
 
+/* The same for a file that has its kernels in `kernels` and says which those of a set are as KERNELS_OF. */
+#if FPSTORE_X86
+#define NEWEST_KERNELS(set) \
+    (set) == SET_WIDE ? KERNELS_OF(wide) : (set) == SET_FAST ? KERNELS_OF(fast) : KERNELS_OF(portable)
+#else
+#define NEWEST_KERNELS(set) ((void)(set), KERNELS_OF(portable))
+#endif
+#define KERNELS_CHOSEN_AT_LOAD(choose)                                 \
+    void choose(InstructionSet set) { kernels = NEWEST_KERNELS(set); } \
+    CHOSEN_AT_LOAD(choose)
+
 ALWAYS_INLINE uint64_t load64(const uint8_t *at) {
     uint64_t word;
     memcpy(&word, at, 8);

@@ -15,17 +15,7 @@ typedef struct {
 static Kernels kernels = {search_begin_portable, search_ask_portable, search_end_portable, scan_keys_portable,
                           touch_portable};
 
-void search_choose(InstructionSet set) {
-    kernels = KERNELS_OF(portable);
-#if FPSTORE_X86
-    if (set == SET_FAST) kernels = KERNELS_OF(fast);
-    if (set == SET_WIDE) kernels = KERNELS_OF(wide);
-#else
-    (void)set;
-#endif
-}
-
-CHOSEN_AT_LOAD(search_choose)
+KERNELS_CHOSEN_AT_LOAD(search_choose)
 
 void search_init(Search *search, Pages *pages, Table *const *tables, unsigned table_count, unsigned distance,
                  uint64_t query_count) {

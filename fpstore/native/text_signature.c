@@ -11,17 +11,7 @@ typedef struct {
 
 static Kernels kernels = {signature_take_portable, signature_finish_portable};
 
-void signature_choose(InstructionSet set) {
-    kernels = KERNELS_OF(portable);
-#if FPSTORE_X86
-    if (set == SET_FAST) kernels = KERNELS_OF(fast);
-    if (set == SET_WIDE) kernels = KERNELS_OF(wide);
-#else
-    (void)set;
-#endif
-}
-
-CHOSEN_AT_LOAD(signature_choose)
+KERNELS_CHOSEN_AT_LOAD(signature_choose)
 
 void signature_begin(Signature *signature, const Signer *signer) {
     const size_t room = padded_values(signer);

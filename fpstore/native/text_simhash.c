@@ -24,13 +24,7 @@ static Kernels kernels = {document_read_portable, add_shingles_portable, put_pie
 
 void text_choose(InstructionSet set) {
     for (int count = 1; count < FEW_LOGARITHMS; count++) logarithms[count] = logarithm(count);
-    kernels = KERNELS_OF(portable);
-#if FPSTORE_X86
-    if (set == SET_FAST) kernels = KERNELS_OF(fast);
-    if (set == SET_WIDE) kernels = KERNELS_OF(wide);
-#else
-    (void)set;
-#endif
+    kernels = NEWEST_KERNELS(set);
 }
 
 CHOSEN_AT_LOAD(text_choose)

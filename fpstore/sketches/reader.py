@@ -1,20 +1,15 @@
-"""Reads a file of sketches: maps it, checks the footer and the record; pages are checked when they are first used."""
+"""Reads a file of sketches."""
 
 import contextlib
-import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from fpstore._view import SegmentView
-from fpstore.disk import Place, placed
-from fpstore.errors import CorruptStore, Naming
-from fpstore.format import FOOTER_BYTES, HEADER_BYTES, Header
-from fpstore.names.reader import check_pages
-from fpstore.segment.files import map_file, read_footer
+from fpstore.disk import Place
+from fpstore.errors import CorruptStore
+from fpstore.segment.beside import Beside
 from fpstore.sketches.layout import KIND_SKETCHES, SketchesRecord
 from fpstore.types import Array, Counts, Ids, Keys
 
@@ -29,42 +24,15 @@ class Found(NamedTuple):
     sketches: Keys
 
 
-class SketchesReader:
-    """A file of sketches open for reading. Opening reads the footer and the record, whatever the file's size."""
+class SketchesReader(Beside[SketchesRecord]):
+    """A file of sketches open for reading."""
+
+    HOLDS, KIND, unpacked = "sketches", KIND_SKETCHES, SketchesRecord.unpack
 
     def __init__(self, at: Path | Place) -> None:
-        """Map the file. Raises CorruptStore, UnsupportedVersion, or the operating system's errors."""
-        self.path = at.path if isinstance(at, Place) else at
-        self._naming = Naming(self.path)
-        with self._naming:
-            with placed(at) as place, open(place.folder.open_file(place.name), "rb") as file:
-                self.file_bytes = os.fstat(file.fileno()).st_size
-                self.footer = read_footer(file.fileno(), self.file_bytes)
-                self._map = map_file(file.fileno(), self.file_bytes)
-            try:
-                footer = self.footer
-                self.view = SegmentView(
-                    self._map, footer.checksums_offset, footer.roots_offset, footer.footer_offset, ()
-                )
-                try:
-                    self.record = self._read_record()
-                except BaseException:
-                    self.view.close()
-                    raise
-            except BaseException:
-                self._map.close()
-                raise
+        """As of Beside."""
+        super().__init__(at)
         self._column: Array | None = None
-
-    @property
-    def count(self) -> int:
-        """How many sketches there are."""
-        return self.record.count
-
-    @property
-    def footer_crc(self) -> int:
-        """The CRC-32C at the end of the file: it stands for all its bytes."""
-        return int.from_bytes(self.footer.pack()[-4:], "little")
 
     def find(self, handles: Ids) -> Found:
         """The sketches of handles (uint64[n], distinct), all that each has, in the order of the handles."""
@@ -125,19 +93,11 @@ class SketchesReader:
                 handles += np.uint64(self.record.handle_base)
         return handles, sketches
 
-    def read(self, offset: int, length: int) -> bytes:
-        """A copy of bytes of the file, whose pages need not have been checked."""
-        with self._naming:
-            return self.view.read(offset, length)
-
     def close(self) -> None:
         """Unmap; calls under way in other threads finish first."""
         self._column = None
-        self.view.close()
-        while self.view.users:
-            time.sleep(0.001)
         with contextlib.suppress(BufferError):  # of another thread, which looks at the handles
-            self._map.close()
+            super().close()
 
     def _rows(self, rows: Counts) -> Keys:
         data = self.view.gather(self.record.sketches_offset, rows, self.record.row_bytes, "sketches")
@@ -157,19 +117,10 @@ class SketchesReader:
             self._column = column
         return column
 
-    def _read_record(self) -> SketchesRecord:
-        footer, view = self.footer, self.view
-        if view.read(footer.footer_offset, FOOTER_BYTES) != footer.pack():
-            raise CorruptStore("footer", "another one", "that of the file as it was opened, which changed meanwhile")
-        view.check(0, HEADER_BYTES, "header")
-        view.check(footer.summary_offset, footer.checksums_offset, "sketches record")
-        Header.unpack(view.read(0, HEADER_BYTES), KIND_SKETCHES)
-        return SketchesRecord.unpack(view.read(footer.summary_offset, footer.summary_bytes), footer)
-
 
 def verify_sketches(reader: SketchesReader) -> None:
     """Read a whole file of sketches and check it: every page, and the order. CorruptStore where anything is wrong."""
-    check_pages(reader, "sketches")
+    reader.check_pages()
     for _ in reader.chunks():
         pass
 

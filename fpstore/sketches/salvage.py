@@ -5,7 +5,6 @@ from collections.abc import Iterator
 
 from fpstore.disk import Place
 from fpstore.errors import CorruptStore, Damage
-from fpstore.names.reader import check_pages
 from fpstore.sketches.kept import Kept
 from fpstore.sketches.reader import ROWS_AT_ONCE, SketchesReader
 from fpstore.types import Ids, Keys
@@ -23,7 +22,7 @@ def salvaged_sketches(at: Place, kept: Kept, damage: list[Damage]) -> Iterator[t
         return
     with contextlib.closing(reader):
         try:
-            check_pages(reader, "sketches")
+            reader.check_pages()
         except CorruptStore as error:
             damage.append(error.in_file(at.path))
         record = reader.record

@@ -135,7 +135,7 @@ MUTANTS = (
     ),
     Mutant(
         "an upsert leaves old rows of the largest id",
-        "fpstore/living/writer.py",
+        "fpstore/living/renewal.py",
         "replaced = ids[ids <= np.uint64(state.max_id)]",
         "replaced = ids[ids < np.uint64(state.max_id)]",
         "a document has two fingerprints, one of them of long ago",
@@ -151,7 +151,7 @@ MUTANTS = (
     ),
     Mutant(
         "of an id that comes twice in an upsert the first counts",
-        "fpstore/living/writer.py",
+        "fpstore/living/renewal.py",
         "last = np.sort(len(ids) - 1 - from_end)",
         "last = np.sort(np.unique(ids, return_index=True)[1])",
         "what is stored depends on how rows are cut into calls",
