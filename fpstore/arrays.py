@@ -95,9 +95,10 @@ def as_signatures(values: Any, what: str, count: int | None = None) -> Array:
 
     TypeError for anything but integers, ValueError for other shapes, and for narrower integers below 0.
     """
+    _expect_no_nulls(values, what)
     array = np.asarray(values)
-    if array.ndim == 1 and array.size == 0:
-        array = array.reshape(0, count or 0).astype(np.uint64)
+    if array.ndim in (1, 2) and not len(array):
+        array = np.empty((0, (array.shape[1] if array.ndim == 2 else 0) or count or 0), dtype=np.uint64)
     wanted = "signatures of some values each" if count is None else f"signatures of {count} values each"
     if array.ndim != 2 or (count is not None and array.shape[1] != count) or (not array.shape[1] and len(array)):
         raise ValueError(f"{what}: found an array of shape {array.shape}, expected {wanted}: [n, {count or 'values'}]")
@@ -108,6 +109,20 @@ def as_signatures(values: Any, what: str, count: int | None = None) -> Array:
     if array.dtype.kind != "u":
         raise TypeError(f"{what}: found dtype {array.dtype}, {_EXPECTED}")
     return array
+
+
+def _expect_no_nulls(values: object, what: str) -> None:
+    if isinstance(values, np.ma.MaskedArray) and (nulls := np.count_nonzero(values.mask)):
+        raise ValueError(f"{what}: found {nulls} nulls, {_EXPECTED}")
+
+
+def as_similarity(value: object, what: str) -> float:
+    """value as a number from 0 to 1. TypeError for anything but a number, ValueError out of range."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise TypeError(f"{what}: found {value!r:.40}, expected a number from 0 to 1")
+    if not 0 <= value <= 1:
+        raise ValueError(f"{what}: found {value!r:.40}, expected a number from 0 to 1")
+    return float(value)
 
 
 def as_count(value: object, what: str) -> int:
@@ -223,8 +238,7 @@ def _narrow(value: Any, where: str) -> str:
 
 
 def _as_array(values: object, what: str, origin: Origin | None = None, bits: int = 64) -> Array:
-    if isinstance(values, np.ma.MaskedArray) and (nulls := np.count_nonzero(values.mask)):
-        raise ValueError(f"{what}: found {nulls} nulls, {_EXPECTED}")
+    _expect_no_nulls(values, what)
     if isinstance(values, np.ndarray):
         return values
     if hasattr(values, "__arrow_c_stream__") or hasattr(values, "__arrow_c_array__"):

@@ -22,6 +22,7 @@ from fpstore.minhash.making import bands_for
 from fpstore.minhash.store import MinHashStore
 from fpstore.sketches.bands import Banding, documents_of, rows_of
 from fpstore.sketches.kept import Kept, bits_for
+from fpstore.types import Array
 
 SETTINGS: dict[str, Any] = {"bands": BANDS, "rows_per_band": ROWS}
 
@@ -586,3 +587,78 @@ def test_a_record_of_settings_that_cannot_be_is_refused(changed: dict[str, Any],
 def test_bands_are_chosen_by_the_similarity_that_is_asked_for() -> None:
     # Those of datasketch 1.6 and 2.0 for these numbers of values and thresholds.
     assert [bands_for(128, least) for least in (0.5, 0.8, 0.9)] == [(25, 5), (9, 13), (5, 25)]
+
+
+def some(count: int) -> Array:
+    return np.random.default_rng(count).integers(0, 1 << 32, (count, 128), dtype=np.uint32)
+
+
+REFUSED: dict[str, tuple[Callable[[Path], object], type[Exception], str]] = {
+    "an array after pairs": (
+        lambda path: minhash.build(path, iter([(some(2), [7, 8]), some(3)])),
+        TypeError,
+        "the stream yields array",
+    ),
+    "a pair after arrays": (
+        lambda path: minhash.build(path, iter([some(3), (some(2), [7, 8])])),
+        TypeError,
+        "the stream yields .* after arrays, expected arrays of signatures",
+    ),
+    "pairs, for a store without ids": (
+        lambda path: minhash.build(path, iter([(some(2), [7, 8])]), ids=None),
+        TypeError,
+        "the stream yields pairs, expected no ids: the store has none",
+    ),
+    "ids, for a store without": (
+        lambda path: minhash.build(path, some(2), ids=[7, 8], id_type=None),
+        ValueError,
+        "ids: found some for a store without \\(id_type None\\), expected None",
+    ),
+    "a word for ids": (
+        lambda path: minhash.build(path, some(2), ids="rows", id_type=None),
+        ValueError,
+        "ids: found 'rows', expected an array",
+    ),
+    "names that are not there": (
+        lambda path: minhash.build(path, some(2), ids=None, id_type="string"),
+        ValueError,
+        "ids: found None, expected a name for each signature",
+    ),
+    "masked values": (
+        lambda path: minhash.build(path, np.ma.masked_array(some(2), mask=some(2) % 2 == 0)),
+        ValueError,
+        "signatures: found [0-9]+ nulls",
+    ),
+    "more bands than values may be": (
+        lambda path: minhash.create(path, bands=1024),
+        ValueError,
+        "bands \\* rows_per_band: found 8192, expected at most 4096 values",
+    ),
+    "bands that are no number": (
+        lambda path: minhash.build(path, [], bands="a"),  # type: ignore[arg-type]
+        ValueError,
+        "bands: found 'a', expected an integer",
+    ),
+}
+
+
+@pytest.mark.parametrize(("call", "error", "message"), REFUSED.values(), ids=REFUSED)
+def test_what_does_not_go_together_is_refused_and_nothing_is_there(
+    tmp_path: Path, call: Callable[[Path], object], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        call(tmp_path / "s")
+    assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.parametrize("none", [[], (), np.empty((0, 0)), np.empty((0, 128), dtype=np.uint32), iter([])])
+def test_no_signatures_make_an_empty_store(tmp_path: Path, none: object) -> None:
+    with minhash.build(tmp_path / "s", none) as store:
+        assert (store.count(), store.values, store.id_type) == (0, 128, "uint64")
+
+
+@pytest.mark.parametrize("similarity", [np.float32(0.5), np.float64(0.5), 0.5, 1, np.int64(1)])
+def test_a_similarity_is_any_number_wherever_it_is_asked(tmp_path: Path, similarity: float) -> None:
+    with minhash.create(tmp_path / "s", min_similarity=similarity) as store:
+        store.add(some(2), ids=[1, 2])
+        assert [match.id for match in store.probe(some(2)[0], min_similarity=similarity)] == [1]

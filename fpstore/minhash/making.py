@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fpstore.arrays import as_integer, as_keys, as_mode, as_signatures
+from fpstore.arrays import as_integer, as_keys, as_mode, as_signatures, as_similarity
 from fpstore.creation import create_empty
 from fpstore.documents import Given, build_documents
 from fpstore.errors import PathLike, RecipeError
@@ -64,8 +64,8 @@ def build(
     expect_flags(keep_signatures=keep_signatures, force=force)
     first, stream = _begun(signatures, ids)
     made_by = recipe_of(recipe, "minhash")
-    values = _value_count(first, max(VALUES, bands * rows_per_band) if made_by is None else made_by.values)
-    wanted = None if ids is None or id_type is None else _expect_id_type(id_type)
+    values = _value_count(first, _usual_values(bands, rows_per_band) if made_by is None else made_by.values)
+    wanted = _id_type_of(ids, id_type)
     settings = _settings(values, wanted, bands, rows_per_band, min_similarity, keep_signatures, bits, recipe)
     reader = _Documents(settings, ids)
     build_documents(
@@ -112,7 +112,7 @@ def create(
         raise ValueError(f'durability: found {durability!r}, expected "commit" or "batch"')
     made_by = recipe_of(recipe, "minhash")
     if values is None:
-        values = made_by.values if made_by is not None else max(VALUES, bands * rows_per_band)
+        values = made_by.values if made_by is not None else _usual_values(bands, rows_per_band)
     settings = _settings(values, wanted, bands, rows_per_band, min_similarity, keep_signatures, bits, recipe)
     try:
         create_empty(Path(path), settings, mode=as_mode(mode), force=force)
@@ -166,11 +166,8 @@ def _settings(
     """ValueError for what cannot be."""
     count, cut, rows = _integer("values", values), _integer("bands", bands), _integer("rows_per_band", rows_per_band)
     if min_similarity is not None:
-        if isinstance(min_similarity, bool) or not isinstance(min_similarity, int | float):
-            raise TypeError(f"min_similarity: found {min_similarity!r:.40}, expected a number from 0 to 1")
-        if not 0 <= min_similarity <= 1:
-            raise ValueError(f"min_similarity: found {min_similarity!r:.40}, expected a number from 0 to 1")
-        cut, rows = bands_for(min(max(count, 1), MAX_VALUES), min_similarity)
+        least = as_similarity(min_similarity, "min_similarity")
+        cut, rows = bands_for(min(max(count, 1), MAX_VALUES), least)
     kept = bits_for(count) if keep_signatures and id_type is not None and count > 0 else 0
     minhash = Minhash(cut, rows, count, kept)
     made_by = recipe_of(recipe, "minhash")
@@ -179,6 +176,28 @@ def _settings(
     record = None if made_by is None else dict(made_by.to_json())
     plan = families.choose(1, 0, expect_bits(bits))
     return Settings(0, plan.to_json(), "gap", id_type, record, plan.bits, minhash)
+
+
+def _usual_values(bands: object, rows_per_band: object) -> int:
+    """How many values a signature has where nothing says it. ValueError for more than there may be."""
+    needed = _integer("bands", bands) * _integer("rows_per_band", rows_per_band)
+    if needed > MAX_VALUES:
+        raise ValueError(f"bands * rows_per_band: found {needed}, expected at most {MAX_VALUES} values")
+    return max(VALUES, needed)
+
+
+def _id_type_of(ids: object, id_type: object) -> str | None:
+    """That of a store that is built of these ids. ValueError where the two do not go together."""
+    if isinstance(ids, str) and ids != "row":
+        raise ValueError(f'ids: found {ids!r:.40}, expected an array, "row" or None')
+    if id_type is None:
+        if ids is not None and not isinstance(ids, str):
+            raise ValueError("ids: found some for a store without (id_type None), expected None")
+        return None
+    wanted = _expect_id_type(id_type, "None or ")
+    if ids is None and wanted != "uint64":
+        raise ValueError("ids: found None, expected a name for each signature")
+    return None if ids is None else wanted
 
 
 def _integer(name: str, value: object) -> int:
@@ -208,7 +227,7 @@ def _value_count(first: object, usual: int) -> int:
     item = first[0] if isinstance(first, tuple) and first else first
     if item is None:
         return usual
-    return int(as_signatures(item, "signatures").shape[1])
+    return int(as_signatures(item, "signatures").shape[1]) or usual
 
 
 class _Documents:
@@ -220,13 +239,20 @@ class _Documents:
 
     def read(self, items: Iterable[object]) -> Iterator[Given]:
         """All of them. ValueError, TypeError."""
-        whole = isinstance(items, list)
+        whole, paired = isinstance(items, list), None
         for item in items:
-            if isinstance(item, tuple) and not whole:
-                if len(item) != 2:
+            if paired is None:
+                paired = isinstance(item, tuple) and not whole
+            if paired:
+                if not isinstance(item, tuple) or len(item) != 2 or item[1] is None or isinstance(item[1], str):
                     raise TypeError(f"the stream yields {item!r:.60}, expected pairs of arrays: (signatures, ids)")
+                if not self._settings.ids:
+                    raise TypeError("the stream yields pairs, expected no ids: the store has none")
                 yield self._given(*item)
-            elif isinstance(self._ids, str) and self._ids == "row":
+                continue
+            if isinstance(item, tuple) and not whole:
+                raise TypeError(f"the stream yields {item!r:.60} after arrays, expected arrays of signatures")
+            if isinstance(self._ids, str) and self._ids == "row":
                 if self._settings.named:
                     raise ValueError("ids: found 'row', expected a name for each signature")
                 yield self._given(item, None)
@@ -250,8 +276,6 @@ class _Documents:
         elif ids is None:
             found = np.arange(self._row, self._row + len(array), dtype=np.uint64)
             self._row += len(array)
-        elif isinstance(ids, str):
-            raise ValueError(f'ids: found {ids!r:.40}, expected an array, "row" or None')
         else:
             found = as_keys(ids, "ids")
         count = found.size

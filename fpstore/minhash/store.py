@@ -5,7 +5,7 @@ from typing import Literal
 
 import numpy as np
 
-from fpstore.arrays import as_count, as_keys, as_signatures, parse_memory
+from fpstore.arrays import as_count, as_keys, as_signatures, as_similarity, parse_memory
 from fpstore.base import Reading, _BaseStore
 from fpstore.errors import RecipeError, TooManyMatches
 from fpstore.living import changes
@@ -324,12 +324,9 @@ class MinHashStore(_BaseStore):
     def _least(self, min_similarity: float | None) -> float | None:
         if min_similarity is None:
             return None
-        if isinstance(min_similarity, bool) or not isinstance(min_similarity, int | float | np.floating):
-            raise TypeError(f"min_similarity: found {min_similarity!r:.40}, expected a number from 0 to 1")
-        if not 0 <= min_similarity <= 1:
-            raise ValueError(f"min_similarity: found {min_similarity!r:.40}, expected a number from 0 to 1")
+        least = as_similarity(min_similarity, "min_similarity")
         self._expect_kept("min_similarity")
-        return float(min_similarity)
+        return least
 
     def _expect_kept(self, what: str) -> None:
         if self._settings.kept is None or not self._settings.ids:
