@@ -29,6 +29,7 @@ RUN = {
     (PYTHON, 0): "test_the_examples_in_python_do_what_they_say",
     (PYTHON, 1): "test_the_examples_in_python_do_what_they_say",
     (PYTHON, 2): "test_the_examples_in_python_do_what_they_say",
+    (PYTHON, 3): "test_the_examples_in_python_do_what_they_say",
 }
 NOT_RUN = {
     'make install && export PATH="$PWD/.venv/bin:$PATH" && cd "$(mktemp -d)"': (
