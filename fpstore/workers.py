@@ -46,7 +46,9 @@ class Workers:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None:  # nobody wants what they do
+            self._kill()
         self.close()
 
     def map(self, work: Callable[[_Item], _Result], items: Sequence[_Item]) -> list[_Result]:
@@ -73,11 +75,17 @@ class Workers:
             return
         for worker in self._workers:
             worker.let_go()
+        deadline = time.monotonic() + ENDING_SECONDS
         for worker in self._workers:
-            worker.end()
+            worker.end(deadline)
         if self._threads is not None:
             self._threads.close()
         self._workers, self._threads, self._left = [], None, math.inf
+
+    def _kill(self) -> None:
+        if self._process == os.getpid():
+            for worker in self._workers:
+                worker.kill()
 
     def _start(self) -> bool:
         """Whether there are workers; started where there are none yet."""
@@ -103,8 +111,7 @@ class Workers:
         try:
             return worker.ask(work, item)
         except (KeyboardInterrupt, SystemExit):
-            for each in self._workers:
-                each.kill()  # or this thread would wait for the others
+            self._kill()  # or this thread would wait for the others
             raise
         finally:
             self._idle.put(worker)
@@ -154,10 +161,11 @@ class _Worker:
         """End it at once, whatever it does."""
         self._process.kill()
 
-    def end(self) -> str:
-        """Have it end, by force where it does not; how it has ended."""
+    def end(self, deadline: float | None = None) -> str:
+        """Have it end, by force where it has not by then; how it has ended."""
+        left = ENDING_SECONDS if deadline is None else max(deadline - time.monotonic(), 0.0)
         try:
-            status = self._process.wait(ENDING_SECONDS)
+            status = self._process.wait(left)
         except subprocess.TimeoutExpired:
             self._process.kill()
             status = self._process.wait()
@@ -176,7 +184,7 @@ def serve() -> None:
         while True:
             try:
                 work, item = pickle.load(requests)
-            except EOFError:
+            except (EOFError, pickle.UnpicklingError):  # also in the middle of a request: whoever asked is gone
                 return
             try:
                 answers.write(_answer(work, item))

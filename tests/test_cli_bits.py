@@ -77,6 +77,8 @@ def test_create_and_plan_take_bits(command: Command, tmp_path: Path) -> None:
     assert wide - narrow >= 3  # 24 bits of every key of one table or more
     like = json.loads(command("plan", "--json", "--n", "1e6", "--like", tmp_path / "s.fpstore").out)
     assert like["choices"] == planned[0]["choices"]
+    assert "of texts by recipe" in command("plan", "--n", "1e6").err
+    assert "of texts by recipe" not in command("plan", "--n", "1e6", "--bits", "40").err
 
 
 @pytest.mark.parametrize("bits", range(16, 65, 8))

@@ -428,7 +428,7 @@ def test_the_number_of_threads_reaches_the_work(
 
     monkeypatch.setattr(owner, name, noted)
     assert command(*shlex.split(line), "--threads", "3").status == 0
-    assert set(seen) == {3}
+    assert max(seen) == 3  # a few texts that were dropped are looked at again by one
 
 
 # --- Progress ---

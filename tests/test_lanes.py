@@ -14,8 +14,10 @@ ALL_SLOW = {
     "test_identity_cases.py",
     "test_lanes.py",
     "test_living_model.py",
+    "test_minhash_peers.py",
     "test_native_plain.py",
     "test_readers.py",
+    "test_workers.py",
 }
 
 

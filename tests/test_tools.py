@@ -190,7 +190,10 @@ def test_bench_text_without_a_text_says_so(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_bench_ingest_adds_probes_and_merges() -> None:
     found = result_of("bench_ingest", "--singles", 10, "--merge-n", 5_000)
-    (added,), (tested,) = rows_of(found, "add, 1,000"), rows_of(found, "add_if_new, 1,000")
+    (added,), (tested,) = rows_of(found, "add, 1,000"), rows_of(found, "add_if_new, 1,000 keys at a time, half")
+    (sustained,) = rows_of(found, "a reader beside")
+    assert sustained["probes beside"] >= 0
+    assert sustained["keys"] > 0
     assert (added["keys"], tested["keys"], tested["stored"]) == (2_000, 400, 200)
     (single,) = rows_of(found, "of one key")
     assert single["calls"] == 10
@@ -200,7 +203,7 @@ def test_bench_ingest_adds_probes_and_merges() -> None:
     assert [row["ids asked for"] for row in rows_of(found, "lookup")] == [1, 1_000, 20_000]
     (merged,) = rows_of(found, "merge of")
     assert merged["keys read"] == 10_000
-    assert len(found["bars"]) == 5
+    assert len(found["bars"]) == 8
 
 
 @pytest.mark.slow

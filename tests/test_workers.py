@@ -2,10 +2,12 @@
 
 import json
 import os
+import pickle
 import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -24,6 +26,9 @@ from fpstore.text import recipes, shared
 from fpstore.text.packed import Texts
 from fpstore.text.recipe import Recipe
 from fpstore.workers import Workers
+
+# Longer than any test may take.
+SLEEP_SECONDS = 60
 
 
 @pytest.fixture
@@ -143,6 +148,52 @@ with Workers(2, start_after=0) as workers:
     print(*set(workers.map(process_of, range(20))), flush=True)
     workers.map(time.sleep, [{seconds}] * 2)
 """
+
+
+@pytest.mark.slow
+def test_who_is_given_half_a_request_ends_without_a_word() -> None:
+    request = pickle.dumps((doubled, 2), 5)
+    for size in range(len(request)):
+        ended = subprocess.run(
+            [
+                sys.executable,
+                "-c",
+                f"import sys; sys.path[:] = {sys.path!r}; from fpstore.workers import serve; serve()",
+            ],
+            input=request[:size],
+            capture_output=True,
+        )
+        assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"", b""), size
+
+
+def left_with_an_error(each: list[subprocess.Popen[bytes]]) -> None:
+    with Workers(2, start_after=0) as workers:
+        workers.map(process_of, [1, 2])
+        each += [worker._process for worker in workers._workers]
+        threading.Thread(target=suppressed, args=(workers,)).start()
+        while not workers._idle.empty():
+            time.sleep(0.001)
+        raise KeyError
+
+
+@pytest.mark.slow
+def test_who_leaves_with_an_error_waits_for_no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "ENDING_SECONDS", 60.0)
+    each: list[subprocess.Popen[bytes]] = []
+    began = time.monotonic()
+    with pytest.raises(KeyError):
+        left_with_an_error(each)
+    assert [process.returncode for process in each] == [-signal.SIGKILL] * 2
+    assert time.monotonic() - began < 30
+
+
+def suppressed(workers: Workers) -> None:
+    with pytest.raises(ChildProcessError):
+        workers.map(sleeping, [0, 0])
+
+
+def sleeping(_: object) -> None:
+    time.sleep(SLEEP_SECONDS)
 
 
 @pytest.mark.slow

@@ -33,6 +33,8 @@ HEADINGS = (
     "picked by --plan",
 )
 LEFT_ALIGNED = (HEADINGS[0], HEADINGS[-1])
+# Of the fingerprints that recipes make.
+TEXT_BITS = 64
 
 
 @subcommand("plan", short_help="Compare plans: bytes, probes and time.", epilog=EPILOG)
@@ -64,8 +66,9 @@ def command(n: int | None, max_distance: int | None, bits: int | None, like: str
         print_document("plan", asked | {"choices": [choice.to_json() for choice in choices]})
     else:
         _print_table([HEADINGS, *map(_row, choices)])
-        told = f"k = {max_distance} is a Jaccard similarity of {_jaccard_of_texts(max_distance):.2f} in the mean"
-        say(f"fpstore: of texts by recipe text-1, {told}")
+        if choices[0].plan.bits == TEXT_BITS:
+            told = f"k = {max_distance} is a Jaccard similarity of {_jaccard_of_texts(max_distance):.2f} in the mean"
+            say(f"fpstore: of texts by recipe text-1, {told}")
 
 
 def _jaccard_of_texts(max_distance: int) -> float:

@@ -102,6 +102,7 @@ _COLUMNS: dict[str, tuple[Fact, ...]] = {"fingerprint_column": (), "fingerprint_
 _IDS: dict[str, tuple[Fact, ...]] = {"id_column": (), "ids": ()}
 _RECIPES: dict[str, tuple[Fact, ...]] = {"recipe_name": (), "idf_path": ()}
 _PLAN: dict[str, tuple[Fact, ...]] = {
+    "bits": (),
     "max_distance": (),
     "plan": (_NO_MAX_BYTES,),
     "max_bytes": (),
@@ -296,7 +297,7 @@ _OWN: dict[str, dict[str, tuple[Fact, ...]]] = {
         "max_connections": (),
         "timeout": (),
     },
-    "plan": {"n": (), "max_distance": (), "like": ()},
+    "plan": {"n": (), "bits": (), "max_distance": (), "like": ()},
     "report": {},
     "stats": {"spikes": ()},
     "inspect": {"most": (_NOT_ALL,), "shows_all": ()},
