@@ -7,6 +7,30 @@ PAIRS = ("tests/test_minhash_store.py::test_each_pair_that_shares_a_band_is_told
 
 MUTANTS = (
     Mutant(
+        "a bucket that goes on in the next piece counts twice",
+        "fpstore/minhash/buckets.py",
+        "if count and int(keys[0]) == last:",
+        "if False:",
+        "an index tells buckets twice, with a part of their keys each",
+        ("tests/test_adapters_datasketch.py::test_many_documents_are_merged_as_they_are",),
+    ),
+    Mutant(
+        "a pickle is read unasked",
+        "fpstore/adapters/keys.py",
+        "self._pickled = pickled",
+        "self._pickled = True",
+        "whoever wrote a store chooses what is called where it is read",
+        ("tests/test_adapters_keys.py::test_a_pickle_is_not_read_unasked",),
+    ),
+    Mutant(
+        "a key comes back as one that only its bytes are equal to",
+        "fpstore/adapters/keys.py",
+        "return data if made == key and hash(made) == hash(key) else None",
+        "return data",
+        "a key that is equal to others than strings are is taken for a string",
+        ("tests/test_adapters_keys.py::test_what_has_no_form_of_its_own_is_pickled_where_that_is_asked_for",),
+    ),
+    Mutant(
         "the last value of a band does not count",
         "fpstore/sketches/bands.py",
         "for row in range(self.rows_per_band):",
