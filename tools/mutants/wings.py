@@ -144,8 +144,8 @@ MUTANTS = (
     Mutant(
         "texts of two kinds are told of twice",
         "fpstore/text/short.py",
-        'return ("few", "few by all") if by_all else ("few",)',
-        'return ("few", "few by all", "unseen") if by_all else ("few", "unseen")',
+        'found[place] = ("few", "few by all") if by_all else ("few",)',
+        'found[place] = ("few", "few by all", "unseen") if by_all else ("few", "unseen")',
         "of rows of answers two recipes are advised, one of them wrongly",
         ("tests/test_text_unseen.py::test_a_text_is_told_of_once",),
     ),
@@ -759,6 +759,14 @@ MUTANTS = (
         "pass  # or this thread",
         "Ctrl-C ends when the work does",
         ("tests/test_workers.py::test_nobody_is_left_behind_by_one_who_was_told_to_stop",),
+    ),
+    Mutant(
+        "learn-idf cuts Chinese in one process",
+        "fpstore/text/idf.py",
+        "for features in features_many(self._recipe, texts, threads, workers):",
+        "for features in self._recipe.features_many(texts, threads=threads):",
+        "a second processor has nothing to do",
+        ("tests/test_workers_commands.py::test_processes_share_it_and_write_what_one_writes",),
     ),
     Mutant(
         "the last of many texts is shared out to nobody",
