@@ -179,12 +179,14 @@ WINGS = {
     },
     "serve": {"", "origin", "types", "text", "inputs"},
     # inspection: what `fpstore inspect` shows is no part of the public surface. platforms: how many threads all are.
+    # workers: what reads texts here, and in no job, shares HTML out as jobs do.
     "cli": {
         "",
         "platforms",
         "errors",
         "origin",
         "threads",
+        "workers",
         "types",
         "text",
         "inputs",
