@@ -10,18 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fpstore._similar import band_keys
 from fpstore.checks import expect, expect_integer
 from fpstore.types import Array, Counts, Ids, Keys
 
 MAX_BANDS = 1024
 MAX_VALUES = 4096
-# Odd numbers without a pattern: 2^64 divided by the golden ratio, and those of MurmurHash3's last step.
-BAND_FACTOR = 0x9E3779B97F4A7C15
-VALUE_FACTOR = np.uint64(0xFF51AFD7ED558CCD)
-LAST_FACTOR = np.uint64(0xC4CEB9FE1A85EC53)
-HALF, LAST_SHIFT = np.uint64(32), np.uint64(33)
-# Values that are hashed together, few enough for the second-level cache.
-VALUES_AT_ONCE = 1 << 15
 
 
 class Banding(NamedTuple):
@@ -42,12 +36,7 @@ class Banding(NamedTuple):
 
     def keys(self, signatures: Array) -> Keys:
         """The keys of each signature: uint64[n, bands], of integers[n, values]."""
-        bases, sizes = _ranges(self.bands, self.bits)
-        keys: Keys = np.empty((len(signatures), self.bands), dtype=np.uint64)
-        step = max(1, VALUES_AT_ONCE // (self.bands * self.rows_per_band))
-        for start in range(0, len(signatures), step):
-            keys[start : start + step] = self._hashes(signatures[start : start + step]) % sizes + bases
-        return keys
+        return band_keys(signatures, self.rows_per_band, *_ranges(self.bands, self.bits))
 
     def of(self, keys: Keys) -> Counts:
         """The band of each key: int64[n]."""
@@ -57,20 +46,6 @@ class Banding(NamedTuple):
     def first_key(self, band: int) -> int:
         """The least key that a band has; of the one after the last, the number of keys."""
         return -(-(band << self.bits) // self.bands)
-
-    def _hashes(self, signatures: Array) -> Keys:
-        """The hash of each band's number and values: uint64[n, bands]."""
-        shape = (len(signatures), self.bands, self.rows_per_band)
-        values = signatures[:, : self.bands * self.rows_per_band].astype(np.uint64).reshape(shape)
-        hashes = np.empty(shape[:2], dtype=np.uint64)
-        hashes[:] = [(band + 1) * BAND_FACTOR & (1 << 64) - 1 for band in range(self.bands)]
-        for row in range(self.rows_per_band):
-            hashes ^= values[:, :, row]
-            hashes *= VALUE_FACTOR
-            hashes ^= hashes >> HALF
-        hashes *= LAST_FACTOR
-        hashes ^= hashes >> LAST_SHIFT
-        return hashes
 
 
 def rows_of(keys: Keys, ids: Ids | None) -> tuple[Keys, Ids | None]:
