@@ -398,7 +398,6 @@ cdef extern from "single.h" nogil:
 cdef extern from "sketches.h" nogil:
     ctypedef struct Bands:
         uint32_t bands
-        uint32_t rows_per_band
         const uint64_t *bases
         const uint64_t *sizes
     ctypedef struct Sketches:
@@ -406,8 +405,11 @@ cdef extern from "sketches.h" nogil:
         uint32_t bits
         uint32_t words
         const float *estimates
-    void band_keys_of_32(const uint32_t *signatures, uint64_t count, uint64_t values, const Bands *bands, uint64_t *keys)
-    void band_keys_of_64(const uint64_t *signatures, uint64_t count, uint64_t values, const Bands *bands, uint64_t *keys)
+    void band_hashes_of_32(const uint32_t *signatures, uint64_t count, uint64_t values, uint32_t bands,
+                           uint32_t rows_per_band, uint64_t *hashes)
+    void band_hashes_of_64(const uint64_t *signatures, uint64_t count, uint64_t values, uint32_t bands,
+                           uint32_t rows_per_band, uint64_t *hashes)
+    void band_keys_of_hashes(const uint64_t *hashes, uint64_t count, const Bands *bands, uint64_t *keys)
     void sketches_of_32(const uint32_t *signatures, uint64_t count, const Sketches *shape, uint64_t *sketches)
     void sketches_of_64(const uint64_t *signatures, uint64_t count, const Sketches *shape, uint64_t *sketches)
     float sketches_alike(const Sketches *shape, const uint64_t *one, const uint8_t *other)

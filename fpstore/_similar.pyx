@@ -20,8 +20,9 @@ from fpstore._native cimport (
     SketchFile,
     Sketches,
     Status,
-    band_keys_of_32,
-    band_keys_of_64,
+    band_hashes_of_32,
+    band_hashes_of_64,
+    band_keys_of_hashes,
     band_rows_of_part,
     band_rows_of_pending,
     candidates_estimate,
@@ -55,36 +56,46 @@ cdef object as_words(object signatures, uint64_t least):
     return np.ascontiguousarray(signatures)
 
 
-def band_keys(signatures, unsigned rows_per_band, const uint64_t[::1] bases not None, const uint64_t[::1] sizes not None):
-    """The keys of each signature: uint64[n, bands], of integers[n, values], of which bands * rows_per_band are taken.
-
-    bases, sizes: of each band the least key that it has, and how many, not 0.
-    """
-    cdef Bands bands
+def band_hashes(signatures, uint32_t bands, uint32_t rows_per_band):
+    """The hash of each band of each signature: uint64[n, bands], of integers[n, values], bands * rows_per_band or more."""
     cdef const uint32_t[:, ::1] narrow
     cdef const uint64_t[:, ::1] wide
     cdef uint64_t[:, ::1] out
+    given = as_words(signatures, <uint64_t>bands * rows_per_band)
+    hashes = EMPTY((len(given), bands), UINT64)
+    out = hashes
+    if len(given) == 0 or bands == 0:
+        return hashes
+    if given.dtype == UINT32:
+        narrow = given
+        with nogil:
+            band_hashes_of_32(&narrow[0, 0], <uint64_t>narrow.shape[0], <uint64_t>narrow.shape[1], bands, rows_per_band,
+                              &out[0, 0])
+    else:
+        wide = given
+        with nogil:
+            band_hashes_of_64(&wide[0, 0], <uint64_t>wide.shape[0], <uint64_t>wide.shape[1], bands, rows_per_band, &out[0, 0])
+    return hashes
+
+
+def band_keys(const uint64_t[:, ::1] hashes not None, const uint64_t[::1] bases not None,
+              const uint64_t[::1] sizes not None):
+    """The keys of hashes, uint64[n, bands] both. bases, sizes: of each band its least key, and how many it has, not 0."""
+    cdef Bands bands
+    cdef uint64_t[:, ::1] out
     cdef uint64_t i
-    bands.bands, bands.rows_per_band = <uint32_t>bases.shape[0], rows_per_band
-    if bases.shape[0] == 0 or sizes.shape[0] != bases.shape[0]:
-        raise ValueError(f"{bases.shape[0]} bases and {sizes.shape[0]} sizes of bands: expected as many, 1 or more")
+    bands.bands = <uint32_t>hashes.shape[1]
+    if bases.shape[0] != hashes.shape[1] or sizes.shape[0] != hashes.shape[1] or bands.bands == 0:
+        raise ValueError(f"{bases.shape[0]} bases and {sizes.shape[0]} sizes of {hashes.shape[1]} bands: expected as many")
     for i in range(bands.bands):
         if sizes[i] == 0:
             raise ValueError(f"band {i}: found no key, expected 1 or more")
     bands.bases, bands.sizes = &bases[0], &sizes[0]
-    given = as_words(signatures, <uint64_t>bands.bands * rows_per_band)
-    keys = EMPTY((len(given), bands.bands), UINT64)
+    keys = EMPTY((hashes.shape[0], hashes.shape[1]), UINT64)
     out = keys
-    if len(given) == 0:
-        return keys
-    if given.dtype == UINT32:
-        narrow = given
+    if hashes.shape[0] > 0:
         with nogil:
-            band_keys_of_32(&narrow[0, 0], <uint64_t>narrow.shape[0], <uint64_t>narrow.shape[1], &bands, &out[0, 0])
-    else:
-        wide = given
-        with nogil:
-            band_keys_of_64(&wide[0, 0], <uint64_t>wide.shape[0], <uint64_t>wide.shape[1], &bands, &out[0, 0])
+            band_keys_of_hashes(&hashes[0, 0], <uint64_t>hashes.shape[0], &bands, &out[0, 0])
     return keys
 
 

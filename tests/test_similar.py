@@ -8,7 +8,7 @@ import pytest
 from minhashes import BANDS, ROWS, VALUES, Model, signatures
 
 from fpstore import minhash
-from fpstore._similar import BandSegments, Candidates, SketchShape, band_keys
+from fpstore._similar import BandSegments, Candidates, SketchShape, band_hashes, band_keys
 from fpstore._view import SegmentView
 from fpstore.errors import CorruptStore, Naming, TooManyMatches
 from fpstore.living.similar import candidates
@@ -130,11 +130,11 @@ def test_an_id_that_has_rows_and_no_sketch_is_damage(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
-        (lambda: band_keys(np.zeros((1, 5), np.uint32), 3, *2 * [np.ones(2, np.uint64)]), r"shape \(1, 5\).*6\] or"),
-        (lambda: band_keys(np.zeros(5, np.uint32), 1, *2 * [np.ones(2, np.uint64)]), r"shape \(5,\)"),
-        (lambda: band_keys(np.zeros((1, 5), np.uint32), 1, np.ones(2, np.uint64), np.ones(1, np.uint64)), "2 bases"),
-        (lambda: band_keys(np.zeros((1, 5), np.uint32), 1, *2 * [np.zeros(0, np.uint64)]), "0 bases"),
-        (lambda: band_keys(np.zeros((1, 5), np.uint32), 1, *2 * [np.array([1, 0], np.uint64)]), "band 1: found no key"),
+        (lambda: band_hashes(np.zeros((1, 5), np.uint32), 2, 3), r"shape \(1, 5\).*6\] or"),
+        (lambda: band_hashes(np.zeros(5, np.uint32), 2, 1), r"shape \(5,\)"),
+        (lambda: band_keys(np.zeros((1, 2), np.uint64), np.ones(2, np.uint64), np.ones(1, np.uint64)), "2 bases and 1"),
+        (lambda: band_keys(np.zeros((1, 0), np.uint64), *2 * [np.zeros(0, np.uint64)]), "of 0 bands"),
+        (lambda: band_keys(np.zeros((1, 2), np.uint64), *2 * [np.array([1, 0], np.uint64)]), "band 1: found no key"),
         (lambda: SketchShape(VALUES, 3, ESTIMATES), "3 bits of 16 values"),
         (lambda: SketchShape(0, 1, ESTIMATES[:1]), "1 bits of 0 values"),
         (lambda: SketchShape(VALUES, 2, ESTIMATES[1:]), "16 estimates"),

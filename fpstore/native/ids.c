@@ -272,7 +272,7 @@ Status table_index(Pages *pages, const Table *table, uint64_t key, uint64_t *at,
 }
 
 Status table_rank(Pages *pages, const Table *table, const Ids *ids, uint64_t key, uint64_t *rank, int *found) {
-    uint64_t at, before;
+    uint64_t at, before = 0;
     Status status = table_index(pages, table, key, &at, found);
     if (status != OK || !*found) return status;
     status = packed_get(pages, ids->ranks_offset, ids->rank_width, slot_of(key, table->slot_shift), &before);

@@ -6,11 +6,14 @@
 
 #include "platform.h"
 
-/* The first bands * rows_per_band values are cut into bands; each has its own range of keys. */
+/* Each band has its own range of keys. */
 typedef struct {
-    uint32_t bands, rows_per_band;
+    uint32_t bands;
     const uint64_t *bases, *sizes; /* of each band its least key, and how many keys it may have */
 } Bands;
+
+/* The keys of these hashes of bands; hashes and keys may be one array. */
+void band_keys_of_hashes(const uint64_t *hashes, uint64_t count, const Bands *bands, uint64_t *keys);
 
 /* bits: of each value, a power of two up to 32; words: of a sketch. */
 typedef struct {
@@ -18,9 +21,11 @@ typedef struct {
     const float *estimates; /* [values + 1]: the similarity of two of which so many values differ */
 } Sketches;
 
-/* keys[count * bands] of signatures of `values` each, bands * rows_per_band or more. */
-void band_keys_of_32(const uint32_t *signatures, uint64_t count, uint64_t values, const Bands *bands, uint64_t *keys);
-void band_keys_of_64(const uint64_t *signatures, uint64_t count, uint64_t values, const Bands *bands, uint64_t *keys);
+/* hashes[count * bands] of signatures of `values` each, bands * rows_per_band or more. */
+void band_hashes_of_32(const uint32_t *signatures, uint64_t count, uint64_t values, uint32_t bands,
+                       uint32_t rows_per_band, uint64_t *hashes);
+void band_hashes_of_64(const uint64_t *signatures, uint64_t count, uint64_t values, uint32_t bands,
+                       uint32_t rows_per_band, uint64_t *hashes);
 
 /* sketches[count * words] of signatures of that many values. */
 void sketches_of_32(const uint32_t *signatures, uint64_t count, const Sketches *shape, uint64_t *sketches);

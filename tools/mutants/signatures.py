@@ -7,6 +7,14 @@ PAIRS = ("tests/test_minhash_store.py::test_each_pair_that_shares_a_band_is_told
 
 MUTANTS = (
     Mutant(
+        "keys are of the bits that the least store needs",
+        "fpstore/minhash/making.py",
+        "lambda count: _with_bits(settings, bits, max(count, BUILT_FOR))",
+        "lambda count: _with_bits(settings, bits, BUILT_FOR)",
+        "a large store has false candidates without end",
+        ("tests/test_minhash_store.py::test_the_bits_of_keys_are_chosen_by_how_many_documents_there_are",),
+    ),
+    Mutant(
         "of several sketches of an id the last counts",
         "fpstore/native/similar.c",
         "if (!(candidate->similarity >= similarity)) candidate",
@@ -33,8 +41,8 @@ MUTANTS = (
     Mutant(
         "the last value of a band does not count",
         "fpstore/native/sketches.c",
-        "row < bands->rows_per_band; row++",
-        "row + 1 < bands->rows_per_band || row == 0; row++",
+        "row < rows_per_band; row++",
+        "row + 1 < rows_per_band || row == 0; row++",
         "documents are candidates that share no band",
         ("tests/test_minhash_store.py::test_keys_are_equal_just_where_the_values_of_a_band_are",),
     ),
