@@ -40,6 +40,7 @@ CORE = (
     "_probe",
     "_pending",
     "_single",
+    "_similar",
     "_pairs",
     "_turns",
     "plans",
