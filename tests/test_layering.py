@@ -125,6 +125,8 @@ FOLDERS = {
         "held",
         "withdrawal",
         "renewal",
+        "unsure",
+        "beside",
         "writer",
         "documents",
     ),
