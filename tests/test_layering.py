@@ -126,6 +126,8 @@ FOLDERS = {
         "held",
         "withdrawal",
         "renewal",
+        "unsure",
+        "beside",
         "writer",
         "documents",
     ),
