@@ -51,6 +51,7 @@ CORE = (
     "living",
     "creation",
     "documents",
+    "recovered",
     "recovery",
     "inspection",
     "base",
@@ -69,6 +70,7 @@ FOLDERS = {
         "fields",
         "pages",
         "verify",
+        "remnant",
         "wreck",
         "salvage",
         "slots",
@@ -123,6 +125,7 @@ FOLDERS = {
         "sizes",
         "due",
         "held",
+        "lost",
         "withdrawal",
         "renewal",
         "writer",
@@ -281,7 +284,7 @@ def test_a_build_enters_building_by_one_door() -> None:
     assert taken == {
         "creation": {"Build", "Written"},
         "documents": {"Build"},
-        "living": {"write_rows", "write_stream", "PairSorter", "MIN_MEMORY_BYTES"},
+        "living": {"write_rows", "write_stream", *sorters, "MIN_MEMORY_BYTES"},
         "names": sorters,
         "sketches": {"PairSorter"},
     }
