@@ -10,7 +10,8 @@ Probes are single calls from Python, with --rows keys pending and with the same 
 two segments without ids; its rate is keys read, of both, in one table. Rows are looked up by id; additions are made
 with and without the exact search that counting new rows would take, in turns. What was stored is checked against brute
 force. *sustained*: test and add into an empty store until it has --sustained keys, its flushes and merges beside, and a
-reader that probes all the time in another process; the bytes that were given to calls that write (/proc/self/io).
+reader that probes all the time in another process; the bytes that were given to calls that write (/proc/self/io), by
+cause; beside every 20th batch a bare commit of as many bytes, for the slowest batches are those that the disk kept.
 """
 
 import os
@@ -18,8 +19,8 @@ import subprocess
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -48,10 +49,13 @@ from benchlib import (
 
 import fpstore
 from fpstore.building.rows import write_rows
+from fpstore.living import renewal
 from fpstore.living.live import Live
 from fpstore.living.merge import merge_segments
 from fpstore.living.removals import Removals
+from fpstore.living.sizes import LivingSizes
 from fpstore.segment.reader import Segment
+from fpstore.types import Array
 
 PARTS = ("add", "tested", "single", "pending", "rows", "merge", "sustained")
 BATCH = 1_000
@@ -74,6 +78,8 @@ SUSTAINED_A_SECOND = 220_000
 AMPLIFICATION = 6.0
 SUSTAINED_P999_MS = 30.0
 GIVEN_BYTES = 16  # a fingerprint and an id
+COMMIT_EVERY = 20
+SMALL, LARGE = "merges of small segments", "merges of large ones"
 # Probes whatever has come so far, until its input ends; then tells how many.
 READER = """
 import sys, threading
@@ -95,12 +101,16 @@ class BareCommit:
 
     def __init__(self, folder: Path) -> None:
         self._environment = lmdb.open(os.fspath(folder / "bare.mdb"), subdir=False, map_size=1 << 30)
+        self.written_bytes = 0
 
     def seconds(self, value_bytes: int) -> float:
+        written = written_bytes("thread-self")
         began = time.perf_counter()
         with self._environment.begin(write=True) as transaction:
             transaction.put(b"value", bytes(value_bytes))
-        return time.perf_counter() - began
+        seconds = time.perf_counter() - began
+        self.written_bytes += written_bytes("thread-self") - written
+        return seconds
 
     def close(self) -> None:
         self._environment.close()
@@ -160,12 +170,53 @@ def bench_tested(path: Path, stored: Keys, bare: BareCommit, arguments: Namespac
         results.expect(fresh[index] != near, f"add_if_new: key {index} was stored though near one, or was not")
 
 
-def written_bytes() -> int:
-    fields = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
+def written_bytes(of: str = "self") -> int:
+    fields = dict(line.split(": ") for line in Path(f"/proc/{of}/io").read_text().splitlines())
     return int(fields["wchar"])
 
 
-def bench_sustained(path: Path, arguments: Namespace, results: Results) -> None:
+class ByCause:
+    """The bytes that segments take, as they are made: of the log, of small segments, and of one or more large ones."""
+
+    def __init__(self) -> None:
+        self.bytes = dict.fromkeys(("flushes", SMALL, LARGE), 0)
+
+    def _merged(self) -> int:
+        return self.bytes[SMALL] + self.bytes[LARGE]
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        kept = {name: getattr(renewal, name) for name in ("segment_of_rows", "segment_of_parts")}
+
+        def of_rows(*given: Any) -> Any:
+            before = written_bytes("thread-self")
+            entry = kept["segment_of_rows"](*given)
+            self.bytes["flushes"] += written_bytes("thread-self") - before
+            return entry
+
+        def of_parts(place: Any, parts: Sequence[Live], *given: Any) -> Any:
+            large = any(part.segment.key_count >= LivingSizes().small_rows for part in parts)
+            before = written_bytes("thread-self") - self._merged()
+            entry = kept["segment_of_parts"](place, parts, *given)
+            # Less what was merged in the midst of it, which has been counted.
+            own = written_bytes("thread-self") - self._merged() - before
+            self.bytes[LARGE if large else SMALL] += own
+            return entry
+
+        setattr(renewal, "segment_of_rows", of_rows)  # noqa: B010
+        setattr(renewal, "segment_of_parts", of_parts)  # noqa: B010
+        try:
+            yield
+        finally:
+            for name, own in kept.items():
+                setattr(renewal, name, own)
+
+
+def p999(seconds: Sequence[float] | Array) -> float:
+    return 1e3 * float(np.sort(seconds)[int(len(seconds) * 0.999)])
+
+
+def bench_sustained(path: Path, bare: BareCommit, arguments: Namespace, results: Results) -> None:
     """Test and add of all that comes, in batches, with all that the store does beside; the last tenth apart."""
     fpstore.create(path, id_type="uint64").close()
     count, batches = 0, arguments.sustained // BATCH
@@ -174,20 +225,22 @@ def bench_sustained(path: Path, arguments: Namespace, results: Results) -> None:
         [sys.executable, "-c", READER, os.fspath(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     rng = np.random.default_rng(SEED + 3)
-    kept = []
-    with fpstore.open(path, "w") as store:
+    kept, commits, cause = [], [], ByCause()
+    with fpstore.open(path, "w") as store, cause.counted():
         cpu, written, began = time.process_time(), written_bytes(), time.perf_counter()
         for index in range(batches):
+            if index % COMMIT_EVERY == 0:
+                commits.append(bare.seconds(GIVEN_BYTES * BATCH))
             keys = rng.integers(0, 1 << 64, BATCH, dtype=np.uint64)
             started = time.perf_counter()
             stored = store.add_if_new(keys, ids=np.arange(index * BATCH, (index + 1) * BATCH, dtype=np.uint64)).stored
             seconds[index] = time.perf_counter() - started
             count += int(np.count_nonzero(stored))
             kept.append(int(keys[0]))
-        wall = time.perf_counter() - began
+        wall = time.perf_counter() - began - sum(commits)
         probes, _ = child.communicate()
         store.wait()
-        cpu, written = time.process_time() - cpu, written_bytes() - written
+        cpu, written = time.process_time() - cpu, written_bytes() - written - bare.written_bytes
         segments = len(store._segments)
         results.expect(store.count() == count, f"sustained: {store.count()} stored, expected {count}")
         results.expect(all(map(store.contains_near, kept)), "sustained: a key is near none")
@@ -198,14 +251,23 @@ def bench_sustained(path: Path, arguments: Namespace, results: Results) -> None:
         "last tenth": len(last) * BATCH / last.sum(),
         "CPU us/key": 1e6 * cpu / (batches * BATCH),
         "batch p50 ms": 1e3 * median(seconds),
-        "p99.9": 1e3 * float(np.sort(seconds)[int(batches * 0.999)]),
+        "p99": 1e3 * float(np.sort(seconds)[int(batches * 0.99)]),
+        "p99.9": p999(seconds),
         "longest": 1e3 * float(seconds.max()),
+        "bare commit p50": 1e3 * median(commits),
+        "its p99": 1e3 * float(np.sort(commits)[int(len(commits) * 0.99)]),
         "written bytes/key": written / (batches * BATCH),
         "amplification": written / (batches * BATCH * GIVEN_BYTES),
         "segments": segments,
         "probes beside": int(probes),
     }
     results.table(f"add_if_new, {BATCH:,} keys at a time, durable, into an empty store, a reader beside", [row])
+    rest = written - sum(cause.bytes.values())
+    rows = []
+    for what, count_bytes in {"the log and the state": rest, **cause.bytes}.items():
+        of_key = count_bytes / (batches * BATCH)
+        rows.append({"cause": what, "bytes a key": of_key, "of those given": of_key / GIVEN_BYTES})
+    results.table("what of it is written for what", rows)
     results.bar("sustained add_if_new, keys/s", rate, at_least=SUSTAINED_A_SECOND)
     results.bar("sustained, write amplification", row["amplification"], at_most=AMPLIFICATION)
     results.bar("sustained, p99.9 of a batch", row["p99.9"], at_most=SUSTAINED_P999_MS, unit="ms")
@@ -356,7 +418,7 @@ def main() -> int:
     with scratch_folder(arguments) as folder, closing(BareCommit(folder)) as bare:
         path = folder / "base.fpstore"
         if "sustained" in arguments.parts:
-            bench_sustained(folder / "sustained.fpstore", arguments, results)
+            bench_sustained(folder / "sustained.fpstore", bare, arguments, results)
         fpstore.build(path, stored, threads=1).close()
         changed = folder / "changed.fpstore"
         if {"tested", "single"} & set(arguments.parts):
