@@ -26,6 +26,24 @@ cdef uint64_t SECRET = int.from_bytes(os.urandom(8), "little")
 cdef object UINT8 = np.dtype(np.uint8), INT64 = np.dtype(np.int64), UINT64 = np.dtype(np.uint64)
 
 
+cdef extern from *:
+    """
+    #ifdef __GLIBC__
+    #include <malloc.h>
+    static void fpstore_give_back(void) { malloc_trim(0); }
+    #else
+    static void fpstore_give_back(void) {}
+    #endif
+    """
+    void fpstore_give_back() nogil
+
+
+def give_back_memory():
+    """Let go of memory that was freed and that the C library keeps for later, in all threads, where it can."""
+    with nogil:
+        fpstore_give_back()
+
+
 cdef void *grown(void *at, uint64_t size) except NULL:
     cdef void *moved = realloc(at, size)
     if moved == NULL:

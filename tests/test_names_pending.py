@@ -212,7 +212,7 @@ def test_what_cannot_be_parts_or_blocks_is_refused() -> None:
     names, one = column([b"a", b"b", b"a"]), column([b"b"])
     handles = np.arange(3, dtype=np.uint64)
     assert [part.tolist() for part in split(*names, *one)] == [[0, 2], [1]]
-    with pytest.raises(ValueError, match="3 names, 256 bounds: expected fewer than 2.32, and at most 255"):
+    with pytest.raises(ValueError, match=r"3 names, 256 bounds: expected fewer than 2\^32, and at most 255"):
         split(*names, *column([b"%03d" % n for n in range(256)]))
     with pytest.raises(ValueError, match="names of which two are equal"):
         NameEncoder().sorted_blocks(*names, handles, np.arange(3, dtype=np.uint32))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fpstore._names import hashes
-from fpstore._names_pending import NameFilter, first_places, hashed
+from fpstore._names_pending import NameFilter, first_places, give_back_memory, hashed
 from fpstore.disk import Place
 from fpstore.errors import CorruptStore, Damage
 from fpstore.living.changes import Told
@@ -249,6 +249,7 @@ def _at_once(at: Place, rows: Callable[[], SegmentEntry], parts: Sequence[Callab
     """The segment and its file of names, made by some threads; the caller removes the segment where this fails."""
     entries: list[SegmentEntry] = []
     work = [lambda: entries.append(rows()), *parts]
+    give_back_memory()  # of flushes and merges before: each thread would keep its own, some 100 MiB together
     with contextlib.closing(Threads(min(FLUSH_THREADS, len(work)))) as threads:
         _, *coded = threads.map(lambda each: each(), work)
     with NamesWriter(Place(at.folder, names_name(at.name)), at.folder.reach) as writer:
