@@ -38,7 +38,10 @@ from fpstore._native cimport (
     name_coder_free,
     name_coder_new,
     name_hash,
+    name_hashes,
+    names_gather,
     names_merge,
+    names_part,
     names_sort,
 )
 from fpstore.errors import CorruptStore
@@ -51,6 +54,8 @@ cdef extern from *:
 
 # So many strings ahead the processor is told where they lie.
 cdef Py_ssize_t AHEAD = 8
+# So many names are worth to let go of the interpreter's lock.
+cdef Py_ssize_t LET_GO = 1 << 12
 
 MAX_NAME_BYTES = NAME_BYTES
 BLOCK_NAMES = NAME_BLOCK
@@ -58,26 +63,35 @@ BLOCK_BYTES = NAME_BLOCK_BYTES
 LINE_BYTES = NAME_LINE_BYTES
 LINE_NAMES = NAME_LINE_NAMES
 
-cdef object UINT8 = np.dtype(np.uint8), INT64 = np.dtype(np.int64), UINT64 = np.dtype(np.uint64)
+cdef object UINT8 = np.dtype(np.uint8), UINT32 = np.dtype(np.uint32), INT64 = np.dtype(np.int64), UINT64 = np.dtype(np.uint64)
 
 
 # What names without a byte lie in: kernels take no NULL.
 cdef uint8_t NOTHING = 0
 
 
+cdef bint ends_are_right(const int64_t[::1] ends, int64_t *last) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef bint right = True
+    for i in range(ends.shape[0]):
+        right = right and last[0] <= ends[i] and ends[i] - last[0] <= NAME_BYTES
+        last[0] = ends[i]
+    return right
+
 cdef Names names_of(const uint8_t[::1] data, const int64_t[::1] ends) except *:
     """Names in two arrays; ValueError unless the ends increase from 0 to the end of the data, of which kernels are sure."""
     cdef Names names
     cdef int64_t before = 0
-    cdef Py_ssize_t i
-    cdef bint right = True
+    cdef bint right
     names.data = &data[0] if data.shape[0] else &NOTHING
     names.ends = &ends[0] if ends.shape[0] else NULL
     names.count = <uint64_t>ends.shape[0]
-    with nogil:
-        for i in range(ends.shape[0]):
-            right = right and before <= ends[i] and ends[i] - before <= NAME_BYTES
-            before = ends[i]
+    # To let go of the interpreter's lock for less than this takes longer: it is waited for afterwards.
+    if ends.shape[0] < LET_GO:
+        right = ends_are_right(ends, &before)
+    else:
+        with nogil:
+            right = ends_are_right(ends, &before)
     if not right or before != data.shape[0]:
         raise ValueError(f"{ends.shape[0]} names in {data.shape[0]} bytes: their ends are not those of names")
     return names
@@ -200,14 +214,36 @@ def sort_order(const uint8_t[::1] data not None, const int64_t[::1] ends not Non
     cdef uint32_t[::1] order
     if names.count >> 32:
         raise ValueError(f"{names.count} names at once: expected fewer than 2^32")
-    result = np.empty(names.count, np.uint32)
+    result = np.arange(names.count, dtype=UINT32)
     order = result
     if names.count:
         with nogil:
-            status = names_sort(&names, &order[0])
+            status = names_sort(&names, &order[0], names.count)
     if status != OK:
         raise MemoryError()
     return result.astype(INT64)
+
+
+def split(
+    const uint8_t[::1] data not None,
+    const int64_t[::1] ends not None,
+    const uint8_t[::1] bounds_data not None,
+    const int64_t[::1] bounds_ends not None,
+):
+    """The indexes of names, below 2^32 of them, in parts by bounds, at most 255 sorted names: a list of uint32[n].
+
+    In the first part are those below all bounds, in the next one those that are not below the first bound, and so on.
+    """
+    cdef Names names = names_of(data, ends), bounds = names_of(bounds_data, bounds_ends)
+    cdef uint8_t[::1] parts
+    if names.count >> 32 or bounds.count > 255:
+        raise ValueError(f"{names.count} names, {bounds.count} bounds: expected fewer than 2^32, and at most 255")
+    result = np.empty(names.count, UINT8)
+    parts = result
+    if names.count:
+        with nogil:
+            names_part(&names, &bounds, &parts[0])
+    return [np.flatnonzero(result == part).astype(UINT32) for part in range(bounds.count + 1)]
 
 
 def is_fresh(const uint8_t[::1] data not None, const int64_t[::1] ends not None, bytes last):
@@ -228,16 +264,17 @@ def is_fresh(const uint8_t[::1] data not None, const int64_t[::1] ends not None,
     return result.view(bool)
 
 
-def hashes(const uint8_t[::1] data not None, const int64_t[::1] ends not None):
-    """By which the filter of a file knows names: uint64[n]."""
+def hashes(const uint8_t[::1] data not None, const int64_t[::1] ends not None, uint64_t key=0):
+    """Of names: uint64[n]; by those of the key 0 the filter of a file knows them."""
     cdef Names names = names_of(data, ends)
-    cdef uint64_t i
     cdef uint64_t[::1] out
     result = np.empty(names.count, UINT64)
     out = result
-    with nogil:
-        for i in range(names.count):
-            out[i] = name_hash(names.data + start_of(&names, i), <uint64_t>(names.ends[i] - start_of(&names, i)), 0)
+    if 0 < ends.shape[0] < LET_GO:
+        name_hashes(&names, key, &out[0])
+    elif ends.shape[0]:
+        with nogil:
+            name_hashes(&names, key, &out[0])
     return result
 
 
@@ -345,6 +382,66 @@ cdef class NameEncoder:
             return taken(&out), np.array(sizes, INT64), np.array(counts, INT64)
         finally:
             free(out.data)
+
+
+    def sorted_blocks(
+        self,
+        const uint8_t[::1] data not None,
+        const int64_t[::1] ends not None,
+        const uint64_t[::1] handles not None,
+        uint32_t[::1] order not None,
+    ):
+        """The names of these indexes, which are put in order, as blocks; handles: of all names, uint64[n].
+
+        Returns (blocks, bytes of each int64[b], names of each int64[b], hashes of the names uint64[m], their handles
+        uint64[m], how many bytes they have), in their order. ValueError where two are equal, IndexError for what is not
+        there.
+        """
+        cdef Names names = names_of(data, ends), block
+        cdef uint64_t count = <uint64_t>order.shape[0], first = 0, room = 0, i, name_bytes = 0
+        cdef Bytes out, held
+        cdef Status status = OK
+        cdef bint right = <uint64_t>handles.shape[0] == names.count
+        cdef int64_t[::1] held_ends
+        cdef uint64_t[::1] out_hashes, out_handles
+        for i in range(count):
+            right = right and order[i] < names.count
+        if not right:
+            raise IndexError(f"{handles.shape[0]} handles of {names.count} names, or an index that is not among these")
+        memset(&out, 0, cython.sizeof(Bytes))
+        memset(&held, 0, cython.sizeof(Bytes))
+        held_ends = np.empty(NAME_BLOCK, INT64)
+        result_hashes, result_handles = np.empty(count, UINT64), np.empty(count, UINT64)
+        out_hashes, out_handles = result_hashes, result_handles
+        sizes, counts = [], []
+        try:
+            if count:
+                with nogil:
+                    status = names_sort(&names, &order[0], count)
+                    for i in range(count):
+                        out_handles[i] = handles[order[i]]
+            while status == OK and first < count:
+                with nogil:
+                    status = names_gather(&names, &order[0], first, count, &held, &held_ends[0], &block.count)
+                    block.data, block.ends = held.data if held.data else &NOTHING, &held_ends[0]
+                    if status == OK:
+                        name_hashes(&block, 0, &out_hashes[first])
+                        status = bytes_reserve(&out, name_block_room(&block, 0, block.count))
+                    if status == OK:
+                        room = name_block_write(self.coder, &block, 0, block.count, out.data + out.used)
+                out.used += room
+                name_bytes += held.used
+                sizes.append(room)
+                counts.append(block.count)
+                first += block.count
+            if status == BAD_BLOCK:
+                raise ValueError("names of which two are equal")
+            if status != OK:
+                raise MemoryError()
+            return taken(&out), np.array(sizes, INT64), np.array(counts, INT64), result_hashes, result_handles, name_bytes
+        finally:
+            free(out.data)
+            free(held.data)
 
 
 cdef inline bint increases(const uint8_t *one, int64_t one_bytes, const uint8_t *other, int64_t other_bytes) noexcept nogil:

@@ -18,12 +18,30 @@ from fpstore._native cimport (
     Bytes,
     Names,
     bytes_reserve,
-    name_hash_both,
 )
+from fpstore._names import hashes
 
 # Of this process alone, so that nobody can choose names that share a place in a table in memory.
 cdef uint64_t SECRET = int.from_bytes(os.urandom(8), "little")
 cdef object UINT8 = np.dtype(np.uint8), INT64 = np.dtype(np.int64), UINT64 = np.dtype(np.uint64)
+
+
+cdef extern from *:
+    """
+    #ifdef __GLIBC__
+    #include <malloc.h>
+    static void fpstore_give_back(void) { malloc_trim(0); }
+    #else
+    static void fpstore_give_back(void) {}
+    #endif
+    """
+    void fpstore_give_back() nogil
+
+
+def give_back_memory():
+    """Let go of memory that was freed and that the C library keeps for later, in all threads, where it can."""
+    with nogil:
+        fpstore_give_back()
 
 
 cdef void *grown(void *at, uint64_t size) except NULL:
@@ -41,17 +59,8 @@ cdef uint64_t AHEAD = 12
 
 
 def hashed(const uint8_t[::1] data not None, const int64_t[::1] ends not None):
-    """By which the filters of files know names, and by which PendingNames do: uint64[n] both."""
-    cdef Names names = names_of(data, ends)
-    cdef uint64_t i
-    cdef uint64_t[::1] one, other
-    plain, keyed = np.empty(names.count, UINT64), np.empty(names.count, UINT64)
-    one, other = plain, keyed
-    with nogil:
-        for i in range(names.count):
-            name_hash_both(names.data + start_of(&names, i), <uint64_t>(names.ends[i] - start_of(&names, i)), SECRET,
-                           &one[i], &other[i])
-    return plain, keyed
+    """By which names are known in the memory of this process, with its key: uint64[n]."""
+    return hashes(data, ends, SECRET)
 
 
 cdef int expect_hashes(const uint64_t[::1] hashes, const Names *names) except -1:

@@ -633,7 +633,7 @@ cdef extern from "names.h" nogil:
         const int64_t *ends
         uint64_t count
     uint64_t name_hash(const uint8_t *name, uint64_t bytes, uint64_t key)
-    void name_hash_both(const uint8_t *name, uint64_t bytes, uint64_t key, uint64_t *plain, uint64_t *keyed)
+    void name_hashes(const Names *names, uint64_t key, uint64_t *hashes)
     int name_compare(const uint8_t *one, uint64_t one_bytes, const uint8_t *other, uint64_t other_bytes)
     ctypedef struct NameCoder:
         pass
@@ -673,7 +673,10 @@ cdef extern from "names.h" nogil:
     void name_file_expect(const Pages *pages, const NameFile *file, uint64_t hash)
     Status name_file_rank(Pages *pages, const NameFile *file, uint64_t handle, uint64_t *rank, int *found)
     Status name_file_handle(Pages *pages, const NameFile *file, uint64_t rank, uint64_t *handle)
-    Status names_sort(const Names *names, uint32_t *order)
+    Status names_sort(const Names *names, uint32_t *order, uint64_t count)
+    void names_part(const Names *names, const Names *bounds, uint8_t *parts)
+    Status names_gather(const Names *names, const uint32_t *order, uint64_t first, uint64_t count, Bytes *data,
+                        int64_t *ends, uint64_t *gathered)
     ctypedef struct NameSource:
         Names names
         const uint64_t *values

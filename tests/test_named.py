@@ -44,6 +44,31 @@ def read_and_verify(path: Path, expected: list[tuple[int, Any]]) -> None:
         store.verify()
 
 
+@pytest.mark.parametrize("where", ["rows", "a part", "the file"])
+def test_a_flush_that_fails_leaves_neither_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    """By two threads: whatever fails first, the other ends, and both files go."""
+
+    def fails(*_: object, **__: object) -> Any:
+        raise OSError("no room")
+
+    fpstore.create(tmp_path / "s.fpstore", id_type="string").close()
+    with writer_of(tmp_path / "s.fpstore") as store:
+        store.add(FAR, ids=list("abcde"))
+        with monkeypatch.context() as patch:
+            if where == "rows":
+                patch.setattr(renewal, "write_rows", fails)
+            elif where == "a part":
+                patch.setattr("fpstore.living.naming.parts_of", lambda pending: [fails])
+            else:
+                patch.setattr("fpstore.living.naming.NamesWriter.finish", fails)
+            with pytest.raises(OSError, match="no room"):
+                store.compact()
+        assert [file.name for file in (tmp_path / "s.fpstore" / "segments").iterdir()] == []
+        store.compact()
+        assert len(rows(store)) == 5
+        store.verify()
+
+
 DIGESTS = [b"a", b"b\0", b"\0\0"]
 
 

@@ -1,31 +1,38 @@
 """Names in memory: found by name and by handle, in generations of which a thread writes the older ones."""
 
+import tempfile
+from contextlib import closing
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_names import NAME_SETS, NAMES, column, siphash_1_3, values_of
 
+from fpstore._names import NameEncoder, hashes, split
 from fpstore._names_pending import NameFilter, PendingNames, first_places, hashed
 from fpstore.names.column import Names, gathered
-from fpstore.names.pending import LogNames, sorted_names
+from fpstore.names.pending import LogNames, parts_of
+from fpstore.names.reader import NamesReader, verify_names
+from fpstore.names.writer import NamesWriter
 
 
 def put(pending: PendingNames, names: list[bytes], handles: list[int]) -> None:
     own = column(names)
-    pending.add(*own, np.array(handles, dtype=np.uint64), hashed(*own)[1])
+    pending.add(*own, np.array(handles, dtype=np.uint64), hashed(*own))
 
 
 def found_in(pending: PendingNames, names: list[bytes]) -> list[int | None]:
     """The handle of each, None for those that are not there."""
     own, handles, known = column(names), np.zeros(len(names), dtype=np.uint64), np.zeros(len(names), dtype=np.uint8)
-    pending.find(*own, hashed(*own)[1], handles, known)
+    pending.find(*own, hashed(*own), handles, known)
     return [int(handle) if there else None for handle, there in zip(handles, known, strict=True)]
 
 
 @given(st.lists(NAMES, max_size=30))
 def test_a_name_has_the_hash_of_files_and_one_that_only_this_process_knows(names: list[bytes]) -> None:
-    plain, keyed = hashed(*column(names))
+    plain, keyed = hashes(*column(names)), hashed(*column(names))
     assert plain.tolist() == [siphash_1_3(name) for name in names]
     assert len({*keyed.tolist()}) == len({*names}) == len({*plain.tolist()})
     assert not set(plain.tolist()) & set(keyed.tolist())
@@ -35,13 +42,13 @@ def test_a_name_has_the_hash_of_files_and_one_that_only_this_process_knows(names
 @given(st.lists(NAMES, max_size=300))
 @settings(max_examples=200, deadline=None)
 def test_any_names_are_known_by_the_first_that_is_equal(names: list[bytes]) -> None:
-    assert first_places(*column(names), hashed(*column(names))[1]).tolist() == [names.index(name) for name in names]
+    assert first_places(*column(names), hashed(*column(names))).tolist() == [names.index(name) for name in names]
 
 
 def test_equal_names_are_known_by_the_first_of_them_whatever_shares_a_hash() -> None:
     names = [b"%d" % (n * 7919 % 150) for n in range(1000)]
     expected = [names.index(name) for name in names]
-    assert first_places(*column(names), hashed(*column(names))[1]).tolist() == expected
+    assert first_places(*column(names), hashed(*column(names))).tolist() == expected
     assert first_places(*column(names), np.full(1000, 5 << 32, dtype=np.uint64)).tolist() == expected
     with pytest.raises(ValueError, match="2 hashes of 1 names"):
         first_places(*column([b"a"]), np.zeros(2, dtype=np.uint64))
@@ -89,7 +96,7 @@ def test_names_that_are_known_to_be_new_are_found_as_others(batches: list[tuple[
         first = len(handles)
         handles |= {name: first + i for i, name in enumerate(sorted(batch - {*handles}))}
         if as_new:
-            pending.add_new(*column(names), first, hashed(*column(names))[1])
+            pending.add_new(*column(names), first, hashed(*column(names)))
         else:
             put(pending, names, [handles[name] for name in names])
         if asked:
@@ -106,7 +113,7 @@ def test_names_that_are_known_to_be_new_are_found_as_others(batches: list[tuple[
 def test_names_that_cannot_be_new_are_refused() -> None:
     pending, two = PendingNames(), np.zeros(2, dtype=np.uint64)
     own = column([b"a", b"b"])
-    pending.add_new(*own, 5, hashed(*own)[1])
+    pending.add_new(*own, 5, hashed(*own))
     pending.add_new(*column([]), 7, two[:0])
     with pytest.raises(ValueError, match="handle 6: expected one above 6"):
         pending.add_new(*column([b"c", b"d"]), 6, two)
@@ -128,7 +135,7 @@ def test_many_names_are_found_though_the_table_grew() -> None:
     new = PendingNames()
     for start in range(0, 5000, 700):
         own = column(names[start : start + 700])
-        new.add_new(*own, start, hashed(*own)[1])
+        new.add_new(*own, start, hashed(*own))
         if start == 2100:
             assert found_in(new, names) == [*range(2800), *[None] * 2200]
     assert found_in(new, names) == [*range(5000)]
@@ -160,22 +167,71 @@ def test_what_is_being_written_takes_no_more_names_and_stays_where_it_is() -> No
     assert (data.tobytes(), ends.tolist(), handles.tolist()) == (b"ba", [1, 1, 2], [7, 8, 9])
     with pytest.raises(ValueError, match="names that are being written: expected no more of them"):
         put(pending, [b"c"], [10])
-    (found,) = sorted_names(pending)
-    assert (values_of(found.names), found.handles.tolist()) == ([b"", b"a", b"b"], [8, 9, 7])
-    assert gathered(sorted_names(PendingNames())).names.size == 0
+    (part,) = parts_of(pending)
+    found = part()
+    assert (found.counts.tolist(), found.handles.tolist(), found.name_bytes) == ([3], [8, 9, 7], 2)
+    assert found.hashes.tolist() == [siphash_1_3(name) for name in (b"", b"a", b"b")]
+    assert parts_of(PendingNames()) == []
+
+
+@pytest.mark.slow
+@given(st.lists(NAMES, max_size=300, unique=True), st.integers(1, 50), st.integers(1, 5))
+@settings(max_examples=200, deadline=None)
+def test_parts_of_names_follow_one_another_whatever_they_are(names: list[bytes], size: int, most: int) -> None:
+    pending = PendingNames()
+    put(pending, names, [*range(7, 7 + len(names))])
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
+        patch.setattr("fpstore.names.pending.PART_NAMES", size)
+        patch.setattr("fpstore.names.pending.MAX_PARTS", most)
+        parts = [part() for part in parts_of(pending)]
+        assert len(parts) <= min(most, -(-len(names) // size))
+        with NamesWriter(Path(folder, "n.fpnames"), Path(folder)) as writer:
+            for part in parts:
+                writer.add_coded(part)
+            writer.finish()
+        with closing(NamesReader(Path(folder, "n.fpnames"))) as reader:
+            verify_names(reader)
+            found = gathered(reader.chunks())
+    assert values_of(found.names) == sorted(names)
+    assert [int(handle) - 7 for handle in found.handles] == [names.index(name) for name in sorted(names)]
+
+
+def test_parts_of_names_are_about_as_large() -> None:
+    pending = PendingNames()
+    names = [b"http://www.example.org/%d" % (n * 7919 % 100_003) for n in range(100_000)]
+    put(pending, names, [*range(100_000)])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fpstore.names.pending.PART_NAMES", 1 << 14)
+        sizes = [len(part().handles) for part in parts_of(pending)]
+    assert len(sizes) == 7
+    assert sum(sizes) == 100_000
+    assert max(sizes) < 2 * min(sizes)
+
+
+def test_what_cannot_be_parts_or_blocks_is_refused() -> None:
+    names, one = column([b"a", b"b", b"a"]), column([b"b"])
+    handles = np.arange(3, dtype=np.uint64)
+    assert [part.tolist() for part in split(*names, *one)] == [[0, 2], [1]]
+    with pytest.raises(ValueError, match=r"3 names, 256 bounds: expected fewer than 2\^32, and at most 255"):
+        split(*names, *column([b"%03d" % n for n in range(256)]))
+    with pytest.raises(ValueError, match="names of which two are equal"):
+        NameEncoder().sorted_blocks(*names, handles, np.arange(3, dtype=np.uint32))
+    for order, given_handles in (([3], handles), ([0], handles[1:])):
+        with pytest.raises(IndexError, match="handles of 3 names, or an index that is not among these"):
+            NameEncoder().sorted_blocks(*names, given_handles, np.array(order, dtype=np.uint32))
 
 
 def filled(log: LogNames, names: list[bytes], first: int) -> None:
-    log.add(column(names), np.arange(first, first + len(names), dtype=np.uint64), hashed(*column(names))[1])
+    log.add(column(names), np.arange(first, first + len(names), dtype=np.uint64), hashed(*column(names)))
 
 
 def test_each_generation_has_all_names_of_its_own_changes() -> None:
     log = LogNames.none()
     filled(log, [b"a", b"b"], 0)
     later = log.divided(5)
-    later.add(column([b"b", b"c"]), np.array([1, 2], dtype=np.uint64), hashed(*column([b"b", b"c"]))[1])
+    later.add(column([b"b", b"c"]), np.array([1, 2], dtype=np.uint64), hashed(*column([b"b", b"c"])))
     assert (log.data_bytes, later.data_bytes) == (2, 4)
-    handles, known = later.find(column([b"c", b"d", b"a", b"b"]), hashed(*column([b"c", b"d", b"a", b"b"]))[1])
+    handles, known = later.find(column([b"c", b"d", b"a", b"b"]), hashed(*column([b"c", b"d", b"a", b"b"])))
     assert known.tolist() == [True, False, True, True]
     assert handles[known].tolist() == [2, 0, 1]
     rest = later.since(5)
@@ -194,7 +250,7 @@ def test_a_flush_takes_away_its_own_generations_alone() -> None:
     left = log.since(3)
     assert left is not None
     assert [generation.end for generation in left.generations] == [7, None]
-    assert left.find(column([b"a", b"b", b"c"]), hashed(*column([b"a", b"b", b"c"]))[1])[1].tolist() == [
+    assert left.find(column([b"a", b"b", b"c"]), hashed(*column([b"a", b"b", b"c"])))[1].tolist() == [
         False,
         True,
         True,

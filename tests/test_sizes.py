@@ -14,8 +14,8 @@ def test_the_sizes_of_a_store_are_those_of_the_docs() -> None:
     assert (sizes.named_flush_rows, sizes.batch_rows) == (1_048_576, 1_048_576)
     assert (sizes.growth, sizes.keys_per_removal, sizes.min_removals, sizes.max_removals) == (2, 8, 65_536, 4_194_304)
     assert sizes.piece_rows == 1024
-    assert sizes.names_growth == 32
-    assert (sizes.flush_name_bytes, sizes.max_name_bytes) == (24 << 20, 48 << 20)
+    assert sizes.names_growth == 64
+    assert (sizes.flush_name_bytes, sizes.max_name_bytes) == (12 << 20, 24 << 20)
 
 
 @pytest.mark.parametrize(
@@ -104,9 +104,9 @@ def test_files_of_names_are_due_when_there_are_so_many_of_one_size(name_counts: 
     assert LivingSizes(names_growth=8).due_names(name_counts) == due
 
 
-def test_by_default_files_of_names_are_due_when_there_are_thirty_two_of_one_size() -> None:
-    assert LivingSizes().due_names([400_000] * 31) == []
-    assert LivingSizes().due_names([400_000] * 32) == [*range(32)]
+def test_by_default_files_of_names_are_due_when_there_are_sixty_four_of_one_size() -> None:
+    assert LivingSizes().due_names([200_000] * 63) == []
+    assert LivingSizes().due_names([200_000] * 64) == [*range(64)]
 
 
 def test_few_files_of_names_are_left_however_many_come() -> None:

@@ -172,5 +172,5 @@ def _names_from(before: LogNames, ids: Ids | None) -> LogNames:
     assert ids is not None
     names, handles = LogNames.none(), np.unique(ids)
     own = StoreNames((), before).of(handles)
-    names.add(own, handles, hashed(*own)[1])
+    names.add(own, handles, hashed(*own))
     return names

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fpstore._names_pending import NameFilter, first_places, hashed
+from fpstore._names import hashes
+from fpstore._names_pending import NameFilter, first_places, give_back_memory, hashed
 from fpstore.disk import Place
 from fpstore.errors import CorruptStore, Damage
 from fpstore.living.changes import Told
@@ -20,15 +21,18 @@ from fpstore.living.removals import Removals
 from fpstore.living.state import MAX_NUMBER, expect_left
 from fpstore.names.column import Named, Names, joined
 from fpstore.names.merging import NameSorter, merged_names
-from fpstore.names.pending import Hashes, LogNames, sorted_names
+from fpstore.names.pending import LogNames, parts_of
 from fpstore.names.reader import NamesReader, verify_names
-from fpstore.names.writer import NamesWriter
+from fpstore.names.writer import Coded, NamesFile, NamesWriter
 from fpstore.segment.entry import NamesEntry, SegmentEntry, names_name
 from fpstore.segment.reader import Segment
+from fpstore.threads import Threads
 from fpstore.types import Array, Ids, Keys
 
 # For sorting the names of a flush, which fit into half of it.
 SORT_MEMORY = 48 << 20
+# Of a flush, so that who adds, and waits for it at last, waits half as long where there are two processors.
+FLUSH_THREADS = 2
 # Of names that were given handles so many are told in memory, in 24 bits each, 48 MiB at most. In two filters, as each
 # name is looked for in all, and few names should take little.
 FILTER_NAMES = (1 << 20, (1 << 24) - (1 << 20))
@@ -91,36 +95,37 @@ class StoreNames:
 
     def handles(self, names: Names) -> tuple[Ids, Array]:
         """The handle of each name, uint64[n], and whether it has one, bool[n]."""
-        return self.handles_by(names, Hashes(*hashed(*names)))
+        return self.handles_by(names, hashed(*names))
 
-    def handles_by(self, names: Names, hashes: Hashes, given: "GivenNames | None" = None) -> tuple[Ids, Array]:
+    def handles_by(self, names: Names, keyed: Keys, given: "GivenNames | None" = None) -> tuple[Ids, Array]:
         """As handles, where the hashes of the names are known; given: their writer's, which has looked at them."""
         covered = [given is not None and given.covers(*file.span) for file in self.files]
-        handles, known = self.pending.find(names, hashes.keyed)
+        handles, known = self.pending.find(names, keyed)
         others = [file for file, is_covered in zip(self.files, covered, strict=True) if not is_covered]
-        _find_in(others, names, hashes.plain, handles, known, ~known)
+        _find_in(others, names, handles, known, ~known)
         if given is not None and given.came.any():
             own = [file for file, is_covered in zip(self.files, covered, strict=True) if is_covered]
-            _find_in(own, names, hashes.plain, handles, known, given.came & ~known)
+            _find_in(own, names, handles, known, given.came & ~known)
         return handles, known
 
 
-def _find_in(files: Sequence[NamesReader], names: Names, plain: Keys, handles: Ids, known: Array, asked: Array) -> None:
+def _find_in(files: Sequence[NamesReader], names: Names, handles: Ids, known: Array, asked: Array) -> None:
     """Fill in the handles of those of names that are asked for, bool[n], and are in the files, and that they are."""
-    if not files:
-        return
     at = np.flatnonzero(asked)
-    left, hashes = (names, plain) if len(at) == names.size else (names.take(at), plain[at])
+    if not files or not len(at):
+        return
+    left = names if len(at) == names.size else names.take(at)
+    plain = hashes(*left)
     for file in files:
         if not len(at):
             break
-        ranks = file.find(left, hashes)
+        ranks = file.find(left, plain)
         found = ranks >= 0
         if found.any():
             handles[at[found]] = file.handles(ranks[found])
             known[at[found]] = True
             more = np.flatnonzero(~found)
-            at, left, hashes = at[more], left.take(more), hashes[more]
+            at, left, plain = at[more], left.take(more), plain[more]
 
 
 class GivenNames:
@@ -152,64 +157,78 @@ class GivenNames:
         next_handle = 0 if max_id is None else max_id + 1
         if self._first is None:
             self._first = next_handle
-        hashes = Hashes(*hashed(*names))
-        self._look(hashes.keyed, next_handle)
-        if self._are_new(store, next_handle):
-            expect_left("handles of names", next_handle + names.size - 1, MAX_NUMBER)
-            first = np.uint64(next_handle)
-            return np.arange(names.size, dtype=np.uint64) + first, Told(hashes.keyed, True)
-        handles, known = store.handles_by(names, hashes, self)
+        keyed = hashed(*names)
+        self._look(keyed, next_handle)
+        if self._has_all(store, next_handle):
+            if not self.came.any():
+                expect_left("handles of names", next_handle + names.size - 1, MAX_NUMBER)
+                first = np.uint64(next_handle)
+                return np.arange(names.size, dtype=np.uint64) + first, Told(keyed, True)
+            handles, known = self._of_those_that_came(store, names, keyed)
+        else:
+            handles, known = store.handles_by(names, keyed, self)
         new = np.flatnonzero(~known)
         if len(new):
-            first_at = first_places(*names.take(new), hashes.keyed[new])
+            first_at = first_places(*names.take(new), keyed[new])
             numbers = (np.cumsum(first_at == np.arange(len(first_at))) - 1)[first_at]
             expect_left("handles of names", next_handle + int(numbers.max()), MAX_NUMBER)
             handles[new] = numbers.astype(np.uint64) + np.uint64(next_handle)
-        return handles, Told(hashes.keyed, False)
+        return handles, Told(keyed, False)
 
-    def _are_new(self, store: StoreNames, next_handle: int) -> bool:
-        """Whether what was looked at last, and is to have handles from next_handle on, is new without further question.
+    def _of_those_that_came(self, store: StoreNames, names: Names, keyed: Keys) -> tuple[Ids, Array]:
+        """As handles_by, where those that may have come are all that can have a handle."""
+        handles, known = np.zeros(names.size, dtype=np.uint64), np.zeros(names.size, dtype=bool)
+        at = np.flatnonzero(self.came)
+        handles[at], known[at] = store.handles_by(names.take(at), keyed[at])
+        return handles, known
 
-        Then no two are equal either, as the second would have come before.
+    def _has_all(self, store: StoreNames, next_handle: int) -> bool:
+        """Whether all names of the store are among these, and those that were looked at last.
+
+        Where none of these may have come then, all are new, and no two equal, as the second would have come before.
         """
-        if self.came.any() or self._end <= next_handle:
+        if self._end <= next_handle:
             return False
         spans = (*(file.span for file in store.files), *store.pending.spans)
         return all(self.covers(least, most) for least, most in spans)
 
-    def _look(self, hashes: Keys, next_handle: int) -> None:
+    def _look(self, keyed: Keys, next_handle: int) -> None:
         """Find out which names, by keyed hashes, may have come before, and take the others.
 
         Handles from next_handle on are theirs; where there is no room these and later ones are not covered.
         """
-        came = np.zeros(len(hashes), dtype=np.uint8)
+        came = np.zeros(len(keyed), dtype=np.uint8)
         for part in self._filters[:-1]:
-            part.find(hashes, came)
-        start = self._filters[-1].put(hashes, came, 0) if self._filters else 0
-        while start < len(hashes):
+            part.find(keyed, came)
+        start = self._filters[-1].put(keyed, came, 0) if self._filters else 0
+        while start < len(keyed):
             if self._filters:
-                self._filters[-1].find(hashes[start:], came[start:])
+                self._filters[-1].find(keyed[start:], came[start:])
             if len(self._filters) == len(self._sizes):
                 self._end = min(self._end, next_handle)
                 break
             self._filters.append(NameFilter(self._sizes[len(self._filters)]))
-            start = self._filters[-1].put(hashes, came, start)
+            start = self._filters[-1].put(keyed, came, start)
         self.came = came.view(bool)
 
 
 # --- Files ---
 
 
-def write_names(at: Place, entry: SegmentEntry, handles: Ids, store: StoreNames) -> SegmentEntry:
-    """Write a file of names of these handles with the segment of entry, which lies there; the entry, which says so.
+def write_names(at: Place, rows: Callable[[], SegmentEntry], handles: Ids, store: StoreNames) -> SegmentEntry:
+    """Write a file of names of these handles with a segment there, which rows writes; the entry of it, which says so.
 
     Where it fails neither of the two files is left.
     """
-
     distinct = handles if (handles[1:] > handles[:-1]).all() else np.unique(handles)
     whole = store.pending.all_of(distinct)
-    if whole is not None:
-        return _written(at, entry, sorted_names(whole))
+    try:
+        if whole is not None:
+            return _at_once(at, rows, parts_of(whole))
+        entry = rows()
+    except BaseException:
+        at.folder.unlink(at.name, missing_ok=True)
+        raise
 
     def named() -> Iterator[Named]:
         sorter = NameSorter(at.folder.reach, SORT_MEMORY)
@@ -224,6 +243,20 @@ def write_names(at: Place, entry: SegmentEntry, handles: Ids, store: StoreNames)
             sorter.close()
 
     return _written(at, entry, named())
+
+
+def _at_once(at: Place, rows: Callable[[], SegmentEntry], parts: Sequence[Callable[[], Coded]]) -> SegmentEntry:
+    """The segment and its file of names, made by some threads; the caller removes the segment where this fails."""
+    entries: list[SegmentEntry] = []
+    work = [lambda: entries.append(rows()), *parts]
+    give_back_memory()  # of flushes and merges before: each thread would keep its own, some 100 MiB together
+    with contextlib.closing(Threads(min(FLUSH_THREADS, len(work)))) as threads:
+        _, *coded = threads.map(lambda each: each(), work)
+    with NamesWriter(Place(at.folder, names_name(at.name)), at.folder.reach) as writer:
+        for part in coded:
+            assert part is not None
+            writer.add_coded(part)
+        return _with_names(entries[0], writer.finish(), ())
 
 
 def merge_names(at: Place, entry: SegmentEntry, parts: Sequence[Live], due: Due | None) -> SegmentEntry:
@@ -273,10 +306,13 @@ def _written(at: Place, entry: SegmentEntry, named: Iterator[Named], kept: Seque
         with NamesWriter(Place(at.folder, names_name(at.name)), at.folder.reach) as writer:
             for chunk in named:
                 writer.add(chunk)
-            file = writer.finish()
+            return _with_names(entry, writer.finish(), kept)
     except BaseException:
         at.folder.unlink(at.name, missing_ok=True)
         raise
+
+
+def _with_names(entry: SegmentEntry, file: NamesFile, kept: Sequence[NamesEntry]) -> SegmentEntry:
     return replace(entry, names=(*kept, NamesEntry(entry.number, file.file_bytes, file.crc)))
 
 

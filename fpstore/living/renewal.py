@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -48,7 +49,7 @@ def names_of_rows(names: Names | None, ids: Ids | None) -> StoreNames | None:
     if names is None or ids is None:
         return None
     own = LogNames.none()
-    own.add(names, ids, hashed(*names)[1])
+    own.add(names, ids, hashed(*names))
     return StoreNames((), own)
 
 
@@ -74,9 +75,8 @@ def segment_of_rows(
     if not len(keys):
         return None
     names = names or snapshot.names
-    entry = write_rows(place, keys, ids, snapshot.plan, snapshot.settings.codec, tell, position)
-    if names is not None and ids is not None:
-        entry = write_names(place, entry, ids, names)
+    rows = partial(write_rows, place, keys, ids, snapshot.plan, snapshot.settings.codec, tell, position)
+    entry = rows() if names is None or ids is None else write_names(place, rows, ids, names)
     return entry if sketches is None else write_sketches(place, entry, sketches)
 
 

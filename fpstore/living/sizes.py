@@ -37,12 +37,12 @@ class LivingSizes:
     small_rows: int = 1 << 20
     small_segments: int = 8
     held_rows: int = 1 << 21
-    flush_name_bytes: int = 24 << 20
-    max_name_bytes: int = 48 << 20
+    flush_name_bytes: int = 12 << 20
+    max_name_bytes: int = 24 << 20
     deferred_rows: int = 1 << 16
     piece_rows: int = 1 << 10
     growth: int = 2
-    names_growth: int = 32
+    names_growth: int = 64
     keys_per_removal: int = 8
     min_removals: int = 1 << 16
     max_removals: int = 1 << 22

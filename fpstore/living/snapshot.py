@@ -450,7 +450,7 @@ class Snapshot:
                 if told is not None and told.are_new and change.names.size:
                     pending.add_new(change.names, int(ids[0]), told.hashes)
                 else:
-                    hashes = hashed(*change.names)[1] if told is None else told.hashes
+                    hashes = hashed(*change.names) if told is None else told.hashes
                     pending.add(change.names, ids, hashes)
             except ValueError as error:
                 raise CorruptStore.by(error, f"catalog, change {change.number}", path=self.folder) from None

@@ -3,25 +3,23 @@
 So whoever writes a file of names reads them where they lie, without a copy, whatever is added meanwhile.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple, Self
 
 import numpy as np
 
 from fpstore import _names
 from fpstore._names_pending import PendingNames
-from fpstore.names.column import Named, Names
+from fpstore.names.column import Names
+from fpstore.names.writer import Coded
 from fpstore.types import Array, Ids, Keys
 
-# Sorted names are taken so many at a time.
-PIECE_NAMES = 1 << 15
-
-
-class Hashes(NamedTuple):
-    """By which names are found, uint64[n] both. plain: in files. keyed: in the memory of this process."""
-
-    plain: Keys
-    keyed: Keys
+# Names are sorted and coded so many at a time, about, by as many threads as there are; more at once beyond MAX_PARTS.
+PART_NAMES = 1 << 17
+MAX_PARTS = 64
+# Where a part ends is told by so many names of each.
+SAMPLED = 64
 
 
 class Generation(NamedTuple):
@@ -85,11 +83,20 @@ class LogNames(NamedTuple):
         return held[0] if len(held) == 1 and held[0].count == len(handles) else None
 
 
-def sorted_names(pending: PendingNames) -> Iterator[Named]:
-    """All names, to which none is added any more, in their order, in pieces."""
+def parts_of(pending: PendingNames) -> list[Callable[[], Coded]]:
+    """What codes all names, to which none is added any more, in parts, in their order, each part on its own."""
     data, ends, handles = pending.still()
     names = Names(data, ends)
-    order = _names.sort_order(*names)
-    for start in range(0, len(order), PIECE_NAMES):
-        own = order[start : start + PIECE_NAMES]
-        yield Named(names.take(own), handles[own])
+    count = min(MAX_PARTS, -(-names.size // PART_NAMES))
+    if count < 2:
+        orders = [np.arange(names.size, dtype=np.uint32)]
+    else:
+        step = max(1, names.size // (SAMPLED * count))
+        sample = names.take(np.arange(0, names.size, step))
+        bounds = np.linspace(0, sample.size, count, endpoint=False).astype(np.int64)[1:]
+        orders = _names.split(*names, *sample.take(_names.sort_order(*sample)[bounds]))
+    return [partial(_coded, names, handles, order) for order in orders if len(order)]
+
+
+def _coded(names: Names, handles: Keys, order: Array) -> Coded:
+    return Coded(*_names.NameEncoder().sorted_blocks(*names, handles, order))

@@ -17,8 +17,8 @@ from fpstore.segment.beside import Beside
 from fpstore.types import Counts, Keys
 
 # After so many bytes of blocks that were read in order, what was read need not count as this process's memory: a merge
-# reads some thirty files at once.
-FORGOTTEN_BYTES = 1 << 20
+# reads some sixty files at once.
+FORGOTTEN_BYTES = 1 << 19
 # After so many looks for a name into blocks all over a file neither. Names that are new are told by the filter, all but
 # one in some thousands; without this those would come to hold every file of a store.
 FORGOTTEN_LOOKS = 8

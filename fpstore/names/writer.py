@@ -19,7 +19,7 @@ from fpstore.format import Header
 from fpstore.names.column import Named, Names, joined
 from fpstore.names.layout import KIND_NAMES, NamesRecord, line_count
 from fpstore.segment.files import FileWriter
-from fpstore.types import Array, Keys
+from fpstore.types import Bytes, Counts, Keys
 
 # For sorting hashes, and afterwards handles; what does not fit is spilled.
 SORT_MEMORY = 8 << 20
@@ -39,6 +39,21 @@ class NamesFile(NamedTuple):
     crc: int
 
 
+class Coded(NamedTuple):
+    """Sorted names as the blocks of a file, and what else a file says of them.
+
+    data: the blocks. sizes, counts: the bytes and the names of each. hashes, handles: of the names, in their order.
+    name_bytes: how many the names have.
+    """
+
+    data: Bytes
+    sizes: Counts
+    counts: Counts
+    hashes: Keys
+    handles: Keys
+    name_bytes: int
+
+
 class NamesWriter(FileWriter):
     """Writes a file of names. Use as a context: leaving it before finish() removes the file."""
 
@@ -51,8 +66,8 @@ class NamesWriter(FileWriter):
         self._hashes: list[Keys] = []
         self._sorter: KeySorter | None = None  # of the hashes, once they are many
         self._handles = self._held.enter_context(_Handles(scratch))
-        self._directory: list[Array] = []
-        self._counts: list[Array] = []
+        self._directory: list[Counts] = []
+        self._counts: list[Counts] = []
         self._data_bytes = 0
         self._file.write(Header(KIND_NAMES).pack())
 
@@ -61,14 +76,23 @@ class NamesWriter(FileWriter):
         names, handles = named
         if not names.size:
             return
-        self._data_bytes += len(names.data)
-        self._hashes.append(hashes(*names))
-        self._handles.add(handles)
-        if self._sorter is not None or self._handles.count > HELD_NUMBERS:
-            self._sort_hashes()
+        self._take(hashes(*names), handles, len(names.data))
         self._waiting.append(names)
         if sum(len(part.data) for part in self._waiting) >= GATHERED_BYTES:
             self._code(all_of_them=False)
+
+    def add_coded(self, coded: Coded) -> None:
+        """Append names that were coded, increasing as those of add; these are all appended by the one or the other."""
+        if len(coded.handles):
+            self._take(coded.hashes, coded.handles, coded.name_bytes)
+            self._append(coded.data, coded.sizes, coded.counts)
+
+    def _take(self, hashes: Keys, handles: Keys, name_bytes: int) -> None:
+        self._data_bytes += name_bytes
+        self._hashes.append(hashes)
+        self._handles.add(handles)
+        if self._sorter is not None or self._handles.count > HELD_NUMBERS:
+            self._sort_hashes()
 
     def finish(self) -> NamesFile:
         """Write the rest, make the file durable, read it back and check it. What the catalog is to say of it.
@@ -87,12 +111,15 @@ class NamesWriter(FileWriter):
     def _code(self, all_of_them: bool) -> None:
         names = joined(self._waiting)
         data, sizes, counts = self._encoder.blocks(*names, all_of_them)
-        self._file.write(data)
-        self._directory.append(sizes)
-        self._counts.append(counts)
+        self._append(data, sizes, counts)
         coded = int(counts.sum())
         left = names.part(coded, names.size)
         self._waiting = [Names(left.data.copy(), left.ends.copy())] if left.size else []
+
+    def _append(self, data: Bytes, sizes: Counts, counts: Counts) -> None:
+        self._file.write(data)
+        self._directory.append(sizes)
+        self._counts.append(counts)
 
     def _write_directory(self) -> int:
         """Where each block begins, and its first rank; one entry more for their end. How many blocks there are."""

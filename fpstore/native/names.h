@@ -38,14 +38,20 @@ ALWAYS_INLINE uint64_t load_some(const uint8_t *at, uint64_t left) {
     return word;
 }
 
+/* The last `left` bytes, below 8, of so many that end there; the others are zero. */
+ALWAYS_INLINE uint64_t load_last(const uint8_t *end, uint64_t bytes, uint64_t left) {
+    if (UNLIKELY(bytes < 8)) return load_some(end - left, left);
+    return left ? load64(end - 8) >> (64 - 8 * left) : 0; /* without a step for each byte */
+}
+
 /* By bytes; a name that another one begins with comes before it. */
 int name_compare(const uint8_t *one, uint64_t one_bytes, const uint8_t *other, uint64_t other_bytes);
 
 /* By which a filter, with the key 0, or a table in memory knows a name. No answer depends on it: two may share one. */
 uint64_t name_hash(const uint8_t *name, uint64_t bytes, uint64_t key);
 
-/* Both at once: with the key 0, and with this one. */
-void name_hash_both(const uint8_t *name, uint64_t bytes, uint64_t key, uint64_t *plain, uint64_t *keyed);
+/* Those of many. */
+void name_hashes(const Names *names, uint64_t key, uint64_t *hashes);
 
 /* --- Writing --- */
 
@@ -121,8 +127,16 @@ Status name_file_handle(Pages *pages, const NameFile *file, uint64_t rank, uint6
 
 /* --- In memory --- */
 
-/* The order of names, uint32[count], equal ones in the order in which they are. */
-Status names_sort(const Names *names, uint32_t *order);
+/* Put the names of these indexes, uint32[count], in order; equal ones stay in the order in which they are. */
+Status names_sort(const Names *names, uint32_t *order, uint64_t count);
+
+/* How many of some names in order, at most 255, are not above each name: uint8[names->count]. */
+void names_part(const Names *names, const Names *bounds, uint8_t *parts);
+
+/* Put what the next block holds of names in this order, uint32[count], from `first` on, into data, which is emptied
+   first, and ends, int64[NAME_BLOCK]; how many these are. BAD_BLOCK where one is not above the one before it. */
+Status names_gather(const Names *names, const uint32_t *order, uint64_t first, uint64_t count, Bytes *data,
+                    int64_t *ends, uint64_t *gathered);
 
 /* Sorted names with a value each, merged from `at` on; ended: no more come after those. */
 typedef struct {

@@ -7,12 +7,14 @@ enum {
     ROUNDS = 5,
     LATER_SAMPLE_BYTES = 1 << 12,
     LATER_ROUNDS = 1, /* where the block before has left its symbols: neighbours are alike */
+    KEPT_BLOCKS = 2,  /* so many have the same symbols */
     PLACE_BITS = 14,  /* of the places of candidates, of which there are at most 511 and one for each byte */
     SLOT_BITS = 11,   /* of the slots in which symbols of three bytes and more are looked for, one in each */
     SHORTS = 1 << 16, /* which two bytes there can be */
     MAX_VARINT = 3,
-    SORTED_RUN = 8,  /* so many are sorted without a merge */
-    DEALT = 1 << 10, /* so many are sorted byte by byte */
+    SHORT_REST = 256, /* what is left of a name is coded with that of the next one where neither is longer */
+    SORTED_RUN = 8,   /* so many are sorted without a merge */
+    DEALT = 1 << 10,  /* so many are sorted byte by byte */
     SORTED_AHEAD = 8
 };
 
@@ -52,7 +54,7 @@ struct NameCoder {
     uint8_t sample[SAMPLE_BYTES_MAX];
     uint32_t sample_ends[SAMPLE_BYTES_MAX];
     uint32_t shared[NAME_BLOCK];
-    int begun;
+    uint64_t blocks; /* that were written */
 };
 
 int name_compare(const uint8_t *one, uint64_t one_bytes, const uint8_t *other, uint64_t other_bytes) {
@@ -283,37 +285,77 @@ static void take_sample(NameCoder *coder, const Names *names, uint64_t first, ui
     }
 }
 
-static uint8_t *code_bytes(const Symbols *symbols, const uint8_t *at, uint64_t left, uint8_t *out) {
+/* Write the code of a symbol that was found, and after it the byte that an escape stands for. */
+ALWAYS_INLINE uint8_t *put_code(uint8_t *out, Found found, uint64_t word) {
+    out[0] = (uint8_t)found;
+    out[1] = (uint8_t)word; /* written over after any other code */
+    return out + 1 + ((found & 255) == NAME_ESCAPE);
+}
+
+/* What is left of a name to be coded: the bytes [at, end), before which there are `before` more of it. */
+typedef struct {
+    const uint8_t *at, *end;
+    uint64_t before;
+} Rest;
+
+static uint8_t *code_rest(const Symbols *symbols, Rest rest, uint8_t *out) {
+    uint64_t left = (uint64_t)(rest.end - rest.at), word;
+    const uint8_t *at = rest.at;
     while (left >= 8) {
-        uint64_t word = load64(at);
+        word = load64(at);
         Found found = found_at(symbols, word, 8);
-        out[0] = (uint8_t)found;
-        out[1] = (uint8_t)word; /* what an escape stands for; written over after any other code */
-        out += 1 + ((found & 255) == NAME_ESCAPE);
+        out = put_code(out, found, word);
         at += found >> 8;
         left -= found >> 8;
     }
-    for (uint64_t word = load_some(at, left); left > 0;) {
+    for (word = load_last(rest.end, rest.before + (uint64_t)(rest.end - rest.at), left); left > 0;) {
         Found found = found_at(symbols, word, left);
-        out[0] = (uint8_t)found;
-        out[1] = (uint8_t)word;
-        out += 1 + ((found & 255) == NAME_ESCAPE);
+        out = put_code(out, found, word);
         word >>= 8 * (found >> 8);
         left -= found >> 8;
     }
     return out;
 }
 
+/* Each step of coding waits for the one before: two names together take little longer than one. */
+static void code_both(const Symbols *symbols, Rest one, Rest other, uint8_t **one_out, uint8_t **other_out) {
+    uint8_t *out = *one_out, *out2 = *other_out;
+    while (one.end - one.at >= 8 && other.end - other.at >= 8) {
+        uint64_t word = load64(one.at), word2 = load64(other.at);
+        Found found = found_at(symbols, word, 8), found2 = found_at(symbols, word2, 8);
+        out = put_code(out, found, word);
+        out2 = put_code(out2, found2, word2);
+        one.at += found >> 8, one.before += found >> 8;
+        other.at += found2 >> 8, other.before += found2 >> 8;
+    }
+    *one_out = code_rest(symbols, one, out);
+    *other_out = code_rest(symbols, other, out2);
+}
+
+ALWAYS_INLINE Rest rest_of(const Names *names, uint64_t index, uint64_t shared) {
+    return (Rest){names->data + name_start(names, index) + shared, names->data + names->ends[index], shared};
+}
+
+/* A name of a block: how much it shares, how long its code is, the code. */
+ALWAYS_INLINE uint8_t *put_name(uint8_t *out, uint64_t shared, const uint8_t *coded, uint64_t coded_bytes) {
+    out = put_varint(out, shared);
+    out = put_varint(out, coded_bytes);
+    memcpy(out, coded, coded_bytes);
+    return out + coded_bytes;
+}
+
 uint64_t name_block_write(NameCoder *coder, const Names *names, uint64_t first, uint64_t count, uint8_t *out) {
     Symbols *symbols = &coder->symbols;
     uint8_t *const start = out;
-    uint32_t sample_count, by_length[9] = {0};
+    uint32_t sample_count = 0, by_length[9] = {0};
     uint64_t first_bytes = (uint64_t)(names->ends[first] - name_start(names, first)),
              groups = (count - 1) / NAME_GROUP + 1;
     uint64_t left = find_shared(coder, names, first, count);
-    take_sample(coder, names, first, count, left, coder->begun ? LATER_SAMPLE_BYTES : SAMPLE_BYTES_MAX, &sample_count);
-    int rounds = coder->begun ? LATER_ROUNDS : ROUNDS;
-    coder->begun = 1;
+    int rounds = !coder->blocks ? ROUNDS : coder->blocks % KEPT_BLOCKS ? 0 : LATER_ROUNDS;
+    if (rounds)
+        take_sample(coder, names, first, count, left, coder->blocks ? LATER_SAMPLE_BYTES : SAMPLE_BYTES_MAX,
+                    &sample_count);
+    coder->blocks++;
     for (int round = 0; round < rounds; round++)
         symbols_improve(coder, sample_count, rounds == ROUNDS && round == ROUNDS - 1);
 
@@ -329,24 +371,30 @@ uint64_t name_block_write(NameCoder *coder, const Names *names, uint64_t first, 
         out += symbols->lengths[i];
     }
     uint8_t *const ends = out, *const body = out + 4 * groups;
-    uint8_t coded[3 * 256];
+    uint8_t coded[2][2 * SHORT_REST + 2];
+    uint64_t coded_bytes[2] = {0}, waiting = 0; /* names that were coded with the one before */
     out = body;
     for (uint64_t i = 0; i < count; i++) {
-        uint64_t shared = coder->shared[i];
-        const uint8_t *rest = names->data + name_start(names, first + i) + shared;
-        uint64_t bytes = (uint64_t)(names->ends[first + i] - name_start(names, first + i)) - shared;
-        out = put_varint(out, shared);
-        if (bytes <= 256) {
-            uint64_t coded_bytes = (uint64_t)(code_bytes(symbols, rest, bytes, coded) - coded);
-            out = put_varint(out, coded_bytes);
-            memcpy(out, coded, coded_bytes);
-            out += coded_bytes;
-        } else { /* coded behind the room for its length, and moved there */
+        Rest rest = rest_of(names, first + i, coder->shared[i]);
+        if (waiting) {
+            waiting = 0;
+            out = put_name(out, coder->shared[i], coded[1], coded_bytes[1]);
+        } else if (rest.end - rest.at > SHORT_REST) { /* coded behind the room for its length, and moved there */
+            out = put_varint(out, coder->shared[i]);
             uint8_t *at = out + MAX_VARINT;
-            uint64_t coded_bytes = (uint64_t)(code_bytes(symbols, rest, bytes, at) - at);
-            out = put_varint(out, coded_bytes);
-            memmove(out, at, coded_bytes);
-            out += coded_bytes;
+            uint64_t long_bytes = (uint64_t)(code_rest(symbols, rest, at) - at);
+            out = put_varint(out, long_bytes);
+            memmove(out, at, long_bytes);
+            out += long_bytes;
+        } else {
+            Rest none = {rest.end, rest.end, 0},
+                 next = i + 1 < count ? rest_of(names, first + i + 1, coder->shared[i + 1]) : none;
+            waiting = i + 1 < count && next.end - next.at <= SHORT_REST;
+            if (!waiting) next = none;
+            uint8_t *ends_at[2] = {coded[0], coded[1]};
+            code_both(symbols, rest, next, &ends_at[0], &ends_at[1]);
+            for (unsigned j = 0; j < 2; j++) coded_bytes[j] = (uint64_t)(ends_at[j] - coded[j]);
+            out = put_name(out, coder->shared[i], coded[0], coded_bytes[0]);
         }
         if (i % NAME_GROUP == NAME_GROUP - 1 || i == count - 1) {
             uint32_t end = (uint32_t)(out - body);
@@ -481,23 +529,60 @@ static void sort_group(const Names *names, Keyed *keyed, Keyed *room, uint64_t c
     }
 }
 
-Status names_sort(const Names *names, uint32_t *order) {
-    uint64_t count = names->count;
+Status names_sort(const Names *names, uint32_t *order, uint64_t count) {
     Keyed *keyed = malloc((2 * count + 1) * sizeof(Keyed));
     if (keyed == NULL) return NO_MEMORY;
-    for (uint64_t i = 0; i < count; i++) keyed[i].index = (uint32_t)i;
+    for (uint64_t i = 0; i < count; i++) keyed[i].index = order[i];
     sort_group(names, keyed, keyed + count, count, 0);
     for (uint64_t i = 0; i < count; i++) order[i] = keyed[i].index;
     free(keyed);
     return OK;
 }
 
+ALWAYS_INLINE int compare_at(const Names *one, uint64_t i, const Names *other, uint64_t j) {
+    int64_t start = name_start(one, i), from = name_start(other, j);
+    return name_compare(one->data + start, (uint64_t)(one->ends[i] - start), other->data + from,
+                        (uint64_t)(other->ends[j] - from));
+}
+
+void names_part(const Names *names, const Names *bounds, uint8_t *parts) {
+    for (uint64_t i = 0; i < names->count; i++) {
+        uint64_t low = 0, high = bounds->count; /* so many bounds are not above the name */
+        while (low < high) {
+            uint64_t middle = low + (high - low) / 2;
+            if (compare_at(bounds, middle, names, i) <= 0)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        parts[i] = (uint8_t)low;
+    }
+}
+
+Status names_gather(const Names *names, const uint32_t *order, uint64_t first, uint64_t count, Bytes *data,
+                    int64_t *ends, uint64_t *gathered) {
+    data->used = *gathered = 0;
+    for (uint64_t i = first; i < count && *gathered < NAME_BLOCK && data->used < NAME_BLOCK_BYTES; i++) {
+        if (i + 2 * SORTED_AHEAD < count) __builtin_prefetch(names->ends + order[i + 2 * SORTED_AHEAD]);
+        if (i + SORTED_AHEAD < count) {
+            const uint8_t *ahead = names->data + name_start(names, order[i + SORTED_AHEAD]);
+            __builtin_prefetch(ahead);
+            __builtin_prefetch(ahead + 64);
+        }
+        int64_t start = name_start(names, order[i]);
+        uint64_t bytes = (uint64_t)(names->ends[order[i]] - start);
+        if (i > 0 && compare_at(names, order[i - 1], names, order[i]) >= 0) return BAD_BLOCK;
+        Status status = bytes_reserve(data, bytes);
+        if (status != OK) return status;
+        if (bytes) memcpy(data->data + data->used, names->data + start, bytes);
+        data->used += bytes;
+        ends[(*gathered)++] = (int64_t)data->used;
+    }
+    return OK;
+}
+
 ALWAYS_INLINE int source_before(const NameSource *sources, uint64_t one, uint64_t other) {
-    const Names *a = &sources[one].names, *b = &sources[other].names;
-    uint64_t i = sources[one].at, j = sources[other].at;
-    int64_t start = name_start(a, i), from = name_start(b, j);
-    int order =
-        name_compare(a->data + start, (uint64_t)(a->ends[i] - start), b->data + from, (uint64_t)(b->ends[j] - from));
+    int order = compare_at(&sources[one].names, sources[one].at, &sources[other].names, sources[other].at);
     return order ? order < 0 : one < other;
 }
 

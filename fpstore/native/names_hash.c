@@ -32,26 +32,35 @@ ALWAYS_INLINE uint64_t state_end(State *state) {
     return state->v0 ^ state->v1 ^ state->v2 ^ state->v3;
 }
 
-uint64_t name_hash(const uint8_t *name, uint64_t bytes, uint64_t key) {
-    State state = state_of(key);
-    uint64_t at = 0;
-    for (; at + 8 <= bytes; at += 8) state_take(&state, load64(name + at));
-    state_take(&state, load_some(name + at, bytes - at) | bytes << 56);
-    return state_end(&state);
+/* The hash, once the first `at` bytes were taken. */
+ALWAYS_INLINE uint64_t state_rest(State *state, const uint8_t *name, uint64_t at, uint64_t bytes) {
+    for (; at + 8 <= bytes; at += 8) state_take(state, load64(name + at));
+    state_take(state, load_last(name + bytes, bytes, bytes - at) | bytes << 56);
+    return state_end(state);
 }
 
-/* Each step of a hash waits for the one before, so two of them take little longer than one. */
-void name_hash_both(const uint8_t *name, uint64_t bytes, uint64_t key, uint64_t *plain, uint64_t *keyed) {
-    State one = state_of(0), other = state_of(key);
-    uint64_t at = 0, word;
-    for (; at + 8 <= bytes; at += 8) {
-        word = load64(name + at);
-        state_take(&one, word);
-        state_take(&other, word);
+uint64_t name_hash(const uint8_t *name, uint64_t bytes, uint64_t key) {
+    State state = state_of(key);
+    return state_rest(&state, name, 0, bytes);
+}
+
+/* Each step of a hash waits for the one before, so two names together take little longer than one. */
+void name_hashes(const Names *names, uint64_t key, uint64_t *hashes) {
+    uint64_t i = 0;
+    for (; i + 1 < names->count; i += 2) {
+        const uint8_t *name = names->data + name_start(names, i), *next = names->data + names->ends[i];
+        uint64_t bytes = (uint64_t)(next - name), next_bytes = (uint64_t)(names->ends[i + 1] - names->ends[i]);
+        uint64_t both = bytes < next_bytes ? bytes : next_bytes, at = 0;
+        State one = state_of(key), other = state_of(key);
+        for (; at + 8 <= both; at += 8) {
+            state_take(&one, load64(name + at));
+            state_take(&other, load64(next + at));
+        }
+        hashes[i] = state_rest(&one, name, at, bytes);
+        hashes[i + 1] = state_rest(&other, next, at, next_bytes);
     }
-    word = load_some(name + at, bytes - at) | bytes << 56;
-    state_take(&one, word);
-    state_take(&other, word);
-    *plain = state_end(&one);
-    *keyed = state_end(&other);
+    for (; i < names->count; i++) {
+        int64_t start = name_start(names, i);
+        hashes[i] = name_hash(names->data + start, (uint64_t)(names->ends[i] - start), key);
+    }
 }

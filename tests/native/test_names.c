@@ -25,9 +25,10 @@ static void draw_names(Drawn *drawn) {
         for (uint64_t left = below(12); left > 0; left--)
             data[used++] = below(3) ? (uint8_t)('a' + below(4)) : (uint8_t)draw();
         ends[i] = (int64_t)used;
+        order[i] = (uint32_t)i;
     }
     const Names all = {data, ends, count};
-    EXPECT(names_sort(&all, order) == OK, "no memory");
+    EXPECT(names_sort(&all, order, count) == OK, "no memory");
     drawn->data = sorted;
     drawn->count = 0;
     used = 0;
