@@ -18,7 +18,6 @@ from fpstore._native cimport (
     Sources,
     Status,
     keys_fit,
-    pending_indexed,
     single_any,
     single_order,
     single_search,
@@ -216,8 +215,7 @@ cdef class Single:
 
     cdef bint enter(self) except -1:
         # Whether all segments are open; then none of them goes before leave().
-        if pending_indexed(self.sources.pending) < self.sources.pending_end:
-            self.pending.index()
+        self.pending.compare(self.sources.pending_end)
         for view in self.views:
             if (<SegmentView>view).closed:
                 return False

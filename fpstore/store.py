@@ -125,7 +125,9 @@ class Store(_BaseStore):
     def _probe(self, key: int, distance: int) -> Matches:
         """As probe, where what is known is not sure to be the newest, or the answer is out of the common."""
         with Reading(self) as snapshot:
-            found = snapshot.single.probe(self._watch, key, distance, self._signed)
+            found: Matches | None = snapshot.single.probe(self._watch, key, distance, self._signed)
+            if found is not None and snapshot.pending_names is None:
+                return found
             if found is None:
                 found = snapshot.search(np.array([key], dtype=np.uint64), distance)
             return self._matches(snapshot, found)

@@ -405,7 +405,7 @@ class Snapshot:
         pending, removals = self.pending, self.removals
         room = sum(change.row_count for change in records if change.kind == changes.ADDED)
         if pending.capacity - pending.count < room:
-            pending = pending.grown(max(4 * pending.capacity, pending.count + room + room // 4))
+            pending = pending.grown(max(4 * pending.capacity, pending.count + room + room // 4), indexed=False)
         for change in records:
             if change.kind == changes.ADDED:
                 self._take_names(change)
@@ -417,12 +417,31 @@ class Snapshot:
                     raise CorruptStore.by(error, f"catalog, change {change.number}", path=self.folder) from None
             else:
                 removals = removals.with_change(change)
+        if removals is self.removals:
+            return self.with_rows(pending, state)
         beside = self.pending_names, self.pending_start, self.pending_sketches
-        if removals is not self.removals:
-            parts = tuple(part.masked_by(removals) for part in self.parts)
-            return Snapshot(self.folder, state, self.plan, parts, pending, pending.count, removals, *beside)
-        following = Snapshot(self.folder, state, self.plan, self.parts, pending, pending.count, removals, *beside)
-        following.__dict__["single"] = self.single.grown(pending, following.pending_end)  # not made anew for each row
+        parts = tuple(part.masked_by(removals) for part in self.parts)
+        return Snapshot(self.folder, state, self.plan, parts, pending, pending.count, removals, *beside)
+
+    def with_rows(self, pending: PendingIndex, state: State) -> "Snapshot":
+        """This one in that state, which has all rows of pending, and the same but for these."""
+        # What is made of the segments is not made anew for each row, nor is what is the same looked at again.
+        following = object.__new__(Snapshot)
+        end = pending.count
+        following.__dict__.update(
+            folder=self.folder,
+            state=state,
+            plan=self.plan,
+            parts=self.parts,
+            pending=pending,
+            pending_end=end,
+            removals=self.removals,
+            pending_names=self.pending_names,
+            pending_start=self.pending_start,
+            pending_sketches=self.pending_sketches,
+            searched=self.searched,
+            single=self.single.grown(pending, end),
+        )
         return following
 
     def _take_names(self, change: Change) -> None:
