@@ -63,6 +63,10 @@ cdef bint as_key(object value, uint64_t *key, unsigned bits) except -1:
     return overflow >= 0 and (bits == 64 or key[0] >> bits == 0)
 
 
+cdef bint is_newest(Watch watch) except -1:
+    return watch is None or watch.holds_now()
+
+
 cdef class Segments:
     """Segments as single queries want them: for each its view, its ids or None, and its position."""
 
@@ -121,16 +125,16 @@ cdef class Single:
         following.nothing = self.nothing
         return following
 
-    def probe(self, Watch watch not None, fingerprint, max_distance, bint signed):
+    def probe(self, Watch watch, fingerprint, max_distance, bint signed):
         """What `made` makes of the matches of one fingerprint, in the order of an answer; None where it cannot tell.
 
-        watch: over the catalog, of which this is the state that was read last. fingerprint: an int of 64 bits, with a
-        sign or without. max_distance: that of the store where it is None. signed: fingerprints, and ids that are numbers,
-        as int64.
+        watch: over the catalog, of which this is the state that was read last; None where it need not be the newest.
+        fingerprint: an int of 64 bits, with a sign or without. max_distance: that of the store where it is None. signed:
+        fingerprints, and ids that are numbers, as int64.
         """
         cdef uint64_t key
         cdef unsigned distance
-        if not (watch.holds_now() and as_key(fingerprint, &key, self.pending.bits) and self.as_distance(max_distance, &distance)):
+        if not (is_newest(watch) and as_key(fingerprint, &key, self.pending.bits) and self.as_distance(max_distance, &distance)):
             return None
         return self.found(key, distance, MOST_ROWS, signed)
 
@@ -159,7 +163,7 @@ cdef class Single:
         finally:
             free(found.rows)
 
-    def contains(self, Watch watch not None, fingerprint, max_distance):
+    def contains(self, Watch watch, fingerprint, max_distance):
         """Whether anything is within the distance, None where it cannot tell; as probe, and stops at the first."""
         cdef uint64_t key
         cdef unsigned distance
@@ -168,7 +172,7 @@ cdef class Single:
         if self.alive is not None:
             found = self.probe(watch, fingerprint, max_distance, False)
             return None if found is None else len(found) > 0
-        if not (watch.holds_now() and as_key(fingerprint, &key, self.pending.bits) and self.as_distance(max_distance, &distance)
+        if not (is_newest(watch) and as_key(fingerprint, &key, self.pending.bits) and self.as_distance(max_distance, &distance)
                 and self.enter()):
             return None
         with nogil:

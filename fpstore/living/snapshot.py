@@ -55,6 +55,8 @@ from fpstore.types import Array, Counts, Ids, Keys
 # Below this a batch is looked up without asking what the other way would cost.
 MIN_STREAMED = 1000
 MIN_PENDING_ROOM = 1024
+# As many rows as are pending for long: an index with more room than it needs has its buckets further apart.
+ENOUGH_PENDING_ROOM = 1 << 18
 # Of pending ids so many are looked at together where the least few are asked for.
 FIRST_IDS_AT_ONCE = 1 << 12
 # Pending rows that are looked through for ids at a time.
@@ -405,7 +407,7 @@ class Snapshot:
         pending, removals = self.pending, self.removals
         room = sum(change.row_count for change in records if change.kind == changes.ADDED)
         if pending.capacity - pending.count < room:
-            pending = pending.grown(max(4 * pending.capacity, pending.count + room + room // 4), indexed=False)
+            pending = pending.grown(_room_for(pending.count + room), indexed=False)
         for change in records:
             if change.kind == changes.ADDED:
                 self._take_names(change)
@@ -470,6 +472,14 @@ def pending_index(plan: Plan, settings: Settings, capacity: int) -> PendingIndex
     masks = [table.prefix_mask for table in plan.tables]
     flips = [table.flips for table in plan.tables]
     return PendingIndex(masks, flips, with_ids=settings.ids, capacity=capacity, bits=plan.bits)
+
+
+def _room_for(count: int) -> int:
+    """For so many rows and more: what grows is copied, so it grows by much, up to a point."""
+    room = MIN_PENDING_ROOM
+    while room < count:
+        room *= 4 if room < ENOUGH_PENDING_ROOM else 2
+    return room
 
 
 def _together(found: list[Matched], with_ids: bool) -> Matched:

@@ -1,6 +1,12 @@
 /* Making room for what is pending, reading it back, and the choice of how it is added and searched. */
 #include "pending.h"
 
+#include <sys/mman.h>
+
+#ifndef MAP_ANONYMOUS
+#define MAP_ANONYMOUS MAP_ANON
+#endif
+
 typedef struct {
     void (*index)(Pending *, uint32_t);
     uint32_t (*near)(const Pending *, uint64_t, unsigned, uint32_t, uint32_t);
@@ -111,9 +117,21 @@ static uint64_t pending_lay_out(Pending *pending, uintptr_t base, uint32_t patte
     return arena.used;
 }
 
+enum { MAPPED_BYTES = 1 << 20 };
+
+/* Much is had of the system: memory that was used before would be set to zero, all of it, and most of it in vain. */
+static void *zeros(size_t bytes) {
+    if (bytes < MAPPED_BYTES) return calloc(1, bytes);
+    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return at == MAP_FAILED ? NULL : at;
+}
+
 void pending_free(Pending *pending) {
     free(pending->tables);
-    free(pending->arena);
+    if (pending->arena_bytes < MAPPED_BYTES)
+        free(pending->arena);
+    else
+        munmap(pending->arena, pending->arena_bytes);
 }
 
 Status pending_init(Pending *pending, const uint64_t *masks, const unsigned *flips, unsigned table_count,
@@ -146,8 +164,9 @@ Status pending_init(Pending *pending, const uint64_t *masks, const unsigned *fli
     }
     uint64_t bytes = pending_lay_out(pending, 0, pattern_count) + 63;
     if (bytes > SIZE_MAX) return NO_MEMORY;
-    pending->arena = calloc(1, (size_t)bytes);
+    pending->arena = zeros((size_t)bytes);
     if (pending->arena == NULL) return NO_MEMORY;
+    pending->arena_bytes = (size_t)bytes;
     pending_lay_out(pending, ((uintptr_t)pending->arena + 63) & ~(uintptr_t)63, pattern_count);
     pending_fill_patterns(pending);
     return OK;

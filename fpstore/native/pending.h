@@ -46,6 +46,7 @@ typedef struct {
     uint64_t secret; /* odd: multiply-shift is universal, so no keys chosen without knowing it share many buckets */
     PendingTable *tables;
     void *arena; /* everything below, in one piece; pages never touched take no memory */
+    size_t arena_bytes;
     char *entries, *rows;
     size_t entry_bytes, row_bytes;
     uint32_t *before; /* of each indexed row the one before it of the same entry */
