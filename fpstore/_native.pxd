@@ -35,6 +35,30 @@ cdef extern from "crc32c.h" nogil:
     uint32_t c_crc32c "crc32c"(uint32_t crc, const uint8_t *data, size_t size)
     void crc32c_pages(const uint8_t *data, size_t size, size_t page_bytes, uint32_t *out)
 
+cdef extern from "tail.h" nogil:
+    ctypedef struct Tree:
+        const uint8_t *base
+        uint64_t pages
+        uint64_t page_bytes
+    ctypedef struct Value:
+        const uint8_t *data
+        uint64_t bytes
+    ctypedef struct Moved:
+        uint64_t next_change
+        uint64_t max_id
+        int has_id
+    ctypedef struct Piece:
+        const uint8_t *data
+        size_t bytes
+    ctypedef struct Added:
+        const uint8_t *columns
+        uint64_t words
+    uint64_t tail_main_root(const Tree *tree, uint64_t transaction)
+    int tail_find(const Tree *tree, uint64_t root, const void *key, size_t key_bytes, Value *value)
+    int tail_tree(const Tree *tree, uint64_t main_root, const void *name, size_t name_bytes, uint64_t *root, uint64_t *entries)
+    int tail_moved(const uint8_t *text, size_t bytes, const Piece *pieces, uint64_t transaction, Moved *moved)
+    int tail_added(const uint8_t *record, size_t bytes, uint32_t place, unsigned columns, Added *added)
+
 cdef extern from "permute.h" nogil:
     ctypedef struct Permutation:
         uint64_t prefix_mask
@@ -356,7 +380,7 @@ cdef extern from "pending.h" nogil:
     void pending_append(Pending *pending, const uint64_t *keys, const uint64_t *ids, uint32_t count, uint64_t position,
                         uint64_t live_since)
     uint32_t pending_indexed(const Pending *pending)
-    void pending_index(Pending *pending)
+    void pending_index(Pending *pending, uint32_t most)
     void pending_copy(Pending *pending, const Pending *source, uint32_t first, uint32_t end)
     void pending_search_init(PendingSearch *search, const Pending *pending, unsigned distance, uint32_t end)
     Status pending_search(PendingSearch *search, const uint64_t *queries, uint64_t count)

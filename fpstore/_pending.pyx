@@ -52,6 +52,13 @@ cdef uint64_t MAX_CAPACITY = (1 << 31) - 1
 # Rows that are copied while who wants to add others waits: about a millisecond.
 cdef uint64_t COPIED_ROWS = 1 << 17
 
+# Single queries compare rows until they are indexed, so many times a row: an eighth of what indexing it takes.
+cdef uint64_t COMPARED_FOR_ONE = 8
+# What is indexed at a time by a single query: enough that its reads overlap, and few enough that nobody waits.
+cdef uint64_t LEAST_INDEXED = 256
+cdef uint64_t MOST_INDEXED = 2048
+cdef uint32_t ALL_ROWS = 0xFFFFFFFF
+
 # A single query mostly finds nothing, and takes less time than to make five arrays: these are made once.
 cdef object INT64 = np.dtype(np.int64), UINT64 = np.dtype(np.uint64), UINT16 = np.dtype(np.uint16)
 cdef object NO_KEYS = np.empty(0, UINT64)
@@ -77,13 +84,14 @@ cdef class PendingIndex:
     there is room for, below 2^31. bits: of a fingerprint. ValueError for what cannot be, also for a fingerprint or a
     query of more bits.
 
-    A row is indexed before the first search that may see it: one who never searches pays for a copy alone. A search waits
-    for another one that indexes.
+    All rows are indexed before the first search of a batch that may see them, which waits for another one that indexes:
+    one who never searches pays for a copy alone. Single queries compare what is not indexed, and index a few rows each.
+    searched: how many rows, from the first on, any of them was asked for.
 
-    Memory is taken as rows are added, that of buckets and entries as they are indexed. With t tables: 16 + 4t bytes for a distinct fingerprint (up to a multiple of 8), 16
-    for a row and 8 for its id, and 4 + 4t for each of as many buckets as capacity, up to a power of two. Three tables,
-    ids, and full: 72 to 88 bytes a row. Besides, 32 KiB a table, and at most 4 bytes for each row of capacity, if so
-    many flips are probed. Room that is much too large costs time: every page is slow at its first use.
+    Memory is taken as rows are added, that of buckets and entries as they are indexed. With t tables: 16 + 4t bytes for a
+    distinct fingerprint (up to a multiple of 8), 16 for a row, 4 more once it is indexed, and 8 for its id, and 4 + 4t for
+    each of as many buckets as capacity, up to a power of two. Three tables, ids, and full: 76 to 92 bytes a row. Besides,
+    32 KiB a table, and at most 4 bytes for each row of capacity, if so many flips are probed. Room that is much too large costs time: every page is slow at its first use.
     """
 
     def __cinit__(self, masks, flips, *, bint with_ids, capacity, unsigned bits=MAX_KEY_BITS):
@@ -122,7 +130,7 @@ cdef class PendingIndex:
 
     @property
     def indexed(self):
-        """How many rows, from the first on, were indexed for a search."""
+        """How many rows, from the first on, were indexed."""
         return pending_indexed(&self.pending)
 
     def append(self, const uint64_t[::1] keys not None, const uint64_t[::1] ids, uint64_t position, uint64_t live_since=0):
@@ -153,10 +161,11 @@ cdef class PendingIndex:
             with nogil:
                 pending_append(&self.pending, &keys[0], id, <uint32_t>n, position, live_since)
 
-    def grown(self, capacity, uint64_t first=0):
-        """A new index with the rows from `first` on and more room, as many of them indexed; this one stays as it is.
+    def grown(self, capacity, uint64_t first=0, *, bint indexed=True):
+        """A new index with the rows from `first` on and more room; this one stays as it is.
 
-        ValueError for less room than rows, or for a first above count.
+        indexed: have all of them indexed at once, if any was searched. ValueError for less room than rows, or for a first
+        above count.
         """
         cdef PendingIndex result
         cdef uint64_t count = pending_count(&self.pending)
@@ -165,7 +174,7 @@ cdef class PendingIndex:
             raise ValueError(f"capacity: found {capacity}, expected {count - first} or more")
         result = PendingIndex(self.masks, self.flips, with_ids=self.with_ids, capacity=capacity, bits=self.bits)
         result.follow(self, first)
-        if pending_indexed(&self.pending) > first:
+        if indexed and self.searched > first:
             result.index()
         return result
 
@@ -349,6 +358,7 @@ cdef class PendingIndex:
         cdef uint64_t query_count = <uint64_t>queries.shape[0]
         self.check_end(end)
         self.check_keys(queries, "queries")
+        self.searched = max(self.searched, end)
         if pending_indexed(&self.pending) < end:
             self.index()
         if query_count >> 32:
@@ -359,7 +369,40 @@ cdef class PendingIndex:
     cdef int index(self) except -1:
         # For a search of all rows that there are.
         with self.lock, nogil:
-            pending_index(&self.pending)
+            pending_index(&self.pending, ALL_ROWS)
+        return 0
+
+    cdef int compare(self, uint64_t end) except -1:
+        # Of a single query of the rows below `end`, which compares those that are not indexed. As indexing a row takes as
+        # long as comparing it with some queries, a few rows are indexed for as many comparisons: no query pays for many.
+        cdef uint64_t indexed = pending_indexed(&self.pending)
+        cdef uint32_t due
+        self.searched = max(self.searched, end)
+        if indexed >= end:
+            return 0
+        self.compared += end - indexed
+        due = <uint32_t>min(self.compared // COMPARED_FOR_ONE, MOST_INDEXED)
+        if due >= min(end - indexed, LEAST_INDEXED) and self.lock.acquire(False):
+            self.compared = 0
+            try:
+                with nogil:
+                    pending_index(&self.pending, due)
+            finally:
+                self.lock.release()
+        return 0
+
+    cdef bint has_room(self, uint64_t count, uint64_t position):
+        # For so many rows more, of that position or later ones.
+        return count <= self.pending.capacity - pending_count(&self.pending) and position >= pending_last_position(&self.pending)
+
+    cdef bint fit(self, const uint64_t *keys, uint64_t count):
+        return keys_fit(keys, count, self.bits) != 0
+
+    cdef int append_columns(self, const uint64_t *columns, uint64_t count, uint64_t position, uint64_t live_since) except -1:
+        # Rows that have room and fit: the column of keys, and behind it that of ids, if there are ids.
+        with self.lock:
+            pending_append(&self.pending, columns, columns + count if self.with_ids else NULL, <uint32_t>count, position,
+                           live_since)
         return 0
 
     cdef int check_end(self, uint64_t end) except -1:

@@ -18,7 +18,6 @@ from fpstore._native cimport (
     Sources,
     Status,
     keys_fit,
-    pending_indexed,
     single_any,
     single_order,
     single_search,
@@ -62,6 +61,10 @@ cdef bint as_key(object value, uint64_t *key, unsigned bits) except -1:
             PyErr_Clear()
             return False
     return overflow >= 0 and (bits == 64 or key[0] >> bits == 0)
+
+
+cdef bint is_newest(Watch watch) except -1:
+    return watch is None or watch.holds_now()
 
 
 cdef class Segments:
@@ -122,16 +125,16 @@ cdef class Single:
         following.nothing = self.nothing
         return following
 
-    def probe(self, Watch watch not None, fingerprint, max_distance, bint signed):
+    def probe(self, Watch watch, fingerprint, max_distance, bint signed):
         """What `made` makes of the matches of one fingerprint, in the order of an answer; None where it cannot tell.
 
-        watch: over the catalog, of which this is the state that was read last. fingerprint: an int of 64 bits, with a
-        sign or without. max_distance: that of the store where it is None. signed: fingerprints, and ids that are numbers,
-        as int64.
+        watch: over the catalog, of which this is the state that was read last; None where it need not be the newest.
+        fingerprint: an int of 64 bits, with a sign or without. max_distance: that of the store where it is None. signed:
+        fingerprints, and ids that are numbers, as int64.
         """
         cdef uint64_t key
         cdef unsigned distance
-        if not (watch.holds_now() and as_key(fingerprint, &key, self.pending.bits) and self.as_distance(max_distance, &distance)):
+        if not (is_newest(watch) and as_key(fingerprint, &key, self.pending.bits) and self.as_distance(max_distance, &distance)):
             return None
         return self.found(key, distance, MOST_ROWS, signed)
 
@@ -160,7 +163,7 @@ cdef class Single:
         finally:
             free(found.rows)
 
-    def contains(self, Watch watch not None, fingerprint, max_distance):
+    def contains(self, Watch watch, fingerprint, max_distance):
         """Whether anything is within the distance, None where it cannot tell; as probe, and stops at the first."""
         cdef uint64_t key
         cdef unsigned distance
@@ -169,7 +172,7 @@ cdef class Single:
         if self.alive is not None:
             found = self.probe(watch, fingerprint, max_distance, False)
             return None if found is None else len(found) > 0
-        if not (watch.holds_now() and as_key(fingerprint, &key, self.pending.bits) and self.as_distance(max_distance, &distance)
+        if not (is_newest(watch) and as_key(fingerprint, &key, self.pending.bits) and self.as_distance(max_distance, &distance)
                 and self.enter()):
             return None
         with nogil:
@@ -216,8 +219,7 @@ cdef class Single:
 
     cdef bint enter(self) except -1:
         # Whether all segments are open; then none of them goes before leave().
-        if pending_indexed(self.sources.pending) < self.sources.pending_end:
-            self.pending.index()
+        self.pending.compare(self.sources.pending_end)
         for view in self.views:
             if (<SegmentView>view).closed:
                 return False

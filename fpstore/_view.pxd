@@ -24,6 +24,7 @@ cdef class MappedWords:
     cdef const uint64_t *first
     cdef const uint64_t *second
     cdef bint are(self, uint64_t first, uint64_t second)
+    cdef uint64_t newest(self)
 
 
 # Whether what was read of a view since it was entered may be believed.

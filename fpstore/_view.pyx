@@ -49,6 +49,7 @@ cdef extern from * nogil:
     """
     enum: ACQUIRE
     uint64_t __atomic_load_n(const uint64_t *word, int order)
+    void __atomic_thread_fence(int order)
 
 
 cdef int raise_status(Status status, SegmentView view, str where) except -1:
@@ -347,6 +348,12 @@ cdef class MappedWords:
         # Whether they have these values now, and the file was not cut short.
         cdef bint same = (__atomic_load_n(self.first, ACQUIRE) == first) & (__atomic_load_n(self.second, ACQUIRE) == second)
         return same and not guard_lost(self.guard)
+
+    cdef uint64_t newest(self):
+        # The larger one, read after all that was read of the mapping before; the largest number where that was cut short.
+        __atomic_thread_fence(ACQUIRE)
+        newest = max(__atomic_load_n(self.first, ACQUIRE), __atomic_load_n(self.second, ACQUIRE))
+        return <uint64_t>-1 if guard_lost(self.guard) else newest
 
     def read(self):
         """Both, as they are now; None where the file was cut short."""

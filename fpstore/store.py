@@ -125,7 +125,10 @@ class Store(_BaseStore):
     def _probe(self, key: int, distance: int) -> Matches:
         """As probe, where what is known is not sure to be the newest, or the answer is out of the common."""
         with Reading(self) as snapshot:
-            found = snapshot.single.probe(self._watch, key, distance, self._signed)
+            # Whatever was committed since it was looked at: who waits for a moment without commits waits long.
+            found: Matches | None = snapshot.single.probe(None, key, distance, self._signed)
+            if found is not None and snapshot.pending_names is None:
+                return found
             if found is None:
                 found = snapshot.search(np.array([key], dtype=np.uint64), distance)
             return self._matches(snapshot, found)
@@ -230,10 +233,10 @@ class Store(_BaseStore):
         found = self._living.snapshot.single.contains(self._watch, fingerprint, max_distance)
         if found is not None:
             return found
-        query = np.array([as_key(fingerprint, "fingerprint", self.bits)], dtype=np.uint64)
-        distance = self._distance(max_distance)
+        key, distance = as_key(fingerprint, "fingerprint", self.bits), self._distance(max_distance)
         with Reading(self) as snapshot:
-            return snapshot.contains(query, distance)
+            found = snapshot.single.contains(None, key, distance)
+            return snapshot.contains(np.array([key], dtype=np.uint64), distance) if found is None else found
 
     @overload
     def pairs(

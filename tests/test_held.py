@@ -302,7 +302,7 @@ def test_an_index_of_other_rows_is_not_taken(path: Path, monkeypatch: pytest.Mon
     with opened(path, flush_rows=150) as store:
 
         def made(before: Snapshot, *arguments: Any) -> Any:
-            assert before.pending.indexed == 190
+            assert before.pending.searched == 190
             found = held_module.Ahead(before.pending, 0, before.pending.grown(300, 0))
             assert real(before, *arguments) is None
             store.remove(ids=IDS[:10])

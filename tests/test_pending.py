@@ -164,7 +164,7 @@ def test_what_was_added_before_a_removal_and_after_it_is_found_twice_however_lat
     assert positions_of(later, 1, 2) == [(5, 12), (5, 14), (5, 10)]
 
 
-def test_rows_are_indexed_by_the_first_search_that_may_see_them() -> None:
+def test_rows_are_indexed_by_the_first_batch_that_may_see_them() -> None:
     index = index_of(with_ids=False)
     for added in (2, 1):
         before = index.count

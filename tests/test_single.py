@@ -4,12 +4,13 @@
 
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from helpers import LAST, fingerprint_array, queries_near, uniform
+from helpers import LAST, fingerprint_array, flipped, queries_near, uniform
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from living import MORE, SOME, writer_of
@@ -366,3 +367,94 @@ def test_a_query_of_no_segments_and_nothing_pending_finds_nothing() -> None:
     assert len(single.probe(ALWAYS, 1, None, False)) == 0
     assert single.contains(ALWAYS, 1, None) is False
     assert single.each(SOME, 3, True) == 0
+
+
+# --- Pending rows that are not indexed yet ------------------------------------------------------------------
+
+
+def pending_of(with_ids: bool, capacity: int = 20_000) -> PendingIndex:
+    return PendingIndex([0xFFFF << 48, 0xFFFF << 32], [2, 0], with_ids=with_ids, capacity=capacity)
+
+
+def single_of(index: PendingIndex, end: int) -> Single:
+    return Single(Segments([]), index, end, False, 3, 3, None, of_sealed)
+
+
+def expect_answers(index: PendingIndex, twin: PendingIndex, end: int, asked: list[int]) -> None:
+    """As in a batch, whose search of another index has all rows indexed."""
+    single = single_of(index, end)
+    for distance in (0, 2, 3):
+        for key in asked:
+            _, fingerprint, bits, ids, _ = twin.search(np.array([key], dtype=np.uint64), distance, end)
+            ids = np.zeros(len(bits), dtype=np.uint64) if ids is None else ids
+            rows = sorted({*zip(bits.tolist(), fingerprint.tolist(), ids.tolist(), strict=True)})
+            found = single.probe(ALWAYS, key, distance, False)
+            own = [0] * len(found) if found.id is None else found.id.tolist()
+            assert list(zip(found.distance.tolist(), found.fingerprint.tolist(), own, strict=True)) == rows
+            assert single.contains(ALWAYS, key, distance) is bool(rows)
+            first = single.nearest(key, distance)
+            assert first is None or first == found[:1]
+
+
+@settings(max_examples=50)
+@given(st.booleans(), st.lists(st.tuples(st.integers(0, 40), st.booleans()), max_size=8), st.integers(0, 2**32 - 1))
+def test_rows_are_found_whether_they_are_indexed_or_compared(
+    with_ids: bool, steps: list[tuple[int, bool]], seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    few = rng.choice(SOME, 12)
+    index, twin = pending_of(with_ids), pending_of(with_ids)
+    for position, (count, batch) in enumerate(steps):
+        keys = flipped(rng.choice(few, count), rng.integers(0, 5, count), rng)
+        ids = rng.integers(0, 3, count, dtype=np.uint64) if with_ids else None
+        since = int(rng.integers(0, position + 1))
+        for one in (index, twin):
+            one.append(keys, ids, position, since)
+        if batch:
+            index.search(few[:1], 3, index.count)
+    asked = few[:6].tolist()
+    for end in {0, index.count // 2, index.count - 1, index.count} - {-1}:
+        expect_answers(index, twin, end, asked)
+
+
+def test_single_queries_index_a_few_rows_each_until_all_are() -> None:
+    keys = uniform(20_000, np.random.default_rng(1))
+    index = pending_of(False)
+    index.append(keys, None, 1)
+    single, before = single_of(index, len(keys)), 0
+    assert (index.indexed, index.searched) == (0, 0)
+    asked = 0
+    while index.indexed < len(keys) and asked < 50:
+        key = int(keys[(7919 * asked) % len(keys)])
+        assert single.probe(ALWAYS, key, 3, False).fingerprint.tolist() == [key]
+        assert 0 <= index.indexed - before <= 2048
+        before, asked = index.indexed, asked + 1
+    # Each row is compared some times at most before it is.
+    assert (asked < 50, index.searched) == (True, len(keys))
+
+
+def test_a_few_rows_are_indexed_after_some_queries() -> None:
+    index = pending_of(True)
+    index.append(SOME[:3], SOME[:3], 1)
+    single = single_of(index, 3)
+    found = [(single.probe(ALWAYS, int(SOME[0]), 0, False).id.tolist(), index.indexed) for _ in range(9)]
+    assert found == [([int(SOME[0])], 0 if asked < 7 else 3) for asked in range(9)]
+    assert index.grown(10, indexed=False).indexed == 0
+    assert index.grown(10).indexed == 3
+
+
+def test_threads_find_all_rows_while_others_index_them() -> None:
+    keys = uniform(20_000, np.random.default_rng(2))
+    for _ in range(3):
+        index = pending_of(False)
+        index.append(keys, None, 1)
+        single = single_of(index, len(keys))
+
+        def ask(first: int, index: PendingIndex = index, single: Single = single) -> bool:
+            some = np.ascontiguousarray(keys[first::4][:200])
+            if first == 3:
+                return len(index.search(some, 0, len(keys))[0]) == len(some)
+            return all(single.probe(ALWAYS, key, 0, False).fingerprint.tolist() == [key] for key in some.tolist())
+
+        with ThreadPoolExecutor(4) as pool:
+            assert all(pool.map(ask, range(4)))

@@ -1,14 +1,16 @@
 """Measures readers beside a writer in another process: after each commit, at full speed, and when they open a store.
 
     python tools/bench_reader.py [--n 1e6] [--pending 1e6] [--seconds 120] [--commits 300] [--sizes NAME=NUMBER,...]
-                                 [--parts commit,busy,open] [--rounds 5] [--small] [--json]
+                                 [--parts commit,busy,open,warm] [--rounds 5] [--small] [--json]
 
 A store of --n keys with ids, plan balanced. *commit*: the writer makes 1,000 rows durable, then waits; a reader's first
 probe follows what is new, the later ones do not. *busy*: the writer tests and adds 1,000 rows at a time for --seconds,
 as fast as it can, or adds them, and a reader probes all the time; the clock of each probe, and the processor's part.
 *open*: after --pending rows in batches of 1,000 processes open the store one after the other, each for one probe; and
 the memory that is theirs alone (Private of smaps_rollup), beside a store of which nothing is pending. What the writer
-has written is /proc/self/io's wchar, all bytes that it gave to calls that write. Every answer is compared with what was
+has written is /proc/self/io's wchar, all bytes that it gave to calls that write. *warm*: a store of ten times --n keys
+that the system's cache has is opened with warm=True in a new process: its bytes a second, beside those of reading the
+same files, and probes right after it beside later ones of the same process. Every answer is compared with what was
 added. --sizes: of living.sizes, in place of the defaults.
 """
 
@@ -42,7 +44,7 @@ from benchlib import (
 import fpstore
 from fpstore.living.sizes import LivingSizes
 
-PARTS = ("commit", "busy", "open")
+PARTS = ("commit", "busy", "open", "warm")
 BATCH = 1_000
 REAL_KEYS = 10**6
 SMALL_KEYS = 10**4
@@ -56,6 +58,11 @@ MOST_P999_MS = 3.0
 MOST_MS = 40.0
 OPEN_MS = 10.0
 OPEN_MIB = 15.0
+# Of open(warm=True): the share of the bandwidth of reading alone, and of the first probes over later ones.
+LEAST_WARM_SHARE = 1 / 3
+MOST_WARM_PROBE = 1.1
+WARM_TIMES = 10
+WARM_PROBES = 1_000
 
 
 def batch_of(index: int) -> Any:
@@ -288,6 +295,66 @@ def bench_open(arguments: Namespace, folder: Path, results: Results) -> None:
     results.bar("its private memory", rows[-1]["private MiB more"], at_most=OPEN_MIB, unit="MiB")
 
 
+def warmed(path: str) -> dict[str, Any]:
+    """How long it takes to read the files of a store, to open it and to open it warm, and its probes after that."""
+    piece = bytearray(1 << 20)
+    started, size = time.perf_counter(), 0
+    for file in sorted(Path(path, "segments").iterdir()):
+        with file.open("rb", buffering=0) as opened_file:
+            while count := opened_file.readinto(piece):
+                size += count
+    read = time.perf_counter() - started
+    # Another order than that of the keys, each of them once.
+    probes = uniform(4 * WARM_PROBES, np.random.default_rng(SEED + 2)).tolist()
+    with fpstore.open(path) as store:  # so that all code is loaded, and threads were there once
+        store.probe(probes[-1])
+    started = time.perf_counter()
+    fpstore.open(path).close()
+    plain = time.perf_counter() - started
+    started = time.perf_counter()
+    with fpstore.open(path, warm=True) as store:
+        warm = time.perf_counter() - started
+        times = []
+        for probe in probes:
+            clock = time.perf_counter()
+            store.probe(probe)
+            times.append(time.perf_counter() - clock)
+        pages = [(segment.view.pages_seen, segment.view.page_count) for segment in store._segments]
+    return {
+        "bytes": size,
+        "read": read,
+        "plain": plain,
+        "warm": warm,
+        "first": median(times[:WARM_PROBES]),
+        "later": median(times[-WARM_PROBES:]),
+        "all seen": all(seen == count for seen, count in pages),
+    }
+
+
+def bench_warm(arguments: Namespace, folder: Path, results: Results) -> None:
+    """What open(warm=True) takes, and what probes take after it."""
+    path = made(folder / "warm.fpstore", WARM_TIMES * arguments.n)
+    runs = [run_child(__file__, {"what": "warm", "path": os.fspath(path)}) for _ in range(arguments.rounds)]
+    results.expect(all(run["all seen"] for run in runs), "a page was not read by open(warm=True)")
+    read, warm = (median(run[name] for run in runs) for name in ("read", "warm"))
+    size, share = runs[0]["bytes"], median(run["read"] / (run["warm"] - run["plain"]) for run in runs)
+    over = median(run["first"] / run["later"] for run in runs)
+    row = {
+        "file bytes": size,
+        "reading GB/s": size / read / 1e9,
+        "open(warm=True) ms": 1e3 * warm,
+        "GB/s": size / warm / 1e9,
+        "of reading": share,
+        "open ms": 1e3 * median(run["plain"] for run in runs),
+        f"first {WARM_PROBES:,} probes, p50 us": 1e6 * median(run["first"] for run in runs),
+        "later ones": 1e6 * median(run["later"] for run in runs),
+        "first over later": over,
+    }
+    results.table("opening a store warm, which the page cache has", [row])
+    results.bar("open(warm=True): its bandwidth over that of reading", share, at_least=LEAST_WARM_SHARE)
+    results.bar("after it: the first probes over later ones", over, at_most=MOST_WARM_PROBE)
+
+
 def opened_child(path: Path, key: int) -> dict[str, Any]:
     before = os.fspath(path.with_name("before.fpstore"))
     return run_child(__file__, {"what": "open", "path": os.fspath(path), "key": key, "before": before})
@@ -297,6 +364,9 @@ def main() -> int:
     task = child_task(sys.argv)
     if task is not None and task["what"] == "write":
         write(task["path"], task["sizes"])
+        return 0
+    if task is not None and task["what"] == "warm":
+        print_json(warmed(task["path"]))
         return 0
     if task is not None:
         print_json(opened(task["path"], task["key"], task["before"]))
@@ -313,7 +383,7 @@ def main() -> int:
             setattr(arguments, name, small if arguments.small else real)
     results = Results("bench_reader", arguments)
     with scratch_folder(arguments) as folder:
-        for part, bench in zip(PARTS, (bench_commit, bench_busy, bench_open), strict=True):
+        for part, bench in zip(PARTS, (bench_commit, bench_busy, bench_open, bench_warm), strict=True):
             if part in arguments.parts:
                 bench(arguments, folder, results)
     return results.finish()

@@ -12,9 +12,10 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from fpstore import forks
+from fpstore._tail import Tail
 from fpstore._watch import Watch
 from fpstore.checks import expect
 from fpstore.disk import CATALOG_NAME, Folder
@@ -22,11 +23,12 @@ from fpstore.errors import CorruptStore, Naming, NotAStore, StoreChanged, StoreC
 from fpstore.living import changes, locks
 from fpstore.living import environment as environments
 from fpstore.living.changes import Change, RemovedBefore
-from fpstore.living.environment import Record, Transaction, copy_records
+from fpstore.living.environment import Transaction, copy_records
 from fpstore.living.locks import WriterLock
 from fpstore.living.records import (
     CHANGES,
     REMOVALS,
+    Copied,
     Log,
     bytes_to_write,
     first_state,
@@ -44,16 +46,6 @@ ANOTHER_WRITER = "found the state of another writer, expected what this one left
 MIN_COMPACTED_BYTES = 1 << 20
 MOSTLY_FREE = 4
 END_OF_CHANGES = 2**63  # above every change's number
-
-
-class _Copied(NamedTuple):
-    """What one transaction reads. entries: how many records of the state, of changes and, of all, of removals."""
-
-    transaction: int
-    record: bytes
-    entries: list[int]
-    changes: list[Record]
-    removals: list[Record]
 
 
 def create_catalog(
@@ -250,6 +242,12 @@ class Catalog:
         self._expect_usable()
         return self._environment.stamp()
 
+    @property
+    def tail(self) -> Tail:
+        """What reads the end of the log as it lies in the file."""
+        self._expect_usable()
+        return self._environment.tail
+
     def confirm(self, stamp: tuple[int, int] | None, seconds: float) -> None:
         """The watch is to hold as long as the stamp is this one, and only for so long; not at all for None."""
         self.watch.confirm(self._environment.words, stamp, seconds)
@@ -441,7 +439,7 @@ class Catalog:
         self._records = (*(self._records or ()), record)  # where the commit fails, the file may hold this one or not
         transaction.put(KEY, record, db=place)
 
-    def _state_of(self, found: _Copied) -> State:
+    def _state_of(self, found: Copied) -> State:
         with self._damage_named():
             expect("the number of records", found.entries[0], found.entries[0] == 1, "1")
         return self._decoded(found.record, found.transaction)
@@ -451,20 +449,20 @@ class Catalog:
             self._known = state = decode(record, transaction, self._known)
             return state
 
-    def _copied(self, next_change: int, whole: bool) -> _Copied:
+    def _copied(self, next_change: int, whole: bool) -> Copied:
         """What the catalog holds, as it is: a writer may wait meanwhile, so it is decoded and checked outside.
 
         Of the changes those from next_change on; of the removals all, or none.
         """
 
-        def copy(transaction: Transaction) -> _Copied:
+        def copy(transaction: Transaction) -> Copied:
             names = (DATABASE, CHANGES, REMOVALS)[: 2 + whole]
             places = [self._environment.database(name, transaction) for name in names]
             record = transaction.get(KEY, db=places[0]) or b""
             if self._writer_lock is not None:  # in here, for another thread may write
                 self._records = self._records or (record,)
                 self._expect_mine(record, transaction.id())
-            return _Copied(
+            return Copied(
                 transaction.id(),
                 record,
                 [transaction.stat(place)["entries"] for place in places],

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias, TypeVar
 import lmdb
 from lmdb.verify import VerifyError, verify
 
+from fpstore._tail import Tail
 from fpstore._view import MappedWords
 from fpstore.disk import CATALOG_NAME, FileIdentity, Folder
 from fpstore.errors import CorruptStore, StoreChanged
@@ -61,10 +62,11 @@ class Environment:
         self.lock = threading.Lock()
         self.users = 0
         self._fd = fd
+        self._mapped_bytes = 0
         self._writable = False
         self._file = HeaderFile(path, fd)
         self._lmdb: lmdb.Environment | None = None
-        self._transactions: MappedWords | None = None
+        self._tail: Tail | None = None
 
     def close(self) -> None:
         """Close LMDB until the next run. The caller holds the lock."""
@@ -121,6 +123,8 @@ class Environment:
         """What look returns inside the gate of the newest snapshot; _Overtaken, if it finds that there is a newer."""
         for _ in range(MAX_LOOKS):
             header = self._file.check()
+            if header.file_bytes != self._mapped_bytes:
+                self._tail = None
             locks.enter(self._fd, header.transaction)
             try:
                 return look(header)
@@ -165,15 +169,21 @@ class Environment:
     @property
     def words(self) -> MappedWords:
         """Those transactions, as they lie in the file."""
-        if self._transactions is None:
-            self._transactions = self._map_transactions()
-        return self._transactions
+        return self.tail.words
 
-    def _map_transactions(self) -> MappedWords:
+    @property
+    def tail(self) -> Tail:
+        """What reads the end of the log as it lies in the file."""
+        if self._tail is None:
+            self._tail = self._map()
+        return self._tail
+
+    def _map(self) -> Tail:
         with self.lock, _Explained(self.path, self._fd):
             header = self._file.check()
-            mapping = mmap.mmap(self._fd, 2 * header.page_bytes, access=mmap.ACCESS_READ)
-        return MappedWords(mapping, *header.transaction_offsets)
+            mapping = mmap.mmap(self._fd, header.file_bytes, access=mmap.ACCESS_READ)
+        self._mapped_bytes = header.file_bytes
+        return Tail(MappedWords(mapping, *header.transaction_offsets), header.page_bytes)
 
     def _open(self) -> "lmdb.Environment":
         if self._lmdb is None:

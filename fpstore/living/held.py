@@ -46,7 +46,7 @@ def ahead(
     kept = [part.held_from for part in before.parts if part.segment.path.name not in dropped]
     own = held_from(key_count, before, dropped, first_change is not None, sizes)
     start, _ = _kept(before, first_change or before.state.first_change, [*kept, own], sizes)
-    if before.pending.indexed <= start or _goes_on(before, start, sizes):
+    if before.pending.searched <= start or _goes_on(before, start, sizes):
         return None
     return Ahead(before.pending, start, before.pending.grown(_room(before, start, sizes), start))
 
@@ -136,7 +136,7 @@ def _kept(before: Snapshot, first_change: int, held: Iterable[int], sizes: Livin
     # A removal that has been applied to a segment may be forgotten, and would not be to the rows.
     forgotten = before.removals.last_position >= first
     # Who only adds would have the rows of a flush indexed in vain.
-    searched = first_change == before.state.first_change or before.pending.indexed > before.pending_start
+    searched = first_change == before.state.first_change or before.pending.searched > before.pending_start
     if forgotten or not searched or before.pending_end - start > sizes.held_rows:
         return before.pending.rows_before(first_change), False
     return start, True
@@ -149,7 +149,7 @@ def _room(before: Snapshot, start: int, sizes: LivingSizes) -> int:
     """
     rest = before.pending_end - start
     enough = sizes.small_rows + 2 * sizes.max_pending_rows
-    many = before.pending.indexed > start and 2 * rest >= sizes.flush_rows
+    many = before.pending.searched > start and 2 * rest >= sizes.flush_rows
     return max(MIN_PENDING_ROOM, 2 * rest, enough if many else 0)
 
 

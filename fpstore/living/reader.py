@@ -10,6 +10,7 @@ from fpstore import forks
 from fpstore.disk import Folder
 from fpstore.errors import CorruptStore, StoreClosed
 from fpstore.living.catalog import Catalog
+from fpstore.living.following import follow
 from fpstore.living.opening import open_snapshot
 from fpstore.living.snapshot import Snapshot
 from fpstore.types import Kind
@@ -81,6 +82,9 @@ class Reader:
 
     def _read(self, stamp: tuple[int, int] | None) -> None:
         """The snapshot of what the catalog says, which showed this stamp before. The caller holds the lock."""
+        if stamp is not None and not self._moved and (snapshot := follow(self._catalog, self.snapshot, max(stamp))):
+            self.snapshot, self._stamp = snapshot, stamp
+            return
         self.snapshot = open_snapshot(self._catalog, self.snapshot, moved=self._moved)
         self._moved = False
         # The file may show a commit that is not through yet: then LMDB still reads the state before it.

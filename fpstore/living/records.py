@@ -6,11 +6,11 @@ A transaction is told before it begins how much it may write, so that the file h
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from fpstore.living import changes
 from fpstore.living.changes import Change, RemovedBefore
-from fpstore.living.environment import Transaction
+from fpstore.living.environment import Record, Transaction
 from fpstore.living.state import DATABASE, KEY, Settings, State, encode, new_identity
 
 CHANGES = b"changes"
@@ -19,6 +19,16 @@ REMOVALS = b"removals"
 RECORD_MARGIN = 4096 + 64
 # The state takes no more beside its settings, and no more for each segment, as every number has at most 20 digits.
 STATE_MARGIN = 512
+
+
+class Copied(NamedTuple):
+    """What one transaction reads. entries: how many records of the state, of changes and, of all, of removals."""
+
+    transaction: int
+    record: bytes
+    entries: list[int]
+    changes: list[Record]
+    removals: list[Record]
 
 
 @dataclass(frozen=True, eq=False)

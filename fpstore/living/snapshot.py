@@ -55,6 +55,8 @@ from fpstore.types import Array, Counts, Ids, Keys
 # Below this a batch is looked up without asking what the other way would cost.
 MIN_STREAMED = 1000
 MIN_PENDING_ROOM = 1024
+# As many rows as are pending for long: an index with more room than it needs has its buckets further apart.
+ENOUGH_PENDING_ROOM = 1 << 18
 # Of pending ids so many are looked at together where the least few are asked for.
 FIRST_IDS_AT_ONCE = 1 << 12
 # Pending rows that are looked through for ids at a time.
@@ -405,7 +407,7 @@ class Snapshot:
         pending, removals = self.pending, self.removals
         room = changes.rows_of([change for change in records if change.kind == changes.ADDED])
         if pending.capacity - pending.count < room:
-            pending = pending.grown(max(4 * pending.capacity, pending.count + room + room // 4))
+            pending = pending.grown(_room_for(pending.count + room), indexed=False)
         for change in records:
             if change.kind == changes.ADDED:
                 if self.pending_names is not None:
@@ -418,10 +420,14 @@ class Snapshot:
                     raise CorruptStore.by(error, f"catalog, change {change.number}", path=self.folder) from None
             else:
                 removals = removals.with_change(change)
+        if removals is self.removals:
+            return self.with_rows(pending, state)
         beside = self.pending_names, self.pending_start, self.pending_sketches
-        if removals is not self.removals:
-            parts = tuple(part.masked_by(removals) for part in self.parts)
-            return Snapshot(self.folder, state, self.plan, parts, pending, pending.count, removals, *beside)
+        parts = tuple(part.masked_by(removals) for part in self.parts)
+        return Snapshot(self.folder, state, self.plan, parts, pending, pending.count, removals, *beside)
+
+    def with_rows(self, pending: PendingIndex, state: State) -> "Snapshot":
+        """This one in that state, which has all rows of pending, and the same but for these."""
         end = pending.count
         own = {
             "folder": self.folder,
@@ -430,11 +436,13 @@ class Snapshot:
             "parts": self.parts,
             "pending": pending,
             "pending_end": end,
-            "removals": removals,
+            "removals": self.removals,
             "pending_names": self.pending_names,
             "pending_start": self.pending_start,
             "pending_sketches": self.pending_sketches,
-            "single": self.single.grown(pending, end),  # not made anew for each row
+            # What is made of the segments is not made anew for each row.
+            "searched": self.searched,
+            "single": self.single.grown(pending, end),
         }
         # What Snapshot(...) would make, in a third of the time, which a row at a time can tell.
         following = object.__new__(Snapshot)
@@ -467,6 +475,14 @@ def pending_index(plan: Plan, settings: Settings, capacity: int) -> PendingIndex
     masks = [table.prefix_mask for table in plan.tables]
     flips = [table.flips for table in plan.tables]
     return PendingIndex(masks, flips, with_ids=settings.ids, capacity=capacity, bits=plan.bits)
+
+
+def _room_for(count: int) -> int:
+    """For so many rows and more: what grows is copied, so it grows by much, up to a point."""
+    room = MIN_PENDING_ROOM
+    while room < count:
+        room *= 4 if room < ENOUGH_PENDING_ROOM else 2
+    return room
 
 
 def _together(found: list[Matched], with_ids: bool) -> Matched:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fpstore._codec import crc32c
+from fpstore._tail import moved
 from fpstore.checks import canonical_json, expect, expect_integer, fields_of, named_fields, record_of
 from fpstore.errors import Error, UnsupportedVersion, Wrong
 from fpstore.forks import cached_property
@@ -33,9 +34,8 @@ DATABASE = b"state"
 KEY = b"state"
 # What recipes make of a text.
 RECIPE_BITS = 64
-# What additions change of a state, as encode writes it where the state is not moving.
-_CHANGED = re.compile(rb'"max_id":(null|0|[1-9][0-9]{0,19}),"moving":false,"next_change":([1-9][0-9]{0,18}),')
-_PLACE_CHECKSUM = crc32c(b"".join(struct.pack("<B", len(name)) + name for name in (DATABASE, KEY)))
+# What the checksum of the record goes on from.
+PLACE_CHECKSUM = crc32c(b"".join(struct.pack("<B", len(name)) + name for name in (DATABASE, KEY)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -222,15 +222,11 @@ class State:
 
     def read_after(self, text: bytes, transaction: int) -> "State | None":
         """The state of a record's text that says what this one says, but for what additions change; None for others."""
-        head, middle, end = self.bytes_around
-        rest = b'%b"transaction":%d,%b' % (middle, transaction, end)
-        changed = _CHANGED.fullmatch(text, len(head), max(len(head), len(text) - len(rest)))
-        if changed is None or not (text.startswith(head) and text.endswith(rest)):
-            return None
-        max_id = None if changed[1] == b"null" else int(changed[1])
-        next_change = int(changed[2])
-        if not self.next_change <= next_change <= MAX_NUMBER or (max_id is not None and max_id >> 64):
-            return None
+        found = moved(text, self.bytes_around, transaction)
+        return None if found is None or found[0] < self.next_change else self.moved(*found, transaction)
+
+    def moved(self, next_change: int, max_id: int | None, transaction: int) -> "State":
+        """This state as that transaction wrote it, after additions."""
         return self._with(next_change=next_change, max_id=max_id, moving=False, transaction=transaction)
 
     def _with(self, **fields: Any) -> "State":
@@ -317,7 +313,7 @@ def _settings_of(value: object) -> Settings:
 
 
 def _checksum(text: bytes) -> int:
-    return crc32c(text, _PLACE_CHECKSUM)
+    return crc32c(text, PLACE_CHECKSUM)
 
 
 def _parse(text: bytes) -> dict[str, Any]:

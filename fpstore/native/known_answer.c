@@ -223,7 +223,7 @@ static uint64_t pending_answer(Room *room) {
     Status status = pending_init(&pending, &mask, &flips, 1, 64, 0, KEYS, 12345);
     if (status == OK) {
         pending_append(&pending, room->fingerprints, NULL, KEYS, 1, 0);
-        pending_index(&pending);
+        pending_index(&pending, UINT32_MAX);
         digest = pending_indexed(&pending);
         *search = (PendingSearch){.pending = &pending, .distance = 3, .end = KEYS};
         status = pending_search(search, room->queries, QUERIES);

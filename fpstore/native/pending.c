@@ -1,17 +1,24 @@
 /* Making room for what is pending, reading it back, and the choice of how it is added and searched. */
 #include "pending.h"
 
+#include <sys/mman.h>
+
+#ifndef MAP_ANONYMOUS
+#define MAP_ANONYMOUS MAP_ANON
+#endif
+
 typedef struct {
-    void (*index)(Pending *);
+    void (*index)(Pending *, uint32_t);
+    uint32_t (*near)(const Pending *, uint64_t, unsigned, uint32_t, uint32_t);
     Status (*search)(PendingSearch *, const uint64_t *, uint64_t);
 } Kernels;
 
-static Kernels kernels = {pending_index_portable, pending_search_portable};
+static Kernels kernels = {pending_index_portable, pending_near_portable, pending_search_portable};
 
 void pending_choose(InstructionSet set) {
-    kernels = (Kernels){pending_index_portable, pending_search_portable};
+    kernels = (Kernels){pending_index_portable, pending_near_portable, pending_search_portable};
 #if FPSTORE_X86
-    if (set >= SET_FAST) kernels = (Kernels){pending_index_fast, pending_search_fast};
+    if (set >= SET_FAST) kernels = (Kernels){pending_index_fast, pending_near_fast, pending_search_fast};
 #else
     (void)set;
 #endif
@@ -31,18 +38,13 @@ void pending_append(Pending *pending, const uint64_t *keys, const uint64_t *ids,
     __atomic_store_n(&pending->count, pending->count + count, __ATOMIC_RELEASE);
 }
 
-static uint64_t pending_key(const Pending *pending, uint32_t number) {
-    const Row *row = pending_row(pending, number);
-    return number > pending->indexed ? row->key : pending_entry(pending, row->entry)->key;
-}
-
 void pending_copy(Pending *pending, const Pending *source, uint32_t first, uint32_t end) {
     uint32_t before = pending->count;
     for (uint32_t i = 1; i <= end - first; i++) {
         const Row *from = pending_row(source, first + i);
         Row *row = pending_row(pending, before + i);
         row->position = from->position;
-        row->key = pending_key(source, first + i);
+        row->key = from->key;
         if (source->with_ids) row->id[0] = from->id[0];
     }
     if (source->live_since > pending->live_since) pending->live_since = source->live_since;
@@ -51,7 +53,11 @@ void pending_copy(Pending *pending, const Pending *source, uint32_t first, uint3
 
 uint32_t pending_indexed(const Pending *pending) { return __atomic_load_n(&pending->indexed, __ATOMIC_ACQUIRE); }
 
-void pending_index(Pending *pending) { kernels.index(pending); }
+void pending_index(Pending *pending, uint32_t most) { kernels.index(pending, most); }
+
+uint32_t pending_near(const Pending *pending, uint64_t query, unsigned distance, uint32_t first, uint32_t end) {
+    return kernels.near(pending, query, distance, first, end);
+}
 
 /* How many of the numbers below 2^bits have exactly `ones` bits set; bits is at most 31. */
 static uint32_t choose(unsigned bits, unsigned ones) {
@@ -101,6 +107,7 @@ static uint64_t pending_lay_out(Pending *pending, uintptr_t base, uint32_t patte
     uint64_t numbers = (uint64_t)pending->capacity + 1;
     pending->entries = arena_take(&arena, numbers, pending->entry_bytes);
     pending->rows = arena_take(&arena, numbers, pending->row_bytes);
+    pending->before = arena_take(&arena, numbers, sizeof *pending->before);
     pending->patterns = arena_take(&arena, pattern_count, sizeof *pending->patterns);
     pending->hash_heads = arena_take(&arena, (uint64_t)1 << pending->hash_bits, sizeof *pending->hash_heads);
     for (unsigned t = 0; t < pending->table_count; t++) {
@@ -110,9 +117,21 @@ static uint64_t pending_lay_out(Pending *pending, uintptr_t base, uint32_t patte
     return arena.used;
 }
 
+enum { MAPPED_BYTES = 1 << 20 };
+
+/* Much is had of the system: memory that was used before would be set to zero, all of it, and most of it in vain. */
+static void *zeros(size_t bytes) {
+    if (bytes < MAPPED_BYTES) return calloc(1, bytes);
+    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return at == MAP_FAILED ? NULL : at;
+}
+
 void pending_free(Pending *pending) {
     free(pending->tables);
-    free(pending->arena);
+    if (pending->arena_bytes < MAPPED_BYTES)
+        free(pending->arena);
+    else
+        munmap(pending->arena, pending->arena_bytes);
 }
 
 Status pending_init(Pending *pending, const uint64_t *masks, const unsigned *flips, unsigned table_count,
@@ -145,27 +164,18 @@ Status pending_init(Pending *pending, const uint64_t *masks, const unsigned *fli
     }
     uint64_t bytes = pending_lay_out(pending, 0, pattern_count) + 63;
     if (bytes > SIZE_MAX) return NO_MEMORY;
-    pending->arena = calloc(1, (size_t)bytes);
+    pending->arena = zeros((size_t)bytes);
     if (pending->arena == NULL) return NO_MEMORY;
+    pending->arena_bytes = (size_t)bytes;
     pending_lay_out(pending, ((uintptr_t)pending->arena + 63) & ~(uintptr_t)63, pattern_count);
     pending_fill_patterns(pending);
     return OK;
 }
 
-/* The newest row of an entry that belongs to the answer; 0 where the entry is younger than that. */
-static uint32_t pending_first_row(const Pending *pending, const Entry *entry, uint32_t end) {
+uint32_t pending_newest(const Pending *pending, const Entry *entry, uint32_t end) {
     uint32_t number = __atomic_load_n(&entry->newest_row, __ATOMIC_ACQUIRE);
-    while (number > end) number = pending_row(pending, number)->next;
+    while (number > end) number = pending->before[number];
     return number;
-}
-
-const Row *pending_newest(const Pending *pending, const Entry *entry, uint32_t end) {
-    uint32_t number = pending_first_row(pending, entry, end);
-    return number != 0 ? pending_row(pending, number) : NULL;
-}
-
-const Row *pending_before(const Pending *pending, const Row *row) {
-    return row->next != 0 ? pending_row(pending, row->next) : NULL;
 }
 
 void pending_search_init(PendingSearch *search, const Pending *pending, unsigned distance, uint32_t end) {
@@ -182,7 +192,7 @@ Status pending_add_match(PendingSearch *search, uint32_t query, const Entry *ent
     if (search->bounds != NULL && match_order(&match, &search->bounds[query]) > 0) return OK;
     if (search->keep != 0) {
         /* One that is too young would take the place of another. */
-        if (pending_first_row(search->pending, entry, search->end) == 0) return OK;
+        if (pending_newest(search->pending, entry, search->end) == 0) return OK;
         if (search->match_count == search->keep_room) {
             if (search->bounds == NULL) search->bounds = match_bounds(search->query_count);
             search->match_count =
@@ -205,8 +215,8 @@ Status pending_add_match(PendingSearch *search, uint32_t query, const Entry *ent
 /* How many rows the matches have. */
 static void pending_count_rows(PendingSearch *search) {
     for (uint64_t i = 0; i < search->match_count; i++) {
-        uint32_t number = pending_first_row(search->pending, search->matches[i].entry, search->end);
-        for (; number != 0; number = pending_row(search->pending, number)->next) search->row_count++;
+        uint32_t number = pending_newest(search->pending, search->matches[i].entry, search->end);
+        for (; number != 0; number = search->pending->before[number]) search->row_count++;
     }
 }
 
@@ -215,14 +225,14 @@ void pending_fill(const PendingSearch *search, int64_t *query, uint64_t *fingerp
     uint64_t filled = 0;
     for (uint64_t i = 0; i < search->match_count; i++) {
         const PendingMatch *found = &search->matches[i];
-        for (uint32_t number = pending_first_row(search->pending, found->entry, search->end); number != 0; filled++) {
+        for (uint32_t number = pending_newest(search->pending, found->entry, search->end); number != 0; filled++) {
             const Row *row = pending_row(search->pending, number);
             query[filled] = found->match.query;
             fingerprint[filled] = found->match.fingerprint;
             distance[filled] = (uint16_t)found->match.distance;
             positions[filled] = row->position;
             if (ids != NULL) ids[filled] = row->id[0];
-            number = row->next;
+            number = search->pending->before[number];
         }
     }
 }
@@ -231,13 +241,13 @@ uint64_t pending_walk_rows(const Pending *pending, const uint32_t *entries, uint
                            PendingWalk *walk, uint64_t room, int64_t *which, uint64_t *ids, uint64_t *positions) {
     uint64_t filled = 0;
     while (filled < room && walk->index < count) {
-        if (walk->row == 0) walk->row = pending_first_row(pending, pending_entry(pending, entries[walk->index]), end);
+        if (walk->row == 0) walk->row = pending_newest(pending, pending_entry(pending, entries[walk->index]), end);
         for (; walk->row != 0 && filled < room; filled++) {
             const Row *row = pending_row(pending, walk->row);
             which[filled] = (int64_t)walk->index;
             positions[filled] = row->position;
             if (ids != NULL) ids[filled] = row->id[0];
-            walk->row = row->next;
+            walk->row = pending->before[walk->row];
         }
         if (walk->row == 0) walk->index++;
     }
@@ -246,11 +256,11 @@ uint64_t pending_walk_rows(const Pending *pending, const uint32_t *entries, uint
 
 void pending_least_ids(const Pending *pending, const uint32_t *entries, uint64_t count, uint32_t end, uint64_t *ids) {
     for (uint64_t i = 0; i < count; i++) {
-        const Row *row = pending_row(pending, pending_first_row(pending, pending_entry(pending, entries[i]), end));
-        ids[i] = row->id[0];
-        while (row->next != 0) {
-            row = pending_row(pending, row->next);
-            if (row->id[0] < ids[i]) ids[i] = row->id[0];
+        uint32_t number = pending_newest(pending, pending_entry(pending, entries[i]), end);
+        ids[i] = pending_row(pending, number)->id[0];
+        while ((number = pending->before[number]) != 0) {
+            uint64_t id = pending_row(pending, number)->id[0];
+            if (id < ids[i]) ids[i] = id;
         }
     }
 }
@@ -263,7 +273,7 @@ void pending_rows(const Pending *pending, uint32_t first, uint32_t end, uint64_t
                   uint64_t *positions) {
     for (uint32_t i = 0; i < end - first; i++) {
         const Row *row = pending_row(pending, first + i + 1);
-        keys[i] = pending_key(pending, first + i + 1);
+        keys[i] = row->key;
         positions[i] = row->position;
         if (ids != NULL) ids[i] = row->id[0];
     }

@@ -2,8 +2,8 @@
    and a position), newest first. For each table, an entry lies in the bucket of the top bits of its permuted key; one
    more set of buckets, by a hash of the key, finds the entry of a fingerprint that comes again.
 
-   A row is appended as it is, which costs a copy, and is *indexed* before the first search that is to see it, which
-   costs some reads that no cache has: of one who only adds, no row ever is.
+   A row is appended as it is, which costs a copy, and *indexed* for searches, which costs some reads that no cache has:
+   of one who only adds, no row ever is. A batch has all rows indexed; a single query compares those that are not yet.
 
    Entries and rows are numbered from 1, and 0 ends a chain. Nothing is ever moved or taken out: what is new is written
    first and then published by a release store (of a bucket's head, an entry's newest row, a count), so a search in
@@ -27,13 +27,7 @@ typedef struct {
 } Entry;
 
 typedef struct {
-    uint64_t position;
-    union {
-        uint64_t key; /* until it is indexed */
-        struct {
-            uint32_t entry, next; /* next: the row before this one of the same entry */
-        };
-    };
+    uint64_t position, key;
     uint64_t id[]; /* one, or none in an index without ids */
 } Row;
 
@@ -52,8 +46,10 @@ typedef struct {
     uint64_t secret; /* odd: multiply-shift is universal, so no keys chosen without knowing it share many buckets */
     PendingTable *tables;
     void *arena; /* everything below, in one piece; pages never touched take no memory */
+    size_t arena_bytes;
     char *entries, *rows;
     size_t entry_bytes, row_bytes;
+    uint32_t *before; /* of each indexed row the one before it of the same entry */
     uint32_t *hash_heads;
     /* Bucket numbers with few bits set, by how many: those below 2^b of each level are the flips of b bits. Levels are
        left out from where they are more than capacity, as scanning is faster then. */
@@ -134,7 +130,11 @@ void pending_append(Pending *pending, const uint64_t *keys, const uint64_t *ids,
 
 /* How many rows can be searched, and making it all of them; a row that is there already is passed over. */
 uint32_t pending_indexed(const Pending *pending);
-void pending_index(Pending *pending);
+/* Index so many rows more, at most. */
+void pending_index(Pending *pending, uint32_t most);
+
+/* The first row from `first` to `end` whose fingerprint is within `distance` of query, end + 1 where there is none. */
+uint32_t pending_near(const Pending *pending, uint64_t query, unsigned distance, uint32_t first, uint32_t end);
 
 /* Append rows [first, end) of source, counted from 0, which has the same tables, to a pending that has room for them.
  */
@@ -151,9 +151,8 @@ Status pending_search(PendingSearch *search, const uint64_t *queries, uint64_t c
 void pending_fill(const PendingSearch *search, int64_t *query, uint64_t *fingerprint, uint16_t *distance, uint64_t *ids,
                   uint64_t *positions);
 
-/* The newest row of an entry numbered up to `end`, and the one before a row; NULL where there is none. */
-const Row *pending_newest(const Pending *pending, const Entry *entry, uint32_t end);
-const Row *pending_before(const Pending *pending, const Row *row);
+/* The newest row of an entry that is numbered up to `end`; 0 where the entry is younger than that. */
+uint32_t pending_newest(const Pending *pending, const Entry *entry, uint32_t end);
 
 /* Where a walk over the rows of entries[0..count) stands: at `row` of entries[index], or at its newest for 0. */
 typedef struct {
@@ -183,8 +182,9 @@ uint64_t pending_probes(const Pending *pending, unsigned distance);
 
 void pending_choose(InstructionSet set);
 
-#define PENDING_KERNELS(set)             \
-    void pending_index_##set(Pending *); \
+#define PENDING_KERNELS(set)                                                              \
+    void pending_index_##set(Pending *, uint32_t);                                        \
+    uint32_t pending_near_##set(const Pending *, uint64_t, unsigned, uint32_t, uint32_t); \
     Status pending_search_##set(PendingSearch *, const uint64_t *, uint64_t);
 PENDING_KERNELS(portable)
 PENDING_KERNELS(fast)

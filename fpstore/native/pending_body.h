@@ -16,7 +16,7 @@ ALWAYS_INLINE void KERNEL(pending_ask)(const Pending *pending, uint64_t key) {
 /* Chain a row to the entry of that number, which is one more than there are for a fingerprint that has none. */
 static void KERNEL(pending_insert)(Pending *pending, uint32_t row_number, uint32_t number, uint64_t key) {
     Entry *entry = pending_entry(pending, number);
-    pending_row(pending, row_number)->next = entry->newest_row;
+    pending->before[row_number] = entry->newest_row;
     __atomic_store_n(&entry->newest_row, row_number, __ATOMIC_RELEASE);
     if (number <= pending->entry_count) return;
     uint32_t *hash_head = pending_hash_head(pending, key);
@@ -31,9 +31,10 @@ static void KERNEL(pending_insert)(Pending *pending, uint32_t row_number, uint32
     __atomic_store_n(&pending->entry_count, number, __ATOMIC_RELEASE);
 }
 
-/* Index the rows that are not. */
-void KERNEL(pending_index)(Pending *pending) {
-    uint32_t first = pending->indexed + 1, end = pending->count + 1;
+/* Index rows that are not, so many at most. */
+void KERNEL(pending_index)(Pending *pending, uint32_t most) {
+    uint32_t left = pending->count - pending->indexed;
+    uint32_t first = pending->indexed + 1, end = first + (left < most ? left : most);
     for (uint32_t number = first; number < end && number - first < 2 * PENDING_AHEAD; number++)
         KERNEL(pending_ask)(pending, pending_row(pending, number)->key);
     for (uint32_t number = first; number < end; number++) {
@@ -42,15 +43,19 @@ void KERNEL(pending_index)(Pending *pending) {
         if (end - number > PENDING_AHEAD)
             __builtin_prefetch(
                 pending_entry(pending, *pending_hash_head(pending, pending_row(pending, number + PENDING_AHEAD)->key)));
-        Row *row = pending_row(pending, number);
+        const Row *row = pending_row(pending, number);
         uint64_t key = row->key;
         uint32_t found = pending_find(pending, key), entry = found != 0 ? found : pending->entry_count + 1;
         int known = pending_has(pending, found, pending->with_ids ? row->id[0] : 0, pending->live_since);
-        row->entry = entry;
-        row->next = 0;
+        pending->before[number] = 0;
         if (!known) KERNEL(pending_insert)(pending, number, entry, key);
     }
     __atomic_store_n(&pending->indexed, end - 1, __ATOMIC_RELEASE);
+}
+
+uint32_t KERNEL(pending_near)(const Pending *pending, uint64_t query, unsigned distance, uint32_t first, uint32_t end) {
+    while (first <= end && LIKELY(KERNEL(ones)(pending_row(pending, first)->key ^ query) > distance)) first++;
+    return first;
 }
 
 /* An entry within the distance, met in a bucket of `table`: a match, unless this table's probe does not catch it or an

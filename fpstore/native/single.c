@@ -69,20 +69,42 @@ static Status search_parts(const Sources *sources, uint64_t query, unsigned dist
     return status;
 }
 
+/* Of the pending rows so many, from the first on, are found by their index; those after them are compared. */
+static uint32_t indexed_rows(const Sources *sources) {
+    uint32_t indexed = pending_indexed(sources->pending);
+    return indexed < sources->pending_end ? indexed : sources->pending_end;
+}
+
+static Status compare_pending(const Sources *sources, uint64_t query, unsigned distance, uint32_t number,
+                              FoundRows *found) {
+    const Pending *pending = sources->pending;
+    const uint32_t end = sources->pending_end;
+    Status status = OK;
+    while ((number = pending_near(pending, query, distance, number, end)) <= end && status == OK) {
+        const Row *row = pending_row(pending, number++);
+        status = add_row(found, row->key, (unsigned)__builtin_popcountll(row->key ^ query),
+                         pending->with_ids ? row->id[0] : 0, row->position);
+    }
+    return status;
+}
+
 static Status search_pending(const Sources *sources, uint64_t query, unsigned distance, FoundRows *found) {
+    const uint32_t indexed = indexed_rows(sources);
     PendingSearch search;
-    pending_search_init(&search, sources->pending, distance, sources->pending_end);
+    pending_search_init(&search, sources->pending, distance, indexed);
     search.match_most = found->most;
-    Status status = pending_search(&search, &query, 1);
+    Status status = indexed > 0 ? pending_search(&search, &query, 1) : OK;
     for (uint64_t i = 0; i < search.match_count && status == OK; i++) {
         const PendingMatch *match = &search.matches[i];
-        const Row *row = pending_newest(search.pending, match->entry, search.end);
-        for (; row != NULL && status == OK; row = pending_before(search.pending, row))
+        uint32_t number = pending_newest(search.pending, match->entry, search.end);
+        for (; number != 0 && status == OK; number = search.pending->before[number]) {
+            const Row *row = pending_row(search.pending, number);
             status = add_row(found, match->match.fingerprint, match->match.distance,
                              search.pending->with_ids ? row->id[0] : 0, row->position);
+        }
     }
     free(search.matches);
-    return status;
+    return status == OK ? compare_pending(sources, query, distance, indexed + 1, found) : status;
 }
 
 Status single_search(const Sources *sources, uint64_t query, unsigned distance, FoundRows *found) {
@@ -104,13 +126,15 @@ Status single_any(const Sources *sources, uint64_t query, unsigned distance, int
         free(search.matches);
     }
     if (sources->pending_end > 0 && status == OK && !*any) {
+        const uint32_t indexed = indexed_rows(sources);
         PendingSearch search;
-        pending_search_init(&search, sources->pending, distance, sources->pending_end);
+        pending_search_init(&search, sources->pending, distance, indexed);
         search.keep = 1;
         search.keep_room = match_keep_room(1, 1);
         search.query_count = 1;
-        status = pending_search(&search, &query, 1);
-        *any = search.match_count > 0;
+        status = indexed > 0 ? pending_search(&search, &query, 1) : OK;
+        *any = search.match_count > 0 ||
+               pending_near(search.pending, query, distance, indexed + 1, sources->pending_end) <= sources->pending_end;
         free(search.matches);
         free(search.bounds);
     }

@@ -1,0 +1,21 @@
+from fpstore._pending import PendingIndex
+from fpstore._view import MappedWords
+
+def moved(text: bytes, around: tuple[bytes, bytes, bytes], transaction: int) -> tuple[int, int | None] | None: ...
+
+class Places:
+    def __init__(self, states: bytes, state: bytes, state_checksum: int, changes: bytes) -> None: ...
+
+class Tail:
+    words: MappedWords
+    def __init__(self, words: MappedWords, page_bytes: int) -> None: ...
+    def follow(
+        self,
+        places: Places,
+        transaction: int,
+        around: tuple[bytes, bytes, bytes],
+        first_change: int,
+        next_change: int,
+        pending: PendingIndex,
+        live_since: int,
+    ) -> tuple[int, int | None] | None: ...

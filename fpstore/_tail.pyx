@@ -1,0 +1,194 @@
+"""What was added to a catalog's log since it was read, without a call of the system: what readers mostly have to follow.
+
+It reads all of it or says nothing. Where anything else has changed, or is not as it should be, the answer is None, and the
+caller reads the catalog in the general way, which knows what is wrong and how to say it.
+"""
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
+
+from fpstore._native cimport (
+    Added,
+    Moved,
+    Piece,
+    Tree,
+    Value,
+    c_crc32c,
+    tail_added,
+    tail_find,
+    tail_main_root,
+    tail_moved,
+    tail_tree,
+)
+from fpstore._pending cimport PendingIndex
+from fpstore._view cimport MappedWords
+
+import fpstore._native
+
+cdef enum:
+    KEY_BYTES = 8
+    CHECKSUM_BYTES = 4
+    MOST_BYTES = 1 << 23  # more is for a way that lets others run meanwhile
+
+
+cdef int set_pieces(Piece *pieces, tuple around) except -1:
+    # Held by the caller's tuple.
+    cdef bytes text
+    cdef int i
+    for i in range(3):
+        text = around[i]
+        pieces[i].data, pieces[i].bytes = <const uint8_t *><const char *>text, <size_t>len(text)
+    return 0
+
+
+def moved(const uint8_t[::1] text not None, tuple around not None, uint64_t transaction):
+    """(next_change, max_id or None) where text is a state of that transaction and of these pieces, None where not.
+
+    around: three bytes, what states have in common that differ in what additions change.
+    """
+    cdef Piece pieces[3]
+    cdef Moved found
+    set_pieces(pieces, around)
+    if text.shape[0] == 0 or not tail_moved(&text[0], <size_t>text.shape[0], pieces, transaction, &found):
+        return None
+    return found.next_change, found.max_id if found.has_id else None
+
+
+cdef class Places:
+    """Where a catalog keeps what a tail is read for.
+
+    states, state: the names of the database that has the state, and of it there. state_checksum: of that place. changes: the
+    name of the database of changes.
+    """
+
+    cdef bytes states, state, changes
+    cdef uint32_t state_checksum, changes_checksum
+
+    def __cinit__(self, bytes states not None, bytes state not None, uint32_t state_checksum, bytes changes not None):
+        self.states, self.state, self.state_checksum, self.changes = states, state, state_checksum, changes
+        self.changes_checksum = c_crc32c(0, <const uint8_t *><const char *>changes, <size_t>len(changes))
+
+    cdef uint32_t of_change(self, uint64_t number):
+        # The checksum of a change's place.
+        cdef uint8_t key[KEY_BYTES]
+        set_key(key, number)
+        return c_crc32c(self.changes_checksum, key, KEY_BYTES)
+
+
+cdef class Tail:
+    """A mapping of a catalog's file. words: of that mapping. page_bytes: of a page of it."""
+
+    cdef readonly MappedWords words
+    cdef Tree tree
+
+    def __cinit__(self, MappedWords words not None, uint64_t page_bytes):
+        self.words = words
+        self.tree.base = <const uint8_t *>words.buffer.buf
+        self.tree.page_bytes, self.tree.pages = page_bytes, <uint64_t>words.buffer.len // page_bytes
+
+    def follow(self, Places places not None, uint64_t transaction, tuple around not None, uint64_t first_change,
+               uint64_t next_change, PendingIndex pending not None, uint64_t live_since):
+        """Append to pending what that transaction, the newest, has in the log from next_change on, if all are additions.
+
+        around: as for moved(), of the state before. Returns what moved() does, after the rows of all changes were appended,
+        or None, and then none was. The caller sees to it that nobody else appends.
+        """
+        cdef uint64_t root, states_root, states, changes_root, changes
+        cdef Value state
+        cdef Piece pieces[3]
+        cdef Moved found
+        cdef uint8_t *copy = NULL
+        set_pieces(pieces, around)
+        root = tail_main_root(&self.tree, transaction)
+        if not (self.tree_of(root, places.states, &states_root, &states) and states == 1
+                and self.tree_of(root, places.changes, &changes_root, &changes)
+                and tail_find(&self.tree, states_root, <const char *>places.state, <size_t>len(places.state), &state)
+                and CHECKSUM_BYTES < state.bytes <= MOST_BYTES):
+            return None
+        copy = <uint8_t *>malloc(state.bytes)
+        if copy == NULL:
+            raise MemoryError()
+        try:
+            memcpy(copy, state.data, state.bytes)
+            if not (checksum_of(copy) == c_crc32c(places.state_checksum, copy + CHECKSUM_BYTES, state.bytes - CHECKSUM_BYTES)
+                    and tail_moved(copy + CHECKSUM_BYTES, state.bytes - CHECKSUM_BYTES, pieces, transaction, &found)):
+                return None
+        finally:
+            free(copy)
+        if found.next_change < next_change or changes != found.next_change - first_change:
+            return None
+        if not self.append(places, changes_root, transaction, next_change, found.next_change, pending, live_since):
+            return None
+        return found.next_change, found.max_id if found.has_id else None
+
+    cdef bint append(self, Places places, uint64_t root, uint64_t transaction, uint64_t first, uint64_t end,
+                     PendingIndex pending, uint64_t live_since) except -1:
+        # The rows of these changes, all or none.
+        cdef uint64_t count = end - first, total = 0, rows = 0, i
+        cdef unsigned columns = 1 + pending.with_ids
+        cdef Value *values
+        cdef Added *added = NULL
+        cdef uint8_t *copy = NULL
+        cdef uint8_t *at
+        if count > MOST_BYTES // (sizeof(Value) + sizeof(Added)):
+            return False
+        values = <Value *>malloc((count + 1) * (sizeof(Value) + sizeof(Added)))
+        if values == NULL:
+            raise MemoryError()
+        added = <Added *>(values + count + 1)
+        try:
+            for i in range(count):
+                if not self.find(root, first + i, &values[i]):
+                    return False
+                total += (values[i].bytes + 7) & ~<uint64_t>7
+                if total > MOST_BYTES:
+                    return False
+            copy = at = <uint8_t *>malloc(total + 1)
+            if copy == NULL:
+                raise MemoryError()
+            for i in range(count):
+                memcpy(at, values[i].data, values[i].bytes)
+                values[i].data = at
+                at += (values[i].bytes + 7) & ~<uint64_t>7
+            if not self.stands(transaction):
+                return False
+            for i in range(count):
+                if not tail_added(values[i].data, values[i].bytes, places.of_change(first + i), columns, &added[i]):
+                    return False
+                rows += added[i].words
+                if not pending.fit(<const uint64_t *>added[i].columns, added[i].words):
+                    return False
+            if not pending.has_room(rows, first):
+                return False
+            for i in range(count):
+                pending.append_columns(<const uint64_t *>added[i].columns, added[i].words, first + i, live_since)
+            return True
+        finally:
+            free(copy)
+            free(values)
+
+    cdef bint tree_of(self, uint64_t root, bytes name, uint64_t *own, uint64_t *entries):
+        return tail_tree(&self.tree, root, <const char *>name, <size_t>len(name), own, entries)
+
+    cdef bint find(self, uint64_t root, uint64_t number, Value *value):
+        cdef uint8_t key[KEY_BYTES]
+        set_key(key, number)
+        return tail_find(&self.tree, root, key, KEY_BYTES, value)
+
+    cdef bint stands(self, uint64_t transaction):
+        # Whether what was copied until now is what that transaction left: no later one than two after it writes to pages
+        # that it needs (see locks), and that begins when the one before it is there to be seen.
+        return self.words.newest() <= transaction + 1
+
+
+cdef void set_key(uint8_t *key, uint64_t number) noexcept:
+    cdef int i
+    for i in range(KEY_BYTES):
+        key[i] = <uint8_t>(number >> (8 * (KEY_BYTES - 1 - i)))
+
+
+cdef uint32_t checksum_of(const uint8_t *record) noexcept:
+    cdef uint32_t checksum
+    memcpy(&checksum, record, CHECKSUM_BYTES)
+    return checksum

@@ -1,0 +1,165 @@
+#include "tail.h"
+
+#include "crc32c.h"
+
+/* Of a page: its number, flags and where its offsets end; of the offsets, 2 bytes each, where they begin. */
+enum { PAGE_FLAGS = 10, PAGE_LOWER = 12, PAGE_OFFSETS = 16, IS_BRANCH = 1, IS_LEAF = 2, IS_OVERFLOW = 4 };
+/* Of a node: the low and the high half of its value's length, flags, the key's length, the key. A branch has the number
+   of its page in the first three. */
+enum { NODE_HIGH = 2, NODE_FLAGS = 4, NODE_KEY_BYTES = 6, NODE_KEY = 8, HAS_PAGES = 1, IS_TREE = 2 };
+/* Of what is told of a tree: how many values it has, the number of its root page. */
+enum { TREE_ENTRIES = 32, TREE_ROOT = 40, TREE_BYTES = 48 };
+/* Of a meta page: the main tree. */
+enum { META_MAIN = 16 + 24 + TREE_BYTES };
+enum { MOST_LEVELS = 32 };
+/* Of a record of the log: its checksum, kind, how many columns, the words of each. */
+enum { RECORD_KIND = 4, RECORD_COLUMNS = 6, RECORD_WORDS = 8, RECORD_BYTES = 16, ADDED = 1 };
+
+static unsigned load16(const uint8_t *at) {
+    uint16_t word;
+    memcpy(&word, at, 2);
+    return word;
+}
+
+static uint32_t load32(const uint8_t *at) {
+    uint32_t word;
+    memcpy(&word, at, 4);
+    return word;
+}
+
+/* A page that says of itself that it is the one of this number, and what its flags should be; NULL for another. */
+static const uint8_t *page_of(const Tree *tree, uint64_t number, unsigned flags) {
+    if (number >= tree->pages) return NULL;
+    const uint8_t *page = tree->base + number * tree->page_bytes;
+    return load64(page) == number && load16(page + PAGE_FLAGS) == flags ? page : NULL;
+}
+
+uint64_t tail_main_root(const Tree *tree, uint64_t transaction) {
+    uint64_t number = transaction & 1;
+    return number < tree->pages ? load64(tree->base + number * tree->page_bytes + META_MAIN + TREE_ROOT) : UINT64_MAX;
+}
+
+/* How many nodes a page has; none where it says what cannot be. */
+static unsigned node_count(const Tree *tree, const uint8_t *page) {
+    unsigned lower = load16(page + PAGE_LOWER);
+    return lower >= PAGE_OFFSETS && lower <= tree->page_bytes ? (lower - PAGE_OFFSETS) / 2 : 0;
+}
+
+/* A node of a page, whose key lies inside of it; NULL where it does not. */
+static const uint8_t *node_of(const Tree *tree, const uint8_t *page, unsigned index) {
+    uint64_t at = load16(page + PAGE_OFFSETS + 2 * index);
+    if (at > tree->page_bytes - NODE_KEY) return NULL;
+    return at + NODE_KEY + load16(page + at + NODE_KEY_BYTES) <= tree->page_bytes ? page + at : NULL;
+}
+
+static int key_order(const uint8_t *node, const void *key, size_t key_bytes) {
+    size_t own = load16(node + NODE_KEY_BYTES), common = own < key_bytes ? own : key_bytes;
+    int order = memcmp(node + NODE_KEY, key, common);
+    return order != 0 ? order : (own > key_bytes) - (own < key_bytes);
+}
+
+/* How many of the nodes from `first` on, of count, have a key up to this one; -1 where one cannot be read. */
+static int nodes_up_to(const Tree *tree, const uint8_t *page, unsigned first, unsigned count, const void *key,
+                       size_t key_bytes) {
+    unsigned low = first, high = count;
+    while (low < high) {
+        unsigned middle = low + (high - low) / 2;
+        const uint8_t *node = node_of(tree, page, middle);
+        if (node == NULL) return -1;
+        if (key_order(node, key, key_bytes) <= 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return (int)(low - first);
+}
+
+static int value_of(const Tree *tree, const uint8_t *page, const uint8_t *node, Value *value) {
+    uint64_t bytes = load16(node) | (uint64_t)load16(node + NODE_HIGH) << 16;
+    const uint8_t *data = node + NODE_KEY + load16(node + NODE_KEY_BYTES);
+    uint64_t room = tree->page_bytes - (uint64_t)(data - page);
+    unsigned flags = load16(node + NODE_FLAGS);
+    if (flags & HAS_PAGES) {
+        if (room < 8) return 0;
+        uint64_t number = load64(data);
+        const uint8_t *first = page_of(tree, number, IS_OVERFLOW);
+        if (first == NULL) return 0;
+        data = first + PAGE_OFFSETS;
+        room = (tree->pages - number) * tree->page_bytes - PAGE_OFFSETS;
+    }
+    if (bytes > room) return 0;
+    *value = (Value){data, bytes, (flags & IS_TREE) != 0};
+    return 1;
+}
+
+int tail_find(const Tree *tree, uint64_t root, const void *key, size_t key_bytes, Value *value) {
+    for (unsigned level = 0; level < MOST_LEVELS; level++) {
+        const uint8_t *leaf = page_of(tree, root, IS_LEAF), *page = leaf ? leaf : page_of(tree, root, IS_BRANCH);
+        if (page == NULL) return 0;
+        unsigned count = node_count(tree, page);
+        /* The first node of a branch leads to all below the second one's key, and has none. */
+        int found = count > 0 ? nodes_up_to(tree, page, leaf ? 0 : 1, count, key, key_bytes) : -1;
+        if (found < (leaf ? 1 : 0)) return 0;
+        const uint8_t *node = node_of(tree, page, (unsigned)found - (leaf ? 1 : 0));
+        if (node == NULL) return 0;
+        if (leaf) return key_order(node, key, key_bytes) == 0 && value_of(tree, page, node, value);
+        root = load16(node) | (uint64_t)load16(node + NODE_HIGH) << 16 | (uint64_t)load16(node + NODE_FLAGS) << 32;
+    }
+    return 0;
+}
+
+int tail_tree(const Tree *tree, uint64_t main_root, const void *name, size_t name_bytes, uint64_t *root,
+              uint64_t *entries) {
+    Value value;
+    if (!tail_find(tree, main_root, name, name_bytes, &value) || !value.is_tree || value.bytes != TREE_BYTES) return 0;
+    *root = load64(value.data + TREE_ROOT);
+    *entries = load64(value.data + TREE_ENTRIES);
+    return 1;
+}
+
+typedef struct {
+    const uint8_t *at, *end;
+} Text;
+
+static int skip(Text *text, const void *expected, size_t bytes) {
+    if ((size_t)(text->end - text->at) < bytes || memcmp(text->at, expected, bytes) != 0) return 0;
+    text->at += bytes;
+    return 1;
+}
+
+static int skip_word(Text *text, const char *expected) { return skip(text, expected, strlen(expected)); }
+
+/* A number in decimal digits, as JSON has it, that fits in 64 bits. */
+static int take_number(Text *text, uint64_t *number) {
+    const uint8_t *first = text->at;
+    *number = 0;
+    for (; text->at < text->end && *text->at >= '0' && *text->at <= '9'; text->at++) {
+        unsigned digit = *text->at - '0';
+        if (*number > (UINT64_MAX - digit) / 10) return 0;
+        *number = 10 * *number + digit;
+    }
+    return text->at > first && (*first != '0' || text->at == first + 1);
+}
+
+int tail_moved(const uint8_t *data, size_t bytes, const Piece pieces[3], uint64_t transaction, Moved *moved) {
+    Text text = {data, data + bytes};
+    uint64_t written_by;
+    if (!skip(&text, pieces[0].data, pieces[0].bytes) || !skip_word(&text, "\"max_id\":")) return 0;
+    moved->max_id = 0;
+    moved->has_id = !skip_word(&text, "null");
+    if (moved->has_id && !take_number(&text, &moved->max_id)) return 0;
+    if (!skip_word(&text, ",\"moving\":false,\"next_change\":") || !take_number(&text, &moved->next_change)) return 0;
+    if (!skip_word(&text, ",") || !skip(&text, pieces[1].data, pieces[1].bytes)) return 0;
+    if (!skip_word(&text, "\"transaction\":") || !take_number(&text, &written_by)) return 0;
+    if (!skip_word(&text, ",") || !skip(&text, pieces[2].data, pieces[2].bytes)) return 0;
+    return text.at == text.end && written_by == transaction && moved->next_change <= INT64_MAX;
+}
+
+int tail_added(const uint8_t *record, size_t bytes, uint32_t place, unsigned columns, Added *added) {
+    if (bytes < RECORD_BYTES || load32(record) != crc32c(place, record + RECORD_KIND, bytes - RECORD_KIND)) return 0;
+    uint64_t words = load64(record + RECORD_WORDS);
+    if (load16(record + RECORD_KIND) != ADDED || load16(record + RECORD_COLUMNS) != columns) return 0;
+    if (words > (bytes - RECORD_BYTES) / 8 / columns || bytes - RECORD_BYTES != 8 * columns * words) return 0;
+    *added = (Added){record + RECORD_BYTES, words};
+    return 1;
+}
