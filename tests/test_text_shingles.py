@@ -46,8 +46,8 @@ def test_shingles_by_kept_hashes_are_those_of_the_texts(name: str, texts: list[s
     for found, expected in zip(measured, recipe.measure_many(texts), strict=True):
         assert np.array_equal(found, expected)
     indexes = data.draw(st.lists(st.integers(0, len(texts) - 1), max_size=9)) if texts else []
-    found = recipe.features_of(kept, np.array(indexes, dtype=np.int64), threads=threads)
-    assert lists_of(found) == lists_of(recipe.features_many([texts[index] for index in indexes]))
+    sets = recipe.features_of(kept, np.array(indexes, dtype=np.int64), threads=threads)
+    assert lists_of(sets) == lists_of(recipe.features_many([texts[index] for index in indexes]))
 
 
 @pytest.mark.parametrize("weights", WEIGHTS)
