@@ -612,9 +612,13 @@ cdef extern from "text_simhash.h" nogil:
     ctypedef struct Sums:
         int64_t ones[64]
         int64_t total
+    ctypedef struct Kept:
+        uint64_t *hashes
+        uint64_t used
     ctypedef struct Document:
         Tokens tokens
         CellTable shingles
+        Kept kept
     uint64_t cell_secret
     Cell *shingle_cell(const CellTable *table, uint64_t hash)
     Status cells_clear(CellTable *table, size_t size)
@@ -630,6 +634,7 @@ cdef extern from "text_simhash.h" nogil:
         uint8_t *outweighed
         uint32_t *distinct_counts
         double *unseen
+        uint64_t *ends
     Status documents_measure(Document *document, const Steps *steps, const Given *texts, size_t count, size_t *at,
                              const Measures *found)
     Status documents_sign(Document *document, const Steps *steps, const Given *texts, size_t count, size_t *at,
@@ -643,6 +648,7 @@ cdef extern from "text_simhash.h" nogil:
         uint64_t count
     Status documents_shingles(Document *document, const Steps *steps, const Given *texts, size_t count, size_t *at,
                               Shingled *shingled)
+    Status hashes_shingles(const Steps *steps, const Given *kept, size_t count, size_t *at, Shingled *shingled)
     void shingled_free(Shingled *shingled)
 
 

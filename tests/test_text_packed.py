@@ -13,7 +13,8 @@ from fpstore.jobs.forms import TSV, Form
 from fpstore.jobs.rows import Lines
 from fpstore.text import Recipe, recipes
 from fpstore.text._packed import digests, gather, lines, ranges
-from fpstore.text._simhash import features_many, measure
+from fpstore.text._shingles import features_many
+from fpstore.text._simhash import measure
 from fpstore.text.packed import (
     Encoded,
     Packed,

@@ -17,7 +17,8 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fpstore.text._simhash import SEED_BITS, Idf, features_many, hash_of, measure, tokens_of
+from fpstore.text._shingles import features_many
+from fpstore.text._simhash import SEED_BITS, Idf, hash_of, measure, tokens_of
 from fpstore.text._sums import simhash_of, xxh3, xxh64
 from fpstore.text.held import Features, Sets
 

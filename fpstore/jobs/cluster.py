@@ -114,7 +114,7 @@ def cluster(
                 closing(labels),
                 closing(Repeats(job, corpus)) as repeats,
                 opened as clusters,
-                closing(corpus.measured(place)) as every,
+                closing(corpus.measured(place, keeps=check is not None)) as every,
             ):
                 for batch, fingerprints in every:
                     found = clusters.decide(fingerprints, batch)

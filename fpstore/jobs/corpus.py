@@ -5,7 +5,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,7 +18,8 @@ from fpstore.jobs.arguments import expect_settings
 from fpstore.jobs.claims import folder_of
 from fpstore.jobs.parts import Digest, Part, parts_of
 from fpstore.text import Recipe
-from fpstore.text.deduplication import measured_apart
+from fpstore.text.deduplication import measured_and_kept, measured_apart
+from fpstore.text.held import KeptHashes
 from fpstore.text.recipe import Measured
 from fpstore.text.short import Lengths
 from fpstore.threads import ahead, thread_count
@@ -57,6 +58,7 @@ class Batch:
     """Documents that follow each other, as columns; rows: all that the inputs have of each.
 
     digests: of that, uint8[n, 16]. end: the place behind them. skipped, notes: as in Place, from the first source on.
+    hashes: of the shingles of the texts, for recipe.features_of, where they were measured and kept.
     """
 
     names: Sequence[str]
@@ -67,6 +69,7 @@ class Batch:
     end: Place
     skipped: Mapping[str, int]
     notes: Mapping[str, int]
+    hashes: Sequence[KeptHashes] | None = None
 
 
 @dataclass(frozen=True)
@@ -251,8 +254,10 @@ class Corpus:
         """What to say where most of the texts that became fingerprints are short."""
         return self._lengths.warning
 
-    def measured(self, start: Place = Place()) -> Generator[tuple[Batch, Keys]]:
+    def measured(self, start: Place = Place(), *, keeps: bool = False) -> Generator[tuple[Batch, Keys]]:
         """The batches from a place on, and their fingerprints, uint64[n]; texts without tokens are told apart.
+
+        keeps: whether the batches have the hashes of their shingles, where these take no more than the texts.
 
         While one is worked with, the next is read and measured, where the sources are files and there are threads.
         """
@@ -260,7 +265,11 @@ class Corpus:
         def measure() -> Generator[tuple[Batch, Measured]]:
             with Workers(self.threads) as workers, closing(self._batches(start, workers)) as every:
                 for batch in every:
-                    yield batch, measured_apart(self._recipe, batch.texts, self.threads, workers)
+                    if keeps:
+                        found, hashes = measured_and_kept(self._recipe, batch.texts, self.threads, workers)
+                        yield replace(batch, hashes=hashes), found
+                    else:
+                        yield batch, measured_apart(self._recipe, batch.texts, self.threads, workers)
 
         reads_ahead = (
             self.threads > 1 and len(self.files) == len(self.sources) and not any(map(remote.is_remote, self.files))

@@ -86,7 +86,7 @@ class _Leaders(Grouping):
         self._kept, self._workplace, self.known = kept, workplace, known
 
     def decide(self, fingerprints: Keys, batch: Batch) -> Array:
-        return self._kept.decide_all(fingerprints, batch.names, batch.texts)
+        return self._kept.decide_all(fingerprints, batch.names, batch.texts, batch.hashes)
 
     @property
     def next_id(self) -> int:

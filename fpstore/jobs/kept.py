@@ -11,7 +11,7 @@ from fpstore.query.leaders import MOST_LOOKED_AT as MOST_LOOKED_AT
 from fpstore.query.leaders import Leaders
 from fpstore.text import Recipe
 from fpstore.text.confirm import Checker, Confirm
-from fpstore.text.held import Sets
+from fpstore.text.held import KeptHashes, Sets
 from fpstore.text.packed import taken
 from fpstore.types import Array, Ids, Keys
 
@@ -33,6 +33,7 @@ class Kept(Leaders):
         self.share = None if self._checker is None else self._checker.share
         self._names: Sequence[str] = ()
         self._texts: Sequence[str] = ()
+        self._hashes: Sequence[KeptHashes] | None = None
         # Of leaders whose texts the spool does not have yet: the first id, and the indexes in this batch from there on.
         self._first_unspooled, self._unspooled = self.next_id, list[int]()
         # The features of documents that may be near some, and which of them each is, by its index.
@@ -40,9 +41,15 @@ class Kept(Leaders):
         self._places: dict[int, int] = {}
         self.refused = self.cut_short = 0
 
-    def decide_all(self, fingerprints: Keys, names: Sequence[str], texts: Sequence[str]) -> Array:
-        """What becomes of the documents of a batch; when this returns it is durable."""
-        self._names, self._texts = names, texts
+    def decide_all(
+        self,
+        fingerprints: Keys,
+        names: Sequence[str],
+        texts: Sequence[str],
+        hashes: Sequence[KeptHashes] | None = None,
+    ) -> Array:
+        """What becomes of the documents of a batch; when this returns it is durable. hashes: as of Batch."""
+        self._names, self._texts, self._hashes = names, texts, hashes
         verdicts = self.decide(fingerprints)
         self._workplace.store.sync()  # and the spool before it
         return verdicts
@@ -65,7 +72,10 @@ class Kept(Leaders):
         self._first_unspooled, self._unspooled = self.next_id, []
         if self._checker is None:
             return None
-        self._ahead = self._checker.sets_of(taken(self._texts, indexes))
+        if self._hashes is None:
+            self._ahead = self._checker.sets_of(taken(self._texts, indexes))
+        else:
+            self._ahead = self._checker.sets_of_hashes(self._hashes, indexes)
         self._places = {index: place for place, index in enumerate(indexes)}
         return self._ahead
 

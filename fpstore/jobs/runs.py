@@ -29,6 +29,7 @@ from fpstore.notes import subfolder
 from fpstore.progress import OnProgress, Progress
 from fpstore.query.leaders import VERDICT
 from fpstore.text.confirm import Confirm
+from fpstore.text.held import KeptHashes
 from fpstore.text.packed import taken
 from fpstore.types import Array, Counts, Keys
 
@@ -72,9 +73,9 @@ class FirstRun:
 
     def to_the_end(self) -> None:
         """Do what is left."""
-        with closing(self._read("deduplicating")) as every:
+        with closing(self._read("deduplicating", keeps=self._measures)) as every:
             for batch, fingerprints in every:
-                verdicts = self._decide(fingerprints, batch.names, batch.texts)
+                verdicts = self._decide(fingerprints, batch.names, batch.texts, batch.hashes)
                 self._repeats.see(batch.names)
                 self._write(batch, verdicts)
                 self._commit()
@@ -84,8 +85,8 @@ class FirstRun:
         self._tally.repeated_names = self._repeats.count()
         self._job.commit_last(self._state())
 
-    def _read(self, phase: str) -> Generator[tuple[Batch, Keys]]:
-        with closing(self._corpus.measured(self._place)) as every:
+    def _read(self, phase: str, *, keeps: bool = False) -> Generator[tuple[Batch, Keys]]:
+        with closing(self._corpus.measured(self._place, keeps=keeps)) as every:
             for batch, fingerprints in every:
                 self._come_to(batch)
                 yield batch, fingerprints
@@ -98,8 +99,14 @@ class FirstRun:
     def _show_bytes(self, phase: str) -> None:
         self._show(Progress(phase, self._corpus.bytes_read, self._corpus.total_bytes, "bytes"))
 
-    def _decide(self, fingerprints: Keys, names: Sequence[str], texts: Sequence[str]) -> Array:
-        verdicts = self._kept.decide_all(fingerprints, names, texts)
+    def _decide(
+        self,
+        fingerprints: Keys,
+        names: Sequence[str],
+        texts: Sequence[str],
+        hashes: Sequence[KeptHashes] | None = None,
+    ) -> Array:
+        verdicts = self._kept.decide_all(fingerprints, names, texts, hashes)
         self._tally.documents += len(verdicts)
         self._tally.results += int(verdicts["leads"].sum())
         self._tally.refused, self._tally.cut_short = self._kept.refused, self._kept.cut_short

@@ -108,6 +108,21 @@ void document_free(Document *document) {
     free(document->utf8.bytes);
     tokens_free(&document->tokens);
     free(document->shingles.cells);
+    free(document->kept.hashes);
+}
+
+Status keep_hashes(Document *document, size_t count) {
+    Kept *kept = &document->kept;
+    if (count > kept->room - kept->used) {
+        const uint64_t room = 2 * (kept->used + count);
+        uint64_t *hashes = realloc(kept->hashes, room * sizeof *hashes);
+        if (hashes == NULL) return NO_MEMORY;
+        kept->hashes = hashes;
+        kept->room = room;
+    }
+    memcpy(kept->hashes + kept->used, document->hashes, count * sizeof *kept->hashes);
+    kept->used += count;
+    return OK;
 }
 
 Status document_count(Document *document, const Steps *steps, const Given *given) {
@@ -222,6 +237,69 @@ Status documents_shingles(Document *document, const Steps *steps, const Given *t
     return OK;
 }
 
+static int compare_hashes(const void *one, const void *other) {
+    const uint64_t x = *(const uint64_t *)one, y = *(const uint64_t *)other;
+    return (x > y) - (x < y);
+}
+
+#define LEAST_HASH_BITS 5
+#define MANY_TOGETHER 64
+
+/* Put the distinct ones of hashes into distinct, in order, and how often each occurs into counts: first by the top bits,
+   as in cells_sorted, which leaves few out of order. Their number. parted: room for all; so has each of the others. */
+static size_t hashes_distinct(const uint64_t *hashes, size_t count, uint64_t *parted, uint64_t *distinct,
+                              uint32_t *counts) {
+    uint32_t starts[1 << MOST_BUCKET_BITS], sum = 0, most = 0;
+    unsigned bits = bit_length(count);
+    bits = bits < LEAST_HASH_BITS ? LEAST_HASH_BITS : bits > MOST_BUCKET_BITS ? MOST_BUCKET_BITS : bits;
+    const size_t buckets = (size_t)1 << bits;
+    size_t found = 0;
+    if (count == 0) return 0;
+    memset(starts, 0, buckets * sizeof *starts);
+    for (size_t i = 0; i < count; i++) starts[hashes[i] >> (64 - bits)]++;
+    for (size_t bucket = 0; bucket < buckets; bucket++) {
+        const uint32_t own = starts[bucket];
+        most = own > most ? own : most;
+        starts[bucket] = sum;
+        sum += own;
+    }
+    for (size_t i = 0; i < count; i++) parted[starts[hashes[i] >> (64 - bits)]++] = hashes[i];
+    /* Each start is the end of its bucket by now. */
+    for (size_t bucket = 0, first = 0; most > MANY_TOGETHER && bucket < buckets; first = starts[bucket++])
+        if (starts[bucket] - first > MANY_TOGETHER)
+            qsort(parted + first, starts[bucket] - first, sizeof *parted, compare_hashes);
+    for (size_t i = 1; i < count; i++) {
+        const uint64_t hash = parted[i];
+        size_t at = i;
+        for (; at > 0 && parted[at - 1] > hash; at--) parted[at] = parted[at - 1];
+        parted[at] = hash;
+    }
+    for (size_t i = 0; i < count; i++) { /* without a branch; counts: the places behind each, at first */
+        distinct[found] = parted[i];
+        counts[found] = (uint32_t)(i + 1);
+        found += i + 1 == count || parted[i] != parted[i + 1];
+    }
+    for (size_t i = found; i-- > 1;) counts[i] -= counts[i - 1];
+    return found;
+}
+
+Status hashes_shingles(const Steps *steps, const Given *kept, size_t count, size_t *at, Shingled *shingled) {
+    for (*at = 0; *at < count; ++*at) {
+        const uint64_t *hashes = kept[*at].data;
+        const size_t size = kept[*at].size / sizeof *hashes;
+        if (shingled_room(shingled, size) != OK) return NO_MEMORY;
+        uint64_t *distinct = shingled->hashes + shingled->used, *parted = (uint64_t *)shingled->sorting;
+        double *weights = shingled->weights + shingled->used;
+        uint32_t *counts = (uint32_t *)(parted + size);
+        const size_t found = hashes_distinct(hashes, size, parted, distinct, counts);
+        for (size_t i = 0; i < found; i++)
+            weights[i] = (double)weight_of(steps, distinct[i], counts[i]) / WEIGHT_ONE;
+        shingled->used += found;
+        shingled->ends[shingled->count++] = shingled->used;
+    }
+    return OK;
+}
+
 void shingled_free(Shingled *shingled) {
     free(shingled->hashes);
     free(shingled->weights);
@@ -233,6 +311,8 @@ void shingled_free(Shingled *shingled) {
 Status documents_measure(Document *document, const Steps *steps, const Given *texts, size_t count, size_t *at,
                          const Measures *found) {
     const int counted = steps->sketch == SIMHASH && steps->weights != FREQUENCY;
+    document->keeps = found->ends != NULL;
+    document->kept.used = 0;
     for (*at = 0; *at < count; ++*at) {
         const uint8_t *text;
         size_t size;
@@ -249,7 +329,9 @@ Status documents_measure(Document *document, const Steps *steps, const Given *te
                                       : counted                     ? narrowed(document->shingles.count)
                                                                     : 0;
         found->unseen[*at] = unseen_share(document);
+        if (found->ends != NULL) found->ends[*at] = document->kept.used;
     }
+    document->keeps = 0;
     return OK;
 }
 

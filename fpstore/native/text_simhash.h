@@ -68,6 +68,12 @@ typedef struct {
     int64_t total;
 } Sums;
 
+/* The hashes of the shingles of documents, as they come. */
+typedef struct {
+    uint64_t *hashes;
+    uint64_t used, room;
+} Kept;
+
 typedef struct {
     Utf8 utf8;
     Tokens tokens;
@@ -78,6 +84,8 @@ typedef struct {
     Signature signature;
     uint64_t token_count, shingle_count; /* the second of mixed tokens */
     uint64_t written;                    /* bytes of all tokens, with the spaces that follow words */
+    int keeps;                           /* whether the hashes are kept */
+    Kept kept;
 } Document;
 
 /* What is known of texts, of each in its place. */
@@ -87,6 +95,7 @@ typedef struct {
     uint8_t *outweighed;       /* of simhashes: whether a shingle that is not the only one outweighs the rest */
     uint32_t *distinct_counts; /* of shingles: of 1-bit MinHash as its minima tell; 0 where FREQUENCY counts none */
     double *unseen; /* the share of Tokens.signs in them and the tokens; these with the spaces behind words */
+    uint64_t *ends; /* where those of each end in Document.kept, which begins with the first; NULL: they are not kept */
 } Measures;
 
 /* Odd, and not known outside the process: whoever writes a document cannot aim its shingles at one cell. */
@@ -111,6 +120,9 @@ ALWAYS_INLINE size_t cells_for(size_t bytes) {
 
 /* Count hashes in a table, which grows as they need. */
 Status count_shingles(CellTable *table, const uint64_t *hashes, size_t count);
+
+/* Keep so many of the hashes that a document has at hand. */
+Status keep_hashes(Document *document, size_t count);
 
 /* The weight of a shingle that occurs so often, in units of 2^-16. */
 int64_t weight_of(const Steps *steps, uint64_t hash, uint64_t count);
@@ -151,6 +163,9 @@ typedef struct {
    number in *at. */
 Status documents_shingles(Document *document, const Steps *steps, const Given *texts, size_t count, size_t *at,
                           Shingled *shingled);
+
+/* The same of hashes that were kept, each document's given as its bytes. */
+Status hashes_shingles(const Steps *steps, const Given *kept, size_t count, size_t *at, Shingled *shingled);
 
 void shingled_free(Shingled *shingled);
 

@@ -73,6 +73,7 @@ static void KERNEL(hash_shingles)(Document *document, const Steps *steps, size_t
 
 /* What hashes become: counted, or part of the sketch. */
 ALWAYS_INLINE Status KERNEL(take_hashes)(Document *document, const Steps *steps, int counted, size_t count) {
+    if (document->keeps && keep_hashes(document, count) != OK) return NO_MEMORY;
     if (counted) return count_shingles(&document->shingles, document->hashes, count);
     if (steps->sketch == MINHASH_1BIT) {
         KERNEL(lower_minima)(&document->minima, &steps->permutations, document->hashes, count);

@@ -3,9 +3,9 @@
 Each compiled module has the kernels for itself, and this one has the tables loaded.
 """
 
-from libc.stdint cimport uint32_t
+from libc.stdint cimport uint32_t, uint64_t
 
-from fpstore._native cimport Document, Given, Status, Steps
+from fpstore._native cimport Document, Given, Measures, Shingled, Status, Steps
 
 cdef class Batch:
     cdef object texts
@@ -20,8 +20,14 @@ cdef class Batch:
     cdef cut(self, int threads)
     cdef run_all(self, int threads)
     cdef measure(self, Document* document, size_t first, size_t last)
+    cdef measure_into(self, Document* document, size_t first, size_t last, Measures* found, uint64_t* ends)
 
 cdef Steps steps_of(normalisation, tokens, shingle, dense_shingle, weights, idf, hash, seed, tie, sketch) except *
+cdef expect_several(texts, int threads)
+cdef Status shingled_of(Document* document, const Steps* steps, const Given* texts, size_t count, size_t* at,
+                        Shingled* shingled) noexcept nogil
+cdef Status sorted_of(const Steps* steps, const Given* kept, size_t count, size_t* at,
+                      Shingled* shingled) noexcept nogil
 cdef size_t bytes_of(const Given* given) noexcept
 cdef Status signed(Document* document, const Steps* steps, const Given* texts, size_t count, size_t* at, void* values,
                    uint32_t* token_counts) noexcept nogil

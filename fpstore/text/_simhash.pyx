@@ -13,7 +13,7 @@ import numpy
 from libc.math cimport llrint
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 from fpstore._native cimport (
     BLAKE2B, FNV1, FNV1A, MD5, MD5_HEAD, MURMUR3, SHA1, SHA256, XXH3, XXH3_SEEDED, XXH64, XXH64_SEEDED,
@@ -49,8 +49,7 @@ from fpstore._native cimport (
     document_free,
     document_tokens,
     Shingled,
-    documents_measure, documents_shingles, documents_sign,
-    shingled_free,
+    documents_measure, documents_shingles, documents_sign, hashes_shingles,
     hash_slice,
     is_dense_token,
     permutations_seed,
@@ -104,7 +103,7 @@ SEED_BITS = {"xxh3": 64, "xxh64": 64, "murmur3": 32}
 _COLUMNS = (numpy.uint64, numpy.uint32, numpy.bool_, numpy.uint32, numpy.float64)
 
 # A slice that one thread takes at once: enough to make taking it cheap.
-_MIN_SLICE_BYTES, _MIN_SHINGLED_BYTES = 1 << 18, 1 << 15
+_MIN_SLICE_BYTES = 1 << 18
 _SLICES_A_THREAD = 8
 
 _MAX_IDF = 1024.0
@@ -295,16 +294,16 @@ cdef class Batch:
 
     cdef cut(self, int threads):
         """Name the slices, of about as many bytes each; how many there are."""
-        cdef Py_ssize_t i, first = 0
+        cdef Py_ssize_t i, first = 0, count = len(self.texts)  # asked once: those of packed texts ask Python
         cdef size_t most, size = 0
         cdef list slices = []
-        for i in range(len(self.texts)):
+        for i in range(count):
             size += bytes_of(&self.given[i])
         most = max(<size_t>self.least_bytes, size // <size_t>(_SLICES_A_THREAD * threads))
         size = 0
-        for i in range(len(self.texts)):
+        for i in range(count):
             size += bytes_of(&self.given[i])
-            if size >= most or i == len(self.texts) - 1:
+            if size >= most or i == count - 1:
                 slices.append((first, i + 1))
                 first = i + 1
                 size = 0
@@ -335,50 +334,34 @@ cdef class Batch:
             document_free(&document)
 
     cdef measure(self, Document* document, size_t first, size_t last):
+        cdef Measures found
+        self.measure_into(document, first, last, &found, NULL)
+
+    cdef measure_into(self, Document* document, size_t first, size_t last, Measures* found, uint64_t* ends):
+        """Measure texts; ends: of the hashes of each, which are kept then."""
         cdef size_t at
         cdef Status status
-        cdef Measures found
         cdef size_t[5] places = [column.ctypes.data for column in self.columns]
         found.fingerprints = <uint64_t*>places[0] + first
         found.token_counts = <uint32_t*>places[1] + first
         found.outweighed = <uint8_t*>places[2] + first
         found.distinct_counts = <uint32_t*>places[3] + first
         found.unseen = <double*>places[4] + first
+        found.ends = ends
         with nogil:
-            status = documents_measure(document, &self.steps, self.given + first, last - first, &at, &found)
+            status = documents_measure(document, &self.steps, self.given + first, last - first, &at, found)
         if status != OK:
             raise MemoryError(f"text {first + at}: no memory for {bytes_of(&self.given[first + at])} bytes")
 
 
-cdef class Shingling(Batch):
-    """Texts on their way to their shingles. found: by the first text of a slice, what is of its texts together."""
-    cdef readonly dict found
+cdef Status shingled_of(Document* document, const Steps* steps, const Given* texts, size_t count, size_t* at,
+                        Shingled* shingled) noexcept nogil:
+    return documents_shingles(document, steps, texts, count, at, shingled)
 
-    cdef measure(self, Document* document, size_t first, size_t last):
-        cdef Shingled shingled
-        cdef Status status
-        cdef size_t at = 0
-        cdef uint64_t[::1] hashes
-        cdef int64_t[::1] ends
-        cdef double[::1] weights
-        memset(&shingled, 0, sizeof(Shingled))
-        try:
-            with nogil:
-                status = documents_shingles(document, &self.steps, self.given + first, last - first, &at, &shingled)
-            if status != OK:
-                size = bytes_of(&self.given[first + at])
-                raise MemoryError(f"text {first + at}: no memory for the shingles of {size} bytes")
-            found = (numpy.empty(shingled.used + 1, dtype=numpy.uint64), numpy.empty(shingled.used + 1),
-                     numpy.empty(last - first, dtype=numpy.int64))
-            hashes, weights, ends = found
-            hashes[shingled.used], weights[shingled.used] = 0, 0
-            if shingled.used:
-                memcpy(&hashes[0], shingled.hashes, shingled.used * sizeof(uint64_t))
-                memcpy(&weights[0], shingled.weights, shingled.used * sizeof(double))
-            memcpy(&ends[0], shingled.ends, (last - first) * sizeof(uint64_t))
-            self.found[first] = found
-        finally:
-            shingled_free(&shingled)
+
+cdef Status sorted_of(const Steps* steps, const Given* kept, size_t count, size_t* at,
+                      Shingled* shingled) noexcept nogil:
+    return hashes_shingles(steps, kept, count, at, shingled)
 
 
 cdef Status signed(Document* document, const Steps* steps, const Given* texts, size_t count, size_t* at, void* values,
@@ -399,33 +382,21 @@ def measure(texts, *, normalisation="nfkc-casefold", tokens="words", shingle=4, 
     with U+001F between. idf: an Idf for weights `idf`. threads: 1 and more; they change nothing.
     Raises TypeError for other texts, ValueError for an unknown step, MemoryError also for a shingle of over 2 GiB.
     """
-    cdef Batch batch
-    cdef Steps steps = steps_of(normalisation, tokens, shingle, dense_shingle, weights, idf, hash, seed, tie, sketch)
-    if isinstance(texts, (str, bytes)):
-        raise TypeError(f"texts: found one {type(texts).__name__}, expected a sequence of them")
-    if threads < 1:
-        raise ValueError(f"threads: found {threads}, expected at least 1")
-    if steps.sketch == MINHASH:
+    cdef Batch batch = Batch(expect_several(texts, threads))
+    batch.steps = steps_of(normalisation, tokens, shingle, dense_shingle, weights, idf, hash, seed, tie, sketch)
+    if batch.steps.sketch == MINHASH:
         raise ValueError("sketch: found 'minhash', expected one that makes fingerprints, or a call of _signing.sign")
-    batch = Batch(texts)
-    batch.steps = steps
     batch.idf = idf
     batch.run_all(threads)
     return batch.columns
 
 
-def features_many(texts, *, normalisation="nfkc-casefold", tokens="words", shingle=4, weights="frequency", idf=None,
-                  hash="xxh3", seed=0, tie="clear", sketch="simhash", dense_shingle=0, int threads=1):
-    """The distinct hashes of the shingles of each text, increasing, and what each weighs: of some texts together.
-
-    A list of parts (hashes uint64[m + 1], weights float64[m + 1], ends int64[n]), of which the last hash is none. The
-    arguments and what is raised are those of measure; tie and sketch decide nothing here.
-    """
-    cdef Shingling batch = Shingling(texts)
-    batch.steps = steps_of(normalisation, tokens, shingle, dense_shingle, weights, idf, hash, seed, tie, sketch)
-    batch.idf, batch.found, batch.least_bytes = idf, {}, _MIN_SHINGLED_BYTES
-    batch.run_all(threads)
-    return [found for _, found in sorted(batch.found.items(), key=lambda item: item[0])]
+cdef expect_several(texts, int threads):
+    if isinstance(texts, (str, bytes)):
+        raise TypeError(f"texts: found one {type(texts).__name__}, expected a sequence of them")
+    if threads < 1:
+        raise ValueError(f"threads: found {threads}, expected at least 1")
+    return texts
 
 
 cdef list strings_of(text, int kind, normalisation):

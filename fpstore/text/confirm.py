@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fpstore.text._sums import xxh3
-from fpstore.text.held import Features, Held, Sets
+from fpstore.text.held import Features, Held, KeptHashes, Sets
 from fpstore.text.measures import MEASURES, Measure
 from fpstore.text.packed import Packed
 from fpstore.text.recipe import Recipe, bytes_hash
@@ -116,6 +116,10 @@ class Checker:
     def sets_of(self, texts: Sequence[str]) -> Sets:
         """The features of texts. Work for all threads."""
         return self._recipe.features_many(texts, threads=self._threads)
+
+    def sets_of_hashes(self, kept: Sequence[KeptHashes], indexes: Sequence[int]) -> Sets:
+        """The same of texts with these indexes, by the hashes that recipe.measure_and_keep gave of them all."""
+        return self._recipe.features_of(kept, np.array(indexes, dtype=np.int64), threads=self._threads)
 
     def sets_of_kept(self, kept_ids: Sequence[int], *, ahead: bool = False) -> Iterator[tuple[list[int], Sets]]:
         """The features of kept documents, all different, in parts: the places among kept_ids, and the features.

@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from fpstore.text.confirm import CONFIRMED_DISTANCE, DEFAULT_CONFIRM, Checker, Confirm
-from fpstore.text.held import Sets
+from fpstore.text.held import KeptHashes, Sets
 from fpstore.text.presets import DEFAULT_RECIPE, expect_recipe
 from fpstore.text.recipe import Measured, Recipe, bytes_hash
 from fpstore.text.several import expect_several
-from fpstore.text.shared import measure_many
+from fpstore.text.shared import measure_and_keep, measure_many
 from fpstore.threads import thread_count
 from fpstore.workers import Workers
 
@@ -83,7 +83,20 @@ def measured_apart(recipe: Recipe, texts: Sequence[str], threads: int, workers: 
 
     So that texts without tokens, about which a sketch says nothing, are near each other only if they are equal.
     """
-    measured = measure_many(recipe, texts, threads, workers or Workers(1))
+    return _apart(recipe, texts, measure_many(recipe, texts, threads, workers or Workers(1)))
+
+
+def measured_and_kept(
+    recipe: Recipe, texts: Sequence[str], threads: int, workers: Workers
+) -> tuple[Measured, list[KeptHashes] | None]:
+    """The same, and the hashes of the shingles, for recipe.features_of; None where they would take too much."""
+    if not recipe.keeps_hashes:
+        return measured_apart(recipe, texts, threads, workers), None
+    measured, kept = measure_and_keep(recipe, texts, threads, workers)
+    return _apart(recipe, texts, measured), kept
+
+
+def _apart(recipe: Recipe, texts: Sequence[str], measured: Measured) -> Measured:
     if not recipe.parts_empty:
         for index in np.flatnonzero(measured.token_counts == 0).tolist():
             measured.fingerprints[index] = bytes_hash(texts[index])

@@ -18,6 +18,8 @@ _FIRST_ROOM = 1 << 12
 Counts = npt.NDArray[np.int64]
 Hashes = npt.NDArray[np.uint64]
 Weights = npt.NDArray[np.float64]
+# Of some texts that follow one another: the hashes of their shingles, as they come, and where those of each end.
+KeptHashes = tuple[Hashes, npt.NDArray[np.uint64]]
 
 
 class Features(NamedTuple):

@@ -57,7 +57,7 @@ A field that came after the first recipes of a version stands in a record only w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
@@ -65,10 +65,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fpstore.errors import RecipeError, UnsupportedVersion
-from fpstore.text import _signing, _simhash
+from fpstore.text import _shingles, _signing, _simhash
 from fpstore.text._sums import xxh3
 from fpstore.text.cleaning import HTML_CHOICES, text_of_html, without_surrogates
-from fpstore.text.held import Features, Sets
+from fpstore.text.held import Features, KeptHashes, Sets
 from fpstore.text.model import IdfModel
 from fpstore.text.permutations import DEFAULT_VALUES, MOST_VALUES, SCHEMES, SEED_BITS_OF_DATASKETCH, permutations_of
 from fpstore.text.scripts import mixed_shingles
@@ -215,12 +215,26 @@ class Recipe:
         packages do, such as cutting Chinese, takes one. ValueError for what is no number of threads, RecipeError for a
         recipe that makes no fingerprints.
         """
+        return self._measured(texts, threads, lambda group, **steps: (_simhash.measure(group, **steps), []))[0]
+
+    def measure_and_keep(
+        self, texts: Sequence[str | bytes], *, threads: int | None = None
+    ) -> tuple[Measured, list[KeptHashes]]:
+        """The same, and the hashes of the shingles of the texts, some after the other, for features_of.
+
+        They take 8 bytes a shingle, so it is for recipes with keeps_hashes.
+        """
+        return self._measured(texts, threads, _shingles.measure_and_keep)
+
+    def _measured(
+        self, texts: Sequence[str | bytes], threads: int | None, measure: Callable[..., tuple[Any, list[KeptHashes]]]
+    ) -> tuple[Measured, list[KeptHashes]]:
         expect_fingerprints(self)
         count = thread_count(threads)
         expect_several(texts)
         prepare, steps = self._steps()
         groups = [texts] if prepare is None else _prepared_groups(prepare, texts)
-        parts = [_simhash.measure(group, threads=count, **steps) for group in groups]
+        parts, kept = zip(*(measure(group, threads=count, **steps) for group in groups), strict=True)
         found = Measured(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
         fingerprints, counts = found.fingerprints, found.token_counts
         if self.parts_empty:
@@ -228,7 +242,7 @@ class Recipe:
                 fingerprints[at] = bytes_hash(texts[at])
         elif self.tokens == "letters":
             fingerprints[counts == 0] = self._nothing()
-        return found
+        return found, [part for parts_of_group in kept for part in parts_of_group]
 
     def sign_many(self, texts: Sequence[str | bytes], *, threads: int | None = None) -> Signatures:
         """The signatures of texts, in their order: uint32[n, values], or uint64 by permutations of 64 bits.
@@ -254,7 +268,7 @@ class Recipe:
         """The distinct shingles of one text and their weights."""
         prepare, steps = self._steps()
         ready = text if prepare is None else _prepared(prepare, text)
-        found = Sets.join(_simhash.features_many([ready], **steps))[0]
+        found = Sets.join(_shingles.features_many([ready], **steps))[0]
         if self.tokens == "letters" and len(found.hashes) == 0:
             return Features(np.array([self._nothing()], dtype=np.uint64), np.ones(1))
         return found
@@ -264,11 +278,18 @@ class Recipe:
         count = thread_count(threads)
         prepare, steps = self._steps()
         ready = texts if prepare is None else [_prepared(prepare, text) for text in texts]
-        found = Sets.join(_simhash.features_many(ready, threads=count, **steps))
+        found = Sets.join(_shingles.features_many(ready, threads=count, **steps))
         if self.tokens == "letters" and not found.counts.all():
             nothing = Features(np.array([self._nothing()], dtype=np.uint64), np.ones(1))
             return Sets.of([features if len(features.hashes) else nothing for features in found])
         return found
+
+    def features_of(
+        self, kept: Sequence[KeptHashes], indexes: npt.NDArray[np.int64], *, threads: int | None = None
+    ) -> Sets:
+        """Of those texts with these indexes what features_many gives, by the hashes that measure_and_keep gave."""
+        _, steps = self._steps()
+        return Sets.join(_shingles.features_of(kept, indexes, threads=thread_count(threads), **steps))
 
     def shingles(self, text: str | bytes) -> Iterator[tuple[int, str]]:
         """The hash of every shingle of one text, and the shingle, in its order; all its tokens are held as str."""
@@ -313,6 +334,11 @@ class Recipe:
         """Whether steps are left to Python and its packages, which come before those of the compiled core."""
         plain = self.tokens in ("words", "mixed", "characters") and self.normalisation != "lower"
         return not plain or bool(self.stop_words or self.stemming)
+
+    @property
+    def keeps_hashes(self) -> bool:
+        """Whether a text has no more shingles than words, or letters that stand for some: a third of its bytes."""
+        return self.tokens in ("words", "mixed", "chinese")
 
     @property
     def parts_empty(self) -> bool:

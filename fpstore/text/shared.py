@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fpstore.text.cleaning import characters, stand_in, visible
-from fpstore.text.held import Sets
+from fpstore.text.held import KeptHashes, Sets
 from fpstore.text.packed import Packed
 from fpstore.text.recipe import Measured, Recipe
 from fpstore.workers import Workers
@@ -48,7 +48,21 @@ def measure_many(recipe: Recipe, texts: Sequence[str], threads: int | None, work
     if not recipe.is_prepared or recipe.model is not None:
         return recipe.measure_many(texts, threads=threads)
     record = recipe.to_json()
-    parts = workers.map(_measured, [(record, part) for part in _parts(texts)])
+    return _joined(workers.map(_measured, [(record, part) for part in _parts(texts)]))
+
+
+def measure_and_keep(
+    recipe: Recipe, texts: Sequence[str], threads: int | None, workers: Workers
+) -> tuple[Measured, list[KeptHashes]]:
+    """As recipe.measure_and_keep; what packages do is done by workers."""
+    if not recipe.is_prepared or recipe.model is not None:
+        return recipe.measure_and_keep(texts, threads=threads)
+    record = recipe.to_json()
+    parts, kept = zip(*workers.map(_measured_and_kept, [(record, part) for part in _parts(texts)]), strict=True)
+    return _joined(parts), [each for some in kept for each in some]
+
+
+def _joined(parts: Sequence[Measured]) -> Measured:
     return Measured(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
@@ -102,6 +116,11 @@ def _page_shown(page: Page, what: str) -> Shown | ValueError:
 def _measured(given: tuple[dict[str, Any], Sequence[str]]) -> Measured:
     record, texts = given
     return Recipe.from_json(record).measure_many(texts, threads=1)
+
+
+def _measured_and_kept(given: tuple[dict[str, Any], Sequence[str]]) -> tuple[Measured, list[KeptHashes]]:
+    record, texts = given
+    return Recipe.from_json(record).measure_and_keep(texts, threads=1)
 
 
 def _features(given: tuple[dict[str, Any], Sequence[str]]) -> Sets:

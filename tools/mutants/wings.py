@@ -761,6 +761,22 @@ MUTANTS = (
         ("tests/test_workers.py::test_nobody_is_left_behind_by_one_who_was_told_to_stop",),
     ),
     Mutant(
+        "texts are read again for their shingles",
+        "fpstore/jobs/kept.py",
+        "if self._hashes is None:",
+        "if True:",
+        "a job of long texts takes a third longer",
+        ("tests/test_text_shingles.py::test_a_job_reads_no_text_twice_and_decides_as_if_it_did",),
+    ),
+    Mutant(
+        "the hashes of some texts are kept in the order of the workers",
+        "fpstore/text/shared.py",
+        "return _joined(parts), [each for some in kept for each in some]",
+        "return _joined(parts), [each for some in kept[::-1] for each in some]",
+        "documents are compared by the shingles of others",
+        ("tests/test_text_shingles.py::test_workers_keep_the_same_hashes",),
+    ),
+    Mutant(
         "learn-idf cuts Chinese in one process",
         "fpstore/text/idf.py",
         "for features in features_many(self._recipe, texts, threads, workers):",
