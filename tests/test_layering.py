@@ -65,6 +65,7 @@ FOLDERS = {
         "files",
         "beside",
         "table",
+        "listing",
         "writer",
         "reader",
         "fields",

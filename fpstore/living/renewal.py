@@ -74,7 +74,9 @@ def segment_of_rows(
     if not len(keys):
         return None
     names = names or snapshot.names
-    entry = write_rows(place, keys, ids, snapshot.plan, snapshot.settings.codec, tell, position)
+    settings = snapshot.settings
+    many = settings.bands > 1
+    entry = write_rows(place, keys, ids, snapshot.plan, settings.codec, tell, position, comes_again=many)
     if names is not None and ids is not None:
         entry = write_names(place, entry, ids, names)
     return entry if sketches is None else write_sketches(place, entry, sketches)
@@ -100,7 +102,8 @@ def segment_of_parts(
             inputs.append(open_part(place.folder, old, plan, settings, removals))
             stack.callback(inputs[-1].close)
         sound = stack.enter_context(sound_parts(inputs, plan))
-        entry = merge_segments(place, sound, settings.codec, plan, settings.ids, advance=advance)
+        many = settings.bands > 1
+        entry = merge_segments(place, sound, settings.codec, plan, settings.ids, advance=advance, comes_again=many)
         if entry is None:
             return None
         if settings.named:

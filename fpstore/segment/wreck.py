@@ -19,11 +19,12 @@ from fpstore._codec import crc32c, page_checksums
 from fpstore._view import SegmentView, TableCursor
 from fpstore.disk import Place, placed, write_all
 from fpstore.errors import CorruptStore, Damage
-from fpstore.format import CRC_BYTES, FOOTER_BYTES, PAGE_BYTES, Footer, Region, Summary
+from fpstore.forks import cached_property
+from fpstore.format import CRC_BYTES, FOOTER_BYTES, LISTED_BYTES, PAGE_BYTES, Footer, Region, Summary
 from fpstore.segment.entry import SegmentEntry
 from fpstore.segment.files import read_readable
 from fpstore.segment.pages import regions_in
-from fpstore.types import Array, Counts, Keys
+from fpstore.types import Array, Counts, Ids, Keys
 
 COPY_BYTES = 4 << 20
 PIECE_KEYS = 1 << 16
@@ -99,6 +100,12 @@ class Wreck:
     def read(self, offset: int, length: int) -> bytes:
         """A copy of bytes, sound or not."""
         return self._data[offset : offset + length]
+
+    @cached_property
+    def listed(self) -> Ids:
+        """The ids of the list, sound or not, where there is one."""
+        data = self.read(self.record.list_offset, LISTED_BYTES * self.record.list_count)
+        return np.frombuffer(data, dtype="<u8").astype(np.uint64, copy=False)
 
     def regions(self) -> tuple[Region, ...]:
         """Every byte of the segment, in order."""

@@ -7,6 +7,22 @@ PAIRS = ("tests/test_minhash_store.py::test_each_pair_that_shares_a_band_is_told
 
 MUTANTS = (
     Mutant(
+        "ids are listed where that takes more bytes",
+        "fpstore/segment/listing.py",
+        "and saved > 8 * LISTED_BYTES * len(listed) else None",
+        "and saved > 0 else None",
+        "row numbers take a list that they do not need",
+        ("tests/test_listing.py::test_a_list_has_each_id_once_and_is_there_where_it_takes_less",),
+    ),
+    Mutant(
+        "a listed id that no row has passes a check",
+        "fpstore/segment/verify.py",
+        "if not used.all():",
+        "if False:",
+        "a stranger's list is taken for sound",
+        ("tests/test_listing.py::test_a_listed_id_without_a_row_is_refused",),
+    ),
+    Mutant(
         "keys are of the bits that the least store needs",
         "fpstore/minhash/making.py",
         "lambda count: _with_bits(settings, bits, max(count, BUILT_FOR))",
