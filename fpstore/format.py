@@ -253,9 +253,8 @@ class SegmentRecord:
     def pack(self) -> bytes:
         """The record's 128 bytes."""
         ids = self.id_count, self.id_kind, self.id_width, self.rank_width, self.id_base
-        offsets = self.ranks_offset, self.groups_offset, self.samples_offset, self.values_offset
-        listed = self.list_offset, self.list_count
-        return _SEGMENT_RECORD.pack(self.key_bits, self.table_count, self.key_count, *ids, *offsets, *listed)
+        offsets = self.ranks_offset, self.groups_offset, self.samples_offset, self.values_offset, self.list_offset
+        return _SEGMENT_RECORD.pack(self.key_bits, self.table_count, self.key_count, *ids, *offsets, self.list_count)
 
     @classmethod
     def unpack(cls, data: bytes) -> "SegmentRecord":

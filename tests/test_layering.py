@@ -147,6 +147,7 @@ WINGS = {
         "format",
         "living",
         "making",
+        "merging",
         "names",
         "plans",
         "progress",
@@ -156,6 +157,7 @@ WINGS = {
         "threads",
         "types",
     },
+    "adapters": {"errors", "types", "minhash"},
     # origin: by which recipe fingerprints were made, which stores and files must tell in one way.
     "inputs": {"errors", "origin", "threads", "workers", "types", "text", "_native"},
     # Of query, the rule by which something is near an earlier one: jobs and add_if_new must not decide it apart.
@@ -179,12 +181,14 @@ WINGS = {
     },
     "serve": {"", "origin", "types", "text", "inputs"},
     # inspection: what `fpstore inspect` shows is no part of the public surface. platforms: how many threads all are.
+    # workers: what reads texts here, and in no job, shares HTML out as jobs do.
     "cli": {
         "",
         "platforms",
         "errors",
         "origin",
         "threads",
+        "workers",
         "types",
         "text",
         "inputs",

@@ -143,11 +143,11 @@ def open(
     return opened(MinHashStore, path, mode, durability, signed, warm)
 
 
-def bands_for(values: int, min_similarity: float) -> tuple[int, int]:
+def bands_for(values: int, min_similarity: float, weights: tuple[float, float] = (0.5, 0.5)) -> tuple[int, int]:
     """How many bands, of how many values, tell best which documents have at least that Jaccard similarity.
 
-    Of all that so many values allow, those with the least sum of what is missed above it and found below it, each
-    integrated over the similarities, with equal weights; of equal ones the first, by bands, then rows.
+    Of all that so many values allow, those with the least sum of what is found below it and what is missed above it,
+    each integrated over the similarities, with these weights; of equal ones the first, by bands, then rows.
     """
     points = (np.arange(STEPS) + 0.5) / STEPS
     best, least = (1, 1), np.inf
@@ -155,7 +155,7 @@ def bands_for(values: int, min_similarity: float) -> tuple[int, int]:
     for bands in range(1, values + 1):
         for rows in range(1, values // bands + 1):
             found = 1 - (1 - points**rows) ** bands
-            error = float(found[below].sum() + (1 - found[above]).sum())
+            error = float(weights[0] * found[below].sum() + weights[1] * (1 - found[above]).sum())
             if error < least - 1e-9:
                 best, least = (bands, rows), error
     return best
