@@ -197,6 +197,8 @@ cdef extern from "ids.h" nogil:
         uint64_t base
         uint64_t key_count
         uint64_t id_count
+        uint64_t list_offset
+        uint64_t list_count
     ctypedef struct IdWalk:
         uint64_t rank
     ctypedef struct IdSet:
@@ -209,6 +211,8 @@ cdef extern from "ids.h" nogil:
     void id_set_fill(IdSet *set)
     Status ids_find(Pages *pages, const Ids *ids, const IdSet *set, uint64_t *next, uint64_t end, uint64_t room,
                     uint64_t *ranks, uint64_t *values, uint64_t *count)
+    Status id_of_value(Pages *pages, const Ids *ids, uint64_t value, uint64_t *id)
+    void places_of_ids(const uint64_t *listed, uint64_t listed_count, const uint64_t *ids, uint64_t count, int64_t *places)
     Status ids_range(Pages *pages, const Ids *ids, uint64_t rank, uint64_t *first, uint64_t *count)
     Status packed_get(Pages *pages, uint64_t offset, unsigned width, uint64_t index, uint64_t *value)
     Status ids_walk(Pages *pages, const Ids *ids, IdWalk *walk, uint64_t end_rank, uint64_t room, uint64_t *ranks,

@@ -5,7 +5,7 @@ combine, is the store's to know.
 """
 
 cimport cython
-from libc.stdint cimport uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, qsort
 from libc.string cimport memset
 
@@ -21,6 +21,7 @@ from fpstore._native cimport (
     Search,
     Status,
     Table,
+    id_of_value,
     id_set_fill,
     ids_find,
     ids_of_key,
@@ -31,6 +32,7 @@ from fpstore._native cimport (
     match_order,
     packed_get,
     permute_keys,
+    places_of_ids,
     scan_keys,
     search_init,
     search_run,
@@ -190,6 +192,19 @@ def touch(SegmentView view not None, const uint64_t[::1] queries not None):
     return total
 
 
+def places_of(const uint64_t[::1] listed not None, const uint64_t[::1] ids not None):
+    """Where each of ids (uint64[n]) is among listed ones (uint64[m], increasing): int64[n], -1 for what is not there."""
+    cdef int64_t[::1] place
+    cdef uint64_t nothing = 0
+    places = np.empty(ids.shape[0], dtype=np.int64)
+    place = places
+    if ids.shape[0] > 0:
+        with nogil:
+            places_of_ids(&listed[0] if listed.shape[0] > 0 else &nothing, <uint64_t>listed.shape[0], &ids[0],
+                          <uint64_t>ids.shape[0], &place[0])
+    return places
+
+
 cdef class WantedIds:
     """Ids to look for: uint64[n], strictly increasing, n > 0."""
 
@@ -223,6 +238,7 @@ cdef class IdColumn:
         self.ids.base = record.id_base
         self.ids.key_count = record.key_count
         self.ids.id_count = record.id_count
+        self.ids.list_offset, self.ids.list_count = record.list_offset, record.list_count
 
     def lookup(self, const uint64_t[::1] fingerprints not None, expect=None):
         """The ids of stored fingerprints (uint64[n]): (counts int64[n], ids uint64[sum of counts]), each group increasing.
@@ -258,9 +274,10 @@ cdef class IdColumn:
                     if count[i] == 0:  # a stranger's segment may hold a fingerprint without any
                         continue
                     status = packed_get(&self.view.pages, self.ids.values_offset, self.ids.width, first[i], &value)
+                    if status == OK:
+                        status = id_of_value(&self.view.pages, &self.ids, value, &id[i])
                     if status != OK:
                         break
-                    id[i] = self.ids.base + value
             raise_status(status, self.view, "ids")
             return counts, ids
         finally:
@@ -381,9 +398,10 @@ cdef class IdColumn:
             for i in range(<uint64_t>first.shape[0]):
                 for j in range(count[i]):
                     status = packed_get(&self.view.pages, self.ids.values_offset, self.ids.width, first[i] + j, &value)
+                    if status == OK:
+                        status = id_of_value(&self.view.pages, &self.ids, value, &values[filled])
                     if status != OK:
                         break
-                    values[filled] = self.ids.base + value
                     filled += 1
                 if status != OK:
                     break

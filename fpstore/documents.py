@@ -70,6 +70,7 @@ def build_documents(
             bits=wanted.bits,
             plan=Plan.from_json(wanted.plan),
             codec=wanted.codec,
+            comes_again=wanted.bands > 1,
             memory=left,
             threads=threads,
             shuffle=None,

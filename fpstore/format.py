@@ -21,6 +21,8 @@ from fpstore.types import Array, Codec, Counts
 
 VERSION = 2
 KIND_SEGMENT = 1
+# Bytes of an id in a list of them.
+LISTED_BYTES = 8
 # Bits of a fingerprint, and so of a key, KEY_BITS where nothing else is said. What others make is a multiple of
 # BITS_STEP; keys of bands, which a store makes itself, have any number.
 MIN_KEY_BITS, MAX_KEY_BITS, BITS_STEP, KEY_BITS = 16, 64, 8, 64
@@ -67,7 +69,7 @@ PAYLOAD_OFFSET_MASK = np.uint64((1 << PAYLOAD_OFFSET_BITS) - 1)
 _HEADER = struct.Struct("<8sII48x")
 _FOOTER = struct.Struct("<4QII12x8s")
 _CRC = struct.Struct("<I")
-_SEGMENT_RECORD = struct.Struct("<IIQQIII4xQ4Q48x")
+_SEGMENT_RECORD = struct.Struct("<IIQQIII4xQ4Q2Q32x")
 _TABLE_RECORD = struct.Struct(f"<QBBBxI5Q{SYMBOL_COUNT}s71x")
 
 
@@ -228,7 +230,10 @@ class Footer:
 
 @dataclass(frozen=True, slots=True)
 class SegmentRecord:
-    """What a segment holds, and where its ids are; an offset whose region is absent is 0."""
+    """What a segment holds, and where its ids are; an offset whose region is absent is 0.
+
+    list_count: 0, or how many ids there are in the list of them, whose indexes the values are.
+    """
 
     table_count: int
     key_count: int
@@ -242,23 +247,14 @@ class SegmentRecord:
     samples_offset: int
     values_offset: int
     key_bits: int = KEY_BITS
+    list_offset: int = 0
+    list_count: int = 0
 
     def pack(self) -> bytes:
         """The record's 128 bytes."""
-        return _SEGMENT_RECORD.pack(
-            self.key_bits,
-            self.table_count,
-            self.key_count,
-            self.id_count,
-            self.id_kind,
-            self.id_width,
-            self.rank_width,
-            self.id_base,
-            self.ranks_offset,
-            self.groups_offset,
-            self.samples_offset,
-            self.values_offset,
-        )
+        ids = self.id_count, self.id_kind, self.id_width, self.rank_width, self.id_base
+        offsets = self.ranks_offset, self.groups_offset, self.samples_offset, self.values_offset, self.list_offset
+        return _SEGMENT_RECORD.pack(self.key_bits, self.table_count, self.key_count, *ids, *offsets, self.list_count)
 
     @classmethod
     def unpack(cls, data: bytes) -> "SegmentRecord":
@@ -266,9 +262,9 @@ class SegmentRecord:
         where = "segment record"
         expect_equal(where, "length", len(data), SEGMENT_RECORD_BYTES)
         expect_zeros(where, data, 36, 40)
-        expect_zeros(where, data, 80, 128)
-        key_bits, *fields = _SEGMENT_RECORD.unpack(data)
-        record = cls(*[*fields, key_bits])
+        expect_zeros(where, data, 96, 128)
+        key_bits, *fields, list_offset, list_count = _SEGMENT_RECORD.unpack(data)
+        record = cls(*[*fields, key_bits, list_offset, list_count])
         expect_within(where, "key_bits", record.key_bits, MIN_KEY_BITS, MAX_KEY_BITS)
         expect_within(where, "key_count", record.key_count, 0, min(1 << record.key_bits, (1 << 64) - 1))
         expect_within(where, "table_count", record.table_count, 1, MAX_TABLES)
@@ -288,6 +284,11 @@ class SegmentRecord:
         _expect_offset(where, "groups_offset", record.groups_offset, grouped)
         _expect_offset(where, "samples_offset", record.samples_offset, grouped)
         _expect_offset(where, "values_offset", record.values_offset, with_ids)
+        expect_within(where, "list_count", record.list_count, 0, record.id_count)
+        if record.list_count:
+            expect_equal(where, "id_base", record.id_base, 0)
+            expect_equal(where, "id_width", record.id_width, (record.list_count - 1).bit_length())
+        _expect_offset(where, "list_offset", record.list_offset, record.list_count > 0)
         return record
 
 
@@ -439,6 +440,8 @@ class Summary:
             yield Region("group samples", None, segment.samples_offset, samples_bytes(*counts))
         values_bytes = packed_bytes(segment.id_width, segment.id_count)
         yield Region("id values", None, segment.values_offset, values_bytes)
+        if segment.list_count:
+            yield Region("id list", None, segment.list_offset, LISTED_BYTES * segment.list_count)
 
 
 def _summary_bytes(table_count: int) -> int:

@@ -67,6 +67,7 @@ FOLDERS = {
         "files",
         "beside",
         "table",
+        "listing",
         "writer",
         "reader",
         "fields",

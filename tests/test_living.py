@@ -333,9 +333,9 @@ def test_what_is_pending_is_flushed_when_there_is_enough(bare: Path, monkeypatch
 def test_additions_wait_for_a_flush_when_too_much_is_pending(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begin, flushed = threading.Event(), renewal.write_rows
 
-    def slow(*arguments: object) -> Any:
+    def slow(*arguments: object, **options: Any) -> Any:
         assert begin.wait(60)
-        return flushed(*arguments)
+        return flushed(*arguments, **options)
 
     monkeypatch.setattr(renewal, "write_rows", slow)
     with writer_of(bare, flush_rows=10, max_pending_rows=20) as store:
@@ -358,9 +358,9 @@ def test_additions_wait_for_a_flush_when_too_much_is_pending(bare: Path, monkeyp
 def test_a_flush_takes_in_what_came_while_another_was_under_way(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begin, flushed = threading.Event(), renewal.write_rows
 
-    def slow(*arguments: object) -> Any:
+    def slow(*arguments: object, **options: Any) -> Any:
         assert begin.wait(60)
-        return flushed(*arguments)
+        return flushed(*arguments, **options)
 
     monkeypatch.setattr(renewal, "write_rows", slow)
     with writer_of(bare, flush_rows=10) as store:
@@ -402,9 +402,9 @@ def test_a_row_that_goes_and_comes_again_while_a_flush_is_under_way_stays(
 ) -> None:
     begin, flushed = threading.Event(), renewal.write_rows
 
-    def slow(*arguments: object) -> Any:
+    def slow(*arguments: object, **options: Any) -> Any:
         assert begin.wait(60)
-        return flushed(*arguments)
+        return flushed(*arguments, **options)
 
     monkeypatch.setattr(renewal, "write_rows", slow)
     with writer_of(folder, flush_rows=10, growth=0) as store:

@@ -247,7 +247,7 @@ def test_what_was_written_is_known_where_memory_for_it_lacks(
 def test_a_flush_that_fails_while_it_is_waited_for_is_raised(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begin = threading.Event()
 
-    def fail(*arguments: object) -> None:
+    def fail(*arguments: object, **options: Any) -> None:
         assert begin.wait(60)
         no_space()
 

@@ -13,7 +13,7 @@ class BuildOptions:
     """Everything but the rows. ValueError for what cannot be.
 
     with_ids: whether every row has an id. memory_bytes: the budget, above which rows are sorted through spill files.
-    threads: how many may work at once.
+    threads: how many may work at once. comes_again: as of SegmentWriter.
     """
 
     choice: PlanChoice
@@ -21,6 +21,7 @@ class BuildOptions:
     with_ids: bool
     memory_bytes: int
     threads: int = 1
+    comes_again: bool = False
 
     def __post_init__(self) -> None:
         if self.codec not in CODECS:

@@ -44,7 +44,7 @@ class Written(NamedTuple):
 class Build:
     """A segment to be built from what a caller gave. All arguments are checked when it is made; nothing is read yet.
 
-    Raises ValueError, TypeError or PlanError; the arguments are those of fpstore.build.
+    Raises ValueError, TypeError or PlanError; the arguments are those of fpstore.build. comes_again: of SegmentWriter.
     """
 
     def __init__(
@@ -60,9 +60,10 @@ class Build:
         threads: int,
         shuffle: int | None,
         origin: Origin | None = None,
+        comes_again: bool = False,
     ) -> None:
         choice = PlanChoice(max_distance, plan, bits)
-        options = BuildOptions(choice, codec, ids is not None, parse_memory(memory), threads)
+        options = BuildOptions(choice, codec, ids is not None, parse_memory(memory), threads, comes_again)
         self.max_distance = choice.max_distance
         self._source = source_of(fingerprints, ids, origin, choice.bits)
         count = len(self._source.keys) if isinstance(self._source, ArraySource) else EXPECTED_KEYS
@@ -85,9 +86,12 @@ def write_rows(
     codec: str,
     progress: Tell | None = None,
     position: int = 1,
+    *,
+    comes_again: bool = False,
 ) -> SegmentEntry:
-    """Write a segment of these rows there, with spill files beside it."""
-    options = BuildOptions(PlanChoice(plan.max_distance, plan, plan.bits), codec, ids is not None, ROWS_MEMORY)
+    """Write a segment of these rows there, with spill files beside it. comes_again: as of SegmentWriter."""
+    choice = PlanChoice(plan.max_distance, plan, plan.bits)
+    options = BuildOptions(choice, codec, ids is not None, ROWS_MEMORY, comes_again=comes_again)
     report = progress or (lambda phase, done, total: None)
     with placed(at) as place:
         return write_segment(
@@ -127,7 +131,7 @@ def write_segment(
             report("ids", 0, None)
             least, most = _id_range(pairs)
             sources = (lambda: map(_second, pairs.groups()), lambda: map(_second, pairs.chunks()))
-            writer.add_ids(pairs.count, least, most, *sources)
+            writer.add_ids(pairs.count, least, most, *sources, comes_again=options.comes_again)
         entry = writer.finish(position)
     found.close()
     return Written(plan, entry, most if entry.id_count else None)

@@ -210,7 +210,8 @@ class Live:
         Reads all ids of the segment, unless none of these can be there.
         """
         column, record = self.segment.ids, self.segment.record
-        most = min(record.id_base + (1 << record.id_width) - 1, (1 << 64) - 1)
+        # What is listed can be any number.
+        most = (1 << 64) - 1 if record.list_count else min(record.id_base + (1 << record.id_width) - 1, (1 << 64) - 1)
         first, end = ids.searchsorted(np.uint64(record.id_base)), ids.searchsorted(np.uint64(most), side="right")
         wanted = ids[first:end]
         wanted = wanted[~self.removals.ids_masked(wanted, self.position)]

@@ -35,9 +35,9 @@ def live_pairs(parts: Sequence[Live], extra: Columns = (), *, advance: Advance |
     return merged([Chunks(each) for each in (*rows, iter([extra] if extra else []))])
 
 
-def pass_count(plan: Plan, with_ids: bool) -> int:
-    """How many times merge_segments reads every key of its parts."""
-    return 1 + 2 * len(plan.tables) + 2 * with_ids
+def pass_count(plan: Plan, with_ids: bool, comes_again: bool = False) -> int:
+    """How many times merge_segments reads every key of its parts, or one less where no list of ids is worth it."""
+    return 1 + 2 * len(plan.tables) + 2 * with_ids + (with_ids and comes_again)
 
 
 def merge_segments(
@@ -48,6 +48,7 @@ def merge_segments(
     with_ids: bool,
     *,
     advance: Advance | None = None,
+    comes_again: bool = False,
 ) -> SegmentEntry | None:
     """Write what lives of parts, segments of this plan, to a new one there: the bytes that a build would write.
 
@@ -66,7 +67,8 @@ def merge_segments(
         for index, table in enumerate(plan.tables):
             writer.add_table(table, _Table(merge, index, live.keys), with_ranks=with_ids and index == 0)
         if with_ids:
-            writer.add_ids(live.ids, live.least_id, live.most_id, lambda: merge.group_sizes(live), merge.ids)
+            sizes, span = (lambda: merge.group_sizes(live)), (live.least_id, live.most_id)
+            writer.add_ids(live.ids, *span, sizes, merge.ids, comes_again=comes_again)
         # All of its removals were applied to every part; to what is in the latest one, no removal before it.
         return writer.finish(max(max(part.removals.last_position + 1, part.position) for part in parts))
 

@@ -370,7 +370,9 @@ class Writer:
         with self._lock:
             self._write()  # or a removal might be forgotten that the merge has applied
             basis = renewal.Basis.of(self.snapshot)
-        total = pass_count(basis.plan, basis.state.settings.ids) * sum(part.segment.key_count for part in parts)
+        settings = basis.state.settings
+        passes = pass_count(basis.plan, settings.ids, settings.bands > 1)
+        total = passes * sum(part.segment.key_count for part in parts)
         done = 0
         told = self._merge_progress if not busy else None
         busy |= {part.segment.path.name for part in parts}

@@ -146,6 +146,14 @@ static Status packed_read(Pages *pages, uint64_t offset, unsigned width, uint64_
     return wrapped ? BAD_DIRECTORY : OK;
 }
 
+/* The ids of values [first, first + count). */
+static Status read_values(Pages *pages, const Ids *ids, uint64_t first, uint64_t count, uint64_t *out) {
+    Status status = packed_read(pages, ids->values_offset, ids->width, first, count, ids->base, out);
+    if (ids->list_count == 0) return status;
+    for (uint64_t i = 0; i < count && status == OK; i++) status = id_of_value(pages, ids, out[i], &out[i]);
+    return status;
+}
+
 /* Where a walk over group bits has come to, and how many ids it has found. */
 typedef struct {
     uint64_t bit, rank, filled;
@@ -227,7 +235,7 @@ Status ids_walk(Pages *pages, const Ids *ids, IdWalk *walk, uint64_t end_rank, u
         status = walk_groups(pages, ids, &step, end_rank, room, ranks);
     if (status != OK) return status;
     if (step.filled > ids->id_count - walk->value) return BAD_DIRECTORY;
-    status = packed_read(pages, ids->values_offset, ids->width, walk->value, step.filled, ids->base, values);
+    status = read_values(pages, ids, walk->value, step.filled, values);
     if (status != OK) return status;
     if (!values_increase(walk, ranks, values, step.filled)) return BAD_DIRECTORY;
     walk->bit = step.bit;
@@ -394,7 +402,7 @@ Status ids_find(Pages *pages, const Ids *ids, const IdSet *set, uint64_t *next, 
     *count = 0;
     while (*next < end) {
         uint64_t first = *next, some = end - first < FIND_VALUES ? end - first : FIND_VALUES, found = 0;
-        Status status = packed_read(pages, ids->values_offset, ids->width, first, some, ids->base, read);
+        Status status = read_values(pages, ids, first, some, read);
         if (status != OK) return status;
         for (uint64_t i = 0; i < some; i++) { /* no branch on the data */
             uint64_t place = filter_place(set, read[i]);
@@ -416,4 +424,21 @@ Status ids_find(Pages *pages, const Ids *ids, const IdSet *set, uint64_t *next, 
         }
     }
     return OK;
+}
+
+/* Ids that are looked up side by side, so that they wait for memory together. */
+enum { SIDE_BY_SIDE = 16 };
+
+void places_of_ids(const uint64_t *listed, uint64_t listed_count, const uint64_t *ids, uint64_t count,
+                   int64_t *places) {
+    for (uint64_t first = 0; first < count; first += SIDE_BY_SIDE) {
+        uint64_t some = count - first < SIDE_BY_SIDE ? count - first : SIDE_BY_SIDE, at[SIDE_BY_SIDE] = {0};
+        for (uint64_t left = listed_count; left > 1; left -= left / 2) /* to the last not above, or the first */
+            for (uint64_t i = 0; i < some; i++) {
+                uint64_t next = at[i] + left / 2;
+                at[i] = listed[next] <= ids[first + i] ? next : at[i];
+            }
+        for (uint64_t i = 0; i < some; i++)
+            places[first + i] = listed_count > 0 && listed[at[i]] == ids[first + i] ? (int64_t)at[i] : -1;
+    }
 }

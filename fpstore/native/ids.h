@@ -23,7 +23,21 @@ typedef struct {
     uint64_t ranks_offset, groups_offset, samples_offset, values_offset;
     unsigned rank_width, width, kind;
     uint64_t base, key_count, id_count;
+    uint64_t list_offset, list_count; /* 0, or the values are indexes of so many ids */
 } Ids;
+
+/* The id that a value stands for. */
+ALWAYS_INLINE Status id_of_value(Pages *pages, const Ids *ids, uint64_t value, uint64_t *id) {
+    if (LIKELY(ids->list_count == 0)) {
+        *id = ids->base + value;
+        return OK;
+    }
+    if (UNLIKELY(value >= ids->list_count)) return BAD_DIRECTORY;
+    uint64_t offset = ids->list_offset + 8 * value;
+    Status status = pages_check(pages, offset, offset + 7);
+    if (LIKELY(status == OK)) *id = load64(pages->base + offset);
+    return status;
+}
 
 /* The ids of the fingerprint of this rank: values [*first, *first + *count). */
 Status ids_range(Pages *pages, const Ids *ids, uint64_t rank, uint64_t *first, uint64_t *count);
@@ -58,6 +72,9 @@ Status ids_of_key(Pages *pages, const Table *table, const Ids *ids, uint64_t key
 
 /* The key of this rank in table 0. */
 Status table_key(Pages *pages, const Table *table, const Ids *ids, uint64_t rank, uint64_t *key);
+
+/* Where each of ids[0..count) is among listed ones, which increase; -1 for those that are not there. */
+void places_of_ids(const uint64_t *listed, uint64_t listed_count, const uint64_t *ids, uint64_t count, int64_t *places);
 
 /* Ids to look for: sorted and distinct, not none. filter has 2^filter_bits bits, and those of the ids are set. */
 typedef struct {

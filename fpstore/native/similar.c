@@ -27,9 +27,10 @@ typedef struct {
 static Status add_ids(const BandPart *part, const Held *held, BandRows *found) {
     const Ids *ids = part->ids;
     for (uint64_t i = 0; i < held->count; i++) {
-        uint64_t value;
+        uint64_t value, id;
         Status status = packed_get(part->pages, ids->values_offset, ids->width, held->at + i, &value);
-        if (status == OK) status = add_band_row(found, held->key, ids->base + value, part->position);
+        if (status == OK) status = id_of_value(part->pages, ids, value, &id);
+        if (status == OK) status = add_band_row(found, held->key, id, part->position);
         if (UNLIKELY(status != OK)) return status;
     }
     return OK;

@@ -19,13 +19,13 @@ static Status add_row(FoundRows *found, uint64_t fingerprint, unsigned distance,
 
 /* A row for each id of a fingerprint that the search has found. */
 static Status add_ids(const Part *part, const Match *match, FoundRows *found) {
-    uint64_t key, first, count, value;
+    uint64_t key, first, count, value, id;
     permute_keys(&part->tables[0]->permutation, &match->fingerprint, 1, &key);
     Status status = ids_of_key(part->pages, part->tables[0], part->ids, key, &first, &count);
     for (uint64_t i = 0; i < count && status == OK; i++) {
         status = packed_get(part->pages, part->ids->values_offset, part->ids->width, first + i, &value);
-        if (status == OK)
-            status = add_row(found, match->fingerprint, match->distance, part->ids->base + value, part->position);
+        if (status == OK) status = id_of_value(part->pages, part->ids, value, &id);
+        if (status == OK) status = add_row(found, match->fingerprint, match->distance, id, part->position);
     }
     return status;
 }

@@ -41,6 +41,7 @@ class Sizes:
     id_groups: int = 0
     group_samples: int = 0
     id_values: int = 0
+    id_list: int = 0
     header: int = 0
     summary: int = 0
     checksums: int = 0
@@ -64,7 +65,7 @@ class Sizes:
     @property
     def ids(self) -> int:
         """What serves the ids alone."""
-        return self.ranks + self.id_groups + self.group_samples + self.id_values
+        return self.ranks + self.id_groups + self.group_samples + self.id_values + self.id_list
 
     @property
     def rest(self) -> int:

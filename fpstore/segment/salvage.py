@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from fpstore import format as layout
-from fpstore.format import CODECS, Region
+from fpstore.format import CODECS, LISTED_BYTES, Region
 from fpstore.plans.permutation import Permutation
 from fpstore.plans.plan import TablePlan
 from fpstore.segment.entry import segment_name
@@ -315,11 +315,23 @@ def _values(wreck: Wreck, indexes: Array) -> tuple[Ids, Array]:
         return NO_KEYS, np.empty(0, dtype=bool)
     first = int(indexes[0])
     packed = read_packed(wreck, record.values_offset, record.id_width, first, int(indexes[-1]) - first + 1)
+    values = packed[indexes - first]
     if not record.id_width:
-        return packed[indexes - first] + np.uint64(record.id_base), np.ones(len(indexes), dtype=bool)
+        return _listed(wreck, values, np.ones(len(indexes), dtype=bool))
     starts = record.values_offset + indexes * record.id_width // 8
     ends = record.values_offset + ((indexes + 1) * record.id_width + 7) // 8
-    return packed[indexes - first] + np.uint64(record.id_base), wreck.are_sound(starts, ends)
+    return _listed(wreck, values, wreck.are_sound(starts, ends))
+
+
+def _listed(wreck: Wreck, values: Keys, sound: Array) -> tuple[Ids, Array]:
+    """The ids that values stand for, and which are sound, those that are listed also by the list's pages."""
+    record = wreck.record
+    if not record.list_count:
+        return values + np.uint64(record.id_base), sound
+    sound = sound & (values < record.list_count)
+    places = np.where(sound, values, np.uint64(0)).astype(np.int64)
+    offsets = record.list_offset + LISTED_BYTES * places
+    return wreck.listed[places], sound & wreck.are_sound(offsets, offsets + LISTED_BYTES)
 
 
 def _single(wreck: Wreck) -> Iterator[_Piece]:

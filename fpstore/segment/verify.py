@@ -382,11 +382,16 @@ def _check_ids(segment: Segment, advance: Tell) -> None:
     """The groups have their shape, ids of a group increase, and base and width are the narrowest for all of them."""
     record = segment.record
     least, most, done = (1 << 64) - 1, 0, 0
+    used = np.zeros(record.list_count, dtype=bool)
     packed = record.values_offset, record.id_width
     firsts = range(0, record.id_count, PIECE_IDS)
     singles = (read_packed(segment, *packed, first, min(PIECE_IDS, record.id_count - first)) for first in firsts)
     for values in _grouped_ids(segment) if record.id_kind == layout.ID_KIND_MANY else singles:
         least, most, done = min(least, int(values.min())), max(most, int(values.max())), done + len(values)
+        if record.list_count:
+            if most >= record.list_count:
+                raise fault("id values, the largest", most, f"below {record.list_count}, the ids listed")
+            used[values] = True
         advance("verify ids", done, record.id_count)
     if not record.id_count:
         return
@@ -396,6 +401,21 @@ def _check_ids(segment: Segment, advance: Tell) -> None:
         raise fault("id values, id_width", record.id_width, f"{most.bit_length()} for {most}")
     if record.id_base + most > (1 << 64) - 1:
         raise fault("id values, the largest", record.id_base + most, "below 2^64")
+    if not used.all():
+        raise fault("id list", f"id {int(np.argmin(used))} without a row", "one or more of each")
+    _check_list(segment)
+
+
+def _check_list(segment: Segment) -> None:
+    """The listed ids increase."""
+    record, last = segment.record, -1
+    for first in range(0, record.list_count, PIECE_IDS):
+        count = min(PIECE_IDS, record.list_count - first)
+        size = layout.LISTED_BYTES
+        listed = np.frombuffer(segment.read(record.list_offset + size * first, size * count), dtype="<u8")
+        if int(listed[0]) <= last or (listed[1:] <= listed[:-1]).any():
+            raise fault("id list", f"some out of order from id {first} on", "them increasing")
+        last = int(listed[-1])
 
 
 def _grouped_ids(segment: Segment) -> Iterator[Keys]:

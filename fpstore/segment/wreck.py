@@ -12,11 +12,12 @@ from fpstore._codec import page_checksums
 from fpstore._view import SegmentView, TableCursor
 from fpstore.disk import Place
 from fpstore.errors import CorruptStore
-from fpstore.format import PAGE_BYTES, Region, Summary
+from fpstore.forks import cached_property
+from fpstore.format import LISTED_BYTES, PAGE_BYTES, Region, Summary
 from fpstore.segment.entry import SegmentEntry
 from fpstore.segment.pages import regions_in
 from fpstore.segment.remnant import Remnant
-from fpstore.types import Array, Keys
+from fpstore.types import Array, Ids, Keys
 
 PIECE_KEYS = 1 << 16
 
@@ -68,6 +69,12 @@ class Wreck(Remnant):
         """Let go of it."""
         self._view.close()
         super().close()
+
+    @cached_property
+    def listed(self) -> Ids:
+        """The ids of the list, sound or not, where there is one."""
+        data = self.read(self.record.list_offset, LISTED_BYTES * self.record.list_count)
+        return np.frombuffer(data, dtype="<u8").astype(np.uint64, copy=False)
 
     def regions(self) -> tuple[Region, ...]:
         """Every byte of the segment, in order."""

@@ -15,6 +15,7 @@ from fpstore.format import Header, SegmentRecord, Summary, TableRecord
 from fpstore.plans.plan import TablePlan
 from fpstore.segment.entry import SegmentEntry, segment_name
 from fpstore.segment.files import FileWriter
+from fpstore.segment.listing import listed_ids, places_in
 from fpstore.segment.table import encode_table
 from fpstore.types import Array, Ids, Keys, SortedKeys
 
@@ -86,11 +87,14 @@ class SegmentWriter(FileWriter):
         id_most: int,
         counts: Callable[[], Iterator[Keys]],
         ids: Callable[[], Iterator[Ids]],
+        *,
+        comes_again: bool = False,
     ) -> None:
         """Append the ids, in table 0's order; table 0 was added with_ranks.
 
         Called for each pass: counts yields how many ids each fingerprint has (uint64), ids the ids themselves, the
         group of a fingerprint increasing; their chunks need not match. id_least, id_most: the smallest and the largest.
+        comes_again: an id has rows with many fingerprints, so that a list of ids may be worth it.
         """
         if self._ranks is None:
             raise ValueError("ids need table 0 added with_ranks")
@@ -105,10 +109,19 @@ class SegmentWriter(FileWriter):
             self._file.write(samples.view(np.uint8))
         base = id_least if id_count else 0
         width = (id_most - base).bit_length() if id_count else 0
-        values_offset = self._pack(width, (chunk - np.uint64(base) for chunk in ids()))
+        listed = listed_ids(ids(), id_count, width) if comes_again else None
+        if listed is None:
+            values_offset, list_offset = self._pack(width, (chunk - np.uint64(base) for chunk in ids())), 0
+        else:
+            base, width = 0, (len(listed) - 1).bit_length()
+            values_offset = self._pack(width, (places_in(listed, chunk) for chunk in ids()))
+            list_offset = self._file.align()
+            self._file.write(listed.astype("<u8", copy=False).view(np.uint8))
         kind = layout.ID_KIND_ONE if one_each else layout.ID_KIND_MANY
         offsets = (ranks_offset, groups_offset, samples_offset, values_offset)
-        self._ids = SegmentRecord(0, 0, id_count, kind, width, rank_width, base, *offsets, self._bits)
+        count = 0 if listed is None else len(listed)
+        record = SegmentRecord(0, 0, id_count, kind, width, rank_width, base, *offsets, self._bits, list_offset, count)
+        self._ids = record
 
     def finish(self, position: int = 1) -> SegmentEntry:
         """Write the footer, make the file durable, read it back and check it. Returns what the catalog is to say of it.

@@ -39,6 +39,22 @@ MUTANTS = (
         ("tests/test_minhash_recovery.py::test_without_signatures_too",),
     ),
     Mutant(
+        "ids are listed where that takes more bytes",
+        "fpstore/segment/listing.py",
+        "and saved > 8 * LISTED_BYTES * len(listed) else None",
+        "and saved > 0 else None",
+        "row numbers take a list that they do not need",
+        ("tests/test_listing.py::test_a_list_has_each_id_once_and_is_there_where_it_takes_less",),
+    ),
+    Mutant(
+        "a listed id that no row has passes a check",
+        "fpstore/segment/verify.py",
+        "if not used.all():",
+        "if False:",
+        "a stranger's list is taken for sound",
+        ("tests/test_listing.py::test_a_listed_id_without_a_row_is_refused",),
+    ),
+    Mutant(
         "a bucket that goes on in the next piece counts twice",
         "fpstore/minhash/buckets.py",
         "if count and int(keys[0]) == last:",
