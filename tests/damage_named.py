@@ -6,6 +6,7 @@ A damaged file of names, and any damaged file of a store, raises CorruptStore or
 import functools
 import shutil
 import struct
+import sys
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
@@ -14,8 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
+
+from crash_signed import create, opened, signatures_of
 from damage import WORDS, FileSample, Sample, edited, make_sample
 from helpers import CODECS, resealed, uniform
+from id_types import SIGNED
 from living import writer_of
 
 import fpstore
@@ -23,6 +29,7 @@ from fpstore._codec import crc32c
 from fpstore.errors import CorruptStore
 from fpstore.format import FOOTER_BYTES, Footer
 from fpstore.living import changes
+from fpstore.living.sizes import LivingSizes
 from fpstore.living.state import NAMED
 from fpstore.names.column import Named, Names, as_names, gathered
 from fpstore.names.layout import FIELD_BYTES, NamesRecord
@@ -34,13 +41,13 @@ from fpstore.types import IdType, Keys
 NUMBER = 7
 # A store is changed, too, after each so many damages to it, in a copy: that costs more than to ask it.
 CHANGED_EACH = 5
-ID_TYPES: tuple[IdType | None, ...] = ("uint64", "string", "bytes", None)
+ID_TYPES: tuple[IdType | None, ...] = ("uint64", "string", "bytes", None, SIGNED)
 Row = tuple[int, Any]
 
 
 def id_of(id_type: IdType | None, number: int) -> Any:
     """An id of a type: names begin alike, and some with others; those of bytes are no UTF-8."""
-    if id_type in ("uint64", None):
+    if id_type in ("uint64", None, SIGNED):
         return 3 * number if id_type else None
     name = f"http://example.org/{'a' * (number % 5)}/{number * 7919 % 1009}"
     return name if id_type == "string" else b"\xff\0" + name.encode()
@@ -244,10 +251,10 @@ class StoreSample(Sample):
         return self._asked(root) if rows == self.changed else ["changed", rows]
 
     def _asked(self, root: Path) -> list[Any]:
-        with fpstore.open(root) as store:
+        with opened(root) as store:
             return asked(self.questions(store), self.answer)
 
-    def questions(self, store: fpstore.Store) -> list[Callable[[], Any]]:
+    def questions(self, store: Any) -> list[Callable[[], Any]]:
         keys = np.array(sorted({key for key, _ in self.rows}), dtype=np.uint64)
         near = keys ^ np.uint64(1 << 5)
         absent = [id_of(self.id_type, number) for number in (1_000_001, 1_000_002)]
@@ -273,7 +280,7 @@ class StoreSample(Sample):
         copy = root.with_name(f"{root.name}-changed")
         shutil.copytree(root, copy)
         try:
-            with warnings.catch_warnings(), writer_of(copy, growth=0) as store:
+            with warnings.catch_warnings(), changing(copy, growth=0) as store:
                 warnings.simplefilter("ignore")
                 go_on(store, self.rows)
                 store.compact()
@@ -303,6 +310,42 @@ class StoreSample(Sample):
         return edited(self.data[:used], rng) + self.data[used:]
 
 
+class SignedSample(StoreSample):
+    """A file of a store of signatures, used as one of fingerprints: what is found is what is equal."""
+
+    def questions(self, store: Any) -> list[Callable[[], Any]]:
+        """What a store of signatures is asked, beside what one of fingerprints is too."""
+        keys = np.array(sorted({key for key, _ in self.rows}), dtype=np.uint64)
+        ids = [number for _, number in self.rows]
+        signatures = signatures_of(keys)
+
+        def similar(found: Any) -> list[Any]:
+            return [tuple(row) for row in found]
+
+        return [
+            lambda: table(store.probe_many(keys, max_distance=0)),
+            lambda: [similar(store.probe(each)) for each in signatures[::9]],
+            lambda: sorted(row for rows in store.rows() for row in table(rows)),
+            lambda: [store.contains_near(each, min_similarity=0.5) for each in signatures[::5] ^ 1],
+            lambda: table(store.lookup(ids)),
+            lambda: [table(store.lookup([one])) for one in ids[::7]],
+            lambda: table(store.lookup([1_000_001, 1_000_002])),
+            lambda: sorted(row for pairs in store.pairs() for row in similar(pairs)),
+            lambda: store.count(),
+            lambda: store.verify() and None,
+        ]
+
+
+def changing(path: Path, growth: int) -> Any:
+    """As writer_of, of a store of either kind."""
+    try:
+        return writer_of(path, growth=growth)
+    except fpstore.WrongKind:
+        rows = 1 << 16
+        sizes = {"small_rows": 1, "growth": growth, "max_pending_rows": 4 * rows, "batch_rows": rows}
+        return opened(path, "w", sizes=LivingSizes(flush_rows=rows, **sizes))
+
+
 def table(rows: Any) -> list[Any]:
     """Matches or rows as lists of tuples."""
     columns = [rows.fingerprint.tolist(), *([] if rows.id is None else [rows.id.tolist()])]
@@ -318,7 +361,7 @@ def row_arguments(rows: list[Row]) -> dict[str, Any]:
     return {"fingerprints": np.array([key for key, _ in rows], dtype=np.uint64), "ids": None if None in ids else ids}
 
 
-def go_on(store: fpstore.Store, rows: list[Row]) -> list[Row]:
+def go_on(store: Any, rows: list[Row]) -> list[Row]:
     """Give some ids of the store new fingerprints, and add new ones; the rows that were given."""
     new = [(index + 1, number) for index, (_, number) in enumerate(rows[::4])]
     new += [(1 << 40 | number, id_of(store.id_type, number)) for number in range(2000, 2010)]
@@ -332,30 +375,36 @@ def make_store(root: Path, id_type: IdType | None, seed: int) -> tuple[list[Row]
     rows: list[Row] = [(key, id_of(id_type, 100 * seed + number)) for number, key in enumerate(keys)]
     rows += [(key ^ 1 << 33, number) for key, number in rows[:30:3]]
     first, later = root.with_name(f"{root.name}-first"), root.with_name(f"{root.name}-later")
-    fpstore.create(first, id_type=id_type, plan="flips-2:1,1").close()
-    with writer_of(first, growth=1000) as store:
+    create(first, id_type, "flips-2:1,1")
+    with changing(first, growth=1000) as store:
         for part in (rows[:30], rows[30:50]):
             store.add(**row_arguments(part))
             store._flush()
             store.wait()
         assert sum(len(part.names) for part in store._latest.parts) == (2 if id_type in NAMED else 0)
     held = {*rows}
-    with writer_of(first, growth=0) as store:
+    with changing(first, growth=0) as store:
         store.add(**row_arguments(rows[50:75]))
         store._flush()
         store.add(**row_arguments(rows[75:]))
-        store.remove(fingerprints=[rows[3][0]])
-        held -= {rows[3]}
+        if id_type == SIGNED:  # which has no removal by what is stored
+            store.remove(ids=[rows[3][1]])
+            held = {row for row in held if row[1] != rows[3][1]}
+        else:
+            store.remove(fingerprints=[rows[3][0]])
+            held -= {rows[3]}
         if id_type is not None:
             moved = [(key ^ 1 << 50, number) for key, number in rows[60:65]]
             store.upsert(**row_arguments(moved))
             store.remove(ids=[rows[4][1], rows[76][1]])
-            store.remove(**row_arguments(rows[7:9]))
             held = {row for row in held if row[1] not in {rows[4][1], rows[76][1], *(number for _, number in moved)}}
-            held = (held - {*rows[7:9]}) | {*moved}
+            held |= {*moved}
+            if id_type != SIGNED:
+                store.remove(**row_arguments(rows[7:9]))
+                held -= {*rows[7:9]}
         assert sorted(row for part in store.rows() for row in table(part)) == sorted(held)
         store.copy(root)  # whose catalog has no page that nothing uses
-    with writer_of(shutil.copytree(root, later), growth=0) as store:
+    with changing(shutil.copytree(root, later), growth=0) as store:
         go_on(store, rows)
         store.upsert(**row_arguments(rows[50:52])) if id_type else store.remove(fingerprints=[rows[50][0]])
     return sorted(held), later
@@ -367,14 +416,15 @@ def store_samples(folder: Path, id_type: IdType | None) -> list[StoreSample]:
     root, foreign = folder / f"store-{name}", folder / f"foreign-{name}"
     rows, later = make_store(root, id_type, 1)
     make_store(foreign, id_type, 2)
-    with writer_of(shutil.copytree(root, folder / f"changed-{name}"), growth=0) as store:
+    with changing(shutil.copytree(root, folder / f"changed-{name}"), growth=0) as store:
         changed = sorted({*rows, *go_on(store, rows)})
     samples = []
     for path in sorted(path for path in root.rglob("*") if path.is_file() and path.name != "writer.lock"):
         file = path.relative_to(root).as_posix()
-        sample = StoreSample(f"{name} {file}", path.read_bytes(), root=root, file=file, id_type=id_type, rows=rows)
+        kind = SignedSample if id_type == SIGNED else StoreSample
+        sample = kind(f"{name} {file}", path.read_bytes(), root=root, file=file, id_type=id_type, rows=rows)
         sample.changed = changed
-        with fpstore.open(root) as store:
+        with opened(root) as store:
             sample.answer = [ask() for ask in sample.questions(store)]
         others = {f"another store's {other}": foreign / other for other in (file, *files_like(foreign, file))}
         others |= {f"its own {other}": root / other for other in files_like(root, file) if other != file}
@@ -383,7 +433,7 @@ def store_samples(folder: Path, id_type: IdType | None) -> list[StoreSample]:
         sample.others = [(f"replaced by {what}", data) for what, data in whole.items()]
         sample.others += [("replaced by nothing", b""), ("replaced by zeros", bytes(len(sample.data)))]
         if file == "catalog.mdb":
-            with fpstore.open(later) as store:
+            with opened(later) as store:
                 sample.also = [[ask() for ask in sample.questions(store)]]
         samples.append(sample)
     return samples

@@ -14,8 +14,7 @@ import check_crash
 import crash_child
 from crash_model import Broken, Passage, fixed_operations, judge, random_operations
 from crash_replay import Disk, Event, Naming, Write, by_chance, digest, losses, write_tree
-from crash_signed import SIGNED
-from id_types import ID_TYPES
+from id_types import ID_TYPES, SIGNED
 
 SECONDS = 600
 

@@ -6,6 +6,10 @@ from pathlib import Path
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
+
+from id_types import SIGNED
+
 TOOL = Path(__file__).parent.parent / "tools" / "check_identity.py"
 
 
@@ -15,7 +19,9 @@ def run_tool(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("id_type", "every"), [("uint64", 61), ("string", 107), ("bytes", 311), ("none", 311)])
+@pytest.mark.parametrize(
+    ("id_type", "every"), [("uint64", 61), ("string", 107), ("bytes", 311), ("none", 311), (SIGNED, 211)]
+)
 def test_nothing_acknowledged_is_lost_whatever_is_done_to_the_files(id_type: str, every: int) -> None:
     done = run_tool("--id-type", id_type, "--every", str(every))
     assert done.returncode == 0, done.stdout + done.stderr
@@ -26,7 +32,7 @@ def test_nothing_acknowledged_is_lost_whatever_is_done_to_the_files(id_type: str
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("id_type", ["uint64", "string"])
+@pytest.mark.parametrize("id_type", ["uint64", "string", SIGNED])
 @pytest.mark.parametrize(
     ("mistake", "cases", "finding"),
     [
@@ -42,10 +48,11 @@ def test_a_mistake_that_is_planted_is_found(id_type: str, mistake: str, cases: s
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("id_type", ["uint64", "string", "bytes", "none"])
+@pytest.mark.parametrize("id_type", ["uint64", "string", "bytes", "none", SIGNED])
 def test_every_damage_is_played_with_each_holder_and_each_call(id_type: str) -> None:
     names = run_tool("--id-type", id_type, "--list").stdout.splitlines()
     assert len(names) == len(set(names)) > 9000
     assert len({tuple(name.split(" / ")[1:]) for name in names}) > 40
-    of_names = {name.split(" / ")[0] for name in names if ".fpnames" in name}
-    assert len(of_names) > 20 if id_type in ("string", "bytes") else not of_names
+    for suffix, types in ((".fpnames", ("string", "bytes")), (".fpsketch", (SIGNED,))):
+        beside = {name.split(" / ")[0] for name in names if suffix in name}
+        assert len(beside) > 20 if id_type in types else not beside

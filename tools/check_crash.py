@@ -39,8 +39,7 @@ from typing import Any, Self
 import crash_child
 from crash_model import Broken, Passage, Row, State, fixed_operations, judge, names_in, random_operations
 from crash_replay import Tree, cuts, digest, losses, read_trace, write_tree
-from crash_signed import SIGNED
-from id_types import ID_TYPES
+from id_types import ID_TYPES, SIGNED
 
 TOOLS = Path(__file__).parent
 KILLS_PER_STORE = 5

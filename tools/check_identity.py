@@ -1,7 +1,7 @@
 """Stores that are swapped, rolled back, merged, linked and torn under who has them open: nothing acknowledged is lost.
 
     python tools/check_identity.py [--match REGEX] [--every N] [--processes 2] [--dir DIR] [--keep] [--list]
-                                    [--id-type uint64|string|bytes|none] [--plant path|links|sweep]
+                                    [--id-type uint64|string|bytes|none|minhash] [--plant path|links|sweep]
 
 Every damage of the table in tools/identity_damage.py is done to a store that nobody, a reader or the writer has open.
 Then that one goes on with it, or another process opens the path anew, or both. Afterwards:
@@ -31,8 +31,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from id_types import ID_TYPES
-from identity_damage import DAMAGES, NAMES_DAMAGES, job_damages, may_mount, unmount_all
+from id_types import ID_TYPES, SIGNED
+from identity_damage import DAMAGES, beside_damages, job_damages, may_mount, unmount_all
 from identity_judge import Case, Play
 from identity_play import CHANGES, NEWCOMERS, READS, calls
 from identity_shelf import Shelf
@@ -47,7 +47,8 @@ from fpstore.types import IdType
 
 def all_cases(id_type: IdType | None) -> Iterator[Case]:
     """The product of the table, for stores with such ids."""
-    damages = [*DAMAGES, *(NAMES_DAMAGES if id_type in NAMED else ())]
+    damages = [*DAMAGES, *(beside_damages("fpnames", "names") if id_type in NAMED else ())]
+    damages += beside_damages("fpsketch", "sketches") if id_type == SIGNED else ()
     newcomers, reads, changes = (calls(table, id_type) for table in (NEWCOMERS, READS, CHANGES))
     for damage in damages:
         for new in newcomers:
@@ -202,7 +203,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--match", default="", help="only the cases whose names match this regular expression")
     parser.add_argument(
-        "--id-type", choices=[*ID_TYPES, "none"], default="uint64", help="what the ids of the stores are"
+        "--id-type",
+        choices=[*ID_TYPES, "none", SIGNED],
+        default="uint64",
+        help="what the ids of the stores are; minhash: stores of signatures",
     )
     parser.add_argument("--every", type=int, default=1, help="only every so many of them")
     parser.add_argument("--processes", type=int, default=2, help="how many at once; default 2")

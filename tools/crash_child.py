@@ -23,8 +23,8 @@ from typing import Any
 import lmdb
 import numpy as np
 from crash_model import Broken, inspect
-from crash_signed import SIGNED, build, create, opened
-from id_types import ids_of, numbered
+from crash_signed import build, create, opened
+from id_types import SIGNED, ids_of, numbered
 
 from fpstore import creation
 from fpstore.disk import Folder, Place

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from crash_signed import SIGNED, opened
-from id_types import ids_of, numbered
+from crash_signed import opened
+from id_types import SIGNED, ids_of, numbered
 
 import fpstore
 

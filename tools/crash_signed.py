@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from id_types import SIGNED
 
 import fpstore
 from fpstore import minhash
@@ -19,10 +20,9 @@ from fpstore.minhash import MinHashStore
 from fpstore.query.matches import Matches
 from fpstore.query.similar import Documents
 from fpstore.query.tables import Rows
+from fpstore.text import Recipe
 from fpstore.types import Array, Durability, Keys, Mode
 
-# What --id-type calls these stores; their ids are numbers.
-SIGNED = "minhash"
 BITS = 64
 SETTINGS: dict[str, Any] = {"bands": 1, "rows_per_band": BITS}
 
@@ -67,22 +67,22 @@ class Signed:
         documents = self._store.lookup(ids)
         return Rows(keys_of(documents), documents.id)
 
-    def probe_many(self, keys: Keys, *, max_distance: int) -> Matches:
+    def probe_many(self, keys: Keys, *, max_distance: int, threads: int | None = None) -> Matches:
         """The rows with these fingerprints."""
-        found = self._store.probe_many(signatures_of(keys))
+        found = self._store.probe_many(signatures_of(keys), threads=threads)
         return Matches(found.query, keys[found.query], np.full(len(found), max_distance, np.uint16), found.id)
 
-    def add(self, keys: object, *, ids: object) -> None:
+    def add(self, fingerprints: object, *, ids: object) -> None:
         """Store rows."""
-        self._store.add(signatures_of(keys), ids=ids)
+        self._store.add(signatures_of(fingerprints), ids=ids)
 
-    def add_if_new(self, keys: object, *, ids: object) -> Any:
+    def add_if_new(self, fingerprints: object, *, ids: object) -> Any:
         """Store rows whose fingerprints are new."""
-        return self._store.add_if_new(signatures_of(keys), ids=ids)
+        return self._store.add_if_new(signatures_of(fingerprints), ids=ids)
 
-    def upsert(self, keys: object, *, ids: object) -> None:
+    def upsert(self, fingerprints: object, *, ids: object) -> None:
         """Store rows in place of those of their ids."""
-        self._store.upsert(signatures_of(keys), ids=ids)
+        self._store.upsert(signatures_of(fingerprints), ids=ids)
 
 
 def opened(path: Path, mode: Mode = "r", durability: Durability = "commit", sizes: LivingSizes | None = None) -> Any:
@@ -94,12 +94,12 @@ def opened(path: Path, mode: Mode = "r", durability: Durability = "commit", size
         return Signed(MinHashStore(path, mode, durability, late))
 
 
-def create(path: Path, id_type: Any, plan: str) -> None:
+def create(path: Path, id_type: Any, plan: str, recipe: Recipe | None = None) -> None:
     """An empty store of the kind that id_type says."""
     if id_type == SIGNED:
         minhash.create(path, values=BITS, **SETTINGS).close()
     else:
-        fpstore.create(path, id_type=id_type, plan=plan).close()
+        fpstore.create(path, id_type=id_type, plan=plan, recipe=recipe).close()
 
 
 def build(path: Path, keys: Keys, ids: object, id_type: Any, plan: str) -> None:

@@ -8,6 +8,8 @@ import numpy as np
 
 from fpstore.types import IdType
 
+# What --id-type calls stores of signatures (tools/crash_signed.py); their ids are numbers.
+SIGNED: Any = "minhash"
 # What stands before the digits of a name: some names begin with others. As bytes it is no UTF-8, and has a zero.
 _WORDS: dict[IdType, str] = {"string": "name", "bytes": "\xff\0e"}
 ID_TYPES: tuple[IdType, ...] = get_args(IdType)
@@ -27,7 +29,7 @@ def ids_of(id_type: IdType | None, numbers: Sequence[int]) -> Any:
     """The ids of these numbers, as a store with such ids takes them: the name of 0 is empty. None without ids."""
     if id_type is None:
         return None
-    if id_type == "uint64":
+    if id_type in ("uint64", SIGNED):
         return np.array(numbers, dtype=np.uint64)
     names = [_WORDS[id_type] * (number % 7) + str(number) if number else "" for number in numbers]
     return names if id_type == "string" else [name.encode("latin-1") for name in names]

@@ -187,7 +187,6 @@ FOLDERS += _in_the_way("segments", "fpseg")
 # --- Each file of the store ---
 
 FILES = ("catalog.mdb", "writer.lock", "segments/00000001.fpseg", "segments/00000003.fpseg")
-OF_NAMES = ("segments/00000001.fpnames", "segments/00000003.fpnames")
 # What a job under way has there: the record of what it has stored, and its note.
 OF_JOBS = ("jobs/names", "jobs/index", "jobs/settings.json", "jobs/unfinished.json")
 IN_WAYS = {
@@ -221,6 +220,8 @@ _ABSENT = {
     "segments/00000001.fpseg": {"newer"},
     "segments/00000003.fpnames": {"other", "older", "newer"},
     "segments/00000001.fpnames": {"newer"},
+    "segments/00000003.fpsketch": {"other", "older", "newer"},
+    "segments/00000001.fpsketch": {"newer"},
 }
 
 
@@ -335,56 +336,67 @@ MOUNTS = [
 ]
 
 DAMAGES = [*FOLDERS, *SEGMENTS, *_file_damages(FILES), *MOUNTS]
-# Of what only stores with names have.
-NAMES_DAMAGES = [
-    *_file_damages(OF_NAMES),
-    *_in_the_way("files of names", "fpnames"),
-    shell(
-        "names of another store beside its own",
-        "cp other/segments/00000002.fpnames live/segments/00000099.fpnames",
-    ),
-    shell(
-        "the victim's names linked in beside its own",
-        "ln -s ../../victim/segments/00000007.fpnames live/segments/00000099.fpnames",
-    ),
-    shell("a folder called as a file of names", "mkdir live/segments/00000099.fpnames"),
-    shell("a pipe called as a file of names", "mkfifo live/segments/00000099.fpnames"),
-    shell(
-        "names of another store, and aside has that name",
-        "cp other/segments/00000002.fpnames live/segments/00000099.fpnames; "
-        "mkdir live/aside; echo x > live/aside/00000099.fpnames",
-    ),
-    shell("a segment without its names beside its own", FOREIGN),
-    shell("all files of names removed", "rm live/segments/*.fpnames", says="CorruptStore"),
-    shell(
-        "all files of names those of another store",
-        "rm live/segments/*.fpnames; cp other/segments/*.fpnames live/segments/",
-        says="CorruptStore",
-    ),
-    shell(
-        "the names of two segments swapped",
-        "cd live/segments; mv 00000003.fpnames x; mv 00000004.fpnames 00000003.fpnames; mv x 00000004.fpnames",
-        says="CorruptStore",
-    ),
-    shell(
-        "a segment in the place of its names",
-        "cp live/segments/00000001.fpseg x; mv x live/segments/00000001.fpnames",
-        says="CorruptStore",
-    ),
-    shell(
-        "names in the place of their segment",
-        "cp live/segments/00000001.fpnames x; mv x live/segments/00000001.fpseg",
-        says="CorruptStore",
-    ),
-    shell("all files of names moved elsewhere", "mkdir gone; mv live/segments/*.fpnames gone/", says="CorruptStore"),
-    shell("all segments but no names removed", "rm live/segments/*.fpseg", says="CorruptStore"),
-    shell(
-        "names of a newer copy, exactly", "rm live/segments/*.fpnames; cp -a newer/segments/*.fpnames live/segments/"
-    ),
-    shell(
-        "names of an older copy, exactly", "rm live/segments/*.fpnames; cp -a older/segments/*.fpnames live/segments/"
-    ),
-]
+
+
+def beside_damages(suffix: str, what: str) -> list[Damage]:
+    """What can be done to the files of a suffix, which hold what is said, beside their segments."""
+    return [
+        *_file_damages(tuple(f"segments/0000000{number}.{suffix}" for number in (1, 3))),
+        *_in_the_way(f"files of {what}", suffix),
+        shell(
+            f"{what} of another store beside its own",
+            f"cp other/segments/00000002.{suffix} live/segments/00000099.{suffix}",
+        ),
+        shell(
+            f"the victim's {what} linked in beside its own",
+            f"ln -s ../../victim/segments/00000007.{suffix} live/segments/00000099.{suffix}",
+        ),
+        shell(f"a folder called as a file of {what}", f"mkdir live/segments/00000099.{suffix}"),
+        shell(f"a pipe called as a file of {what}", f"mkfifo live/segments/00000099.{suffix}"),
+        shell(
+            f"{what} of another store, and aside has that name",
+            f"cp other/segments/00000002.{suffix} live/segments/00000099.{suffix}; "
+            f"mkdir live/aside; echo x > live/aside/00000099.{suffix}",
+        ),
+        shell(f"a segment without its {what} beside its own", FOREIGN),
+        shell(f"all files of {what} removed", f"rm live/segments/*.{suffix}", says="CorruptStore"),
+        shell(
+            f"all files of {what} those of another store",
+            f"rm live/segments/*.{suffix}; cp other/segments/*.{suffix} live/segments/",
+            says="CorruptStore",
+        ),
+        shell(
+            f"the {what} of two segments swapped",
+            f"cd live/segments; mv 00000003.{suffix} x; mv 00000004.{suffix} 00000003.{suffix}; mv x 00000004.{suffix}",
+            says="CorruptStore",
+        ),
+        shell(
+            f"a segment in the place of its {what}",
+            f"cp live/segments/00000001.fpseg x; mv x live/segments/00000001.{suffix}",
+            says="CorruptStore",
+        ),
+        shell(
+            f"{what} in the place of their segment",
+            f"cp live/segments/00000001.{suffix} x; mv x live/segments/00000001.fpseg",
+            says="CorruptStore",
+        ),
+        shell(
+            f"all files of {what} moved elsewhere",
+            f"mkdir gone; mv live/segments/*.{suffix} gone/",
+            says="CorruptStore",
+        ),
+        shell(f"all segments but no {what} removed", "rm live/segments/*.fpseg", says="CorruptStore"),
+        shell(
+            f"{what} of a newer copy, exactly",
+            f"rm live/segments/*.{suffix}; cp -a newer/segments/*.{suffix} live/segments/",
+        ),
+        shell(
+            f"{what} of an older copy, exactly",
+            f"rm live/segments/*.{suffix}; cp -a older/segments/*.{suffix} live/segments/",
+        ),
+    ]
+
+
 _JOB_FOLDERS = [
     *(
         shell(f"{name} {way}", command.replace("FILE", name))

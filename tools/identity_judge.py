@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from crash_signed import opened
 from identity_damage import Damage
 from identity_play import (
     BUILT,
@@ -31,7 +32,6 @@ from identity_play import (
 from identity_shelf import Entry, Seen, Shelf, look
 from identity_stores import STORES, Row, Rows, World, held, rows_of
 
-import fpstore
 from fpstore.text import DEFAULT_RECIPE
 
 HOLDERS = {
@@ -49,6 +49,8 @@ NAMED = {"Error", "FileNotFoundError", "FileExistsError", "NotADirectoryError", 
 APPENDING = ("add", "add_if_new", "upsert", "remove", "remove pairs")
 # What answers with rows: all, or those of QUERIES, by fingerprint and by id.
 ANSWERING = ("rows", "probe", "lookup")
+# What is in the names of files of segments.
+OF_SEGMENTS = (".fpseg", ".fpnames", ".fpsketch")
 ASKED = {key for key, _ in QUERIES}
 
 
@@ -205,7 +207,7 @@ class Play:
         pool = {}
         sound = {each.digest for each in self._before.values()}
         for name, each in seen.items():
-            if each.kind == stat.S_IFREG and (".fpseg" in name or ".fpnames" in name) and not name.endswith(".new"):
+            if each.kind == stat.S_IFREG and any(part in name for part in OF_SEGMENTS) and not name.endswith(".new"):
                 mark = self.shelf.segment(self.world.folder / name, each.digest)
                 if mark is not None and (mark not in pool or each.digest in sound):
                     pool[mark] = self.world.folder / name
@@ -356,7 +358,7 @@ class Play:
     def _check_copy(self, what: str, model: Rows | None) -> None:
         copied = self.world.folder / "copied"
         if what == "copy" and model is not None and not self.case.damage.rewrites:
-            with fpstore.open(copied) as store:
+            with opened(copied) as store:
                 if difference := self._differs(rows_of(store), model):
                     self.find(f"copy: {difference}")
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from crash_signed import opened
 from id_types import ids_of, numbered
 from identity_stores import Row, Rows, rows_of
 
@@ -105,7 +106,7 @@ class Shelf:
             return f"files that its catalog names are nowhere: {', '.join(missing)}"
         folder = self._assembled(digest, {name: pool[mark] for name, mark in entries})
         try:
-            with fpstore.open(folder) as store:
+            with opened(folder) as store:
                 store.verify()
                 rows = rows_of(store)
                 return _looked_up(store, rows) or frozenset(rows)

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from id_types import ids_of, numbered
+from crash_signed import create, opened
+from id_types import SIGNED, ids_of, numbered
 
 import fpstore
 from fpstore import jobs
@@ -30,6 +31,7 @@ Rows = frozenset[Row]
 # Nothing is merged that nobody asks for, so that the stores have several segments each.
 SIZES = LivingSizes(growth=0)
 STORES = ("live", "older", "newer", "other")
+PLAN = "flips-2:1,1"
 VICTIM_FILES = ("notes.txt", "00000001.fpseg", "00000009.fpseg", "catalog.mdb")
 
 
@@ -99,11 +101,10 @@ def documents(first: int, count: int) -> str:
     return "".join(json.dumps({"text": text}) + "\n" for text in texts)
 
 
-def _keep(store: Path, first: int) -> Rows:
+def _keep(store: Path, first: int, id_type: IdType | None) -> Rows:
     """Let a job keep some documents in the store, if its ids are such; the rows that it has added."""
-    with fpstore.open(store) as opened:
-        if not serves_jobs(opened.id_type):
-            return frozenset()
+    if not serves_jobs(id_type):
+        return frozenset()
     before = _rows(store)
     corpus = store.with_name(f"documents-{first}.jsonl")
     corpus.write_text(documents(first, 4))
@@ -133,15 +134,12 @@ def _leave_note(folder: Path, store: Path) -> None:
 
 
 def _rows(path: Path) -> Rows:
-    with fpstore.open(path) as store:
+    with opened(path) as store:
         return frozenset(rows_of(store))
 
 
 def make_template(folder: Path, id_type: IdType | None) -> dict[str, Rows]:
     """The stores before anything was done to them; what each of them holds."""
-
-    def create(path: Path) -> None:
-        fpstore.create(path, plan="flips-2:1,1", recipe=DEFAULT_RECIPE, id_type=id_type).close()
 
     def add(store: fpstore.Store, part: list[Row]) -> None:
         store.add(**given(part, id_type))
@@ -150,27 +148,27 @@ def make_template(folder: Path, id_type: IdType | None) -> dict[str, Rows]:
     models: dict[str, Rows] = {}
     path = folder / "live"
     rows = [some_rows(seed, 30) for seed in range(1, 8)]
-    create(path)
-    with fpstore.Store(path, "w", sizes=SIZES) as store:
+    create(path, id_type, PLAN, DEFAULT_RECIPE)
+    with opened(path, "w", sizes=SIZES) as store:
         for part in rows[:2]:
             add(store, part)
             store._flush()
         add(store, rows[2][:10])
         store.remove(**by_id(rows[0][:3], id_type))
-        store.remove(**(given if id_type else by_id)(rows[0][3:5], id_type))
-    kept = _keep(path, 100)
+        store.remove(**(by_id if id_type in (None, SIGNED) else given)(rows[0][3:5], id_type))
+    kept = _keep(path, 100, id_type)
     models["older"] = held(rows[0][5:] + rows[1] + rows[2][:10], id_type) | kept
     shutil.copytree(path, folder / "older")
-    with fpstore.Store(path, "w", sizes=SIZES) as store:
+    with opened(path, "w", sizes=SIZES) as store:
         add(store, rows[2][10:])
         store._flush()
         add(store, rows[3])
         store._flush()
         (store.upsert if id_type else store.add)(**given(rows[4][:10], id_type))
-    kept |= _keep(path, 110)
+    kept |= _keep(path, 110, id_type)
     models["live"] = held(rows[0][5:] + rows[1] + rows[2] + rows[3] + rows[4][:10], id_type) | kept
     shutil.copytree(path, folder / "newer")
-    with fpstore.Store(folder / "newer", "w", sizes=SIZES) as store:
+    with opened(folder / "newer", "w", sizes=SIZES) as store:
         add(store, rows[4][10:])
         store.compact()
         add(store, rows[5][:10])
@@ -181,13 +179,13 @@ def make_template(folder: Path, id_type: IdType | None) -> dict[str, Rows]:
             store.wait()
             add(store, rows[5][10:12])
     models["newer"] = held(sum(rows[1:5], rows[0][5:]) + rows[5][: 12 if id_type in NAMED else 10], id_type) | kept
-    create(folder / "other")
-    with fpstore.Store(folder / "other", "w", sizes=SIZES) as store:
+    create(folder / "other", id_type, PLAN, DEFAULT_RECIPE)
+    with opened(folder / "other", "w", sizes=SIZES) as store:
         for part in (rows[6][:10], rows[6][10:20]):
             add(store, part)
             store._flush()
         add(store, rows[6][20:])
-    models["other"] = held(rows[6], id_type) | _keep(folder / "other", 120)
+    models["other"] = held(rows[6], id_type) | _keep(folder / "other", 120, id_type)
     shutil.rmtree(folder / "live.documents", ignore_errors=True)
     shutil.rmtree(folder / "other.documents", ignore_errors=True)
     if serves_jobs(id_type):
