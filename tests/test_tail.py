@@ -174,7 +174,7 @@ def test_where_nothing_was_added_nothing_follows(written: Written) -> None:
         {"places": Places(b"state", b"state", 0, b"removals")},
         {"places": Places(b"", b"", 0, b"")},
     ],
-    ids=str,
+    ids=lambda other: next(iter(other)),
 )
 def test_another_state_than_the_one_expected_is_none(written: Written, other: dict[str, Any]) -> None:
     index = written.index()

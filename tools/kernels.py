@@ -7,7 +7,13 @@ from itertools import takewhile
 from pathlib import Path
 
 NATIVE = Path(__file__).parent.parent / "fpstore" / "native"
-FLAGS = ["-fno-strict-aliasing", "-fvisibility=hidden", "-Wall", "-Wno-unused-function"]
+FLAGS = [
+    "-fno-strict-aliasing",
+    "-fvisibility=hidden",
+    "-Wall",
+    "-Wno-unused-function",
+    "-Werror=implicit-function-declaration",
+]
 
 
 def features(instruction_set: str) -> list[str]:
