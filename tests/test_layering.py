@@ -52,6 +52,7 @@ CORE = (
     "living",
     "creation",
     "documents",
+    "recovered",
     "recovery",
     "inspection",
     "base",
@@ -70,6 +71,7 @@ FOLDERS = {
         "fields",
         "pages",
         "verify",
+        "remnant",
         "wreck",
         "salvage",
         "slots",
@@ -124,6 +126,7 @@ FOLDERS = {
         "sizes",
         "due",
         "held",
+        "lost",
         "withdrawal",
         "renewal",
         "unsure",
@@ -286,7 +289,7 @@ def test_a_build_enters_building_by_one_door() -> None:
     assert taken == {
         "creation": {"Build", "Written"},
         "documents": {"Build"},
-        "living": {"write_rows", "write_stream", "PairSorter", "MIN_MEMORY_BYTES"},
+        "living": {"write_rows", "write_stream", *sorters, "MIN_MEMORY_BYTES"},
         "names": sorters,
         "sketches": {"PairSorter"},
     }
