@@ -7,6 +7,38 @@ PAIRS = ("tests/test_minhash_store.py::test_each_pair_that_shares_a_band_is_told
 
 MUTANTS = (
     Mutant(
+        "ids of sketches are made up",
+        "fpstore/sketches/salvage.py",
+        "if len(ids) != end - first:",
+        "if len(ids := np.resize(ids, end - first)) != end - first:",
+        "documents get the sketches of others where rows are lost too",
+        ("tests/test_minhash_recovery.py::test_ids_are_taken_only_where_nothing_else_fits",),
+    ),
+    Mutant(
+        "ids of sketches are not made again",
+        "fpstore/sketches/salvage.py",
+        "if len(ids) != end - first:",
+        "if ids is not None:",
+        "one bit in the ids costs all documents of their page",
+        ("tests/test_minhash_recovery.py::test_what_says_whose_sketches_are_whose_is_made_again",),
+    ),
+    Mutant(
+        "a file of sketches of another moment is taken",
+        "fpstore/segment/remnant.py",
+        "if expected is not None and (size, _crc_of(footer)) != expected:",
+        "if False:",
+        "documents get the sketches of others",
+        ("tests/test_minhash_recovery.py::test_sketches_of_another_moment_are_not_taken",),
+    ),
+    Mutant(
+        "documents that lack a band are not named",
+        "fpstore/living/lost.py",
+        "counts < np.uint64(banding.bands)",
+        "counts < np.uint64(1)",
+        "nobody knows which are not found by some of their bands",
+        ("tests/test_minhash_recovery.py::test_without_signatures_too",),
+    ),
+    Mutant(
         "a bucket that goes on in the next piece counts twice",
         "fpstore/minhash/buckets.py",
         "if count and int(keys[0]) == last:",
