@@ -93,9 +93,11 @@ Status band_rows_of_pending(const Pending *pending, uint32_t end, const uint64_t
     Status status = pending_search(&search, keys, count);
     for (uint64_t i = 0; i < search.match_count && status == OK; i++) {
         const PendingMatch *match = &search.matches[i];
-        const Row *row = pending_newest(pending, match->entry, end);
-        for (; row != NULL && status == OK; row = pending_before(pending, row))
+        uint32_t number = pending_newest(pending, match->entry, end);
+        for (; number != 0 && status == OK; number = pending->before[number]) {
+            const Row *row = pending_row(pending, number);
             status = add_band_row(found, match->match.query, pending->with_ids ? row->id[0] : 0, row->position);
+        }
     }
     free(search.matches);
     return status;
