@@ -174,8 +174,10 @@ cdef class PendingIndex:
             raise ValueError(f"capacity: found {capacity}, expected {count - first} or more")
         result = PendingIndex(self.masks, self.flips, with_ids=self.with_ids, capacity=capacity, bits=self.bits)
         result.follow(self, first)
-        if indexed and self.searched > first:
-            result.index()
+        if self.searched > first:
+            result.searched = self.searched - first
+            if indexed:
+                result.index()
         return result
 
     def follow(self, PendingIndex source not None, uint64_t first):
@@ -358,7 +360,6 @@ cdef class PendingIndex:
         cdef uint64_t query_count = <uint64_t>queries.shape[0]
         self.check_end(end)
         self.check_keys(queries, "queries")
-        self.searched = max(self.searched, end)
         if pending_indexed(&self.pending) < end:
             self.index()
         if query_count >> 32:
@@ -368,6 +369,7 @@ cdef class PendingIndex:
 
     cdef int index(self) except -1:
         # For a search of all rows that there are.
+        self.searched = pending_count(&self.pending)
         with self.lock, nogil:
             pending_index(&self.pending, ALL_ROWS)
         return 0

@@ -440,9 +440,7 @@ class Snapshot:
             "pending_names": self.pending_names,
             "pending_start": self.pending_start,
             "pending_sketches": self.pending_sketches,
-            # What is made of the segments is not made anew for each row.
-            "searched": self.searched,
-            "single": self.single.grown(pending, end),
+            "single": self.single.grown(pending, end),  # not made anew for each row
         }
         # What Snapshot(...) would make, in a third of the time, which a row at a time can tell.
         following = object.__new__(Snapshot)
