@@ -301,17 +301,19 @@ cdef class TableCursor:
     def __dealloc__(self):
         free(self.cursor.chunk)
 
-    def read(self, Py_ssize_t room=1 << 17):
+    def read(self, Py_ssize_t room=1 << 17, into=None):
         """The next keys, uint64[up to room]; empty at the end. CorruptStore where the table does not decode.
 
-        room: 65,664 (for what is decoded at once) or more.
+        room: 65,664 (for what is decoded at once) or more. into: uint64[room], which holds them instead of a new array.
         """
         cdef uint64_t count = 0
         cdef uint64_t[::1] out
         cdef Status status
+        if into is not None:
+            room = len(into)
         if room < CHUNK_ROOM:
             raise ValueError(f"room for {room} keys: expected {CHUNK_ROOM} or more")
-        result = np.empty(room, dtype=np.uint64)
+        result = np.empty(room, dtype=np.uint64) if into is None else into
         out = result
         self.view.enter()
         try:

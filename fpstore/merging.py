@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from fpstore._merge import merge_keys, merge_pairs
+from fpstore._merge import merge_all, merge_keys, merge_pairs
 from fpstore.types import Array, Keys
 
 Columns = Sequence[Keys]
@@ -56,6 +56,20 @@ def union(pieces: Sequence[Columns]) -> Columns:
         both: Columns = (merge_keys(*one, *other),) if len(one) == 1 else merge_pairs(*one, *other)
         heapreplace(heap, (len(both[0]), index, both))
     return heap[0][2]
+
+
+class KeyUnion:
+    """The union of pieces of plain keys, all at once, in room that is used again for the next pieces."""
+
+    def __init__(self) -> None:
+        self._rooms = np.empty((2, 0), dtype=np.uint64)
+
+    def __call__(self, pieces: Sequence[Columns]) -> Columns:
+        """As union, of arrays that stay as they are until it is called again."""
+        total = sum(len(keys) for (keys,) in pieces)
+        if total > self._rooms.shape[1]:
+            self._rooms = np.empty((2, total + total // 8), dtype=np.uint64)
+        return (merge_all([keys for (keys,) in pieces], self._rooms),)
 
 
 def merged(sources: Sequence[Source], combine: Callable[[Sequence[Columns]], Columns] = union) -> Iterator[Columns]:

@@ -295,6 +295,18 @@ def test_a_cursor_hands_out_more_keys_than_its_room_in_parts() -> None:
     assert max(map(len, parts)) <= 65664
 
 
+def test_a_cursor_fills_the_room_that_it_is_given() -> None:
+    keys, room = list(range(100_000)), np.empty(70_000, dtype=np.uint64)
+    cursor = TableCursor(coded_table(keys, "gap", 0).view(), 0, 0, 1)
+    found: list[int] = []
+    while len(part := cursor.read(into=room)):
+        assert np.shares_memory(part, room)
+        found += part.tolist()
+    assert found == keys
+    with pytest.raises(ValueError, match="room for 9 keys"):
+        cursor.read(into=room[:9])
+
+
 # Checksums.
 
 

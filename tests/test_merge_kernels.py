@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fpstore._merge import mark_at_least, mark_pairs_at_least, merge_keys, merge_pairs
+from fpstore._merge import mark_at_least, mark_pairs_at_least, merge_all, merge_keys, merge_pairs
 
 LAST = (1 << 64) - 1
 ITEMS = st.one_of(st.integers(0, LAST), st.sampled_from([0, 1, 2, 1 << 63, LAST - 1, LAST]), st.integers(0, 40))
@@ -61,6 +61,36 @@ def test_what_is_merged_is_a_copy() -> None:
     for merged in (merge_keys(a, a[:0]), merge_keys(a[:0], a), merge_pairs(a, a, a[:0], a[:0])[0]):
         merged[0] = 9
     assert a.tolist() == [1, 2]
+
+
+@given(st.lists(KEY_SETS, min_size=1, max_size=9), st.integers(0, 3))
+def test_all_pieces_are_merged_at_once(pieces: list[set[int]], more: int) -> None:
+    rooms = np.empty((2, sum(map(len, pieces)) + more), dtype=np.uint64)
+    merged = merge_all([u64(sorted(piece)) for piece in pieces], rooms)
+    assert merged.tolist() == sorted(set().union(*pieces))
+    assert not len(merged) or np.shares_memory(merged, rooms)
+
+
+@pytest.mark.parametrize("sizes", [[5000], [90, 4000], [3, 900, 900, 901, 5000], [1000] * 8, [0, 17, 100, 3000, 1] * 3])
+def test_many_pieces_of_any_length_are_merged(sizes: list[int]) -> None:
+    rng = np.random.default_rng(len(sizes))
+    for most in (6000, LAST):
+        pieces = [np.unique(rng.integers(0, most, size, dtype=np.uint64, endpoint=True)) for size in sizes]
+        copies = [piece.copy() for piece in pieces]
+        merged = merge_all(pieces, np.empty((2, sum(sizes)), dtype=np.uint64))
+        np.testing.assert_array_equal(merged, np.unique(np.concatenate(pieces)))
+        assert all(map(np.array_equal, pieces, copies))
+
+
+def test_no_pieces_and_rooms_that_are_too_small_are_refused() -> None:
+    piece = u64([1, 2, 3])
+    with pytest.raises(ValueError, match=r"^no pieces: expected one or more$"):
+        merge_all([], np.empty((2, 3), dtype=np.uint64))
+    for shape in ((2, 5), (1, 6), (3, 6)):
+        with pytest.raises(
+            ValueError, match=rf"^rooms for {shape[0]} times {shape[1]} keys: expected 2 times 6 or more$"
+        ):
+            merge_all([piece, piece], np.empty(shape, dtype=np.uint64))
 
 
 def test_pairs_of_other_lengths_are_refused() -> None:

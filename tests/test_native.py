@@ -95,6 +95,7 @@ def test_there_are_parts() -> None:
         "hash",
         "permutation",
         "sort",
+        "merge",
         "codec",
         "search",
         "join",

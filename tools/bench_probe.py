@@ -209,6 +209,7 @@ def bench_rates(
                 "single in C us": micro(median_cpu(single_times), count),
                 "/ R": single_ratio,
                 "touched us": micro(median_cpu(touched_times), count),
+                "touched / R": cpu_ratio(touched_times, reference_times) if faiss else None,
                 "single / touched": touched_ratio,
                 "batch us": micro(median_cpu(batch_times), count),
                 "R / batch": batch_ratio,

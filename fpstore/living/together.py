@@ -18,7 +18,7 @@ from fpstore.forks import cached_property
 from fpstore.format import CODECS, TableRecord
 from fpstore.living.live import Live, alive
 from fpstore.living.merge import live_pairs
-from fpstore.merging import Chunks, Columns, each_once, merged
+from fpstore.merging import Chunks, Columns, KeyUnion, each_once, merged
 from fpstore.plans import planner
 from fpstore.plans.permutation import Permutation
 from fpstore.plans.plan import Plan
@@ -80,13 +80,13 @@ class Together:
         return SegmentView(bytes(layout.FOOTER_BYTES), 0, 0, 0, tuple(records))
 
     def keys(self, table: int, first_slot: int = 0, end_slot: int | None = None) -> Iterator[Keys]:
-        """The live keys of a table, or of some of its slots, in order, each once, in chunks."""
+        """The live keys of a table, or of some of its slots, in order, each once; the room of a chunk is used again."""
         slots = 1 << self.tables[table].slot_bits
         first, end = first_slot, slots if end_slot is None else end_slot
         pending, dead = self._of_table(table)
         sources = [self._keys_of(*each, table, first, end) for each in zip(self._parts, dead, strict=True)]
         sources.append(iter([(self._between(pending, first, end, table),)]))
-        for (keys,) in merged([Chunks(source) for source in sources]):
+        for (keys,) in merged([Chunks(source) for source in sources], KeyUnion()):
             yield keys
 
     # --- Of ids ---
@@ -199,9 +199,9 @@ class Together:
         """The live keys of a part whose top slot_bits bits are from first up to end, in chunks."""
         bits = self.tables[table].slot_bits
         if first == 0 and end == 1 << bits:
-            return part.without_dead(table, dead, part.segment.keys(table))
+            return part.without_dead(table, dead, part.segment.keys(table, again=True))
         coarser = bits - part.segment.tables[table].slot_bits
-        chunks = part.segment.keys(table, first >> coarser, -(-end >> coarser))
+        chunks = part.segment.keys(table, first >> coarser, -(-end >> coarser), again=True)
         cut = (self._between(chunk, first, end, table) for chunk in chunks)
         return part.without_dead(table, self._between(dead, first, end, table), cut)
 

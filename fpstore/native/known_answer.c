@@ -6,6 +6,7 @@
 #include "crc32c.h"
 #include "decode.h"
 #include "encode.h"
+#include "merge.h"
 #include "pairs.h"
 #include "pending.h"
 #include "search.h"
@@ -115,6 +116,17 @@ static uint64_t sort_answer(Room *room) {
     room->sort_room.room_keys = KEYS / 8; /* so that parts are split */
     return sort_permuted(&room->table.permutation, room->out, KEYS, room->out + KEYS, &room->sort_room) +
            digest_of(room->out + KEYS, KEYS);
+}
+
+/* Of two runs, which have every tenth key both. */
+static uint64_t merge_answer(Room *room) {
+    Items runs[2] = {{room->first, NULL, 0}, {room->second, NULL, 0}};
+    for (uint64_t i = 0; i < KEYS; i++) {
+        const uint64_t key = i * i * 0x9E3779B9u;
+        if (i % 3 != 0 || i % 10 == 0) room->first[runs[0].count++] = key;
+        if (i % 3 == 0 || i % 10 == 0) room->second[runs[1].count++] = key;
+    }
+    return digest_of(room->out, merge_keys(&runs[0], &runs[1], room->out));
 }
 
 /* Code words of 4, 6 and 7 bits: short ones for the most frequent deltas. */
@@ -273,9 +285,10 @@ static const struct {
 } parts[] = {
     {"checksum", crc_answer, 0x7FD4DAAA79D6620Au},        {"hash", hash_answer, 0xE633502A8AFB3F0Bu},
     {"permutation", permute_answer, 0x1AD26CB6F0BBA6C8u}, {"sort", sort_answer, 0x112E029BE4ACF1C4u},
-    {"codec", decode_answer, 0x36FB4EDB3DF439D7u},        {"search", search_answer, 0x913C9902BA83800Au},
-    {"join", join_answer, 0x90402F908E389F65u},           {"pending", pending_answer, 0x0F50D0E42E05F6A0u},
-    {"signature", signature_answer, 0x5E7DA28815563D46u}, {"turns", turns_keys_answer, 0x2B98F0F1F2027D38u},
+    {"merge", merge_answer, 0xC4309D9D8AD48F10u},         {"codec", decode_answer, 0x36FB4EDB3DF439D7u},
+    {"search", search_answer, 0x913C9902BA83800Au},       {"join", join_answer, 0x90402F908E389F65u},
+    {"pending", pending_answer, 0x0F50D0E42E05F6A0u},     {"signature", signature_answer, 0x5E7DA28815563D46u},
+    {"turns", turns_keys_answer, 0x2B98F0F1F2027D38u},
 };
 
 const char *known_answer_wrong(void) {

@@ -83,7 +83,24 @@ ALWAYS_INLINE uint64_t merge_runs(const Items *a, const Items *b, uint64_t *keys
     return end;
 }
 
-uint64_t merge_keys(const Items *a, const Items *b, uint64_t *keys) { return merge_runs(a, b, keys, NULL, 0); }
+static uint64_t merge_keys_any(const Items *a, const Items *b, uint64_t *keys) {
+    return merge_runs(a, b, keys, NULL, 0);
+}
+
+static uint64_t (*chosen_merge_keys)(const Items *, const Items *, uint64_t *) = merge_keys_any;
+
+void merge_choose(InstructionSet set) {
+    chosen_merge_keys = merge_keys_any;
+#if FPSTORE_X86
+    if (set >= SET_WIDE) chosen_merge_keys = merge_keys_wide;
+#else
+    (void)set;
+#endif
+}
+
+CHOSEN_AT_LOAD(merge_choose)
+
+uint64_t merge_keys(const Items *a, const Items *b, uint64_t *keys) { return chosen_merge_keys(a, b, keys); }
 
 uint64_t merge_pairs(const Items *a, const Items *b, uint64_t *keys, uint64_t *ids) {
     return merge_runs(a, b, keys, ids, 1);

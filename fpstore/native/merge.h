@@ -15,6 +15,10 @@ typedef struct {
 uint64_t merge_keys(const Items *a, const Items *b, uint64_t *keys);
 uint64_t merge_pairs(const Items *a, const Items *b, uint64_t *keys, uint64_t *ids);
 
+uint64_t merge_keys_wide(const Items *a, const Items *b, uint64_t *keys);
+
+void merge_choose(InstructionSet set);
+
 /* marks[i] |= the items, which are not none, hold keys[i] with an id of least_ids[i] or more. */
 void mark_at_least(const Items *items, const uint64_t *keys, const uint64_t *least_ids, uint64_t count, uint8_t *marks);
 

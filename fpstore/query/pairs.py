@@ -16,6 +16,7 @@ import numpy as np
 from fpstore._pairs import Flips, Join, Neighbours, Windows
 from fpstore._view import SegmentView
 from fpstore.query.tables import Table, read_only
+from fpstore.segment.reader import Segment
 from fpstore.types import Array, Distances, Keys
 
 # Of each key of a chunk: 8 for the key and 3 for where its window starts, and as much in the chunk's partner. Of each
@@ -71,7 +72,10 @@ class Joined(Protocol):
         ...
 
     def keys(self, table: int, first_slot: int = 0, end_slot: int | None = None) -> Iterator[Keys]:
-        """The keys of a table, or of some of its slots, in order, each once, in chunks that are not empty."""
+        """The keys of a table, or of some of its slots, in order, each once, in chunks that are not empty.
+
+        The room of a chunk may be used again once the next one is asked for.
+        """
         ...
 
 
@@ -144,7 +148,7 @@ def window_flips(segment: Joined, index: int) -> tuple[int, list[int]]:
     return window_bits, flips
 
 
-def load_windows(segment: Joined, index: int, window_bits: int, chunk: int, split_bits: int) -> Windows:
+def load_windows(segment: Segment, index: int, window_bits: int, chunk: int, split_bits: int) -> Windows:
     """The keys of a table whose top split_bits bits are chunk, with their windows."""
     parts = list(_chunk_parts(segment, index, chunk, split_bits))
     windows = Windows(window_bits, split_bits, sum(len(part) for part in parts), bits=segment.view.bits)
@@ -201,18 +205,22 @@ def _flip_joins(segment: Joined, index: int, distance: int, memory_bytes: int) -
 def _whole_windows(
     segment: Joined, index: int, parts: Iterator[Keys], window_bits: int, memory_bytes: int
 ) -> Iterator[Keys]:
-    """The parts cut anew, so that none ends within a window."""
+    """The parts cut anew, so that none ends within a window; their room is used again."""
     in_window = np.uint64((1 << (segment.view.bits - window_bits)) - 1)
     held: list[Keys] = []  # of one window, the last
+    room = np.empty(0, dtype=np.uint64)
     for part in parts:
         first_of_last = part[-1] & ~in_window
         cut = int(np.searchsorted(part, first_of_last))
         if held and (cut or held[0][0] < first_of_last):
-            yield np.concatenate([*held, part[:cut]])
+            count = sum(map(len, held)) + cut
+            if count > len(room):
+                room = np.empty(count + count // 8, dtype=np.uint64)
+            yield np.concatenate([*held, part[:cut]], out=room[:count])
             held = []
         elif cut:
             yield part[:cut]
-        held.append(part[cut:])
+        held.append(part[cut:].copy())
         if sum(map(len, held)) > memory_bytes // BYTES_PER_CHUNK_KEY:
             raise _no_room(segment, index, memory_bytes)
     if held:

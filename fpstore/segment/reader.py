@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
+
 from fpstore import format as layout
 from fpstore._probe import IdColumn
 from fpstore._view import SegmentView, TableCursor
@@ -15,6 +17,8 @@ from fpstore.errors import CorruptStore, Naming
 from fpstore.format import Header, Region, Summary, TableRecord
 from fpstore.segment.files import map_file, read_footer
 from fpstore.types import Keys
+
+READ_KEYS = 1 << 17  # that are decoded before they are handed on
 
 
 class Segment:
@@ -61,13 +65,19 @@ class Segment:
         """Every byte of the file, in order."""
         return self.summary.regions(self.footer)
 
-    def keys(self, table: int, first_slot: int = 0, end_slot: int | None = None) -> Iterator[Keys]:
-        """The keys of a table, or of some of its slots, in order, in chunks; every check of the decoder on."""
+    def keys(
+        self, table: int, first_slot: int = 0, end_slot: int | None = None, *, again: bool = False
+    ) -> Iterator[Keys]:
+        """The keys of a table, or of some of its slots, in order, in chunks; every check of the decoder on.
+
+        again: the room of a chunk is used again when the next one is asked for.
+        """
         slots = 1 << self.tables[table].slot_bits
         cursor = TableCursor(self.view, table, first_slot, slots if end_slot is None else end_slot)
+        room = np.empty(READ_KEYS, dtype=np.uint64) if again else None
         count = 0
         with self.naming:
-            while count <= self.key_count and len(chunk := cursor.read()):
+            while count <= self.key_count and len(chunk := cursor.read(READ_KEYS, room)):
                 count += len(chunk)
                 if count <= self.key_count:
                     yield chunk

@@ -1,6 +1,7 @@
-/* Sorting by every instruction set beside the C library's. */
+/* Sorting by every instruction set beside the C library's, and merging what was sorted. */
 #include "harness.h"
 
+#include "merge.h"
 #include "sort.h"
 
 /* The room behind the output is the input's own: what lies behind that must stay. */
@@ -10,9 +11,24 @@ static void compare(const uint64_t *found, uint64_t found_count, const uint64_t 
     EXPECT(memcmp(found, expected, count * 8) == 0, "set %d: other keys", set);
 }
 
+/* Keys dealt out to two runs, some to both, and merged again. */
+static void merge_halves(const uint64_t *keys, uint64_t count, uint64_t *own, int set) {
+    uint64_t *dealt[2] = {room(count, 8), room(count, 8)};
+    Items runs[2] = {{dealt[0], NULL, 0}, {dealt[1], NULL, 0}};
+    const uint64_t of_second = 1 + below(20), stretch = 1 + below(40), of_both = 1 + below(30);
+    for (uint64_t i = 0; i < count; i++) {
+        const unsigned run = i / stretch % of_second == 0;
+        dealt[run][runs[run].count++] = keys[i];
+        if (i % of_both == 0) dealt[!run][runs[!run].count++] = keys[i];
+    }
+    compare(own, merge_keys(&runs[0], &runs[1], own), keys, count, set);
+    free(dealt[0]);
+    free(dealt[1]);
+}
+
 void test_sort(void) {
     const uint64_t most = 1 + below(below(3) ? 3000 : 90), repeats = 1 + below(3);
-    uint64_t *expected = room(most, 8), *keys = room(repeats * most, 8), *own = room(repeats * most + 1, 8);
+    uint64_t *expected = room(most, 8), *keys = room(repeats * most, 8), *own = room((1 + repeats) * most + 1, 8);
     uint64_t *permuted = room(most, 8);
     const unsigned key_bits = draw_bits();
     uint64_t held = draw_keys((int)below(KINDS), expected, most, key_bits), count = held * repeats;
@@ -34,6 +50,7 @@ void test_sort(void) {
     for (int set = SET_PORTABLE; set <= (int)machine_set; set++) {
         SortedOut out = {own, 0};
         sort_choose((InstructionSet)set);
+        merge_choose((InstructionSet)set);
         memcpy(own, keys, count * 8);
         own[count] = 0x5EA1;
         sort_range(own, count, 64, scratch, &out);
@@ -41,6 +58,9 @@ void test_sort(void) {
         EXPECT(own[count] == 0x5EA1, "set %d: written past the keys", set);
         compare(own, sort_permuted(&permutation, keys, count, own, scratch), permuted, held, set);
         EXPECT(own[count] == 0x5EA1, "set %d: permuted past the keys", set);
+        own[2 * held] = 0x5EA1;
+        merge_halves(expected, held, own, set);
+        EXPECT(own[2 * held] == 0x5EA1, "set %d: merged past the keys of both runs", set);
     }
     free(expected);
     free(keys);
