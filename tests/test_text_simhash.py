@@ -369,7 +369,8 @@ LACK = """
 import resource
 import sys
 import numpy as np
-from fpstore.text._simhash import Idf, features_many, measure, tokens_of
+from fpstore.text._shingles import features_many
+from fpstore.text._simhash import Idf, measure, tokens_of
 text = "x" * (64 << 20)
 many = np.arange(8 << 20, dtype=np.uint64)
 weights = np.ones(len(many))
