@@ -6,13 +6,16 @@ its rows, so a segment's file has sketches of just the ids that have rows in it.
 
 import contextlib
 import functools
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from fpstore._similar import BandSegments, Candidates
+from fpstore.building.spill import KeySorter
 from fpstore.disk import Place
 from fpstore.errors import CorruptStore, Damage
 from fpstore.living.live import Live, alive
@@ -26,6 +29,9 @@ from fpstore.sketches.pending import in_order, merged_sketches
 from fpstore.sketches.reader import Found, SketchesReader, verify_sketches
 from fpstore.sketches.writer import SketchesWriter
 from fpstore.types import Ids, Keys
+
+# For sorting ids to count them.
+SORT_BYTES = 64 << 20
 
 
 class Sketched(NamedTuple):
@@ -127,6 +133,18 @@ def _live_of(part: Live) -> Iterator[tuple[Ids, Keys]]:
             yield ids, sketches
         elif not masked.all():
             yield ids[~masked], sketches[~masked]
+
+
+def distinct_ids(chunks: Iterable[Ids]) -> int:
+    """How many ids there are, each of which may come any number of times, in any order; in bounded memory."""
+    sorter = KeySorter(Path(tempfile.gettempdir()), SORT_BYTES)
+    for ids in chunks:
+        sorter.add(ids)
+    keys = sorter.finish()
+    try:
+        return keys.count
+    finally:
+        keys.close()
 
 
 # --- Files ---

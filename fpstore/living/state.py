@@ -236,7 +236,7 @@ class State:
     def _with(self, **fields: Any) -> "State":
         # dataclasses.replace would look at all the rest again, with every addition.
         following = object.__new__(State)
-        following.__dict__.update(self.__dict__, **fields)
+        object.__setattr__(following, "__dict__", self.__dict__ | fields)
         return following
 
     def with_segments(self, segments: Sequence[SegmentEntry], strays: Sequence[SegmentEntry] = ()) -> "State":
