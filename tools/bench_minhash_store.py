@@ -1,16 +1,20 @@
 """Measures stores of MinHash signatures: bytes a document, the time of a query, memory, and how fast documents come in.
 
-    python tools/bench_minhash_store.py [--n 1e7] [--dir /dev/shm] [--memory 2GiB] [--rounds 3] [--small] [--json]
+    python tools/bench_minhash_store.py [--n 1e7] [--dir /dev/shm] [--memory 2GiB] [--filter-only] [--small] [--json]
 
 Signatures are random values of 32 bits, 128 of them, 16 bands of 8; a tenth of the documents differ from the one
 before them in a few values. Each kind of store is built in the folder and removed again: with signatures, with ids
 that are any numbers, candidates alone, without ids. The first is asked, in a process of its own: for signatures of
 stored documents of which an eighth of the values is changed, and for new ones. Last, documents are added to an empty
-store in batches, durably, on one core. Exit status 1 where a document is not found that shares a band.
+store in batches, durably, on one core. Before all that: what new documents cost in 1, 3 and 10 segments, each a store
+of its own here, and what a blocked Bloom filter before each would (tools/minhash/filter.c, which gcc compiles). Exit
+status 1 where a document is not found that shares a band.
 """
 
+import ctypes
 import os
 import shutil
+import subprocess
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator
@@ -41,6 +45,9 @@ DOCUMENTS_AT_ONCE = 1 << 16
 QUERIES, BATCH_QUERIES, PIECES_ASKED = 2000, 20_000, 40
 ADDED, ADDED_AT_ONCE = 500_000, 10_000
 WITH_SIGNATURES, ALONE, WITHOUT_IDS, MORE_FOR_IDS = 115, 80, 40, 10
+# Of the filter: bits for a key, and in how many words of a block it sets one.
+FILTER_BITS = {8: 5, 12: 8}
+SEGMENTS, FILTERED = (1, 3, 10), 100_000
 SINGLE_US, BATCH_US, ADDED_A_SECOND, PROBING_BYTES = 30, 10, 100_000, 100 << 20
 
 
@@ -126,6 +133,51 @@ def ask(path: Path, documents: int, rounds: int) -> tuple[list[dict[str, Any]], 
         return rows, wrong, max(most, resident_bytes("RssAnon") - before)
 
 
+def bench_filter(folder: Path, small: bool, results: Results) -> None:
+    made = folder / "filter.so"
+    source = Path(__file__).parent / "minhash" / "filter.c"
+    subprocess.run(["gcc", "-O3", "-march=native", "-shared", "-fPIC", source, "-o", made], check=True)
+    library = ctypes.CDLL(str(made))
+    new, _ = queries_of(BATCH_QUERIES, 1)
+    documents = FILTERED // (10 if small else 1)
+    rows = []
+    for count in SEGMENTS:
+        asked = 0.0
+        filtered, false = dict.fromkeys(FILTER_BITS, 0.0), dict.fromkeys(FILTER_BITS, 0)
+        for index in range(count):
+            each = part(1000 + 100 * count + index, documents // count)
+            with minhash.build(folder / "part", each, keep_signatures=False, bits=38) as store:
+                store.probe_many(new, threads=1)
+                asked += min(timed(lambda: store.probe_many(new, threads=1)).cpu for _ in range(3))
+                keys = store._minhash.banding(38).keys(new).ravel()
+                for bits, words in FILTER_BITS.items():
+                    ask = filter_of(library, [*store._segments[0].keys(0)], bits, words, keys)
+                    false[bits] += ask()
+                    filtered[bits] += min(timed(ask).cpu for _ in range(3))
+            shutil.rmtree(folder / "part")
+        row = {"segments": count, "us a query": asked / len(new) * 1e6}
+        for bits in FILTER_BITS:
+            row[f"filter of {bits} bits, us"] = filtered[bits] / len(new) * 1e6
+            row[f"{bits} bits: passed"] = false[bits] / (count * len(new) * BANDS)
+        rows.append(row)
+    results.table(f"{documents:,} documents; of new ones, a query of a batch, and a filter alone", rows)
+
+
+def filter_of(library: Any, chunks: list[Array], bits: int, words: int, keys: Array) -> Callable[[], int]:
+    """Asks a filter of these keys of a segment, so many bits for each, which of others may be there."""
+    blocks = np.zeros(8 * (sum(map(len, chunks)) * bits // 512 + 1), dtype=np.uint64)
+
+    def call(name: str, own: Array) -> int:
+        places = [ctypes.c_void_p(array.ctypes.data) for array in (blocks, own)]
+        size = ctypes.c_uint64(len(blocks) // 8)
+        return int(getattr(library, name)(places[0], size, places[1], ctypes.c_size_t(len(own)), words))
+
+    library.filter_ask.restype = ctypes.c_size_t
+    for chunk in chunks:
+        call("filter_fill", chunk)
+    return lambda: call("filter_ask", keys)
+
+
 def add(path: Path, count: int) -> tuple[float, float]:
     """In a process of its own, on one core: documents a second, of the clock and of the processor."""
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
@@ -143,12 +195,16 @@ def add(path: Path, count: int) -> tuple[float, float]:
 
 def main() -> int:
     parser = new_parser(__doc__, rounds=3, counted="documents", real=REAL, small=SMALL)
+    parser.add_argument("--filter-only", action="store_true", help="no more than what a filter would bring")
     parser.add_argument("--memory", type=parse_memory, default="2GiB", help="for building; default 2GiB")
     arguments = parse_arguments(parser, real=REAL, small=SMALL)
     results = Results("bench_minhash_store", arguments, only_keys=REAL)
     count = arguments.n
     apart = get_context("spawn").Pool
     with scratch_folder(arguments) as folder:
+        bench_filter(folder, arguments.small, results)
+        if arguments.filter_only:
+            return results.finish()
         rows = [built(folder, "signatures", parts(count), arguments)]
         with apart(1) as pool:
             times, wrong, memory = pool.apply(ask, (folder / "signatures", count, arguments.rounds))
