@@ -340,13 +340,24 @@ def test_a_store_that_cannot_be_an_index_is_refused(tmp_path: Path, kept: Any) -
 
 @pytest.mark.parametrize(("id_type", "keys"), [("string", ["a", "ü"]), ("uint64", [7, 2**64 - 1])])
 def test_a_store_that_others_made_is_an_index_of_its_ids(tmp_path: Path, id_type: Any, keys: Any) -> None:
-    with minhash.create(tmp_path / "s", values=VALUES, bands=BANDS, rows_per_band=ROWS, id_type=id_type) as store:
+    cut: Any = {"values": VALUES, "bands": BANDS, "rows_per_band": ROWS}
+    with minhash.create(tmp_path / "s", id_type=id_type, bits=64, **cut) as store:
         store.add(OWN[:2], ids=keys)
     with index(tmp_path / "s", id_type=id_type) as lsh:
         assert {*lsh.keys} == {*keys}
         assert keys[0] in lsh.query(OWN[0])
         lsh.remove(keys[0])
         assert [*lsh.keys] == keys[1:]
+
+
+def test_a_store_of_narrow_keys_is_read_as_it_is_and_not_taken_for_this_index(tmp_path: Path) -> None:
+    """It meets documents by chance, which datasketch's does not: whoever asks for an index is told, open is not."""
+    with minhash.create(tmp_path / "s", values=VALUES, bands=BANDS, rows_per_band=ROWS, id_type="string") as store:
+        store.add(OWN[:2], ids=["a", "b"])
+    with pytest.raises(ValueError, match="bits: found 36, expected 64"):
+        index(tmp_path / "s", id_type="string")
+    with MinHashLSH.open(tmp_path / "s") as lsh:
+        assert "a" in lsh.query(OWN[0])
 
 
 def test_ids_that_are_no_keys_of_an_index_are_refused(tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ CORE = (
     "_probe",
     "_pending",
     "_single",
+    "_similar",
     "_pairs",
     "_turns",
     "plans",
@@ -128,6 +129,8 @@ FOLDERS = {
         "lost",
         "withdrawal",
         "renewal",
+        "unsure",
+        "beside",
         "writer",
         "documents",
     ),
@@ -182,12 +185,14 @@ WINGS = {
     },
     "serve": {"", "origin", "types", "text", "inputs"},
     # inspection: what `fpstore inspect` shows is no part of the public surface. platforms: how many threads all are.
+    # workers: what reads texts here, and in no job, shares HTML out as jobs do.
     "cli": {
         "",
         "platforms",
         "errors",
         "origin",
         "threads",
+        "workers",
         "types",
         "text",
         "inputs",

@@ -36,7 +36,7 @@ def found_by(store: minhash.MinHashStore, own: Any) -> list[set[int]]:
 @pytest.mark.parametrize(("bands", "rows"), [(16, 8), (25, 5), (128, 1), (2, 64)])
 def test_candidates_are_those_of_its_index(tmp_path: Path, bands: int, rows: int, kept: bool) -> None:
     own = signatures(1, 400, values=VALUES, kinds=20)
-    made = minhash.build(tmp_path / "s", own, bands=bands, rows_per_band=rows, keep_signatures=kept)
+    made = minhash.build(tmp_path / "s", own, bands=bands, rows_per_band=rows, keep_signatures=kept, bits=64)
     with made as store:
         assert found_by(store, own) == of_datasketch(own, bands, rows)
 
@@ -45,7 +45,7 @@ def test_candidates_are_those_of_its_index(tmp_path: Path, bands: int, rows: int
 def test_candidates_of_copies_and_of_what_shares_nothing_are_too(tmp_path: Path, same: bool) -> None:
     own = np.arange(200 * VALUES, dtype=np.uint32).reshape(200, VALUES)
     own = np.broadcast_to(own[0], own.shape) if same else own
-    with minhash.build(tmp_path / "s", own) as store:
+    with minhash.build(tmp_path / "s", own, bits=64) as store:
         assert found_by(store, own) == of_datasketch(own, 16, 8)
 
 

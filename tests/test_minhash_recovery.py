@@ -123,9 +123,8 @@ MANY = signatures(42, 600)
 def built(path: Path, kind: str, kept: bool = True) -> dict[Any, set[int]]:
     """A store in one segment; of each id the places of its signatures."""
     id_type: Any = "string" if kind == "names" else "uint64"
-    with minhash.create(
-        path, values=VALUES, bands=BANDS, rows_per_band=ROWS, id_type=id_type, keep_signatures=kept
-    ) as store:
+    cut: Any = {"values": VALUES, "bands": BANDS, "rows_per_band": ROWS, "bits": 64}  # so that rows have several pages
+    with minhash.create(path, id_type=id_type, keep_signatures=kept, **cut) as store:
         store.add(MANY, ids=IDS[kind])
         store.compact()
     held: dict[Any, set[int]] = {}

@@ -79,6 +79,7 @@ class MinHashLSH:
                 values=num_perm,
                 bands=bands,
                 rows_per_band=rows,
+                bits=64,  # whoever asks this index gets no estimate: a document met by chance would show as one found
                 durability=durability,
             )
         except BaseException:

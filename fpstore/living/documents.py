@@ -119,9 +119,10 @@ class DocumentWriter(Writer):
 
     def add_documents(self, signed: Signed, given: Ids | Names | None) -> None:
         """Store signatures, each with its id in a store with ids."""
-        with self._ready():
+        large = signed.keys.size >= self.sizes.flush_rows
+        with self._ready(publishing=large):
             names, ids, told = self._handles(given)
-            if signed.keys.size >= self.sizes.flush_rows:
+            if large:
                 keys, of_rows = rows_of(signed.keys, ids)
                 self._add_segment(keys, of_rows, renewal.names_of_rows(names, ids), self._sketched(signed, ids))
             elif signed.size:
@@ -139,7 +140,7 @@ class DocumentWriter(Writer):
             names, ids, _ = self._handles(given)
             last, ids, records, following = renewal.replacing(self.snapshot, ids)
             records += self._records(signed.part(last), ids, names and names.take(last), following)
-            with self._uncertain():
+            with self._uncertain:
                 self.snapshot = self.snapshot.extended(records, self._write(records))
             self._start_due_flush()
 
@@ -152,7 +153,7 @@ class DocumentWriter(Writer):
         with self._ready():
             names, ids, _ = self._handles(given)
             before = self.snapshot
-            with self._uncertain():  # the pending index gets rows before the log has them
+            with self._uncertain:  # the pending index gets rows before the log has them
                 decision = _Decision(before, signed, ids, names, least)
                 for start in range(0, signed.size, self.sizes.piece_rows):
                     decision.decide(range(start, min(start + self.sizes.piece_rows, signed.size)))
