@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import plain_minhash
+import plain_rensa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -135,6 +136,35 @@ def test_signatures_are_those_that_datasketch_makes_of_the_same_shingles(scheme:
             its.update_batch([shingle.encode() for _, shingle in recipe.shingles(text)])
             assert found.dtype == its.hashvalues.dtype
             assert found.tolist() == its.hashvalues.tolist()
+
+
+# What rensa 0.4.0 makes of these, by its seed: the first values.
+OF_RENSA = [
+    "a",
+    "bc",
+    "größe",
+    "中文",
+    "x" * 40,
+    "hello world foo",
+    "12345678",
+    "1234567890abcdef",
+    "1234567890abcdefg",
+    "",
+]
+RENSA_0_4 = {0: [249435685, 252035958, 510863400], 42: [752334380, 728203, 819115885]}
+
+
+@pytest.mark.parametrize("seed", RENSA_0_4)
+def test_the_rule_of_rensa_0_4_is_the_one_that_the_page_tells(seed: int) -> None:
+    assert plain_rensa.signature(OF_RENSA, 64, seed)[:3] == RENSA_0_4[seed]
+
+
+def test_rensa_has_another_rule_in_another_version() -> None:
+    rensa = pytest.importorskip("rensa", reason="rensa: in the extra bench")
+    made = rensa.RMinHash(num_perm=64, seed=42)
+    made.update(OF_RENSA)
+    is_later = hasattr(rensa.RMinHash, "ALGORITHM_VERSION")
+    assert (list(made.digest()) != plain_rensa.signature(OF_RENSA, 64, 42)) == is_later
 
 
 GOLDEN = {
