@@ -9,7 +9,17 @@ from outcome import Command
 
 import fpstore
 from fpstore import cli
-from fpstore.cli.subcommand import ANY_TEXT, OF_TEXTS, SIGNED_FORMAT, USES, WITH_IDS, Fact, Subcommand
+from fpstore.cli.subcommand import (
+    ANY_TEXT,
+    OF_BITS,
+    OF_SIGNATURES,
+    OF_TEXTS,
+    SIGNED_FORMAT,
+    USES,
+    WITH_IDS,
+    Fact,
+    Subcommand,
+)
 
 
 def subcommand(name: str) -> click.Command:
@@ -104,6 +114,12 @@ MISSING: dict[tuple[str, str], list[str]] = {
     ("pairs", "goes without --count"): ["s.fpstore", "--count"],
     ("pairs", "goes without --json"): ["s.fpstore", "--json"],
     ("document-pairs", "goes with a file"): ["a.txt"],
+    ("document-pairs", OF_BITS.reason): ["a.txt", "--recipe", "minhash-128"],
+    ("document-pairs", OF_SIGNATURES.reason): ["a.txt"],
+    ("dedup", OF_BITS.reason): ["a.txt", "-o", "k", "--recipe", "minhash-128"],
+    ("dedup", OF_SIGNATURES.reason): ["a.txt", "-o", "k"],
+    ("cluster", OF_BITS.reason): ["a.txt", "--recipe", "minhash-128"],
+    ("cluster", OF_SIGNATURES.reason): ["a.txt"],
     ("dedup", "goes with a file"): ["a.txt", "-o", "-"],
     ("dedup", "goes with -o FILE"): ["a.txt", "-o", "-"],
     ("cluster", "goes with a file"): ["a.txt", "-o", "-"],

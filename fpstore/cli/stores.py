@@ -8,11 +8,6 @@ if TYPE_CHECKING:
 
 def opened_store(path: str, mode: "Mode" = "r") -> Any:
     """The store at path, a Store or a MinHashStore. Raises what fpstore.open does, but for WrongKind."""
-    import fpstore
+    from fpstore.minhash.making import open_any
 
-    try:
-        return fpstore.open(path, mode)
-    except fpstore.WrongKind:
-        from fpstore import minhash
-
-        return minhash.open(path, mode)
+    return open_any(path, mode)

@@ -50,6 +50,8 @@ def _to_a_file(name: str) -> Callable[[Mapping[str, Any]], bool]:
 
 
 OF_TEXTS = Fact("goes with texts: found fingerprints", None)
+OF_BITS = Fact("goes with fingerprints: found signatures", None)
+OF_SIGNATURES = Fact("goes with signatures (a recipe of sketch minhash): found fingerprints", None)
 ANY_TEXT = Fact("goes with texts: found fingerprints only", None)
 WITH_IDS = Fact("goes with a store that has ids: found one without", None)
 SIGNED_FORMAT = Fact("goes with npy, csv and parquet: found another format", None)
@@ -110,10 +112,14 @@ _PLAN: dict[str, tuple[Fact, ...]] = {
     "shuffle": (),
     "mode": (),
 }
+_NEAR: dict[str, tuple[Fact, ...]] = {
+    "max_distance": (OF_BITS,),
+    **dict.fromkeys(("bands", "rows_per_band", "min_similarity"), (OF_SIGNATURES,)),
+}
 _CORPUS: dict[str, tuple[Fact, ...]] = {
     **_READ,
     **_RECIPES,
-    "max_distance": (),
+    **_NEAR,
     "id_column": (),
     "summary_path": (),
 }
@@ -235,12 +241,12 @@ _OWN: dict[str, dict[str, tuple[Fact, ...]]] = {
         "as_json": (_JSON_KEPT,),
     },
     "cluster": {
-        **dict.fromkeys(_CORPUS, (OF_TEXTS,)),
-        "max_distance": (),
+        **{name: (OF_TEXTS, *facts) for name, facts in _CORPUS.items()},
+        "max_distance": (OF_BITS,),
         "summary_path": (),
         "output": (),
         "confirm": (OF_TEXTS, _LEADERS),
-        "update_center": (),
+        "update_center": (OF_BITS,),
         "components": (),
         "annotate": (OF_TEXTS,),
         "topics": (OF_TEXTS,),

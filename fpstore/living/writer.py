@@ -8,7 +8,6 @@ import contextlib
 import dataclasses
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -88,8 +87,7 @@ class Writer:
             sweep_segments(self._catalog)
             self._next_segment = self.snapshot.state.next_segment
             if note is not None:
-                undo_rows = partial(self.remove, changes.ROWS_REMOVED)
-                undo(note, self.home, job, undo_rows, named=self.snapshot.settings.named)
+                undo(note, self.home, job, self._undo_rows, named=self.snapshot.settings.named)
         except BaseException:
             with contextlib.closing(self._catalog):
                 self._end_jobs()
@@ -179,6 +177,10 @@ class Writer:
             columns = in_handles(self.snapshot, given)
             if len(columns[0]):
                 self._log(self._change(kind, *columns), False)
+
+    def _undo_rows(self, keys: Keys, ids: Ids | Names) -> None:
+        """Remove what a job stored."""
+        self.remove(changes.ROWS_REMOVED, keys, ids)
 
     def sync(self) -> None:
         """Make everything durable that was added before."""

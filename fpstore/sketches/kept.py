@@ -26,6 +26,12 @@ class Kept:
         self.values, self.bits = values, bits
         self._each = WORD_BITS // bits
         self.words = -(-values // self._each)
+        chance = 2.0**-bits
+        shares = ((values - np.arange(values + 1)) / values - chance) / (1 - chance)
+        # Of two sketches that differ in so many values: float32[values + 1], from 1 down, then 0.
+        self.estimates: Array = np.maximum(shares, 0.0).astype(np.float32)
+        # The least number of differing values that says nothing any more.
+        self.farthest = int(np.count_nonzero(self.estimates))
 
     def sketches(self, signatures: Array) -> Keys:
         """What is kept of each signature: uint64[n, words], of integers[n, values]; value 0 in the lowest bits."""
@@ -55,10 +61,16 @@ class Kept:
         if self.bits > 1:  # the lowest bit of each value tells whether any differs
             apart &= np.uint64(sum(1 << at for at in range(0, WORD_BITS, self.bits)))
         differing = np.bitwise_count(apart).sum(axis=1, dtype=np.int64)
-        chance = 2.0**-self.bits
-        estimates = ((self.values - differing) / self.values - chance) / (1 - chance)
-        found: Array = np.maximum(estimates, 0.0)
+        found: Array = self.estimates[differing]
         return found
+
+    def differing(self, similarity: Array) -> Array:
+        """The number of differing values of each estimate, uint16[n]; of 0 the least of which that is the estimate."""
+        return (-self.estimates).searchsorted(-similarity).astype(np.uint16)
+
+    def most_differing(self, least: float | None) -> int:
+        """The largest number of differing values of which the estimate is `least` or more, -1 where none is."""
+        return self.values if least is None else int(np.count_nonzero(self.estimates >= np.float32(least))) - 1
 
     def standard_error(self, similarity: float) -> float:
         """That of an estimate where the Jaccard similarity is this one."""

@@ -235,6 +235,12 @@ class Recipe:
 
         threads: as for measure_many. RecipeError for a recipe that makes fingerprints.
         """
+        return self.sign_counted(texts, threads=threads)[0]
+
+    def sign_counted(
+        self, texts: Sequence[str | bytes], *, threads: int | None = None
+    ) -> tuple[Signatures, npt.NDArray[np.uint32]]:
+        """As sign_many, and how many tokens each text has."""
         expect_signatures(self)
         count = thread_count(threads)
         expect_several(texts)
@@ -248,7 +254,7 @@ class Recipe:
         if len(empty):
             hashes = np.array([bytes_hash(texts[at]) for at in empty.tolist()], dtype=np.uint64)
             found[empty] = _signing.sign_hashes(hashes, np.arange(1, len(hashes) + 1, dtype=np.uint64), permutations)
-        return found
+        return found, counts
 
     def features(self, text: str | bytes) -> Features:
         """The distinct shingles of one text and their weights."""

@@ -38,6 +38,8 @@ from fpstore.text.cleaning import is_stand_in
 from fpstore.text.packed import Packed
 from fpstore.text.presets import DEFAULT_RECIPE
 from fpstore.text.recipe import Measured, Recipe
+from fpstore.text.shared import measure_many
+from fpstore.workers import Workers
 
 DEFAULT_K = 3
 BITS = 64
@@ -53,11 +55,11 @@ _WEAK = ("weak", "dropped_weak")
 
 
 def short_below(recipe: Recipe, k: int = DEFAULT_K, *, dense: bool = False) -> int:
-    """The fewest tokens with which a text is not short; 1 for k = 0 and where a shingle is a whole text.
+    """The fewest tokens with which a text is not short; 1 for k = 0, signatures, and where a shingle is a whole text.
 
     dense: of a text in a script that parts no words.
     """
-    if k < 1 or recipe.tokens == "whole":
+    if k < 1 or recipe.tokens == "whole" or recipe.sketch == "minhash":
         return 1
     shingle = recipe.dense_shingle if dense and recipe.dense_shingle else recipe.shingle
     if recipe.sketch == "minhash-1bit":
@@ -125,7 +127,7 @@ class Lengths:
         indexes = [number - self.dropped for number in numbers]
         found = zip(numbers, (texts[index] for index in indexes), kept_of(indexes), strict=True)
         some = [(number, text[: saturation.LOOKED_AT_CHARACTERS]) for number, text, kept in found if text != kept]
-        measured = self._recipe.measure_many([text for _, text in some], threads=1)
+        measured = measure_many(self._recipe, [text for _, text in some], 1, Workers(1))
         for at, (number, text) in enumerate(some):
             weight = scripts.stands_for(number)
             self.unequal += weight
