@@ -178,7 +178,7 @@ WINGS = {
         "_native",
         "_names",
     },
-    "serve": {"", "origin", "types", "text", "inputs"},
+    "serve": {"", "origin", "types", "text", "inputs", "minhash"},
     # inspection: what `fpstore inspect` shows is no part of the public surface. platforms: how many threads all are.
     "cli": {
         "",

@@ -12,7 +12,6 @@ from outcome import Command
 import fpstore
 from fpstore import text
 from fpstore.errors import RecipeError
-from fpstore.inputs import read
 from fpstore.living.catalog import create_catalog
 from fpstore.living.state import Settings
 from fpstore.origin import metadata_of
@@ -48,7 +47,6 @@ CALLS: dict[str, Callable[[Path], Any]] = {
     "create": lambda folder: fpstore.create(folder / "s", recipe=PRESET),
     "create by name": lambda folder: fpstore.create(folder / "s", recipe="minhash-128"),
     "build": lambda folder: fpstore.build(folder / "s", [1], recipe=PRESET),
-    "inputs.read": lambda folder: read([wanted_path(folder)], recipe=PRESET),
 }
 
 
@@ -82,8 +80,6 @@ def test_a_store_whose_record_is_of_one_takes_no_texts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("build", "s.fpstore", "in.jsonl"),
-        ("create", "s.fpstore"),
         ("fingerprint", "in.jsonl"),
         ("compare", "--text", "one", "--text", "two"),
         ("learn-idf", "in.jsonl", "-o", "model.idf"),

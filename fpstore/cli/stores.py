@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fpstore import Store
     from fpstore.types import Mode
 
 
@@ -11,3 +12,17 @@ def opened_store(path: str, mode: "Mode" = "r") -> Any:
     from fpstore.minhash.making import open_any
 
     return open_any(path, mode)
+
+
+def opened_of_fingerprints(path: str, command: str, instead: str) -> "Store":
+    """The store of fingerprints at path. WrongKind for one of signatures, for which the command has no meaning.
+
+    instead: what does something of that kind.
+    """
+    import fpstore
+
+    try:
+        return fpstore.open(path)
+    except fpstore.WrongKind:
+        told = f"found signatures, expected fingerprints: {command} goes by their distance; {instead}"
+        raise fpstore.WrongKind(told, path=path) from None

@@ -64,7 +64,7 @@ def cluster_store(
         raise ValueError("update_center and components: found both, expected one of the two")
     path, result = Path(store).absolute(), Path(output).absolute()
     expect_outside_stores(result)
-    with fpstore.open(path) as opened:
+    with _opened(path) as opened:
         most = opened.max_distance if max_distance is None else max_distance
         recipe, bits = opened._settings.recipe, opened.bits
         keys, ids = _rows_of(opened, progress)
@@ -107,6 +107,14 @@ def cluster_store(
         seconds=time.monotonic() - started,
         warning=None,
     )
+
+
+def _opened(path: Path) -> fpstore.Store:
+    try:
+        return fpstore.open(path)
+    except fpstore.WrongKind:
+        told = "found signatures, expected fingerprints: cluster of a STORE goes by their distance; give it the texts"
+        raise fpstore.WrongKind(told, path=path) from None
 
 
 def is_store(path: str | Path) -> bool:
