@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from fpstore.query.matches import Match, Matches
     from fpstore.query.pairs import Pair, Pairs
     from fpstore.query.tables import Row, Rows
-    from fpstore.recovery import Recovered, recover
+    from fpstore.recovered import Recovered
+    from fpstore.recovery import recover
     from fpstore.segment.report import Report
     from fpstore.segment.spikes import Sharing, Spike, Spikes
     from fpstore.store import Store
@@ -126,7 +127,8 @@ _HOMES = {
     "progress": ("OnProgress", "Progress"),
     "plans.plan": ("Plan", "TablePlan"),
     "plans.planner": ("Prediction",),
-    "recovery": ("Recovered", "recover"),
+    "recovered": ("Recovered",),
+    "recovery": ("recover",),
     "segment.report": ("Report",),
     "segment.spikes": ("Sharing", "Spike", "Spikes"),
     "store": ("Store",),

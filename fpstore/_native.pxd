@@ -414,6 +414,61 @@ cdef extern from "single.h" nogil:
     Status single_any(const Sources *sources, uint64_t query, unsigned distance, int *any)
     void single_order(FoundRows *found)
 
+cdef extern from "sketches.h" nogil:
+    ctypedef struct Bands:
+        uint32_t bands
+        const uint64_t *bases
+        const uint64_t *sizes
+    ctypedef struct Sketches:
+        uint32_t values
+        uint32_t bits
+        uint32_t words
+        const float *estimates
+    void band_hashes_of_32(const uint32_t *signatures, uint64_t count, uint64_t values, uint32_t bands,
+                           uint32_t rows_per_band, uint64_t *hashes)
+    void band_hashes_of_64(const uint64_t *signatures, uint64_t count, uint64_t values, uint32_t bands,
+                           uint32_t rows_per_band, uint64_t *hashes)
+    void band_keys_of_hashes(const uint64_t *hashes, uint64_t count, const Bands *bands, uint64_t *keys)
+    void sketches_of_32(const uint32_t *signatures, uint64_t count, const Sketches *shape, uint64_t *sketches)
+    void sketches_of_64(const uint64_t *signatures, uint64_t count, const Sketches *shape, uint64_t *sketches)
+    float sketches_alike(const Sketches *shape, const uint64_t *one, const uint8_t *other)
+
+cdef extern from "similar.h" nogil:
+    ctypedef struct BandPart:
+        Pages *pages
+        const Table *table
+        const Ids *ids
+        uint64_t position
+    ctypedef struct SketchFile:
+        Pages *pages
+        uint64_t count
+        uint64_t base
+        uint64_t last
+        uint64_t handles_offset
+        uint64_t sketches_offset
+        unsigned handle_bytes
+    ctypedef struct BandRow:
+        uint64_t id
+        uint64_t position
+        uint32_t key
+    ctypedef struct BandRows:
+        BandRow *rows
+        uint64_t count
+        uint64_t room
+        uint64_t most
+    ctypedef struct Candidate:
+        uint64_t id
+        uint32_t query
+        float similarity
+        uint16_t shared
+    Status band_rows_of_part(const BandPart *part, const uint64_t *keys, uint64_t count, BandRows *found)
+    Status band_rows_of_pending(const Pending *pending, uint32_t end, const uint64_t *keys, uint64_t count, BandRows *found)
+    Status candidates_of(BandRows *found, uint32_t bands, uint64_t query_count, float unknown, Candidate *candidates,
+                         uint64_t *count)
+    Status candidates_estimate(const SketchFile *file, const Sketches *shape, const uint64_t *sketches,
+                               const uint8_t *masked, Candidate *candidates, uint64_t count)
+    void candidates_order(Candidate *candidates, uint64_t count)
+
 cdef extern from "json_lines.h" nogil:
     ctypedef struct Packed:
         uint8_t *bytes

@@ -16,6 +16,7 @@ _EXPECTED = "expected integers of 64 bits"
 _EXPECTED_WIDE = f"{_EXPECTED} where some are below 0"
 _BITS = (1 << 64) - 1
 # The texts and other things that Python can walk, which hold no fingerprints.
+_PLAIN, _INTEGERS = (list, tuple), frozenset({int})
 _NO_VALUES = (str, bytes, bytearray, Set, Mapping)
 _UNITS = {"": 1, "B": 1} | {
     f"{letter}{suffix}": base**power
@@ -259,7 +260,7 @@ def _as_array(values: object, what: str, origin: Origin | None = None, bits: int
 
 def _of_plain(values: object) -> Keys | None:
     """A list of Python's integers from 0 on, in a tenth of the time; None for all else."""
-    if isinstance(values, list | tuple) and {*map(type, values)} == {int}:
+    if isinstance(values, _PLAIN) and {*map(type, values)} == _INTEGERS:
         try:
             return np.array(values, dtype=np.uint64)
         except OverflowError:  # of which some have a sign, or are no integers of 64 bits

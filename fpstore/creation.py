@@ -300,15 +300,16 @@ def _replace(path: Path, write: Write, mode: int | None) -> None:
         try:
             place = unpublished_place(catalog, state.next_segment, state.identity)
             settings, entry, max_id = write(place, catalog.folder.reach, state.next_change)
-            catalog.publish(
+            published = catalog.publish(
                 settings=settings,
                 segments=() if entry is None else (entry,),
                 first_change=state.next_change,
                 removed=(),
-                strays=None if entry is None else name_segment(catalog, place, entry),
+                strays=None if entry is None else name_segment(catalog, place, entry, catalog.announce(entry)),
                 identity=new_identity(),
                 max_id=max_id,
             )
+            catalog.repeat(published)
         except BaseException:
             if not catalog.has_changed:
                 now = catalog.state()

@@ -1,7 +1,11 @@
-"""How a store of signatures is built: documents in any order and of any number, in a stated budget."""
+"""How a store of signatures is built: documents in any order and of any number, in a stated budget.
+
+They are read first, so that it is known how many there are when the bits of a key are chosen.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +21,7 @@ from fpstore.names.rows import NamedRows
 from fpstore.plans.plan import Plan
 from fpstore.progress import Tell
 from fpstore.segment.entry import NamesEntry, SegmentEntry, SketchesEntry, names_name, sketches_name
-from fpstore.sketches.bands import rows_of
+from fpstore.sketches.bands import Banding, rows_of
 from fpstore.sketches.pending import in_order
 from fpstore.sketches.spool import Piece, Spool
 from fpstore.sketches.writer import SketchesWriter
@@ -29,9 +33,9 @@ LEAST_MEMORY = 64 << 20
 
 
 class Given(NamedTuple):
-    """Documents as a caller gives them: the keys of their bands, their sketches, and ids, if there are any."""
+    """Documents as a caller gives them: the hashes of their bands, their sketches, and ids, if there are any."""
 
-    keys: Keys
+    hashes: Keys
     sketches: Keys | None
     ids: Ids | Names | None
 
@@ -40,6 +44,7 @@ def build_documents(
     path: Path,
     documents: Callable[[], Iterator[Given]],
     settings: Settings,
+    of_count: Callable[[int], Settings],
     *,
     memory: str | int,
     threads: int,
@@ -49,34 +54,36 @@ def build_documents(
 ) -> None:
     """Write the store of these documents at path, as creation.make_store does.
 
+    settings: of any bits; of_count: those of so many documents, which differ in the bits of a key alone.
     Raises ValueError for a bad budget, FileExistsError where path exists, unless force and it is a store.
     """
     budget = parse_memory(memory)
     order = budget // ORDER_SHARE
     left = max(budget - order, min(budget, LEAST_MEMORY))
-    plan = Plan.from_json(settings.plan)
     report = progress or (lambda phase, done, total: None)
 
-    def build(rows: Iterator[object]) -> Build:
+    def build(rows: Iterator[object], wanted: Settings) -> Build:
         return Build(
             rows,
-            "row" if settings.ids else None,
+            "row" if wanted.ids else None,
             max_distance=0,
-            bits=settings.bits,
-            plan=plan,
-            codec=settings.codec,
+            bits=wanted.bits,
+            plan=Plan.from_json(wanted.plan),
+            codec=wanted.codec,
             memory=left,
             threads=threads,
             shuffle=None,
         )
 
-    build(iter(()))  # which looks at the budget, before anything is read
+    build(iter(()), settings)  # which looks at the budget, before anything is read
 
     def write(at: Place, scratch: Path, position: int) -> Content:
         with Spool(scratch, settings.bands, settings.words, order) as spool:
-            source = _Source(at, spool, settings, documents(), order)
+            source = _Source(at, spool, settings, order)
             try:
-                written = build(source.rows()).write(at, scratch, report, position)
+                source.read(documents())
+                wanted = of_count(spool.count)
+                written = build(source.rows(wanted), wanted).write(at, scratch, report, position)
                 entry = source.beside(written.entry)
             except BaseException:
                 for name in (names_name(at.name), sketches_name(at.name)):
@@ -85,8 +92,8 @@ def build_documents(
         if not entry.key_count:  # which has no sketches, so no file of them
             for name in entry.made:
                 at.folder.unlink(name)
-            return Content(settings)
-        return Content(settings, entry, written.max_id)
+            return Content(wanted)
+        return Content(wanted, entry, written.max_id)
 
     make_store(path, write, mode, force=force)
 
@@ -94,22 +101,41 @@ def build_documents(
 class _Source:
     """The rows of documents; the files beside the segment are there when they have been read."""
 
-    def __init__(self, at: Place, spool: Spool, settings: Settings, documents: Iterator[Given], memory: int) -> None:
-        self._at, self._spool, self._settings, self._documents = at, spool, settings, documents
+    def __init__(self, at: Place, spool: Spool, settings: Settings, memory: int) -> None:
+        self._at, self._spool, self._settings = at, spool, settings
         self._memory_bytes = memory
+        self._named: NamedRows | None = None
+        self._by_name: Iterator[tuple[Keys, Ids]] = iter(())
         self._names: NamesEntry | None = None
         self._sketches: SketchesEntry | None = None
+
+    def read(self, documents: Iterator[Given]) -> None:
+        """Take all of them."""
+        if self._settings.named:
+            text = self._settings.id_type == "string"
+            self._named = NamedRows.of(self._numbered(documents), text, self._memory_bytes)
+            rows = self._named.with_handles(Place(self._at.folder, names_name(self._at.name)))
+            # The first comes when all were read.
+            self._by_name = chain([*islice(rows, 1)], rows)
+            return
+        for hashes, sketches, ids in documents:
+            self._spool.add(hashes, sketches)
+            if ids is not None:
+                assert not isinstance(ids, Names)
+                self._spool.add_handles(ids)
 
     def beside(self, entry: SegmentEntry) -> SegmentEntry:
         """The segment's entry with what lies beside it."""
         names = () if self._names is None else (replace(self._names, number=entry.number),)
         return replace(entry, names=names, sketches=self._sketches)
 
-    def rows(self) -> Iterator[object]:
-        """Keys, with ids where there are any."""
-        kept = self._settings.kept
-        if kept is None or not self._settings.ids:
-            yield from self._rows_of(self._pieces())
+    def rows(self, settings: Settings) -> Iterator[object]:
+        """Keys of these settings, with ids where there are any."""
+        assert settings.minhash is not None
+        kept, banding = settings.kept, settings.minhash.banding(settings.bits)
+        if kept is None or not settings.ids:
+            for piece in self._pieces():
+                yield _rows_of(piece, banding)
             return
         writer = SketchesWriter(Place(self._at.folder, sketches_name(self._at.name)), self._at.folder.reach, kept)
         with writer:
@@ -121,38 +147,30 @@ class _Source:
                 end = int(held[0].searchsorted(held[0][-1]))
                 writer.add(*in_order(held[0][:end], held[1][:end]))
                 held = (held[0][end:], held[1][end:])
-                yield from self._rows_of(iter([piece]))
+                yield _rows_of(piece, banding)
             if not len(held[0]):
                 return  # no document, so no file
             writer.add(*in_order(*held))
             file = writer.finish()
             self._sketches = SketchesEntry(file.file_bytes, file.crc)
 
-    @staticmethod
-    def _rows_of(pieces: Iterator[Piece]) -> Iterator[object]:
-        for piece in pieces:
-            keys, ids = rows_of(piece.keys, piece.handles)
-            yield keys if ids is None else (keys, ids)
-
     def _pieces(self) -> Iterator[Piece]:
-        settings, spool = self._settings, self._spool
-        if settings.named:
-            text = settings.id_type == "string"
-            named = NamedRows.of(self._numbered(), text, self._memory_bytes)
-            yield from spool.by_number(named.with_handles(Place(self._at.folder, names_name(self._at.name))))
-            assert named.file is not None
-            self._names = NamesEntry(0, named.file.file_bytes, named.file.crc)
+        spool, named = self._spool, self._named
+        if named is None:
+            yield from spool.by_handle() if self._settings.ids else spool.in_turn()
             return
-        for keys, sketches, ids in self._documents:
-            spool.add(keys, sketches)
-            if ids is not None:
-                assert not isinstance(ids, Names)
-                spool.add_handles(ids)
-        yield from spool.by_handle() if settings.ids else spool.in_turn()
+        yield from spool.by_number(self._by_name)
+        assert named.file is not None
+        self._names = NamesEntry(0, named.file.file_bytes, named.file.crc)
 
-    def _numbered(self) -> Iterator[tuple[Keys, Names]]:
+    def _numbered(self, documents: Iterator[Given]) -> Iterator[tuple[Keys, Names]]:
         """The number of each document with its name."""
-        for keys, sketches, names in self._documents:
-            numbers = self._spool.add(keys, sketches)
+        for hashes, sketches, names in documents:
+            numbers = self._spool.add(hashes, sketches)
             assert isinstance(names, Names)
             yield np.arange(numbers.start, numbers.stop, dtype=np.uint64), names
+
+
+def _rows_of(piece: Piece, banding: Banding) -> object:
+    keys, ids = rows_of(banding.keys_of(piece.hashes), piece.handles)
+    return keys if ids is None else (keys, ids)

@@ -21,7 +21,8 @@ from fpstore.types import Array, Codec, Counts
 
 VERSION = 2
 KIND_SEGMENT = 1
-# Bits of a fingerprint, and so of a key: a multiple of BITS_STEP, and KEY_BITS where nothing else is said.
+# Bits of a fingerprint, and so of a key, KEY_BITS where nothing else is said. What others make is a multiple of
+# BITS_STEP; keys of bands, which a store makes itself, have any number.
 MIN_KEY_BITS, MAX_KEY_BITS, BITS_STEP, KEY_BITS = 16, 64, 8, 64
 ALIGNMENT = 64  # every region starts at a cache line
 PAGE_BYTES = 4096  # what one CRC-32C covers
@@ -269,8 +270,6 @@ class SegmentRecord:
         key_bits, *fields = _SEGMENT_RECORD.unpack(data)
         record = cls(*[*fields, key_bits])
         expect_within(where, "key_bits", record.key_bits, MIN_KEY_BITS, MAX_KEY_BITS)
-        if record.key_bits % BITS_STEP:
-            raise CorruptStore(f"{where}, key_bits", record.key_bits, f"a multiple of {BITS_STEP}")
         expect_within(where, "key_count", record.key_count, 0, min(1 << record.key_bits, (1 << 64) - 1))
         expect_within(where, "table_count", record.table_count, 1, MAX_TABLES)
         expect_within(where, "id_kind", record.id_kind, ID_KIND_NONE, ID_KIND_MANY)

@@ -8,9 +8,9 @@ import contextlib
 import errno
 import os
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -19,11 +19,12 @@ from fpstore.checks import hexadecimal
 from fpstore.creation import rebuild_store
 from fpstore.disk import CATALOG_NAME, Folder, Place, expect_outside_stores
 from fpstore.errors import CorruptStore, Damage, NotAStore, PathLike
-from fpstore.format import CODECS, ID_KIND_NONE, KEY_BITS, TableRecord
+from fpstore.format import CODECS, ID_KIND_NONE, TableRecord
 from fpstore.living import changes
 from fpstore.living.catalog import SEGMENTS
 from fpstore.living.live import alive
 from fpstore.living.locks import no_writer
+from fpstore.living.lost import Documents, documents_lost, row_ids
 from fpstore.living.naming import keep_names
 from fpstore.living.remains import Remains, read_remains
 from fpstore.living.removals import Removals
@@ -37,6 +38,7 @@ from fpstore.names.writer import NamesWriter
 from fpstore.plans.families import of_tables
 from fpstore.plans.plan import Plan, TablePlan
 from fpstore.progress import OnProgress, Tell, told
+from fpstore.recovered import Recovered
 from fpstore.segment.entry import SegmentEntry, is_segment_name, names_name, segment_name, segment_of, sketches_name
 from fpstore.segment.files import read_readable
 from fpstore.segment.reader import Segment
@@ -52,46 +54,6 @@ from fpstore.types import Array, Ids, Keys
 # For sorting the names that are left.
 NAMES_MEMORY = 64 << 20
 NO_KEYS: Keys = np.empty(0, dtype=np.uint64)
-
-
-@dataclass(frozen=True)
-class Recovered:
-    """What a recovery has made, and what it could not.
-
-    fingerprints, rows: of the new store. fingerprints_lost, ids_lost: by the counts of the segments; what was removed,
-    or is in another segment too, may be among them, so no more than that is lost. segments_lost: those of which nothing
-    could be read; where the catalog says how much they held it is counted above. log_records_lost: additions and
-    removals that were in no segment yet, up to 8,000 rows each. removals_lost: records of older removals; what they
-    removed may be back. without_ids: fingerprints that count as lost because no id of theirs is left. partial: those
-    that are there and may lack ids; where a table lost fingerprints, those of them that another segment has too lack
-    the ids that they had here, and have no name. unknown: what else may be lost, a sentence each. damage: every place
-    that was found damaged, whether it cost anything or not. bits: of a fingerprint.
-    """
-
-    fingerprints: int
-    rows: int
-    fingerprints_lost: int
-    ids_lost: int
-    segments_lost: int
-    log_records_lost: int
-    removals_lost: int
-    without_ids: tuple[int, ...]
-    partial: tuple[int, ...]
-    unknown: tuple[str, ...]
-    damage: tuple[Damage, ...]
-    bits: int = KEY_BITS
-
-    @property
-    def complete(self) -> bool:
-        """Whether nothing was lost."""
-        counts = (self.fingerprints_lost, self.ids_lost, self.segments_lost, self.log_records_lost, self.removals_lost)
-        return not any(counts) and not self.unknown
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values, by name; fingerprints that are named as hex digits."""
-        listed = ("without_ids", "partial")
-        named = {name: [hexadecimal(each, self.bits) for each in getattr(self, name)] for name in listed}
-        return asdict(self) | named | {"complete": self.complete}
 
 
 def recover(path: PathLike, new: PathLike, *, progress: OnProgress | None = None) -> Recovered:
@@ -152,6 +114,8 @@ class _Losses:
     partial: list[Keys] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     damage: list[Damage] = field(default_factory=list)
+    lost_ids: list[Ids] = field(default_factory=list)
+    documents: Documents = field(default_factory=lambda: Documents((), ()))
 
 
 class _Recovery:
@@ -168,6 +132,8 @@ class _Recovery:
         self._plan, self._settings = self._find_settings()
         self._names: NamesReader | None = None
         self._sketches: SketchesReader | None = None
+        entries = [part.entry for part in self._parts if part.entry is not None]
+        self._expected = {name: (size, crc) for entry in entries for name, size, crc in entry.files}
 
     def run(self, new: Path) -> Recovered:
         """Make the new store."""
@@ -181,7 +147,8 @@ class _Recovery:
             self._tell_of_others()
         bare = np.unique(np.concatenate([NO_KEYS, *losses.bare]))
         stored = _stored(new / SEGMENTS / entry.name, bare)
-        partial = np.unique(np.concatenate([bare[stored], *losses.partial]))
+        short = np.unique(np.concatenate([bare[stored], *losses.partial]))
+        named = self._settings.minhash is None  # else they are keys of bands, which tell nobody anything
         return Recovered(
             fingerprints=entry.key_count,
             rows=entry.id_count if self._settings.ids else entry.key_count,
@@ -190,11 +157,13 @@ class _Recovery:
             segments_lost=losses.segments,
             log_records_lost=remains.changes_lost,
             removals_lost=remains.removals_lost,
-            without_ids=tuple(bare[~stored].tolist()),
-            partial=tuple(partial.tolist()),
+            without_ids=tuple(bare[~stored].tolist()) if named else (),
+            partial=tuple(short.tolist()) if named else (),
             unknown=tuple(losses.unknown),
             damage=tuple(losses.damage),
             bits=self._settings.bits,
+            lost_ids=losses.documents.lost,
+            partial_ids=losses.documents.partial,
         )
 
     # --- What the store was ---
@@ -334,7 +303,8 @@ class _Recovery:
             if any(part.entry is None for part in self._parts):
                 files |= {*_names_files(self._segments)}
             for name in sorted(files):
-                for chunk in salvaged_names(Place(self._segments, name), self._losses.damage):
+                at = Place(self._segments, name)
+                for chunk in salvaged_names(at, self._losses.damage, self._expected.get(name), scratch):
                     sorter.add(*chunk)
         for change in self._remains.changes:
             if change.names is not None and change.own_ids is not None:
@@ -350,7 +320,7 @@ class _Recovery:
     def _gather_sketches(self, scratch: Path, kept: Kept) -> None:
         """All sketches that are left, in a file of their own: an id without one has no row in the new store."""
         with Spool(scratch, 0, kept.words, NAMES_MEMORY) as spool:
-            for ids, sketches, position in self._all_sketches(kept):
+            for ids, sketches, position in self._all_sketches(kept, scratch):
                 masked = self._removals.ids_masked(ids, position)
                 spool.add(np.empty((int(np.count_nonzero(~masked)), 0), dtype=np.uint64), sketches[~masked])
                 spool.add_handles(ids[~masked])
@@ -363,18 +333,32 @@ class _Recovery:
                 writer.finish()
         self._sketches = SketchesReader(path)
 
-    def _all_sketches(self, kept: Kept) -> Iterator[tuple[Ids, Keys, int]]:
+    def _all_sketches(self, kept: Kept, scratch: Path) -> Iterator[tuple[Ids, Keys, int]]:
         for part in self._parts:
             if self._segments is not None:
                 at = Place(self._segments, sketches_name(part.name))
-                for ids, sketches in salvaged_sketches(at, kept, self._losses.damage):
+                rows = partial(self._row_ids, part, scratch)
+                expected = self._expected.get(at.name)
+                for ids, sketches in salvaged_sketches(at, kept, self._losses.damage, expected, scratch, rows):
                     yield ids, sketches, part.position
         for change in self._remains.changes:
             if change.own_ids is not None and change.sketches is not None:
                 yield change.own_ids, change.sketches, change.number
 
+    def _row_ids(self, part: _Part, scratch: Path) -> Ids:
+        try:
+            with self._wreck(part, scratch) as wreck:
+                return row_ids(wreck, scratch)
+        except (CorruptStore, FileNotFoundError):
+            return NO_KEYS
+
     def _finish(self, at: Place, entry: SegmentEntry) -> SegmentEntry:
         """Write the names of the rows that are there, where ids are names, and their sketches."""
+        losses, settings = self._losses, self._settings
+        if settings.minhash is not None and settings.ids and (losses.ids or losses.fingerprints):
+            losses.documents = documents_lost(
+                at, entry, settings, np.concatenate([NO_KEYS, *losses.lost_ids]), self._names
+            )
         if self._names is not None:
             with contextlib.closing(self._names):
                 entry = keep_names(at, entry, self._names)
@@ -396,6 +380,7 @@ class _Recovery:
             kept_ids = np.zeros(len(ids), dtype=bool) if self._sketches is None else self._sketches.places(ids) >= 0
             self._losses.ids += int(np.count_nonzero(~kept_ids))
             self._losses.bare.append(keys[~kept_ids])
+            self._losses.lost_ids.append(np.unique(ids[~kept_ids]))
             keys, ids = keys[kept_ids], ids[kept_ids]
         if len(keys):
             yield keys if ids is None else (keys, ids)

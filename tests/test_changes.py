@@ -1,5 +1,6 @@
 """The records of the log: what is read back is what was written, and nothing else reads as it."""
 
+import dataclasses
 import struct
 
 import numpy as np
@@ -186,11 +187,22 @@ def test_the_largest_id_is_that_of_what_is_added() -> None:
     assert changes.largest_id([*removed, Change(6, ADDED, (KEYS[:0], IDS[:0]))]) is None
 
 
+@pytest.mark.parametrize("rows", [1, 2])
+def test_a_copied_change_is_the_same_with_columns_of_its_own(rows: int) -> None:
+    columns = KEYS[:rows].copy(), IDS[:rows].copy()
+    change = Change(5, ADDED, columns, bands=1, words=0)
+    copied = change.copied()
+    columns[0][:] = columns[1][:] = 0
+    assert [column.tolist() for column in copied.columns] == [KEYS[:rows].tolist(), IDS[:rows].tolist()]
+    rest = [field.name for field in dataclasses.fields(Change) if field.name != "columns"]
+    assert [getattr(copied, name) for name in rest] == [getattr(change, name) for name in rest]
+
+
 def test_what_waits_is_kept_in_its_order_and_its_rows_are_counted() -> None:
     records = [Change(number, ADDED, (np.arange(number, dtype=np.uint64),)) for number in range(1, 5)]
     waiting = Waiting(records[:1])
-    waiting.add(records[1:3])
-    waiting.add(records[3:])
+    waiting.add(records[1:3], 2 + 3)
+    waiting.add(records[3:], 4)
     assert waiting.changes == records
     assert waiting.row_count == 1 + 2 + 3 + 4
     assert (Waiting().changes, Waiting().row_count) == ([], 0)

@@ -40,6 +40,7 @@ CORE = (
     "_probe",
     "_pending",
     "_single",
+    "_similar",
     "_pairs",
     "_turns",
     "plans",
@@ -51,6 +52,7 @@ CORE = (
     "living",
     "creation",
     "documents",
+    "recovered",
     "recovery",
     "inspection",
     "base",
@@ -69,6 +71,7 @@ FOLDERS = {
         "fields",
         "pages",
         "verify",
+        "remnant",
         "wreck",
         "salvage",
         "slots",
@@ -124,8 +127,11 @@ FOLDERS = {
         "sizes",
         "due",
         "held",
+        "lost",
         "withdrawal",
         "renewal",
+        "unsure",
+        "beside",
         "writer",
         "documents",
     ),
@@ -146,6 +152,7 @@ WINGS = {
         "format",
         "living",
         "making",
+        "merging",
         "names",
         "plans",
         "progress",
@@ -156,6 +163,7 @@ WINGS = {
         "threads",
         "types",
     },
+    "adapters": {"errors", "types", "minhash"},
     # origin: by which recipe fingerprints were made, which stores and files must tell in one way.
     "inputs": {"errors", "origin", "threads", "workers", "types", "text", "_native"},
     # Of query, the rule by which something is near an earlier one: jobs and add_if_new must not decide it apart.
@@ -180,12 +188,14 @@ WINGS = {
     },
     "serve": {"", "origin", "types", "text", "inputs", "minhash"},
     # inspection: what `fpstore inspect` shows is no part of the public surface. platforms: how many threads all are.
+    # workers: what reads texts here, and in no job, shares HTML out as jobs do.
     "cli": {
         "",
         "platforms",
         "errors",
         "origin",
         "threads",
+        "workers",
         "types",
         "text",
         "inputs",
@@ -282,7 +292,7 @@ def test_a_build_enters_building_by_one_door() -> None:
     assert taken == {
         "creation": {"Build", "Written"},
         "documents": {"Build"},
-        "living": {"write_rows", "write_stream", "PairSorter", "MIN_MEMORY_BYTES"},
+        "living": {"write_rows", "write_stream", *sorters, "MIN_MEMORY_BYTES"},
         "names": sorters,
         "sketches": {"PairSorter"},
     }

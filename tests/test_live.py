@@ -14,7 +14,7 @@ from helpers import segment_of
 from fpstore.living import changes
 from fpstore.living.catalog import Catalog, create_catalog
 from fpstore.living.changes import Change
-from fpstore.living.held import published
+from fpstore.living.held import Replacement, published
 from fpstore.living.live import Live, alive
 from fpstore.living.merge import live_pairs, merge_segments
 from fpstore.living.opening import open_snapshot
@@ -178,7 +178,8 @@ def test_pending_rows_are_masked_by_later_removals_only(
 
 def test_a_snapshots_segments_are_under_its_removals(empty: Snapshot) -> None:
     with segment_of(u64([10, 20]), PLAN, pairs=(u64([10, 20]), u64([1, 2]))) as made:
-        before = published(empty, empty.state, [Live(made, 1, Removals.none())], empty.removals, LivingSizes())
+        following = Replacement((), (Live(made, 1, Removals.none()),), 1, empty.removals, None)
+        before = published(empty, empty.state, following, LivingSizes())
         after = before.extended([Change(1, changes.FINGERPRINTS_REMOVED, (u64([20]),))], empty.state)
         assert before.search(u64([20]), 0).fingerprint.tolist() == [20]
         assert after.search(u64([20]), 0).fingerprint.tolist() == []

@@ -20,7 +20,7 @@ from fpstore.living.sizes import LivingSizes
 from fpstore.living.state import Minhash, Settings
 from fpstore.minhash.making import bands_for
 from fpstore.minhash.store import MinHashStore
-from fpstore.sketches.bands import Banding, documents_of, rows_of
+from fpstore.sketches.bands import Banding, documents_of, key_bits_for, rows_of
 from fpstore.sketches.kept import Kept, bits_for
 from fpstore.types import Array
 
@@ -56,7 +56,7 @@ def test_the_keys_of_bands_never_change() -> None:
 
 
 @pytest.mark.parametrize(("bands", "rows"), [(1, 1), (1, 12), (3, 4), (12, 1), (5, 2)])
-@pytest.mark.parametrize("bits", [16, 40, 64])
+@pytest.mark.parametrize("bits", [16, 17, 40, 63, 64])
 def test_each_band_has_its_own_range_of_keys(bands: int, rows: int, bits: int) -> None:
     banding = Banding(bands, rows, bits)
     keys = banding.keys(signatures(1, 500, values=12))
@@ -118,6 +118,73 @@ def test_documents_of_rows_have_these_rows_and_no_others(documents: list[tuple[i
     assert {*zip(*columns[0], strict=True)} == {*zip(*columns[1], strict=True)}
 
 
+@pytest.mark.parametrize(
+    ("documents", "bands", "estimated", "with_ids", "most"),
+    [
+        (10**9, 16, True, True, 0.25),
+        (10**7, 16, True, True, 0.25),
+        (10**7, 16, False, True, 0.01),
+        (10**7, 16, False, False, 1e-5 * 16),
+        (10**9, 16, False, False, 1e-5 * 16),
+        (10**6, 25, True, True, 0.25),
+        (1, 1, True, True, 0.25),
+        (10**18, 1024, False, False, 1e-5 * 1024),
+        (10, 1024, True, True, 0.25),
+    ],
+)
+def test_keys_have_the_fewest_bits_with_which_chance_is_as_small_as_wanted(
+    documents: int, bands: int, estimated: bool, with_ids: bool, most: float
+) -> None:
+    bits = key_bits_for(documents, bands, estimated=estimated, with_ids=with_ids)
+    assert 16 <= bits <= 64
+    assert bits == 64 or bands * bands * documents / 2**bits <= most
+    assert bits == 16 or bands * bands * documents / 2 ** (bits - 1) > most
+    assert Banding(bands, 1, bits).by_chance(documents) == bands * bands * documents / 2**bits
+
+
+def test_the_bits_of_keys_are_chosen_by_how_many_documents_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = signatures(6, 200)
+    monkeypatch.setattr("fpstore.minhash.making.BUILT_FOR", 50)
+
+    def bits_of(name: str, given_own: Any, **more: Any) -> int:
+        with minhash.build(tmp_path / name, given_own, **SETTINGS, **more) as store:
+            assert store.count() == 200
+            return store.stats().bits
+
+    # 4 bands: 16 * 200 documents / 2^bits is at most a quarter, a hundredth, or 10^-5 of 4 bands.
+    assert bits_of("array", own) == bits_of("stream", iter(np.split(own, 8))) == 16
+    assert bits_of("alone", own, keep_signatures=False) == 19
+    assert bits_of("names", own, ids=[f"d{i}" for i in range(200)], id_type="string", keep_signatures=False) == 19
+    assert bits_of("given", own, bits=41) == 41
+    with minhash.build(tmp_path / "seen", own, ids=None, **SETTINGS) as store:
+        assert store.stats().bits == 27
+        assert all(len(store.probe(each)) for each in own)
+    with minhash.build(tmp_path / "few", own[:3], **SETTINGS, keep_signatures=False) as store:
+        assert store.stats().bits == 17  # for 50
+
+
+def test_an_empty_store_is_made_for_a_billion_documents(tmp_path: Path) -> None:
+    with minhash.create(tmp_path / "s") as store:
+        assert store.stats().bits == 40
+        store.add(signatures(1, 9, values=128), ids=range(9))
+        store._flush()
+        store.add(signatures(2, 5, values=128), ids=range(20, 25))
+        told = store.stats().minhash
+        assert told is not None
+        assert told["by_chance"] == 16 * 16 * 14 / 2**40
+    for kept, id_type, bits in ((False, "uint64", 45), (False, None, 51)):
+        made: Any = {"keep_signatures": kept, "id_type": id_type}
+        with minhash.create(tmp_path / f"{bits}", **made) as store:
+            assert store.stats().bits == bits
+    minhash.build(tmp_path / "built", signatures(1, 9, values=128)).close()
+    with minhash.create(tmp_path / "built", exist_ok=True) as store:
+        assert store.stats().bits == 34
+    with pytest.raises(ValueError, match="bits: found 34, expected 40"):
+        minhash.create(tmp_path / "built", exist_ok=True, bits=40)
+
+
 # --- Answers ---
 
 
@@ -151,13 +218,13 @@ def test_candidates_and_estimates_are_those_of_a_plain_model(tmp_path: Path, id_
         built.verify()
 
 
-@pytest.mark.parametrize("bits", [16, 32, 40, 56])
+@pytest.mark.parametrize("bits", [16, 33, 40, 55])
 def test_keys_of_fewer_bits_take_less_and_find_all_that_shares_a_band(tmp_path: Path, bits: int) -> None:
     own, model = signatures(17, 400), Model()
     model.add(own, range(400))
     with (
         minhash.create(tmp_path / "s", values=VALUES, bits=bits, **SETTINGS) as store,
-        minhash.build(tmp_path / "wide", own, **SETTINGS) as wide,
+        minhash.build(tmp_path / "wide", own, bits=64, **SETTINGS) as wide,
     ):
         store.add(own[:200], ids=range(200))
         store._flush()
@@ -522,7 +589,7 @@ def test_what_is_no_array_of_signatures_is_refused(
         ({"values": 0}, "values: found 0, expected an integer from 1 to 4096"),
         ({"values": "x"}, "values: found 'x', expected an integer"),
         ({"min_similarity": 1.5}, "min_similarity: found 1.5, expected a number from 0 to 1"),
-        ({"bits": 12}, "bits: found 12, expected a multiple of 8 from 16 to 64"),
+        ({"bits": 12}, "bits: found 12, expected an integer from 16 to 64"),
         ({"id_type": "int"}, "id_type: found 'int', expected None or uint64, string, bytes"),
         ({"exist_ok": True, "force": True}, "exist_ok and force: found both"),
         ({"durability": "never"}, "durability: found 'never'"),

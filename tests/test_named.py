@@ -283,7 +283,7 @@ def test_names_that_come_during_a_flush_are_found_then_and_afterwards(
             store.remove(ids=["gone"])
             assert rows(store) == expected
             if ends == "after the catalog was read anew":
-                writer._unsure = True
+                writer._uncertain.marked = True
             if ends == "badly":
                 raise OSError("no room")
             return segment_of_rows(*given)

@@ -4,6 +4,7 @@ import errno
 import os
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -168,11 +169,23 @@ def test_another_segment_than_the_catalog_names_is_refused(tmp_path: Path) -> No
     data[100] ^= 1
     with pytest.raises(CorruptStore, match=r"^segment: found .*, which the catalog names$"):
         sample.check(resealed(data))
-    with pytest.raises(CorruptStore, match=rf"^file, cut short: found {len(data) - 1} bytes, expected {len(data)}$"):
-        sample.check(sample.data[:-1])
+    with pytest.raises(CorruptStore, match=rf"^file, cut short: found {len(data) - 5000} bytes, expected {len(data)}$"):
+        sample.check(sample.data[:-5000])
     with pytest.raises(CorruptStore, match=r"^file: found 100 bytes, expected 128 or more$"):
         sample.check(sample.data[:100], entry=False)
     assert sample.check(sample.data + b"more").fingerprints_lost == 0
+
+
+def test_what_is_cut_off_the_end_follows_from_the_rest(tmp_path: Path) -> None:
+    sample = sample_of(tmp_path, "many")
+    size, sums = len(sample.data), next(region for region in sample.regions if region.name == "checksums")
+    for missing in (1, 64, size - sums.offset):
+        assert sample.check(sample.data[: size - missing]).fingerprints_lost == 0
+        assert sample.damage[0] == "file"
+    # Of a size that a catalog makes up nothing is made.
+    sample.entry = replace(sample.entry, file_bytes=1 << 60)
+    with pytest.raises(CorruptStore, match=rf"^file, cut short: found {size} bytes, expected {1 << 60}$"):
+        sample.check(sample.data)
 
 
 def test_records_that_cannot_be_under_checksums_that_hold_are_refused(tmp_path: Path) -> None:

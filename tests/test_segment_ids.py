@@ -73,6 +73,13 @@ def all_to_one(stored: Keys, rng: np.random.Generator) -> tuple[Keys, Ids]:
     return np.full(5000, stored[len(stored) // 2]), np.arange(5000, dtype=np.uint64) * np.uint64(3)
 
 
+def uneven(stored: Keys, rng: np.random.Generator) -> tuple[Keys, Ids]:
+    counts = np.zeros(len(stored), dtype=np.int64)
+    counts[300:400], counts[400], counts[600:] = 20, 9000, 1
+    fingerprints = np.repeat(stored, counts)
+    return fingerprints, rng.permutation(len(fingerprints)).astype(np.uint64)
+
+
 def as_many_ids_as_fingerprints_but_not_one_each(stored: Keys, rng: np.random.Generator) -> tuple[Keys, Ids]:
     return np.concatenate([stored[1:], stored[-1:]]), np.arange(len(stored), dtype=np.uint64)
 
@@ -82,7 +89,7 @@ def no_ids_at_all(stored: Keys, rng: np.random.Generator) -> tuple[Keys, Ids]:
 
 
 ONE = (one_each, one_each_from_a_million, one_each_anywhere, all_the_same_id)
-MANY = (many_each, none_for_some, all_to_one, as_many_ids_as_fingerprints_but_not_one_each, no_ids_at_all)
+MANY = (many_each, none_for_some, all_to_one, uneven, as_many_ids_as_fingerprints_but_not_one_each, no_ids_at_all)
 SCATTERED = plans.flips((0x5555555555555555, 0xAAAAAAAAAAAAAAAA), (2, 0), 3)  # table 0 is no identity
 
 

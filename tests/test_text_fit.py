@@ -161,7 +161,7 @@ def test_later_texts_are_looked_at_here_and_there() -> None:
     assert lengths.weak["cut_badly"] == 64 * (5999 // 64 - 2999 // 64)
     again = Lengths(recipes()["web-en"], 0)
     again.go_on(lengths.state)
-    assert vars(again) == vars(lengths)
+    assert {**vars(again), "_last": None} == {**vars(lengths), "_last": None}  # which is for moments
 
 
 @pytest.mark.parametrize("is_first", [True, False])

@@ -14,7 +14,18 @@ from fpstore.jobs.rows import Lines
 from fpstore.text import Recipe, recipes
 from fpstore.text._packed import digests, gather, lines, ranges
 from fpstore.text._simhash import features_many, measure
-from fpstore.text.packed import Encoded, Packed, Passed, Texts, offsets_of, packed, plain_lines, taken
+from fpstore.text.packed import (
+    Encoded,
+    Packed,
+    Passed,
+    Texts,
+    heads,
+    offsets_of,
+    packed,
+    plain_lines,
+    taken,
+    wide_counts,
+)
 
 WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
@@ -33,8 +44,12 @@ def test_packed_texts_are_those_that_were_packed(values: list[str], data: Any) -
         values,
         values * 2,
     )
-    assert found.are_ascii().tolist() == [value.isascii() for value in values]
-    assert found[1:].are_ascii().tolist() == [value.isascii() for value in values[1:]]
+    wide = [sum(character >= "\u0800" for character in value) for value in values]
+    assert (wide_counts(found).tolist(), wide_counts(found[1:]).tolist()) == (wide, wide[1:])
+    indexes = range(1, len(values))
+    for some in (found, values):
+        for count in (0, 1, 3, 30):
+            assert heads(some, indexes, count) == [value[:count] for value in values[1:]]
     assert found.sizes.tolist() == [len(value.encode()) for value in values]
     start, stop, step = data.draw(st.tuples(*[st.integers(-14, 14)] * 2, st.sampled_from([1, 2, -1])))
     part = found[start:stop:step]

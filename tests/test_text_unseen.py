@@ -3,6 +3,7 @@
 import json
 import random
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from helpers import FINGERPRINTING
 from outcome import Command
 
 from fpstore.text import compare, dedup, recipes, saturation
+from fpstore.text.packed import Texts
 from fpstore.text.recipe import Recipe
 from fpstore.text.saturation import can_be_few, is_few
 from fpstore.text.short import Lengths
@@ -381,16 +383,53 @@ def test_of_dropped_texts_one_in_ten_is_worth_a_word() -> None:
         lengths = Lengths(recipes()["text-1"], drops=True)
         lengths.texts = lengths.looked_at = 10_000
         dropped = rows + [prose(seed) for seed in range(others)]
-        lengths.see_dropped(dropped, lambda some: [None] * len(some))
+        lengths.see_dropped(dropped, range(len(dropped)), lambda some: [None] * len(some))
         told = f"40 of {40 + others} texts that were dropped for one that is not equal have few different shingles"
         assert (told in (lengths.warning or "")) is is_told
+
+
+@pytest.mark.parametrize("name", ["text-1", "web-en"])
+def test_of_dropped_texts_the_same_is_told_however_they_are_given(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = recipes()[name]
+    texts = [
+        row_of([*"01"], 500, 1),
+        prose(2) + " \u4e2d\u6587",
+        prose(1),
+        row_of([*"01"], 9000, 2),
+        "++ -- " * 40 + "a b c",
+    ]
+    texts = [text for text in texts for _ in range(5)]
+    kept = [text if number % 5 == 0 else None if number % 5 == 1 else "another" for number, text in enumerate(texts)]
+    places = [number for number in range(len(texts)) if number != 1]
+    looked_at: list[int] = []
+    look = saturation.few_among
+
+    def counted(recipe: Recipe, texts: Sequence[str], indexes: Sequence[int]) -> list[int]:
+        looked_at.extend(indexes)
+        return look(recipe, texts, indexes)
+
+    monkeypatch.setattr(saturation, "few_among", counted)
+    found = []
+    for given in (texts, Texts.pack(text.encode() for text in texts)):
+        for is_known in (True, False):
+            measured = recipe.measure_many(given)
+            lengths = Lengths(recipe, drops=True)
+            lengths.see(given, measured)
+            told = measured if is_known else None
+            looked_at.clear()
+            lengths.see_dropped(given, places, lambda some: [kept[places[at]] for at in some], told)
+            assert (looked_at == []) is is_known  # no text is looked at twice
+            found.append(lengths.state)
+    assert found[1:] == found[:1] * 3
+    assert (found[0]["dropped"], found[0]["unequal"]) == (24, 19)
+    assert found[0]["dropped_weak"]["few"] == 7
 
 
 def test_dropped_texts_are_sampled_as_others_are() -> None:
     rows = [row_of([*"01"], 100, seed) for seed in range(40)]
     lengths = Lengths(recipes()["text-1"], drops=True)
     for _ in range(70):
-        lengths.see_dropped(rows, lambda some: ["another"] * len(some))
+        lengths.see_dropped(rows, range(len(rows)), lambda some: ["another"] * len(some))
         again = Lengths(recipes()["text-1"], drops=True)
         again.go_on(json.loads(json.dumps(lengths.state)))
         assert vars(again) == vars(lengths)

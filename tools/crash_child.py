@@ -34,7 +34,7 @@ from fpstore.living.changes import Change
 from fpstore.living.sizes import LivingSizes
 from fpstore.living.state import State
 from fpstore.segment import files
-from fpstore.segment.entry import SegmentEntry
+from fpstore.segment.entry import SegmentEntry, unpublished_name
 from fpstore.types import IdType
 
 ACTIONS = {"none": 0, "fail": 1, "short": 2, "kill-before": 3, "kill-after": 4, "late": 5}
@@ -74,22 +74,28 @@ def unsynced(left_out: Callable[[Path], bool]) -> None:
     setattr(Folder, "sync", lambda self: None if left_out(self.path) else sync(self))  # noqa: B010
 
 
-def named_by(naming: Callable[[Catalog, Place, SegmentEntry], list[SegmentEntry]]) -> None:
+def named_by(naming: Callable[[Catalog, Place, SegmentEntry, State], list[SegmentEntry]]) -> None:
     """Segments get their names in another way."""
     for module in (writer, creation):
         setattr(module, "name_segment", naming)  # noqa: B010
 
 
-def name_unsynced(catalog: Catalog, place: Place, entry: SegmentEntry) -> list[SegmentEntry]:
-    state = catalog.announce(entry)
+def name_unsynced(_: Catalog, place: Place, entry: SegmentEntry, announced: State) -> list[SegmentEntry]:
     place.folder.rename(place.name, entry.name)
-    return list(state.strays)
+    return list(announced.strays)
 
 
-def name_first(catalog: Catalog, place: Place, entry: SegmentEntry) -> list[SegmentEntry]:
-    place.folder.rename(place.name, entry.name)
-    place.folder.sync()
-    return list(catalog.announce(entry).strays)
+def name_first() -> None:
+    """A segment gets its name before the catalog says that it is the store's."""
+    announce = Catalog.announce
+
+    def announced(self: Catalog, entry: SegmentEntry) -> State:
+        self.segments.rename(unpublished_name(entry.name, self.state().identity), entry.name)
+        self.segments.sync()
+        return announce(self, entry)
+
+    setattr(Catalog, "announce", announced)  # noqa: B010
+    named_by(lambda catalog, place, entry, state: list(state.strays))
 
 
 def ignored_errors() -> None:
@@ -123,7 +129,7 @@ PLANTS: dict[str, Callable[[], None]] = {
     "no-copy-sync": lambda: unsynced(lambda path: path.name == "segments" and ".building-" in path.parent.name),
     "no-name-sync": lambda: named_by(name_unsynced),
     "no-announcement": lambda: setattr(Catalog, "announce", lambda self, _: self.state()),
-    "name-before-announcement": lambda: named_by(name_first),
+    "name-before-announcement": name_first,
     "no-catalog-sync": lambda: setattr(locks.WriterLock, "check", nothing),
     "no-lmdb-sync": unsynced_lmdb,
 }

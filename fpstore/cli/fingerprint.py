@@ -2,9 +2,9 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -13,11 +13,16 @@ from fpstore.cli.common import common
 from fpstore.cli.documents import format_of
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.subcommand import subcommand
-from fpstore.cli.texts import idf_option, recipe_asked, recipe_option, tell_short, text_options
+from fpstore.cli.texts import (
+    idf_option,
+    recipe_asked,
+    recipe_option,
+    tell_short,
+    text_batches,
+    text_options,
+    workers_asked,
+)
 from fpstore.cli.values import FILE_PATH, HASHES, format_option, skip_bad_option, tell_skipped
-
-if TYPE_CHECKING:
-    from fpstore.inputs import Documents
 
 EPILOG = """\b
 Examples:
@@ -27,9 +32,6 @@ Examples:
   fpstore fingerprint crawl.jsonl.gz --text-column body | cut -f 1 | fpstore build web.fpstore - --format hex
   fpstore fingerprint tokens.jsonl --features tokens --hash fnv1 --tie set
 """
-
-# About this many characters of texts are turned into fingerprints together.
-BATCH_CHARACTERS = 1 << 22
 
 
 @subcommand("fingerprint", short_help="Print the fingerprints of texts.", epilog=EPILOG)
@@ -75,6 +77,7 @@ def command(
     stand. A weight below 0 counts for the other side.
     """
     from fpstore.inputs import documents
+    from fpstore.text.shared import measure_many
     from fpstore.text.short import Lengths
 
     own = {"hash": hash, "seed": seed, "tie": tie}
@@ -90,6 +93,7 @@ def command(
 
     recipe = recipe_asked(recipe_name, idf_path)
     lengths = Lengths(recipe)
+    workers = workers_asked()
     named_texts = documents(
         inputs,
         format=format,
@@ -99,10 +103,11 @@ def command(
         recipe=recipe,
         skip_bad=skip_bad,
         on_bytes=count_bytes,
+        workers=workers,
     )
-    with closing(named_texts), progress_bar(results_follow=False) as bar:
-        for names, texts in _batches(named_texts):
-            measured = recipe.measure_many(texts, threads=common().threads)
+    with workers, closing(named_texts), progress_bar(results_follow=False) as bar:
+        for names, texts in text_batches(named_texts):
+            measured = measure_many(recipe, texts, common().threads, workers)
             lengths.see(texts, measured)
             sys.stdout.write("".join(map(_line_of(), measured.fingerprints.tolist(), names)))
             if bar is not None:
@@ -133,18 +138,3 @@ def _line_of() -> Callable[[int, str], str]:
         start = json.dumps({"format": format_of("fingerprint")}).removesuffix("}")
         return lambda fingerprint, name: f'{start}, "fingerprint": "{fingerprint:016x}", "name": {json.dumps(name)}}}\n'
     return lambda fingerprint, name: f"{fingerprint:016x}\t{escaped(name)}\n"
-
-
-def _batches(named_texts: "Documents") -> Iterator[tuple[list[str], list[str]]]:
-    """The names and the texts of several documents at a time."""
-    names: list[str] = []
-    texts: list[str] = []
-    size = 0
-    for name, text in named_texts:
-        names.append(name)
-        texts.append(text)
-        size += len(text)
-        if size >= BATCH_CHARACTERS:
-            yield names, texts
-            names, texts, size = [], [], 0
-    yield names, texts

@@ -6,11 +6,12 @@ from pathlib import Path
 import click
 
 from fpstore import Progress
+from fpstore.cli.common import common
 from fpstore.cli.documents import passed_over, tell_done
 from fpstore.cli.files import new_file
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.subcommand import subcommand
-from fpstore.cli.texts import recipe_asked, recipe_option, text_options
+from fpstore.cli.texts import recipe_asked, recipe_option, text_batches, text_options, workers_asked
 from fpstore.cli.values import FILE_PATH, counted, format_option, skip_bad_option, tell_skipped
 
 EPILOG = """\b
@@ -51,6 +52,7 @@ def command(
 
     recipe = recipe_asked(recipe_name, None)
     learner = Learner(recipe)
+    workers = workers_asked()
     texts = documents(
         inputs,
         format=format,
@@ -59,11 +61,14 @@ def command(
         html=html,
         recipe=recipe,
         skip_bad=skip_bad,
+        workers=workers,
     )
     with new_file(Path(output), force) as file:
-        with closing(texts), progress_bar() as bar:
-            for done, (_, text) in enumerate(texts, start=1):
-                learner.see(text)
+        with workers, closing(texts), progress_bar() as bar:
+            done = 0
+            for _, some in text_batches(texts):
+                learner.see_many(some, common().threads, workers)
+                done += len(some)
                 if bar is not None:
                     bar(Progress("reading", done, None, "documents"))
         model = learner.model()

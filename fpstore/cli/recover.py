@@ -11,6 +11,7 @@ from fpstore.cli.failures import AT_FAULT_STORE, say
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.subcommand import subcommand
 from fpstore.cli.values import FILE_PATH, counted, store_argument
+from fpstore.inputs.escapes import escaped
 
 if TYPE_CHECKING:
     from fpstore import Recovered
@@ -28,8 +29,9 @@ def command(store: str, new: str) -> None:
 
     Every table holds every fingerprint, so one is lost only where all tables are damaged. Exit status 3 if anything is
     lost. Standard output then has a line for each fingerprint that has lost all its ids, with "lost", or may have lost
-    some, with "partial". Those that a damaged table no longer names are only counted. Standard error says what was
-    damaged, how much is there and how much is lost.
+    some, with "partial". Those that a damaged table no longer names are only counted. Of a store of signatures there
+    are ids in place of fingerprints: of documents whose signature is lost, and of those that are there and are not
+    found by all of their bands. Standard error says what was damaged, how much is there and how much is lost.
     """
     import fpstore
 
@@ -43,6 +45,9 @@ def command(store: str, new: str) -> None:
     for word, fingerprints in (("lost", found.without_ids), ("partial", found.partial)):
         for fingerprint in fingerprints:
             click.echo(f"{fingerprint:0{found.bits // 4}x}\t{word}")
+    for word, ids in (("lost", found.lost_ids), ("partial", found.partial_ids)):
+        for each in ids:
+            click.echo(f"{each if isinstance(each, int) else escaped(each)}\t{word}")
     for damage in found.damage:
         say(str(damage))
     for sentence in found.unknown:
@@ -75,6 +80,8 @@ def _record(found: "Recovered") -> dict[str, object]:
         "lost_segment_count": found.segments_lost,
         "lost": [f"{fingerprint:0{found.bits // 4}x}" for fingerprint in found.without_ids],
         "partial": [f"{fingerprint:0{found.bits // 4}x}" for fingerprint in found.partial],
+        "lost_ids": found.to_json()["lost_ids"],
+        "partial_ids": found.to_json()["partial_ids"],
         "unknown": list(found.unknown),
         "damage": [asdict(each) for each in found.damage],
     }

@@ -122,10 +122,11 @@ def _table(table: dict[str, Any]) -> str:
     return f"{table['prefix_bits']} bits{flips}, 2^{table['slot_bits']} slots, {decimal_size(table['total_bytes'])}"
 
 
-def _signatures(minhash: dict[str, int]) -> str:
+def _signatures(minhash: dict[str, Any]) -> str:
     kept = f"{_counted(minhash['sketch_bits'], 'bit')} of each kept" if minhash["sketch_bits"] else "none kept"
     cut = f"{_counted(minhash['bands'], 'band')} of {minhash['rows_per_band']}, a fingerprint for each"
-    return f"{_counted(minhash['values'], 'value')}, {cut}; {kept}"
+    chance = f"{minhash['by_chance']:.2g} documents met by chance"
+    return f"{_counted(minhash['values'], 'value')}, {cut}; {kept}; {chance}"
 
 
 def _at_most(stats: "Stats") -> str:

@@ -1,18 +1,23 @@
 """The options of the subcommands that read documents, and what they say of a recipe and of short texts."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from fpstore.cli.columns import input_header_option
+from fpstore.cli.common import common
 from fpstore.cli.failures import AT_FAULT_DATA, Failure
 from fpstore.cli.values import FILE_PATH, column
 
 if TYPE_CHECKING:
     from fpstore.text import Recipe
     from fpstore.text.short import Lengths
+    from fpstore.workers import Workers
+
+# About this many characters of texts are read together.
+BATCH_CHARACTERS = 1 << 22
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -85,6 +90,29 @@ def _faults() -> Iterator[None]:
         raise click.UsageError(str(error)) from error
     except Error as error:
         raise Failure(str(error), AT_FAULT_DATA) from error
+
+
+def workers_asked() -> "Workers":
+    """The processes that --threads allows for HTML and what packages do of a recipe; the command's own to close."""
+    from fpstore.threads import thread_count
+    from fpstore.workers import Workers
+
+    return Workers(thread_count(common().threads))
+
+
+def text_batches(named_texts: Iterable[tuple[str, str]]) -> Iterator[tuple[list[str], list[str]]]:
+    """The names and the texts of several documents at a time."""
+    names: list[str] = []
+    texts: list[str] = []
+    size = 0
+    for name, text in named_texts:
+        names.append(name)
+        texts.append(text)
+        size += len(text)
+        if size >= BATCH_CHARACTERS:
+            yield names, texts
+            names, texts, size = [], [], 0
+    yield names, texts
 
 
 def tell_short(lengths: "Lengths") -> None:

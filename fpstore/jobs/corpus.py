@@ -138,6 +138,8 @@ class Corpus:
         self._recipe, self._max_distance = recipe, max_distance
         self.threads = thread_count(threads)
         self._lengths = Lengths(recipe, max_distance, drops=drops)
+        # The texts of the last batch, and what was measured of them.
+        self._measured: tuple[Sequence[str], Measured] | None = None
         self._checks: list[tuple[Callable[[str, Row], BadInput | None], bool]] = []
         self.total_bytes: int | None = None
         paths = self._paths
@@ -267,11 +269,15 @@ class Corpus:
             for batch, found in every:
                 self.text_bytes += batch.text_bytes
                 self._lengths.see(batch.texts, found)
+                self._measured = batch.texts, found
                 yield batch, found.fingerprints
 
-    def see_dropped(self, texts: Sequence[str], kept_of: Callable[[list[int]], Sequence[str | None]]) -> None:
-        """For the warning: more texts that were dropped, and the kept ones of some, as of Lengths."""
-        self._lengths.see_dropped(texts, kept_of)
+    def see_dropped(
+        self, texts: Sequence[str], places: Sequence[int], kept_of: Callable[[list[int]], Sequence[str | None]]
+    ) -> None:
+        """For the warning: which texts of a batch were dropped, and the kept ones of some, as of Lengths."""
+        measured = self._measured[1] if self._measured is not None and self._measured[0] is texts else None
+        self._lengths.see_dropped(texts, places, kept_of, measured)
 
     @property
     def files(self) -> list[str]:

@@ -118,7 +118,7 @@ class FirstRun:
             kept_file.write(self._keeping.lines(batch, kept, is_first=is_first))
         indexes = np.flatnonzero(~verdicts["leads"])
         dropped = verdicts[indexes]
-        self._corpus.see_dropped(taken(batch.texts, indexes), lambda some: self._kept.texts(dropped["id"][some]))
+        self._corpus.see_dropped(batch.texts, indexes.tolist(), lambda some: self._texts_of_equals(dropped[some]))
         for file, lines in zip(dropped_files, self._dropping, strict=True):
             columns: list[Sequence[str] | Array] = [
                 self._kept.names(dropped["id"]),
@@ -127,6 +127,14 @@ class FirstRun:
             if self._measures:
                 columns.append(dropped["measure"])
             file.write(lines.encode(taken(batch.names, indexes), *columns))
+
+    def _texts_of_equals(self, dropped: Array) -> list[str | None]:
+        """Of the kept documents for which some were dropped the texts, None of those that are not equal to theirs."""
+        texts: list[str | None] = [None] * len(dropped)
+        alike = np.flatnonzero((dropped["distance"] == 0) & ~(dropped["measure"] < 1))
+        for at, text in zip(alike.tolist(), self._kept.texts(dropped["id"][alike]), strict=True):
+            texts[at] = text
+        return texts
 
     def _tags_of(self, verdicts: Array) -> list[tuple[Any, ...]]:
         """Of each document: whether it is kept, else for which one, at what distance, and how alike they are."""

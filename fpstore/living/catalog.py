@@ -297,8 +297,8 @@ class Catalog:
 
         first_change: the changes before it leave the log. removed: what stays of their removals and of those before.
         strays: those that are still to be removed; what segments replaces is added to them. identity: of other content.
-        max_id: the largest id that comes with segments. Durable when it returns. Raises OSError where the system would
-        not write it; the state is then the old one, unless the very last write failed: state() tells.
+        max_id: the largest id that comes with segments. Durable when it returns; to be followed by repeat. Raises
+        OSError where the system would not write it; the state is then the old one, unless the very last write failed.
         """
         new = dataclasses.replace(
             old := self._expect_writable(),
@@ -321,12 +321,13 @@ class Catalog:
                 transaction.drop(database, delete=False)
                 write_removed(removed, transaction, database)
 
-        written = self._commit(new, work, (), removed or ())
-        # Once more, so that both meta pages of the file lead to this state: damage to the newer one then
-        # cannot bring back the old state. This one is published already, whatever comes of it.
-        with contextlib.suppress(OSError, StoreLocked):
-            self._write(new, lambda transaction: None, 0)
-        return written
+        return self._commit(new, work, (), removed or ())
+
+    def repeat(self, state: State) -> None:
+        """Write a published state again, unless a later one was: damage to one meta page brings back no older one."""
+        if self._written is state:
+            with contextlib.suppress(OSError, StoreLocked):
+                self._write(state, lambda transaction: None, 0)
 
     def compact(self) -> None:
         """Where most of the file is free, put a file in its place that holds the same and is as large as that takes.
@@ -365,8 +366,7 @@ class Catalog:
         self._closed = True
         self.watch.end()
         with self.folder, self._segments or contextlib.nullcontext():
-            # After a fork both belong to the parent.
-            if self._fork == forks.generation:
+            if self._fork == forks.generation:  # after a fork both belong to the parent
                 environments.give_back(self._environment)
                 if self._writer_lock is not None:
                     self._writer_lock.release()

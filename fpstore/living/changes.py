@@ -92,6 +92,14 @@ class Change:
         """The sketches added: uint64[n, words]; None where none are kept."""
         return np.stack(self.columns[-self.words :], axis=1) if self.words else None
 
+    def copied(self) -> "Change":
+        """This one with columns of its own."""
+        # In a third of the time of dataclasses.replace, for a row at a time.
+        own = object.__new__(Change)
+        columns = tuple([column.copy() for column in self.columns])
+        object.__setattr__(own, "__dict__", self.__dict__ | {"columns": columns})
+        return own
+
     @property
     def row_count(self) -> int:
         """How many rows it adds or removes."""
@@ -102,15 +110,18 @@ class Waiting:
     """Changes that are not in the log yet, in their order. row_count: of all of them together."""
 
     def __init__(self, records: Iterable[Change] = ()) -> None:
-        self.changes: list[Change] = []
-        self.row_count = 0
-        self.add(records)
+        self.changes = [*records]
+        self.row_count = rows_of(self.changes)
 
-    def add(self, records: Iterable[Change]) -> None:
-        """Those that follow."""
-        for change in records:
-            self.changes.append(change)
-            self.row_count += change.row_count
+    def add(self, records: Sequence[Change], row_count: int) -> None:
+        """Those that follow, with so many rows."""
+        self.changes += records
+        self.row_count += row_count
+
+
+def rows_of(records: Sequence[Change]) -> int:
+    """How many rows they add or remove, all together."""
+    return records[0].row_count if len(records) == 1 else sum(change.row_count for change in records)
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,6 +165,8 @@ def split(
 
 def records_of(change: Change) -> Iterator[Change]:
     """A change of any size in changes small enough for a record each, numbered from its own number on."""
+    if change.names is None and len(change.columns[0]) == 1:  # a row at a time should not pay for another change
+        return iter((change,))
     return split(change.kind, change.columns, change.number, change.names, change.bands, change.words)
 
 

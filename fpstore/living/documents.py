@@ -1,7 +1,12 @@
 """The writer of a store of signatures: documents to the log, each a row for every band, with its sketch."""
 
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
 import numpy as np
 
+from fpstore.building.spill import PairSorter
 from fpstore.living import changes, renewal
 from fpstore.living.changes import ADDED, Change, Told
 from fpstore.living.named import names_in
@@ -12,9 +17,12 @@ from fpstore.living.writer import Writer
 from fpstore.merging import begins
 from fpstore.names.column import Names
 from fpstore.query.similar import SimilarAdditions
-from fpstore.sketches.bands import documents_of, rows_of
+from fpstore.sketches.bands import Banding, documents_of, rows_of
 from fpstore.sketches.pending import in_order
 from fpstore.types import Array, Ids, Keys
+
+# For sorting the rows of a store by id, where its documents are made again of them.
+MEMORY_BYTES = 256 << 20
 
 
 def pending_documents(snapshot: Snapshot) -> tuple[Signed, Ids | None]:
@@ -25,9 +33,15 @@ def pending_documents(snapshot: Snapshot) -> tuple[Signed, Ids | None]:
     pending = live_sketches(snapshot)
     if pending is None or ids is None:
         return Signed(keys, None), ids
-    # Of an id that came again both may be several: as many documents as there are of what it has more of.
+    return documents_with(keys, ids, *in_order(pending.ids, pending.sketches))
+
+
+def documents_with(keys: Keys, ids: Ids, own_ids: Ids, sketches: Keys) -> tuple[Signed, Ids]:
+    """Documents, by id, with their sketches, by id too: of each id there are some of both.
+
+    Of an id that came again both may be several: as many documents as there are of what it has more of.
+    """
     distinct = np.unique(ids)
-    own_ids, sketches = in_order(pending.ids, pending.sketches)
     rows, docs = [], []
     for first, count, start, others in zip(*_groups(ids, distinct), *_groups(own_ids, distinct), strict=True):
         most = max(count, others)
@@ -35,6 +49,50 @@ def pending_documents(snapshot: Snapshot) -> tuple[Signed, Ids | None]:
         rows.append(start + np.arange(most) % others)
     of, at = (np.concatenate([np.empty(0, dtype=np.int64), *parts]) for parts in (docs, rows))
     return Signed(keys[of], sketches[at]), ids[of]
+
+
+def all_documents(snapshot: Snapshot) -> Iterator[tuple[Ids, Keys]]:
+    """All documents, by id, those of an id together, in pieces: uint64[n], uint64[n, bands]."""
+    minhash = snapshot.settings.minhash
+    assert minhash is not None
+    banding = minhash.banding(snapshot.settings.bits)
+    sorter = PairSorter(Path(tempfile.gettempdir()), MEMORY_BYTES)
+    for keys, ids in snapshot.rows():
+        assert ids is not None
+        sorter.add(ids, keys)
+    pairs = sorter.finish()
+    held: tuple[Ids, Keys] = (np.empty(0, np.uint64), np.empty(0, np.uint64))
+    try:
+        for ids, keys in pairs.chunks():
+            ids, keys = np.concatenate([held[0], ids]), np.concatenate([held[1], keys])
+            end = int(ids.searchsorted(ids[-1]))  # more of the last id may come
+            if end:
+                yield _made(keys[:end], ids[:end], banding)
+            held = ids[end:], keys[end:]
+        if len(held[0]):
+            yield _made(held[1], held[0], banding)
+    finally:
+        pairs.close()
+
+
+def lacking_bands(rows: Iterator[tuple[Keys, Ids | None]], banding: Banding, scratch: Path) -> Iterator[Ids]:
+    """Of the ids of rows those that have none in some band, in order, in pieces: uint64[n]."""
+    sorter = PairSorter(scratch, MEMORY_BYTES)
+    for keys, ids in rows:
+        assert ids is not None
+        sorter.add(ids, banding.of(keys).astype(np.uint64))
+    pairs = sorter.finish()
+    try:
+        for ids, counts in pairs.groups():
+            yield ids[counts < np.uint64(banding.bands)]
+    finally:
+        pairs.close()
+
+
+def _made(keys: Keys, ids: Ids, banding: Banding) -> tuple[Ids, Keys]:
+    made, own = documents_of(keys, ids, banding)
+    assert own is not None
+    return own, made
 
 
 def _groups(ids: Ids, distinct: Ids) -> tuple[list[int], list[int]]:
@@ -61,9 +119,10 @@ class DocumentWriter(Writer):
 
     def add_documents(self, signed: Signed, given: Ids | Names | None) -> None:
         """Store signatures, each with its id in a store with ids."""
-        with self._ready():
+        large = signed.keys.size >= self.sizes.flush_rows
+        with self._ready(publishing=large):
             names, ids, told = self._handles(given)
-            if signed.keys.size >= self.sizes.flush_rows:
+            if large:
                 keys, of_rows = rows_of(signed.keys, ids)
                 self._add_segment(keys, of_rows, renewal.names_of_rows(names, ids), self._sketched(signed, ids))
             elif signed.size:
@@ -81,7 +140,7 @@ class DocumentWriter(Writer):
             names, ids, _ = self._handles(given)
             last, ids, records, following = renewal.replacing(self.snapshot, ids)
             records += self._records(signed.part(last), ids, names and names.take(last), following)
-            with self._uncertain():
+            with self._uncertain:
                 self.snapshot = self.snapshot.extended(records, self._write(records))
             self._start_due_flush()
 
@@ -94,7 +153,7 @@ class DocumentWriter(Writer):
         with self._ready():
             names, ids, _ = self._handles(given)
             before = self.snapshot
-            with self._uncertain():  # the pending index gets rows before the log has them
+            with self._uncertain:  # the pending index gets rows before the log has them
                 decision = _Decision(before, signed, ids, names, least)
                 for start in range(0, signed.size, self.sizes.piece_rows):
                     decision.decide(range(start, min(start + self.sizes.piece_rows, signed.size)))

@@ -7,13 +7,15 @@ search looks at one; who opens the store anew has the segments alone.
 """
 
 import dataclasses
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from fpstore._names_pending import hashed
 from fpstore._pending import PendingIndex
+from fpstore.living.changes import RemovedBefore
 from fpstore.living.live import Live
 from fpstore.living.naming import StoreNames
 from fpstore.living.removals import Removals
@@ -21,6 +23,7 @@ from fpstore.living.sizes import LivingSizes
 from fpstore.living.snapshot import MIN_PENDING_ROOM, Snapshot
 from fpstore.living.state import State
 from fpstore.names.pending import LogNames
+from fpstore.segment.entry import SegmentEntry
 from fpstore.types import Ids
 
 
@@ -60,29 +63,61 @@ def held_from(key_count: int, before: Snapshot, dropped: Collection[str], flushe
     return min(origins, default=0) if small else 0
 
 
+class Replacement(NamedTuple):
+    """What follows a snapshot where a segment is published. removed: what the catalog is to keep, None for the same."""
+
+    entries: tuple[SegmentEntry, ...]
+    parts: tuple[Live, ...]
+    first_change: int
+    removals: Removals
+    removed: tuple[RemovedBefore, ...] | None
+
+
+def replacement(
+    snapshot: Snapshot,
+    made: tuple[SegmentEntry, Live] | None,
+    dropped: Collection[str],
+    first_change: int | None,
+    sizes: LivingSizes,
+) -> Replacement:
+    """What follows it: the segment made, if any, in place of those dropped or of the changes before first_change."""
+    named = zip(snapshot.state.segments, snapshot.parts, strict=True)
+    kept = [(old, part) for old, part in named if old.name not in dropped]
+    if made is not None:
+        entry, part = made
+        since = held_from(entry.key_count, snapshot, dropped, first_change is not None, sizes)
+        kept.append((entry, dataclasses.replace(part, held_from=since)))
+    first = first_change or snapshot.state.first_change
+    oldest = min((part.position for _, part in kept), default=snapshot.state.next_change)
+    removals = snapshot.removals.since(min(oldest, first))
+    same = len(removals) == len(snapshot.removals) and removals.last_position < snapshot.state.first_change
+    removed = None if same else tuple(removals.records_before(first))
+    return Replacement(tuple(old for old, _ in kept), tuple(part for _, part in kept), first, removals, removed)
+
+
 def published(
     before: Snapshot,
     state: State,
-    parts: Sequence[Live],
-    removals: Removals,
+    following: Replacement,
     sizes: LivingSizes,
     made: Ahead | None = None,
 ) -> Snapshot:
     """The snapshot before with other segments, without the pending rows that are in one, unless that is held."""
+    parts, removals = following.parts, following.removals
     start, holds = _kept(before, state.first_change, [part.held_from for part in parts], sizes)
     if not holds:
-        parts = [dataclasses.replace(part, held_from=0) for part in parts]
+        parts = tuple(dataclasses.replace(part, held_from=0) for part in parts)
     parts = tuple(part.masked_by(removals) for part in parts)
     ending = before.pending.rows_before(state.first_change)
-    following = dataclasses.replace(before, state=state, parts=parts, removals=removals, pending_start=ending)
+    after = dataclasses.replace(before, state=state, parts=parts, removals=removals, pending_start=ending)
     if _goes_on(before, start, sizes):
-        return following
+        return after
     sketches = before.pending_sketches
     names = before.pending_names
     if names is not None:
         names = names.since(state.first_change) or _names_from(names, before.pending.rows(start, before.pending_end)[1])
     return dataclasses.replace(
-        following,
+        after,
         pending=_index(before, start, sizes, made),
         pending_start=ending - start,
         pending_end=before.pending_end - start,

@@ -9,12 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fpstore.errors import CorruptStore
+from fpstore.errors import CorruptStore, Naming
 from fpstore.living.named import names_in
 from fpstore.living.naming import StoreNames
-from fpstore.living.sketched import sketches_of
+from fpstore.living.sketched import similar_in, sketches_of
 from fpstore.living.snapshot import Snapshot
-from fpstore.merging import begins
 from fpstore.query.matches import Room
 from fpstore.query.similar import SimilarMatches
 from fpstore.types import Array, Counts, Ids, Keys
@@ -52,34 +51,14 @@ class Similar(NamedTuple):
 def candidates(
     snapshot: Snapshot, signed: Signed, least: float | None = None, first_query: int = 0, room: Room | None = None
 ) -> Similar:
-    """The documents that share a band with each signature, and are as similar as `least`, by query, then id.
+    """The documents that share a band with each signature, and are as similar as `least`, in the order of an answer.
+
+    By query, the most similar first, then by id, which is a handle where ids are names.
 
     TooManyMatches where there are more rows than room for.
     """
-    bands = signed.keys.shape[1]
-    found = snapshot.search(np.ascontiguousarray(signed.keys).ravel(), 0, 0, room)
-    query = found.query // bands
-    if found.id is None:
-        first = np.flatnonzero(begins(query))
-        shared = np.diff(first, append=len(query)).astype(np.uint16)
-        return Similar(query[first] + first_query, None, _unknown(len(first)), shared)
-    order = np.lexsort([found.id, query])
-    query, ids = query[order], found.id[order]
-    first = np.flatnonzero(begins(query) | begins(ids))
-    shared = np.diff(first, append=len(query)).astype(np.uint16)
-    query, ids = query[first], ids[first]
-    if signed.sketches is None:
-        return Similar(query + first_query, ids, _unknown(len(first)), shared)
-    similarity = similarities(snapshot, signed.sketches, query, ids)
-    every = Similar(query + first_query, ids, similarity, shared)
-    return every if least is None else every.take(similarity >= least)
-
-
-def similarities(snapshot: Snapshot, sketches: Keys, query: Counts, ids: Ids) -> Array:
-    """How similar each of these ids is to the sketch of that index: float32[m], the largest where it has several."""
-    distinct, place = np.unique(ids, return_inverse=True)
-    of, own = sketches_of(snapshot, distinct)
-    return _most(snapshot, sketches, query, place, own, _counts(snapshot, distinct, of))
+    with Naming(snapshot.folder):
+        return Similar(*similar_in(snapshot).find(signed.keys, signed.sketches, least, first_query, room))
 
 
 def _counts(snapshot: Snapshot, distinct: Ids, of: Counts) -> Counts:
@@ -122,11 +101,10 @@ def id_similarities(snapshot: Snapshot, first: Ids, second: Ids) -> Array:
 
 
 def ordered(found: Similar, names: StoreNames | None = None) -> Similar:
-    """By query, the most similar first, then by id: names by their bytes."""
-    keys: list[Array] = [-found.similarity, found.query]
-    if found.ids is not None:
-        keys.insert(0, found.ids if names is None else names.of(found.ids).ranks())
-    return found.take(np.lexsort(keys))
+    """Candidates in the order of an answer whose ids are these names: of those as similar, by the bytes of the name."""
+    if names is None or found.ids is None:
+        return found
+    return found.take(np.lexsort([names.of(found.ids).ranks(), -found.similarity, found.query]))
 
 
 def answer(snapshot: Snapshot, found: Similar) -> SimilarMatches:
@@ -144,7 +122,3 @@ def joined(parts: Sequence[Similar]) -> Similar:
         return parts[0]
     columns = zip(*parts, strict=True)
     return Similar(*(None if column[0] is None else np.concatenate(column) for column in columns))  # type: ignore[arg-type]
-
-
-def _unknown(count: int) -> Array:
-    return np.full(count, np.nan, dtype=np.float32)

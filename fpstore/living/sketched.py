@@ -5,15 +5,20 @@ its rows, so a segment's file has sketches of just the ids that have rows in it.
 """
 
 import contextlib
-from collections.abc import Iterator, Sequence
+import functools
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from fpstore._similar import BandSegments, Candidates
+from fpstore.building.spill import KeySorter
 from fpstore.disk import Place
 from fpstore.errors import CorruptStore, Damage
-from fpstore.living.live import Live
+from fpstore.living.live import Live, alive
 from fpstore.living.removals import Removals
 from fpstore.living.snapshot import Snapshot
 from fpstore.merging import begins
@@ -24,6 +29,9 @@ from fpstore.sketches.pending import in_order, merged_sketches
 from fpstore.sketches.reader import Found, SketchesReader, verify_sketches
 from fpstore.sketches.writer import SketchesWriter
 from fpstore.types import Ids, Keys
+
+# For sorting ids to count them.
+SORT_BYTES = 64 << 20
 
 
 class Sketched(NamedTuple):
@@ -38,8 +46,7 @@ def sketches_of(snapshot: Snapshot, ids: Ids) -> Found:
     """The sketches of all signatures that live of these ids (uint64[n], distinct), those of one id together."""
     found = [_alive(part, ids) for part in snapshot.parts]
     if snapshot.pending_sketches is not None:
-        own, numbers = snapshot.pending_sketches.find(ids, snapshot.state.next_change)
-        found.append(_not_masked(snapshot.removals, ids, own, numbers))
+        found.append(_logged(snapshot, ids))
     found = [each for each in found if len(each.of)]
     if len(found) == 1:
         return found[0]
@@ -48,6 +55,41 @@ def sketches_of(snapshot: Snapshot, ids: Ids) -> Found:
     of = np.concatenate([each.of for each in found])
     order = np.argsort(of, kind="stable")
     return Found(of[order], np.concatenate([each.sketches for each in found])[order])
+
+
+def similar_in(snapshot: Snapshot) -> Candidates:
+    """What finds the documents of a state of a store that share a band with signatures; made once."""
+    made: Candidates | None = snapshot.__dict__.get("similar")
+    if made is None:
+        made = snapshot.__dict__["similar"] = _similar_in(snapshot)
+    return made
+
+
+def _similar_in(snapshot: Snapshot) -> Candidates:
+    kept, removals = snapshot.settings.kept, snapshot.removals
+    segments = [(part.segment.view, part.segment.ids, part.position, part.segment.naming) for part in snapshot.searched]
+    files = [
+        (part.sketches.view, part.sketches.record, part.position, part.sketches.naming)
+        for part in snapshot.parts
+        if part.sketches is not None
+    ]
+    pending = snapshot.pending_sketches
+    return Candidates(
+        BandSegments(segments, files),
+        None if kept is None else kept.shape,
+        snapshot.pending,
+        snapshot.pending_end,
+        functools.partial(alive, removals) if removals else None,
+        removals.ids_masked if removals else None,
+        None if pending is None or not pending.count else functools.partial(_logged, snapshot),
+    )
+
+
+def _logged(snapshot: Snapshot, ids: Ids) -> Found:
+    """The sketches of the log that live of these ids, uint64[n]."""
+    assert snapshot.pending_sketches is not None
+    own, numbers = snapshot.pending_sketches.find(ids, snapshot.state.next_change)
+    return _not_masked(snapshot.removals, ids, own, numbers)
 
 
 def _alive(part: Live, ids: Ids) -> Found:
@@ -91,6 +133,18 @@ def _live_of(part: Live) -> Iterator[tuple[Ids, Keys]]:
             yield ids, sketches
         elif not masked.all():
             yield ids[~masked], sketches[~masked]
+
+
+def distinct_ids(chunks: Iterable[Ids]) -> int:
+    """How many ids there are, each of which may come any number of times, in any order; in bounded memory."""
+    sorter = KeySorter(Path(tempfile.gettempdir()), SORT_BYTES)
+    for ids in chunks:
+        sorter.add(ids)
+    keys = sorter.finish()
+    try:
+        return keys.count
+    finally:
+        keys.close()
 
 
 # --- Files ---

@@ -403,12 +403,13 @@ class Snapshot:
     def extended(self, records: Sequence[Change], state: State) -> "Snapshot":
         """This one and the changes that follow it."""
         pending, removals = self.pending, self.removals
-        room = sum(change.row_count for change in records if change.kind == changes.ADDED)
+        room = changes.rows_of([change for change in records if change.kind == changes.ADDED])
         if pending.capacity - pending.count < room:
             pending = pending.grown(max(4 * pending.capacity, pending.count + room + room // 4))
         for change in records:
             if change.kind == changes.ADDED:
-                self._take_names(change)
+                if self.pending_names is not None:
+                    self._take_names(self.pending_names, change)
                 if self.pending_sketches is not None and change.own_ids is not None and change.sketches is not None:
                     self.pending_sketches.add(change.own_ids, change.sketches, change.number)
                 try:
@@ -421,21 +422,36 @@ class Snapshot:
         if removals is not self.removals:
             parts = tuple(part.masked_by(removals) for part in self.parts)
             return Snapshot(self.folder, state, self.plan, parts, pending, pending.count, removals, *beside)
-        following = Snapshot(self.folder, state, self.plan, self.parts, pending, pending.count, removals, *beside)
-        following.__dict__["single"] = self.single.grown(pending, following.pending_end)  # not made anew for each row
+        end = pending.count
+        own = {
+            "folder": self.folder,
+            "state": state,
+            "plan": self.plan,
+            "parts": self.parts,
+            "pending": pending,
+            "pending_end": end,
+            "removals": removals,
+            "pending_names": self.pending_names,
+            "pending_start": self.pending_start,
+            "pending_sketches": self.pending_sketches,
+            "single": self.single.grown(pending, end),  # not made anew for each row
+        }
+        # What Snapshot(...) would make, in a third of the time, which a row at a time can tell.
+        following = object.__new__(Snapshot)
+        object.__setattr__(following, "__dict__", own)
         return following
 
-    def _take_names(self, change: Change) -> None:
+    def _take_names(self, pending: LogNames, change: Change) -> None:
         """Hold the names of a change. CorruptStore where they contradict those of others."""
         ids = change.own_ids
-        if self.pending_names is not None and change.names is not None and ids is not None:
+        if change.names is not None and ids is not None:
             try:
                 told = change.told
                 if told is not None and told.are_new and change.names.size:
-                    self.pending_names.add_new(change.names, int(ids[0]), told.hashes)
+                    pending.add_new(change.names, int(ids[0]), told.hashes)
                 else:
                     hashes = hashed(*change.names)[1] if told is None else told.hashes
-                    self.pending_names.add(change.names, ids, hashes)
+                    pending.add(change.names, ids, hashes)
             except ValueError as error:
                 raise CorruptStore.by(error, f"catalog, change {change.number}", path=self.folder) from None
 

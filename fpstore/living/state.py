@@ -83,7 +83,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         expect_integer("bits", self.bits, MIN_KEY_BITS, MAX_KEY_BITS)
-        expect("bits", self.bits, self.bits % BITS_STEP == 0, f"a multiple of {BITS_STEP}")
+        whole = self.bits % BITS_STEP == 0 or self.minhash is not None
+        expect("bits", self.bits, whole, f"a multiple of {BITS_STEP}")
         expect_integer("max_distance", self.max_distance, 0, self.bits)
         # The keys of bands are made of signatures, whatever their bits.
         fits = self.recipe is None or self.bits == RECIPE_BITS or self.minhash is not None
@@ -235,7 +236,7 @@ class State:
     def _with(self, **fields: Any) -> "State":
         # dataclasses.replace would look at all the rest again, with every addition.
         following = object.__new__(State)
-        following.__dict__.update(self.__dict__, **fields)
+        object.__setattr__(following, "__dict__", self.__dict__ | fields)
         return following
 
     def with_segments(self, segments: Sequence[SegmentEntry], strays: Sequence[SegmentEntry] = ()) -> "State":

@@ -11,6 +11,7 @@ from fpstore.disk import CATALOG_NAME, Folder, naming
 from fpstore.living.census import bytes_by_kind
 from fpstore.living.locks import find_writer
 from fpstore.living.snapshot import Snapshot
+from fpstore.living.state import Minhash
 from fpstore.plans.plan import Plan
 from fpstore.progress import Tell
 from fpstore.segment import report as reports
@@ -26,9 +27,9 @@ FIRST_SECOND, LAST_SECOND = -62_135_596_800, 253_402_300_799
 class Stats:
     """What a store holds and how.
 
-    minhash: of a store of signatures, how they are cut, and how many bits of each value are kept; its fingerprints are
-    the keys of bands. fingerprint_count: None where they are not in one segment, as only count, which reads them,
-    would tell.
+    minhash: of a store of signatures, how they are cut, how many bits of each value are kept, and by_chance: how many
+    of its documents have a key of a signature with which they share no band. Its fingerprints are the keys of bands.
+    fingerprint_count: None where they are not in one segment, as only count, which reads them, would tell.
     pending_count: what was added and is in no segment yet. removal_count: removals that mask what is in segments.
     spikes: where they were asked for, of a store with ids. has_writer: whether one has it open just now; writer_pid:
     the process number that it gave, None where it gave none. written_at: when the catalog's file was last written.
@@ -45,7 +46,7 @@ class Stats:
     codec: str
     id_type: str | None
     recipe: dict[str, Any] | None
-    minhash: dict[str, int] | None
+    minhash: dict[str, float] | None
     fingerprint_count: int | None
     pending_count: int
     removal_count: int
@@ -94,7 +95,7 @@ def stats_of(
         codec=settings.codec,
         id_type=settings.id_type,
         recipe=settings.recipe,
-        minhash=None if settings.minhash is None else fields_of(settings.minhash),
+        minhash=None if settings.minhash is None else _signatures(snapshot, settings.minhash),
         fingerprint_count=snapshot.key_count if snapshot.is_plain or snapshot.is_empty else None,
         pending_count=snapshot.pending_count,
         removal_count=len(snapshot.removals),
@@ -107,6 +108,15 @@ def stats_of(
         segments=tuple(reports.stats(part.segment, largest_slots) for part in snapshot.parts),
         **{f"{kind}_bytes": size for kind, size in sizes.items()},
     )
+
+
+def _signatures(snapshot: Snapshot, minhash: Minhash) -> dict[str, float]:
+    rows = snapshot.pending_count
+    for part in snapshot.parts:
+        record = part.segment.record
+        rows += record.id_count if snapshot.settings.ids else record.key_count
+    chance = minhash.banding(snapshot.settings.bits).by_chance(rows / minhash.bands)
+    return {**fields_of(minhash), "by_chance": chance}
 
 
 def moment_of(seconds: float) -> datetime:

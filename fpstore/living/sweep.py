@@ -35,20 +35,19 @@ def unpublished_place(catalog: Catalog, number: int, identity: str) -> Place:
     return Place(catalog.segments, unpublished_name(name, identity))
 
 
-def name_segment(catalog: Catalog, place: Place, entry: SegmentEntry) -> list[SegmentEntry]:
+def name_segment(catalog: Catalog, place: Place, entry: SegmentEntry, announced: State) -> list[SegmentEntry]:
     """Give the file at place, which lies in the folder of the segments, its entry's name, durably.
 
-    The catalog has said by then that it is this store's. Returns those of the strays which are not gone for good.
-    Raises StoreChanged, OSError.
+    announced: of the catalog, which says by then that it is this store's. Returns those of its strays which are not
+    gone for good. Raises OSError.
     """
-    state = catalog.announce(entry)
     for name in entry.made:
         if place.folder.identity_of(name) is not None:
             _set_aside(catalog, [name])
     for unpublished, name in reversed([*zip(names_made(place.name), names_made(entry.name), strict=True)]):
         if name in entry.made:
             place.folder.rename(unpublished, name)
-    left = [stray for stray in state.strays if _is_left(place.folder, stray)]
+    left = [stray for stray in announced.strays if _is_left(place.folder, stray)]
     place.folder.sync()  # of those that were removed before, too
     return left
 
@@ -63,9 +62,9 @@ def sweep_segments(catalog: Catalog, kept: Collection[str] = ()) -> None:
     state = catalog.state()
     remove_unfinished(catalog.folder)
     remove_unpublished(catalog, state, kept)
-    remove_replaced(catalog, state)
-    live = {name for entry in state.segments for name, *_ in entry.files}
-    unknown = [name for name in catalog.segments.names() if is_segment_name(segment_of(name)) and name not in live]
+    remove_replaced(catalog, state, kept)
+    known = {*kept, *(name for entry in state.segments for name, *_ in entry.files)}
+    unknown = [name for name in catalog.segments.names() if is_segment_name(segment_of(name)) and name not in known]
     if unknown:
         _set_aside(catalog, unknown)
 
@@ -85,12 +84,12 @@ def remove_unpublished(catalog: Catalog, state: State, kept: Collection[str] = (
             segments.unlink(name, missing_ok=True)
 
 
-def remove_replaced(catalog: Catalog, state: State) -> None:
-    """Remove the strays of this state of the catalog."""
+def remove_replaced(catalog: Catalog, state: State, kept: Collection[str] = ()) -> None:
+    """Remove the strays of this state of the catalog, but for the files in kept."""
     folder = catalog.segments
     for stray in state.strays:
         for name, file_bytes, crc in stray.files:
-            if _is_there(folder, name, file_bytes, crc):
+            if name not in kept and _is_there(folder, name, file_bytes, crc):
                 folder.unlink(name, missing_ok=True)
 
 

@@ -7,6 +7,7 @@ published under the writer's lock; whatever ends them leaves the state as it was
 import contextlib
 import dataclasses
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,11 @@ from fpstore import forks, notes
 from fpstore.disk import Folder, Place
 from fpstore.errors import StoreClosed
 from fpstore.living import changes, renewal
+from fpstore.living.beside import Cancelled, until_closed
 from fpstore.living.catalog import Catalog
 from fpstore.living.changes import Change, Told, Waiting
 from fpstore.living.due import due, due_beside, give_way, removal_count, removal_limit
-from fpstore.living.held import ahead, held_from, published
+from fpstore.living.held import ahead, published, replacement
 from fpstore.living.live import Live
 from fpstore.living.merge import pass_count
 from fpstore.living.named import expect_room, in_handles, named_additions
@@ -29,19 +31,19 @@ from fpstore.living.sketched import Sketched
 from fpstore.living.snapshot import Snapshot
 from fpstore.living.state import State
 from fpstore.living.sweep import name_segment, remove_replaced, sweep_segments, unpublished_place
+from fpstore.living.unsure import Unsure
 from fpstore.living.withdrawal import undo
 from fpstore.names.column import Names
 from fpstore.notes import Asker
 from fpstore.progress import Tell
 from fpstore.query import additions
 from fpstore.query.additions import Additions
-from fpstore.segment.entry import SegmentEntry, names_made
+from fpstore.segment.entry import SegmentEntry, names_made, segment_name
 from fpstore.threads import Background
 from fpstore.types import Ids, Keys, Kind
 
-
-class _Cancelled(BaseException):
-    """Ends a flush or a merge when the writer closes."""
+# So long who adds all the time has to write a state of his own after one that was published.
+NEXT_SECONDS = 0.01
 
 
 class Writer:
@@ -75,8 +77,8 @@ class Writer:
         self._merge_job: Background[None] | None = None
         self._merge_progress: Tell | None = None
         self._unpublished: set[str] = set()  # files of flushes and merges under way, which no sweep may take
-        # Set while the catalog is being written: where that fails, it is asked what it came to.
-        self._unsure = False
+        self._uncertain = Unsure()  # around what writes the catalog: where that fails, it is asked what it came to
+        self._publishing = threading.RLock()  # held while a file is named and published, and taken before the lock
         self._catalog = Catalog.open(folder, writable=True)
         self.watch = self._catalog.watch
         try:
@@ -107,9 +109,10 @@ class Writer:
 
     def add(self, keys: Keys, ids: Ids | Names | None) -> None:
         """Store fingerprints, each with its id in a store with ids."""
-        with self._ready(len(keys)):
+        large = len(keys) >= self.sizes.flush_rows
+        with self._ready(len(keys), large):
             names, ids, told = self._handles(ids)
-            if len(keys) >= self.sizes.flush_rows:
+            if large:
                 self._add_segment(keys, ids, renewal.names_of_rows(names, ids))
             elif len(keys):
                 self._log(self._change(changes.ADDED, keys, ids, names=names, told=told), self._defers)
@@ -127,7 +130,9 @@ class Writer:
         """
         if len(keys) > (most := self.sizes.batch_rows):
             raise ValueError(f"{len(keys)} fingerprints to test and add at once, expected at most {most}")
-        with self._ready(len(keys)):
+        self._wait_for_room(len(keys))
+        with self._lock:
+            self._expect_ready()
             names, ids, told = self._handles(given)
             if len(keys) == 1:
                 found_all = additions.decide(keys, ids, self.snapshot.nearest(keys, distance), distance)
@@ -142,7 +147,7 @@ class Writer:
 
     def _add_new(self, keys: Keys, ids: Ids | None, names: Names | None, distance: int, room: int | None) -> Additions:
         """As add_if_new; the caller holds the lock."""
-        with self._uncertain():  # the pending index gets rows of all pieces but the last before the log has them
+        with self._uncertain:  # the pending index gets rows of all pieces but the last before the log has them
             snapshot, change, found = renewal.decided(self.snapshot, keys, ids, names, distance, self.sizes.piece_rows)
             expect_room(self.snapshot, names, ids, found, room)
             if change is not None and found.stored.any():
@@ -167,7 +172,7 @@ class Writer:
             names, ids, _ = self._handles(given)
             last, ids, records, following = renewal.replacing(self.snapshot, ids)
             records += changes.split(changes.ADDED, (keys[last], ids), following, names and names.take(last))
-            with self._uncertain():
+            with self._uncertain:
                 self.snapshot = self.snapshot.extended(records, self._write(records))
             self._start_due_flush()
 
@@ -179,8 +184,7 @@ class Writer:
                 self._log(self._change(kind, *columns), False)
 
     def _undo_rows(self, keys: Keys, ids: Ids | Names) -> None:
-        """Remove what a job stored."""
-        self.remove(changes.ROWS_REMOVED, keys, ids)
+        self.remove(changes.ROWS_REMOVED, keys, ids)  # that a job stored
 
     def sync(self) -> None:
         """Make everything durable that was added before."""
@@ -189,21 +193,21 @@ class Writer:
 
     def _log(self, change: Change, deferred: bool) -> None:
         if deferred:  # the caller may go on to use the arrays
-            change = dataclasses.replace(change, columns=tuple(column.copy() for column in change.columns))
-        with self._uncertain():
+            change = change.copied()
+        with self._uncertain:
             self.snapshot = self.snapshot.extended([change], self._logged([*changes.records_of(change)], deferred))
         self._start_due_flush()
 
     def _change(self, kind: int, *given: Keys | None, names: Names | None = None, told: Told | None = None) -> Change:
-        columns = tuple(column for column in given if column is not None)
+        columns = tuple([column for column in given if column is not None])
         return Change(self.snapshot.state.next_change, kind, columns, names, told)
 
     def _logged(self, records: list[Change], deferred: bool) -> State:
         """The state after changes, which are in the log when this returns unless they may wait."""
-        rows = sum(change.row_count for change in records)
+        rows = changes.rows_of(records)
         if not deferred or self._deferred.row_count + rows >= self.sizes.deferred_rows:
             return self._write(records)
-        self._deferred.add(records)
+        self._deferred.add(records, rows)
         return self.snapshot.state.after(len(records), changes.largest_id(records))
 
     def _write(self, more: Sequence[Change] = ()) -> State:
@@ -211,7 +215,7 @@ class Writer:
         records = [*self._deferred.changes, *more]
         if not records:
             return self.snapshot.state
-        with self._uncertain():
+        with self._uncertain:
             if self._before_commit is not None:
                 self._before_commit()
             state = self._catalog.append(records)
@@ -219,40 +223,41 @@ class Writer:
         return state
 
     @contextlib.contextmanager
-    def _ready(self, rows: int = 0) -> Iterator[None]:
+    def _ready(self, rows: int = 0, publishing: bool = False) -> Iterator[None]:
         """The lock, when there is room for so many rows more and all before is known to have gone well."""
+        self._wait_for_room(rows)
+        with self._publishing if publishing else contextlib.nullcontext(), self._lock:
+            self._expect_ready()
+            yield
+
+    def _wait_for_room(self, rows: int) -> None:
+        """Until there is room for so many rows more; without the lock."""
         snapshot, merging = self.snapshot, self._merge_job
         if (job := self._flush_job) is not None and self.sizes.is_full(snapshot.pending_count, snapshot.name_bytes):
             job.wait()
         if merging is not None and not merging.done:
             give_way(rows, snapshot, self.sizes)
-        with self._lock:
-            if self._closing:
-                raise StoreClosed("the store is closed", path=self.folder)
-            for job in (self._flush_job, self._merge_job):
-                if job is not None and job.done and (error := job.take_error()) is not None:
-                    raise error
-            self._catalog.expect_unchanged()
-            self._find_out()
-            yield
 
-    @contextlib.contextmanager
-    def _uncertain(self) -> Iterator[None]:
-        """Around what changes the catalog, until the snapshot has followed: where it fails, _find_out is called for."""
-        before, self._unsure = self._unsure, True
-        yield
-        self._unsure = before
+    def _expect_ready(self) -> None:
+        """All before is known to have gone well, or its error is raised. The caller holds the lock."""
+        if self._closing:
+            raise StoreClosed("the store is closed", path=self.folder)
+        for job in (self._flush_job, self._merge_job):
+            if job is not None and job.done and (error := job.take_error()) is not None:
+                raise error
+        self._catalog.expect_unchanged()
+        self._find_out()
 
     def _find_out(self) -> None:
         """Read what the catalog says where writing it, or following it, went wrong."""
-        if not self._unsure:
+        if not self._uncertain.marked:
             return
         fresh = open_snapshot(self._catalog)
         # Either all of them were written with what failed, or none.
         waiting = [change for change in self._deferred.changes if change.number >= fresh.state.next_change]
         self._deferred = Waiting(waiting)
         self.snapshot = fresh.extended(waiting, fresh.state.after(len(waiting), changes.largest_id(waiting)))
-        self._unsure = False
+        self._uncertain.clear()
         sweep_segments(self._catalog, self._unpublished)
 
     # --- Segments ---
@@ -296,7 +301,7 @@ class Writer:
                 if len(parts) > 1 or removal_count(self.snapshot) or any(len(part.names) > 1 for part in parts):
                     self._start_merge(parts, True)
             self._wait_for_merge()
-            with self._ready(), self._uncertain():
+            with self._ready(), self._uncertain:
                 self._write()
                 self._catalog.compact()
                 self.snapshot = dataclasses.replace(self.snapshot, state=self._catalog.state())
@@ -334,7 +339,7 @@ class Writer:
             with self._lock:
                 self._start_merge(due(self.snapshot, self.sizes))
 
-        self._flush_job = _until_closed(work)
+        self._flush_job = until_closed(work)
 
     def _add_segment(self, keys: Keys, ids: Ids | None, *beside: StoreNames | Sketched | None) -> None:
         self._write()
@@ -359,7 +364,7 @@ class Writer:
                 self._merge_parts(parts, whole)
                 parts, whole = due(self.snapshot, self.sizes), False
 
-        self._merge_job = _until_closed(work)
+        self._merge_job = until_closed(work)
 
     def _merge_parts(self, parts: Sequence[Live], whole: bool = False, busy: frozenset[str] = frozenset()) -> None:
         """busy: the segments that other merges, which wait for this one, have begun with."""
@@ -397,40 +402,51 @@ class Writer:
         first_change: int | None,
         max_id: int | None = None,
     ) -> None:
-        """Make a new segment part of the store, in place of the dropped ones or of the changes before first_change.
+        """Make a segment part of the store, in place of the dropped ones or of the changes before first_change."""
+        with self._publishing:
+            before = self.snapshot
+            made = new = strays = None
+            if entry is not None:
+                made = ahead(before, entry.key_count, dropped, first_change, self.sizes)
+                part, strays = self._named(place, entry)
+                new = entry, part
+            with self._lock:
+                self._catalog.expect_unchanged()
+                self._find_out()
+                self._write()
+                snapshot = self.snapshot
+                following = replacement(snapshot, new, dropped, first_change, self.sizes)
+                with self._uncertain:
+                    state = self._catalog.publish(
+                        segments=following.entries,
+                        first_change=following.first_change,
+                        removed=following.removed,
+                        strays=strays,
+                        max_id=max_id,
+                    )
+                    self.snapshot = published(snapshot, state, following, self.sizes, made)
+            if state.next_change > before.state.next_change:
+                time.sleep(NEXT_SECONDS)  # who adds all the time writes a state meanwhile
+            with self._lock:
+                self._catalog.repeat(state)
+            with contextlib.suppress(OSError):  # the next writer removes them
+                remove_replaced(self._catalog, state)
 
-        max_id: its largest id, where its rows are new.
-        """
-        made = None if entry is None else ahead(self.snapshot, entry.key_count, dropped, first_change, self.sizes)
+    def _named(self, place: Place, entry: SegmentEntry) -> tuple[Live, list[SegmentEntry]]:
+        """A new segment under its name, and the strays that are left; additions go on meanwhile."""
         with self._lock:
             self._advance()
             self._catalog.expect_unchanged()
             self._find_out()
-            self._write()
             snapshot = self.snapshot
-            named = zip(snapshot.state.segments, snapshot.parts, strict=True)
-            kept = [(old, part) for old, part in named if old.name not in dropped]
-            with self._uncertain():
-                strays = None
-                if entry is not None:
-                    strays = name_segment(self._catalog, place, entry)
-                    part = open_part(place.folder, entry, snapshot.plan, snapshot.settings, snapshot.removals)
-                    since = held_from(entry.key_count, snapshot, dropped, first_change is not None, self.sizes)
-                    kept.append((entry, dataclasses.replace(part, held_from=since)))
-                first = first_change or snapshot.state.first_change
-                oldest = min((part.position for _, part in kept), default=snapshot.state.next_change)
-                removals = snapshot.removals.since(min(oldest, first))
-                same = len(removals) == len(snapshot.removals) and removals.last_position < snapshot.state.first_change
-                state = self._catalog.publish(
-                    segments=tuple(old for old, _ in kept),
-                    first_change=first,
-                    removed=None if same else removals.records_before(first),
-                    strays=strays,
-                    max_id=max_id,
-                )
-                self.snapshot = published(snapshot, state, [part for _, part in kept], removals, self.sizes, made)
-        with contextlib.suppress(OSError):  # the next writer removes them
-            remove_replaced(self._catalog, state)
+            with self._uncertain:
+                announced = self._catalog.announce(entry)
+        try:
+            strays = name_segment(self._catalog, place, entry, announced)
+            return open_part(place.folder, entry, snapshot.plan, snapshot.settings, snapshot.removals), strays
+        except BaseException:
+            with self._lock, self._uncertain:
+                raise
 
     @contextlib.contextmanager
     def _new_place(self) -> Iterator[Place]:
@@ -439,16 +455,18 @@ class Writer:
             self._catalog.expect_here()
             place = unpublished_place(self._catalog, self._next_segment, self.snapshot.state.identity)
             self._next_segment += 1
-            self._unpublished |= {*names_made(place.name)}
+            # Under that name too, which it has before it is published.
+            own = {*names_made(place.name), *names_made(place.name[: len(segment_name(0))])}
+            self._unpublished |= own
         try:
             yield place
         finally:
             with self._lock:
-                self._unpublished -= {*names_made(place.name)}
+                self._unpublished -= own
 
     def _advance(self, *_progress: object) -> None:
         if self._closing:
-            raise _Cancelled
+            raise Cancelled
 
     # --- The end ---
 
@@ -480,13 +498,3 @@ class Writer:
             if job is not None:
                 job.wait()
         return True
-
-
-def _until_closed(work: Callable[[], None]) -> Background[None]:
-    """Work beside the writer, which ends without an error when that closes."""
-
-    def run() -> None:
-        with contextlib.suppress(_Cancelled):
-            work()
-
-    return Background(run)

@@ -1,6 +1,7 @@
 """How a caller comes by a store of signatures: built, made empty, or opened."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,6 @@ from fpstore.arrays import as_integer, as_keys, as_mode, as_signatures, as_simil
 from fpstore.creation import create_empty
 from fpstore.documents import Given, build_documents
 from fpstore.errors import PathLike, RecipeError, WrongKind
-from fpstore.format import KEY_BITS
 from fpstore.living.state import Minhash, Settings
 from fpstore.making import DURABILITIES, _expect_id_type, opened, recipe_of
 from fpstore.minhash.store import MinHashStore
@@ -18,7 +18,7 @@ from fpstore.names.column import Names, as_names
 from fpstore.plans import families
 from fpstore.plans.choice import expect_bits
 from fpstore.progress import OnProgress, told
-from fpstore.sketches.bands import MAX_VALUES, Banding
+from fpstore.sketches.bands import MAX_VALUES, Banding, key_bits_for
 from fpstore.sketches.kept import Kept, bits_for
 from fpstore.threads import thread_count
 from fpstore.types import Array, Durability, Ids, IdType, Mode, expect_flags
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 # Signatures of a store for which nobody says how many values they have.
 VALUES = 128
+# The bits of keys are chosen for so many documents, or those that a store is built of, where these are more.
+BUILT_FOR, CREATED_FOR = 10**7, 10**9
 # Where a similarity is integrated over, to choose bands by it.
 STEPS = 2000
 
@@ -43,7 +45,7 @@ def build(
     rows_per_band: int = 8,
     min_similarity: float | None = None,
     keep_signatures: bool = True,
-    bits: int = KEY_BITS,
+    bits: int | None = None,
     recipe: "Recipe | str | None" = None,
     memory: str | int = "2GiB",
     threads: int | None = None,
@@ -57,9 +59,11 @@ def build(
     uint64[n], or names; "row", the index in the input; None, a store without ids. bands, rows_per_band: documents are
     found that share a band, so many values. min_similarity: chosen by the similarity from which documents should be
     found, in place of these two. keep_signatures: some bits of each value are kept, so that answers have an estimated
-    similarity. bits: of the key of a band, a multiple of 8 from 16 to 64. Of n documents a signature then meets, by
-    chance, bands^2 * n / 2^bits more than share a band with it. recipe: by which the signatures were made, one of
-    sketch minhash. All else is as for fpstore.build.
+    similarity. bits: of the key of a band, 16 to 64. Of n documents a signature meets, by chance, bands^2 * n / 2^bits
+    more than share a band with it. None: so many that these are at most a quarter of a document where each comes with
+    its similarity, a hundredth where not, and in a store without ids 10^-5 for a band; of the documents that are given,
+    or of 10^7 where these are fewer. recipe: by which the signatures were made, one of sketch minhash. All else is as
+    for fpstore.build.
     Raises ValueError, TypeError, RecipeError; FileExistsError; the operating system's errors.
     """
     expect_flags(keep_signatures=keep_signatures, force=force)
@@ -67,12 +71,14 @@ def build(
     made_by = recipe_of(recipe, "minhash")
     values = _value_count(first, _usual_values(bands, rows_per_band) if made_by is None else made_by.values)
     wanted = _id_type_of(ids, id_type)
-    settings = _settings(values, wanted, bands, rows_per_band, min_similarity, keep_signatures, bits, recipe)
+    cut = values, wanted, bands, rows_per_band, min_similarity, keep_signatures
+    settings = _settings(*cut, bits, recipe, BUILT_FOR)
     reader = _Documents(settings, ids)
     build_documents(
         Path(path),
         lambda: reader.read(stream),
         settings,
+        lambda count: _with_bits(settings, bits, max(count, BUILT_FOR)),
         memory=memory,
         threads=thread_count(threads),
         progress=told(progress),
@@ -92,7 +98,7 @@ def create(
     rows_per_band: int = 8,
     min_similarity: float | None = None,
     keep_signatures: bool = True,
-    bits: int = KEY_BITS,
+    bits: int | None = None,
     recipe: "Recipe | str | None" = None,
     force: bool = False,
     durability: Durability = "commit",
@@ -101,8 +107,9 @@ def create(
     """Make an empty store of signatures at path, and open it for writing.
 
     values: how many a signature has; else as the recipe says; else 128, or bands * rows_per_band where that is more.
-    exist_ok: a store that is there is opened, where it has the settings of this call; else ValueError, which names
-    each with what was found and expected. All else is as for build. Raises ValueError, TypeError, RecipeError;
+    bits: None: as for build, of 10^9 documents. exist_ok: a store that is there is opened, where it has the settings of
+    this call, and any bits where these are None; else ValueError, which names each with what was found and expected.
+    All else is as for build. Raises ValueError, TypeError, RecipeError;
     FileExistsError; WrongKind; the operating system's errors.
     """
     expect_flags(exist_ok=exist_ok, keep_signatures=keep_signatures, force=force)
@@ -114,7 +121,8 @@ def create(
     made_by = recipe_of(recipe, "minhash")
     if values is None:
         values = made_by.values if made_by is not None else _usual_values(bands, rows_per_band)
-    settings = _settings(values, wanted, bands, rows_per_band, min_similarity, keep_signatures, bits, recipe)
+    cut = values, wanted, bands, rows_per_band, min_similarity, keep_signatures
+    settings = _settings(*cut, bits, recipe, CREATED_FOR)
     try:
         create_empty(Path(path), settings, mode=as_mode(mode), force=force)
     except FileExistsError:
@@ -122,7 +130,7 @@ def create(
             raise
     store = open(path, "w", durability=durability)
     try:
-        _expect_made_so(store, settings, recipe is not None)
+        _expect_made_so(store, settings, recipe is not None, bits is not None)
     except BaseException:
         store.close()
         raise
@@ -161,11 +169,11 @@ def as_least(min_similarity: object) -> float | None:
     return None if min_similarity is None else as_similarity(min_similarity, "min_similarity")
 
 
-def bands_for(values: int, min_similarity: float) -> tuple[int, int]:
+def bands_for(values: int, min_similarity: float, weights: tuple[float, float] = (0.5, 0.5)) -> tuple[int, int]:
     """How many bands, of how many values, tell best which documents have at least that Jaccard similarity.
 
-    Of all that so many values allow, those with the least sum of what is missed above it and found below it, each
-    integrated over the similarities, with equal weights; of equal ones the first, by bands, then rows.
+    Of all that so many values allow, those with the least sum of what is found below it and what is missed above it,
+    each integrated over the similarities, with these weights; of equal ones the first, by bands, then rows.
     """
     points = (np.arange(STEPS) + 0.5) / STEPS
     best, least = (1, 1), np.inf
@@ -173,7 +181,7 @@ def bands_for(values: int, min_similarity: float) -> tuple[int, int]:
     for bands in range(1, values + 1):
         for rows in range(1, values // bands + 1):
             found = 1 - (1 - points**rows) ** bands
-            error = float(found[below].sum() + (1 - found[above]).sum())
+            error = float(weights[0] * found[below].sum() + weights[1] * (1 - found[above]).sum())
             if error < least - 1e-9:
                 best, least = (bands, rows), error
     return best
@@ -186,10 +194,11 @@ def _settings(
     rows_per_band: int,
     min_similarity: float | None,
     keep_signatures: bool,
-    bits: int,
+    bits: int | None,
     recipe: "Recipe | str | None",
+    documents: int,
 ) -> Settings:
-    """ValueError for what cannot be."""
+    """Of so many documents. ValueError for what cannot be."""
     count, cut, rows = _integer("values", values), _integer("bands", bands), _integer("rows_per_band", rows_per_band)
     if min_similarity is not None:
         least = as_similarity(min_similarity, "min_similarity")
@@ -200,8 +209,20 @@ def _settings(
     if made_by is not None and made_by.values != count:
         raise RecipeError(f"recipe {made_by.name}: found {made_by.values} values, expected {count}, as signatures have")
     record = None if made_by is None else dict(made_by.to_json())
-    plan = families.choose(1, 0, expect_bits(bits))
-    return Settings(0, plan.to_json(), "gap", id_type, record, plan.bits, minhash)
+    plan = families.choose(1, 0)
+    settings = Settings(0, plan.to_json(), "gap", id_type, record, plan.bits, minhash)
+    return _with_bits(settings, bits, documents)
+
+
+def _with_bits(settings: Settings, bits: int | None, documents: int) -> Settings:
+    """These with keys of so many bits, or of those that so many documents need."""
+    minhash = settings.minhash
+    assert minhash is not None
+    if bits is None:
+        estimated = minhash.sketch_bits > 0
+        bits = key_bits_for(documents, minhash.bands, estimated=estimated, with_ids=settings.ids)
+    plan = families.choose(1, 0, expect_bits(bits, 1))
+    return replace(settings, plan=plan.to_json(), bits=plan.bits)
 
 
 def _usual_values(bands: object, rows_per_band: object) -> int:
@@ -290,8 +311,8 @@ class _Documents:
         assert minhash is not None
         array = as_signatures(signatures, "signatures", minhash.values)
         own = self._ids_of(array, ids)
-        keys = minhash.banding(settings.bits).keys(array)
-        return Given(keys, None if settings.kept is None else settings.kept.sketches(array), own)
+        hashes = minhash.banding(settings.bits).hashes(array)
+        return Given(hashes, None if settings.kept is None else settings.kept.sketches(array), own)
 
     def _ids_of(self, array: Array, ids: object) -> Ids | Names | None:
         settings = self._settings
@@ -310,14 +331,14 @@ class _Documents:
         return found
 
 
-def _expect_made_so(store: MinHashStore, asked: Settings, with_recipe: bool) -> None:
+def _expect_made_so(store: MinHashStore, asked: Settings, with_recipe: bool, with_bits: bool) -> None:
     """ValueError for a store with other settings than were given to create."""
     settings = store._settings
     one, other = settings.minhash, asked.minhash
     names = ("bands", "rows_per_band", "values", "sketch_bits")
     pairs: list[tuple[str, Any, Any]] = [
         ("id_type", settings.id_type, asked.id_type),
-        ("bits", settings.bits, asked.bits),
+        *([("bits", settings.bits, asked.bits)] if with_bits else []),
         *((name, getattr(one, name), getattr(other, name)) for name in names),
         *([("recipe", settings.recipe, asked.recipe)] if with_recipe else []),
     ]

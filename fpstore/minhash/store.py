@@ -13,7 +13,7 @@ from fpstore.living.documents import DocumentWriter
 from fpstore.living.named import in_handles, names_in
 from fpstore.living.similar import Signed, Similar, answer, candidates, joined
 from fpstore.living.similar_pairs import named_similar_pairs, similar_pairs
-from fpstore.living.sketched import all_sketches, sketches_of
+from fpstore.living.sketched import all_sketches, distinct_ids, sketches_of
 from fpstore.living.snapshot import Snapshot
 from fpstore.living.state import Minhash
 from fpstore.minhash.signing import sign
@@ -188,14 +188,14 @@ class MinHashStore(_BaseStore):
     def count(self) -> int:
         """How many documents there are: distinct ids, or signatures that differ in their first band without ids.
 
-        Reads the sketches of all, or the first band.
+        Reads the sketches of all; all rows of a store that keeps none, or the first band where there are no ids.
         """
         with Reading(self) as snapshot:
             if not snapshot.settings.ids:
                 return sum(len(keys) for keys, _ in self._first_band(snapshot))
             if snapshot.settings.kept is None:
-                found = [np.unique(ids) for _, ids in self._first_band(snapshot) if ids is not None]
-                return len(np.unique(np.concatenate(found))) if found else 0
+                # Of each band, as one that was recovered may lack some rows of any.
+                return distinct_ids(ids for _, ids in snapshot.rows() if ids is not None)
             count, last = 0, None
             for ids, _ in all_sketches(snapshot):
                 count += int(np.count_nonzero(ids[1:] != ids[:-1])) + (last is None or int(ids[0]) != last)

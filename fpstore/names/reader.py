@@ -41,7 +41,7 @@ class NamesReader(Beside[NamesRecord]):
 
     def find(self, names: Names, hashes: Keys | None = None) -> Counts:
         """The rank of each of names: int64[n], -1 for those that are not there. hashes: theirs, where known."""
-        with self._naming:
+        with self.naming:
             ranks = self._names.find(*names, name_hashes(*names) if hashes is None else hashes)
         if self._names.looked >= self._looks_held + FORGOTTEN_LOOKS:
             self._looks_held = self._names.looked
@@ -50,17 +50,17 @@ class NamesReader(Beside[NamesRecord]):
 
     def ranks(self, handles: Keys) -> Counts:
         """The rank of the name of each handle: int64[n], -1 for those that are not there."""
-        with self._naming:
+        with self.naming:
             return self._names.ranks(handles)
 
     def handles(self, ranks: Counts) -> Keys:
         """The handle of each rank: uint64[n]."""
-        with self._naming:
+        with self.naming:
             return self._names.handles(ranks)
 
     def names(self, ranks: Counts) -> Names:
         """The names of these ranks."""
-        with self._naming:
+        with self.naming:
             return Names(*self._names.read(ranks))
 
     def chunks(self) -> Iterator[Named]:
@@ -71,7 +71,7 @@ class NamesReader(Beside[NamesRecord]):
             if index * step >= forgotten + FORGOTTEN_BYTES:
                 forgotten = index * step
                 self._forget()
-            with self._naming:
+            with self.naming:
                 if last is not None and names.at(0) <= last:
                     raise CorruptStore(
                         f"names, block {index}", "a first name out of order", "one above the last before it"
@@ -86,7 +86,7 @@ class NamesReader(Beside[NamesRecord]):
 
     def block(self, index: int) -> Named:
         """All names of a block with their handles. CorruptStore where it is not as it was left."""
-        with self._naming:
+        with self.naming:
             data, ends, handles, _ = self._names.block(index)
         return Named(Names(data, ends), handles)
 

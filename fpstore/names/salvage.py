@@ -7,31 +7,46 @@ from pathlib import Path
 from fpstore.disk import Place
 from fpstore.errors import CorruptStore, Damage
 from fpstore.names.column import Named
+from fpstore.names.layout import KIND_NAMES
 from fpstore.names.reader import NamesReader
+from fpstore.segment.remnant import Remnant
+
+SEALED = "sealed"
 
 
-def salvaged_names(at: Path | Place, damage: list[Damage]) -> Iterator[Named]:
-    """The names of the sound blocks of a file, in chunks; what is damaged is added to damage. Nothing is raised."""
-    path = at.path if isinstance(at, Place) else at
+class NamesRemnant(Remnant):
+    """A file of names as it can be read."""
+
+    HOLDS, KIND, TABLES = "names", KIND_NAMES, range(1, 2)
+
+
+def salvaged_names(
+    at: Place, damage: list[Damage], expected: tuple[int, int] | None = None, scratch: Path | None = None
+) -> Iterator[Named]:
+    """The names of the sound blocks of a file, in chunks; what is damaged is added to damage. Nothing is raised.
+
+    expected, scratch: as of Remnant. A damaged file is copied to scratch, with checksums that hold for what is sound.
+    """
+    sealed = None
     try:
-        reader = NamesReader(at)
+        with contextlib.closing(NamesRemnant(at, expected, scratch)) as remnant:
+            found = remnant.damage(str(at.path))
+            damage += found
+            if found and scratch is not None:
+                sealed = scratch / SEALED
+                remnant.sealed(sealed)
+        with contextlib.closing(NamesReader(at if sealed is None else sealed)) as reader:
+            for index in range(reader.record.block_count):
+                try:
+                    chunk = reader.block(index)
+                except CorruptStore as error:
+                    damage.append(error.in_file(at.path))
+                else:
+                    yield chunk
     except FileNotFoundError:
-        damage.append(Damage(str(path), "names", "no file", "that of the names of a segment"))
-        return
+        damage.append(Damage(str(at.path), "names", "no file", "that of the names of a segment"))
     except CorruptStore as error:
-        damage.append(error.in_file(path))
-        return
-    with contextlib.closing(reader):
-        before = len(damage)
-        for index in range(reader.record.block_count):
-            try:
-                chunk = reader.block(index)
-            except CorruptStore as error:
-                damage.append(error.in_file(path))
-            else:
-                yield chunk
-        if len(damage) == before:  # what finds a name has pages of its own: nothing is lost with them
-            try:
-                reader.check_pages()
-            except CorruptStore as error:
-                damage.append(error.in_file(path))
+        damage.append(error.in_file(at.path))
+    finally:
+        if sealed is not None:
+            sealed.unlink(missing_ok=True)

@@ -7,11 +7,11 @@
    above last_key, at most MAX_BLOCK_KEYS of them, the last code ending at the block's end. out has room for
    MAX_BLOCK_KEYS. */
 ALWAYS_INLINE Status KERNEL(block_as)(const Pages *pages, const Table *table, const Block *block, uint64_t last_key,
-                                      int codec, uint64_t *out, uint64_t *count) {
+                                      int codec, unsigned fixed_bits, uint64_t *out, uint64_t *count) {
     uint64_t at = block->start, key = block->previous, stored = 0;
     while (at < block->end) {
         uint64_t before = key;
-        Status status = KERNEL(step)(pages->base, table->decode, table->fixed_bits, codec, &at, &key);
+        Status status = KERNEL(step)(pages->base, table->decode, fixed_bits, codec, &at, &key);
         if (UNLIKELY(status != OK)) return status;
         if (UNLIKELY(key <= before && !(key == before && stored == 0 && block->first_of_slot))) return BAD_BLOCK;
         if (UNLIKELY(stored == MAX_BLOCK_KEYS)) return BAD_BLOCK;
@@ -24,12 +24,14 @@ ALWAYS_INLINE Status KERNEL(block_as)(const Pages *pages, const Table *table, co
 
 Status KERNEL(decode_block)(const Pages *pages, const Table *table, const Block *block, uint64_t last_key,
                             uint64_t *out, uint64_t *count) {
+#define BLOCK_AS(codec, fixed_bits) KERNEL(block_as)(pages, table, block, last_key, codec, fixed_bits, out, count)
     switch (table->codec) {
-    case CODEC_GAP: return KERNEL(block_as)(pages, table, block, last_key, CODEC_GAP, out, count);
-    case CODEC_XOR: return KERNEL(block_as)(pages, table, block, last_key, CODEC_XOR, out, count);
-    case CODEC_RICE: return KERNEL(block_as)(pages, table, block, last_key, CODEC_RICE, out, count);
-    default: return KERNEL(block_as)(pages, table, block, last_key, CODEC_RAW, out, count);
+    case CODEC_GAP: return BLOCK_AS(CODEC_GAP, 0);
+    case CODEC_XOR: return BLOCK_AS(CODEC_XOR, 0);
+    case CODEC_RICE: return BLOCK_AS(CODEC_RICE, table->fixed_bits);
+    default: return table->fixed_bits == 64 ? BLOCK_AS(CODEC_RAW, 64) : BLOCK_AS(CODEC_RAW, table->fixed_bits);
     }
+#undef BLOCK_AS
 }
 
 /* step() for nearly all codes; an advance past every end says that this one takes step() itself. */
@@ -91,27 +93,33 @@ leave:
     return stopped;
 }
 
-/* rows_until() for each codec and width, out of line: what surrounds the loop must not take its registers. */
-#define ROWS(name, codec, width)                                                                                   \
+/* rows_until() for each codec and width, out of line: what surrounds the loop must not take its registers. Raw keys are
+   most often of 64 bits, and those are decoded faster where the compiler knows it. */
+#define ROWS(name, codec, width, bits)                                                                             \
     static __attribute__((noinline)) unsigned KERNEL(name)(const uint8_t *base, Chunk *chunk, unsigned fixed_bits, \
                                                            uint64_t *row) {                                        \
-        return KERNEL(rows_until)(base, chunk, fixed_bits, codec, width, row);                                     \
+        (void)fixed_bits;                                                                                          \
+        return KERNEL(rows_until)(base, chunk, bits, codec, width, row);                                           \
     }
-ROWS(rows_gap, CODEC_GAP, DECODE_STREAMS)
-ROWS(rows_xor, CODEC_XOR, DECODE_STREAMS)
-ROWS(rows_rice, CODEC_RICE, DECODE_STREAMS)
-ROWS(rows_raw, CODEC_RAW, DECODE_STREAMS)
-ROWS(lone_rows_gap, CODEC_GAP, 1)
-ROWS(lone_rows_xor, CODEC_XOR, 1)
-ROWS(lone_rows_rice, CODEC_RICE, 1)
-ROWS(lone_rows_raw, CODEC_RAW, 1)
+ROWS(rows_gap, CODEC_GAP, DECODE_STREAMS, 0)
+ROWS(rows_xor, CODEC_XOR, DECODE_STREAMS, 0)
+ROWS(rows_rice, CODEC_RICE, DECODE_STREAMS, fixed_bits)
+ROWS(rows_raw, CODEC_RAW, DECODE_STREAMS, fixed_bits)
+ROWS(rows_raw_64, CODEC_RAW, DECODE_STREAMS, 64)
+ROWS(lone_rows_gap, CODEC_GAP, 1, 0)
+ROWS(lone_rows_xor, CODEC_XOR, 1, 0)
+ROWS(lone_rows_rice, CODEC_RICE, 1, fixed_bits)
+ROWS(lone_rows_raw, CODEC_RAW, 1, fixed_bits)
+ROWS(lone_rows_raw_64, CODEC_RAW, 1, 64)
 #undef ROWS
 
 /* Decode all stretches, at most DECODE_STREAMS of them, to their ends. */
 static void KERNEL(rows)(const uint8_t *base, const Table *table, Chunk *chunk) {
-    static unsigned (*const loops[2][4])(const uint8_t *, Chunk *, unsigned, uint64_t *) = {
-        {KERNEL(lone_rows_gap), KERNEL(lone_rows_xor), KERNEL(lone_rows_rice), KERNEL(lone_rows_raw)},
-        {KERNEL(rows_gap), KERNEL(rows_xor), KERNEL(rows_rice), KERNEL(rows_raw)}};
+    static unsigned (*const loops[2][5])(const uint8_t *, Chunk *, unsigned, uint64_t *) = {
+        {KERNEL(lone_rows_gap), KERNEL(lone_rows_xor), KERNEL(lone_rows_rice), KERNEL(lone_rows_raw),
+         KERNEL(lone_rows_raw_64)},
+        {KERNEL(rows_gap), KERNEL(rows_xor), KERNEL(rows_rice), KERNEL(rows_raw), KERNEL(rows_raw_64)}};
+    const int loop = table->codec == CODEC_RAW && table->fixed_bits == 64 ? CODEC_RAW + 1 : table->codec;
     const unsigned width = chunk->count > 1 ? DECODE_STREAMS : 1;
     uint64_t again[DECODE_STREAMS]; /* where one that has ended goes on, to no purpose, until the others have too */
     int ended[DECODE_STREAMS];
@@ -122,7 +130,7 @@ static void KERNEL(rows)(const uint8_t *base, const Table *table, Chunk *chunk) 
         chunk->at[i] = again[i] = stretch->start, chunk->end[i] = stretch->end, chunk->sum[i] = 0;
     }
     for (uint64_t row = 0; running > 0 && row < CHUNK_KEYS; row++) {
-        unsigned stopped = loops[width > 1][table->codec](base, chunk, table->fixed_bits, &row);
+        unsigned stopped = loops[width > 1][loop](base, chunk, table->fixed_bits, &row);
         for (unsigned i = stopped; i < width; i++) {
             int on = !ended[i] &&
                      KERNEL(careful_step)(base, table, &chunk->stretches[i], row, &chunk->at[i], &chunk->sum[i]);

@@ -13,11 +13,22 @@ ALWAYS_INLINE Status groups_word(Pages *pages, const Ids *ids, uint64_t index, u
     return OK;
 }
 
-/* The last sample block before which there are at most `most` ones, or zeros, of the groups; *ones: before it. */
+/* A sample block near the one sought, by the even spread that groups mostly have. */
+ALWAYS_INLINE uint64_t groups_guess(const Ids *ids, uint64_t most, int of_zeros) {
+    uint64_t blocks = (ids->key_count + ids->id_count + SAMPLE_BITS - 1) / SAMPLE_BITS;
+    uint64_t of = of_zeros ? ids->id_count : ids->key_count;
+    uint64_t guess = (uint64_t)((double)most / (double)(of > 0 ? of : 1) * (double)blocks);
+    return guess < blocks ? guess : blocks - (blocks > 0);
+}
+
+/* The last sample block before which there are at most `most` ones, or zeros, of the groups; *ones: before it. Looks
+   at the guess first, then further and further away from it, then by halves. */
 ALWAYS_INLINE Status groups_block(Pages *pages, const Ids *ids, uint64_t most, int of_zeros, uint64_t *block,
                                   uint64_t *ones) {
     uint64_t bits = ids->key_count + ids->id_count, low = 0, high = (bits + SAMPLE_BITS - 1) / SAMPLE_BITS;
-    for (uint64_t at = low + (high - low) / 2;; at = low + (high - low) / 2) {
+    uint64_t at = groups_guess(ids, most, of_zeros), step = 1;
+    int below = 0, above = 0; /* whether the sought one is known to lie at or after low, and before high */
+    for (;;) {
         int last = high - low <= 1;
         if (last) at = low;
         uint64_t offset = ids->samples_offset + SAMPLE_BYTES * at;
@@ -25,13 +36,23 @@ ALWAYS_INLINE Status groups_block(Pages *pages, const Ids *ids, uint64_t most, i
         if (status != OK) return status;
         *ones = load64(pages->base + offset);
         if (of_zeros && *ones > at * SAMPLE_BITS) return BAD_DIRECTORY;
-        int above = (of_zeros ? at * SAMPLE_BITS - *ones : *ones) > most;
+        int beyond = (of_zeros ? at * SAMPLE_BITS - *ones : *ones) > most;
         *block = at;
-        if (last) return above ? BAD_DIRECTORY : OK;
-        if (above)
+        if (last) return beyond ? BAD_DIRECTORY : OK;
+        if (beyond) {
             high = at;
-        else
+            above = 1;
+        } else {
             low = at;
+            below = 1;
+        }
+        if (below && above)
+            at = low + (high - low) / 2;
+        else if (below)
+            at = high - low > step ? low + step : high - 1;
+        else
+            at = high - low > step ? high - step : low;
+        step *= 2;
     }
 }
 
@@ -56,6 +77,25 @@ static Status groups_select(Pages *pages, const Ids *ids, uint64_t rank, uint64_
     return BAD_DIRECTORY;
 }
 
+/* Words after the one of a group's begin in which its end mostly is. */
+enum { NEAR_WORDS = 4 };
+
+/* Position of the next one after `begin`, which is one number `rank`. */
+static Status groups_next(Pages *pages, const Ids *ids, uint64_t rank, uint64_t begin, uint64_t *position) {
+    uint64_t words = (ids->key_count + ids->id_count + 63) / 64, index = begin / 64;
+    uint64_t after = ~low_bits((unsigned)(begin % 64)) & ~((uint64_t)1 << begin % 64);
+    for (uint64_t end = index + NEAR_WORDS; index < end && index < words; index++, after = ~(uint64_t)0) {
+        uint64_t word;
+        Status status = groups_word(pages, ids, index, &word);
+        if (status != OK) return status;
+        if ((word & after) != 0) {
+            *position = index * 64 + (uint64_t)__builtin_ctzll(word & after);
+            return OK;
+        }
+    }
+    return groups_select(pages, ids, rank + 1, position);
+}
+
 Status ids_range(Pages *pages, const Ids *ids, uint64_t rank, uint64_t *first, uint64_t *count) {
     if (rank >= ids->key_count) return BAD_DIRECTORY;
     if (ids->kind == IDS_ONE) {
@@ -65,13 +105,24 @@ Status ids_range(Pages *pages, const Ids *ids, uint64_t rank, uint64_t *first, u
     }
     uint64_t begin, end = ids->key_count + ids->id_count;
     Status status = groups_select(pages, ids, rank, &begin);
-    if (status == OK && rank + 1 < ids->key_count) status = groups_select(pages, ids, rank + 1, &end);
+    if (status == OK && rank + 1 < ids->key_count) status = groups_next(pages, ids, rank, begin, &end);
     if (status != OK) return status;
     if (begin < rank || end <= begin) return BAD_DIRECTORY;
     *first = begin - rank;
     *count = end - begin - 1;
     if (*first > ids->id_count || *count > ids->id_count - *first) return BAD_DIRECTORY;
     return OK;
+}
+
+void ids_ask_rank(Pages *pages, const Ids *ids, uint64_t slot) {
+    bytes_ask(pages, ids->ranks_offset + slot * ids->rank_width / 8);
+}
+
+void ids_ask_group(Pages *pages, const Ids *ids, uint64_t rank) {
+    if (ids->kind != IDS_MANY || rank >= ids->key_count) return;
+    uint64_t guess = groups_guess(ids, rank, 0);
+    bytes_ask(pages, ids->samples_offset + SAMPLE_BYTES * guess);
+    bytes_ask(pages, ids->groups_offset + guess * (SAMPLE_BITS / 8));
 }
 
 /* Fields [first, first + count) of a packed stream, each more than base; the caller knows that they lie in the region.
@@ -186,12 +237,11 @@ Status ids_walk(Pages *pages, const Ids *ids, IdWalk *walk, uint64_t end_rank, u
     return OK;
 }
 
-Status table_rank(Pages *pages, const Table *table, const Ids *ids, uint64_t key, uint64_t *rank, int *found) {
+Status table_index(Pages *pages, const Table *table, uint64_t key, uint64_t *at, int *found) {
     Block block;
     uint64_t scratch[MAX_BLOCK_KEYS];
     int large;
-    uint64_t slot = slot_of(key, table->slot_shift), last_key = slot_end(slot, table->slot_shift), skipped = 0, got,
-             before;
+    uint64_t slot = slot_of(key, table->slot_shift), last_key = slot_end(slot, table->slot_shift), skipped = 0, got;
     *found = 0;
     if (UNLIKELY(slot >> table->slot_bits != 0)) return OK; /* a stranger's key, which has too many bits */
     Status status = slot_read(pages, table, slot, &block.start, &block.end, &large);
@@ -212,13 +262,32 @@ Status table_rank(Pages *pages, const Table *table, const Ids *ids, uint64_t key
     if (block.end == block.start) return OK;
     status = pages_check(pages, block.start >> 3, (block.end - 1) >> 3);
     if (status == OK) status = decode_block(pages, table, &block, last_key, scratch, &got);
-    if (status == OK) status = packed_get(pages, ids->ranks_offset, ids->rank_width, slot, &before);
     if (status != OK) return status;
     for (uint64_t i = 0; i < got; i++)
         if (scratch[i] == key) {
             *found = 1;
-            *rank = before + skipped + i;
+            *at = skipped + i;
         }
+    return OK;
+}
+
+Status table_rank(Pages *pages, const Table *table, const Ids *ids, uint64_t key, uint64_t *rank, int *found) {
+    uint64_t at, before = 0;
+    Status status = table_index(pages, table, key, &at, found);
+    if (status != OK || !*found) return status;
+    status = packed_get(pages, ids->ranks_offset, ids->rank_width, slot_of(key, table->slot_shift), &before);
+    *rank = before + at;
+    return status;
+}
+
+Status table_ask(Pages *pages, const Table *table, uint64_t key) {
+    uint64_t slot = slot_of(key, table->slot_shift), start, end;
+    int large;
+    if (UNLIKELY(slot >> table->slot_bits != 0)) return OK;
+    Status status = slot_read(pages, table, slot, &start, &end, &large);
+    if (status != OK || start == end) return status;
+    bytes_ask(pages, start / 8);
+    bytes_ask(pages, (end - 1) / 8);
     return OK;
 }
 

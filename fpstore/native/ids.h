@@ -41,8 +41,17 @@ typedef struct {
 Status ids_walk(Pages *pages, const Ids *ids, IdWalk *walk, uint64_t end_rank, uint64_t room, uint64_t *ranks,
                 uint64_t *values, uint64_t *count);
 
+/* Where a key is in its slot, counted in keys. *found is 0 when the table does not hold it. */
+Status table_index(Pages *pages, const Table *table, uint64_t key, uint64_t *at, int *found);
+
 /* Index of a key in its table (its rank, in table 0). *found is 0 when the table does not hold it. */
 Status table_rank(Pages *pages, const Table *table, const Ids *ids, uint64_t key, uint64_t *rank, int *found);
+
+/* Ask for what will be read soon: the block of a key, whose slot's directory line is there; the rank of a slot that the
+   table has; the group of a rank. */
+Status table_ask(Pages *pages, const Table *table, uint64_t key);
+void ids_ask_rank(Pages *pages, const Ids *ids, uint64_t slot);
+void ids_ask_group(Pages *pages, const Ids *ids, uint64_t rank);
 
 /* The ids of a key of table 0, as ids_range; BAD_DIRECTORY where the table does not hold it. */
 Status ids_of_key(Pages *pages, const Table *table, const Ids *ids, uint64_t key, uint64_t *first, uint64_t *count);

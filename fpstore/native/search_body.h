@@ -24,12 +24,12 @@ static __attribute__((noinline)) Status KERNEL(report)(Search *search, unsigned 
    one before it, so others fill the time. Every decoded key is compared with its block's query. What is left, begun or
    not, comes back as queue[0..*left). */
 ALWAYS_INLINE Status KERNEL(scan_wide)(Search *search, Block *queue, unsigned count, unsigned *left,
-                                       const unsigned width, int codec) {
+                                       const unsigned width, int codec, unsigned raw_bits) {
     uint64_t at[STREAMS], key[STREAMS], end[STREAMS], query[STREAMS], last_wanted[STREAMS];
     const DecodeEntry *decode[STREAMS];
     unsigned item[STREAMS], next = width;
     const uint8_t *base = search->pages->base;
-    const unsigned distance = search->distance, key_bits = search->tables[0]->key_bits;
+    const unsigned distance = search->distance;
     *left = count;
     if (count < width) return OK;
     for (unsigned i = 0; i < width; i++) {
@@ -40,7 +40,7 @@ ALWAYS_INLINE Status KERNEL(scan_wide)(Search *search, Block *queue, unsigned co
     for (;;) {
 #pragma GCC unroll 8
         for (unsigned i = 0; i < width; i++) {
-            unsigned fixed_bits = codec == CODEC_RICE ? search->tables[queue[item[i]].table]->fixed_bits : key_bits;
+            unsigned fixed_bits = codec == CODEC_RICE ? search->tables[queue[item[i]].table]->fixed_bits : raw_bits;
             Status status = KERNEL(step)(base, decode[i], fixed_bits, codec, &at[i], &key[i]);
             if (UNLIKELY(status != OK)) return status;
             if (UNLIKELY(KERNEL(ones)(key[i] ^ query[i]) <= distance)) {
@@ -72,20 +72,24 @@ ALWAYS_INLINE Status KERNEL(scan_wide)(Search *search, Block *queue, unsigned co
     }
 }
 
-ALWAYS_INLINE Status KERNEL(scan_as)(Search *search, Block *queue, unsigned count, int codec) {
-    Status status = KERNEL(scan_wide)(search, queue, count, &count, STREAMS, codec);
+ALWAYS_INLINE Status KERNEL(scan_as)(Search *search, Block *queue, unsigned count, int codec, unsigned raw_bits) {
+    Status status = KERNEL(scan_wide)(search, queue, count, &count, STREAMS, codec, raw_bits);
     while (status == OK && count >= 2 && !search->done)
-        status = KERNEL(scan_wide)(search, queue, count, &count, 2, codec);
-    if (status == OK && count == 1 && !search->done) status = KERNEL(scan_wide)(search, queue, count, &count, 1, codec);
+        status = KERNEL(scan_wide)(search, queue, count, &count, 2, codec, raw_bits);
+    if (status == OK && count == 1 && !search->done)
+        status = KERNEL(scan_wide)(search, queue, count, &count, 1, codec, raw_bits);
     return status;
 }
 
 static Status KERNEL(scan)(Search *search, Block *queue, unsigned count) {
+    const unsigned key_bits = search->tables[0]->key_bits;
     switch (search->tables[0]->codec) {
-    case CODEC_GAP: return KERNEL(scan_as)(search, queue, count, CODEC_GAP);
-    case CODEC_XOR: return KERNEL(scan_as)(search, queue, count, CODEC_XOR);
-    case CODEC_RICE: return KERNEL(scan_as)(search, queue, count, CODEC_RICE);
-    default: return KERNEL(scan_as)(search, queue, count, CODEC_RAW);
+    case CODEC_GAP: return KERNEL(scan_as)(search, queue, count, CODEC_GAP, 0);
+    case CODEC_XOR: return KERNEL(scan_as)(search, queue, count, CODEC_XOR, 0);
+    case CODEC_RICE: return KERNEL(scan_as)(search, queue, count, CODEC_RICE, 0);
+    default:
+        if (key_bits == 64) return KERNEL(scan_as)(search, queue, count, CODEC_RAW, 64); /* faster where it is known */
+        return KERNEL(scan_as)(search, queue, count, CODEC_RAW, key_bits);
     }
 }
 

@@ -1,4 +1,4 @@
-/* The search with AVX-512 and VBMI2, of tables of codes: the stages of search_body.h, eight slots, and sixteen blocks,
+/* The search with AVX-512 and VBMI2, of tables of codes: the stages of search_body.h, eight slots, and up to 24 blocks,
    at a time. Included by search_body.h.
 
    Slots and blocks are kept by column. A lane decodes a block and takes the next one as soon as it has come to its end,
@@ -7,8 +7,8 @@
 #include "lanes.h"
 
 enum {
-    MANY_VECTORS = 2,
-    MANY_LEAST = 3, /* blocks of one class of codes that are worth so many lanes */
+    MANY_VECTORS = 3, /* at most; all blocks of a query of plan balanced go at once */
+    MANY_LEAST = 3,   /* blocks of one class of codes that are worth so many lanes */
 };
 
 /* What each lane is at. */
@@ -17,6 +17,12 @@ typedef struct {
         tag[MANY_VECTORS];
     __mmask8 active[MANY_VECTORS];
 } Lanes;
+
+/* The lanes of one vector, in memory. */
+typedef struct {
+    __m512i at, key, end, query, tag;
+    __mmask8 active;
+} LaneVector;
 
 /* What a slot or block has for tag: its query and its table; and in the low byte the bits of an advance with which
    look_up() does not tell how a code of this table decodes. */
@@ -55,10 +61,9 @@ static __attribute__((noinline)) Status KERNEL(report_lanes)(Search *search, uns
     return status;
 }
 
-/* Give lanes that are free the blocks from *next on, which moves past them. Returns these lanes, active from the next
-   step on. */
-ALWAYS_INLINE __mmask8 KERNEL(fill_lanes)(const BlockColumns *blocks, unsigned *next, unsigned count, unsigned v,
-                                          Lanes *lanes) {
+/* Give lanes that are free the blocks from *next on, which moves past them. */
+ALWAYS_INLINE void KERNEL(fill_lanes)(const BlockColumns *blocks, unsigned *next, unsigned count, unsigned v,
+                                      Lanes *lanes) {
     const unsigned left = count - *next;
     const __mmask8 free = (__mmask8)_pdep_u32(left < 8 ? (1u << left) - 1 : 255, (uint8_t)~lanes->active[v]);
 #define FILL(column) \
@@ -71,107 +76,189 @@ ALWAYS_INLINE __mmask8 KERNEL(fill_lanes)(const BlockColumns *blocks, unsigned *
     FILL(tag);
 #undef FILL
     *next += (unsigned)__builtin_popcount(free);
-    return free;
+    lanes->active[v] |= free;
 }
 
-/* Scan `count` blocks, 1 or more, of a class of codes. Two loads of 16 bytes hold the two codes of a pair of steps, as
-   none is longer than WIDE_BITS. */
-ALWAYS_INLINE Status KERNEL(scan_lanes)(Search *search, const BlockColumns *blocks, unsigned count,
-                                        const WideCode *code, int codec) {
-    const __m512i one = _mm512_set1_epi64(1), seven = _mm512_set1_epi64(7), low6 = _mm512_set1_epi64(63),
-                  distance = _mm512_set1_epi64(search->distance);
+/* One code of each lane of `active`, from bit `bit` of the words on: *at and *key move past it, and *bit does in every
+   lane. *found: what was looked up; where its bits meet those of the tag, the code is not known here. */
+ALWAYS_INLINE void KERNEL(lane_step)(const Codes *codes, __m512i low, __m512i high, __mmask8 active, int codec,
+                                     __m512i *at, __m512i *key, __m512i *bit, __m512i *found) {
+    const __m512i word = _mm512_shrdv_epi64(low, high, *bit);
+    __m512i advance, tail;
+    KERNEL(look_up)(codes, word, &advance, &tail);
+    const __m512i delta = _mm512_shldv_epi64(_mm512_set1_epi64(1), _mm512_rorv_epi64(word, advance), tail);
+    *found = advance;
+    advance = _mm512_and_si512(advance, _mm512_set1_epi64(63));
+    *at = _mm512_mask_add_epi64(*at, active, *at, advance);
+    *key = codec == CODEC_XOR ? _mm512_mask_xor_epi64(*key, active, *key, delta)
+                              : _mm512_mask_add_epi64(*key, active, *key, delta);
+    *bit = _mm512_add_epi64(*bit, advance);
+}
+
+ALWAYS_INLINE __m512i KERNEL(lane_errors)(__m512i key, __m512i query) {
+    return _mm512_popcnt_epi64(_mm512_xor_si512(key, query));
+}
+
+/* A pair of steps of a vector of lanes again, from where it began: codes that are not known take step(). */
+static __attribute__((noinline)) Status KERNEL(careful_pair)(Search *search, const Codes *codes, int codec,
+                                                             LaneVector *lanes) {
+    const __m512i distance = _mm512_set1_epi64(search->distance);
+    for (unsigned second = 0; second < 2; second++) {
+        const __m512i before_at = lanes->at, before_key = lanes->key;
+        __m512i low, high, found, bit = _mm512_and_si512(before_at, _mm512_set1_epi64(7));
+        Status status = OK;
+        KERNEL(load_words)(search->pages->base, _mm512_srli_epi64(before_at, 3), &low, &high);
+        KERNEL(lane_step)(codes, low, high, lanes->active, codec, &lanes->at, &lanes->key, &bit, &found);
+        const __mmask8 slow = _mm512_mask_test_epi64_mask(lanes->active, found, lanes->tag);
+        if (slow) {
+            lanes->at = _mm512_mask_mov_epi64(lanes->at, slow, before_at);
+            lanes->key = _mm512_mask_mov_epi64(lanes->key, slow, before_key);
+            status = KERNEL(slow_lanes)(search, slow, lanes->tag, &lanes->at, &lanes->key);
+        }
+        const __mmask8 near =
+            _mm512_mask_cmple_epu64_mask(lanes->active, KERNEL(lane_errors)(lanes->key, lanes->query), distance);
+        if (status == OK && _mm512_mask_cmpgt_epu64_mask(near, lanes->at, lanes->end)) status = BAD_BLOCK;
+        if (status == OK && near) status = KERNEL(report_lanes)(search, near, lanes->tag, lanes->query, lanes->key);
+        if (status != OK || search->done) return status;
+        lanes->active = _mm512_mask_cmplt_epu64_mask(lanes->active, lanes->at, lanes->end);
+    }
+    return OK;
+}
+
+/* Scan *left blocks, 1 or more, of a class of codes, in the lanes of so many vectors, until one vector has room for all
+   that is left: these blocks, from where they stand, come back as the first *left. Two loads of 16 bytes hold the two
+   codes of a pair of steps, as none is longer than WIDE_BITS. Whether a key is near or a code not known is asked once a
+   pair. */
+ALWAYS_INLINE Status KERNEL(scan_lanes)(Search *search, BlockColumns *blocks, unsigned *left, const WideCode *code,
+                                        int codec, const unsigned vectors) {
+    const __m512i seven = _mm512_set1_epi64(7), distance = _mm512_set1_epi64(search->distance);
     const uint8_t *base = search->pages->base;
     Codes codes;
     Lanes lanes;
-    unsigned next = 0, past = 0;
+    const unsigned count = *left;
+    unsigned next = 0, past = 0, running = 0;
     KERNEL(load_codes)(code, &codes);
-#pragma GCC unroll 2
-    for (unsigned v = 0; v < MANY_VECTORS; v++) {
+#pragma GCC unroll 3
+    for (unsigned v = 0; v < vectors; v++) {
         /* A lane without a block stands where the first one begins. */
         lanes.at[v] = _mm512_set1_epi64((long long)blocks->at[0]);
         lanes.end[v] = lanes.at[v];
         lanes.key[v] = lanes.last_wanted[v] = lanes.query[v] = lanes.tag[v] = _mm512_setzero_si512();
         lanes.active[v] = 0;
-        lanes.active[v] = KERNEL(fill_lanes)(blocks, &next, count, v, &lanes);
+        KERNEL(fill_lanes)(blocks, &next, count, v, &lanes);
     }
-    while (lanes.active[0] | lanes.active[1] | (next < count)) {
-        __m512i low[MANY_VECTORS], high[MANY_VECTORS], bit[MANY_VECTORS];
-        __mmask8 filled[MANY_VECTORS] = {0, 0};
-#pragma GCC unroll 2
-        for (unsigned v = 0; v < MANY_VECTORS; v++) {
-            KERNEL(load_words)(base, _mm512_srli_epi64(lanes.at[v], 3), &low[v], &high[v]);
-            bit[v] = _mm512_and_si512(lanes.at[v], seven);
+    do {
+        __m512i low[MANY_VECTORS], high[MANY_VECTORS], bit[MANY_VECTORS], at[MANY_VECTORS], key[MANY_VECTORS],
+            errors[MANY_VECTORS], found[MANY_VECTORS], first_key[MANY_VECTORS];
+        __mmask8 first_active[MANY_VECTORS], active[MANY_VECTORS], care[MANY_VECTORS];
+        unsigned any = 0;
+#pragma GCC unroll 3
+        for (unsigned v = 0; v < vectors; v++) {
+            at[v] = lanes.at[v], key[v] = lanes.key[v], active[v] = lanes.active[v];
+            KERNEL(load_words)(base, _mm512_srli_epi64(at[v], 3), &low[v], &high[v]);
+            bit[v] = _mm512_and_si512(at[v], seven);
         }
 #pragma GCC unroll 2
-        for (unsigned second = 0; second < 2; second++) {
-#pragma GCC unroll 2
-            for (unsigned v = 0; v < MANY_VECTORS; v++) {
-                const __mmask8 active = lanes.active[v];
-                __m512i before = lanes.at[v], at, key = lanes.key[v], advance, tail;
-                __m512i word = _mm512_shrdv_epi64(low[v], high[v], bit[v]);
-                KERNEL(look_up)(&codes, word, &advance, &tail);
-                __m512i delta = _mm512_shldv_epi64(one, _mm512_rorv_epi64(word, advance), tail);
-                __mmask8 slow = _mm512_mask_test_epi64_mask(active, advance, lanes.tag[v]);
-                advance = _mm512_and_si512(advance, low6);
-                at = _mm512_mask_add_epi64(before, active, before, advance);
-                key = codec == CODEC_XOR ? _mm512_mask_xor_epi64(key, active, key, delta)
-                                         : _mm512_mask_add_epi64(key, active, key, delta);
-                bit[v] = _mm512_add_epi64(bit[v], advance);
-                __mmask8 near = _mm512_mask_cmple_epu64_mask(
-                    active, _mm512_popcnt_epi64(_mm512_xor_si512(key, lanes.query[v])), distance);
-                if (UNLIKELY(slow | near)) {
-                    Status status = OK;
-                    if (slow) {
-                        at = _mm512_mask_mov_epi64(at, slow, before);
-                        key = _mm512_mask_mov_epi64(key, slow, lanes.key[v]);
-                        status = KERNEL(slow_lanes)(search, slow, lanes.tag[v], &at, &key);
-                        if (status != OK) return status;
-                        /* The second step of the pair needs its bits from where the slow code ended. */
-                        if (second == 0) KERNEL(load_words)(base, _mm512_srli_epi64(at, 3), &low[v], &high[v]);
-                        bit[v] = _mm512_and_si512(at, seven);
-                        near = _mm512_mask_cmple_epu64_mask(
-                            active, _mm512_popcnt_epi64(_mm512_xor_si512(key, lanes.query[v])), distance);
-                    }
-                    if (_mm512_mask_cmpgt_epu64_mask(near, at, lanes.end[v])) return BAD_BLOCK;
-                    if (near) status = KERNEL(report_lanes)(search, near, lanes.tag[v], lanes.query[v], key);
-                    if (status != OK || search->done) return status;
-                }
-                lanes.at[v] = at, lanes.key[v] = key;
-                lanes.active[v] = _mm512_mask_cmplt_epu64_mask(
-                    _mm512_mask_cmple_epu64_mask(active, key, lanes.last_wanted[v]), at, lanes.end[v]);
+        for (unsigned second = 0; second < 2; second++)
+#pragma GCC unroll 3
+            for (unsigned v = 0; v < vectors; v++) {
+                __m512i now;
+                KERNEL(lane_step)(&codes, low[v], high[v], active[v], codec, &at[v], &key[v], &bit[v], &now);
+                const __m512i bits = KERNEL(lane_errors)(key[v], lanes.query[v]);
+                errors[v] = second ? _mm512_min_epu64(errors[v], bits) : bits;
+                found[v] = second ? _mm512_or_si512(found[v], now) : now;
+                active[v] = _mm512_mask_cmplt_epu64_mask(active[v], at[v], lanes.end[v]);
+                if (second == 0) first_key[v] = key[v], first_active[v] = active[v];
             }
-            /* Lanes that the first step ends are filled while the second one is under way. */
-            if (second == 0 && next < count)
-#pragma GCC unroll 2
-                for (unsigned v = 0; v < MANY_VECTORS; v++) {
-                    past |= _mm512_cmpgt_epu64_mask(lanes.at[v], lanes.end[v]);
-                    filled[v] = KERNEL(fill_lanes)(blocks, &next, count, v, &lanes);
+#pragma GCC unroll 3
+        for (unsigned v = 0; v < vectors; v++) {
+            care[v] = _mm512_mask_cmple_epu64_mask(lanes.active[v], errors[v], distance) |
+                      _mm512_mask_test_epi64_mask(lanes.active[v], found[v], lanes.tag[v]);
+            any |= care[v];
+        }
+        if (UNLIKELY(any))
+#pragma GCC unroll 3
+            for (unsigned v = 0; v < vectors; v++) {
+                if (!care[v]) continue;
+                Status status = OK;
+                if (_mm512_mask_test_epi64_mask(lanes.active[v], found[v], lanes.tag[v])) {
+                    LaneVector again = {lanes.at[v],    lanes.key[v], lanes.end[v],
+                                        lanes.query[v], lanes.tag[v], lanes.active[v]};
+                    status = KERNEL(careful_pair)(search, &codes, codec, &again);
+                    at[v] = again.at, key[v] = again.key, active[v] = again.active;
+                } else {
+                    const __mmask8 first_near = _mm512_mask_cmple_epu64_mask(
+                                       lanes.active[v], KERNEL(lane_errors)(first_key[v], lanes.query[v]), distance),
+                                   near = _mm512_mask_cmple_epu64_mask(
+                                       first_active[v], KERNEL(lane_errors)(key[v], lanes.query[v]), distance);
+                    if (_mm512_mask_cmpgt_epu64_mask(first_near | near, at[v], lanes.end[v])) return BAD_BLOCK;
+                    if (first_near)
+                        status = KERNEL(report_lanes)(search, first_near, lanes.tag[v], lanes.query[v], first_key[v]);
+                    if (near && status == OK && !search->done)
+                        status = KERNEL(report_lanes)(search, near, lanes.tag[v], lanes.query[v], key[v]);
                 }
+                if (status != OK || search->done) return status;
+            }
+        running = 0;
+#pragma GCC unroll 3
+        for (unsigned v = 0; v < vectors; v++) {
+            lanes.at[v] = at[v], lanes.key[v] = key[v];
+            lanes.active[v] = _mm512_mask_cmple_epu64_mask(active[v], key[v], lanes.last_wanted[v]);
+            running += (unsigned)__builtin_popcount(lanes.active[v]);
         }
-#pragma GCC unroll 2
-        for (unsigned v = 0; v < MANY_VECTORS; v++) {
-            /* A lane that has ended stands at its end, or is past it in a damaged block. */
-            past |= _mm512_cmpgt_epu64_mask(lanes.at[v], lanes.end[v]);
-            lanes.active[v] |= filled[v];
+        if (next < count) {
+            running = DECODE_LANES * vectors;
+#pragma GCC unroll 3
+            for (unsigned v = 0; v < vectors; v++) {
+                past |= _mm512_cmpgt_epu64_mask(lanes.at[v], lanes.end[v]);
+                KERNEL(fill_lanes)(blocks, &next, count, v, &lanes);
+            }
         }
+    } while (running > (vectors > 1 ? DECODE_LANES : 0));
+    *left = 0;
+#pragma GCC unroll 3
+    for (unsigned v = 0; v < vectors; v++) {
+        /* A lane that has ended stands at its end, or is past it in a damaged block. */
+        past |= _mm512_cmpgt_epu64_mask(lanes.at[v], lanes.end[v]);
+#define LEAVE(column) \
+    _mm512_storeu_si512(blocks->column + *left, _mm512_maskz_compress_epi64(lanes.active[v], lanes.column[v]))
+        if (vectors == 1) continue;
+        LEAVE(at);
+        LEAVE(key);
+        LEAVE(end);
+        LEAVE(last_wanted);
+        LEAVE(query);
+        LEAVE(tag);
+#undef LEAVE
+        *left += (unsigned)__builtin_popcount(lanes.active[v]);
     }
     return past ? BAD_BLOCK : OK;
 }
 
-static __attribute__((noinline)) Status KERNEL(scan_lanes_gap)(Search *search, const BlockColumns *blocks,
-                                                               unsigned count, const WideCode *code) {
-    return KERNEL(scan_lanes)(search, blocks, count, code, CODEC_GAP);
-}
+/* For each codec, and for as many vectors as few blocks need. */
+#define SCAN(name, codec, vectors)                                                                               \
+    static __attribute__((noinline)) Status KERNEL(name)(Search * search, BlockColumns * blocks, unsigned *left, \
+                                                         const WideCode *code) {                                 \
+        return KERNEL(scan_lanes)(search, blocks, left, code, codec, vectors);                                   \
+    }
+SCAN(scan_gap_1, CODEC_GAP, 1)
+SCAN(scan_gap_2, CODEC_GAP, 2)
+SCAN(scan_gap_3, CODEC_GAP, 3)
+SCAN(scan_xor_1, CODEC_XOR, 1)
+SCAN(scan_xor_2, CODEC_XOR, 2)
+SCAN(scan_xor_3, CODEC_XOR, 3)
+#undef SCAN
 
-static __attribute__((noinline)) Status KERNEL(scan_lanes_xor)(Search *search, const BlockColumns *blocks,
-                                                               unsigned count, const WideCode *code) {
-    return KERNEL(scan_lanes)(search, blocks, count, code, CODEC_XOR);
-}
-
-static Status KERNEL(scan_class)(Search *search, const BlockColumns *blocks, unsigned count, unsigned leader) {
+static Status KERNEL(scan_class)(Search *search, BlockColumns *blocks, unsigned count, unsigned leader) {
+    static Status (*const scans[2][MANY_VECTORS])(Search *, BlockColumns *, unsigned *, const WideCode *) = {
+        {KERNEL(scan_gap_1), KERNEL(scan_gap_2), KERNEL(scan_gap_3)},
+        {KERNEL(scan_xor_1), KERNEL(scan_xor_2), KERNEL(scan_xor_3)}};
     const WideCode *code = &search->tables[leader]->common;
-    return search->tables[0]->codec == CODEC_GAP ? KERNEL(scan_lanes_gap)(search, blocks, count, code)
-                                                 : KERNEL(scan_lanes_xor)(search, blocks, count, code);
+    Status status = OK;
+    while (count > 0 && status == OK && !search->done)
+        status = scans[search->tables[0]->codec == CODEC_XOR][count > 2 * DECODE_LANES ? 2 : count > DECODE_LANES](
+            search, blocks, &count, code);
+    return status;
 }
 
 /* Scan blocks of any class: those of a class that has many of them in lanes, the others as scan() does. */

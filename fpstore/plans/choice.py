@@ -34,11 +34,12 @@ def plan_asked(plan: str | Plan, max_bytes: float | None) -> str | float | Plan:
     return float(max_bytes)
 
 
-def expect_bits(bits: object) -> int:
-    """bits, those of a store's fingerprints, as an int. ValueError for what no store has."""
+def expect_bits(bits: object, step: int = BITS_STEP) -> int:
+    """bits, those of a store's fingerprints, as an int, a multiple of step. ValueError for what no store has."""
     number = as_integer(bits)
-    if number is None or not MIN_KEY_BITS <= number <= MAX_KEY_BITS or number % BITS_STEP:
-        expected = f"a multiple of {BITS_STEP} from {MIN_KEY_BITS} to {MAX_KEY_BITS}"
+    if number is None or not MIN_KEY_BITS <= number <= MAX_KEY_BITS or number % step:
+        kind = "an integer" if step == 1 else f"a multiple of {step}"
+        expected = f"{kind} from {MIN_KEY_BITS} to {MAX_KEY_BITS}"
         raise ValueError(f"bits: found {bits!r:.40}, expected {expected}")
     return number
 
@@ -56,7 +57,8 @@ class PlanChoice:
     bits: int = KEY_BITS
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "bits", expect_bits(self.bits))
+        step = 1 if isinstance(self.plan, Plan) else BITS_STEP  # of the plan of another store, which has what it has
+        object.__setattr__(self, "bits", expect_bits(self.bits, step))
         k = as_integer(self.max_distance)
         if k is None or not 0 <= k <= MAX_DISTANCE:
             raise ValueError(f"max_distance: found {self.max_distance!r}, expected an integer from 0 to {MAX_DISTANCE}")

@@ -44,8 +44,8 @@ class Beside(Generic[_Record]):
     def __init__(self, at: Path | Place) -> None:
         """Map the file. Raises CorruptStore, UnsupportedVersion, or the operating system's errors."""
         self.path = at.path if isinstance(at, Place) else at
-        self._naming = Naming(self.path)
-        with self._naming:
+        self.naming = Naming(self.path)
+        with self.naming:
             with placed(at) as place, open(place.folder.open_file(place.name), "rb") as file:
                 self.file_bytes = os.fstat(file.fileno()).st_size
                 self.footer = read_footer(file.fileno(), self.file_bytes)
@@ -76,7 +76,7 @@ class Beside(Generic[_Record]):
 
     def read(self, offset: int, length: int) -> bytes:
         """A copy of bytes of the file, whose pages need not have been checked."""
-        with self._naming:
+        with self.naming:
             return self.view.read(offset, length)
 
     def check_pages(self) -> None:

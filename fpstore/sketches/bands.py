@@ -10,18 +10,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fpstore._similar import band_hashes, band_keys
 from fpstore.checks import expect, expect_integer
+from fpstore.format import MAX_KEY_BITS, MIN_KEY_BITS
 from fpstore.types import Array, Counts, Ids, Keys
 
 MAX_BANDS = 1024
 MAX_VALUES = 4096
-# Odd numbers without a pattern: 2^64 divided by the golden ratio, and those of MurmurHash3's last step.
-BAND_FACTOR = 0x9E3779B97F4A7C15
-VALUE_FACTOR = np.uint64(0xFF51AFD7ED558CCD)
-LAST_FACTOR = np.uint64(0xC4CEB9FE1A85EC53)
-HALF, LAST_SHIFT = np.uint64(32), np.uint64(33)
-# Values that are hashed together, few enough for the second-level cache.
-VALUES_AT_ONCE = 1 << 15
+# How many documents a signature may meet by chance: where each comes with its similarity, which shows it; where that is
+# not known; and where nothing but a band is, so that none can be told, in how many bands it may seem to be there.
+CHANCES_ESTIMATED, CHANCES_ALONE, CHANCES_OF_A_BAND = 0.25, 0.01, 1e-5
 
 
 class Banding(NamedTuple):
@@ -42,35 +40,41 @@ class Banding(NamedTuple):
 
     def keys(self, signatures: Array) -> Keys:
         """The keys of each signature: uint64[n, bands], of integers[n, values]."""
-        bases, sizes = _ranges(self.bands, self.bits)
-        keys: Keys = np.empty((len(signatures), self.bands), dtype=np.uint64)
-        step = max(1, VALUES_AT_ONCE // (self.bands * self.rows_per_band))
-        for start in range(0, len(signatures), step):
-            keys[start : start + step] = self._hashes(signatures[start : start + step]) % sizes + bases
-        return keys
+        return self.keys_of(self.hashes(signatures))
+
+    def hashes(self, signatures: Array) -> Keys:
+        """The hash of each band of each signature, of which its key is made: uint64[n, bands]."""
+        return band_hashes(signatures, self.bands, self.rows_per_band)
+
+    def keys_of(self, hashes: Keys) -> Keys:
+        """The keys that come of hashes, uint64[n, bands] both."""
+        return band_keys(hashes, *_ranges(self.bands, self.bits))
 
     def of(self, keys: Keys) -> Counts:
         """The band of each key: int64[n]."""
         bases, _ = _ranges(self.bands, self.bits)
         return bases.searchsorted(keys, side="right") - 1
 
+    def by_chance(self, documents: float) -> float:
+        """How many of so many documents that share no band with a signature have a key of its."""
+        return self.bands * self.bands * documents / (1 << self.bits)
+
     def first_key(self, band: int) -> int:
         """The least key that a band has; of the one after the last, the number of keys."""
         return -(-(band << self.bits) // self.bands)
 
-    def _hashes(self, signatures: Array) -> Keys:
-        """The hash of each band's number and values: uint64[n, bands]."""
-        shape = (len(signatures), self.bands, self.rows_per_band)
-        values = signatures[:, : self.bands * self.rows_per_band].astype(np.uint64).reshape(shape)
-        hashes = np.empty(shape[:2], dtype=np.uint64)
-        hashes[:] = [(band + 1) * BAND_FACTOR & (1 << 64) - 1 for band in range(self.bands)]
-        for row in range(self.rows_per_band):
-            hashes ^= values[:, :, row]
-            hashes *= VALUE_FACTOR
-            hashes ^= hashes >> HALF
-        hashes *= LAST_FACTOR
-        hashes ^= hashes >> LAST_SHIFT
-        return hashes
+
+def key_bits_for(documents: int, bands: int, *, estimated: bool, with_ids: bool) -> int:
+    """The bits of a key with which so many documents are met by chance seldom enough: 16 to 64.
+
+    estimated: each candidate comes with its similarity. with_ids: else a key is all that is known.
+    """
+    most = (CHANCES_ESTIMATED if estimated else CHANCES_ALONE) if with_ids else CHANCES_OF_A_BAND * bands
+    for bits in range(MIN_KEY_BITS, MAX_KEY_BITS):
+        banding = Banding(bands, 1, bits)
+        if banding.by_chance(documents) <= most and bands <= 1 << bits:
+            return bits
+    return MAX_KEY_BITS
 
 
 def rows_of(keys: Keys, ids: Ids | None) -> tuple[Keys, Ids | None]:

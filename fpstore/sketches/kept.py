@@ -3,8 +3,11 @@
 Li and Koenig, b-Bit Minwise Hashing (WWW 2010): of two values that differ, b bits of their hashes agree once in 2^b.
 """
 
+import functools
+
 import numpy as np
 
+from fpstore._similar import SketchShape
 from fpstore.errors import Wrong
 from fpstore.types import Array, Keys
 
@@ -12,9 +15,6 @@ from fpstore.types import Array, Keys
 MAX_BITS = 288
 WORD_BITS = 64
 WIDTHS = (32, 16, 8, 4, 2, 1)
-# The bits of a value's hash: its product with 2^64 divided by the golden ratio, from the highest on.
-FACTOR = np.uint64(0x9E3779B97F4A7C15)
-PAIRS_AT_ONCE = 1 << 14
 
 
 class Kept:
@@ -24,45 +24,30 @@ class Kept:
         if bits not in WIDTHS:
             raise Wrong("bits of a value", f"{bits}", f"one of {', '.join(map(str, WIDTHS))}")
         self.values, self.bits = values, bits
-        self._each = WORD_BITS // bits
-        self.words = -(-values // self._each)
-        chance = 2.0**-bits
-        shares = ((values - np.arange(values + 1)) / values - chance) / (1 - chance)
-        # Of two sketches that differ in so many values: float32[values + 1], from 1 down, then 0.
-        self.estimates: Array = np.maximum(shares, 0.0).astype(np.float32)
-        # The least number of differing values that says nothing any more.
-        self.farthest = int(np.count_nonzero(self.estimates))
+        self.words = -(-values // (WORD_BITS // bits))
+
+    @property
+    def shape(self) -> SketchShape:
+        """What makes sketches and compares them."""
+        return _shape(self.values, self.bits)
 
     def sketches(self, signatures: Array) -> Keys:
         """What is kept of each signature: uint64[n, words], of integers[n, values]; value 0 in the lowest bits."""
-        kept = np.zeros((len(signatures), self.words * self._each), dtype=np.uint64)
-        kept[:, : self.values] = signatures
-        kept *= FACTOR
-        kept >>= np.uint64(WORD_BITS - self.bits)
-        placed = kept.reshape(len(signatures), self.words, self._each)
-        placed <<= np.arange(self._each, dtype=np.uint64) * np.uint64(self.bits)
-        words: Keys = np.bitwise_or.reduce(placed, axis=2)
-        return words
+        return self.shape.sketches(signatures)
 
     def similarity(self, one: Keys, other: Keys) -> Array:
         """The estimated Jaccard similarity of each two sketches, uint64[n, words] both: float32[n]."""
-        found = np.empty(len(one), dtype=np.float32)
-        for start in range(0, len(one), PAIRS_AT_ONCE):
-            piece = slice(start, start + PAIRS_AT_ONCE)
-            found[piece] = self._similarity(one[piece], other[piece])
-        return found
+        return self.shape.similarity(one, other)
 
-    def _similarity(self, one: Keys, other: Keys) -> Array:
-        apart = one ^ other
-        shift = 1
-        while shift < self.bits:
-            apart |= apart >> np.uint64(shift)
-            shift *= 2
-        if self.bits > 1:  # the lowest bit of each value tells whether any differs
-            apart &= np.uint64(sum(1 << at for at in range(0, WORD_BITS, self.bits)))
-        differing = np.bitwise_count(apart).sum(axis=1, dtype=np.int64)
-        found: Array = self.estimates[differing]
-        return found
+    @property
+    def estimates(self) -> Array:
+        """Of two sketches that differ in so many values: float32[values + 1], from 1 down, then 0."""
+        return _estimates(self.values, self.bits)
+
+    @property
+    def farthest(self) -> int:
+        """The least number of differing values that says nothing any more."""
+        return int(np.count_nonzero(self.estimates))
 
     def differing(self, similarity: Array) -> Array:
         """The number of differing values of each estimate, uint16[n]; of 0 the least of which that is the estimate."""
@@ -77,6 +62,19 @@ class Kept:
         chance = 2.0**-self.bits
         agree = similarity + (1 - similarity) * chance
         return float((agree * (1 - agree) / self.values) ** 0.5 / (1 - chance))
+
+
+@functools.cache
+def _shape(values: int, bits: int) -> SketchShape:
+    """With the estimate for each number of values that differ."""
+    return SketchShape(values, bits, _estimates(values, bits))
+
+
+@functools.cache
+def _estimates(values: int, bits: int) -> Array:
+    chance = 2.0**-bits
+    agreeing = (values - np.arange(values + 1)) / values
+    return np.maximum((agreeing - chance) / (1 - chance), 0.0).astype(np.float32)
 
 
 def bits_for(values: int) -> int:

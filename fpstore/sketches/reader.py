@@ -37,7 +37,7 @@ class SketchesReader(Beside[SketchesRecord]):
     def find(self, handles: Ids) -> Found:
         """The sketches of handles (uint64[n], distinct), all that each has, in the order of the handles."""
         record = self.record
-        with self._naming:
+        with self.naming:
             if not record.handle_bytes:
                 # One below the base wraps to a large number, and so is none of them.
                 rows = handles - np.uint64(record.handle_base)
@@ -57,7 +57,7 @@ class SketchesReader(Beside[SketchesRecord]):
     def places(self, handles: Ids) -> Counts:
         """Where the first sketch of each handle is: int64[n], -1 for those that have none."""
         record = self.record
-        with self._naming:
+        with self.naming:
             base, last = np.uint64(record.handle_base), np.uint64(record.handle_last)
             inside = (handles >= base) & (handles <= last)
             rows = np.where(inside, handles - base, np.uint64(0))
@@ -75,7 +75,7 @@ class SketchesReader(Beside[SketchesRecord]):
         for start in range(0, self.count, ROWS_AT_ONCE):
             count = min(ROWS_AT_ONCE, self.count - start)
             handles, sketches = self.part(start, count)
-            with self._naming:
+            with self.naming:
                 if not _in_order(handles, sketches) or last > (int(handles[0]), *map(int, sketches[0])):
                     raise CorruptStore("sketches", f"some out of order from {start} on", "them by handle")
             last = (int(handles[-1]), *map(int, sketches[-1]))
@@ -83,7 +83,7 @@ class SketchesReader(Beside[SketchesRecord]):
 
     def part(self, start: int, count: int) -> tuple[Ids, Keys]:
         """So many from this one on: handles and sketches."""
-        with self._naming:
+        with self.naming:
             sketches = self._rows(np.arange(start, start + count))
             if not self.record.handle_bytes:
                 handles = np.arange(start, start + count, dtype=np.uint64) + np.uint64(self.record.handle_base)

@@ -19,7 +19,7 @@ class Piece(NamedTuple):
     """Documents in the order of their handles: uint64[n] or None, uint64[n, bands], uint64[n, words]."""
 
     handles: Ids | None
-    keys: Keys
+    hashes: Keys
     sketches: Keys
 
 
@@ -27,7 +27,7 @@ class Spool:
     """Documents as they come. Use as a context, at the end of which they are gone."""
 
     def __init__(self, scratch: Path, bands: int, words: int, memory_bytes: int) -> None:
-        """Takes keys of bands and words of sketches; scratch: a folder for files without a name."""
+        """Takes hashes of bands and words of sketches; scratch: a folder for files without a name."""
         self._scratch, self._bands, self._width = scratch, bands, bands + words
         with naming(scratch):
             self._file = tempfile.TemporaryFile(dir=scratch)  # noqa: SIM115
@@ -40,15 +40,15 @@ class Spool:
     def __exit__(self, *error: object) -> None:
         self._file.close()
 
-    def add(self, keys: Keys, sketches: Keys | None) -> range:
+    def add(self, hashes: Keys, sketches: Keys | None) -> range:
         """Append documents; their numbers."""
-        rows = np.empty((len(keys), self._width), dtype=np.uint64)
-        rows[:, : self._bands] = keys
+        rows = np.empty((len(hashes), self._width), dtype=np.uint64)
+        rows[:, : self._bands] = hashes
         if sketches is not None:
             rows[:, self._bands :] = sketches
         with naming(self._scratch):
             self._file.write(rows.data)
-        first, self.count = self.count, self.count + len(keys)
+        first, self.count = self.count, self.count + len(hashes)
         return range(first, self.count)
 
     def add_handles(self, handles: Ids) -> None:
@@ -94,5 +94,5 @@ class Spool:
         with naming(self._scratch):
             self._file.flush()
         rows = np.memmap(self._file, dtype=np.uint64, mode="r", shape=(self.count, self._width))[numbers]
-        keys, sketches = (np.ascontiguousarray(part) for part in np.split(rows, [self._bands], axis=1))
-        return Piece(handles, keys, sketches)
+        hashes, sketches = (np.ascontiguousarray(part) for part in np.split(rows, [self._bands], axis=1))
+        return Piece(handles, hashes, sketches)

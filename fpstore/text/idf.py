@@ -10,7 +10,7 @@ document more than `uncounted` had it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -19,6 +19,8 @@ from fpstore.text.model import UNIT, Hashes, IdfModel, Weights
 from fpstore.text.presets import expect_recipe
 from fpstore.text.recipe import Recipe
 from fpstore.text.several import expect_several
+from fpstore.text.shared import features_many
+from fpstore.workers import Workers
 
 MAX_SHINGLES = 1 << 23
 _BATCH_HASHES = 1 << 22  # are held before they are counted
@@ -51,7 +53,14 @@ class Learner:
 
     def see(self, text: str | bytes) -> None:
         """Count the shingles of one document."""
-        hashes = self._recipe.features(text).hashes
+        self._hold(self._recipe.features(text).hashes)
+
+    def see_many(self, texts: Sequence[str], threads: int | None, workers: Workers) -> None:
+        """Count those of several, which threads, and workers for what packages do, make."""
+        for features in features_many(self._recipe, texts, threads, workers):
+            self._hold(features.hashes)
+
+    def _hold(self, hashes: Hashes) -> None:
         self._documents += 1
         self._held.append(hashes)
         self._held_count += len(hashes)

@@ -67,15 +67,6 @@ class Packed(Sequence[_Value]):
         """How many bytes each value has: int64[n]."""
         return np.diff(self.offsets)
 
-    def are_ascii(self) -> npt.NDArray[np.bool_]:
-        """Which values have ASCII bytes only: bool[n]."""
-        data = self.together()
-        if not len(data) or data.max() < 0x80:  # in a tenth of the time
-            return np.ones(len(self), dtype=bool)
-        others = np.flatnonzero(self.data[self.offsets[0] : self.offsets[-1]] >= 0x80) + self.offsets[0]
-        found: npt.NDArray[np.bool_] = np.diff(np.searchsorted(others, self.offsets)) == 0
-        return found
-
     def together(self, indexes: npt.NDArray[Any] | None = None) -> Bytes:
         """The bytes of the values with these indexes, of all without, one after the other."""
         if indexes is None:
@@ -154,6 +145,26 @@ def taken(values: Sequence[_Value], indexes: npt.NDArray[Any] | Sequence[int]) -
     if isinstance(values, Packed):
         return values.take(np.asarray(indexes, dtype=np.int64))
     return [values[index] for index in indexes]
+
+
+def heads(texts: Sequence[str], indexes: Sequence[int], characters: int) -> list[str]:
+    """Of the texts with these indexes, packed or a list, so many characters at most."""
+    if not isinstance(texts, Texts):
+        return [texts[index][:characters] for index in indexes]
+    found = []
+    for index in indexes:
+        start, end = int(texts.offsets[index]), int(texts.offsets[index + 1])
+        data = texts.data[start : min(end, start + characters)].tobytes()
+        if not data.isascii():  # a character has four bytes at most; the last of so many may be cut
+            data = texts.data[start : min(end, start + 4 * characters)].tobytes()
+        found.append(data.decode("utf-8", "ignore")[:characters])
+    return found
+
+
+def wide_counts(texts: Packed[str]) -> npt.NDArray[np.int64]:
+    """How many characters of each text have at least three bytes: int64[n]; all from U+0800 on."""
+    others = np.flatnonzero(texts.together() >= 0xE0) + texts.offsets[0]
+    return np.diff(np.searchsorted(others, texts.offsets))
 
 
 def offsets_of(sizes: Sequence[int] | npt.NDArray[Any]) -> Offsets:

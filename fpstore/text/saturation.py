@@ -14,9 +14,11 @@ In fifteen sets of documents none of the texts looked at is few, by text-1 and w
 nor is one of 800 headers of C by five recipes; of 1,500 modules of Python one is, by characters.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from fpstore.text.measures import jaccard
+from fpstore.text.packed import heads
 from fpstore.text.presets import DEFAULT_RECIPE, recipes
 from fpstore.text.recipe import Measured, Recipe
 
@@ -50,10 +52,22 @@ def can_be_few(measured: Measured, at: int) -> bool:
 
 def is_few(recipe: Recipe, text: str) -> bool:
     """Whether a text, up to LOOKED_AT_CHARACTERS, has few different shingles by a recipe."""
-    text = text[:LOOKED_AT_CHARACTERS]
-    if len(text) > LONG and _has_ever_more_tokens(text):
-        return False
-    return _alike(recipe, text) >= NEAR and not _repeats(text)
+    return bool(few_among(recipe, [text], [0]))
+
+
+def few_among(recipe: Recipe, texts: Sequence[str], indexes: Sequence[int]) -> list[int]:
+    """Those of some texts, given by their indexes, of which is_few tells that. Long ones are told together."""
+    beginnings = heads(texts, indexes, LONG + 1)
+    long = [at for at, beginning in enumerate(beginnings) if len(beginning) > LONG]
+    ever_more = _have_ever_more_tokens([beginnings[at] for at in long])
+    passed = {at for at, has_more in zip(long, ever_more, strict=True) if has_more}
+    rest = [index for at, index in enumerate(indexes) if at not in passed]
+    found = []
+    for index in rest:
+        (text,) = heads(texts, [index], LOOKED_AT_CHARACTERS)
+        if _alike(recipe, text) >= NEAR and not _repeats(text):
+            found.append(index)
+    return found
 
 
 def advised(recipe: Recipe, text: str) -> str:
@@ -71,14 +85,17 @@ def _alike(recipe: Recipe, text: str) -> float:
     return float(jaccard(first, [second])[0])
 
 
-def _has_ever_more_tokens(text: str) -> bool:
-    """Whether the beginning of a text has many more distinct tokens than its first half: then not all come again.
+def _have_ever_more_tokens(texts: Sequence[str]) -> list[bool]:
+    """Of which texts the beginning has many more distinct tokens than its first half: then not all come again.
 
     So a long text is mostly known for one of many words after a sixteenth of LOOKED_AT_CHARACTERS. Of those words, of
     which all pairs come again in so many characters, there are 75 at most, and they come in that half.
     """
-    first, both = (len(_TOKENS.features(text[:end]).hashes) for end in (BEGINNING // 2, BEGINNING))
-    return both > NEW_TOKENS * first
+    if not texts:
+        return []
+    counts = _TOKENS.features_many([text[:end] for text in texts for end in (BEGINNING // 2, BEGINNING)], threads=1)
+    found: list[bool] = (counts.counts[1::2] > NEW_TOKENS * counts.counts[::2]).tolist()
+    return found
 
 
 def _halves(text: str) -> tuple[str, str]:

@@ -28,9 +28,14 @@ _LETTERS = re.compile(r"[^\W\d_]")
 _HAN = re.compile("[\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f]")
 
 
+def can_cut_badly(tokens: str) -> bool:
+    """Whether there are scripts that these tokens of a recipe are not made for."""
+    return tokens in ("words", "chinese")
+
+
 def is_cut_badly(text: str, tokens: str) -> bool:
     """Whether the beginning of a text is of a script that these tokens of a recipe are not made for."""
-    if tokens not in ("words", "chinese"):
+    if not can_cut_badly(tokens):
         return False
     beginning = text[:LOOKED_AT_CHARACTERS]
     if tokens == "words" and beginning.isascii():

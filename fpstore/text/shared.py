@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fpstore.text.cleaning import characters, stand_in, visible
+from fpstore.text.held import Sets
 from fpstore.text.packed import Packed
 from fpstore.text.recipe import Measured, Recipe
 from fpstore.workers import Workers
@@ -53,6 +54,15 @@ def measure_many(recipe: Recipe, texts: Sequence[str], threads: int | None, work
     record = recipe.to_json()
     parts = workers.map(_measured, [(record, part) for part in _parts(texts)])
     return Measured(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+def features_many(recipe: Recipe, texts: Sequence[str], threads: int | None, workers: Workers) -> Sets:
+    """As recipe.features_many; what packages do is done by workers."""
+    if not recipe.is_prepared or recipe.model is not None:
+        return recipe.features_many(texts, threads=threads)
+    record = recipe.to_json()
+    parts = workers.map(_features, [(record, part) for part in _parts(texts)])
+    return Sets.join([(part.hashes, part.weights, np.cumsum(part.counts)) for part in parts])
 
 
 def _groups(pages: Sequence[Page]) -> list[list[Page]]:
@@ -105,3 +115,8 @@ def _measured_here(recipe: Recipe, texts: Sequence[str], threads: int | None) ->
     found: Any = signatures
     nothing = np.zeros(len(counts))
     return Measured(found, counts, nothing.astype(bool), counts, nothing)
+
+
+def _features(given: tuple[dict[str, Any], Sequence[str]]) -> Sets:
+    record, texts = given
+    return Recipe.from_json(record).features_many(texts, threads=1)

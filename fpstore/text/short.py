@@ -35,7 +35,7 @@ import numpy as np
 
 from fpstore.text import saturation, scripts
 from fpstore.text.cleaning import is_stand_in
-from fpstore.text.packed import Packed
+from fpstore.text.packed import Packed, heads, wide_counts
 from fpstore.text.presets import DEFAULT_RECIPE
 from fpstore.text.recipe import Measured, Recipe
 from fpstore.text.shared import measure_many
@@ -95,6 +95,8 @@ class Lengths:
         self.dropped = self.unequal = 0
         self.weak: Counter[str] = Counter()
         self.dropped_weak: Counter[str] = Counter()
+        # What was measured of the texts that came last, and the kinds of those of them that were looked at.
+        self._last: tuple[Measured | None, dict[int, tuple[str, ...]]] = (None, {})
 
     def see(self, texts: Sequence[str], measured: Measured) -> None:
         """More texts, and what was measured of them."""
@@ -103,15 +105,18 @@ class Lengths:
         # Few texts of most corpora are between the two bounds, and those are small.
         between = (counts >= self._enough) & (counts < self._enough_dense)
         if isinstance(texts, Packed) and between.any():
-            between &= ~texts.are_ascii()
+            between &= 2 * wide_counts(texts) > counts  # scripts that part no words begin behind U+0800
         for at in np.flatnonzero(between).tolist():
             if scripts.is_dense(texts[at], int(counts[at])):
                 is_short[at] = True
                 self.dense += 1
-        for number in scripts.looked_at(self.texts, self.texts + len(texts)):
-            at, weight = number - self.texts, scripts.stands_for(number)
+        numbers = list(scripts.looked_at(self.texts, self.texts + len(texts)))
+        ats = [number - self.texts for number in numbers]
+        found = self._kinds(texts, ats, measured, ats)
+        self._last = measured, dict(zip(ats, found, strict=True))
+        for number, at, kinds in zip(numbers, ats, found, strict=True):
+            weight = scripts.stands_for(number)
             self.looked_at += weight
-            kinds = self._kinds(texts[at], measured, at)
             self.weak.update(dict.fromkeys(kinds, weight))
             if is_short[at]:
                 self.weak.update({f"short {kind}": weight for kind in kinds})
@@ -121,32 +126,59 @@ class Lengths:
         self.without_text += sum(is_stand_in(texts[at]) for at in np.flatnonzero(counts == 0).tolist())
         self.outweighed += int(np.count_nonzero(measured.outweighed))
 
-    def see_dropped(self, texts: Sequence[str], kept_of: Callable[[list[int]], Sequence[str | None]]) -> None:
-        """More texts that were dropped. kept_of: of some of them, by their indexes, the kept ones; None if unknown."""
-        numbers = list(scripts.looked_at(self.dropped, self.dropped + len(texts)))
+    def see_dropped(
+        self,
+        texts: Sequence[str],
+        places: Sequence[int],
+        kept_of: Callable[[list[int]], Sequence[str | None]],
+        measured: Measured | None = None,
+    ) -> None:
+        """More texts that were dropped: those in places of texts; measured: of all texts, where that is known.
+
+        kept_of: of some of them, by their indexes in places, the kept ones; None where one is unknown.
+        """
+        numbers = list(scripts.looked_at(self.dropped, self.dropped + len(places)))
         indexes = [number - self.dropped for number in numbers]
-        found = zip(numbers, (texts[index] for index in indexes), kept_of(indexes), strict=True)
-        some = [(number, text[: saturation.LOOKED_AT_CHARACTERS]) for number, text, kept in found if text != kept]
-        measured = measure_many(self._recipe, [text for _, text in some], 1, Workers(1))
-        for at, (number, text) in enumerate(some):
+        looked_at = zip(numbers, (int(places[index]) for index in indexes), kept_of(indexes), strict=True)
+        some = [(number, at) for number, at, kept in looked_at if kept is None or texts[at] != kept]
+        for (number, _), kinds in zip(some, self._kinds_of(texts, [at for _, at in some], measured), strict=True):
             weight = scripts.stands_for(number)
             self.unequal += weight
-            self.dropped_weak.update(dict.fromkeys(self._kinds(text, measured, at), weight))
-        self.dropped += len(texts)
+            self.dropped_weak.update(dict.fromkeys(kinds, weight))
+        self.dropped += len(places)
 
-    def _kinds(self, text: str, measured: Measured, at: int) -> tuple[str, ...]:
-        """What a recipe is weak on in a text, which is the one at an index of what was measured: the first that is so.
+    def _kinds_of(self, texts: Sequence[str], ats: Sequence[int], measured: Measured | None) -> list[tuple[str, ...]]:
+        """As _kinds, of texts that see may have seen just now, with what was measured of them."""
+        if measured is None:
+            beginnings = heads(texts, ats, saturation.LOOKED_AT_CHARACTERS)
+            return self._kinds(texts, ats, measure_many(self._recipe, beginnings, 1, Workers(1)), range(len(ats)))
+        known = self._last[1] if self._last[0] is measured else {}
+        new = [at for at in ats if at not in known]
+        known = known | dict(zip(new, self._kinds(texts, new, measured, new), strict=True))
+        return [known[at] for at in ats]
+
+    def _kinds(
+        self, texts: Sequence[str], ats: Sequence[int], measured: Measured, of: Sequence[int]
+    ) -> list[tuple[str, ...]]:
+        """What a recipe is weak on in each of some texts, the first that is so; of: their places in measured.
 
         Nothing where its other counts tell of it.
         """
-        if not measured.token_counts[at] or measured.outweighed[at]:
-            return ()
-        if saturation.can_be_few(measured, at) and saturation.is_few(self._recipe, text):
-            by_all = saturation.advised(self._recipe, text) == saturation.LAST_ADVISED
-            return ("few", "few by all") if by_all else ("few",)
-        if measured.unseen[at] > UNSEEN:
-            return ("unseen",)
-        return ("cut_badly",) if scripts.is_cut_badly(text, self._recipe.tokens) else ()
+        found: list[tuple[str, ...]] = [()] * len(ats)
+        told = [place for place, at in enumerate(of) if measured.token_counts[at] and not measured.outweighed[at]]
+        can_be_few = [place for place in told if saturation.can_be_few(measured, of[place])]
+        few = set(saturation.few_among(self._recipe, texts, [ats[place] for place in can_be_few]))
+        for place in told:
+            if ats[place] in few:
+                (beginning,) = heads(texts, [ats[place]], saturation.LOOKED_AT_CHARACTERS)
+                by_all = saturation.advised(self._recipe, beginning) == saturation.LAST_ADVISED
+                found[place] = ("few", "few by all") if by_all else ("few",)
+            elif measured.unseen[of[place]] > UNSEEN:
+                found[place] = ("unseen",)
+            elif scripts.can_cut_badly(self._recipe.tokens):
+                (beginning,) = heads(texts, [ats[place]], scripts.LOOKED_AT_CHARACTERS)
+                found[place] = ("cut_badly",) if scripts.is_cut_badly(beginning, self._recipe.tokens) else ()
+        return found
 
     @property
     def state(self) -> dict[str, Any]:

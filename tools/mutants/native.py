@@ -4,6 +4,22 @@ from mutants.record import Mutant
 
 MUTANTS = (
     Mutant(
+        "a lane that has come to its end is asked for the step after it",
+        "fpstore/native/search_many.h",
+        "first_active[v], KERNEL(lane_errors)(key[v], lanes.query[v])",
+        "lanes.active[v], KERNEL(lane_errors)(key[v], lanes.query[v])",
+        "the last key of a block is reported twice",
+        ("tests/test_probe.py::test_by_columns_and_by_rows_a_search_finds_what_brute_force_does",),
+    ),
+    Mutant(
+        "of the blocks that are left for fewer lanes the last is forgotten",
+        "fpstore/native/search_many.h",
+        "*left += (unsigned)__builtin_popcount(lanes.active[v]);",
+        "*left += (unsigned)__builtin_popcount(lanes.active[v]) / 2;",
+        "matches at the end of blocks are missed",
+        ("tests/test_probe.py::test_by_columns_and_by_rows_a_search_finds_what_brute_force_does",),
+    ),
+    Mutant(
         "what is needed of a query ends with its first match",
         "fpstore/native/match.c",
         "if (of_query == keep && bounds != NULL)",

@@ -149,7 +149,7 @@ MUTANTS = (
     ),
     Mutant(
         "damaged pages count as sound in a recovery",
-        "fpstore/segment/wreck.py",
+        "fpstore/segment/remnant.py",
         "self.sound: Array = self._found() == self._sums",
         "self.sound: Array = self._found() == self._found()",
         "what damage made of a page is taken for fingerprints",

@@ -97,13 +97,21 @@ MUTANTS = (
     Mutant(
         "long texts of few words are known by their first words",
         "fpstore/text/saturation.py",
-        "return both > NEW_TOKENS * first",
-        "return both >= first",
+        "(counts.counts[1::2] > NEW_TOKENS * counts.counts[::2])",
+        "(counts.counts[1::2] >= counts.counts[::2])",
         "rows of more than 8,192 characters become one without a word",
         (
             "tests/test_text_unseen.py::"
             "test_long_texts_of_few_words_are_few_and_of_ever_more_words_are_not_looked_at_whole",
         ),
+    ),
+    Mutant(
+        "what was seen of dropped texts is looked at again",
+        "fpstore/text/short.py",
+        "known = self._last[1] if self._last[0] is measured else {}",
+        "known: dict[int, tuple[str, ...]] = {}",
+        "a job of long texts takes an eighth longer for a warning",
+        ("tests/test_text_unseen.py::test_of_dropped_texts_the_same_is_told_however_they_are_given",),
     ),
     Mutant(
         "longer shingles are advised to all",
@@ -126,8 +134,8 @@ MUTANTS = (
     Mutant(
         "copies that are dropped are told of",
         "fpstore/text/short.py",
-        "for number, text, kept in found if text != kept]",
-        "for number, text, kept in found]",
+        "in looked_at if kept is None or texts[at] != kept]",
+        "in looked_at]",
         "a second run over the same tables says that they are taken for each other",
         (
             "tests/test_text_unseen.py::test_copies_that_are_dropped_and_weak_texts_that_are_kept_are_nothing_to_tell_of",
@@ -136,8 +144,8 @@ MUTANTS = (
     Mutant(
         "texts of two kinds are told of twice",
         "fpstore/text/short.py",
-        'return ("few", "few by all") if by_all else ("few",)',
-        'return ("few", "few by all", "unseen") if by_all else ("few", "unseen")',
+        'found[place] = ("few", "few by all") if by_all else ("few",)',
+        'found[place] = ("few", "few by all", "unseen") if by_all else ("few", "unseen")',
         "of rows of answers two recipes are advised, one of them wrongly",
         ("tests/test_text_unseen.py::test_a_text_is_told_of_once",),
     ),
@@ -751,6 +759,14 @@ MUTANTS = (
         "pass  # or this thread",
         "Ctrl-C ends when the work does",
         ("tests/test_workers.py::test_nobody_is_left_behind_by_one_who_was_told_to_stop",),
+    ),
+    Mutant(
+        "learn-idf cuts Chinese in one process",
+        "fpstore/text/idf.py",
+        "for features in features_many(self._recipe, texts, threads, workers):",
+        "for features in self._recipe.features_many(texts, threads=threads):",
+        "a second processor has nothing to do",
+        ("tests/test_workers_commands.py::test_processes_share_it_and_write_what_one_writes",),
     ),
     Mutant(
         "the last of many texts is shared out to nobody",
