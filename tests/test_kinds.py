@@ -16,6 +16,7 @@ from serving import ARROW, Client, Response, with_app
 
 import fpstore
 from fpstore import cli, minhash
+from fpstore.cli.values import decimal_size
 from fpstore.inputs import read
 from fpstore.serve.kinds import kind_of
 from fpstore.serve.lines import adding, answer_lines, probing
@@ -375,3 +376,14 @@ def test_a_service_of_signatures_opens_its_store_anew() -> None:
         assert (await client.ask("/add", {"texts": [NEAR], "ids": ["8"]})).status == 200
 
     with_app(Path("minhash"), work)
+
+
+@pytest.mark.usefixtures("here")
+def test_sizes_are_those_of_all_that_a_store_consists_of(command: Command) -> None:
+    """Of the segment, the names and the sketches beside it."""
+    for name in ("minhash", "minhash-names", "hamming", "hamming-names"):
+        outcome = command("compact", name)
+        files = [path for path in Path(name).rglob("*") if path.suffix in (".fpseg", ".fpsketch", ".fpnames")]
+        size = decimal_size(sum(path.stat().st_size for path in files))
+        assert f"now 1 segment, {size}" in outcome.err
+        assert f", {size}" in command("copy", name, f"{name}-copy").err

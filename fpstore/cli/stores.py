@@ -14,6 +14,12 @@ def opened_store(path: str, mode: "Mode" = "r") -> Any:
     return open_any(path, mode)
 
 
+def size_of(store: Any) -> int:
+    """Bytes of the segments of a store, and of the names and the sketches that lie beside them."""
+    stats = store.stats()
+    return int(stats.segments_bytes + stats.names_bytes + stats.sketches_bytes)
+
+
 def opened_of_fingerprints(path: str, command: str, instead: str) -> "Store":
     """The store of fingerprints at path. WrongKind for one of signatures, for which the command has no meaning.
 
