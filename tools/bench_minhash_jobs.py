@@ -129,18 +129,18 @@ def measure(results: Results, name: str, path: Path, rounds: int, folder: Path, 
                 taken[way].append(found)
     own = taken["fpstore --confirm"]
     rows = []
-    for way, found in taken.items():
-        rate = documents / median(each["cpu"] for each in found)
-        ratios = [other["cpu"] / each["cpu"] for each, other in zip(own, found, strict=True)]
+    for way, runs in taken.items():
+        rate = documents / median(each["cpu"] for each in runs)
+        ratios = [other["cpu"] / each["cpu"] for each, other in zip(own, runs, strict=True)]
         rows.append(
             {
                 "": way,
                 "documents": documents,
-                "kept": found[0]["kept"],
+                "kept": runs[0]["kept"],
                 "documents/CPU s": rate,
                 "CPU of fpstore --confirm": median(ratios),
                 "to hold": BARS.get(way, ""),
-                "peak RSS, MB": max(each["rss"] for each in found),
+                "peak RSS, MB": max(each["rss"] for each in runs),
             }
         )
     results.table(f"{name}, {path.stat().st_size / 1e6:.0f} MB", rows)

@@ -40,7 +40,7 @@ def similarity(a: npt.ArrayLike, b: npt.ArrayLike) -> float | npt.NDArray[np.flo
     where there are not as many, or rows that do not match, or nulls.
     """
     for masked in (a, b):
-        if isinstance(masked, np.ma.MaskedArray) and (nulls := int(np.ma.count_masked(masked))):
+        if isinstance(masked, np.ma.MaskedArray) and (nulls := int(np.count_nonzero(np.ma.getmaskarray(masked)))):
             raise ValueError(f"signatures: found {nulls} nulls, expected none")
     one, other = np.asarray(a), np.asarray(b)
     for found in (one, other):
