@@ -240,6 +240,24 @@ cdef extern from "alike.h" nogil:
     void c_common_products "common_products"(const Shingles *document, const Shingles *others, uint64_t count,
                                              uint64_t *highs, uint64_t *lows)
 
+cdef extern from "banded.h" nogil:
+    ctypedef struct Banded:
+        uint64_t count
+        uint64_t bands
+        uint64_t words
+        const uint64_t *keys
+        const uint64_t *sketches
+        unsigned width
+        uint32_t far
+        uint32_t most
+        uint32_t *slots
+        uint64_t slot_mask
+        uint32_t *firsts
+        uint32_t *heads
+        uint32_t *earlier
+        uint32_t *askers
+    uint32_t values_differing(const uint64_t *one, const uint64_t *other, uint64_t words, unsigned width, uint32_t far)
+
 cdef extern from "turns.h" nogil:
     enum: TURNS_NEW
     ctypedef enum TurnsStop:
@@ -253,6 +271,7 @@ cdef extern from "turns.h" nogil:
         const uint64_t *keys
         uint64_t count
         unsigned distance
+        Banded *banded
         const uint64_t *starts
         const uint16_t *bits
         uint64_t found

@@ -7,12 +7,23 @@ ASK: int
 NEED: int
 NEW: int
 
+class Bands:
+    def __init__(self, keys: Keys, sketches: Keys, width: int, far: int, most: int) -> None: ...
+    def __len__(self) -> int: ...
+    def distances(self, one: Counts, other: Counts) -> Distances: ...
+
 class Turns:
     is_near: Array
     rows: Counts
     measures: Array
     def __init__(
-        self, keys: Keys, distance: int, query: Counts, bits: Distances, ties: Sequence[Keys], asks: bool = ...
+        self,
+        documents: Keys | Bands,
+        distance: int,
+        query: Counts,
+        bits: Distances,
+        ties: Sequence[Keys],
+        asks: bool = ...,
     ) -> None: ...
     @property
     def at(self) -> int: ...

@@ -10,8 +10,8 @@ import numpy as np
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 from fpstore._native cimport (
-    TURNS_ASK, TURNS_DONE, TURNS_NEED, TURNS_NEW, CTurns, Near, Shingles, TurnsStop, turns_answer, turns_foresee, turns_look,
-    turns_run,
+    TURNS_ASK, TURNS_DONE, TURNS_NEED, TURNS_NEW, Banded, CTurns, Near, Shingles, TurnsStop, turns_answer, turns_foresee,
+    turns_look, turns_run, values_differing,
 )
 
 DONE, ASK, NEED = TURNS_DONE, TURNS_ASK, TURNS_NEED
@@ -19,6 +19,58 @@ NEW = TURNS_NEW
 # Of the near ones of a document, so many more are asked for at once where features are needed.
 cdef enum:
     _AT_ONCE = 8
+
+
+cdef class Bands:
+    """The documents of a piece that are near by the bands that they share, in place of keys and a distance.
+
+    keys: uint64[n, bands], those of each. sketches: uint64[n, words], a value in each `width` bits; of two documents that
+    share a band the distance is the number of values that differ. far: a larger one counts as this. most: with a larger
+    one they are not near, with -1 none is. Raises ValueError for other numbers of rows, and another width.
+    """
+    cdef Banded banded
+    cdef object held
+
+    def __init__(self, const uint64_t[:, ::1] keys not None, const uint64_t[:, ::1] sketches not None, unsigned width,
+                 uint32_t far, int64_t most):
+        cdef Banded *banded = &self.banded
+        cdef uint32_t[::1] slots, firsts, heads, earlier, askers
+        cdef uint64_t count = <uint64_t>keys.shape[0], entries = count * <uint64_t>keys.shape[1]
+        if sketches.shape[0] != keys.shape[0] or keys.shape[1] < 1 or sketches.shape[1] < 1:
+            raise ValueError(f"found {sketches.shape[0]} sketches of {sketches.shape[1]} words for {count} documents in "
+                             f"{keys.shape[1]} bands, expected one of each, of some words, in some bands")
+        if width not in (1, 2, 4, 8, 16, 32):
+            raise ValueError(f"width: found {width} bits of a value, expected 1, 2, 4, 8, 16 or 32")
+        if most < 0 or entries >= 1 << 31:
+            raise ValueError(f"found {entries} keys, and {most} values that may differ, expected less than 2^31, and some")
+        slots = np.zeros(1 << max(1, int(2 * entries).bit_length()), dtype=np.uint32)
+        firsts, heads = np.zeros(entries + 1, dtype=np.uint32), np.zeros(entries + 1, dtype=np.uint32)
+        earlier, askers = np.zeros(entries + 1, dtype=np.uint32), np.zeros(count + 1, dtype=np.uint32)
+        banded.count, banded.bands, banded.words = count, <uint64_t>keys.shape[1], <uint64_t>sketches.shape[1]
+        banded.width, banded.far, banded.most = width, far, <uint32_t>min(most, 1 << 31)
+        banded.slots, banded.slot_mask = &slots[0], <uint64_t>slots.shape[0] - 1
+        banded.firsts, banded.heads, banded.earlier, banded.askers = &firsts[0], &heads[0], &earlier[0], &askers[0]
+        if count:
+            banded.keys, banded.sketches = &keys[0, 0], &sketches[0, 0]
+        self.held = (keys, sketches, slots, firsts, heads, earlier, askers)
+
+    def __len__(self):
+        return self.banded.count
+
+    def distances(self, const int64_t[::1] one not None, const int64_t[::1] other not None):
+        """In how many values the documents one[i] and other[i] differ: uint16[n]. ValueError for one that is not there."""
+        cdef Banded *banded = &self.banded
+        cdef Py_ssize_t i
+        cdef uint16_t[::1] out
+        found = np.zeros(one.shape[0], dtype=np.uint16)
+        out = found
+        for i in range(one.shape[0]):
+            if not (0 <= one[i] < <int64_t>banded.count and 0 <= other[i] < <int64_t>banded.count):
+                raise ValueError(f"found documents {one[i]} and {other[i]}, expected some of {banded.count}")
+            out[i] = <uint16_t>values_differing(banded.sketches + one[i] * banded.words,
+                                                banded.sketches + other[i] * banded.words, banded.words, banded.width,
+                                                banded.far)
+        return found
 
 
 cdef class Turns:
@@ -30,19 +82,22 @@ cdef class Turns:
     looked at, of which none was.
     """
     cdef CTurns turns
-    cdef object keys, starts, bits, ties, room, held
+    cdef object keys, starts, bits, ties, room, held, bands
     cdef readonly object is_near, rows, measures
 
-    def __init__(self, const uint64_t[::1] keys not None, unsigned distance, const int64_t[::1] query not None,
+    def __init__(self, documents not None, unsigned distance, const int64_t[::1] query not None,
                  const uint16_t[::1] bits not None, ties, bint asks=False):
-        """query, bits: of the matches of keys among what came before, in the order of query, bits, ties.
+        """documents: their keys, uint64[n], which are near up to the distance, or Bands, which say by themselves what is.
+
+        query, bits: of the matches of keys among what came before, in the order of query, bits, ties.
 
         ties: at most two columns, uint64[matches + keys], of which the lesser value is nearer at one distance, by the
         first that differs; else the earlier row. asks: stop at each document that is near something, where it is not
         compared. Raises ValueError for columns of other lengths, or queries out of order.
         """
         cdef CTurns *turns = &self.turns
-        cdef uint64_t count = <uint64_t>keys.shape[0], found = <uint64_t>query.shape[0], i
+        cdef uint64_t count = <uint64_t>len(documents), found = <uint64_t>query.shape[0], i
+        cdef const uint64_t[::1] keys
         cdef uint64_t[::1] starts, keys_of_leaders
         cdef const uint64_t[::1] tie
         cdef uint8_t[::1] near, earlier, rows_near, rows_scratch, silent, shingles
@@ -76,12 +131,19 @@ cdef class Turns:
         turns.leader_keys, turns.leaders = &keys_of_leaders[0], &leaders[0]
         turns.near, turns.scratch = <Near *>&rows_near[0], <Near *>&rows_scratch[0]
         turns.shingles, turns.is_silent = <Shingles *>&shingles[0], &silent[0]
-        self.keys, self.starts, self.bits, self.ties = keys, starts, bits, list(ties)
+        self.starts, self.bits, self.ties, self.bands = starts, bits, list(ties), None
+        if isinstance(documents, Bands):
+            self.bands = documents
+            turns.banded = &(<Bands>documents).banded
+        else:
+            keys = documents
+            self.keys = keys
         self.room = (near, earlier, keys_of_leaders, leaders, rows_near, rows_scratch, shingles, silent, commons)
         if count == 0:
             return
         rows, measures = self.rows, self.measures
-        turns.keys, turns.rows, turns.measures = &keys[0], &rows[0], &measures[0]
+        turns.keys = NULL if turns.banded != NULL else &keys[0]
+        turns.rows, turns.measures = &rows[0], &measures[0]
         turns.bits = &bits[0] if found else NULL
         for i in range(<uint64_t>len(ties)):
             tie = ties[i]

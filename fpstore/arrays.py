@@ -59,6 +59,8 @@ def _as_keys(values: object, what: str, origin: Origin | None, bits: int) -> Key
     if array.dtype.kind == "i":
         if array.dtype.itemsize < 8 and (below := np.flatnonzero(array < 0)).size:
             raise ValueError(_narrow(array[below[0]], f"{what}, item {below[0]}"))
+        if bits < 64 and (below := np.flatnonzero(array < 0)).size:  # told as the number that was given
+            raise ValueError(f"{what}, item {below[0]}: found {array[below[0]]}, {_expected(bits)}")
         return np.ascontiguousarray(array, dtype=np.int64).view(np.uint64)
     if array.dtype.kind != "u":
         raise TypeError(f"{what}: found dtype {array.dtype}, {_EXPECTED}")

@@ -197,6 +197,10 @@ class _BaseStore(ABC):
     def _latest(self) -> Snapshot:
         return self._living.snapshot
 
+    def _holds_any(self) -> bool:
+        """Whether anything is stored, or was and its rows are still there."""
+        return not self._latest.is_empty
+
     def max_id(self) -> int | None:
         """The largest id that was ever stored here, None before any was; known without a scan.
 

@@ -225,9 +225,10 @@ def predict(
     """What each plan would cost for n distinct fingerprints without ids, smallest first; as `fpstore plan` prints.
 
     Each faster than all before it, the paper's for max_distance 3, and those that size, balanced and speed pick, as
-    picked_by says. like: a store with fingerprints as skewed as these: its n, max_distance and bits where none are
-    given, and the bits that its code takes. max_distance: else 3. bits: of a fingerprint, else 64.
-    Raises ValueError for what is out of range; TypeError without n and like; what open raises.
+    picked_by says. like: a store with fingerprints as skewed as these: its bits, its n and max_distance where none are
+    given, and the bits that its code takes. max_distance: else 3. bits: of a fingerprint, without like, else 64.
+    Raises ValueError for what is out of range, and for other bits than those of like; TypeError without n and like;
+    what open raises.
     """
     saved = 0.0
     if like is not None:
@@ -235,7 +236,10 @@ def predict(
             stats = store.stats()
         n = _fingerprint_count(stats) if n is None else n
         max_distance = stats.max_distance if max_distance is None else max_distance
-        bits = stats.bits if bits is None else bits
+        if bits is not None and as_integer(bits) != stats.bits:
+            told = f"found {bits!r:.40} with a store of {stats.bits}, expected none: how skewed they are is of its own"
+            raise ValueError(f"bits: {told}")
+        bits = stats.bits
         saved = _bits_saved(stats)
     if n is None:
         raise TypeError("n: found None, expected how many fingerprints there will be, or a store that it is like")

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 import httpx
 from outcome import running
 
-import fpstore
+from fpstore.minhash.making import open_any
 from fpstore.serve.app import ABORT, App
 from fpstore.serve.limits import Limits
 from fpstore.serve.service import Service
@@ -124,9 +124,9 @@ def with_app(
 ) -> _Result:
     """What work does with an App of the store at path; options: of the App."""
     limits = limits or Limits()
-    writing = Writing(fpstore.open(path, "w"), limits.answer_bytes) if writes else None
+    writing = Writing(open_any(path, "w"), limits.answer_bytes) if writes else None
     try:
-        with fpstore.open(path) as reader, ExitStack() as stack:
+        with open_any(path) as reader, ExitStack() as stack:
             service = Service(reader, writing, recipe or reader.recipe, limits)
 
             stack.callback(service.close)

@@ -11,6 +11,7 @@ import fpstore
 from fpstore.inputs import BadInput, parse_fingerprint, read
 from fpstore.inputs.cells import FingerprintColumn
 from fpstore.serve import forms
+from fpstore.serve.kinds import kind_of
 from fpstore.serve.lines import answer_lines, probing
 
 
@@ -117,7 +118,7 @@ def test_lines_and_bodies_have_the_digits_of_the_store(tmp_path: Path) -> None:
     with fpstore.build(tmp_path / "s", [0xFF12, 0xFF13], bits=24) as store:
         found: list[str] = []
         parts = iter([b"ff12\n", b'{"fingerprint": "00ff13"}\n', b"1ff12\n", b"00ff12", b""])
-        answer_lines(lambda size: next(parts), found.append, lambda: None, None, probing(store, 0), store.bits)
+        answer_lines(lambda size: next(parts), found.append, lambda: None, None, probing(store, 0), kind_of(store))
         told = [json.loads(line) for line in found]
         assert [line["query_fingerprint"] for line in told] == ["00ff12", "00ff13", "01ff12", "00ff12"]
         assert [match["fingerprint"] for match in told[1]["matches"]] == ["00ff13"]

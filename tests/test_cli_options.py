@@ -8,8 +8,18 @@ import pytest
 from outcome import Command
 
 import fpstore
-from fpstore import cli
-from fpstore.cli.subcommand import ANY_TEXT, OF_TEXTS, SIGNED_FORMAT, USES, WITH_IDS, Fact, Subcommand
+from fpstore import cli, minhash
+from fpstore.cli.subcommand import (
+    ANY_TEXT,
+    OF_BITS,
+    OF_SIGNATURES,
+    OF_TEXTS,
+    SIGNED_FORMAT,
+    USES,
+    WITH_IDS,
+    Fact,
+    Subcommand,
+)
 
 
 def subcommand(name: str) -> click.Command:
@@ -67,6 +77,18 @@ def test_the_short_and_the_long_name_are_one_option(command: Command) -> None:
 MISSING: dict[tuple[str, str], list[str]] = {
     ("build", "goes without --max-bytes"): ["new.fpstore", "a.npy", "--max-bytes", "30"],
     ("build", OF_TEXTS.reason): ["new.fpstore", "a.npy"],
+    ("build", OF_BITS.reason): ["new.fpstore", "a.txt", "--recipe", "minhash-128"],
+    ("build", OF_SIGNATURES.reason): ["new.fpstore", "a.npy"],
+    ("create", OF_BITS.reason): ["new.fpstore", "--recipe", "minhash-128"],
+    ("create", OF_SIGNATURES.reason): ["new.fpstore"],
+    ("add", OF_BITS.reason): ["m.fpstore", "a.txt", "--ids", "from:9", "--if-new"],
+    ("add", OF_SIGNATURES.reason): ["s.fpstore", "a.npy", "--ids", "from:9", "--if-new"],
+    ("remove", OF_BITS.reason): ["m.fpstore", "--input", "a.txt"],
+    ("probe", OF_BITS.reason): ["m.fpstore", "--input", "a.txt"],
+    ("probe", OF_SIGNATURES.reason): ["s.fpstore", "--text", "one"],
+    ("pairs", OF_BITS.reason): ["m.fpstore"],
+    ("pairs", OF_SIGNATURES.reason): ["s.fpstore"],
+    ("export", OF_BITS.reason): ["m.fpstore", "out.csv"],
     ("create", "goes without --max-bytes"): ["new.fpstore", "--max-bytes", "30"],
     ("create", "goes without --exist-ok"): ["new.fpstore", "--exist-ok"],
     ("create", "goes with --recipe"): ["new.fpstore"],
@@ -104,6 +126,12 @@ MISSING: dict[tuple[str, str], list[str]] = {
     ("pairs", "goes without --count"): ["s.fpstore", "--count"],
     ("pairs", "goes without --json"): ["s.fpstore", "--json"],
     ("document-pairs", "goes with a file"): ["a.txt"],
+    ("document-pairs", OF_BITS.reason): ["a.txt", "--recipe", "minhash-128"],
+    ("document-pairs", OF_SIGNATURES.reason): ["a.txt"],
+    ("dedup", OF_BITS.reason): ["a.txt", "-o", "k", "--recipe", "minhash-128"],
+    ("dedup", OF_SIGNATURES.reason): ["a.txt", "-o", "k"],
+    ("cluster", OF_BITS.reason): ["a.txt", "--recipe", "minhash-128"],
+    ("cluster", OF_SIGNATURES.reason): ["a.txt"],
     ("dedup", "goes with a file"): ["a.txt", "-o", "-"],
     ("dedup", "goes with -o FILE"): ["a.txt", "-o", "-"],
     ("cluster", "goes with a file"): ["a.txt", "-o", "-"],
@@ -139,6 +167,7 @@ def test_an_option_that_would_do_nothing_is_refused(
     Path("a.jsonl").write_text('{"tokens": ["one"]}\n')
     fpstore.build("s.fpstore", [5]).close()
     fpstore.build("bare.fpstore", [5], ids=None).close()
+    minhash.create("m.fpstore", recipe="minhash-128").close()
     there = sorted(path.name for path in tmp_path.iterdir())
     found = options_of(name)[option]
     outcome = command(name, *line_without(name, fact), *typed(found))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from jobs_model import connected, corpora, fingerprints, lines_of, write_jsonl
 
 from fpstore.jobs import components, document_pairs
-from fpstore.jobs.graph import _components
+from fpstore.jobs.near import _components
 
 TempFactory = pytest.TempPathFactory
 

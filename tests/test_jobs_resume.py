@@ -24,8 +24,9 @@ from fpstore.jobs import Inputs, JobError, cluster, components, corpus, dedup, d
 from fpstore.jobs.files import AppendFile, write_json
 from fpstore.jobs.journal import Job
 from fpstore.jobs.kept import Kept
+from fpstore.jobs.settings import Settings
 from fpstore.jobs.spool import Spool
-from fpstore.jobs.standing import Settings, Workplace
+from fpstore.jobs.standing import Workplace
 from fpstore.notes import FIRST_NUMBER, subfolder
 from fpstore.text import DEFAULT_RECIPE, Recipe
 from fpstore.text.confirm import Confirm
@@ -366,7 +367,7 @@ def test_a_text_that_is_lost_is_no_refusal(tmp_path: Path) -> None:
     spool = spool_at(tmp_path / "documents", texts=True)
     fpstore.build(tmp_path / "s.fpstore", keys, ids=[7]).close()
     with fpstore.open(tmp_path / "s.fpstore", "w") as store:
-        kept = Kept(Workplace(store, spool, 8), Settings(DEFAULT_RECIPE, 3).recipe, 3, Confirm("jaccard", 0.5))
+        kept = Kept(Workplace(store, spool, 8), Settings(DEFAULT_RECIPE, 3), Confirm("jaccard", 0.5))
         with pytest.raises(JobError, match="found no text of document 7"):
             kept.decide_all(keys, ["name"], ["a b"])
     spool.close()

@@ -93,6 +93,7 @@ FOLDERS = {
         "additions",
         "equals",
         "leaders",
+        "similar_leaders",
         "pairs",
         "id_pairs",
         "batch",
@@ -160,6 +161,7 @@ WINGS = {
         "progress",
         "query",
         "sketches",
+        "store",
         "text",
         "threads",
         "types",
@@ -180,13 +182,14 @@ WINGS = {
         "progress",
         "query",
         "ledger",
+        "minhash",
         "notes",
         "text",
         "inputs",
         "_native",
         "_names",
     },
-    "serve": {"", "origin", "types", "text", "inputs"},
+    "serve": {"", "origin", "types", "text", "inputs", "minhash"},
     # inspection: what `fpstore inspect` shows is no part of the public surface. platforms: how many threads all are.
     # workers: what reads texts here, and in no job, shares HTML out as jobs do.
     "cli": {

@@ -10,9 +10,8 @@ import pytest
 from outcome import Command
 
 import fpstore
-from fpstore import jobs, text
+from fpstore import text
 from fpstore.errors import RecipeError
-from fpstore.inputs import read
 from fpstore.living.catalog import create_catalog
 from fpstore.living.state import Settings
 from fpstore.origin import metadata_of
@@ -48,11 +47,6 @@ CALLS: dict[str, Callable[[Path], Any]] = {
     "create": lambda folder: fpstore.create(folder / "s", recipe=PRESET),
     "create by name": lambda folder: fpstore.create(folder / "s", recipe="minhash-128"),
     "build": lambda folder: fpstore.build(folder / "s", [1], recipe=PRESET),
-    "inputs.read": lambda folder: read([wanted_path(folder)], recipe=PRESET),
-    "jobs.dedup": lambda folder: jobs.dedup([ROWS], folder / "out", recipe=PRESET),
-    "jobs.cluster": lambda folder: jobs.cluster([ROWS], folder / "out", recipe=PRESET),
-    "jobs.components": lambda folder: jobs.components([ROWS], folder / "out", recipe=PRESET),
-    "jobs.document_pairs": lambda folder: jobs.document_pairs([ROWS], folder / "out", recipe=PRESET),
 }
 
 
@@ -86,19 +80,14 @@ def test_a_store_whose_record_is_of_one_takes_no_texts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("build", "s.fpstore", "in.jsonl"),
-        ("create", "s.fpstore"),
         ("fingerprint", "in.jsonl"),
         ("compare", "--text", "one", "--text", "two"),
-        ("dedup", "in.jsonl", "-o", "kept.jsonl"),
-        ("cluster", "in.jsonl"),
-        ("document-pairs", "in.jsonl"),
         ("learn-idf", "in.jsonl", "-o", "model.idf"),
     ],
     ids=lambda arguments: arguments[0],
 )
 @pytest.mark.parametrize("by", ["name", "file"])
-def test_no_command_takes_one(
+def test_what_makes_fingerprints_takes_none(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], by: str
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -535,7 +535,7 @@ def test_commands_that_ask_nothing_of_the_kind_look_it_up(command: Command, tmp_
         assert copied.count() == 39
     outcome = command("probe", path, "1")
     assert outcome.status == 2
-    assert "found a store of kind minhash, expected hamming" in outcome.err
+    assert "found a FINGERPRINT, expected --text or --input with texts: the store has signatures" in outcome.err
 
 
 # --- What is refused ---

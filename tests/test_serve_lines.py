@@ -27,6 +27,7 @@ from test_cli_streams import run_with_closed
 import fpstore
 from fpstore import StoreChanged
 from fpstore.serve import forms, lines
+from fpstore.serve.kinds import of_fingerprints
 from fpstore.serve.lines import Rows, adding, answer_lines, blocks_of, probing
 from fpstore.text import Recipe, recipes
 
@@ -299,7 +300,7 @@ def test_a_line_over_the_limit_is_one_error_and_is_not_held(
     found = [line for block in blocks_of(lambda most: source.read(size)) for line in block]
     assert found == [b"before\n", None, *([b"after"] if end else [])]
     with pytest.raises(fpstore.BadInput, match="line: found more than 10 bytes, expected at most so many"):
-        lines.read_line(None, None, 64)
+        lines.read_line(None, None, of_fingerprints(64))
 
 
 def test_lines_that_came_together_are_answered_as_one_by_one(tmp_path: Path) -> None:

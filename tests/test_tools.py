@@ -464,3 +464,14 @@ def test_bench_jobs_gives_every_way_on_both_corpora_and_the_plain_job_beside_it(
         assert [row[""] for row in table["rows"]][:2] == ["dedup --dropped", "without digests"]
         assert table["rows"][0]["to plain"] == 1
         assert all(row["CPU s"] > 0 for row in table["rows"])
+
+
+@pytest.mark.slow
+def test_bench_minhash_jobs_measures_each_way_that_is_there_and_the_pairs() -> None:
+    found = result_of("bench_minhash_jobs", "--n", 200, "--rounds", 1)
+    ways, pairs = found["tables"]
+    assert [row[""] for row in ways["rows"]][:2] == ["fpstore", "fpstore --confirm"]
+    assert all(row["documents/CPU s"] > 0 for row in ways["rows"])
+    assert ways["rows"][1]["CPU of fpstore --confirm"] == 1
+    (row,) = pairs["rows"]
+    assert 0 < row["found of them"] <= row["alike"]

@@ -84,8 +84,6 @@ class Play:
     def find(self, what: str) -> None:
         self.findings.append(what)
 
-    # What is known of the stores before and after.
-
     def play(self) -> list[str]:
         """What was found."""
         case, world = self.case, self.world

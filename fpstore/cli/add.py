@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fpstore import Progress
+from fpstore.cli import signed as signatures
 from fpstore.cli.columns import (
     IdSource,
     fingerprint_options,
@@ -21,7 +22,9 @@ from fpstore.cli.documents import passed_over, print_document
 from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.rows import read_for
-from fpstore.cli.subcommand import WITH_IDS, refuse_unused, subcommand
+from fpstore.cli.similar import similarity_option
+from fpstore.cli.stores import opened_store
+from fpstore.cli.subcommand import OF_BITS, OF_SIGNATURES, WITH_IDS, refuse_unused, subcommand
 from fpstore.cli.texts import idf_option, tell_short, text_options
 from fpstore.cli.unbuffered import answer_input, unbuffered_option
 from fpstore.cli.values import (
@@ -74,6 +77,10 @@ JSON_NO_ID = "null"
 )
 @click.option("--upsert", is_flag=True, help="Put each row in the place of all that has its id.")
 @distance_option("With --if-new: the distance up to which a fingerprint is near.  [default: the store's]")
+@similarity_option(
+    "With --if-new, of a store of signatures: the estimated similarity from which a text is near.  [default: any that"
+    " shares a band]"
+)
 @header_option
 @signed_option
 @skip_bad_option
@@ -93,6 +100,7 @@ def command(
     if_new: bool,
     upsert: bool,
     max_distance: int | None,
+    min_similarity: float | None,
     header: bool,
     signed: bool,
     skip_bad: bool,
@@ -108,15 +116,18 @@ def command(
     distance and id, separated by tabs. The id in a store without ids is "-" (in JSON, null). With --json these lines
     are JSON; without --if-new that says what was added.
 
+    A store of signatures takes texts. Its lines of --if-new are id, and id, estimated similarity and number of shared
+    bands of the most similar match.
+
     With --upsert an id that is there already loses its rows to the new one, in the same step. Of an id that comes twice
     the last row counts.
 
     With --if-new --unbuffered another program asks, for as long as it likes: each line of the one INPUT is tested,
     added where it is new, durably, and answered at once by one line of JSON; a bad line by one with an error.
     """
-    import fpstore
-
-    with fpstore.open(store, "w") as opened:
+    with opened_store(store, "w") as opened:
+        of_signatures = opened.kind == "minhash"
+        refuse_unused(OF_BITS if of_signatures else OF_SIGNATURES)
         if not opened._settings.ids:
             refuse_unused(WITH_IDS)
         if unbuffered:
@@ -126,16 +137,20 @@ def command(
 
             source = _ids(opened, id_column, ids, upsert)
             first_id = source["first_id"] if source["ids"] == "row" else None
-            answer_input(opened, inputs[0], idf_path, adding(opened, max_distance, first_id))
+            asked: Any = min_similarity if of_signatures else max_distance
+            answer_input(opened, inputs[0], idf_path, adding(opened, asked, first_id))
             opened.wait()
             return
+        columns: dict[str, Any] = {
+            "fingerprint_column": fingerprint_column,
+            "fingerprint_format": fingerprint_format,
+        }
         reader = read_for(
             opened,
             list(inputs),
             idf_path,
             format=format,
-            fingerprint_column=fingerprint_column,
-            fingerprint_format=fingerprint_format,
+            **columns,
             id_column=id_column,
             **_ids(opened, id_column, ids, upsert),
             text_column=text_column,
@@ -147,13 +162,16 @@ def command(
         )
         done = added = 0
         if header:
-            sys.stdout.write(HEADER)
+            sys.stdout.write(signatures.HEADERS["add"] if of_signatures else HEADER)
         try:
             with closing(reader), progress_bar(results_follow=not if_new) as bar:
                 for batch in reader:
                     lines = ""
                     if if_new:
-                        stored, lines = _add_new(opened, batch, max_distance, signed)
+                        if of_signatures:
+                            stored, lines = signatures.add_new(opened, batch, min_similarity, signed)
+                        else:
+                            stored, lines = _add_new(opened, batch, max_distance, signed)
                         added += stored
                     else:
                         added += _add(opened, batch, upsert)
@@ -189,7 +207,7 @@ def _ids(store: "Store", id_column: str | int | None, asked: IdSource | None, up
         return {"ids": asked.ids, "id_type": store.id_type}
     if asked.ids is None:
         raise click.UsageError(f"{store.path}: the store has ids, expected --ids column or from:N")
-    if asked == IdSource("row") and id_column is None and not upsert and store.stats().fingerprint_count != 0:
+    if asked == IdSource("row") and id_column is None and not upsert and store._holds_any():
         raise click.UsageError(
             f"{store.path}: found rows in it, and --ids row or from:0, whose numbers they may have; expected --ids"
             " column, or from:N with an N above every id that is there"

@@ -12,8 +12,10 @@ from fpstore.cli.common import common
 from fpstore.cli.documents import passed_over, tell_done
 from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
+from fpstore.cli.signed_stores import build_of_signatures
+from fpstore.cli.similar import cut_of, refuse_other_kind, signature_options
 from fpstore.cli.subcommand import OF_TEXTS, refuse_unused, subcommand
-from fpstore.cli.texts import idf_option, recipe_asked, recipe_option, tell_short, text_options
+from fpstore.cli.texts import idf_option, recipe_of_any_kind, recipe_option, tell_short, text_options
 from fpstore.cli.values import (
     FILE_PATH,
     bits_option,
@@ -76,6 +78,7 @@ Examples:
 @mode_option
 @skip_bad_option
 @id_type_option
+@signature_options
 def command(
     store: str,
     inputs: tuple[str, ...],
@@ -100,6 +103,10 @@ def command(
     mode: int | None,
     skip_bad: bool,
     id_type: "IdType",
+    bands: int | None,
+    rows_per_band: int | None,
+    min_similarity: float | None,
+    keep_signatures: bool,
 ) -> None:
     """Build STORE from every INPUT, one after the other.
 
@@ -108,11 +115,15 @@ def command(
     Texts become fingerprints by a recipe, which the store records; of fingerprints that come ready, --recipe says
     how they were made; a Parquet file that export wrote says it by itself, and two that say different things are
     refused. An interrupted build leaves nothing behind.
+
+    By a recipe of sketch minhash it is a store of signatures, of texts: documents are near that share one of --bands.
     """
     import fpstore
     from fpstore.inputs import read
 
-    recipe = recipe_asked(recipe_name, idf_path)
+    recipe = recipe_of_any_kind(recipe_name, idf_path)
+    refuse_other_kind(recipe)
+    signs = recipe.sketch == "minhash"
     told = recipe_name is not None or idf_path is not None
     asked = IdSource("auto") if ids is None else ids
     if id_type != "uint64" and asked.ids not in ("auto", "column"):
@@ -130,7 +141,7 @@ def command(
             format=format,
             fingerprint_column=fingerprint_column,
             fingerprint_format=fingerprint_format,
-            bits=bits,
+            bits=64 if signs else bits,
             id_column=id_column,
             ids=asked.ids,
             first_id=asked.first,
@@ -157,11 +168,30 @@ def command(
             elif bar is not None:
                 bar(progress)
 
+        rows = (batch.fingerprints for batch in reader) if asked.ids is None else _with_ids(reader)
+        if signs:
+            with closing(reader):
+                count, size = build_of_signatures(
+                    store,
+                    rows,
+                    recipe,
+                    cut_of(bands, rows_per_band, min_similarity, bits),
+                    ids=None if asked.ids is None else "row",
+                    id_type=None if asked.ids is None else id_type,
+                    keep_signatures=keep_signatures,
+                    memory=memory,
+                    progress=show,
+                    force=force,
+                    mode=mode,
+                    threads=common().threads,
+                )
+            _tell(store, reader, count, size, "document")
+            return
         with (
             closing(reader),
             fpstore.build(
                 store,
-                (batch.fingerprints for batch in reader) if asked.ids is None else _with_ids(reader),
+                rows,
                 ids=None if asked.ids is None else "row",
                 id_type=id_type,
                 bits=bits,
@@ -184,21 +214,26 @@ def command(
         ):
             count = built.stats().fingerprint_count or 0
             size = sum(segment.file_bytes for segment in built._segments)
-    tell_skipped(reader.skipped, reader.notes)
-    tell_short(reader.lengths)
-    rows, files = reader.seen.rows, reader.seen.files
-    read_in = {"row_count": rows, "file_count": files, **passed_over(reader, reader.lengths)}
-    held = f"{counted(count, 'fingerprint')}, {decimal_size(size)}"
-    if not count:
-        held = "nothing" if rows else "nothing, as the input is empty"
     by = f", by recipe {_recorded(reader).name}, as {reader.origin.said_by} says" if is_said else ""
     if is_said and reader.silent[0]:
         of_files, first = counted(reader.silent[0], "file"), reader.silent[1]
         taken = f"the fingerprints of {of_files} that say no recipe, such as {first}, are taken for those by"
         say(f"fpstore: warning: {store}: {taken} {_recorded(reader).name}; --recipe says by which they all are")
+    _tell(store, reader, count, size, "fingerprint", by)
+
+
+def _tell(store: str, reader: "Reader", count: int, size: int, noun: str, by: str = "") -> None:
+    """Say what was built; noun: of what there are so many."""
+    tell_skipped(reader.skipped, reader.notes)
+    tell_short(reader.lengths)
+    rows, files = reader.seen.rows, reader.seen.files
+    read_in = {"row_count": rows, "file_count": files, **passed_over(reader, reader.lengths)}
+    held = f"{counted(count, noun)}, {decimal_size(size)}"
+    if not count:
+        held = "nothing" if rows else "nothing, as the input is empty"
     tell_done(
         "build",
-        {"path": store, "fingerprint_count": count, "segments_bytes": size, **read_in},
+        {"path": store, f"{noun}_count": count, "segments_bytes": size, **read_in},
         f"{store}: read {counted(rows, 'row')} of {counted(files, 'file')}; holds {held}{by}",
     )
 

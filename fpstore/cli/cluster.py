@@ -20,7 +20,7 @@ from fpstore.cli.corpora import (
 )
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.subcommand import OF_TEXTS, STANDARD_OUTPUT, refuse_unused, subcommand
-from fpstore.cli.values import DEFAULT_K, FILE_PATH, counted, distance_option
+from fpstore.cli.values import FILE_PATH, counted, distance_option
 
 if TYPE_CHECKING:
     from fpstore.jobs import ClusterSummary
@@ -79,6 +79,9 @@ def command(
     annotate: bool,
     topics: str | None,
     store: str | None,
+    bands: int | None,
+    rows_per_band: int | None,
+    min_similarity: float | None,
     format: str,
     text_column: str | int | None,
     input_header: bool | None,
@@ -157,7 +160,10 @@ def command(
             summary = jobs.components(
                 sources,
                 path,
-                max_distance=DEFAULT_K if max_distance is None else max_distance,
+                max_distance=max_distance,
+                bands=bands,
+                rows_per_band=rows_per_band,
+                min_similarity=min_similarity,
                 annotate=annotate,
                 topics=topics,
                 recipe=recipe,
@@ -171,6 +177,9 @@ def command(
                 path,
                 store=store,
                 max_distance=max_distance,
+                bands=bands,
+                rows_per_band=rows_per_band,
+                min_similarity=min_similarity,
                 confirm=None if confirm == "none" else confirm,
                 update_center=update_center,
                 annotate=annotate,

@@ -172,3 +172,9 @@ def written(values: Any, signed: bool, bits: int | None = None) -> list[str]:
     if signed:
         return list(map(str, values.view("int64").tolist()))
     return list(map(str if bits is None else f"{{:0{bits // 4}x}}".format, values.tolist()))
+
+
+def quoted(names: list[str]) -> list[str]:
+    """Names as CSV has them: in quotation marks where they have some, or a comma, or a line break, or are empty."""
+    doubled = (name.replace('"', '""') for name in names)
+    return [f'"{name}"' if not name or set(name) & {*'",\r\n'} else name for name in doubled]

@@ -2,7 +2,7 @@
 
 from fpstore.cli.documents import tell_done
 from fpstore.cli.progress import progress_bar
-from fpstore.cli.stores import opened_store
+from fpstore.cli.stores import opened_store, size_of
 from fpstore.cli.subcommand import subcommand
 from fpstore.cli.values import counted, decimal_size, store_argument
 
@@ -21,7 +21,7 @@ def command(store: str) -> None:
     """
     with progress_bar() as bar, opened_store(store, "w") as opened:
         stats = opened.stats()
-        before = sum(segment.file_bytes for segment in opened._segments)
+        before, all_before = sum(segment.file_bytes for segment in opened._segments), size_of(opened)
         waiting = [counted(len(stats.segments), "segment")]
         waiting += [counted(stats.pending_count, "pending row")] if stats.pending_count else []
         waiting += [counted(stats.removal_count, "removal")] if stats.removal_count else []
@@ -30,7 +30,7 @@ def command(store: str) -> None:
         merged = names != [segment.path for segment in opened._segments]
         count, after = len(opened._segments), sum(segment.file_bytes for segment in opened._segments)
         was = {"segment_count": len(names), "pending_count": stats.pending_count, "removal_count": stats.removal_count}
-        became = f"now {counted(count, 'segment')}, {decimal_size(after)}"
+        became = f"now {counted(count, 'segment')}, {decimal_size(size_of(opened))}"
         tell_done(
             "compact",
             {
@@ -39,6 +39,6 @@ def command(store: str) -> None:
                 "before": {**was, "segments_bytes": before},
                 "after": {"segment_count": count, "segments_bytes": after},
             },
-            f"{store}: {', '.join(waiting)}, {decimal_size(before)};"
+            f"{store}: {', '.join(waiting)}, {decimal_size(all_before)};"
             f" {became if merged else 'nothing to merge, and nothing was read'}",
         )

@@ -4,7 +4,7 @@ import click
 
 from fpstore.cli.documents import tell_done
 from fpstore.cli.progress import progress_bar
-from fpstore.cli.stores import opened_store
+from fpstore.cli.stores import opened_store, size_of
 from fpstore.cli.subcommand import subcommand
 from fpstore.cli.values import FILE_PATH, counted, decimal_size, mode_option, store_argument
 
@@ -27,12 +27,12 @@ def command(store: str, destination: str, mode: int | None) -> None:
     with opened_store(destination) as made:
         stats = made.stats()
         rows = sum(segment.id_count or segment.fingerprint_count for segment in stats.segments) + stats.pending_count
-        size = sum(segment.file_bytes for segment in made._segments)
+        size, whole = sum(segment.file_bytes for segment in made._segments), size_of(made)
     # A row can be in several segments and in what is pending, and what was removed is still in them.
     parts = len(stats.segments) + bool(stats.pending_count)
     is_exact = not stats.removal_count and parts <= 1
     tell_done(
         "copy",
         {"path": destination, "row_count": rows, "is_exact": is_exact, "segments_bytes": size},
-        f"{destination}: {'' if is_exact else 'at most '}{counted(rows, 'row')}, {decimal_size(size)}",
+        f"{destination}: {'' if is_exact else 'at most '}{counted(rows, 'row')}, {decimal_size(whole)}",
     )

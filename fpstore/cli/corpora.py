@@ -18,9 +18,11 @@ from fpstore.cli.documents import format_of, print_document
 from fpstore.cli.failures import say
 from fpstore.cli.files import new_file
 from fpstore.cli.rows import recipe_of
+from fpstore.cli.similar import near_options, refuse_other_kind
+from fpstore.cli.stores import opened_store
 from fpstore.cli.streams import expect_output
 from fpstore.cli.subcommand import STANDARD_OUTPUT
-from fpstore.cli.texts import idf_option, recipe_asked, recipe_option, text_options
+from fpstore.cli.texts import idf_option, recipe_of_any_kind, recipe_option, text_options
 from fpstore.cli.values import FILE_PATH, column, counted, format_option, skip_bad_option, tell_skipped
 
 if TYPE_CHECKING:
@@ -31,8 +33,9 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def corpus_options(command: _Command) -> _Command:
-    """Inputs and how they are read, the recipe, and --force."""
+    """Inputs and how they are read, the recipe, what is near by signatures, and --force."""
     options = (
+        near_options,
         format_option,
         text_options,
         click.option(
@@ -107,13 +110,14 @@ def expect_lasting_output(output: str | None, store: str | None) -> None:
 
 
 def recipe_of_job(store: str | None, name: str | None, idf_path: str | None) -> "Recipe":
-    """That of a store which is there, unless another is asked for."""
-    import fpstore
-
+    """That of a store which is there, unless another is asked for. UsageError for an option of the other kind."""
     if store is None or name is not None or not Path(store).exists():
-        return recipe_asked(name, idf_path)
-    with fpstore.open(store) as opened:
-        return recipe_of(opened, idf_path)
+        recipe = recipe_of_any_kind(name, idf_path)
+    else:
+        with opened_store(store) as opened:
+            recipe = recipe_of(opened, idf_path)
+    refuse_other_kind(recipe)
+    return recipe
 
 
 @contextmanager

@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from fpstore.cli.documents import tell_done
+from fpstore.cli.signed_stores import create_of_signatures
+from fpstore.cli.similar import cut_of, refuse_other_kind, signature_options
 from fpstore.cli.subcommand import subcommand
-from fpstore.cli.texts import idf_option, recipe_asked, recipe_option
+from fpstore.cli.texts import idf_option, recipe_of_any_kind, recipe_option
 from fpstore.cli.values import (
     bits_option,
     codec_option,
@@ -27,6 +29,7 @@ Examples:
   fpstore create urls.fpstore --id-type string            (ids are names)
   fpstore create bare.fpstore --id-type none -k 2
   fpstore create docs.fpstore --recipe text-1             (for texts)
+  fpstore create news.fpstore --recipe minhash-128        (for texts, by signatures)
 """
 
 
@@ -47,6 +50,7 @@ Examples:
 )
 @recipe_option
 @idf_option
+@signature_options
 @mode_option
 @click.option(
     "--exist-ok",
@@ -65,6 +69,10 @@ def command(
     id_type: str,
     recipe_name: str | None,
     idf_path: str | None,
+    bands: int | None,
+    rows_per_band: int | None,
+    min_similarity: float | None,
+    keep_signatures: bool,
     mode: int | None,
     exist_ok: bool,
     force: bool,
@@ -73,10 +81,25 @@ def command(
 
     Without --recipe it takes no texts. The plans size, balanced and speed are those of 10 million fingerprints, as
     nobody knows yet how many there will be.
+
+    By a recipe of sketch minhash it is a store of signatures: documents are near that share one of --bands.
     """
     import fpstore
 
-    recipe = None if recipe_name is None else recipe_asked(recipe_name, idf_path)
+    recipe = None if recipe_name is None else recipe_of_any_kind(recipe_name, idf_path)
+    refuse_other_kind(recipe)
+    if recipe is not None and recipe.sketch == "minhash":
+        create_of_signatures(
+            store,
+            recipe,
+            cut_of(bands, rows_per_band, min_similarity, bits),
+            id_type=id_type,
+            keep_signatures=keep_signatures,
+            mode=mode,
+            exist_ok=exist_ok,
+            force=force,
+        )
+        return
     with fpstore.create(
         store,
         bits=bits,

@@ -8,12 +8,12 @@ from fpstore.cli.corpora import (
     expect_summary,
     output_file,
     output_option,
+    recipe_of_job,
     tell,
     write_summary,
 )
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.subcommand import subcommand
-from fpstore.cli.texts import recipe_asked
 from fpstore.cli.values import FILE_PATH, distance_option
 
 EPILOG = """\b
@@ -25,15 +25,20 @@ Examples:
 
 @subcommand("document-pairs", short_help="Find all pairs of documents that are near each other.", epilog=EPILOG)
 @click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=FILE_PATH)
-@distance_option("The largest Hamming distance between near-duplicates.", default=3)
+@distance_option(
+    "The largest Hamming distance between near-duplicates.  [default: 3]",
+)
 @click.option("--memory", default="1GiB", show_default=True, help="The budget for fingerprints held at once.")
 @output_option
 @corpus_options
 def command(
     inputs: tuple[str, ...],
-    max_distance: int,
+    max_distance: int | None,
     memory: str,
     output: str | None,
+    bands: int | None,
+    rows_per_band: int | None,
+    min_similarity: float | None,
     format: str,
     text_column: str | int | None,
     input_header: bool | None,
@@ -52,7 +57,7 @@ def command(
     """
     from fpstore import jobs
 
-    recipe = recipe_asked(recipe_name, idf_path)
+    recipe = recipe_of_job(None, recipe_name, idf_path)
     expect_summary(summary_path, output)
     sources = jobs.Inputs(inputs, format, text_column, html, skip_bad, input_header, id_column)
     with output_file(output) as path, progress_bar() as bar:
@@ -60,6 +65,9 @@ def command(
             sources,
             path,
             max_distance=max_distance,
+            bands=bands,
+            rows_per_band=rows_per_band,
+            min_similarity=min_similarity,
             recipe=recipe,
             force=force,
             threads=common().threads,

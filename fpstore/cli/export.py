@@ -3,18 +3,21 @@
 import os
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
 from fpstore import OnProgress, Progress
-from fpstore.cli.columns import signed_option, written, written_ids
+from fpstore.cli.columns import quoted, signed_option, written, written_ids
 from fpstore.cli.documents import tell_done
 from fpstore.cli.failures import say
 from fpstore.cli.files import new_file
 from fpstore.cli.progress import progress_bar
-from fpstore.cli.subcommand import SIGNED_FORMAT, STANDARD_OUTPUT, WITH_IDS, refuse_unused, subcommand
+from fpstore.cli.signed_export import Export, expect_format
+from fpstore.cli.stores import opened_store
+from fpstore.cli.subcommand import OF_BITS, SIGNED_FORMAT, STANDARD_OUTPUT, WITH_IDS, refuse_unused, subcommand
 from fpstore.cli.values import FILE_PATH, counted, decimal_size, store_argument
 from fpstore.origin import metadata_of
 
@@ -55,10 +58,10 @@ def command(store: str, output: str, format: str, no_ids: bool, signed: bool, fo
     hex is a line of fingerprint, tab and id; csv, jsonl and parquet have the columns fingerprint and id; npy and u64
     hold fingerprints only, so they need --no-ids in a store with ids. build makes an equal store of each of them, with
     its ids. In csv and jsonl a first fingerprint that could be decimal has 0x before it, so that build need not guess.
+    Of a store of signatures csv, jsonl and parquet have the columns id and sketch, what is kept of the signature: no
+    store can be built of that.
     It is one state of the store, whoever writes meanwhile. An interrupted export leaves nothing behind.
     """
-    import fpstore
-
     by_suffix = os.path.splitext(output)[1].lower().removeprefix(".")
     if format not in ("auto", by_suffix) and by_suffix in WRITERS:
         raise click.UsageError(
@@ -69,7 +72,13 @@ def command(store: str, output: str, format: str, no_ids: bool, signed: bool, fo
         raise click.UsageError(f"standard output: found format {format}, expected {', '.join(OF_LINES)}")
     if format not in OF_SIGNED:
         refuse_unused(SIGNED_FORMAT)
-    with fpstore.open(store) as opened:
+    with opened_store(store) as opened:
+        if opened.kind == "minhash":
+            refuse_unused(OF_BITS)
+            expect_format(format)
+            export = Export(opened, signed)
+            _write_to(store, output, format, force, export, partial(export.write, format), "document")
+            return
         with_ids = opened._settings.ids and not no_ids
         if with_ids and format in ("npy", "u64"):
             raise click.UsageError(f"format {format} holds no ids: expected another one, or --no-ids")
@@ -79,19 +88,32 @@ def command(store: str, output: str, format: str, no_ids: bool, signed: bool, fo
         if with_ids and opened._settings.named:
             _expect_names(opened.id_type, format)
         rows = _Rows(opened, with_ids, signed, format == "jsonl")
-        if output == STANDARD_OUTPUT:
-            with progress_bar(results_follow=False) as bar:
-                write(sys.stdout.buffer, rows.batches(bar), rows)
-            sys.stdout.flush()
-            say(f"{store}: wrote {counted(rows.done, 'row')}")
-            return
-        with progress_bar() as bar, new_file(Path(output), force) as file:
-            write(file, rows.batches(bar), rows)
+        _write_to(store, output, format, force, rows, lambda file, bar: write(file, rows.batches(bar), rows), "row")
+
+
+def _write_to(
+    store: str,
+    output: str,
+    format: str,
+    force: bool,
+    rows: "_Rows | Export",
+    write: "Callable[[BinaryIO, OnProgress | None], None]",
+    noun: str,
+) -> None:
+    """Write what rows has, to a file or to standard output, and say so."""
+    if output == STANDARD_OUTPUT:
+        with progress_bar(results_follow=False) as bar:
+            write(sys.stdout.buffer, bar)
+        sys.stdout.flush()
+        say(f"{store}: wrote {counted(rows.done, noun)}")
+        return
+    with progress_bar() as bar, new_file(Path(output), force) as file:
+        write(file, bar)
     size = os.path.getsize(output)
     tell_done(
         "export",
-        {"path": output, "file_format": format, "row_count": rows.done, "size_bytes": size},
-        f"{output}: {counted(rows.done, 'row')}, {decimal_size(size)}",
+        {"path": output, "file_format": format, f"{noun}_count": rows.done, "size_bytes": size},
+        f"{output}: {counted(rows.done, noun)}, {decimal_size(size)}",
     )
 
 
@@ -183,14 +205,8 @@ def _write_csv(file: BinaryIO, batches: "Rows", rows: _Rows) -> None:
     for keys, ids in batches:
         cells = rows.telling_cells(keys, None)
         if ids is not None:
-            cells.append(written(ids, rows.signed) if rows.id_type == "uint64" else _quoted(ids.tolist()))
+            cells.append(written(ids, rows.signed) if rows.id_type == "uint64" else quoted(ids.tolist()))
         file.write("".join(map(line.format, *cells)).encode())
-
-
-def _quoted(names: list[str]) -> list[str]:
-    """Names as CSV has them: in quotation marks where they have some, or a comma, or a line break, or are empty."""
-    doubled = (name.replace('"', '""') for name in names)
-    return [f'"{name}"' if not name or set(name) & {*'",\r\n'} else name for name in doubled]
 
 
 def _write_jsonl(file: BinaryIO, batches: "Rows", rows: _Rows) -> None:

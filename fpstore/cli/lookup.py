@@ -2,15 +2,17 @@
 
 import sys
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from fpstore import Progress
+from fpstore.cli import signed as signatures
 from fpstore.cli.columns import header_option, input_header_option, signed_option, typed_ids, written, written_ids
 from fpstore.cli.common import common
 from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
+from fpstore.cli.stores import opened_store
 from fpstore.cli.subcommand import subcommand
 from fpstore.cli.values import (
     column,
@@ -21,7 +23,6 @@ from fpstore.cli.values import (
 )
 
 if TYPE_CHECKING:
-    from fpstore import Store
     from fpstore.types import Ids
 
 EPILOG = """\b
@@ -70,18 +71,19 @@ def command(
     Each row is a line of id and fingerprint, separated by a tab, in the order of the ids, then of the fingerprints. An
     id that is not there is no error. There is no index of ids: each look-up reads the ids of the store, so ask for many
     at once; 1,048,576 of FILE share one, and each of these is in order.
+
+    Of a store of signatures a line is an id and what is kept of its signature, in hexadecimal.
     """
-    import fpstore
     from fpstore.inputs import read_ids
 
     if not ids and input_path is None:
         raise click.UsageError("nothing to look up: expected an ID or --input")
-    with fpstore.open(store) as opened:
+    with opened_store(store) as opened:
         typed = typed_ids(opened, ids)
         if not opened._settings.ids:
             raise click.UsageError(f"{store}: the store has no ids, expected one with ids to look up")
         if header:
-            sys.stdout.write(HEADER)
+            sys.stdout.write(signatures.HEADERS["lookup"] if opened.kind == "minhash" else HEADER)
         if len(typed):
             _print_rows(opened, typed, signed)
         if input_path is None:
@@ -107,7 +109,10 @@ def command(
             say(f"{input_path}: holds nothing, so nothing was looked up")
 
 
-def _print_rows(store: "Store", ids: "Ids", signed: bool) -> None:
+def _print_rows(store: Any, ids: "Ids", signed: bool) -> None:
+    if store.kind == "minhash":
+        signatures.print_documents(store, ids, signed)
+        return
     as_json = common().as_json
     rows = store.lookup(ids)
     columns = written_ids(rows.id, signed, as_json), written(rows.fingerprint, signed, store.bits)

@@ -5,7 +5,8 @@ from typing import Any
 import click
 
 from fpstore.cli.common import common
-from fpstore.cli.probe import print_found, query_options
+from fpstore.cli.probe import expect_something, print_found, query_options
+from fpstore.cli.stores import opened_of_fingerprints
 from fpstore.cli.subcommand import subcommand
 
 EPILOG = """\b
@@ -26,10 +27,13 @@ def command(count: int, **given: Any) -> None:
     At most N lines of each query, as probe prints them: query, fingerprint, distance and id, the nearest first; of
     equally near ones the smallest fingerprint, then the smallest id. No match is no error.
     """
-    max_distance = given.pop("max_distance")
+    max_distance, path = given.pop("max_distance"), given.pop("store")
     threads = common().threads
-    print_found(
-        "nearest",
-        lambda store, queries: store.nearest_many(queries, count, max_distance=max_distance, threads=threads),
-        **given,
-    )
+    expect_something(given)
+    with opened_of_fingerprints(path, "nearest", "probe finds what is similar, the most similar first") as opened:
+        print_found(
+            "nearest",
+            lambda store, queries: store.nearest_many(queries, count, max_distance=max_distance, threads=threads),
+            opened,
+            **given,
+        )

@@ -6,14 +6,18 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fpstore.cli import signed as signatures
 from fpstore.cli.columns import header_option, signed_option, written, written_ids
 from fpstore.cli.common import common
 from fpstore.cli.documents import print_document
 from fpstore.cli.progress import progress_bar
-from fpstore.cli.subcommand import subcommand
+from fpstore.cli.similar import similarity_option
+from fpstore.cli.stores import opened_store
+from fpstore.cli.subcommand import OF_BITS, OF_SIGNATURES, refuse_unused, subcommand
 from fpstore.cli.values import distance_option, store_argument
 
 if TYPE_CHECKING:
+    from fpstore import Store
     from fpstore.types import Array, Paired
 
 EPILOG = """\b
@@ -34,6 +38,7 @@ QUOTES = {"fingerprints": '"', "ids": ""}
 @subcommand("pairs", short_help="Find all pairs that are near each other.", epilog=EPILOG)
 @store_argument
 @distance_option("The largest Hamming distance, up to that of the store's plan.  [default: the store's]")
+@similarity_option("Of a store of signatures: the least estimated similarity.  [default: all that share a band]")
 @click.option(
     "--of",
     type=click.Choice(["fingerprints", "ids"]),
@@ -48,6 +53,7 @@ QUOTES = {"fingerprints": '"', "ids": ""}
 def command(
     store: str,
     max_distance: int | None,
+    min_similarity: float | None,
     of: "Paired",
     count_only: bool,
     memory: str,
@@ -60,9 +66,26 @@ def command(
     second_id, distance. Of the two, the smaller comes first, as numbers without a sign, names by their bytes; the lines
     are in no particular order, printed as they are found. A fingerprint that several documents share is one.
     """
-    import fpstore
+    with opened_store(store) as opened:
+        if opened.kind == "minhash":
+            refuse_unused(OF_BITS)
+            signatures.print_pairs(opened, min_similarity, memory, count_only=count_only, header=header, signed=signed)
+            return
+        refuse_unused(OF_SIGNATURES)
+        _print_pairs(opened, max_distance, of, memory, count_only=count_only, header=header, signed=signed)
 
-    with fpstore.open(store) as opened, progress_bar(results_follow=count_only) as bar:
+
+def _print_pairs(
+    opened: "Store",
+    max_distance: int | None,
+    of: "Paired",
+    memory: str,
+    *,
+    count_only: bool,
+    header: bool,
+    signed: bool,
+) -> None:
+    with progress_bar(results_follow=count_only) as bar:
         if count_only:
             count = opened.count_pairs(max_distance=max_distance, of=of, memory=memory, progress=bar)
             if common().as_json:

@@ -1,7 +1,7 @@
 """`fpstore probe`: every stored fingerprint near each of the queries, as lines; and what `nearest` shares with it."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fpstore import Progress
+from fpstore.cli import signed as signatures
 from fpstore.cli.columns import (
     decimal_option,
     fingerprint_options,
@@ -22,6 +23,8 @@ from fpstore.cli.common import common
 from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.rows import read_for, recipe_of
+from fpstore.cli.similar import refuse_other_kind, similarity_option
+from fpstore.cli.stores import opened_store
 from fpstore.cli.subcommand import subcommand
 from fpstore.cli.texts import idf_option, tell_short, text_options
 from fpstore.cli.unbuffered import answer_input, unbuffered_option
@@ -36,6 +39,7 @@ from fpstore.cli.values import (
 if TYPE_CHECKING:
     from fpstore import Matches, Store
     from fpstore.inputs import Reader
+    from fpstore.minhash import MinHashStore
     from fpstore.text import Recipe
     from fpstore.types import Keys
 
@@ -89,6 +93,9 @@ def query_options(command: Any) -> Any:
 
 @subcommand("probe", short_help="Find what is near a fingerprint or a text.", epilog=EPILOG)
 @query_options
+@similarity_option(
+    "Of a store of signatures: the least estimated similarity, 0 to 1.  [default: all that share a band]"
+)
 @unbuffered_option
 def command(unbuffered: bool, **given: Any) -> None:
     """Print every fingerprint in STORE that is near a query, and its id.
@@ -98,19 +105,49 @@ def command(unbuffered: bool, **given: Any) -> None:
     tabs, the nearest first; a fingerprint with several ids has a line for each, and the id of a store without ids is
     "-" (in JSON, null). No match is no error.
 
+    Of a store of signatures a query is a text. A line is the number of the query, id, estimated similarity and how many
+    bands are shared, the most similar first.
+
     With --unbuffered another program asks, for as long as it likes: each line of --input is answered at once by one
     line of JSON with a list of matches, a bad line by one with an error.
     """
-    import fpstore
+    max_distance, min_similarity = given.pop("max_distance"), given.pop("min_similarity")
+    expect_something(given)
+    with opened_store(given["store"]) as opened:
+        if opened.kind == "minhash":
+            signatures.expect_no_fingerprints(opened, given["fingerprints"])
+        else:
+            refuse_other_kind(None)
+        if unbuffered and given["input_path"] is not None:
+            from fpstore.serve import lines
 
-    max_distance = given.pop("max_distance")
-    if unbuffered and given["input_path"] is not None:
-        from fpstore.serve.lines import probing
+            asked = min_similarity if opened.kind == "minhash" else max_distance
+            answer_input(opened, given["input_path"], given["idf_path"], lines.probing(opened, asked))
+        elif opened.kind == "minhash":
+            _ask_of_signatures(opened, min_similarity, given)
+        else:
+            print_found("probe", _probing(max_distance), opened, **_without_store(given))
 
-        with fpstore.open(given["store"]) as opened:
-            answer_input(opened, given["input_path"], given["idf_path"], probing(opened, max_distance))
-        return
-    print_found("probe", _probing(max_distance), **given)
+
+def _without_store(given: "Mapping[str, Any]") -> dict[str, Any]:
+    return {name: value for name, value in given.items() if name != "store"}
+
+
+def _ask_of_signatures(store: "MinHashStore", min_similarity: float | None, given: dict[str, Any]) -> None:
+    signatures.print_found(
+        store,
+        given["idf_path"],
+        given["text"],
+        given["input_path"],
+        min_similarity=min_similarity,
+        html=given["html"],
+        header=given["header"],
+        signed=given["signed"],
+        format=given["format"],
+        text_column=given["text_column"],
+        input_header=given["input_header"],
+        skip_bad=given["skip_bad"],
+    )
 
 
 def _probing(max_distance: int | None) -> "Callable[[Store, Keys], Matches]":
@@ -118,11 +155,17 @@ def _probing(max_distance: int | None) -> "Callable[[Store, Keys], Matches]":
     return lambda store, queries: store.probe_many(queries, max_distance=max_distance, threads=threads)
 
 
+def expect_something(given: "Mapping[str, Any]") -> None:
+    """UsageError where there is nothing to ask for."""
+    if not given["fingerprints"] and given["text"] is None and given["input_path"] is None:
+        raise click.UsageError("nothing to ask for: expected a FINGERPRINT, --text or --input")
+
+
 def print_found(
     name: str,
     ask: "Callable[[Store, Keys], Matches]",
+    opened: "Store",
     *,
-    store: str,
     fingerprints: tuple[str, ...],
     input_path: str | None,
     format: str,
@@ -141,56 +184,44 @@ def print_found(
     """Ask the store for what the options say, and print what is found; name: of the subcommand."""
     import numpy as np
 
-    import fpstore
-
-    if not fingerprints and text is None and input_path is None:
-        raise click.UsageError("nothing to ask for: expected a FINGERPRINT, --text or --input")
     print_matches = _Printer(name, ask, signed)
-    with fpstore.open(store) as opened:
-        typed = typed_fingerprints(fingerprints, decimal, opened.bits, text_option="--text")
-        if text is not None:
-            typed.append(_fingerprint(recipe_of(opened, idf_path), text, html=html))
-        if header:
-            sys.stdout.write(HEADER)
-        if typed:
-            print_matches(opened, np.array(typed, dtype=np.uint64))
-        if input_path is None:
-            return
-        reader = read_for(
-            opened,
-            [input_path],
-            idf_path,
-            has_text=text is not None,
-            format=format,
-            ids=None,
-            fingerprint_column=fingerprint_column,
-            fingerprint_format=fingerprint_format,
-            text_column=text_column,
-            header=input_header,
-            html=html,
-            threads=common().threads,
-            skip_bad=skip_bad,
-            batch=BATCH_QUERIES,
-        )
-        with closing(reader), _counted(reader) as batches:
-            for queries in batches:
-                print_matches(opened, queries)
-        tell_skipped(reader.skipped, reader.notes)
-        tell_short(reader.lengths)
-        if not reader.seen.rows:
-            say(f"{input_path}: holds nothing, so nothing was asked for")
+    typed = typed_fingerprints(fingerprints, decimal, opened.bits, text_option="--text")
+    if text is not None:
+        typed.append(_fingerprint(recipe_of(opened, idf_path), text, html=html))
+    if header:
+        sys.stdout.write(HEADER)
+    if typed:
+        print_matches(opened, np.array(typed, dtype=np.uint64))
+    if input_path is None:
+        return
+    reader = read_for(
+        opened,
+        [input_path],
+        idf_path,
+        has_text=text is not None,
+        format=format,
+        ids=None,
+        fingerprint_column=fingerprint_column,
+        fingerprint_format=fingerprint_format,
+        text_column=text_column,
+        header=input_header,
+        html=html,
+        threads=common().threads,
+        skip_bad=skip_bad,
+        batch=BATCH_QUERIES,
+    )
+    with closing(reader), _counted(reader) as batches:
+        for queries in batches:
+            print_matches(opened, queries)
+    tell_skipped(reader.skipped, reader.notes)
+    tell_short(reader.lengths)
+    if not reader.seen.rows:
+        say(f"{input_path}: holds nothing, so nothing was asked for")
 
 
 def _fingerprint(recipe: "Recipe", text: str, *, html: bool) -> int:
     """That of --text, by the recipe of the store."""
-    from fpstore.inputs.errors import WITH_TAGS
-    from fpstore.text.cleaning import has_tags, stand_in
-
-    if html:
-        visible = recipe.text_of(text)
-        text = visible if visible.strip() else stand_in(text)
-    elif has_tags(text):
-        tell_skipped({}, {WITH_TAGS: 1})
+    text = signatures.shown_text(recipe, text, html=html)
     measured = recipe.measure_many([text])
     (fingerprint,), (tokens,) = measured.fingerprints, measured.token_counts
     if not tokens:

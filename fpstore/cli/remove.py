@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,7 +12,9 @@ from fpstore.cli.common import common
 from fpstore.cli.documents import passed_over, tell_done
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.rows import read_for
-from fpstore.cli.subcommand import subcommand
+from fpstore.cli.signed import remove_ids
+from fpstore.cli.stores import opened_store
+from fpstore.cli.subcommand import OF_BITS, refuse_unused, subcommand
 from fpstore.cli.texts import idf_option, text_options
 from fpstore.cli.values import (
     column,
@@ -99,7 +101,6 @@ def command(
     """
     import numpy as np
 
-    import fpstore
     from fpstore.inputs import Batch, read_ids
 
     by_id = bool(ids) or id_path is not None
@@ -111,8 +112,11 @@ def command(
         raise click.UsageError(
             "expected FINGERPRINTs or --input, or --id or --id-input; or --pairs, to remove of each fingerprint one id"
         )
-    with fpstore.open(store, "w") as opened:
-        typed = [np.array(typed_fingerprints(values, decimal, opened.bits), dtype=np.uint64), typed_ids(opened, ids)]
+    with opened_store(store, "w") as opened:
+        if opened.kind == "minhash":
+            _expect_ids_alone(store, by_fingerprint)
+        bits = opened._settings.bits
+        typed = [np.array(typed_fingerprints(values, decimal, bits), dtype=np.uint64), typed_ids(opened, ids)]
         if (by_id or pairs) and not opened._settings.ids:
             raise click.UsageError(f"{store}: the store has no ids, expected fingerprints")
         reader = None
@@ -145,7 +149,9 @@ def command(
                 skip_bad=skip_bad,
                 batch=BATCH_VALUES,
             )
-        way = _remove_pairs if pairs else _remove_ids if by_id else _remove_fingerprints
+        way: Any = _remove_pairs if pairs else _remove_ids if by_id else _remove_fingerprints
+        if opened.kind == "minhash":
+            way = remove_ids
         with _batches(Batch(*(typed if pairs else (typed[by_id], None))), reader) as (batches, bar):
             done, removed = way(opened, batches, bar)
         if reader is not None:
@@ -157,6 +163,14 @@ def command(
             f"{store}: removed {counted(removed, 'row')}, for {counted(done, noun)}",
         )
         opened.wait()
+
+
+def _expect_ids_alone(store: str, by_fingerprint: bool) -> None:
+    """UsageError for what removes fingerprints."""
+    refuse_unused(OF_BITS)
+    if by_fingerprint:
+        told = "found a FINGERPRINT or --input, expected --id or --id-input: the store has signatures"
+        raise click.UsageError(f"{store}: {told}")
 
 
 @contextmanager

@@ -11,10 +11,11 @@ from fpstore.cli.texts import with_model_at
 if TYPE_CHECKING:
     from fpstore import Store
     from fpstore.inputs import Reader
+    from fpstore.minhash import MinHashStore
     from fpstore.text import Recipe
 
 
-def recipe_of(store: "Store", idf_path: str | None) -> "Recipe":
+def recipe_of(store: "Store | MinHashStore", idf_path: str | None) -> "Recipe":
     """The recipe of a store built from texts, with the model of --idf. UsageError where it has none, or needs one."""
     if store.recipe is None:
         raise click.UsageError(f"{store.path}: found no recipe for texts in the store, expected one built from texts")
@@ -22,7 +23,12 @@ def recipe_of(store: "Store", idf_path: str | None) -> "Recipe":
 
 
 def read_for(
-    store: "Store", inputs: list[str | Path], idf_path: str | None, *, has_text: bool = False, **options: Any
+    store: "Store | MinHashStore",
+    inputs: list[str | Path],
+    idf_path: str | None,
+    *,
+    has_text: bool = False,
+    **options: Any,
 ) -> "Reader":
     """What fpstore.inputs.read reads of inputs, given its options, by the recipe of the store.
 
@@ -32,6 +38,8 @@ def read_for(
     """
     from fpstore.inputs import read
 
+    if store.kind == "minhash":
+        return read(inputs, recipe=recipe_of(store, idf_path), **options)
     options["bits"] = store.bits
     reader = read(inputs, **options)
     if reader.tells_nothing:

@@ -97,8 +97,8 @@ def command(
     writes. Without --port it listens at a Unix socket. A port of this machine is open to all of its users, unless
     --token-file says which token they must show.
     """
-    import fpstore
     from fpstore.cli.rows import recipe_of
+    from fpstore.cli.stores import opened_store
     from fpstore.serve import server, sockets
     from fpstore.serve.app import App
     from fpstore.serve.limits import Limits
@@ -119,9 +119,9 @@ def command(
     with ExitStack() as stack:
         writing = None
         if not read_only:
-            writing = Writing(fpstore.open(store, "w"), limits.answer_bytes)
+            writing = Writing(opened_store(store, "w"), limits.answer_bytes)
             stack.callback(writing.close)
-        reader = stack.enter_context(fpstore.open(store))
+        reader = stack.enter_context(opened_store(store))
         recipe = None if reader.recipe is None and idf_path is None else recipe_of(reader, idf_path)
         if port is None:
             socket_path = f"{store.rstrip('/')}.sock" if socket_path is None else socket_path

@@ -50,6 +50,8 @@ def _to_a_file(name: str) -> Callable[[Mapping[str, Any]], bool]:
 
 
 OF_TEXTS = Fact("goes with texts: found fingerprints", None)
+OF_BITS = Fact("goes with fingerprints: found signatures", None)
+OF_SIGNATURES = Fact("goes with signatures (a recipe of sketch minhash): found fingerprints", None)
 ANY_TEXT = Fact("goes with texts: found fingerprints only", None)
 WITH_IDS = Fact("goes with a store that has ids: found one without", None)
 SIGNED_FORMAT = Fact("goes with npy, csv and parquet: found another format", None)
@@ -98,22 +100,30 @@ _NO_PORT = Fact("goes without --port", _without_number("port"))
 _COMMON: dict[str, tuple[Fact, ...]] = dict.fromkeys(Common._fields, ())
 # Of each option, what it needs. Those that texts, or columns, need of an input are refused by fpstore.inputs.
 _READ: dict[str, tuple[Fact, ...]] = {"format": (), "text_column": (), "input_header": (), "html": (), "skip_bad": ()}
-_COLUMNS: dict[str, tuple[Fact, ...]] = {"fingerprint_column": (), "fingerprint_format": ()}
+_COLUMNS: dict[str, tuple[Fact, ...]] = {"fingerprint_column": (OF_BITS,), "fingerprint_format": (OF_BITS,)}
 _IDS: dict[str, tuple[Fact, ...]] = {"id_column": (), "ids": ()}
 _RECIPES: dict[str, tuple[Fact, ...]] = {"recipe_name": (), "idf_path": ()}
 _PLAN: dict[str, tuple[Fact, ...]] = {
     "bits": (),
-    "max_distance": (),
-    "plan": (_NO_MAX_BYTES,),
-    "max_bytes": (),
-    "codec": (),
-    "shuffle": (),
+    "max_distance": (OF_BITS,),
+    "plan": (_NO_MAX_BYTES, OF_BITS),
+    "max_bytes": (OF_BITS,),
+    "codec": (OF_BITS,),
+    "shuffle": (OF_BITS,),
+    "bands": (OF_SIGNATURES,),
+    "rows_per_band": (OF_SIGNATURES,),
+    "min_similarity": (OF_SIGNATURES,),
+    "keep_signatures": (OF_SIGNATURES,),
     "mode": (),
+}
+_NEAR: dict[str, tuple[Fact, ...]] = {
+    "max_distance": (OF_BITS,),
+    **dict.fromkeys(("bands", "rows_per_band", "min_similarity"), (OF_SIGNATURES,)),
 }
 _CORPUS: dict[str, tuple[Fact, ...]] = {
     **_READ,
     **_RECIPES,
-    "max_distance": (),
+    **_NEAR,
     "id_column": (),
     "summary_path": (),
 }
@@ -122,14 +132,14 @@ _QUERIES: dict[str, tuple[Fact, ...]] = {
     "input_path": (),
     "format": (_INPUT,),
     "input_header": (_INPUT,),
-    "fingerprint_column": (_INPUT,),
-    "fingerprint_format": (_INPUT,),
+    "fingerprint_column": (_INPUT, OF_BITS),
+    "fingerprint_format": (_INPUT, OF_BITS),
     "text_column": (_INPUT,),
     "html": (_TEXT_OR_INPUT,),
     "idf_path": (_TEXT_OR_INPUT, ANY_TEXT),
     "skip_bad": (_INPUT,),
     "text": (),
-    "max_distance": (),
+    "max_distance": (OF_BITS,),
     "decimal": (_PROBED,),
     "header": (_LINES,),
     "signed": (_LINES,),
@@ -178,7 +188,8 @@ _OWN: dict[str, dict[str, tuple[Fact, ...]]] = {
         "idf_path": (ANY_TEXT,),
         "if_new": (),
         "upsert": (_NOT_IF_NEW, WITH_IDS),
-        "max_distance": (_IF_NEW,),
+        "max_distance": (_IF_NEW, OF_BITS),
+        "min_similarity": (_IF_NEW, OF_SIGNATURES),
         "header": (_IF_NEW, _FILES, _LINES),
         "signed": (_IF_NEW, _FILES, _LINES),
         "unbuffered": (_IF_NEW,),
@@ -192,19 +203,23 @@ _OWN: dict[str, dict[str, tuple[Fact, ...]]] = {
         "format": (_ANY_INPUT,),
         "input_header": (_ANY_INPUT,),
         "skip_bad": (_ANY_INPUT,),
-        "fingerprint_column": (_INPUT,),
-        "fingerprint_format": (_INPUT,),
-        "text_column": (_INPUT,),
-        "html": (_INPUT,),
+        "fingerprint_column": (_INPUT, OF_BITS),
+        "fingerprint_format": (_INPUT, OF_BITS),
+        "text_column": (_INPUT, OF_BITS),
+        "html": (_INPUT, OF_BITS),
         "idf_path": (_INPUT, ANY_TEXT),
         "decimal": (_REMOVED,),
     },
     "probe": {
         **_QUERIES,
         **_of_files({name: _QUERIES[name] for name in _OF_QUERY_FILES}),
+        "min_similarity": (OF_SIGNATURES,),
         "unbuffered": (_INPUT, _ASKED),
     },
-    "nearest": {**_QUERIES, "count": ()},
+    "nearest": {
+        **{name: tuple(fact for fact in facts if fact is not OF_BITS) for name, facts in _QUERIES.items()},
+        "count": (),
+    },
     "lookup": {
         "input_path": (),
         "id_column": (_INPUT,),
@@ -215,8 +230,9 @@ _OWN: dict[str, dict[str, tuple[Fact, ...]]] = {
         "signed": (_LINES,),
     },
     "pairs": {
-        "max_distance": (),
-        "of": (),
+        "max_distance": (OF_BITS,),
+        "min_similarity": (OF_SIGNATURES,),
+        "of": (OF_BITS,),
         "count_only": (),
         "memory": (),
         "header": (_NOT_COUNTED, _LINES),
@@ -235,12 +251,12 @@ _OWN: dict[str, dict[str, tuple[Fact, ...]]] = {
         "as_json": (_JSON_KEPT,),
     },
     "cluster": {
-        **dict.fromkeys(_CORPUS, (OF_TEXTS,)),
-        "max_distance": (),
+        **{name: (OF_TEXTS, *facts) for name, facts in _CORPUS.items()},
+        "max_distance": (OF_BITS,),
         "summary_path": (),
         "output": (),
         "confirm": (OF_TEXTS, _LEADERS),
-        "update_center": (),
+        "update_center": (OF_BITS,),
         "components": (),
         "annotate": (OF_TEXTS,),
         "topics": (OF_TEXTS,),
@@ -278,7 +294,7 @@ _OWN: dict[str, dict[str, tuple[Fact, ...]]] = {
     "recover": {},
     "export": {
         "format": (),
-        "no_ids": (WITH_IDS,),
+        "no_ids": (WITH_IDS, OF_BITS),
         "signed": (SIGNED_FORMAT,),
         "force": (_FILE,),
         "as_json": (_JSON_OUT,),

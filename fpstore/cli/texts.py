@@ -56,11 +56,19 @@ def recipe_asked(name: str | None, idf_path: str | None) -> "Recipe":
 
     UsageError for one that is unknown, or makes no fingerprints.
     """
-    from fpstore.text import DEFAULT_RECIPE, load_recipe
     from fpstore.text.recipe import expect_fingerprints
 
+    found = recipe_of_any_kind(name, idf_path)
     with _faults():
-        return expect_fingerprints(load_recipe(DEFAULT_RECIPE.name if name is None else name, idf=idf_path))
+        return expect_fingerprints(found)
+
+
+def recipe_of_any_kind(name: str | None, idf_path: str | None) -> "Recipe":
+    """The same, also one that makes signatures."""
+    from fpstore.text import DEFAULT_RECIPE, load_recipe
+
+    with _faults():
+        return load_recipe(DEFAULT_RECIPE.name if name is None else name, idf=idf_path)
 
 
 def with_model_at(recipe: "Recipe", idf_path: str | None) -> "Recipe":

@@ -7,6 +7,7 @@ import click
 
 if TYPE_CHECKING:
     from fpstore import Store
+    from fpstore.minhash import MinHashStore
     from fpstore.serve.lines import Ask, Read
 
 # As many as tell how a file is packed.
@@ -20,19 +21,20 @@ unbuffered_option = click.option(
 )
 
 
-def answer_input(store: "Store", path: str, idf_path: str | None, ask: "Ask") -> None:
+def answer_input(store: "Store | MinHashStore", path: str, idf_path: str | None, ask: "Ask") -> None:
     """Answer the lines of a file or a pipe, or of standard input for -, by the recipe of the store."""
     from fpstore.cli.rows import recipe_of
+    from fpstore.serve.kinds import kind_of
     from fpstore.serve.lines import answer_lines
 
     recipe = None if store.recipe is None and idf_path is None else recipe_of(store, idf_path)
     if path == "-":
         standard = sys.stdin.buffer
         read = _plain(getattr(standard, "raw", standard).read, "standard input")
-        answer_lines(read, sys.stdout.write, sys.stdout.flush, recipe, ask, store.bits)
+        answer_lines(read, sys.stdout.write, sys.stdout.flush, recipe, ask, kind_of(store))
         return
     with open(path, "rb", buffering=0) as source:
-        answer_lines(_plain(source.read, path), sys.stdout.write, sys.stdout.flush, recipe, ask, store.bits)
+        answer_lines(_plain(source.read, path), sys.stdout.write, sys.stdout.flush, recipe, ask, kind_of(store))
 
 
 def _plain(read: "Read", name: str) -> "Read":

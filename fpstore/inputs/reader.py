@@ -35,7 +35,16 @@ from fpstore.inputs.records import (
     piece_of_texts,
     pieces_of_fingerprints,
 )
-from fpstore.inputs.resolving import OF_DOCUMENTS, TABLES, expect_one_kind, holds_texts, kinds_of, resolve, telling_of
+from fpstore.inputs.resolving import (
+    OF_DOCUMENTS,
+    TABLES,
+    expect_one_kind,
+    expect_texts,
+    holds_texts,
+    kinds_of,
+    resolve,
+    telling_of,
+)
 from fpstore.inputs.sources import Input, Source, inputs_of, is_stream, total_bytes
 from fpstore.inputs.tabular import look_at_origin, read_delimited, read_parquet
 from fpstore.inputs.text import (
@@ -199,7 +208,8 @@ def read(
     `auto` goes by the suffix of each, and refuses a folder that has files of unknown suffixes.
     fingerprint_column, text_column, id_column: which column of a table (its name, or its number from 0), or field of
     JSON objects, holds what; a field may be a path, its parts joined by dots. Texts become fingerprints by recipe
-    (DEFAULT_RECIPE where None); a Parquet file that says its fingerprints are by another is refused.
+    (DEFAULT_RECIPE where None); a Parquet file that says its fingerprints are by another is refused. By one of sketch
+    minhash the fingerprints of batches are signatures, integers[n, values], and all sources hold texts.
     Where none is named, fingerprints are in the one column called `fingerprint`, `simhash`, `hash` or `fp`, or in the
     only one; JSON objects hold texts in `text`, or else fingerprints so named.
     ids: "column", that of id_column or the one called `id`; "row" numbers the rows of all sources from first_id, bad
@@ -215,13 +225,14 @@ def read(
     whether messages may advise row numbers as ids, where None unless ids are names. on_bytes: told of bytes as they
     are read.
 
-    Raises ValueError for a wrong argument, and where some sources hold texts and others fingerprints; RecipeError for a
-    recipe that makes no fingerprints, and where they say that fingerprints are by other recipes; BadInput (a
+    Raises ValueError for a wrong argument, and where some sources hold texts and others fingerprints; RecipeError for
+    fingerprints by a recipe that makes none, and where they say that fingerprints are by other recipes; BadInput (a
     ValueError) for a source that does not hold what its format says; ImportError where an optional package is missing.
     The system's errors pass through.
     """
     width(bits)
-    said = None if recipe is None else expect_fingerprints(recipe).to_json()
+    signs = recipe is not None and recipe.sketch == "minhash"
+    said = None if recipe is None or signs else recipe.to_json()
     recipe = DEFAULT_RECIPE if recipe is None else recipe
     rows_serve = id_type == "uint64" if rows_serve is None else rows_serve
     lengths = Lengths(recipe, max_distance)
@@ -243,6 +254,8 @@ def read(
     )
     resolved, request = resolve(sources, format, request)
     expect_one_kind(resolved, request)
+    if signs:
+        expect_texts(resolved, request)
     return Reader(resolved, request, lengths)
 
 

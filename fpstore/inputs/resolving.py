@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from fpstore.errors import RecipeError
 from fpstore.inputs import remote
 from fpstore.inputs.cells import ASK_WAY, MAX_VALUE, WAYS
 from fpstore.inputs.columns import ASK_FINGERPRINT, ASK_HEADER, ASK_TEXT, FINGERPRINT_NAMES
@@ -119,6 +120,15 @@ def holds_texts(source: Source, request: Request) -> bool:
     if source.format in FORMATS_OF_FIELDS:
         return request.asked.fingerprint is None and request.json_field is None
     return source.format in OF_DOCUMENTS or request.reads_texts
+
+
+def expect_texts(inputs: list[Input], request: Request) -> None:
+    """RecipeError for fingerprints that come ready, where the recipe makes signatures of texts."""
+    ready = next((kind for kind in telling_of(inputs, request) if not holds_texts(kind, request)), None)
+    if ready is not None:
+        found = f"found fingerprints (format {ready.format}), expected texts"
+        told = f"recipe {request.recipe.name} makes signatures of them (--text-column)"
+        raise RecipeError(f"{display_name(ready.path)}: {found}: {told}")
 
 
 def expect_one_kind(inputs: list[Input], request: Request) -> None:

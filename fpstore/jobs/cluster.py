@@ -19,8 +19,9 @@ from fpstore.jobs.journal import Job
 from fpstore.jobs.keeping import Keeping
 from fpstore.jobs.repeats import Repeats
 from fpstore.jobs.rows import Lines
+from fpstore.jobs.settings import Asked, Settings, settle_settings
 from fpstore.jobs.sizes import Sizes, sizes_in
-from fpstore.jobs.standing import release, settle_settings
+from fpstore.jobs.standing import release
 from fpstore.jobs.summary import ClusterSummary, Tally, summarise
 from fpstore.jobs.topics import MOST_CLUSTERS, Topics
 from fpstore.ledger import VOTES
@@ -29,10 +30,8 @@ from fpstore.text import Recipe
 from fpstore.text.confirm import CONFIRMED_DISTANCE, UNCONFIRMED_DISTANCE, Confirm
 from fpstore.types import Array, expect_flags
 
-# What is written of a document.
-COLUMNS = {"cluster": "uint64", "name": "string", "distance": "uint16"}
-# What is added to one, where documents are written with all that they have.
-ANNOTATIONS = {"cluster": "uint64", "cluster_distance": "uint16"}
+# What is written of a document, beside how near its leader is.
+COLUMNS = {"cluster": "uint64", "name": "string"}
 TOPICS = {"cluster": "uint64", "size": "uint64", "words": "string"}
 
 
@@ -42,6 +41,9 @@ def cluster(
     *,
     store: PathLike | None = None,
     max_distance: int | None = None,
+    bands: int | None = None,
+    rows_per_band: int | None = None,
+    min_similarity: float | None = None,
     confirm: str | None = "default",
     update_center: bool = False,
     annotate: bool = False,
@@ -65,8 +67,10 @@ def cluster(
     store: a standing store, made where there is none, whose clusters the documents join, and which gets the new ones:
     its rows are the first document of each cluster, under the cluster's number. Clusters over several jobs are those of
     one job over all their documents, in that order. recipe, max_distance: those of the store by default, else
-    DEFAULT_RECIPE and 6, with update_center 3. The rest is as for dedup; ValueError also for a store whose clusters
-    have moving centers and these do not, or the other way round, and for centers with something to confirm by.
+    DEFAULT_RECIPE and 6, with update_center 3. bands, rows_per_band, min_similarity: as for dedup; results then have
+    the estimated similarity in place of the distance. The rest is as for dedup; ValueError also for a store whose
+    clusters have moving centers and these do not, or the other way round, and for centers with something to confirm by
+    or with signatures.
     """
     started = time.monotonic()
     expect_flags(update_center=update_center, annotate=annotate, force=force)
@@ -75,7 +79,11 @@ def cluster(
     if update_center and confirm not in (None, "default"):
         raise ValueError(f"confirm: found {confirm!r:.40} with update_center, expected None: a center has no text")
     usual = UNCONFIRMED_DISTANCE if update_center else CONFIRMED_DISTANCE
-    settings = settle_settings(standing, recipe, max_distance, usual, clusters=True)
+    asked = Asked(max_distance, bands, rows_per_band, min_similarity)
+    settings = settle_settings(standing, recipe, asked, usual, clusters=True)
+    if update_center and settings.signs:
+        told = f"found it with recipe {settings.recipe.name}, which makes signatures"
+        raise ValueError(f"update_center: {told}, expected one that makes fingerprints, whose bits have a majority")
     check = Confirm.settle(confirm, has_texts=settings.can_confirm and not update_center)
     corpus = Corpus(inputs, settings.recipe, settings.max_distance, threads, all_columns=annotate)
     results = [Path(path).absolute() for path in (output, topics) if path is not None]
@@ -87,10 +95,10 @@ def cluster(
         "results": list(map(str, results)),
         "annotate": annotate,
         "store": standing and str(standing),
-        "max_distance": settings.max_distance,
+        **settings.told,
         "confirm": check and str(check),
     }
-    forms: list[Any] = [Labelling(results[0], corpus, annotate=annotate)]
+    forms: list[Any] = [Labelling(results[0], corpus, settings, annotate=annotate)]
     forms += [Lines(form_of(path, TSV), TOPICS, "topics") for path in results[1:]]
     job = Job(
         results,
@@ -118,7 +126,7 @@ def cluster(
             ):
                 for batch, fingerprints in every:
                     found = clusters.decide(fingerprints, batch)
-                    forms[0].write(job.files[0], batch, found["id"].tolist(), found["distance"].tolist())
+                    forms[0].write(job.files[0], batch, found["id"].tolist(), clusters.nearness(found))
                     labels.write(found["id"].astype("<u8").tobytes())
                     labels.sync()
                     repeats.see(batch.names)
@@ -147,22 +155,24 @@ def cluster(
 class Labelling:
     """The form of the result of clusters: a line for each document, or the document itself with its cluster."""
 
-    def __init__(self, result: Path, corpus: Corpus, *, annotate: bool) -> None:
+    def __init__(self, result: Path, corpus: Corpus, settings: Settings, *, annotate: bool) -> None:
         """Raises what Lines and Keeping do."""
-        self._lines = None if annotate else Lines(form_of(result, TSV), COLUMNS, "cluster")
-        self._keeping = Keeping(result, corpus, ANNOTATIONS) if annotate else None
+        ((name, kind),) = settings.nearness.items()
+        added = {"cluster": "uint64", f"cluster_{name}": kind}
+        self._lines = None if annotate else Lines(form_of(result, TSV), COLUMNS | {name: kind}, "cluster")
+        self._keeping = Keeping(result, corpus, added) if annotate else None
         form = self._lines or self._keeping
         assert form is not None
         corpus.check_form(form)
         self.head, self.pack = form.head, form.pack
 
-    def write(self, file: AppendFile, batch: Batch, clusters: Sequence[int], distances: Sequence[int]) -> None:
+    def write(self, file: AppendFile, batch: Batch, clusters: Sequence[int], nearness: Sequence[float]) -> None:
         """What is told of the documents of a batch."""
         if self._keeping is not None:
-            added = list(zip(clusters, distances, strict=True))
+            added = list(zip(clusters, nearness, strict=True))
             file.write(self._keeping.lines(batch, range(len(added)), is_first=file.length == 0, added=added))
         elif self._lines is not None:
-            file.write(self._lines.encode(clusters, batch.names, distances))
+            file.write(self._lines.encode(clusters, batch.names, nearness))
 
 
 def write_topics(

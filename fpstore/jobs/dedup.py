@@ -18,15 +18,16 @@ from fpstore.jobs.naming import fault_of_name
 from fpstore.jobs.repeats import Repeats
 from fpstore.jobs.rows import Lines
 from fpstore.jobs.runs import FirstRun, RankedRun
-from fpstore.jobs.standing import own_workplace, release, settle_settings, standing_workplace
+from fpstore.jobs.settings import Asked, settle_settings
+from fpstore.jobs.standing import own_workplace, release, standing_workplace
 from fpstore.jobs.summary import DedupSummary, Tally, summarise
 from fpstore.progress import OnProgress
 from fpstore.text import Recipe
 from fpstore.text.confirm import Confirm
 from fpstore.types import expect_flags
 
-_DROPPED = {"name": "string", "kept": "string", "distance": "uint16"}
-_TAGS = {"kept": "bool", DUPLICATE_OF: "string", "distance": "uint16"}
+_DROPPED = {"name": "string", "kept": "string"}
+_TAGS = {"kept": "bool", DUPLICATE_OF: "string"}
 _MEASURE = {"measure": "float64"}
 
 
@@ -40,6 +41,9 @@ def dedup(
     store: PathLike | None = None,
     recipe: Recipe | None = None,
     max_distance: int | None = None,
+    bands: int | None = None,
+    rows_per_band: int | None = None,
+    min_similarity: float | None = None,
     confirm: str | None = "default",
     force: bool = False,
     threads: int | None = None,
@@ -56,10 +60,13 @@ def dedup(
     fpstore.jobs.keep says how values compare. tag: write all documents to output, with more columns: kept, duplicate_of
     (the name of the kept document), distance and, with confirm, measure. store: a standing store, with which the corpus
     is compared too, and which gets the kept documents; made where there is none. recipe, max_distance: those of the
-    store by default, else DEFAULT_RECIPE and 6. confirm: "jaccard>=0.8" or "cosine>=0.9", which a document and a kept
-    one have to reach, by the shingles of the recipe, before it is dropped; None: what is near is dropped; "default":
-    jaccard>=0.82, or None for a store that holds documents without their texts. force: begin again, and replace what
-    is there. threads: for fingerprints; all processors by default.
+    store by default, else DEFAULT_RECIPE and 6. bands, rows_per_band: of a recipe of sketch minhash, in place of a
+    distance: those of the store by default, else 16 and 8; documents are near that share a band, and have an estimated
+    similarity of min_similarity, if that is given. The results then have it, as similarity, in place of the distance,
+    and the nearest has the largest; the ids of a store are numbers. confirm: "jaccard>=0.8" or "cosine>=0.9", which a
+    document and a kept one have to reach, by the shingles of the recipe, before it is dropped; None: what is near is
+    dropped; "default": jaccard>=0.82, or None for a store that holds documents without their texts. force: begin
+    again, and replace what is there. threads: for fingerprints; all processors by default.
 
     Goes on where a run with the same arguments was interrupted; the results are those of one run. Where such a run was
     finished, and inputs and results are as they were then, nothing is done, and the summary is that of then.
@@ -71,18 +78,19 @@ def dedup(
     expect_paths(output=output, dropped=dropped, store=store)
     kept_one = Keep.parse(keep)
     standing = None if store is None else Path(store).absolute()
-    settings = settle_settings(standing, recipe, max_distance)
+    settings = settle_settings(standing, recipe, Asked(max_distance, bands, rows_per_band, min_similarity))
     corpus = Corpus(inputs, settings.recipe, settings.max_distance, threads, all_columns=True, drops=True)
     if not kept_one.is_first and not corpus.is_read_again:
         raise ValueError(f"standard input: found keep {keep}, which reads the inputs twice; expected files")
     check = Confirm.settle(confirm, has_texts=settings.can_confirm)
     results = [Path(path).absolute() for path in (output, dropped) if path is not None]
     expect_other_files(results, corpus, standing)
-    tags = _TAGS | (_MEASURE if check else {}) if tag else {}
+    tags = _TAGS | settings.nearness | (_MEASURE if check else {}) if tag else {}
     keeping = Keeping(results[0], corpus, tags)
     forms: list[Any] = [keeping]
     if dropped is not None:
-        forms.append(Lines(form_of(results[1], TSV), _DROPPED | (_MEASURE if check else {}), "dropped"))
+        columns = _DROPPED | settings.nearness | (_MEASURE if check else {})
+        forms.append(Lines(form_of(results[1], TSV), columns, "dropped"))
     if settings.named:
         corpus.check(lambda name, row: fault_of_name(name))
     for form in forms:
@@ -94,7 +102,7 @@ def dedup(
         "keep": str(kept_one),
         "tag": tag,
         "store": standing and str(standing),
-        "max_distance": settings.max_distance,
+        **settings.told,
         "confirm": check and str(check),
     }
     job = Job(

@@ -4,90 +4,49 @@ First the fingerprint and the name of every document are written down, in batche
 interruption. What follows reads no input, and is done again.
 """
 
-import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import asdict
 from itertools import combinations, islice, product
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-import fpstore
 from fpstore.errors import PathLike
-from fpstore.jobs.arguments import expect_paths
+from fpstore.jobs.arguments import expect_paths, expect_settings
 from fpstore.jobs.cluster import TOPICS, Labelling, expect_files, write_topics
 from fpstore.jobs.corpus import Batch, Corpus, Inputs, Place, Rows, expect_other_files
 from fpstore.jobs.files import AppendFile
 from fpstore.jobs.forms import TSV, form_of
 from fpstore.jobs.journal import Job
+from fpstore.jobs.near import Graph, SignedGraph
 from fpstore.jobs.repeats import Repeats
 from fpstore.jobs.rows import Lines
+from fpstore.jobs.settings import Asked, Settings, settle
 from fpstore.jobs.sizes import sizes_of
 from fpstore.jobs.spool import Spool
 from fpstore.jobs.summary import ClusterSummary, PairsSummary, Tally, summarise
 from fpstore.notes import subfolder
 from fpstore.progress import OnProgress, Progress
 from fpstore.text import DEFAULT_RECIPE, Recipe
-from fpstore.types import Array, Counts, Keys, expect_flags
+from fpstore.text.confirm import UNCONFIRMED_DISTANCE
+from fpstore.types import expect_flags
 
 _NAMES_AT_ONCE = 1 << 13
 _S = TypeVar("_S", ClusterSummary, PairsSummary)
-_PAIR_COLUMNS = {"first": "string", "second": "string", "distance": "uint16"}
+_PAIR_COLUMNS = {"first": "string", "second": "string"}
 
 
-class Graph:
-    """Fingerprints in an order; also sorted and without repetitions. In memory are 40 bytes for each."""
+class Documents(NamedTuple):
+    """The names of all documents, and which are near which."""
 
-    def __init__(self, fingerprints: Keys, folder: Path) -> None:
-        """folder: for a store that is needed meanwhile."""
-        self.fingerprints = fingerprints
-        self._folder = folder
-        self.distinct, self.place = np.unique(fingerprints, return_inverse=True)
+    graph: "Graph | SignedGraph"
+    names: Spool
 
     def __len__(self) -> int:
-        return len(self.fingerprints)
-
-    def components(
-        self, max_distance: int, memory: str | int, progress: OnProgress | None
-    ) -> tuple[Counts, Array, int]:
-        """Of each fingerprint the number of its component and the distance to its first; how many components there are.
-
-        They are numbered in the order of their first ones.
-        """
-        labels = _components(len(self.distinct), self.near(max_distance, memory, progress))[self.place]
-        rows = np.arange(len(labels))
-        first = np.empty(len(self.distinct), dtype=np.int64)
-        first[labels[::-1]] = rows[::-1]  # of several rows with one label the last that is assigned stays, the first
-        leaders = first[labels]
-        is_leader = leaders == rows
-        numbers = (np.cumsum(is_leader) - 1)[leaders]
-        distances = np.bitwise_count(self.fingerprints ^ self.fingerprints[leaders])
-        return numbers, distances, int(np.count_nonzero(is_leader))
-
-    def near(
-        self, max_distance: int, memory: str | int, progress: OnProgress | None
-    ) -> Iterator[tuple[Counts, Counts, Array]]:
-        """The near pairs of distinct fingerprints: indexes of the two, smaller first, and the distances."""
-        path = self._folder / "store"
-        shutil.rmtree(path, ignore_errors=True)
-        with fpstore.build(
-            path, self.distinct, ids=None, max_distance=max_distance, memory=memory, progress=progress
-        ) as store:
-            for found in store.pairs(max_distance=max_distance, memory=memory, progress=progress):
-                places = (np.searchsorted(self.distinct, keys) for keys in (found.first, found.second))
-                yield (*places, found.distance)  # type: ignore[misc]
-        shutil.rmtree(path)
-
-
-class Documents(Graph):
-    """The fingerprint and the name of every document."""
-
-    def __init__(self, fingerprints: Keys, names: Spool, folder: Path) -> None:
-        super().__init__(fingerprints, folder)
-        self.names = names
+        return len(self.graph)
 
 
 # Writes the results of a job, given the documents; returns how many pairs or components there were.
@@ -98,7 +57,10 @@ def components(
     inputs: Inputs | Iterable[PathLike | Rows],
     output: PathLike,
     *,
-    max_distance: int = 3,
+    max_distance: int | None = None,
+    bands: int | None = None,
+    rows_per_band: int | None = None,
+    min_similarity: float | None = None,
     annotate: bool = False,
     topics: PathLike | None = None,
     recipe: Recipe = DEFAULT_RECIPE,
@@ -110,26 +72,29 @@ def components(
     """Write for each document of inputs, in their order, a line of the number of its component, its name, a distance.
 
     A component: all that are within max_distance of each other, directly or by way of others. They are numbered in the
-    order of their first documents; the distance is that to the first document, and can be more than max_distance.
-    memory: the budget for finding pairs. The rest is as for cluster; annotate reads the inputs twice.
+    order of their first documents; the distance is that to the first document, and can be more than max_distance, which
+    is 3 by default. memory: the budget for finding pairs. The rest is as for cluster; annotate reads the inputs twice.
     """
     expect_flags(annotate=annotate, force=force)
     expect_paths(output=output, topics=topics)
-    corpus = Corpus(inputs, recipe, max_distance, threads, all_columns=annotate)
+    expect_settings(recipe, max_distance)
+    asked = Asked(max_distance, bands, rows_per_band, min_similarity)
+    settings = settle(recipe, asked, UNCONFIRMED_DISTANCE)
+    corpus = Corpus(inputs, recipe, settings.max_distance, threads, all_columns=annotate)
     results = [Path(path).absolute() for path in (output, topics) if path is not None]
     expect_files(corpus, annotate, "annotate")
     expect_files(corpus, topics, "topics")
-    forms: list[Any] = [Labelling(results[0], corpus, annotate=annotate)]
+    forms: list[Any] = [Labelling(results[0], corpus, settings, annotate=annotate)]
     forms += [Lines(form_of(path, TSV), TOPICS, "topics") for path in results[1:]]
 
     def write(documents: Documents, job: Job, tally: Tally) -> int:
-        numbers, distances, count = documents.components(max_distance, memory, progress)
+        numbers, nearness, count = documents.graph.components(settings, memory, progress)
         sizes = sizes_of(numbers)
         tally.detail = sizes.told()
         start = 0
         for batch in _named(documents) if not annotate else corpus.again((job.state or {})["place"], len(documents)):
             own = slice(start, start + len(batch.names))
-            forms[0].write(job.files[0], batch, numbers[own].tolist(), distances[own].tolist())
+            forms[0].write(job.files[0], batch, numbers[own].tolist(), nearness[own].tolist())
             start = own.stop
         if topics is not None:
             write_topics(corpus, job, numbers, sizes, forms[1], progress)
@@ -140,7 +105,7 @@ def components(
         corpus,
         results,
         ({"job": "components", "annotate": annotate}, forms),
-        max_distance,
+        settings,
         write,
         force,
         progress,
@@ -151,7 +116,10 @@ def document_pairs(
     inputs: Inputs | Iterable[PathLike | Rows],
     output: PathLike,
     *,
-    max_distance: int = 3,
+    max_distance: int | None = None,
+    bands: int | None = None,
+    rows_per_band: int | None = None,
+    min_similarity: float | None = None,
     recipe: Recipe = DEFAULT_RECIPE,
     force: bool = False,
     threads: int | None = None,
@@ -161,23 +129,28 @@ def document_pairs(
     """Write a line for each pair of documents within max_distance of each other: the names of the two and the distance.
 
     The document that came first is first; the pairs are in no particular order. n equal documents are n (n - 1) / 2
-    pairs. The rest is as for components.
+    pairs. By a recipe of sketch minhash a line has the estimated similarity in place of the distance. The rest is as
+    for components.
     """
 
     expect_flags(force=force)
     expect_paths(output=output)
     result = Path(output).absolute()
-    corpus = Corpus(inputs, recipe, max_distance, threads)
-    lines = Lines(form_of(result, TSV), _PAIR_COLUMNS, "document-pairs")
+    expect_settings(recipe, max_distance)
+    asked = Asked(max_distance, bands, rows_per_band, min_similarity)
+    settings = settle(recipe, asked, UNCONFIRMED_DISTANCE)
+    corpus = Corpus(inputs, recipe, settings.max_distance, threads)
+    lines = Lines(form_of(result, TSV), _PAIR_COLUMNS | settings.nearness, "document-pairs")
     corpus.check_form(lines)
 
     def write(documents: Documents, job: Job, tally: Tally) -> int:
         count = 0
-        pairs = _pairs(documents, max_distance, memory, progress)
+        pairs = _pairs(documents.graph, settings, memory, progress)
         while found := list(islice(pairs, _NAMES_AT_ONCE)):
-            columns = np.array(found, dtype=np.uint64).T
-            names = [documents.names.names(ids) for ids in (columns[:2].min(axis=0), columns[:2].max(axis=0))]
-            job.files[0].write(lines.encode(*names, columns[2].tolist()))
+            one, other, nearness = zip(*found, strict=True)
+            both = np.array([one, other], dtype=np.uint64)
+            names = [documents.names.names(ids) for ids in (both.min(axis=0), both.max(axis=0))]
+            job.files[0].write(lines.encode(*names, nearness))
             count += len(found)
         return count
 
@@ -186,7 +159,7 @@ def document_pairs(
         corpus,
         [result],
         ({"job": "pairs"}, [lines]),
-        max_distance,
+        settings,
         write,
         force,
         progress,
@@ -202,20 +175,20 @@ def _named(documents: Documents) -> Iterator[Batch]:
 
 
 def _pairs(
-    documents: Documents, max_distance: int, memory: str | int, progress: OnProgress | None
-) -> Iterator[tuple[int, int, int]]:
-    """The numbers of two documents within max_distance of each other, and their distance."""
+    graph: "Graph | SignedGraph", settings: Settings, memory: str | int, progress: OnProgress | None
+) -> Iterator[tuple[int, int, float]]:
+    """The numbers of two documents that are near each other, and how near."""
     # The documents of each distinct fingerprint, in their order.
-    order = np.argsort(documents.place, kind="stable")
-    ends = np.searchsorted(documents.place[order], np.arange(len(documents.distinct) + 1))
+    order = np.argsort(graph.place, kind="stable")
+    ends = np.searchsorted(graph.place[order], np.arange(graph.distinct_count + 1))
     for index in np.flatnonzero(np.diff(ends) > 1).tolist():
         for one, other in combinations(order[ends[index] : ends[index + 1]].tolist(), 2):
-            yield one, other, 0
-    for near in documents.near(max_distance, memory, progress):
-        for first, second, distance in zip(*(column.tolist() for column in near), strict=True):
+            yield one, other, graph.of_equals
+    for near in graph.near(settings, memory, progress):
+        for first, second, nearness in zip(*(column.tolist() for column in near), strict=True):
             groups = (order[ends[index] : ends[index + 1]].tolist() for index in (first, second))
             for one, other in product(*groups):
-                yield one, other, distance
+                yield one, other, nearness
 
 
 def _run(
@@ -223,7 +196,7 @@ def _run(
     corpus: Corpus,
     results: list[Path],
     what: tuple[dict[str, Any], list[Any]],
-    max_distance: int,
+    settings: Settings,
     work: _Work,
     force: bool,
     progress: OnProgress | None,
@@ -232,19 +205,21 @@ def _run(
     started = time.monotonic()
     expect_other_files(results, corpus)
     named, forms = what
-    identity = {**named, **corpus.identity, "results": list(map(str, results)), "max_distance": max_distance}
+    identity = {**named, **corpus.identity, "results": list(map(str, results)), **settings.told}
+    row = np.dtype([("fingerprint", *settings.sketch_type)])
     with Job(results, identity, corpus.look(), force=force, forms=forms, expect_same=corpus.expect_same) as job:
         tally = Tally.of(job.state)
         if not job.is_finished:
             with (
-                closing(AppendFile(job.work_folder, "fingerprints", 8 * tally.documents)) as keys,
+                closing(AppendFile(job.work_folder, "fingerprints", row.itemsize * tally.documents)) as keys,
                 closing(Spool(subfolder(job.work_folder, "documents"), texts=False, count=tally.documents)) as names,
                 closing(Repeats(job, corpus)) as repeats,
             ):
                 _collect(corpus, job, tally, keys, names, repeats, progress)
                 tally.repeated_names = repeats.count()
-                fingerprints = np.frombuffer(keys.view(), dtype="<u8").astype(np.uint64)
-                tally.results = tally.new = work(Documents(fingerprints, names, job.work), job, tally)
+                found = np.frombuffer(keys.view(), dtype=row)["fingerprint"]
+                graph = SignedGraph(found, job.work) if settings.signs else Graph(found.astype(np.uint64), job.work)
+                tally.results = tally.new = work(Documents(graph, names), job, tally)
             job.commit_last({**(job.state or {}), "tally": asdict(tally)})
         job.finish()
     return summarise(kind, tally, corpus, started, was_done=job.was_done)
@@ -262,9 +237,10 @@ def _collect(
     """Write down the documents that are not yet."""
     with closing(corpus.measured(corpus.go_on(job.state))) as every:
         for batch, fingerprints in every:
-            keys.write(fingerprints.astype("<u8").tobytes())
+            keys.write(fingerprints.astype(fingerprints.dtype.newbyteorder("<")).tobytes())
             ids = range(tally.documents, tally.documents + len(batch.names))
-            names.append(ids, fingerprints, batch.names, batch.texts)
+            told = fingerprints if fingerprints.ndim == 1 else np.zeros(len(ids), dtype=np.uint64)
+            names.append(ids, told, batch.names, batch.texts)
             keys.sync()
             names.sync()
             repeats.see(batch.names)
@@ -273,31 +249,3 @@ def _collect(
             job.commit({"tally": asdict(tally), **corpus.state(batch.end), **repeats.state()})
             if progress:
                 progress(Progress("reading", corpus.bytes_read, corpus.total_bytes, "bytes"))
-
-
-def _components(count: int, edges: Iterator[tuple[Counts, Counts, Array]]) -> Counts:
-    """The least number of each one's component, of so many that edges join: int64[count]."""
-    parent = np.arange(count)
-    for first, second, _ in edges:
-        one, other = first, second
-        while len(one):
-            one, other = _roots(parent, one), _roots(parent, other)
-            low, high = np.minimum(one, other), np.maximum(one, other)
-            apart = low < high
-            low, high = low[apart], high[apart]
-            # Of several edges at one root the least wins; the others are looked at again.
-            np.minimum.at(parent, high, low)
-            one, other = low, high
-    return _roots(parent, np.arange(count))
-
-
-def _roots(parent: Counts, numbers: Counts) -> Counts:
-    """The roots of numbers; the paths to them become shorter."""
-    roots = parent[numbers]
-    while True:
-        above = parent[roots]
-        if np.array_equal(above, roots):
-            break
-        roots = above
-    parent[numbers] = np.minimum(parent[numbers], roots)
-    return roots

@@ -21,13 +21,14 @@ from fpstore.jobs.centers import Centers, Votes
 from fpstore.jobs.corpus import Batch
 from fpstore.jobs.files import AppendFile
 from fpstore.jobs.journal import Job
-from fpstore.jobs.kept import Kept
+from fpstore.jobs.kept import Kept, SimilarKept, kept_of
 from fpstore.jobs.scratch import scratch_store
-from fpstore.jobs.standing import CENTERS, LEADERS, Settings, Workplace, own_workplace, standing_workplace
+from fpstore.jobs.settings import Settings
+from fpstore.jobs.standing import CENTERS, LEADERS, Workplace, own_workplace, standing_workplace
 from fpstore.jobs.summary import Tally
 from fpstore.ledger import VOTES
 from fpstore.text.confirm import Confirm
-from fpstore.types import Array, Ids, Keys
+from fpstore.types import Array, Ids
 
 # What is remembered of a document, to make the leaders again when the job goes on.
 _MEMBER = np.dtype([("fingerprint", "<u8"), ("cluster", "<u8")])
@@ -40,8 +41,13 @@ class Grouping(ABC):
     known = 0
 
     @abstractmethod
-    def decide(self, fingerprints: Keys, batch: Batch) -> Array:
+    def decide(self, fingerprints: Array, batch: Batch) -> Array:
         """What becomes of the documents of a batch: VERDICT[n]; when this returns it is durable."""
+
+    def nearness(self, verdicts: Array) -> list[float]:
+        """What is told of how near each document is to its leader: the distance."""
+        distances: list[float] = verdicts["distance"].tolist()
+        return distances
 
     @property
     @abstractmethod
@@ -66,7 +72,7 @@ class _Centers(Grouping):
     def __init__(self, centers: Centers, members: AppendFile) -> None:
         self._centers, self._members = centers, members
 
-    def decide(self, fingerprints: Keys, batch: Batch) -> Array:
+    def decide(self, fingerprints: Array, batch: Batch) -> Array:
         found = self._centers.decide(fingerprints)
         members = np.empty(len(found), dtype=_MEMBER)
         members["fingerprint"], members["cluster"] = fingerprints, found["id"]
@@ -82,11 +88,15 @@ class _Centers(Grouping):
 class _Leaders(Grouping):
     """Of leaders that stay where they are: the documents that dedup keeps, for which it drops the other members."""
 
-    def __init__(self, kept: Kept, workplace: Workplace, known: int) -> None:
+    def __init__(self, kept: Kept | SimilarKept, workplace: Workplace, known: int) -> None:
         self._kept, self._workplace, self.known = kept, workplace, known
 
-    def decide(self, fingerprints: Keys, batch: Batch) -> Array:
+    def decide(self, fingerprints: Array, batch: Batch) -> Array:
         return self._kept.decide_all(fingerprints, batch.names, batch.texts, batch.hashes)
+
+    def nearness(self, verdicts: Array) -> list[float]:
+        told: list[float] = self._kept.nearness(verdicts["distance"]).tolist()
+        return told
 
     @property
     def next_id(self) -> int:
@@ -110,7 +120,7 @@ class _StandingCenters(_Centers):
         super().__init__(centers, members)
         self._votes, self._workplace, self.known = votes, workplace, known
 
-    def decide(self, fingerprints: Keys, batch: Batch) -> Array:
+    def decide(self, fingerprints: Array, batch: Batch) -> Array:
         found = super().decide(fingerprints, batch)
         leads = np.flatnonzero(found["leads"])
         keys, ids = fingerprints[leads], found["id"][leads]
@@ -166,13 +176,14 @@ def standing_grouping(
             votes = Votes(job.work_folder, VOTES, Place(workplace.spool.folder, VOTES))
             if votes.count != known:
                 _refuse_votes(path, votes.count, known)
+            assert isinstance(workplace.store, Store)
             centers = _restored(scratch, members, votes, settings.max_distance, workplace.store)
             yield _StandingCenters(centers, members, votes, workplace, known)
 
 
-def _kept(workplace: Workplace, settings: Settings, confirm: Confirm | None, tally: Tally) -> Kept:
+def _kept(workplace: Workplace, settings: Settings, confirm: Confirm | None, tally: Tally) -> Kept | SimilarKept:
     """The leaders of a workplace, which have refused what the tally says."""
-    kept = Kept(workplace, settings.recipe, settings.max_distance, confirm)
+    kept = kept_of(workplace, settings, confirm)
     kept.refused, kept.cut_short = tally.refused, tally.cut_short
     return kept
 

@@ -5,10 +5,14 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from fpstore.errors import JobError
+from fpstore.jobs.settings import Settings
+from fpstore.jobs.signed import SignedRows
 from fpstore.jobs.standing import Workplace
+from fpstore.minhash import MinHashStore
 from fpstore.query.additions import NEW
 from fpstore.query.leaders import MOST_LOOKED_AT as MOST_LOOKED_AT
 from fpstore.query.leaders import Leaders
+from fpstore.query.similar_leaders import SimilarLeaders
 from fpstore.text import Recipe
 from fpstore.text.confirm import Checker, Confirm
 from fpstore.text.held import KeptHashes, Sets
@@ -16,17 +20,14 @@ from fpstore.text.packed import taken
 from fpstore.types import Array, Ids, Keys
 
 
-class Kept(Leaders):
-    """The kept documents, of a workplace.
+class _Workplaced(Leaders):
+    """Leaders that are the kept documents of a workplace.
 
     refused: how many near ones were found not to be alike. cut_short: how many documents have more near ones than are
     looked at, of which none is alike, and equal none.
     """
 
-    def __init__(
-        self, workplace: Workplace, recipe: Recipe, max_distance: int, confirm: Confirm | None, threads: int = 1
-    ) -> None:
-        super().__init__(workplace.rows or workplace.store, max_distance, workplace.next_id, threads)
+    def _begin(self, workplace: Workplace, recipe: Recipe, confirm: Confirm | None, threads: int) -> None:
         self._workplace, self._spool = workplace, workplace.spool
         self._checker = None if confirm is None else Checker(confirm, recipe, self._texts_of, threads)
         self.looks_on = confirm is not None
@@ -43,7 +44,7 @@ class Kept(Leaders):
 
     def decide_all(
         self,
-        fingerprints: Keys,
+        fingerprints: Array,
         names: Sequence[str],
         texts: Sequence[str],
         hashes: Sequence[KeptHashes] | None = None,
@@ -108,10 +109,10 @@ class Kept(Leaders):
         assert self._checker is not None
         return self._checker.marks_of(ids)
 
-    def _before_store(self, indexes: list[int], fingerprints: Keys, ids: list[int]) -> None:
+    def _before_store(self, indexes: list[int], fingerprints: Array, ids: list[int]) -> None:
         names, rows = taken(self._names, indexes), self._workplace.rows
         known = None if rows is None else rows.known(fingerprints, names)
-        self._spool.append(ids, fingerprints, names, taken(self._texts, indexes), known)
+        self._spool.append(ids, self.told(fingerprints), names, taken(self._texts, indexes), known)
 
     def _texts_of(self, document_ids: list[int]) -> Sequence[str]:
         first = self._first_unspooled
@@ -127,3 +128,42 @@ class Kept(Leaders):
                 told = f"found no text of document {document_id}, which the store has"
                 raise JobError(told, path=self._spool.folder.path)
         return [text for text in texts if text is not None]
+
+    def told(self, fingerprints: Array) -> Keys:
+        """What the record has of documents: their fingerprints."""
+        return fingerprints
+
+
+class Kept(_Workplaced):
+    """The kept documents, by their fingerprints."""
+
+    def __init__(self, workplace: Workplace, settings: Settings, confirm: Confirm | None, threads: int = 1) -> None:
+        super().__init__(workplace.rows or workplace.store, settings.max_distance, workplace.next_id, threads)
+        self._begin(workplace, settings.recipe, confirm, threads)
+
+    def nearness(self, distances: Array) -> Array:
+        """What is told of documents that are so far apart: that."""
+        return distances
+
+
+class SimilarKept(_Workplaced, SimilarLeaders):
+    """The kept documents, by their signatures."""
+
+    def __init__(self, workplace: Workplace, settings: Settings, confirm: Confirm | None, threads: int = 1) -> None:
+        assert isinstance(workplace.store, MinHashStore)
+        rows = SignedRows(workplace.store)
+        SimilarLeaders.__init__(self, rows, settings.min_similarity, workplace.next_id, threads)
+        self._begin(workplace, settings.recipe, confirm, threads)
+
+    def told(self, fingerprints: Array) -> Keys:
+        """Nothing: the record has no room for signatures."""
+        return np.zeros(len(fingerprints), dtype=np.uint64)
+
+    def nearness(self, distances: Array) -> Array:
+        """The estimated similarity of documents in which so many values differ."""
+        return self._kept.estimates[distances]
+
+
+def kept_of(workplace: Workplace, settings: Settings, confirm: Confirm | None, threads: int = 1) -> Kept | SimilarKept:
+    """The kept documents of a workplace."""
+    return (SimilarKept if settings.signs else Kept)(workplace, settings, confirm, threads)

@@ -19,11 +19,12 @@ from fpstore.jobs.files import AppendFile
 from fpstore.jobs.journal import Job
 from fpstore.jobs.keep import NONE, RANK, Keep, Ranker
 from fpstore.jobs.keeping import Keeping
-from fpstore.jobs.kept import Kept
+from fpstore.jobs.kept import kept_of
 from fpstore.jobs.repeats import Repeats
 from fpstore.jobs.rows import Lines
+from fpstore.jobs.settings import Settings
 from fpstore.jobs.spool import Spool
-from fpstore.jobs.standing import Settings, Workplace
+from fpstore.jobs.standing import Workplace
 from fpstore.jobs.summary import Tally
 from fpstore.notes import subfolder
 from fpstore.progress import OnProgress, Progress
@@ -31,11 +32,10 @@ from fpstore.query.leaders import VERDICT
 from fpstore.text.confirm import Confirm
 from fpstore.text.held import KeptHashes
 from fpstore.text.packed import taken
-from fpstore.types import Array, Counts, Keys
+from fpstore.types import Array, Counts
 
 # So many bytes of its digest are enough that no two versions of a document have one digest by chance.
 _DIGEST_BYTES = 8
-_MEASURES = np.dtype([("fingerprint", "<u8"), ("length", "<i8"), ("rank", RANK)])
 
 
 class FirstRun:
@@ -56,13 +56,14 @@ class FirstRun:
     ) -> None:
         """tags: whether all documents are written, with what became of them."""
         self._job = job
+        self._settings = settings
         self._keep = keep
         self._tags = tags
         self._corpus = corpus
         self._workplace = workplace
         self._repeats = repeats
         self._progress = progress
-        self._kept = Kept(workplace, settings.recipe, settings.max_distance, confirm, corpus.threads)
+        self._kept = kept_of(workplace, settings, confirm, corpus.threads)
         self._tally = Tally.of(job.state)
         self._kept.refused = self._tally.refused
         self._kept.cut_short = self._tally.cut_short
@@ -85,7 +86,7 @@ class FirstRun:
         self._tally.repeated_names = self._repeats.count()
         self._job.commit_last(self._state())
 
-    def _read(self, phase: str, *, keeps: bool = False) -> Generator[tuple[Batch, Keys]]:
+    def _read(self, phase: str, *, keeps: bool = False) -> Generator[tuple[Batch, Array]]:
         with closing(self._corpus.measured(self._place, keeps=keeps)) as every:
             for batch, fingerprints in every:
                 self._come_to(batch)
@@ -101,7 +102,7 @@ class FirstRun:
 
     def _decide(
         self,
-        fingerprints: Keys,
+        fingerprints: Array,
         names: Sequence[str],
         texts: Sequence[str],
         hashes: Sequence[KeptHashes] | None = None,
@@ -126,7 +127,10 @@ class FirstRun:
         dropped = verdicts[indexes]
         self._corpus.see_dropped(batch.texts, indexes.tolist(), lambda some: self._texts_of_equals(dropped[some]))
         for file, lines in zip(dropped_files, self._dropping, strict=True):
-            columns: list[Sequence[str] | Array] = [self._kept.names(dropped["id"]), dropped["distance"]]
+            columns: list[Sequence[str] | Array] = [
+                self._kept.names(dropped["id"]),
+                self._kept.nearness(dropped["distance"]),
+            ]
             if self._measures:
                 columns.append(dropped["measure"])
             file.write(lines.encode(taken(batch.names, indexes), *columns))
@@ -145,7 +149,7 @@ class FirstRun:
         found = zip(
             verdicts["leads"].tolist(),
             self._kept.names(verdicts["id"]),
-            verdicts["distance"].tolist(),
+            self._kept.nearness(verdicts["distance"]).tolist(),
             measures,
             strict=True,
         )
@@ -180,6 +184,8 @@ class RankedRun(FirstRun):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
+        sketch = self._settings.sketch_type
+        self._type = np.dtype([("fingerprint", *sketch), ("length", "<i8"), ("rank", RANK)])
         state = self._job.state or {"pass": "measure", "measured": 0, "decided": 0, "written": 0, "values": 0}
         self._pass: str = state["pass"]
         self._decided: int = state["decided"]
@@ -194,7 +200,7 @@ class RankedRun(FirstRun):
         work, texts = self._job.work_folder, self._workplace.spool.has_texts
         with (
             closing(Spool(subfolder(work, "all"), texts=texts, count=self._measured)) as documents,
-            closing(AppendFile(work, "measures", self._measured * _MEASURES.itemsize)) as measures,
+            closing(AppendFile(work, "measures", self._measured * self._type.itemsize)) as measures,
             closing(AppendFile(work, "digests", self._measured * _DIGEST_BYTES)) as digests,
             closing(AppendFile(work, "values", self._values)) as values,
             closing(AppendFile(work, "verdicts", self._decided * VERDICT.itemsize)) as verdicts,
@@ -202,7 +208,7 @@ class RankedRun(FirstRun):
             if self._pass == "measure":
                 self._measure(documents, measures, digests, values)
                 self._next_pass("decide")
-            found = np.frombuffer(measures.view(), dtype=_MEASURES)
+            found = np.frombuffer(measures.view(), dtype=self._type)
             order = self._keep.order(found["rank"], values.view())
             if self._pass == "decide":
                 self._decide_in(order, found, documents, verdicts)
@@ -216,10 +222,10 @@ class RankedRun(FirstRun):
         self._commit()
 
     def _measure(self, documents: Spool, measures: AppendFile, digests: AppendFile, values: AppendFile) -> None:
-        ranker = Ranker(self._keep, np.frombuffer(measures.view(), dtype=_MEASURES)["rank"], self._values)
+        ranker = Ranker(self._keep, np.frombuffer(measures.view(), dtype=self._type)["rank"], self._values)
         with closing(self._read("measuring")) as every:
             for batch, fingerprints in every:
-                rows = np.empty(len(batch.names), dtype=_MEASURES)
+                rows = np.empty(len(batch.names), dtype=self._type)
                 rows["fingerprint"] = fingerprints
                 rows["length"] = [len(text) for text in batch.texts]
                 rows["rank"], texts = ranker.rank(batch)
@@ -229,7 +235,7 @@ class RankedRun(FirstRun):
                 self._values = values.length
                 digests.write(_short(batch.digests))
                 ids = range(self._measured, self._measured + len(rows))
-                documents.append(ids, rows["fingerprint"], batch.names, batch.texts)
+                documents.append(ids, self._kept.told(fingerprints), batch.names, batch.texts)
                 self._measured += len(rows)
                 measures.sync()
                 digests.sync()

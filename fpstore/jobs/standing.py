@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,16 +20,17 @@ import fpstore
 from fpstore import Store, notes
 from fpstore.disk import Folder
 from fpstore.errors import Error, JobError
-from fpstore.jobs.arguments import expect_settings
 from fpstore.jobs.files import files_of_jobs
 from fpstore.jobs.journal import Job
 from fpstore.jobs.naming import ConfirmedRows, NamedRows
 from fpstore.jobs.scratch import scratch_store
+from fpstore.jobs.settings import Settings
+from fpstore.jobs.signed import create_store
 from fpstore.jobs.spool import Spool
 from fpstore.ledger import VOTES, read_settings
+from fpstore.minhash import MinHashStore
+from fpstore.minhash.making import open_any
 from fpstore.notes import FIRST_NUMBER, JOBS, Asker, Note, stored_since, subfolder
-from fpstore.text import DEFAULT_RECIPE, Recipe
-from fpstore.text.confirm import CONFIRMED_DISTANCE
 from fpstore.types import Ids, IdType
 
 # The kinds of clusters that a standing store can have.
@@ -37,77 +39,7 @@ LEADERS, CENTERS = "leaders", "centers"
 _LAST_ID = (1 << 64) - 1
 _OWN_STORE = "store"
 _OWN_NAMES = "documents"
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What a store and a job with it agree on.
-
-    store: the identity of a standing store that is there. named: whether the ids of a standing store are names.
-    can_confirm: whether what the store holds, if it holds anything, has its texts beside it.
-    """
-
-    recipe: Recipe
-    max_distance: int
-    store: str | None = None
-    named: bool = False
-    can_confirm: bool = True
-
-
-def settle_settings(
-    store: Path | None,
-    recipe: Recipe | None,
-    max_distance: int | None,
-    default_distance: int = CONFIRMED_DISTANCE,
-    *,
-    clusters: bool = False,
-) -> Settings:
-    """The recipe and max_distance of a job: those given, else those of the standing store, else the defaults.
-
-    clusters: whether it is one about clusters, whose ids are their numbers. Raises ValueError where the store has
-    another recipe or none, a smaller max_distance, or no ids, or other ids; TypeError for what is no recipe or number.
-    """
-    expect_settings(recipe, max_distance)
-    if store is None or not os.path.lexists(store):
-        distance = default_distance if max_distance is None else max_distance
-        return Settings(recipe or DEFAULT_RECIPE, distance, named=store is not None and not clusters)
-    with fpstore.open(store) as opened:
-        if not opened._settings.ids:
-            raise ValueError(f"{store}: found a store without ids, expected one with ids")
-        if opened._settings.named and clusters:
-            raise ValueError(f"{store}: found ids that are names, expected numbers: the id of a cluster is its number")
-        if opened.id_type == "bytes":
-            raise ValueError(f"{store}: found ids that are bytes, expected strings, as the names of documents are")
-        if opened.recipe is None:
-            raise ValueError(f"{store}: found no recipe for texts in the store, expected one built from texts")
-        own = opened.recipe
-        if recipe not in (None, own):
-            raise ValueError(f"{store}: found recipe {own.name}, expected {recipe.name}: the store's is the one to use")
-        if max_distance is not None and not 0 <= max_distance <= opened.plan.max_distance:
-            most = opened.plan.max_distance
-            raise ValueError(f"{store}: found max_distance {max_distance}, expected 0..{most}, what the store answers")
-        distance = opened.max_distance if max_distance is None else max_distance
-        if clusters and distance != opened.max_distance:
-            found = f"found max_distance {distance}, expected {opened.max_distance}, as the store has"
-            raise ValueError(f"{store}: {found}: clusters of several jobs are those of one job, which has one distance")
-        return Settings(recipe or own, distance, opened.identity, opened._settings.named, _has_texts(opened))
-
-
-def _has_texts(store: Store) -> bool:
-    """Whether jobs write down the texts of what they add to the store; before the first of them, whether it is empty.
-
-    Not whether all are there: what others add meanwhile does not make another job of one that was interrupted.
-    """
-    with suppress(Error, OSError):  # who opens it for writing says what is wrong
-        with Folder.open(store.path) as home:
-            record = notes.open_record(home, store.identity)
-        if record is not None:
-            with record:
-                settings = read_settings(record)
-            if settings is not None and settings.get("texts"):
-                return True
-        return not any(len(rows) for rows in store.rows(batch=1))
-    return False
+AnyStore = Store | MinHashStore
 
 
 @dataclass(frozen=True)
@@ -117,7 +49,7 @@ class Workplace:
     rows: the store by numbers, where its ids are names.
     """
 
-    store: Store
+    store: AnyStore
     spool: Spool
     next_id: int
     rows: NamedRows | None = None
@@ -137,9 +69,9 @@ class Workplace:
 def own_workplace(job: Job, settings: Settings, *, texts: bool) -> Iterator[Workplace]:
     """A store of the job's own, as it was at the last commit."""
     if job.state is None:
-        fpstore.create(job.work / _OWN_STORE, max_distance=settings.max_distance, recipe=settings.recipe).close()
+        _create(job.work / _OWN_STORE, settings, "uint64")
     count, next_id = (job.state["spool"], job.state["next_id"]) if job.state else (0, 0)
-    with _opened(job.work / _OWN_STORE, job) as (store, spools):
+    with _opened(job.work / _OWN_STORE, job, settings) as (store, spools):
         with files_of_jobs():
             folder = subfolder(job.work_folder, _OWN_NAMES)
         if job.state:
@@ -160,9 +92,8 @@ def standing_workplace(
     named = settings.named
     is_made = job.state is None and not os.path.lexists(path)
     if is_made:
-        kind: IdType = "string" if named else "uint64"
-        fpstore.create(path, id_type=kind, max_distance=settings.max_distance, recipe=settings.recipe).close()
-    with _opened(path, job) as (store, spools), Folder.open(path) as home, ExitStack() as stack:
+        _create(path, settings, "string" if named else "uint64")
+    with _opened(path, job, settings) as (store, spools), Folder.open(path) as home, ExitStack() as stack:
         if named is not store._settings.named:
             raise JobError("found other ids than a moment ago: replaced meanwhile?", path=path)
         with files_of_jobs():
@@ -189,12 +120,12 @@ def standing_workplace(
             if count > note.documents:
                 _expect_last(store, spool)
         rows: NamedRows | None = None
-        if named and texts:
+        if named and texts and isinstance(store, Store):
             scratch = stack.enter_context(scratch_store(job.work / _OWN_STORE, settings.max_distance))
             rows = ConfirmedRows(store, spool, scratch)
             if job.state is None and rows.lacking:
                 _refuse_lacking(path, rows.lacking)
-        elif named:
+        elif named and isinstance(store, Store):
             rows = NamedRows(store, spool)
         elif texts and job.state is None:
             _expect_texts(path, store, spool)
@@ -220,7 +151,7 @@ def standing_workplace(
             raise
 
 
-def _expect_kind(path: Path, store: Store, record: Folder, clusters: str | None) -> None:
+def _expect_kind(path: Path, store: AnyStore, record: Folder, clusters: str | None) -> None:
     """Refuse a store of clusters for what is not about them, and for clusters one with rows that are no cluster's."""
     settings = read_settings(record) or {}
     known = 0 if store._settings.named else notes.next_number(record)
@@ -259,7 +190,7 @@ def release(path: Path, job: Job, votes: str | None = None) -> None:
     """
     expected = (job.state or {}).get("store")
     try:
-        with fpstore.open(path) as store:
+        with open_any(path) as store:
             found = f"store {store.identity}" if store.identity != expected else None
     except (FileNotFoundError, fpstore.NotAStore):
         found = "no store"
@@ -285,11 +216,19 @@ def release(path: Path, job: Job, votes: str | None = None) -> None:
         # As the writer, so that no other job begins meanwhile; where that fails the next job clears it.
         with (
             suppress(Error, OSError),
-            fpstore.open(path, "w") as store,
+            open_any(path, "w") as store,
             Folder.open(path) as home,
             home.inside(JOBS) as record,
         ):
             notes.clear_record(record, named=store._settings.named)
+
+
+def _create(path: Path, settings: Settings, id_type: IdType) -> None:
+    """Make an empty store, for what the job keeps."""
+    if settings.signs:
+        create_store(path, settings)
+    else:
+        fpstore.create(path, id_type=id_type, max_distance=settings.max_distance, recipe=settings.recipe).close()
 
 
 class _Spools:
@@ -312,13 +251,14 @@ class _Spools:
 
 
 @contextmanager
-def _opened(path: Path, job: Job) -> Iterator[tuple[Store, _Spools]]:
+def _opened(path: Path, job: Job, settings: Settings) -> Iterator[tuple[AnyStore, _Spools]]:
     """The store at path, for writing by this job. JobError for another than the one that the job has added to."""
     with ExitStack() as stack:
         spools = stack.enter_context(closing(_Spools()))  # until the store is closed, which may still write
         asker = Asker(job.id, str(job.folder))
+        kind: type[Any] = MinHashStore if settings.signs else Store
         try:
-            store = stack.enter_context(Store(path, "w", "batch", job=asker, before_commit=spools.sync))
+            store = stack.enter_context(kind(path, "w", "batch", job=asker, before_commit=spools.sync))
         except (FileNotFoundError, fpstore.NotAStore):
             if job.state is None:
                 raise
@@ -330,23 +270,31 @@ def _opened(path: Path, job: Job) -> Iterator[tuple[Store, _Spools]]:
         yield store, spools
 
 
-def _take_back(store: Store, record: Folder, count: int, next_id: int) -> None:
+def _take_back(store: AnyStore, record: Folder, count: int, next_id: int) -> None:
     """Remove what was stored after the last commit: part of a batch at most."""
     for keys, ids in stored_since(record, count, next_id, named=store._settings.named):
+        if isinstance(store, MinHashStore):
+            store.remove(ids=ids)
+            continue
         names = [each.decode("utf-8", "replace") for each in ids] if isinstance(ids, list) else ids
         store.remove(fingerprints=keys, ids=names)
 
 
-def _expect_last(store: Store, spool: Spool) -> None:
+def _expect_last(store: AnyStore, spool: Spool) -> None:
     """Refuse a store that lacks what the job stored last: the catalog is of an earlier moment."""
     number, key, name = spool.last()
     own = name if store._settings.named else number
-    if own not in [match.id for match in store.probe(key, max_distance=0)]:
+    there = (
+        store.lookup(np.array([number], dtype=np.uint64))
+        if isinstance(store, MinHashStore)
+        else store.probe(key, max_distance=0)
+    )
+    if own not in [each.id for each in there]:
         told = f"lacks document {own!r}, which the interrupted job stored last: of another moment?"
         raise JobError(f"{told}; --force begins again", path=store.path)
 
 
-def _next_id(store: Store, spool: Spool) -> int:
+def _next_id(store: AnyStore, spool: Spool) -> int:
     """The number after the largest that there is, or that a job gave; reads all ids of the store."""
     largest = max((int(rows.id.max()) for rows in store.rows() if rows.id is not None), default=-1)
     largest = max(largest, spool.next_id - 1)
@@ -355,7 +303,7 @@ def _next_id(store: Store, spool: Spool) -> int:
     return largest + 1
 
 
-def _expect_texts(path: Path, store: Store, spool: Spool) -> None:
+def _expect_texts(path: Path, store: AnyStore, spool: Spool) -> None:
     """Refuse a store with documents whose texts are not in the spool, as no match with them can be confirmed."""
     lacking = 0
     for rows in store.rows():

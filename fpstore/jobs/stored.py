@@ -19,15 +19,17 @@ from fpstore.jobs.arguments import expect_path, expect_paths, expect_settings
 from fpstore.jobs.centers import Centers, Votes
 from fpstore.jobs.corpus import BATCH_DOCUMENTS
 from fpstore.jobs.forms import PARQUET, TSV, form_of
-from fpstore.jobs.graph import Graph
 from fpstore.jobs.journal import Job
+from fpstore.jobs.near import Graph
 from fpstore.jobs.rows import Lines
 from fpstore.jobs.scratch import scratch_store
+from fpstore.jobs.settings import Settings
 from fpstore.jobs.sizes import sizes_of
 from fpstore.jobs.summary import ClusterSummary, Tally
 from fpstore.ledger import VOTES
 from fpstore.progress import OnProgress, Progress
 from fpstore.query.leaders import Leaders
+from fpstore.text import DEFAULT_RECIPE
 from fpstore.types import Array, Ids, Keys, expect_flags
 
 _AT_ONCE = 1 << 16
@@ -62,7 +64,7 @@ def cluster_store(
         raise ValueError("update_center and components: found both, expected one of the two")
     path, result = Path(store).absolute(), Path(output).absolute()
     expect_outside_stores(result)
-    with fpstore.open(path) as opened:
+    with _opened(path) as opened:
         most = opened.max_distance if max_distance is None else max_distance
         recipe, bits = opened._settings.recipe, opened.bits
         keys, ids = _rows_of(opened, progress)
@@ -78,7 +80,9 @@ def cluster_store(
     # Whether a store has changed is not known from outside, as of standard input: so it is never known to be done.
     with Job([result], identity, [[str(path), None]], force=force, forms=[lines]) as job:
         if components:
-            numbers, distances, count = Graph(keys, job.work).components(most, memory, progress)
+            numbers, distances, count = Graph(keys, job.work).components(
+                Settings(DEFAULT_RECIPE, most), memory, progress
+            )
         else:
             numbers, distances, count = _grouped(job, keys, most, update_center=update_center, progress=progress)
         for at in range(0, len(keys), _AT_ONCE):
@@ -103,6 +107,14 @@ def cluster_store(
         seconds=time.monotonic() - started,
         warning=None,
     )
+
+
+def _opened(path: Path) -> fpstore.Store:
+    try:
+        return fpstore.open(path)
+    except fpstore.WrongKind:
+        told = "found signatures, expected fingerprints: cluster of a STORE goes by their distance; give it the texts"
+        raise fpstore.WrongKind(told, path=path) from None
 
 
 def is_store(path: str | Path) -> bool:

@@ -167,6 +167,9 @@ class DocumentWriter(Writer):
             self._start_due_flush()
             return decision.answer(self.snapshot)
 
+    def _undo_rows(self, keys: Keys, ids: Ids | Names) -> None:
+        self.remove(changes.IDS_REMOVED, ids)  # numbers, each of one document
+
     def _sketched(self, signed: Signed, ids: Ids | None) -> Sketched | None:
         kept = self.snapshot.settings.kept
         if kept is None or ids is None or signed.sketches is None:

@@ -1,7 +1,7 @@
 """The one writer of a store: additions and removals to the log, the log to segments, small segments to large ones.
 
-What is acknowledged is in the catalog's log. Flushes and merges run beside, each in a thread of its own, and are
-published under the writer's lock; whatever ends them leaves the state as it was.
+What is acknowledged is in the catalog's log. Flushes and merges run beside, each in a thread of its own; whatever ends
+them leaves the state as it was.
 """
 
 import contextlib
@@ -9,7 +9,6 @@ import dataclasses
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +36,7 @@ from fpstore.living.withdrawal import undo
 from fpstore.names.column import Names
 from fpstore.notes import Asker
 from fpstore.progress import Tell
-from fpstore.query import additions
-from fpstore.query.additions import Additions
+from fpstore.query.additions import Additions, decide
 from fpstore.segment.entry import SegmentEntry, names_made, segment_name
 from fpstore.threads import Background
 from fpstore.types import Ids, Keys, Kind
@@ -90,8 +88,7 @@ class Writer:
             sweep_segments(self._catalog)
             self._next_segment = self.snapshot.state.next_segment
             if note is not None:
-                undo_rows = partial(self.remove, changes.ROWS_REMOVED)
-                undo(note, self.home, job, undo_rows, named=self.snapshot.settings.named)
+                undo(note, self.home, job, self._undo_rows, named=self.snapshot.settings.named)
         except BaseException:
             with contextlib.closing(self._catalog):
                 self._end_jobs()
@@ -137,7 +134,7 @@ class Writer:
             self._expect_ready()
             names, ids, told = self._handles(given)
             if len(keys) == 1:
-                found_all = additions.decide(keys, ids, self.snapshot.nearest(keys, distance), distance)
+                found_all = decide(keys, ids, self.snapshot.nearest(keys, distance), distance)
                 expect_room(self.snapshot, names, ids, found_all, room)
                 if found_all.stored[0]:
                     self._log(self._change(changes.ADDED, keys, ids, names=names, told=told), self._defers)
@@ -184,6 +181,9 @@ class Writer:
             columns = in_handles(self.snapshot, given)
             if len(columns[0]):
                 self._log(self._change(kind, *columns), False)
+
+    def _undo_rows(self, keys: Keys, ids: Ids | Names) -> None:
+        self.remove(changes.ROWS_REMOVED, keys, ids)  # that a job stored
 
     def sync(self) -> None:
         """Make everything durable that was added before."""

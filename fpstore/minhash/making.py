@@ -10,7 +10,7 @@ import numpy as np
 from fpstore.arrays import as_integer, as_keys, as_mode, as_signatures, as_similarity
 from fpstore.creation import create_empty
 from fpstore.documents import Given, build_documents
-from fpstore.errors import PathLike, RecipeError
+from fpstore.errors import PathLike, RecipeError, WrongKind
 from fpstore.living.state import Minhash, Settings
 from fpstore.making import DURABILITIES, _expect_id_type, opened, recipe_of
 from fpstore.minhash.store import MinHashStore
@@ -18,12 +18,13 @@ from fpstore.names.column import Names, as_names
 from fpstore.plans import families
 from fpstore.plans.choice import expect_bits
 from fpstore.progress import OnProgress, told
-from fpstore.sketches.bands import MAX_VALUES, key_bits_for
-from fpstore.sketches.kept import bits_for
+from fpstore.sketches.bands import MAX_VALUES, Banding, key_bits_for
+from fpstore.sketches.kept import Kept, bits_for
 from fpstore.threads import thread_count
 from fpstore.types import Array, Durability, Ids, IdType, Mode, expect_flags
 
 if TYPE_CHECKING:
+    from fpstore.store import Store
     from fpstore.text import Recipe
 
 # Signatures of a store for which nobody says how many values they have.
@@ -141,6 +142,31 @@ def open(
 ) -> MinHashStore:
     """Open the store of signatures at path; all is as for fpstore.open. WrongKind for a store of fingerprints."""
     return opened(MinHashStore, path, mode, durability, signed, warm)
+
+
+def open_any(path: PathLike, mode: Mode = "r") -> "Store | MinHashStore":
+    """The store at path, whatever its kind is, which its catalog says. Raises what open does, but for WrongKind."""
+    from fpstore.making import open as open_of_fingerprints
+
+    try:
+        return open_of_fingerprints(path, mode)
+    except WrongKind:
+        return open(path, mode)
+
+
+def expect_bands(values: int, bands: object, rows_per_band: object) -> None:
+    """ValueError for bands that signatures of so many values cannot be cut into."""
+    Banding(_integer("bands", bands), _integer("rows_per_band", rows_per_band)).expect_sound(values)
+
+
+def kept_of(values: int) -> Kept:
+    """What stores keep of signatures of so many values."""
+    return Kept(values, bits_for(values))
+
+
+def as_least(min_similarity: object) -> float | None:
+    """A similarity that is asked for, if one is. ValueError, TypeError for what is none."""
+    return None if min_similarity is None else as_similarity(min_similarity, "min_similarity")
 
 
 def bands_for(values: int, min_similarity: float, weights: tuple[float, float] = (0.5, 0.5)) -> tuple[int, int]:

@@ -37,8 +37,11 @@ def similarity(a: npt.ArrayLike, b: npt.ArrayLike) -> float | npt.NDArray[np.flo
     fpstore.text.compare(...).jaccard.
 
     Raises TypeError where the values are not of one type, uint32 or uint64, as signatures of one recipe are; ValueError
-    where there are not as many, or rows that do not match.
+    where there are not as many, or rows that do not match, or nulls.
     """
+    for masked in (a, b):
+        if isinstance(masked, np.ma.MaskedArray) and (nulls := int(np.count_nonzero(np.ma.getmaskarray(masked)))):
+            raise ValueError(f"signatures: found {nulls} nulls, expected none")
     one, other = np.asarray(a), np.asarray(b)
     for found in (one, other):
         if found.dtype not in (np.uint32, np.uint64):

@@ -24,6 +24,11 @@ uint64_t keys_near(const uint64_t *keys, uint64_t count, uint64_t key, unsigned 
 
 void turns_look(Turns *turns) {
     uint32_t *near = turns->leaders; /* which nobody uses yet */
+    if (turns->banded != NULL) {
+        banded_look(turns->banded, turns->is_near, turns->has_earlier);
+        for (uint64_t i = 0; i < turns->count; i++) turns->is_near[i] |= turns->starts[i] < turns->starts[i + 1];
+        return;
+    }
     for (uint64_t i = 0; i < turns->count; i++) {
         const uint64_t count = keys_near(turns->keys, i, turns->keys[i], turns->distance, near);
         turns->has_earlier[i] = count > 0;
@@ -65,7 +70,14 @@ static void find_near(Turns *turns) {
     const uint64_t i = turns->at, first = turns->starts[i], before = turns->starts[i + 1] - first;
     uint64_t count = 0;
     for (uint64_t j = 0; j < before; j++) turns->near[j] = (Near){first + j, turns->bits[first + j]};
-    if (turns->has_earlier[i]) {
+    if (turns->has_earlier[i] && turns->banded != NULL) {
+        uint32_t *leaders = turns->leaders + turns->leader_count, *differing = leaders + turns->count;
+        Near *own = turns->near + before;
+        count = banded_near(turns->banded, i, leaders, differing);
+        for (uint64_t j = 0; j < count; j++) own[j] = (Near){turns->found + leaders[j], differing[j]};
+        sort_near(turns, own, count, turns->scratch);
+        merge_runs(turns, turns->near, before, before + count, turns->scratch);
+    } else if (turns->has_earlier[i]) {
         uint32_t *places = turns->leaders + turns->leader_count; /* room for as many again */
         Near *own = turns->near + before;
         count = keys_near(turns->leader_keys, turns->leader_count, turns->keys[i], turns->distance, places);
@@ -82,7 +94,9 @@ static void find_near(Turns *turns) {
 
 void turns_answer(Turns *turns, int64_t row) {
     turns->rows[turns->at] = row;
-    if (row == TURNS_NEW) {
+    if (row == TURNS_NEW && turns->banded != NULL) {
+        banded_lead(turns->banded, turns->at);
+    } else if (row == TURNS_NEW) {
         turns->leader_keys[turns->leader_count] = turns->keys[turns->at];
         turns->leaders[turns->leader_count++] = (uint32_t)turns->at;
     }

@@ -3,6 +3,7 @@
 #define FPSTORE_TURNS_H
 
 #include "alike.h"
+#include "banded.h"
 #include "platform.h"
 
 #define TURNS_NEW (-1) /* in place of a row: near nothing that came before, so that later ones may be near it */
@@ -18,9 +19,10 @@ typedef struct {
 } Near;
 
 typedef struct {
-    const uint64_t *keys;
+    const uint64_t *keys; /* NULL where documents are near by what they share */
     uint64_t count;
     unsigned distance;
+    Banded *banded; /* else NULL; bits are then values that differ */
     /* Of what came before the keys: the rows that key i is near are starts[i] to starts[i + 1], from the nearest on. */
     const uint64_t *starts;
     const uint16_t *bits;

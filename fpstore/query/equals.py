@@ -5,6 +5,8 @@ the leaders of crowded fingerprints alone, each from the time on when that is as
 fifth of them, or 4,096, in a dictionary.
 """
 
+from collections.abc import Hashable
+
 import numpy as np
 
 from fpstore.types import Array, Ids
@@ -18,19 +20,19 @@ class Equals:
     """The leaders of some fingerprints, by their marks."""
 
     def __init__(self) -> None:
-        self._fingerprints: set[int] = set()
+        self._signs: set[Hashable] = set()
         self._marks: Array = np.empty(0, dtype=np.uint64)
         self._ids: Ids = np.empty(0, dtype=np.uint64)
         self._recent: dict[int, list[int]] = {}
         self._recent_count = 0
 
-    def knows(self, fingerprint: int) -> bool:
-        """Whether the leaders of a fingerprint are here."""
-        return fingerprint in self._fingerprints
+    def knows(self, sign: Hashable) -> bool:
+        """Whether the leaders of a fingerprint, or of what else stands for one, are here."""
+        return sign in self._signs
 
-    def learn(self, fingerprint: int) -> None:
-        """All leaders of a fingerprint are here now."""
-        self._fingerprints.add(fingerprint)
+    def learn(self, sign: Hashable) -> None:
+        """All leaders of it are here now."""
+        self._signs.add(sign)
 
     def add(self, mark: int, leader: int) -> None:
         """One more leader, of a fingerprint that is or soon will be here; of one fingerprint ids increase."""

@@ -5,9 +5,9 @@ of several at one distance to that with the least fingerprint, then to the first
 Where a document may go to another than the nearest, a bounded number is looked at; but an equal one is always found.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from fpstore.notes import MAX_ID
 from fpstore.query.additions import distances_to
 from fpstore.query.equals import Equals
 from fpstore.query.matches import Matches
-from fpstore.types import Array, Counts, Ids, Keys
+from fpstore.types import Array, Counts, Distances, Ids, Keys
 
 # What becomes of a document. leads: whether it is a leader. id: its own then, else that of its leader. distance: to
 # that. measure: how alike the two are, where that was checked, else NaN.
@@ -67,6 +67,24 @@ class Sets(Protocol):
         """int64[n]."""
 
 
+class Seen(NamedTuple):
+    """What the documents of a piece are near: rows of what was found before it, then the documents themselves.
+
+    query, distance: of each row found the document that it is near, in order, and how far. ids: of all rows, those of
+    the documents themselves for who gives them. turns: the way through.
+    """
+
+    query: Counts
+    distance: Distances
+    ids: Ids
+    turns: Turns
+
+    @property
+    def found(self) -> int:
+        """How many rows were found."""
+        return len(self.query)
+
+
 class Leaders:
     """The leaders, in what holds them.
 
@@ -80,28 +98,55 @@ class Leaders:
     # another measure tells, of which _first_alike is asked.
     share: tuple[int, int] | None = None
 
-    def __init__(self, store: Searched, max_distance: int, next_id: int, threads: int = 1) -> None:
+    def __init__(self, store: Any, max_distance: int, next_id: int, threads: int = 1) -> None:
+        """store: a Searched."""
         self._store, self._threads = store, threads
         self._max_distance = max_distance
         self.next_id = next_id
         self._equals = Equals()
 
-    def decide(self, fingerprints: Keys) -> Array:
+    def decide(self, fingerprints: Any) -> Array:
         """What becomes of documents, each seen as coming after those before it: VERDICT[n]; leaders are stored."""
         verdicts = np.zeros(len(fingerprints), dtype=VERDICT)
         start = 0
         while start < len(fingerprints):
             own = slice(start, self._end_of_piece(start, min(start + PIECE_ROWS, len(fingerprints))))
-            count = MOST_LOOKED_AT + 1 if self.looks_on else 1
-            found = self._store.nearest_many(
-                fingerprints[own], count, max_distance=self._max_distance, threads=self._threads
-            )
-            self._decide_piece(fingerprints[own], found, start, verdicts[own])
+            own, seen = self._look(fingerprints, own)
+            self._decide_piece(fingerprints[own], seen, start, verdicts[own])
             leads = np.flatnonzero(verdicts["leads"][own]) + start
             self._before_store(leads.tolist(), fingerprints[leads], verdicts["id"][leads].tolist())
             self._store.add(fingerprints[leads], ids=verdicts["id"][leads])
             start = own.stop
         return verdicts
+
+    def _look(self, fingerprints: Keys, piece: slice) -> tuple[slice, Seen]:
+        """What the documents of a piece are near, or of fewer of them: of which."""
+        keys = fingerprints[piece]
+        count = MOST_LOOKED_AT + 1 if self.looks_on else 1
+        found: Matches = self._store.nearest_many(keys, count, max_distance=self._max_distance, threads=self._threads)
+        ids = ids_of_all(found.id, len(keys))
+        ties = [np.concatenate([found.fingerprint, keys]), ids.copy()]
+        turns = Turns(keys, self._max_distance, found.query, found.distance, ties, asks=self.looks_on)
+        return piece, Seen(found.query, found.distance, ids, turns)
+
+    def _sign(self, documents: Any, index: int) -> Hashable:
+        """What equal documents have in common, and few others have."""
+        return int(documents[index])
+
+    def _is_same(self, documents: Any, seen: Seen, index: int, row: int) -> bool:
+        """Whether a document and a row that it is near have the same sign."""
+        if row < seen.found:
+            return bool(seen.distance[row] == 0)
+        return bool(documents[row - seen.found] == documents[index])
+
+    def _distances(self, documents: Any, seen: Seen) -> Distances:
+        """The distance of each document to the row that it goes to."""
+        return distances_to(seen.turns.rows, documents, seen.distance)
+
+    def _ids_of_sign(self, documents: Any, seen: Seen, index: int) -> list[int]:
+        """The ids of all stored leaders that have the sign of a document."""
+        stored = self._store.probe_many(documents[index : index + 1], max_distance=0).id
+        return [] if stored is None else list(stored.tolist())
 
     def _choose(self, index: int, near: Sequence[int], ids: Ids) -> tuple[int, float]:
         """The leader of a document among those it is near, the nearest first, and how alike they are.
@@ -150,19 +195,13 @@ class Leaders:
     def _number(self, indexes: list[int]) -> None:
         """These documents are leaders: they have the ids from self.next_id on."""
 
-    def _before_store(self, indexes: list[int], fingerprints: Keys, ids: list[int]) -> None:
+    def _before_store(self, indexes: list[int], fingerprints: Any, ids: list[int]) -> None:
         """These documents have become leaders, and are about to be stored."""
 
-    def _decide_piece(self, keys: Keys, found: Matches, start: int, verdicts: Array) -> None:
+    def _decide_piece(self, documents: Any, seen: Seen, start: int, verdicts: Array) -> None:
         """Fill in the verdicts of documents of which none is stored yet; start: the index of the first."""
-        found_ids = np.empty(0, dtype=np.uint64) if found.id is None else found.id
-        # Of the matches, then of the documents that become leaders: later than all that are stored, in their own order.
-        ids = np.concatenate([found_ids, np.full(len(keys), _LATER)])
-        own_ids = ids[len(found) :]
-        fingerprints = np.concatenate([found.fingerprint, keys])
-        turns = Turns(
-            keys, self._max_distance, found.query, found.distance, [fingerprints, ids.copy()], asks=self.looks_on
-        )
+        turns, ids, count = seen.turns, seen.ids, len(documents)
+        own_ids = ids[seen.found :]
         # Of documents that go to an equal leader, which need not be among those that were found: its id.
         equals: dict[int, int] = {}
         numbered = 0
@@ -181,12 +220,13 @@ class Leaders:
         def choose(i: int) -> int:
             """To which row a document goes of which more is to be known."""
             number(i)
-            key, near = keys[i], turns.nearest(MOST_LOOKED_AT + 1)
+            near = turns.nearest(MOST_LOOKED_AT + 1)
             mark = None
-            if len(near) > MOST_LOOKED_AT and fingerprints[near[-1]] == key:
-                if not self._equals.knows(int(key)):
-                    later = [row for row in turns.near if row >= len(found) and fingerprints[row] == key]
-                    self._hold(int(key), ids[later].tolist())
+            if len(near) > MOST_LOOKED_AT and self._is_same(documents, seen, i, near[-1]):
+                sign = self._sign(documents, i)
+                if not self._equals.knows(sign):
+                    later = [row for row in turns.near if row >= seen.found and self._is_same(documents, seen, i, row)]
+                    self._hold(sign, self._ids_of_sign(documents, seen, i) + ids[later].tolist())
                 mark = self._mark(start + i)
                 equal, turns.measures[i] = self._first_equal(start + i, mark)
                 if equal is not None:
@@ -200,7 +240,7 @@ class Leaders:
             return row
 
         if self.looks_on:
-            self._give_features(turns, found, found_ids, start)
+            self._give_features(seen, start)
         while (stop := turns.run()) != DONE:
             if stop == NEED:
                 rows = np.array(turns.needed, dtype=np.int64)
@@ -208,22 +248,23 @@ class Leaders:
             else:
                 turns.answer(choose(turns.at))
         self._compared(turns.refused, turns.cut_short)
-        number(len(keys))
+        number(count)
         rows, leads = turns.rows, turns.rows == NEW
-        verdicts["distance"] = distances_to(rows, keys, found.distance)
+        verdicts["distance"] = self._distances(documents, seen)
         verdicts["measure"], verdicts["leads"] = turns.measures, leads
-        verdicts["id"] = ids[np.where(leads, len(found) + np.arange(len(keys)), rows)]
+        verdicts["id"] = ids[np.where(leads, seen.found + np.arange(count), rows)]
         verdicts["id"][list(equals)] = list(equals.values())
 
-    def _give_features(self, turns: Turns, found: Matches, found_ids: Ids, start: int) -> None:
+    def _give_features(self, seen: Seen, start: int) -> None:
         """Tell the features of the documents of a piece that are near some, and of the leaders that are the nearest."""
+        turns, found_ids = seen.turns, seen.ids[: seen.found]
         which = np.flatnonzero(turns.is_near)
         sets = self._look_ahead((which + start).tolist())
         if sets is None or self.share is None:
             return
         turns.compare(MOST_LOOKED_AT, *self.share)
-        turns.give(which + len(found), sets.starts, sets.counts, sets.hashes, self._say_nothing(sets).view(np.uint8))
-        firsts = np.flatnonzero(np.diff(found.query, prepend=-1))
+        turns.give(which + seen.found, sets.starts, sets.counts, sets.hashes, self._say_nothing(sets).view(np.uint8))
+        firsts = np.flatnonzero(np.diff(seen.query, prepend=-1))
         self._give_leaders(turns, firsts, found_ids, ahead=True)
         self._give_leaders(turns, turns.foresee(), found_ids, ahead=True)
 
@@ -238,18 +279,22 @@ class Leaders:
             silent = self._say_nothing(sets).view(np.uint8)
             turns.give(told, sets.starts[which], sets.counts[which], sets.hashes, silent[which])
 
-    def _hold(self, key: int, later: list[int]) -> None:
-        """Hold the marks of all leaders of a fingerprint; later: the ids of those that are not stored yet."""
-        stored = self._store.probe_many(np.array([key], dtype=np.uint64), max_distance=0).id
-        ids = [*([] if stored is None else stored.tolist()), *later]
+    def _hold(self, sign: Hashable, ids: Sequence[int]) -> None:
+        """Hold the marks of all leaders of a sign."""
         for at in range(0, len(ids), MOST_LOOKED_AT):
             some = ids[at : at + MOST_LOOKED_AT]
             for mark, leader in zip(self._marks_of(some), some, strict=True):
                 self._equals.add(mark, leader)
-        self._equals.learn(key)
+        self._equals.learn(sign)
 
     def _first_equal(self, index: int, mark: int) -> tuple[int | None, float]:
         """The id of the first leader that equals a document with this mark, or None, and how alike."""
         equal = self._equals.find(mark)[:MOST_LOOKED_AT]
         place, measure = self._first_alike(index, equal) if equal else (None, np.nan)
         return None if place is None else equal[place], measure
+
+
+def ids_of_all(found: Ids | None, documents: int) -> Ids:
+    """Of rows found, then of documents that may become leaders: later than all stored ones, in their own order."""
+    stored = np.empty(0, dtype=np.uint64) if found is None else found
+    return np.concatenate([stored, np.full(documents, _LATER)])

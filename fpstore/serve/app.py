@@ -91,7 +91,7 @@ class App:
             return Answer(openapi(self._limits))
         if endpoint.name == "":
             return Answer(page(self._limits), "text/html; charset=utf-8")
-        distance = _max_distance(request.scope["query_string"], endpoint)
+        nearness = _nearness(request.scope["query_string"], endpoint, self._service.kind.parameter)
         if endpoint.method == "GET":
             asked_for = {"stats": self._service.stats, "health": self._service.health}[endpoint.call]
             return await self._in_thread(request, asked_for)
@@ -101,11 +101,11 @@ class App:
         service = self._service
         read = partial(service.read, body, media_type, endpoint.fields)
         if endpoint.call == "probe":
-            return await self._in_thread(request, lambda: service.probe(read(), distance, wanted))
+            return await self._in_thread(request, lambda: service.probe(read(), nearness, wanted))
         if endpoint.call == "lookup":
             return await self._in_thread(request, lambda: service.lookup(read(), wanted))
         asked = await self._in_thread(request, read)
-        result = await asyncio.wrap_future(service.change(endpoint.call, asked, distance))
+        result = await asyncio.wrap_future(service.change(endpoint.call, asked, nearness))
         return await self._in_thread(request, partial(service.changed, endpoint.call, result, asked, wanted))
 
     # --- Whether it may ---
@@ -316,19 +316,24 @@ def _weight(parameters: Iterable[str]) -> float:
     return 1.0
 
 
-def _max_distance(query: bytes, endpoint: Endpoint) -> int | None:
-    """The one parameter that an address may have. ValueError for another one."""
-    distance = None
+def _nearness(query: bytes, endpoint: Endpoint, parameter: str) -> float | None:
+    """The one parameter that an address may have: max_distance, or min_similarity. ValueError for another one."""
+    found: float | None = None
     for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
-        if name != "max_distance" or not endpoint.takes_distance:
-            expected = "max_distance" if endpoint.takes_distance else "none"
+        if name != parameter or not endpoint.takes_distance:
+            expected = parameter if endpoint.takes_distance else "none"
             raise ValueError(f"parameter: found {name!r:.40}, expected {expected}")
-        if distance is not None:
-            raise ValueError("max_distance: found it twice, expected it once")
-        if not (value.isascii() and value.isdigit() and len(value) <= 3):
-            raise ValueError(f"max_distance: found {value!r:.40}, expected a whole number")
-        distance = int(value)
-    return distance
+        if found is not None:
+            raise ValueError(f"{parameter}: found it twice, expected it once")
+        if parameter == "max_distance":
+            if not (value.isascii() and value.isdigit() and len(value) <= 3):
+                raise ValueError(f"max_distance: found {value!r:.40}, expected a whole number")
+            found = int(value)
+        else:
+            if not re.fullmatch(r"[01](\.[0-9]{0,17})?", value):
+                raise ValueError(f"min_similarity: found {value!r:.40}, expected a number from 0 to 1")
+            found = float(value)
+    return found
 
 
 def _tell(error: Exception) -> None:

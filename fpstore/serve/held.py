@@ -7,10 +7,11 @@ another, which nobody asked in that moment, goes on: so each asks here, and all 
 import contextlib
 import threading
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import fpstore
-from fpstore import Store, StoreChanged, StoreClosed
+from fpstore import Store, StoreChanged, StoreClosed, minhash
+from fpstore.serve.kinds import AnyStore
 
 _Result = TypeVar("_Result")
 
@@ -21,15 +22,15 @@ class Held:
     store: as it was opened; its owner may close it.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: AnyStore) -> None:
         self.path = store.path
-        self._store = store
+        self._store: Any = store
         self._identity = store.identity
         self._lock = threading.Lock()
         self._is_left = False  # closed, so that its place is free for the next writer
         self._is_closed = False
 
-    def ask(self, work: Callable[[Store], _Result]) -> _Result:
+    def ask(self, work: Callable[[Any], _Result]) -> _Result:
         """What work does with the store. StoreChanged, before anything was changed, while it is not in its place."""
         store = self._store
         try:
@@ -46,7 +47,7 @@ class Held:
             self._is_closed = True
             self._store.close()
 
-    def _anew(self, failed: Store) -> Store | None:
+    def _anew(self, failed: Any) -> Any:
         """The store that is asked in place of one that failed; None where it was closed for good."""
         with self._lock:
             if self._store is not failed:
@@ -60,15 +61,18 @@ class Held:
                 return self._store
         raise StoreChanged(f"{how}; put it back, or start the service again", path=self.path)
 
-    def _opened(self, failed: Store) -> Store:
+    def _opened(self, failed: AnyStore) -> Any:
         if failed.mode == "w":  # there is one writer; all that this one acknowledged is in the files
             self._is_left = True
             with contextlib.suppress(StoreChanged):
                 failed.close()
-        store = fpstore.open(self.path, failed.mode)
+        opening = minhash.open if isinstance(failed, minhash.MinHashStore) else fpstore.open
+        store: Any = opening(self.path, failed.mode)
         if store.identity != self._identity:
             store.close()
             raise StoreChanged("found another store, expected the one that was opened there", path=self.path)
-        store.max_matches, store.max_name_bytes = failed.max_matches, failed.max_name_bytes
+        store.max_matches = failed.max_matches
+        if isinstance(failed, Store):
+            store.max_name_bytes = failed.max_name_bytes
         failed.close()
         return store

@@ -7,15 +7,16 @@ not with a line, ends it.
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from fpstore import Store
 from fpstore.inputs import BadInput
 from fpstore.inputs.cells import BITS, MAX_VALUE
 from fpstore.serve import forms
+from fpstore.serve.kinds import Kind, kind_of, of_fingerprints
 from fpstore.text import Recipe
-from fpstore.types import Ids, Keys
+from fpstore.types import Array, Ids
 
 # What is read at once: as many lines as wait are answered together.
 READ_BYTES = 1 << 16
@@ -35,7 +36,7 @@ Ask = Callable[["Rows"], list[str]]
 class Rows:
     """Lines that could be read. ids: as they stand there, None where a line has none; numbers: of the lines."""
 
-    fingerprints: Keys
+    fingerprints: Array
     ids: list[object]
     numbers: list[int]
 
@@ -51,17 +52,17 @@ def answer_lines(
     flush: Callable[[], object],
     recipe: Recipe | None,
     ask: Ask,
-    bits: int = BITS,
+    kind: Kind | None = None,
 ) -> None:
     """Answer every line that is read, until the end. recipe: that of texts, None where there is none.
 
-    bits: of a fingerprint.
+    kind: that of the store; fingerprints of 64 bits by default.
 
     Answers are written one by one, and flushed when all lines that had come have theirs.
     """
     number = 0
     for lines in blocks_of(read):
-        for answer in answers(lines, number, recipe, ask, bits):
+        for answer in answers(lines, number, recipe, ask, kind or of_fingerprints(BITS)):
             write(answer)
         flush()
         number += len(lines)
@@ -90,15 +91,15 @@ def blocks_of(read: Read) -> Iterator[list[bytes | None]]:
         yield [None if too_long else bytes(rest)]
 
 
-def answers(lines: Sequence[bytes | None], first: int, recipe: Recipe | None, ask: Ask, bits: int) -> Iterator[str]:
+def answers(lines: Sequence[bytes | None], first: int, recipe: Recipe | None, ask: Ask, kind: Kind) -> Iterator[str]:
     """The answer to each of some lines, the first of which has that number."""
     refused: dict[int, str] = {}
-    keys: list[Keys] = []
+    keys: list[Array] = []
     ids: list[object] = []
     numbers: list[int] = []
     for number, line in enumerate(lines, first):
         try:
-            key, one_id = read_line(line, recipe, bits)
+            key, one_id = read_line(line, recipe, kind)
         except Exception as error:
             refused[number] = _refusal(number, error)
         else:
@@ -110,15 +111,15 @@ def answers(lines: Sequence[bytes | None], first: int, recipe: Recipe | None, as
         yield refused[number] if number in refused else next(found)
 
 
-def read_line(line: bytes | None, recipe: Recipe | None, bits: int) -> tuple[Keys, object]:
-    """The fingerprint of so many bits that a line asks about, uint64[1], and the id in it. BadInput."""
+def read_line(line: bytes | None, recipe: Recipe | None, kind: Kind) -> tuple[Array, object]:
+    """The fingerprint that a line asks about, uint64[1], or a signature, and the id in it. BadInput."""
     if line is None:
         raise BadInput(f"line: found more than {MAX_LINE_BYTES} bytes, expected at most so many")
     is_whole = line.endswith(b"\n")
     line = line.strip()
     if not line.startswith(b"{"):
         digits = line.decode("utf-8", "replace")
-        key, whole = forms.fingerprints_of([digits], bits, "fingerprint"), bits // 4
+        key, whole = kind.fingerprints([digits], "fingerprint"), kind.digits
         # Nothing can have been cut off of one with all digits.
         if not is_whole and len(digits.lower().removeprefix("0x")) < whole:
             expected = f"one, or {whole} digits: who wrote it may have ended in the middle"
@@ -129,38 +130,44 @@ def read_line(line: bytes | None, recipe: Recipe | None, bits: int) -> tuple[Key
     if len(named) != 1:
         raise BadInput(f"line: found {' and '.join(named) or 'neither'}, expected a fingerprint or a text")
     if "fingerprint" in named:
-        return forms.fingerprints_of([record["fingerprint"]], bits, "fingerprint"), record.get("id")
+        return kind.fingerprints([record["fingerprint"]], "fingerprint"), record.get("id")
     if recipe is None:
         raise BadInput("text: found one, expected a fingerprint: the store has no recipe for texts")
-    return recipe.fingerprint_many(forms.texts_of([record["text"]], "text"), threads=1), record.get("id")
+    return kind.sketches(recipe, forms.texts_of([record["text"]], "text")), record.get("id")
 
 
-def probing(store: Store, max_distance: int | None) -> Ask:
-    """Answers with all that is near each line. Raises what is wrong with max_distance."""
-    _expect_distance(store, max_distance)
+def probing(store: Any, nearness: float | None) -> Ask:
+    """Answers with all that is near each line.
+
+    nearness: the max_distance of a store of fingerprints, the min_similarity of one of signatures. Raises what is wrong
+    with it.
+    """
+    kind = _kind_that_takes(store, nearness)
+    asked = {kind.parameter: nearness}
     store.max_matches, store.max_name_bytes = MAX_MATCHES, MAX_ANSWER_BYTES
 
     def ask(rows: Rows) -> list[str]:
-        matches = store.probe_many(rows.fingerprints, max_distance=max_distance, threads=1)
+        matches = store.probe_many(rows.fingerprints, threads=1, **asked)
         ends = np.searchsorted(matches.query, np.arange(len(rows.numbers) + 1)).tolist()
-        found = forms.bounded(forms.matches_of(matches, store.bits, with_query=False), MAX_ANSWER_BYTES)
+        found = forms.bounded(kind.matches(matches, with_query=False), MAX_ANSWER_BYTES)
         answers = []
-        for index, (key, one_id) in enumerate(zip(rows.fingerprints.tolist(), rows.ids, strict=True)):
-            tag = "" if one_id is None else f', "query_id": {json.dumps(one_id)}'
+        for index, (key, one_id) in enumerate(zip(rows.fingerprints, rows.ids, strict=True)):
             near = forms.SEPARATOR.join(found[ends[index] : ends[index + 1]])
-            answers.append(f'"query_fingerprint": "{forms.digits_of(key, store.bits)}"{tag}, "matches": [{near}]')
+            tag = "" if one_id is None else f'"query_id": {json.dumps(one_id)}'
+            told = (kind.told(key).format("query_"), tag, f'"matches": [{near}]')
+            answers.append(", ".join(filter(None, told)))
         return [_line("probe-line", number, answer) for number, answer in zip(rows.numbers, answers, strict=True)]
 
     return ask
 
 
-def adding(store: Store, max_distance: int | None, first_id: int | None) -> Ask:
+def adding(store: Any, nearness: float | None, first_id: int | None) -> Ask:
     """Adds what is near nothing that came before, and answers with what became of each line.
 
-    first_id: ids are the numbers of the lines, from there on; None: they are in the lines. Raises what is wrong with
-    max_distance.
+    nearness: as of probing. first_id: ids are the numbers of the lines, from there on; None: they are in the lines.
     """
-    _expect_distance(store, max_distance)
+    kind = _kind_that_takes(store, nearness)
+    asked = {kind.parameter: nearness}
     store.max_name_bytes = MAX_ANSWER_BYTES
 
     def ids_of(rows: Rows) -> Ids | None:
@@ -180,21 +187,21 @@ def adding(store: Store, max_distance: int | None, first_id: int | None) -> Ask:
 
     def ask(rows: Rows) -> list[str]:
         ids = ids_of(rows)
-        found = store.add_if_new(rows.fingerprints, ids=ids, max_distance=max_distance)
+        found = store.add_if_new(rows.fingerprints, ids=ids, **asked)
         cells = forms.cells_of(ids, len(rows.numbers))
-        answers = zip(
-            rows.numbers, cells, rows.fingerprints.tolist(), forms.additions_of(found, store.bits), strict=True
-        )
+        answers = zip(rows.numbers, cells, rows.fingerprints, kind.additions(found), strict=True)
         return [
-            _line("add-line", number, f'"id": {cell}, "fingerprint": "{forms.digits_of(key, store.bits)}", {became}')
+            _line("add-line", number, ", ".join(filter(None, (f'"id": {cell}', kind.told(key).format(""), became))))
             for number, cell, key, became in answers
         ]
 
     return ask
 
 
-def _expect_distance(store: Store, max_distance: int | None) -> None:
-    store.probe_many(np.empty(0, dtype=np.uint64), max_distance=max_distance)
+def _kind_that_takes(store: Any, nearness: float | None) -> Kind:
+    kind = kind_of(store)
+    kind.expect_takes(store, nearness)
+    return kind
 
 
 def _asked(rows: Rows, ask: Ask) -> Iterator[str]:

@@ -168,7 +168,10 @@ def page(limits: Limits) -> bytes:
     for each in _ALL:
         parts.append(f"<h2><code>{each.method} /{each.name}</code></h2><p>{html.escape(each.told)}</p>")
         if each.takes_distance:
-            parts.append("<p><code>?max_distance=2</code> asks for less than the store's.</p>")
+            parts.append(
+                "<p><code>?max_distance=2</code> asks for less than the store's; of a store of signatures, which takes"
+                " texts, <code>?min_similarity=0.8</code>.</p>"
+            )
         parts += [f"<pre>{html.escape(example)}</pre>" for example in (each.body, each.answer) if example]
     rows = "".join(f"<li>{status}: {html.escape(told)}</li>" for status, told in _STATUSES.items())
     parts.append(f'<h2>Errors</h2><p><code>{{"error": {{"type": ..., "message": ...}}}}</code></p><ul>{rows}</ul>')
@@ -186,8 +189,10 @@ def _told_of(limits: Limits) -> str:
 def _operation(endpoint: Endpoint, limits: Limits) -> dict[str, Any]:
     operation: dict[str, Any] = {"operationId": endpoint.call, "summary": endpoint.told, "responses": {}}
     if endpoint.takes_distance:
-        distance = {"name": "max_distance", "in": "query", "schema": {"type": "integer", "minimum": 0}}
-        operation["parameters"] = [distance]
+        distance = {"type": "integer", "minimum": 0, "description": "of a store of fingerprints"}
+        similarity = {"type": "number", "minimum": 0, "maximum": 1, "description": "of a store of signatures"}
+        named = {"max_distance": distance, "min_similarity": similarity}
+        operation["parameters"] = [{"name": name, "in": "query", "schema": each} for name, each in named.items()]
     if endpoint.fields:
         lists = {
             name: {

@@ -13,9 +13,11 @@ import numpy as np
 
 from fpstore import Additions, ReadOnly, RecipeError, Store, TooManyMatches
 from fpstore.inputs import BadInput
+from fpstore.minhash import SimilarAdditions
 from fpstore.serve import arrow, forms
 from fpstore.serve.failures import Refused
 from fpstore.serve.held import Held
+from fpstore.serve.kinds import AnyStore, kind_of
 from fpstore.serve.limits import Limits
 from fpstore.serve.writing import Change, Writing
 from fpstore.text import Recipe
@@ -54,15 +56,17 @@ class Service:
     recipe: that of texts, with its model; None where the store has none.
     """
 
-    def __init__(self, reader: Store, writing: Writing | None, recipe: Recipe | None, limits: Limits) -> None:
+    def __init__(self, reader: AnyStore, writing: Writing | None, recipe: Recipe | None, limits: Limits) -> None:
         self.limits = limits
         self._reader = Held(reader)
         self._id_type = reader.id_type
-        self._origin, self._bits = reader._origin, reader.bits
+        self.kind = kind_of(reader)
+        self._origin, self._bits = reader._origin, reader._settings.bits
         self._writing = writing
         self._recipe = recipe
         reader.max_matches = limits.matches
-        reader.max_name_bytes = limits.answer_bytes
+        if isinstance(reader, Store):
+            reader.max_name_bytes = limits.answer_bytes
 
     def close(self) -> None:
         """Close the store that answers; who has the writer closes that."""
@@ -100,24 +104,25 @@ class Service:
             if self._recipe is None:
                 raise RecipeError("found no recipe for texts in it, expected fingerprints", path=self._reader.path)
             # One thread here and below: each request has one of the server's.
-            fingerprints = self._recipe.fingerprint_many(forms.texts_of(texts), threads=1)
+            fingerprints = self.kind.sketches(self._recipe, forms.texts_of(texts))
         elif fingerprints is not None:
-            fingerprints = forms.fingerprints_of(fingerprints, self._bits)
+            fingerprints = self.kind.fingerprints(fingerprints)
         if ids is not None:
             ids = forms.ids_of(ids, self._id_type)
         return Asked(fingerprints, ids)
 
     # --- What is answered ---
 
-    def probe(self, asked: Asked, max_distance: int | None, media_type: str) -> Answer:
+    def probe(self, asked: Asked, nearness: float | None, media_type: str) -> Answer:
         """All that is near each of them. TooManyMatches."""
         assert asked.fingerprints is not None
         keys = asked.fingerprints
-        found = self._reader.ask(lambda store: store.probe_many(keys, max_distance=max_distance, threads=1))
+        asked_for = {self.kind.parameter: nearness}
+        found = self._reader.ask(lambda store: store.probe_many(keys, threads=1, **asked_for))
         most = self.limits.answer_bytes
         if media_type == arrow.MEDIA_TYPE:
             return Answer(arrow.bytes_of(found, most), media_type)
-        rows = forms.matches_of(found, self._bits, with_query=True)
+        rows = self.kind.matches(found, with_query=True)
         return _listed("matches", f'"query_count": {asked.rows}, "matches"', rows, most)
 
     def lookup(self, asked: Asked, media_type: str) -> Answer:
@@ -126,9 +131,9 @@ class Service:
         most = self.limits.answer_bytes
         if media_type == arrow.MEDIA_TYPE:
             return Answer(arrow.bytes_of(found, most), media_type)
-        return _listed("rows", '"rows"', forms.rows_of(found, self._bits), most)
+        return _listed("rows", '"rows"', self.kind.rows(found), most)
 
-    def change(self, kind: str, asked: Asked, max_distance: int | None) -> "Future[Any]":
+    def change(self, kind: str, asked: Asked, nearness: float | None) -> "Future[Any]":
         """Have the writer change the store; done when that is durable. ReadOnly where there is none."""
         if self._writing is None:
             raise ReadOnly("found it served for reading, expected a service that writes", path=self._reader.path)
@@ -137,18 +142,20 @@ class Service:
                 raise BadInput("body: found ids alone, expected fingerprints or texts, too")
             if asked.ids is None and self._id_type is not None:
                 raise BadInput("ids: found none, expected one for each row")
-        return self._writing.submit(Change(kind, asked.fingerprints, asked.ids, max_distance))
+        elif asked.fingerprints is not None and not self.kind.digits:
+            raise BadInput("body: found texts, expected ids: signatures are removed by these")
+        return self._writing.submit(Change(kind, asked.fingerprints, asked.ids, nearness))
 
     def changed(self, kind: str, result: Any, asked: Asked, media_type: str) -> Answer:
         """What is said of a change that was made, given what the store said. TooManyMatches where that is too much."""
-        if not isinstance(result, Additions):
+        if not isinstance(result, Additions | SimilarAdditions):
             told = ("changed", "row_count") if kind in ADDING else ("removed", "asked_count")
             return Answer(_document(told[0], f'"{told[1]}": {asked.rows}'))
         most = self.limits.answer_bytes
         try:
             if media_type == arrow.MEDIA_TYPE:
                 return Answer(arrow.bytes_of(result, most), media_type)
-            rows = (f"{{{fields}}}" for fields in forms.additions_of(result, self._bits))
+            rows = (f"{{{fields}}}" for fields in self.kind.additions(result))
             stored = int(np.count_nonzero(result.stored))
             return _listed("additions", f'"stored_count": {stored}, "additions"', rows, most)
         except TooManyMatches as error:
@@ -156,11 +163,15 @@ class Service:
 
     def stats(self) -> Answer:
         """What the store holds."""
-        return Answer(json.dumps({"format": "fpstore.stats/1", **self._reader.ask(Store.stats).to_json()}).encode())
+        return Answer(
+            json.dumps(
+                {"format": "fpstore.stats/1", **self._reader.ask(lambda store: store.stats()).to_json()}
+            ).encode()
+        )
 
     def health(self) -> Answer:
         """That it answers; what stands in its way is raised."""
-        self._reader.ask(lambda store: store.contains_near(0))
+        self._reader.ask(self.kind.expect_answers)
         return Answer(_document("health", '"status": "ok"'))
 
 

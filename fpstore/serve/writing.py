@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 
 from fpstore import Store, StoreClosed
+from fpstore.minhash import MinHashStore
 from fpstore.serve.forms import is_of_the_request
 from fpstore.serve.held import Held
-from fpstore.types import Ids, Keys
+from fpstore.serve.kinds import AnyStore, kind_of
+from fpstore.types import Array, Ids
 
 # Rows of changes that are made in one commit, unless one alone has more.
 GROUP_ROWS = 1 << 16
@@ -26,12 +28,12 @@ TOGETHER = ("add", "add_if_new", "upsert")
 
 @dataclass(frozen=True)
 class Change:
-    """Rows to add or to remove. kind: a method of Store; max_distance: of add_if_new."""
+    """Rows to add or to remove. kind: a method of the store; nearness: of add_if_new, by what of it is near."""
 
     kind: str
-    fingerprints: Keys | None
+    fingerprints: Array | None
     ids: Ids | None
-    max_distance: int | None = None
+    nearness: float | None = None
     done: "Future[Any]" = field(default_factory=Future, compare=False)
 
     @property
@@ -43,7 +45,7 @@ class Change:
         """Whether the two come to the same in one call as in two."""
         if self.kind not in TOGETHER:
             return False
-        return (self.kind, self.max_distance) == (other.kind, other.max_distance)
+        return (self.kind, self.nearness) == (other.kind, other.nearness)
 
 
 class Writing:
@@ -52,8 +54,9 @@ class Writing:
     name_bytes: how many bytes of names may be told of in one commit; of additions that come to more none is made.
     """
 
-    def __init__(self, store: Store, name_bytes: int | None = None) -> None:
-        store.max_name_bytes = name_bytes
+    def __init__(self, store: AnyStore, name_bytes: int | None = None) -> None:
+        if isinstance(store, Store):
+            store.max_name_bytes = name_bytes
         self._held = Held(store)
         self._waiting: deque[Change] = deque()
         self._wake = threading.Condition()
@@ -120,15 +123,16 @@ def _make(held: Held, group: Sequence[Change]) -> None:
             change.done.set_result(result)
 
 
-def _called(store: Store, group: Sequence[Change]) -> list[Any]:
+def _called(store: AnyStore, group: Sequence[Change]) -> list[Any]:
     first = group[0]
-    arguments: dict[str, Any] = {"max_distance": first.max_distance} if first.kind == "add_if_new" else {}
+    arguments: dict[str, Any] = {kind_of(store).parameter: first.nearness} if first.kind == "add_if_new" else {}
     call: Callable[..., Any] = getattr(store, first.kind)
-    result = call(
-        fingerprints=_joined([change.fingerprints for change in group]),
-        ids=_joined([change.ids for change in group]),
-        **arguments,
-    )
+    rows = _joined([change.fingerprints for change in group])
+    if not isinstance(store, MinHashStore):
+        arguments["fingerprints"] = rows
+    elif rows is not None:
+        arguments["signatures"] = rows
+    result = call(ids=_joined([change.ids for change in group]), **arguments)
     if first.kind != "add_if_new":
         return [result] * len(group)
     ends = np.cumsum([0, *(change.rows for change in group)]).tolist()

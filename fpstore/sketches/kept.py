@@ -39,6 +39,24 @@ class Kept:
         """The estimated Jaccard similarity of each two sketches, uint64[n, words] both: float32[n]."""
         return self.shape.similarity(one, other)
 
+    @property
+    def estimates(self) -> Array:
+        """Of two sketches that differ in so many values: float32[values + 1], from 1 down, then 0."""
+        return _estimates(self.values, self.bits)
+
+    @property
+    def farthest(self) -> int:
+        """The least number of differing values that says nothing any more."""
+        return int(np.count_nonzero(self.estimates))
+
+    def differing(self, similarity: Array) -> Array:
+        """The number of differing values of each estimate, uint16[n]; of 0 the least of which that is the estimate."""
+        return (-self.estimates).searchsorted(-similarity).astype(np.uint16)
+
+    def most_differing(self, least: float | None) -> int:
+        """The largest number of differing values of which the estimate is `least` or more, -1 where none is."""
+        return self.values if least is None else int(np.count_nonzero(self.estimates >= np.float32(least))) - 1
+
     def standard_error(self, similarity: float) -> float:
         """That of an estimate where the Jaccard similarity is this one."""
         chance = 2.0**-self.bits
@@ -49,10 +67,14 @@ class Kept:
 @functools.cache
 def _shape(values: int, bits: int) -> SketchShape:
     """With the estimate for each number of values that differ."""
+    return SketchShape(values, bits, _estimates(values, bits))
+
+
+@functools.cache
+def _estimates(values: int, bits: int) -> Array:
     chance = 2.0**-bits
     agreeing = (values - np.arange(values + 1)) / values
-    estimates = np.maximum((agreeing - chance) / (1 - chance), 0.0)
-    return SketchShape(values, bits, estimates.astype(np.float32))
+    return np.maximum((agreeing - chance) / (1 - chance), 0.0).astype(np.float32)
 
 
 def bits_for(values: int) -> int:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from fpstore.text.confirm import CONFIRMED_DISTANCE, DEFAULT_CONFIRM, Checker, Confirm
 from fpstore.text.held import KeptHashes, Sets
 from fpstore.text.presets import DEFAULT_RECIPE, expect_recipe
-from fpstore.text.recipe import Measured, Recipe, bytes_hash
+from fpstore.text.recipe import Measured, Recipe, bytes_hash, expect_fingerprints
 from fpstore.text.several import expect_several
 from fpstore.text.shared import measure_and_keep, measure_many
 from fpstore.threads import thread_count
@@ -68,7 +68,7 @@ def dedup(
         order = np.argsort([-len(text) for text in held], kind="stable")
     ordered = [held[place] for place in order.tolist()]
     count = thread_count(threads)
-    leaders = _leaders(expect_recipe(recipe), max_distance, check, ordered, count)
+    leaders = _leaders(expect_fingerprints(expect_recipe(recipe)), max_distance, check, ordered, count)
     found = leaders.decide(measured_apart(recipe, ordered, count).fingerprints)
     # The kept ones have the ids 0, 1, ... in the order in which they were decided.
     kept = order[np.flatnonzero(found["leads"])]

@@ -42,14 +42,12 @@ The steps of version 2, in order:
      the Jaccard similarity in the mean. The `seed` is of hash and permutations; by those of datasketch it is theirs
      alone, 0..2**32 - 1. Weights are `presence`.
 
-   A document without tokens has the XXH3 of its UTF-8 as its fingerprint: it is near none that has other bytes. A
-   signature is that of this number alone, as if it were the hash of its only shingle. Not so
-   by simhashes with another hash than `xxh3` and other tokens than `mixed`, which are for fingerprints that other tools
-   make: there it is 0, or 2**64 - 1 where ties are set, except that `letters` makes one empty shingle of it.
+   A document without tokens has the XXH3 of its UTF-8 as its fingerprint, or as the only hash of its signature: it is
+   near none that has other bytes. Not so by simhashes, of another hash than `xxh3` and other tokens than `mixed`, that
+   other tools make: there it is 0, or 2**64 - 1 where ties are set, but `letters` makes one empty shingle of it.
 
-A change of any step is a new version, so that equal recipes give equal fingerprints, on every machine and
-under every Python: what Unicode calls a letter, and its foldings, are those of Unicode 14. A code point that
-is not assigned there is no letter, and passes normalisation as it is.
+A change of any step is a new version, so that equal recipes give equal fingerprints, on every machine and under every
+Python: letters and foldings are those of Unicode 14. What is not assigned there is no letter and is not normalised.
 
 A field that came after the first recipes of a version stands in a record only where it differs from what they all did
 (`ADDED`). So a record says the same in every fpstore that reads it, and one that does not know the field refuses it.
@@ -249,6 +247,12 @@ class Recipe:
 
         threads: as for measure_many. RecipeError for a recipe that makes fingerprints.
         """
+        return self.sign_counted(texts, threads=threads)[0]
+
+    def sign_counted(
+        self, texts: Sequence[str | bytes], *, threads: int | None = None
+    ) -> tuple[Signatures, npt.NDArray[np.uint32]]:
+        """As sign_many, and how many tokens each text has."""
         expect_signatures(self)
         count = thread_count(threads)
         expect_several(texts)
@@ -262,7 +266,7 @@ class Recipe:
         if len(empty):
             hashes = np.array([bytes_hash(texts[at]) for at in empty.tolist()], dtype=np.uint64)
             found[empty] = _signing.sign_hashes(hashes, np.arange(1, len(hashes) + 1, dtype=np.uint64), permutations)
-        return found
+        return found, counts
 
     def features(self, text: str | bytes) -> Features:
         """The distinct shingles of one text and their weights."""
@@ -338,7 +342,7 @@ class Recipe:
     @property
     def keeps_hashes(self) -> bool:
         """Whether a text has no more shingles than words, or letters that stand for some: a third of its bytes."""
-        return self.tokens in ("words", "mixed", "chinese")
+        return self.sketch != "minhash" and self.tokens in ("words", "mixed", "chinese")
 
     @property
     def parts_empty(self) -> bool:

@@ -11,6 +11,8 @@ def expect_several(texts: object) -> None:
     found = type(texts).__name__
     if isinstance(texts, str | bytes):
         raise TypeError(f"texts: found one {found}, expected several of them")
+    if not hasattr(texts, "__iter__") and not hasattr(texts, "__getitem__"):
+        raise TypeError(f"texts: found {texts!r:.40}, a {found}, expected several of them")
     if isinstance(texts, Mapping | Set):
         raise TypeError(f"texts: found a {found}, which has no order of texts, expected a list of them")
     if any(hasattr(texts, name) for name in ("columns", "column_names", "__dataframe__")):

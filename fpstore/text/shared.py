@@ -44,9 +44,13 @@ def shown_of(pages: Sequence[Page], what: str, workers: Workers) -> Iterator[Sho
 
 
 def measure_many(recipe: Recipe, texts: Sequence[str], threads: int | None, workers: Workers) -> Measured:
-    """As recipe.measure_many; what packages do is done by workers."""
+    """As recipe.measure_many; what packages do is done by workers.
+
+    By a recipe of sketch minhash the fingerprints are signatures, integers[n, values], and of what else is measured
+    there are the counts of tokens alone.
+    """
     if not recipe.is_prepared or recipe.model is not None:
-        return recipe.measure_many(texts, threads=threads)
+        return _measured_here(recipe, texts, threads)
     record = recipe.to_json()
     return _joined(workers.map(_measured, [(record, part) for part in _parts(texts)]))
 
@@ -115,7 +119,16 @@ def _page_shown(page: Page, what: str) -> Shown | ValueError:
 
 def _measured(given: tuple[dict[str, Any], Sequence[str]]) -> Measured:
     record, texts = given
-    return Recipe.from_json(record).measure_many(texts, threads=1)
+    return _measured_here(Recipe.from_json(record), texts, 1)
+
+
+def _measured_here(recipe: Recipe, texts: Sequence[str], threads: int | None) -> Measured:
+    if recipe.sketch != "minhash":
+        return recipe.measure_many(texts, threads=threads)
+    signatures, counts = recipe.sign_counted(texts, threads=threads)
+    found: Any = signatures
+    nothing = np.zeros(len(counts))
+    return Measured(found, counts, nothing.astype(bool), counts, nothing)
 
 
 def _measured_and_kept(given: tuple[dict[str, Any], Sequence[str]]) -> tuple[Measured, list[KeptHashes]]:

@@ -38,6 +38,8 @@ from fpstore.text.cleaning import is_stand_in
 from fpstore.text.packed import Packed, heads, wide_counts
 from fpstore.text.presets import DEFAULT_RECIPE
 from fpstore.text.recipe import Measured, Recipe
+from fpstore.text.shared import measure_many
+from fpstore.workers import Workers
 
 DEFAULT_K = 3
 BITS = 64
@@ -53,11 +55,11 @@ _WEAK = ("weak", "dropped_weak")
 
 
 def short_below(recipe: Recipe, k: int = DEFAULT_K, *, dense: bool = False) -> int:
-    """The fewest tokens with which a text is not short; 1 for k = 0 and where a shingle is a whole text.
+    """The fewest tokens with which a text is not short; 1 for k = 0, signatures, and where a shingle is a whole text.
 
     dense: of a text in a script that parts no words.
     """
-    if k < 1 or recipe.tokens == "whole":
+    if k < 1 or recipe.tokens == "whole" or recipe.sketch == "minhash":
         return 1
     shingle = recipe.dense_shingle if dense and recipe.dense_shingle else recipe.shingle
     if recipe.sketch == "minhash-1bit":
@@ -149,7 +151,7 @@ class Lengths:
         """As _kinds, of texts that see may have seen just now, with what was measured of them."""
         if measured is None:
             beginnings = heads(texts, ats, saturation.LOOKED_AT_CHARACTERS)
-            return self._kinds(texts, ats, self._recipe.measure_many(beginnings, threads=1), range(len(ats)))
+            return self._kinds(texts, ats, measure_many(self._recipe, beginnings, 1, Workers(1)), range(len(ats)))
         known = self._last[1] if self._last[0] is measured else {}
         new = [at for at in ats if at not in known]
         known = known | dict(zip(new, self._kinds(texts, new, measured, new), strict=True))

@@ -104,7 +104,7 @@ MUTANTS = (
     Mutant(
         "additions of several distances go together",
         WRITING,
-        "(self.kind, self.max_distance) == (other.kind, other.max_distance)",
+        "(self.kind, self.nearness) == (other.kind, other.nearness)",
         "self.kind == other.kind",
         "a row is tested by the distance of another request",
         ("tests/test_serve_writing.py::test_changes_that_wait_go_together_and_in_order",),

@@ -667,8 +667,8 @@ MUTANTS = (
     Mutant(
         "of leaders at one distance the oldest is taken, whatever its fingerprint",
         "fpstore/query/leaders.py",
-        "found.distance, [fingerprints, ids.copy()], asks",
-        "found.distance, [ids.copy()], asks",
+        "[np.concatenate([found.fingerprint, keys]), ids.copy()]",
+        "[ids.copy()]",
         "jobs decide by another rule than add_if_new",
         ("tests/test_jobs_cluster.py::test_of_leaders_at_one_distance_that_with_the_least_fingerprint_is_joined",),
     ),
@@ -722,7 +722,7 @@ MUTANTS = (
     ),
     Mutant(
         "edges at one root are looked at once",
-        "fpstore/jobs/graph.py",
+        "fpstore/jobs/near.py",
         "while len(one):",
         "if len(one):",
         "one component is told as several",
@@ -843,8 +843,8 @@ MUTANTS = (
     Mutant(
         "equal ones are found among those that are stored alone",
         "fpstore/query/leaders.py",
-        "stored.tolist()), *later]",
-        "stored.tolist())]",
+        "self._ids_of_sign(documents, seen, i) + ids[later].tolist()",
+        "self._ids_of_sign(documents, seen, i)",
         "of documents that come together, as many as are decided at once, equal ones are kept",
         ("tests/test_jobs_equal.py::test_crowds_are_decided_as_plain_python_decides",),
     ),
