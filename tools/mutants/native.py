@@ -12,10 +12,10 @@ MUTANTS = (
         ("tests/test_merge_kernels.py::test_many_pieces_of_any_length_are_merged",),
     ),
     Mutant(
-        "a piece that is left over is merged from where another begins",
+        "a piece that is left over goes to where the first one begins",
         "fpstore/_merge.pyx",
-        "runs[count // 2], starts[count // 2] = runs[count - 1], starts[count - 1]",
-        "runs[count // 2], starts[count // 2] = runs[count - 1], 0",
+        "out = &rooms[turn, starts[count - 1]]",
+        "out = &rooms[turn, 0]",
         "keys of one part of a store overwrite those of another",
         ("tests/test_merge_kernels.py::test_many_pieces_of_any_length_are_merged",),
     ),
