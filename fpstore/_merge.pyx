@@ -5,6 +5,7 @@ Works on contiguous uint64 arrays and releases the lock; the kernels are C (fpst
 
 from libc.stdint cimport uint8_t, uint64_t
 from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy
 
 import numpy as np
 
@@ -33,13 +34,13 @@ def merge_all(pieces, uint64_t[:, ::1] rooms not None):
     rooms: uint64[2, m], m as many as all pieces have or more, for what is merged, of which the answer is a part. Raises
     ValueError for no pieces or a smaller room.
     """
-    cdef list kept = sorted(pieces, key=len)  # those that are merged first are of nearly one size
+    cdef list kept = sorted(filter(len, pieces), key=len)  # those that are merged first are of nearly one size
     cdef Items *runs
     cdef uint64_t *starts
     cdef const uint64_t[::1] piece
     cdef uint64_t count = <uint64_t>len(kept), total = 0, turn = 0, i
     cdef uint64_t *out
-    if count == 0:
+    if len(pieces) == 0:
         raise ValueError("no pieces: expected one or more")
     runs = <Items *>calloc(count, sizeof(Items))
     starts = <uint64_t *>calloc(count, sizeof(uint64_t))
@@ -49,23 +50,26 @@ def merge_all(pieces, uint64_t[:, ::1] rooms not None):
         for i in range(count):
             piece = kept[i]
             starts[i] = total
-            runs[i].keys, runs[i].count = &piece[0] if piece.shape[0] else NULL, <uint64_t>piece.shape[0]
+            runs[i].keys, runs[i].count = &piece[0], <uint64_t>piece.shape[0]
             total += runs[i].count
         if <uint64_t>rooms.shape[0] != 2 or <uint64_t>rooms.shape[1] < total:
             raise ValueError(f"rooms for {rooms.shape[0]} times {rooms.shape[1]} keys: expected 2 times {total} or more")
-        if count == 1:
+        if count < 2:
             answer = np.asarray(rooms)[0, :total]
-            answer[:] = kept[0]
+            answer[:] = kept[0] if count else ()
             return answer
         with nogil:
             while count > 1:
-                # Each pair to where its first begins; a piece that is left over stays where it is.
+                # Each pair to where its first begins, from one room to the other; a piece that is left over goes along.
                 for i in range(count // 2):
                     out = &rooms[turn, starts[2 * i]]
                     runs[i].count = c_merge_keys(&runs[2 * i], &runs[2 * i + 1], out)
                     runs[i].keys, starts[i] = out, starts[2 * i]
                 if count % 2:
-                    runs[count // 2], starts[count // 2] = runs[count - 1], starts[count - 1]
+                    out = &rooms[turn, starts[count - 1]]
+                    memcpy(out, runs[count - 1].keys, runs[count - 1].count * sizeof(uint64_t))
+                    runs[count // 2].keys, runs[count // 2].count = out, runs[count - 1].count
+                    starts[count // 2] = starts[count - 1]
                 count = (count + 1) // 2
                 turn = 1 - turn
         return np.asarray(rooms)[1 - turn, : runs[0].count]

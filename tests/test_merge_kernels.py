@@ -71,7 +71,20 @@ def test_all_pieces_are_merged_at_once(pieces: list[set[int]], more: int) -> Non
     assert not len(merged) or np.shares_memory(merged, rooms)
 
 
-@pytest.mark.parametrize("sizes", [[5000], [90, 4000], [3, 900, 900, 901, 5000], [1000] * 8, [0, 17, 100, 3000, 1] * 3])
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        [5000],
+        [90, 4000],
+        [3, 900, 900, 901, 5000],
+        [1000] * 8,
+        [800] * 5,
+        [700] * 6,
+        [600] * 7,
+        [500] * 11,
+        [0, 17, 100, 3000, 1] * 3,
+    ],
+)
 def test_many_pieces_of_any_length_are_merged(sizes: list[int]) -> None:
     rng = np.random.default_rng(len(sizes))
     for most in (6000, LAST):

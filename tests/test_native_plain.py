@@ -21,6 +21,7 @@ PARTS = {
     "crc32c",
     "permute",
     "sort",
+    "merge",
     "view",
     "decode",
     "encode",

@@ -4,18 +4,10 @@ from mutants.record import Mutant
 
 MUTANTS = (
     Mutant(
-        "of two keys that are equal in two vectors both are written",
-        "fpstore/native/merge_wide.c",
-        "_mm512_alignr_epi64(low, part->before, LANES - 1)",
-        "_mm512_alignr_epi64(low, low, LANES - 1)",
-        "a key that two segments have is there twice",
-        ("tests/test_merge_kernels.py::test_many_pieces_of_any_length_are_merged",),
-    ),
-    Mutant(
-        "a piece that is left over is merged from where another begins",
+        "a piece that is left over goes to where the first one begins",
         "fpstore/_merge.pyx",
-        "runs[count // 2], starts[count // 2] = runs[count - 1], starts[count - 1]",
-        "runs[count // 2], starts[count // 2] = runs[count - 1], 0",
+        "out = &rooms[turn, starts[count - 1]]",
+        "out = &rooms[turn, 0]",
         "keys of one part of a store overwrite those of another",
         ("tests/test_merge_kernels.py::test_many_pieces_of_any_length_are_merged",),
     ),
