@@ -45,6 +45,7 @@ def test_each_goes_to_the_leader_that_shares_a_band_and_differs_least(
     assert turns.is_near.tolist() == near_any
     leaders: list[int] = []
     while (stop := turns.run()) == ASK:
+        assert len({*turns.near}) == len(turns.near)
         turns.answer(turns.near[-1] if turns.at % 3 else NEW)
     assert stop == DONE
     for i in range(count):

@@ -443,3 +443,14 @@ def test_what_was_stored_after_the_last_commit_is_taken_back(tmp_path: Path, mon
 @pytest.mark.parametrize(("similarity", "share"), [(0.82, 0.97), (0.9, 1.0), (0.5, 0.06)])
 def test_two_documents_share_a_band_as_often_as_is_said(similarity: float, share: float) -> None:
     assert round(1 - (1 - similarity**8) ** 16, 2) == share
+
+
+def test_documents_of_one_piece_are_near_from_the_least_similarity_on(tmp_path: Path) -> None:
+    documents = [f"a b c d {i} {i + 1} {i * i}" for i in range(40)]
+    signed = [row.tolist() for row in RECIPE.sign_many(documents)]
+    pairs = [(i, j) for i in range(40) for j in range(i) if shared(signed[i], signed[j], BANDS, ROWS)]
+    one, other = next((i, j) for i, j in pairs if 0 < estimate(signed[i], signed[j], BITS) < 0.7)
+    source = write_jsonl(tmp_path / "in.jsonl", [documents[one], documents[other]])
+    for least, kept_count in ((None, 1), (0.7, 2)):
+        asked = {**CUT, "min_similarity": least, "confirm": None}
+        assert jobs.dedup([source], tmp_path / f"kept-{kept_count}", **asked).results == kept_count

@@ -204,7 +204,7 @@ MUTANTS = (
         "kept.most_differing(least)",
         "kept.most_differing(None)",
         "what jobs drop depends on where pieces end",
-        ("tests/test_jobs_minhash.py::test_what_is_dropped_is_what_a_plain_loop_drops",),
+        ("tests/test_jobs_minhash.py::test_documents_of_one_piece_are_near_from_the_least_similarity_on",),
     ),
     Mutant(
         "of rows found those of the same sketch behind the nearest are forgotten",
