@@ -199,7 +199,8 @@ class _BaseStore(ABC):
 
     def _holds_any(self) -> bool:
         """Whether anything is stored, or was and its rows are still there."""
-        return not self._latest.is_empty
+        latest = self._latest
+        return bool(latest.pending_end) or any(part.segment.key_count for part in latest.parts)
 
     def max_id(self) -> int | None:
         """The largest id that was ever stored here, None before any was; known without a scan.

@@ -409,7 +409,7 @@ def test_threads_are_a_positive_number(command: Command, world: Path) -> None:
         ("build new.fpstore a.jsonl", "fpstore.text.Recipe.measure_many"),
         ("build new.fpstore more.npy", "fpstore.build"),
         ("fingerprint a.jsonl", "fpstore.text.Recipe.measure_many"),
-        ("dedup a.jsonl -o kept.jsonl", "fpstore.text.Recipe.measure_many"),
+        ("dedup a.jsonl -o kept.jsonl", "fpstore.text.Recipe.measure_and_keep"),
     ],
 )
 def test_the_number_of_threads_reaches_the_work(

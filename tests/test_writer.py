@@ -52,10 +52,10 @@ def held_flush(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, thread
     """From now on the segment of a flush waits before it is written: set when it has come there; to be set to go on."""
     begun, go_on, real = threading.Event(), threading.Event(), write_rows
 
-    def slow(*arguments: Any) -> SegmentEntry:
+    def slow(*arguments: Any, **given: Any) -> SegmentEntry:
         begun.set()
         assert go_on.wait(60)
-        return real(*arguments)
+        return real(*arguments, **given)
 
     monkeypatch.setattr(renewal, "write_rows", slow)
     return begun, go_on

@@ -11,7 +11,6 @@ from fpstore.cli.failures import AT_FAULT_STORE, say
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.subcommand import subcommand
 from fpstore.cli.values import FILE_PATH, counted, store_argument
-from fpstore.inputs.escapes import escaped
 
 if TYPE_CHECKING:
     from fpstore import Recovered
@@ -34,6 +33,7 @@ def command(store: str, new: str) -> None:
     found by all of their bands. Standard error says what was damaged, how much is there and how much is lost.
     """
     import fpstore
+    from fpstore.inputs.escapes import escaped
 
     with progress_bar() as bar:
         found = fpstore.recover(store, new, progress=bar)

@@ -40,13 +40,18 @@ def salvaged_names(
                 try:
                     chunk = reader.block(index)
                 except CorruptStore as error:
-                    damage.append(error.in_file(at.path))
+                    damage.append(_of(at, error))
                 else:
                     yield chunk
     except FileNotFoundError:
         damage.append(Damage(str(at.path), "names", "no file", "that of the names of a segment"))
     except CorruptStore as error:
-        damage.append(error.in_file(at.path))
+        damage.append(_of(at, error))
     finally:
         if sealed is not None:
             sealed.unlink(missing_ok=True)
+
+
+def _of(at: Place, error: CorruptStore) -> Damage:
+    """What is damaged as one place of the file there, also where a copy of it was read."""
+    return Damage(str(at.path), *error.args)
