@@ -729,3 +729,17 @@ def test_a_similarity_is_any_number_wherever_it_is_asked(tmp_path: Path, similar
     with minhash.create(tmp_path / "s", min_similarity=similarity) as store:
         store.add(some(2), ids=[1, 2])
         assert [match.id for match in store.probe(some(2)[0], min_similarity=similarity)] == [1]
+
+
+@pytest.mark.parametrize("count", [3, 40])
+def test_without_signatures_documents_are_in_the_order_of_their_ids(tmp_path: Path, count: int) -> None:
+    own = np.ones((count, VALUES), dtype=np.uint32)
+    ids = np.random.default_rng(8).integers(0, 1 << 64, count, dtype=np.uint64)
+    with minhash.create(tmp_path / "s", values=VALUES, keep_signatures=False, **SETTINGS) as store:
+        store.add(own, ids=ids)
+        pending = [store.probe(own[0]).id, store.probe_many(own[:1]).id]
+        store.compact()
+        for found in (*pending, store.probe(own[0]).id):
+            assert found is not None
+            assert found.tolist() == sorted(ids.tolist())
+        assert store.add_if_new(own[:1], ids=[7]).match_id.tolist() == [min(ids.tolist())]  # type: ignore[union-attr]

@@ -222,7 +222,8 @@ Status candidates_estimate(const SketchFile *file, const Sketches *shape, const 
 
 static int candidate_order(const void *a, const void *b) {
     const Candidate *left = a, *right = b;
-    if (left->similarity != right->similarity) return left->similarity > right->similarity ? -1 : 1;
+    if (left->similarity > right->similarity) return -1;
+    if (left->similarity < right->similarity) return 1; /* neither of these holds where it is not known */
     return left->id < right->id ? -1 : left->id > right->id;
 }
 
