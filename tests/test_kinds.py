@@ -281,6 +281,17 @@ def test_stores_are_made_as_they_are_asked_for(command: Command) -> None:
     assert "holds nothing" in command("build", "e", "empty.jsonl", "--recipe", "minhash-128").err
 
 
+@pytest.mark.parametrize("kind", RECIPES)
+@pytest.mark.usefixtures("here")
+def test_a_build_tells_the_bytes_of_all_its_files(command: Command, kind: str) -> None:
+    outcome = command(
+        "build", "new", "in.jsonl", *["--recipe", RECIPES[kind], "--id-type", "string", "--id-column", "id"]
+    )
+    files = [*Path("new", "segments").iterdir()]
+    assert len(files) == {"hamming": 2, "minhash": 3}[kind]
+    assert outcome.err.splitlines()[-1].endswith(f", {decimal_size(sum(file.stat().st_size for file in files))}")
+
+
 @pytest.mark.usefixtures("here")
 def test_signatures_of_texts_are_read_as_batches() -> None:
     with closing(read(["in.jsonl"], recipe=PRESET, batch=3)) as reader:

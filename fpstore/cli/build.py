@@ -14,6 +14,7 @@ from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.signed_stores import build_of_signatures
 from fpstore.cli.similar import cut_of, refuse_other_kind, signature_options
+from fpstore.cli.stores import size_of
 from fpstore.cli.subcommand import OF_TEXTS, refuse_unused, subcommand
 from fpstore.cli.texts import idf_option, recipe_of_any_kind, recipe_option, tell_short, text_options
 from fpstore.cli.values import (
@@ -171,7 +172,7 @@ def command(
         rows = (batch.fingerprints for batch in reader) if asked.ids is None else _with_ids(reader)
         if signs:
             with closing(reader):
-                count, size = build_of_signatures(
+                count, size, whole = build_of_signatures(
                     store,
                     rows,
                     recipe,
@@ -185,7 +186,7 @@ def command(
                     mode=mode,
                     threads=common().threads,
                 )
-            _tell(store, reader, count, size, "document")
+            _tell(store, reader, count, size, whole, "document")
             return
         with (
             closing(reader),
@@ -213,22 +214,22 @@ def command(
             ) as built,
         ):
             count = built.stats().fingerprint_count or 0
-            size = sum(segment.file_bytes for segment in built._segments)
+            size, whole = sum(segment.file_bytes for segment in built._segments), size_of(built)
     by = f", by recipe {_recorded(reader).name}, as {reader.origin.said_by} says" if is_said else ""
     if is_said and reader.silent[0]:
         of_files, first = counted(reader.silent[0], "file"), reader.silent[1]
         taken = f"the fingerprints of {of_files} that say no recipe, such as {first}, are taken for those by"
         say(f"fpstore: warning: {store}: {taken} {_recorded(reader).name}; --recipe says by which they all are")
-    _tell(store, reader, count, size, "fingerprint", by)
+    _tell(store, reader, count, size, whole, "fingerprint", by)
 
 
-def _tell(store: str, reader: "Reader", count: int, size: int, noun: str, by: str = "") -> None:
-    """Say what was built; noun: of what there are so many."""
+def _tell(store: str, reader: "Reader", count: int, size: int, whole: int, noun: str, by: str = "") -> None:
+    """Say what was built; size: of its segments; whole: with the files beside; noun: of what there are so many."""
     tell_skipped(reader.skipped, reader.notes)
     tell_short(reader.lengths)
     rows, files = reader.seen.rows, reader.seen.files
     read_in = {"row_count": rows, "file_count": files, **passed_over(reader, reader.lengths)}
-    held = f"{counted(count, noun)}, {decimal_size(size)}"
+    held = f"{counted(count, noun)}, {decimal_size(whole)}"
     if not count:
         held = "nothing" if rows else "nothing, as the input is empty"
     tell_done(

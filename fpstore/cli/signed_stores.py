@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 from fpstore.cli.documents import tell_done
+from fpstore.cli.stores import size_of
 
 if TYPE_CHECKING:
     from fpstore.text import Recipe
@@ -39,11 +40,11 @@ def create_of_signatures(
 
 def build_of_signatures(
     path: str, rows: Iterator[Any], recipe: "Recipe", cut: dict[str, Any], **options: Any
-) -> tuple[int, int]:
-    """Build one of the signatures of texts; how many documents it has, and of how many bytes its files are."""
+) -> tuple[int, int, int]:
+    """Build one of the signatures of texts; how many documents it has, the bytes of its segments and of all files."""
     from fpstore import minhash
 
     if options["ids"] is None:
         options["keep_signatures"] = False
     with minhash.build(path, rows, recipe=recipe, **cut, **options) as built:
-        return built.count(), sum(segment.file_bytes for segment in built._segments)
+        return built.count(), sum(segment.file_bytes for segment in built._segments), size_of(built)
