@@ -20,6 +20,7 @@ from fpstore.errors import PathLike, WrongKind
 from fpstore.minhash import MinHashStore
 from fpstore.minhash.buckets import add_all, band_of, bucket, buckets, keys_of
 from fpstore.minhash.making import bands_for
+from fpstore.sketches.bands import MAX_VALUES
 from fpstore.types import Array, Durability, IdType, Mode
 
 __all__ = ["MinHashLSH", "MinHashLSHDeletionSession", "MinHashLSHInsertionSession"]
@@ -60,8 +61,8 @@ class MinHashLSH:
         """
         if not 0 <= threshold <= 1:
             raise ValueError(f"threshold: found {threshold}, expected one from 0 to 1")
-        if num_perm < 2:
-            raise ValueError(f"num_perm: found {num_perm}, expected 2 or more")
+        if not 2 <= num_perm <= MAX_VALUES:  # told before bands are chosen, which takes the longer the more there are
+            raise ValueError(f"num_perm: found {num_perm}, expected 2 to {MAX_VALUES}")
         if any(not 0 <= weight <= 1 for weight in weights) or sum(weights) != 1:
             raise ValueError(f"weights: found {weights}, expected two from 0 to 1 whose sum is 1")
         bands, rows = params if params is not None else bands_for(num_perm, threshold, weights)
