@@ -19,8 +19,7 @@ from fpstore.adapters.keys import AnyKeys, Keys, NumberKeys, StringKeys
 from fpstore.errors import PathLike, WrongKind
 from fpstore.minhash import MinHashStore
 from fpstore.minhash.buckets import add_all, band_of, bucket, buckets, keys_of
-from fpstore.minhash.making import bands_for
-from fpstore.sketches.bands import MAX_VALUES
+from fpstore.minhash.making import bands_for, expect_bands
 from fpstore.types import Array, Durability, IdType, Mode
 
 __all__ = ["MinHashLSH", "MinHashLSHDeletionSession", "MinHashLSHInsertionSession"]
@@ -61,8 +60,9 @@ class MinHashLSH:
         """
         if not 0 <= threshold <= 1:
             raise ValueError(f"threshold: found {threshold}, expected one from 0 to 1")
-        if not 2 <= num_perm <= MAX_VALUES:  # told before bands are chosen, which takes the longer the more there are
-            raise ValueError(f"num_perm: found {num_perm}, expected 2 to {MAX_VALUES}")
+        if num_perm < 2:
+            raise ValueError(f"num_perm: found {num_perm}, expected 2 or more")
+        expect_bands(num_perm, 1, 1)  # before they are chosen, which takes days for more values than there may be
         if any(not 0 <= weight <= 1 for weight in weights) or sum(weights) != 1:
             raise ValueError(f"weights: found {weights}, expected two from 0 to 1 whose sum is 1")
         bands, rows = params if params is not None else bands_for(num_perm, threshold, weights)
