@@ -4,9 +4,10 @@ import contextlib
 import errno
 import os
 import stat
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import IO, NamedTuple, Self
 
 from fpstore.errors import CorruptStore
 
@@ -205,6 +206,14 @@ def naming(path: Path) -> Iterator[None]:
         if error.errno is not None and error.filename != str(path):
             raise OSError(error.errno, error.strerror, str(path)) from None
         raise
+
+
+def unnamed(folder: Path, buffering: int = -1) -> IO[bytes]:
+    """A file in folder that never has a name, where the disk can do that; whatever ends the process takes it along."""
+    with naming(folder):
+        # A reach is a link, which tempfile does not follow: it would give the file a name, for a moment, and a process
+        # that is killed then leaves that to nobody. The dot is in the folder itself.
+        return tempfile.TemporaryFile(dir=f"{folder}/.", buffering=buffering)
 
 
 def folder_mode(mode: int) -> int:

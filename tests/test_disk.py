@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fpstore.disk import Folder, expect_outside_stores, read_whole, replace_whole
+from fpstore.disk import Folder, expect_outside_stores, read_whole, replace_whole, unnamed
 from fpstore.errors import CorruptStore
 
 
@@ -215,3 +215,24 @@ def test_a_place_inside_a_store_is_refused_through_links_too(tmp_path: Path) -> 
             expect_outside_stores(tmp_path / inside)
     for outside in ("s", "x", "link"):
         expect_outside_stores(tmp_path / outside)
+
+
+@pytest.mark.parametrize("how", ["its path", "its reach"])
+def test_a_file_without_a_name_never_has_one(path: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    """Who is killed between making a file and removing its name leaves one that no sweep knows."""
+    removed: list[object] = []
+
+    def unlink(*args: object, **kwargs: object) -> None:
+        removed.append(args)
+
+    with Folder.open(path) as folder, monkeypatch.context() as patch:
+        patch.setattr(os, "unlink", unlink)
+        with unnamed(path if how == "its path" else folder.reach) as file:
+            assert file.write(b"1") == 1
+            assert (folder.names(), removed) == ([], [])
+
+
+def test_a_folder_that_takes_no_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as error:
+        unnamed(tmp_path / "none")
+    assert error.value.filename == str(tmp_path / "none")

@@ -142,7 +142,7 @@ def test_what_fits_the_budget_is_never_written(tmp_path: Path, monkeypatch: pyte
     def refuse(*_args: object, **_kwargs: Any) -> None:
         raise AssertionError("a spill file was made")
 
-    monkeypatch.setattr(spill.tempfile, "TemporaryFile", refuse)
+    monkeypatch.setattr(spill, "unnamed", refuse)
     keys = (MIB - spill.RESERVE_BYTES) // 8
     sorter = KeySorter(tmp_path, MIB)
     sorter.add(uniform(keys))
@@ -153,7 +153,7 @@ def test_what_fits_the_budget_is_never_written(tmp_path: Path, monkeypatch: pyte
 
 
 def test_duplicates_alone_never_spill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spill.tempfile, "TemporaryFile", None)
+    monkeypatch.setattr(spill, "unnamed", None)
     sorter = KeySorter(tmp_path, MIB)
     add_in_pieces(sorter, np.tile(np.arange(50_000, dtype=np.uint64), 20))
     np.testing.assert_array_equal(all_keys(sorter.finish()), np.arange(50_000))

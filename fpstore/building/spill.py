@@ -6,20 +6,19 @@ are read; the files have no name, so that whatever ends the process, a Ctrl-C or
 """
 
 import errno
-import io
 import os
-import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
 from fpstore._sort import GrowingKeys, group_pairs, sort_keys, sort_pairs, split_keys, unique_sorted_pairs
-from fpstore.disk import naming
+from fpstore.disk import naming, unnamed
 from fpstore.merging import Chunks, Columns, Source, merged, union
 from fpstore.threads import Background, Threads, ahead
 from fpstore.types import Keys
@@ -49,11 +48,7 @@ class _Spill:
         self.column_count = column_count
         self._directory = directory
         # Closing is what frees the disk; the finalizer does it where an exception skips close().
-        with naming(directory):  # the files have no name
-            self._files = [
-                tempfile.TemporaryFile(dir=directory, buffering=0)  # noqa: SIM115
-                for _ in range(column_count)
-            ]
+        self._files = [unnamed(directory, buffering=0) for _ in range(column_count)]
         self.close = weakref.finalize(self, _close_all, self._files)
 
     def append(self, columns: Columns) -> None:
@@ -82,7 +77,7 @@ class _Spill:
                     offset += got
 
 
-def _close_all(files: list[io.FileIO]) -> None:
+def _close_all(files: list[IO[bytes]]) -> None:
     for file in files:
         file.close()
 

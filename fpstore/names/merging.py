@@ -3,7 +3,6 @@
 import errno
 import itertools
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fpstore import _names
-from fpstore.disk import naming
+from fpstore.disk import naming, unnamed
 from fpstore.names.column import NO_NAMES, Named, Names, gathered
 from fpstore.types import Keys
 
@@ -142,8 +141,7 @@ class _Run:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._count = self._bytes = 0
-        with naming(directory):
-            self._files = [tempfile.TemporaryFile(dir=directory, buffering=0) for _ in range(3)]  # noqa: SIM115
+        self._files = [unnamed(directory, buffering=0) for _ in range(3)]
 
     def append(self, named: Named) -> None:
         """Write some behind those already there."""

@@ -3,7 +3,6 @@
 In bounded memory: names are coded a block at a time, and what has to be sorted by handle or by hash is spilled.
 """
 
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, NamedTuple, Self
@@ -14,7 +13,7 @@ from fpstore import format as layout
 from fpstore._codec import PackedWriter
 from fpstore._names import NameEncoder, filter_lines, hashes, lines_of
 from fpstore.building.spill import KeySorter, PairSorter
-from fpstore.disk import Place, naming
+from fpstore.disk import Place, naming, unnamed
 from fpstore.format import Header
 from fpstore.names.column import Named, Names, joined
 from fpstore.names.layout import KIND_NAMES, NamesRecord, line_count
@@ -255,7 +254,7 @@ class _Handles:
         if sum(map(len, self._held)) >= HELD_NUMBERS:
             with naming(self._scratch):
                 if self._file is None:
-                    self._file = tempfile.TemporaryFile(dir=self._scratch)  # noqa: SIM115
+                    self._file = unnamed(self._scratch)
                 self._file.write(np.concatenate(self._held).tobytes())
             self._held = []
 

@@ -1,6 +1,5 @@
 """Documents of a build on their way to the disk: as they come, in a file without a name, and from there by handle."""
 
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -8,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fpstore.building.spill import PairSorter
-from fpstore.disk import naming
+from fpstore.disk import naming, unnamed
 from fpstore.sketches.pending import in_order
 from fpstore.types import Counts, Ids, Keys
 
@@ -29,8 +28,7 @@ class Spool:
     def __init__(self, scratch: Path, bands: int, words: int, memory_bytes: int) -> None:
         """Takes hashes of bands and words of sketches; scratch: a folder for files without a name."""
         self._scratch, self._bands, self._width = scratch, bands, bands + words
-        with naming(scratch):
-            self._file = tempfile.TemporaryFile(dir=scratch)  # noqa: SIM115
+        self._file = unnamed(scratch)
         self.count = 0
         self._handles = PairSorter(scratch, memory_bytes)
 

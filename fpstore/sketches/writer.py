@@ -1,13 +1,12 @@
 """Writes a file of sketches: sketches with their handles, in order, in pieces of any size."""
 
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, NamedTuple
 
 import numpy as np
 
-from fpstore.disk import Place, naming
+from fpstore.disk import Place, naming, unnamed
 from fpstore.errors import Wrong
 from fpstore.format import HEADER_BYTES, Header
 from fpstore.segment.files import FileWriter
@@ -84,7 +83,7 @@ class SketchesWriter(FileWriter):
     def _spill(self) -> None:
         with naming(self._scratch):
             if self._spilled is None:
-                self._spilled = self._held.enter_context(tempfile.TemporaryFile(dir=self._scratch))  # noqa: SIM115
+                self._spilled = self._held.enter_context(unnamed(self._scratch))
             self._spilled.write(np.concatenate(self._waiting).tobytes())
         self._waiting = []
 
