@@ -3,6 +3,7 @@
 Owns who does which item. The answers come in the order of the items, and no item is begun after one has failed.
 """
 
+import sys
 import threading
 import weakref
 from _thread import start_new_thread
@@ -248,3 +249,8 @@ def slices(count: int, threads: int, most: int, least: int) -> list[slice]:
 def _drop(waiting: Iterator[int]) -> None:
     for _ in waiting:
         pass
+
+
+def stand_still(*jobs: Background[object] | None) -> bool:
+    """Whether the interpreter ends while one of these is under way: then it never ends, nor lets go of its locks."""
+    return sys.is_finalizing() and any(job is not None and not job.done for job in jobs)

@@ -38,7 +38,7 @@ from fpstore.notes import Asker
 from fpstore.progress import Tell
 from fpstore.query.additions import Additions, decide
 from fpstore.segment.entry import SegmentEntry, names_made, segment_name
-from fpstore.threads import Background
+from fpstore.threads import Background, stand_still
 from fpstore.types import Ids, Keys, Kind
 
 # So long who adds all the time has to write a state of his own after one that was published.
@@ -478,7 +478,7 @@ class Writer:
         if self._fork != forks.generation:  # all of it is the parent's, whose threads may hold the lock here for ever
             self._catalog.close()
             return
-        if not self._end_jobs():
+        if stand_still(self._flush_job, self._merge_job) or not self._end_jobs():
             return
         with self._lock, contextlib.closing(self._catalog):
             if self._catalog.has_changed:
