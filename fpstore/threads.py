@@ -9,7 +9,7 @@ import weakref
 from _thread import start_new_thread
 from collections.abc import Callable, Generator, Iterator, Sequence
 from queue import SimpleQueue
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from fpstore.arrays import as_integer
 from fpstore.platforms import processor_count
@@ -251,6 +251,6 @@ def _drop(waiting: Iterator[int]) -> None:
         pass
 
 
-def stand_still(*jobs: Background[object] | None) -> bool:
+def stand_still(*jobs: Background[Any] | None) -> bool:
     """Whether the interpreter ends while one of these is under way: then it never ends, nor lets go of its locks."""
     return sys.is_finalizing() and any(job is not None and not job.done for job in jobs)

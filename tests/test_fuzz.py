@@ -31,7 +31,8 @@ def test_thousands_of_hostile_files_do_no_harm() -> None:
 def test_a_check_that_is_missing_is_found() -> None:
     done = run_fuzz("--inputs", 100_000, "--jobs", 1, "--plant", "block-outside-payload")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "ERROR: AddressSanitizer" in done.stdout
+    # Whichever comes first: memory that is not the image's is read, or by one set of kernels and not by the other.
+    assert "ERROR: AddressSanitizer" in done.stdout or "the portable kernels do what the fast ones do" in done.stdout
     assert "1 findings" in done.stdout
 
 

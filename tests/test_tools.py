@@ -117,7 +117,7 @@ def test_bench_reader_gives_probes_after_a_commit_beside_a_writer_and_at_opening
     opened = rows_of(found, "opening a store in a new process")
     assert [row["rows added"] for row in opened] == [0, 3000, 10_000]
     assert [row["of them pending"] for row in opened] == [0, 3000, 10_000]
-    assert len(found["bars"]) == 7
+    assert len(found["bars"]) == 9
 
 
 @pytest.mark.slow

@@ -46,6 +46,10 @@ def written(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.glob("[!.]*") if path.is_file()}
 
 
+# What of Chinese texts is shared out.
+CHINESE = (shared._measured, shared._measured_and_kept, shared._features)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("is_chinese", [False, True])
 @pytest.mark.parametrize("name", SHARED)
@@ -74,7 +78,7 @@ def test_processes_share_it_and_write_what_one_writes(
             asked = count_asked(counting)
             done = command(*SHARED[name].format(recipe=recipe, weighted=weighted).split(), "--threads", threads)
         assert (done.status, asked == []) == (0, threads == "1"), done.err
-        kinds = {shared._shown, *((shared._measured, shared._features) if is_chinese else ())}
+        kinds = {shared._shown, *(CHINESE if is_chinese else ())}
         assert set(asked) <= kinds
         assert len(set(asked)) == (threads == "2") * (1 + is_chinese)
         for path in Path().glob("*.fpstore"):

@@ -1,5 +1,7 @@
 """The writer by itself: when a flush and a merge are due, what waits in memory, and what close does."""
 
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -291,3 +293,25 @@ def test_a_reader_that_is_closed_while_it_looks_says_so(bare: Path, monkeypatch:
     reader._catalog.confirm(None, 0.0)
     with pytest.raises(fpstore.StoreClosed, match=f"^{bare}: the store is closed$"):
         reader.newest()
+
+
+UNCLOSED = """
+import sys
+from pathlib import Path
+import numpy as np
+import fpstore
+from fpstore.living.sizes import LivingSizes
+fpstore.create(sys.argv[1]).close()
+sizes = LivingSizes(flush_rows=5, max_pending_rows=10)
+store = fpstore.Store(Path(sys.argv[1]), "w", durability=sys.argv[2], sizes=sizes)
+for i in range(30):
+    store.add(np.arange(3, dtype=np.uint64) + np.uint64(i), ids=np.arange(3, dtype=np.uint64))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("durability", ["commit", "batch"])
+def test_a_process_ends_while_its_writer_flushes(tmp_path: Path, durability: str) -> None:
+    for number in range(3):
+        command = [sys.executable, "-c", UNCLOSED, str(tmp_path / str(number)), durability]
+        subprocess.run(command, check=True, timeout=60)

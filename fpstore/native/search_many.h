@@ -20,7 +20,7 @@ typedef struct {
 
 /* The lanes of one vector, in memory. */
 typedef struct {
-    __m512i at, key, end, query, tag;
+    __m512i at, key, end, last_wanted, query, tag;
     __mmask8 active;
 } LaneVector;
 
@@ -120,7 +120,8 @@ static __attribute__((noinline)) Status KERNEL(careful_pair)(Search *search, con
         if (status == OK && _mm512_mask_cmpgt_epu64_mask(near, lanes->at, lanes->end)) status = BAD_BLOCK;
         if (status == OK && near) status = KERNEL(report_lanes)(search, near, lanes->tag, lanes->query, lanes->key);
         if (status != OK || search->done) return status;
-        lanes->active = _mm512_mask_cmplt_epu64_mask(lanes->active, lanes->at, lanes->end);
+        lanes->active = _mm512_mask_cmplt_epu64_mask(
+            _mm512_mask_cmple_epu64_mask(lanes->active, lanes->key, lanes->last_wanted), lanes->at, lanes->end);
     }
     return OK;
 }
@@ -167,7 +168,9 @@ ALWAYS_INLINE Status KERNEL(scan_lanes)(Search *search, BlockColumns *blocks, un
                 const __m512i bits = KERNEL(lane_errors)(key[v], lanes.query[v]);
                 errors[v] = second ? _mm512_min_epu64(errors[v], bits) : bits;
                 found[v] = second ? _mm512_or_si512(found[v], now) : now;
-                active[v] = _mm512_mask_cmplt_epu64_mask(active[v], at[v], lanes.end[v]);
+                /* Behind what is wanted no code is read: only what is read can be found to be damaged. */
+                active[v] = _mm512_mask_cmplt_epu64_mask(
+                    _mm512_mask_cmple_epu64_mask(active[v], key[v], lanes.last_wanted[v]), at[v], lanes.end[v]);
                 if (second == 0) first_key[v] = key[v], first_active[v] = active[v];
             }
 #pragma GCC unroll 3
@@ -182,7 +185,7 @@ ALWAYS_INLINE Status KERNEL(scan_lanes)(Search *search, BlockColumns *blocks, un
                 if (!care[v]) continue;
                 Status status = OK;
                 if (_mm512_mask_test_epi64_mask(lanes.active[v], found[v], lanes.tag[v])) {
-                    LaneVector again = {lanes.at[v],    lanes.key[v], lanes.end[v],
+                    LaneVector again = {lanes.at[v],    lanes.key[v], lanes.end[v],   lanes.last_wanted[v],
                                         lanes.query[v], lanes.tag[v], lanes.active[v]};
                     status = KERNEL(careful_pair)(search, &codes, codec, &again);
                     at[v] = again.at, key[v] = again.key, active[v] = again.active;
@@ -202,8 +205,7 @@ ALWAYS_INLINE Status KERNEL(scan_lanes)(Search *search, BlockColumns *blocks, un
         running = 0;
 #pragma GCC unroll 3
         for (unsigned v = 0; v < vectors; v++) {
-            lanes.at[v] = at[v], lanes.key[v] = key[v];
-            lanes.active[v] = _mm512_mask_cmple_epu64_mask(active[v], key[v], lanes.last_wanted[v]);
+            lanes.at[v] = at[v], lanes.key[v] = key[v], lanes.active[v] = active[v];
             running += (unsigned)__builtin_popcount(lanes.active[v]);
         }
         if (next < count) {
