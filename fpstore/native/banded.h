@@ -1,4 +1,5 @@
-/* Documents of one piece that share a band: which of those that lead each may go to, and in how many values they differ. */
+/* Documents of one piece that share a band: which of those that lead each may go to, and in how many values they
+ * differ. */
 #ifndef FPSTORE_BANDED_H
 #define FPSTORE_BANDED_H
 
@@ -13,7 +14,7 @@ typedef struct {
     uint32_t most; /* in more values no two differ that are near */
 
     /* A table of keys. Entry i * bands + b is the key of document i in band b; 0 stands for none, so all are 1 more. */
-    uint32_t *slots;   /* slot_mask + 1 of them, a power of two, all 0: the entry that has the key first */
+    uint32_t *slots; /* slot_mask + 1 of them, a power of two, all 0: the entry that has the key first */
     uint64_t slot_mask;
     uint32_t *firsts;  /* of each entry, the first with its key */
     uint32_t *heads;   /* of each entry that is a first, the last entry of a leader with that key; all 0 */

@@ -245,8 +245,9 @@ static int compare_hashes(const void *one, const void *other) {
 #define LEAST_HASH_BITS 5
 #define MANY_TOGETHER 64
 
-/* Put the distinct ones of hashes into distinct, in order, and how often each occurs into counts: first by the top bits,
-   as in cells_sorted, which leaves few out of order. Their number. parted: room for all; so has each of the others. */
+/* Put the distinct ones of hashes into distinct, in order, and how often each occurs into counts: first by the top
+   bits, as in cells_sorted, which leaves few out of order. Their number. parted: room for all; so has each of the
+   others. */
 static size_t hashes_distinct(const uint64_t *hashes, size_t count, uint64_t *parted, uint64_t *distinct,
                               uint32_t *counts) {
     uint32_t starts[1 << MOST_BUCKET_BITS], sum = 0, most = 0;
@@ -292,8 +293,7 @@ Status hashes_shingles(const Steps *steps, const Given *kept, size_t count, size
         double *weights = shingled->weights + shingled->used;
         uint32_t *counts = (uint32_t *)(parted + size);
         const size_t found = hashes_distinct(hashes, size, parted, distinct, counts);
-        for (size_t i = 0; i < found; i++)
-            weights[i] = (double)weight_of(steps, distinct[i], counts[i]) / WEIGHT_ONE;
+        for (size_t i = 0; i < found; i++) weights[i] = (double)weight_of(steps, distinct[i], counts[i]) / WEIGHT_ONE;
         shingled->used += found;
         shingled->ends[shingled->count++] = shingled->used;
     }
