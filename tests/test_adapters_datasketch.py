@@ -331,6 +331,16 @@ def test_other_settings_than_those_of_the_store_are_refused(tmp_path: Path) -> N
             MinHashLSH(**{"num_perm": VALUES, "params": (BANDS, ROWS), "path": tmp_path / "s"} | given)  # type: ignore[arg-type]
 
 
+def test_a_store_of_narrower_keys_is_opened_and_not_taken_by_path(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"values": VALUES, "bands": BANDS, "rows_per_band": ROWS, "id_type": "bytes", "bits": 40}
+    minhash.create(tmp_path / "s", **settings).close()
+    with pytest.raises(ValueError, match="bits: found 40, expected 64"):
+        index(tmp_path / "s")
+    with MinHashLSH.open(tmp_path / "s", "w") as lsh:
+        lsh.insert("a", OWN[0])
+        assert lsh.query(OWN[0]) == ["a"]
+
+
 @pytest.mark.parametrize("kept", [{"id_type": None}, {"keep_signatures": False}])
 def test_a_store_that_cannot_be_an_index_is_refused(tmp_path: Path, kept: Any) -> None:
     minhash.create(tmp_path / "s", values=VALUES, bands=BANDS, rows_per_band=ROWS, **kept).close()

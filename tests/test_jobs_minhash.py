@@ -348,9 +348,9 @@ def test_pairs_and_components_are_those_of_all_pairs(
 
 
 def test_signatures_of_one_hash_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from fpstore.jobs import near
+    from fpstore import _names
 
-    monkeypatch.setattr(near, "xxh3", lambda data: 0)
+    monkeypatch.setattr(_names, "hashes", lambda data, ends: np.zeros(len(ends), dtype=np.uint64))
     source = write_jsonl(tmp_path / "in.jsonl", ["a b c", "x y z", "a b c"])
     assert jobs.components([source], tmp_path / "out", **CUT).results == 2
 

@@ -1,7 +1,10 @@
 """The end of a catalog's log as it lies in the file: what LMDB would say of it, or nothing, whatever the bytes are."""
 
+import ctypes
 import mmap
 import os
+import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -251,6 +254,57 @@ def test_bytes_of_anything_are_none_or_what_was_added(written: Written, data: st
         at = int(places[data.draw(st.integers(0, len(places) - 1))])
         changed[at : at + 2] = data.draw(st.binary(min_size=2, max_size=2))
     expect_none_or_right(written, bytes(changed))
+
+
+def a_page_before_nothing(data: bytes) -> Any:
+    """uint8[bytes] in memory that processes share, behind which none may read."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+    libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    flags = mmap.MAP_SHARED | mmap.MAP_ANONYMOUS
+    place = libc.mmap(None, len(data) + PAGE, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0)
+    assert libc.mprotect(place + len(data), PAGE, 0) == 0
+    shared = np.ctypeslib.as_array((ctypes.c_uint8 * len(data)).from_address(place))
+    shared[:] = np.frombuffer(data, dtype=np.uint8)
+    return shared
+
+
+@pytest.mark.slow
+def test_a_length_that_changes_after_it_was_compared_leads_nowhere(tmp_path: Path) -> None:
+    """Another process changes the lengths of keys all the while: two seconds, in which a mistake may stay unseen."""
+    written = Written(tmp_path / "s", [2] * 200, 150)
+    shared = a_page_before_nothing(written.bytes)
+    pages = shared.reshape(-1, PAGE)
+    words = pages.view(np.uint16)
+    # Where the lengths of keys stand: 6 bytes into each node, whose places are in the page's offsets.
+    lengths = [
+        (page, (int(at) + 6) // 2)
+        for page in np.flatnonzero(np.isin(words[:, 5], [1, 2]))
+        for at in words[page, 8 : int(words[page, 6]) // 2]
+        if at % 2 == 0 and at < PAGE - 8
+    ]
+    rows, columns = (np.array(numbers) for numbers in zip(*lengths, strict=True))
+    right = words[rows, columns].copy()
+    child = os.fork()
+    if child == 0:
+        while True:
+            words[rows, columns] = 0xFFF0
+            words[rows, columns] = right
+    try:
+        index, answers = written.index(), {True: 0, False: 0}
+        end = time.monotonic() + 2
+        while time.monotonic() < end:
+            index = written.index()
+            found = written.follow(shared, index)
+            answers[found is None] += 1
+            if found is not None:
+                written.expect_right(found, index)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    assert answers[True]
+    assert answers[False]
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator
 from pathlib import Path
 from types import TracebackType
@@ -276,7 +277,7 @@ class MinHashLSH:
             yield [*dict.fromkeys(self._coded.keys(documents.id))]
 
 
-class _Session:
+class _Session(ABC):
     """Changes that wait until there are so many, or the context ends, also by an exception."""
 
     def __init__(self, lsh: MinHashLSH, buffer_size: int) -> None:
@@ -300,8 +301,8 @@ class _Session:
         if waiting:
             self._do(waiting)
 
-    def _do(self, waiting: dict[Hashable, list[Array]]) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _do(self, waiting: dict[Hashable, list[Array]]) -> None: ...
 
     def _wait(self, key: Hashable, *values: Array) -> None:
         self._waiting.setdefault(key, []).extend(values)

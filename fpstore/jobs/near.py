@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 import fpstore
-from fpstore import minhash
+from fpstore import _names, minhash
 from fpstore.jobs.settings import Settings
 from fpstore.minhash.making import kept_of
 from fpstore.progress import OnProgress
-from fpstore.text._sums import xxh3
 from fpstore.types import Array, Counts, Keys
 
 _AT_ONCE = 1 << 14
@@ -96,7 +95,11 @@ class SignedGraph(_Graph):
     def __init__(self, signatures: Array, folder: Path) -> None:
         """folder: as for Graph."""
         self._signatures, self._folder = signatures, folder
-        hashes = np.fromiter((xxh3(row.tobytes()) for row in signatures), dtype=np.uint64, count=len(signatures))
+        hashes = np.empty(len(signatures), dtype=np.uint64)
+        for at in range(0, len(signatures), _AT_ONCE):
+            rows = np.ascontiguousarray(signatures[at : at + _AT_ONCE])
+            ends = np.arange(1, len(rows) + 1) * (rows.shape[1] * rows.itemsize)
+            hashes[at : at + len(rows)] = _names.hashes(rows.reshape(-1).view(np.uint8), ends)
         _, self._first, self.place = np.unique(hashes, return_index=True, return_inverse=True)
         if not all((own == self._signatures[self._first[place]]).all() for own, place in self._pieces()):
             # Two signatures have one hash by chance, so they are compared whole.

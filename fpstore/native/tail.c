@@ -15,47 +15,67 @@ enum { MOST_LEVELS = 32 };
 /* Of a record of the log: its checksum, kind, how many columns, the words of each. */
 enum { RECORD_KIND = 4, RECORD_COLUMNS = 6, RECORD_WORDS = 8, RECORD_BYTES = 16, ADDED = 1 };
 
-static unsigned load16(const uint8_t *at) {
+/* The process that writes may change a page while it is read, so a number that was compared must not be read again: the
+   compiler may not do that beyond this line. */
+#define READ_ONCE(word) __asm__ volatile("" : "+r"(word))
+
+static unsigned read16(const uint8_t *at) {
     uint16_t word;
     memcpy(&word, at, 2);
+    unsigned value = word;
+    READ_ONCE(value);
+    return value;
+}
+
+static uint32_t read32(const uint8_t *at) {
+    uint32_t word;
+    memcpy(&word, at, 4);
+    READ_ONCE(word);
     return word;
 }
 
-static uint32_t load32(const uint8_t *at) {
-    uint32_t word;
-    memcpy(&word, at, 4);
+static uint64_t read64(const uint8_t *at) {
+    uint64_t word = load64(at);
+    READ_ONCE(word);
     return word;
 }
+
+/* A node of a page: where it is, and how long its key is, which lies inside of the page. */
+typedef struct {
+    const uint8_t *at;
+    uint64_t key_bytes;
+} Node;
 
 /* A page that says of itself that it is the one of this number, and what its flags should be; NULL for another. */
 static const uint8_t *page_of(const Tree *tree, uint64_t number, unsigned flags) {
     if (number >= tree->pages) return NULL;
     const uint8_t *page = tree->base + number * tree->page_bytes;
-    return load64(page) == number && load16(page + PAGE_FLAGS) == flags ? page : NULL;
+    return read64(page) == number && read16(page + PAGE_FLAGS) == flags ? page : NULL;
 }
 
 uint64_t tail_main_root(const Tree *tree, uint64_t transaction) {
     uint64_t number = transaction & 1;
-    return number < tree->pages ? load64(tree->base + number * tree->page_bytes + META_MAIN + TREE_ROOT) : UINT64_MAX;
+    return number < tree->pages ? read64(tree->base + number * tree->page_bytes + META_MAIN + TREE_ROOT) : UINT64_MAX;
 }
 
 /* How many nodes a page has; none where it says what cannot be. */
 static unsigned node_count(const Tree *tree, const uint8_t *page) {
-    unsigned lower = load16(page + PAGE_LOWER);
+    unsigned lower = read16(page + PAGE_LOWER);
     return lower >= PAGE_OFFSETS && lower <= tree->page_bytes ? (lower - PAGE_OFFSETS) / 2 : 0;
 }
 
-/* A node of a page, whose key lies inside of it; NULL where it does not. */
-static const uint8_t *node_of(const Tree *tree, const uint8_t *page, unsigned index) {
-    uint64_t at = load16(page + PAGE_OFFSETS + 2 * index);
-    if (at > tree->page_bytes - NODE_KEY) return NULL;
-    return at + NODE_KEY + load16(page + at + NODE_KEY_BYTES) <= tree->page_bytes ? page + at : NULL;
+/* The node of this number; at is NULL where its key does not lie inside of the page. */
+static Node node_of(const Tree *tree, const uint8_t *page, unsigned index) {
+    uint64_t at = read16(page + PAGE_OFFSETS + 2 * index);
+    if (at > tree->page_bytes - NODE_KEY) return (Node){NULL, 0};
+    uint64_t key_bytes = read16(page + at + NODE_KEY_BYTES);
+    return (Node){key_bytes <= tree->page_bytes - NODE_KEY - at ? page + at : NULL, key_bytes};
 }
 
-static int key_order(const uint8_t *node, const void *key, size_t key_bytes) {
-    size_t own = load16(node + NODE_KEY_BYTES), common = own < key_bytes ? own : key_bytes;
-    int order = memcmp(node + NODE_KEY, key, common);
-    return order != 0 ? order : (own > key_bytes) - (own < key_bytes);
+static int key_order(Node node, const void *key, size_t key_bytes) {
+    size_t common = node.key_bytes < key_bytes ? node.key_bytes : key_bytes;
+    int order = memcmp(node.at + NODE_KEY, key, common);
+    return order != 0 ? order : (node.key_bytes > key_bytes) - (node.key_bytes < key_bytes);
 }
 
 /* How many of the nodes from `first` on, of count, have a key up to this one; -1 where one cannot be read. */
@@ -64,8 +84,8 @@ static int nodes_up_to(const Tree *tree, const uint8_t *page, unsigned first, un
     unsigned low = first, high = count;
     while (low < high) {
         unsigned middle = low + (high - low) / 2;
-        const uint8_t *node = node_of(tree, page, middle);
-        if (node == NULL) return -1;
+        Node node = node_of(tree, page, middle);
+        if (node.at == NULL) return -1;
         if (key_order(node, key, key_bytes) <= 0)
             low = middle + 1;
         else
@@ -74,14 +94,14 @@ static int nodes_up_to(const Tree *tree, const uint8_t *page, unsigned first, un
     return (int)(low - first);
 }
 
-static int value_of(const Tree *tree, const uint8_t *page, const uint8_t *node, Value *value) {
-    uint64_t bytes = load16(node) | (uint64_t)load16(node + NODE_HIGH) << 16;
-    const uint8_t *data = node + NODE_KEY + load16(node + NODE_KEY_BYTES);
+static int value_of(const Tree *tree, const uint8_t *page, Node node, Value *value) {
+    uint64_t bytes = read16(node.at) | (uint64_t)read16(node.at + NODE_HIGH) << 16;
+    const uint8_t *data = node.at + NODE_KEY + node.key_bytes;
     uint64_t room = tree->page_bytes - (uint64_t)(data - page);
-    unsigned flags = load16(node + NODE_FLAGS);
+    unsigned flags = read16(node.at + NODE_FLAGS);
     if (flags & HAS_PAGES) {
         if (room < 8) return 0;
-        uint64_t number = load64(data);
+        uint64_t number = read64(data);
         const uint8_t *first = page_of(tree, number, IS_OVERFLOW);
         if (first == NULL) return 0;
         data = first + PAGE_OFFSETS;
@@ -100,10 +120,11 @@ int tail_find(const Tree *tree, uint64_t root, const void *key, size_t key_bytes
         /* The first node of a branch leads to all below the second one's key, and has none. */
         int found = count > 0 ? nodes_up_to(tree, page, leaf ? 0 : 1, count, key, key_bytes) : -1;
         if (found < (leaf ? 1 : 0)) return 0;
-        const uint8_t *node = node_of(tree, page, (unsigned)found - (leaf ? 1 : 0));
-        if (node == NULL) return 0;
+        Node node = node_of(tree, page, (unsigned)found - (leaf ? 1 : 0));
+        if (node.at == NULL) return 0;
         if (leaf) return key_order(node, key, key_bytes) == 0 && value_of(tree, page, node, value);
-        root = load16(node) | (uint64_t)load16(node + NODE_HIGH) << 16 | (uint64_t)load16(node + NODE_FLAGS) << 32;
+        root = read16(node.at) | (uint64_t)read16(node.at + NODE_HIGH) << 16 |
+               (uint64_t)read16(node.at + NODE_FLAGS) << 32;
     }
     return 0;
 }
@@ -112,8 +133,8 @@ int tail_tree(const Tree *tree, uint64_t main_root, const void *name, size_t nam
               uint64_t *entries) {
     Value value;
     if (!tail_find(tree, main_root, name, name_bytes, &value) || !value.is_tree || value.bytes != TREE_BYTES) return 0;
-    *root = load64(value.data + TREE_ROOT);
-    *entries = load64(value.data + TREE_ENTRIES);
+    *root = read64(value.data + TREE_ROOT);
+    *entries = read64(value.data + TREE_ENTRIES);
     return 1;
 }
 
@@ -156,9 +177,9 @@ int tail_moved(const uint8_t *data, size_t bytes, const Piece pieces[3], uint64_
 }
 
 int tail_added(const uint8_t *record, size_t bytes, uint32_t place, unsigned columns, Added *added) {
-    if (bytes < RECORD_BYTES || load32(record) != crc32c(place, record + RECORD_KIND, bytes - RECORD_KIND)) return 0;
-    uint64_t words = load64(record + RECORD_WORDS);
-    if (load16(record + RECORD_KIND) != ADDED || load16(record + RECORD_COLUMNS) != columns) return 0;
+    if (bytes < RECORD_BYTES || read32(record) != crc32c(place, record + RECORD_KIND, bytes - RECORD_KIND)) return 0;
+    uint64_t words = read64(record + RECORD_WORDS);
+    if (read16(record + RECORD_KIND) != ADDED || read16(record + RECORD_COLUMNS) != columns) return 0;
     if (words > (bytes - RECORD_BYTES) / 8 / columns || bytes - RECORD_BYTES != 8 * columns * words) return 0;
     *added = (Added){record + RECORD_BYTES, words};
     return 1;

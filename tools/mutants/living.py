@@ -1061,7 +1061,7 @@ MUTANTS = (
     Mutant(
         "a reader believes rows without their checksum",
         "fpstore/native/tail.c",
-        "|| load32(record) != crc32c(place, record + RECORD_KIND, bytes - RECORD_KIND)",
+        "|| read32(record) != crc32c(place, record + RECORD_KIND, bytes - RECORD_KIND)",
         "",
         "damage to the log is an answer",
         ("tests/test_tail.py::test_whatever_byte_is_another_it_is_none_or_what_was_added",),
