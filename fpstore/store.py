@@ -228,6 +228,13 @@ class Store(_BaseStore):
             assert snapshot.names is not None
             return snapshot.names.handles(Names(data, ends).take(rows))
 
+    def _stand_for(self, handles: Ids, data: Bytes, ends: Counts, rows: Array) -> bool:
+        """Whether handles stand for just the names of these indexes, one for one; name i ends at data[ends[i]]."""
+        with Reading(self) as snapshot:
+            assert snapshot.names is not None
+            own, given = snapshot.names.of(handles), Names(data, ends).take(rows)
+            return np.array_equal(own.ends, given.ends) and np.array_equal(own.data, given.data)
+
     def contains_near(self, fingerprint: int | bytes, *, max_distance: int | None = None) -> bool:
         """Whether a stored fingerprint is within max_distance of this one; stops at the first."""
         found = self._living.snapshot.single.contains(self._watch, fingerprint, max_distance)

@@ -160,7 +160,7 @@ class Corpus:
                 names += expand([os.fspath(each)])
             elif isinstance(each, bytes | Mapping) or not isinstance(each, Iterable):
                 found = f"found {each!r:.40}, a {type(each).__name__}"
-                raise TypeError(f"inputs: {found}, expected paths, and rows that are mappings")
+                raise TypeError(f"inputs: {found}, expected paths, and rows that are mappings: [rows]")
             else:
                 self._given[len(names)] = each
                 names.append(f"rows {len(self._given)}" if len(self._given) > 1 else "rows")

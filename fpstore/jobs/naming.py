@@ -14,7 +14,7 @@ from fpstore.inputs import BadInput
 from fpstore.inputs.cells import MAX_NAME_BYTES
 from fpstore.jobs.spool import Spool
 from fpstore.notes import FIRST_NUMBER
-from fpstore.types import Array, Ids, Keys
+from fpstore.types import Array, Counts, Ids, Keys
 
 _AT_ONCE = 1 << 16
 
@@ -82,15 +82,18 @@ class ConfirmedRows(NamedRows):
         for at in range(0, len(ids), _AT_ONCE):
             self._seen.add(keys[at : at + _AT_ONCE].copy(), ids=ids[at : at + _AT_ONCE].copy())
         names, live, lacking = self._spool.all_names(), np.zeros(len(ids), dtype=bool), 0
+        order = np.argsort(keys, kind="stable")
+        in_order = keys[order]
         for rows in self._store.rows():
             assert rows.id is not None
-            keys = rows.fingerprint
             # Each once, as rows of one fingerprint lie together; np.unique takes three times as long.
-            found = self._seen.probe_many(keys[np.diff(keys, prepend=~keys[:1]) != 0], max_distance=0)
-            assert found.id is not None
-            numbers = (found.id - np.uint64(FIRST_NUMBER)).astype(np.int64)
+            distinct = rows.fingerprint[np.diff(rows.fingerprint, prepend=~rows.fingerprint[:1]) != 0]
+            numbers = order[_places(in_order, distinct)]
+            if np.array_equal(keys[numbers], rows.fingerprint) and self._store._stand_for(rows.id, *names, numbers):
+                live[numbers] = True  # as a rule, and in a third of the time
+                continue
             handles, known = self._store._handles_of(*names, numbers)
-            there, own = _shared(keys, rows.id, found.fingerprint[known], handles[known])
+            there, own = _shared(rows.fingerprint, rows.id, keys[numbers][known], handles[known])
             live[numbers[known][own]] = True
             lacking += int((~there).sum())
         for at in range(0, len(ids), _AT_ONCE):
@@ -117,10 +120,17 @@ class ConfirmedRows(NamedRows):
         super().add(fingerprints, ids=ids)
 
 
+def _places(sorted_keys: Keys, wanted: Keys) -> Counts:
+    """Where wanted keys, each once, are in sorted_keys, one after the other: int64[m]."""
+    first = sorted_keys.searchsorted(wanted)
+    counts = sorted_keys.searchsorted(wanted, side="right") - first
+    before = np.cumsum(counts) - counts
+    places: Counts = np.arange(counts.sum()) + np.repeat(first - before, counts)
+    return places
+
+
 def _shared(keys: Keys, ids: Ids, other_keys: Keys, other_ids: Ids) -> tuple[Array, Array]:
     """Which pairs of two columns are among those of two others, bool[n], and the other way round, bool[m]."""
-    if len(keys) == len(other_keys) and (keys == other_keys).all() and (ids == other_ids).all():
-        return np.ones(len(keys), dtype=bool), np.ones(len(keys), dtype=bool)  # as a rule, and in a tenth of the time
     all_keys, all_ids = np.concatenate([keys, other_keys]), np.concatenate([ids, other_ids])
     order = np.lexsort([all_ids, all_keys])
     fresh = np.ones(len(order), dtype=bool)

@@ -899,8 +899,8 @@ MUTANTS = (
     Mutant(
         "rows of a store and documents with texts are the same if their fingerprints are",
         "fpstore/jobs/naming.py",
-        "(keys == other_keys).all() and (ids == other_ids).all()",
-        "(keys == other_keys).all()",
+        "rows.fingerprint) and self._store._stand_for(rows.id, *names, numbers)",
+        "rows.fingerprint)",
         "a row of another name stands for a document that was removed, whose text is compared",
         ("tests/test_jobs_named.py::test_a_row_of_another_name_in_place_of_one_that_was_removed_has_no_text",),
     ),
