@@ -106,6 +106,8 @@ def segment_of_parts(
         entry = merge_segments(place, sound, settings.codec, plan, settings.ids, advance=advance, comes_again=many)
         if entry is None:
             return None
+        for part in sound:
+            part.segment.forget(0, part.segment.file_bytes)  # what is beside them comes next
         if settings.named:
             entry = merge_names(place, entry, sound, due_names)
         if settings.kept is not None:
