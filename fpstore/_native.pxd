@@ -687,7 +687,7 @@ cdef extern from "text_simhash.h" nogil:
     Status documents_measure(Document *document, const Steps *steps, const Given *texts, size_t count, size_t *at,
                              const Measures *found)
     Status documents_sign(Document *document, const Steps *steps, const Given *texts, size_t count, size_t *at,
-                          void *values, uint32_t *token_counts)
+                          void *values, uint32_t *token_counts, uint64_t *ends)
     Status document_tokens(Document *document, const TokenSteps *steps, const Given *given)
     ctypedef struct Shingled:
         uint64_t *hashes

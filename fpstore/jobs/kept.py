@@ -6,9 +6,9 @@ import numpy as np
 
 from fpstore.errors import JobError
 from fpstore.jobs.settings import Settings
-from fpstore.jobs.signed import SignedRows
 from fpstore.jobs.standing import Workplace
 from fpstore.minhash import MinHashStore
+from fpstore.minhash.leading import SignedRows
 from fpstore.query.additions import NEW
 from fpstore.query.leaders import MOST_LOOKED_AT as MOST_LOOKED_AT
 from fpstore.query.leaders import Leaders

@@ -11,17 +11,12 @@ from typing import Any
 import numpy as np
 
 from fpstore import minhash
-from fpstore.errors import TooManyMatches
 from fpstore.jobs.files import AppendFile
 from fpstore.jobs.settings import Settings
 from fpstore.minhash import MinHashStore
-from fpstore.sketches.bands import Banding, Signed
-from fpstore.sketches.kept import Kept
-from fpstore.sketches.memory import Nears, SketchMemory
+from fpstore.minhash.leading import Nears, Signed, SignedRows, SketchMemory, memory_of
 from fpstore.types import Array, Ids
 
-# The bits of a key in a job's own store, which are those of its file.
-OWN_BITS = 64
 # So many documents are held in memory before they go to the store: with 16 bands, 320 MB.
 MOST_HELD = 1 << 20
 _AT_ONCE = 1 << 14
@@ -44,52 +39,6 @@ def _type_of(store: MinHashStore) -> np.dtype[Any]:
     return np.dtype([("keys", "<u8", (store.bands,)), ("sketch", "<u8", (kept.words,))])
 
 
-class SignedRows:
-    """A store of signatures, as leaders see it."""
-
-    def __init__(self, store: MinHashStore, threads: int = 1) -> None:
-        self._store, self._threads = store, threads
-        kept = store._settings.kept
-        assert kept is not None
-        self.kept: Kept = kept
-
-    @property
-    def path(self) -> Path:
-        """That of the store."""
-        return self._store.path
-
-    def cut(self, signatures: Array) -> Signed:
-        """As of SketchMemory."""
-        return self._store._in_bands(signatures)
-
-    def near(self, own: Signed, least: float | None, limit: int, most_rows: int) -> Nears:
-        """As of SketchMemory; TooManyMatches where one document alone has more than an answer holds."""
-        answered = own.size
-        while True:
-            some = own.part(slice(answered))
-            try:
-                found = self._store._answer(answered, some.part, least, self._threads)
-                if len(found) <= most_rows or answered == 1:
-                    break
-            except TooManyMatches:
-                if answered == 1:
-                    raise
-            answered //= 2
-        ids = np.empty(0, dtype=np.uint64) if found.id is None else found.id
-        return Nears.of(answered, found.query, self.kept.differing(found.similarity), ids, limit)
-
-    def add(self, own: Signed, ids: Ids) -> None:
-        """As of SketchMemory, under any ids."""
-        self._store._expect_documents().add_documents(own, ids)
-
-    def sync(self) -> None:
-        """As of a store."""
-        self._store.sync()
-
-    def settle(self) -> None:
-        """All before was committed."""
-
-
 class OwnRows:
     """Signatures that a job has for itself: those of its documents 0, 1, ... that it kept.
 
@@ -101,7 +50,6 @@ class OwnRows:
         self._store, self._file = store, file
         self._stored = SignedRows(store)
         self.kept = self._stored.kept
-        self._banding = Banding(store.bands, store.rows_per_band, OWN_BITS)
         self._type = _type_of(store)
         self.spilled = spilled
         if self._count > spilled and len(store.lookup([self._count - 1])):
@@ -120,7 +68,8 @@ class OwnRows:
         return self._file.length // self._type.itemsize
 
     def _begun(self) -> SketchMemory:
-        return SketchMemory(self._banding, self.kept, self.spilled)
+        store = self._store
+        return memory_of(store.values, store.bands, store.rows_per_band, self.spilled)
 
     def _since_spill(self) -> Iterator[tuple[Ids, Signed]]:
         rows = np.frombuffer(self._file.view(), dtype=self._type)
@@ -139,9 +88,9 @@ class OwnRows:
         if not self.spilled:
             return found
         older = self._stored.near(own.part(slice(found.answered)), least, limit, most_rows)
-        columns = (np.concatenate(pair) for pair in zip(older[1:], found[1:], strict=True))
-        query, distance, ids = columns
-        return Nears.of(older.answered, query, distance, ids, limit)
+        query = np.concatenate([older.query, found.query])
+        distance = np.concatenate([older.distance, found.distance])
+        return Nears.of(older.answered, query, distance, np.concatenate([older.id, found.id]), limit)
 
     def add(self, own: Signed, ids: Ids) -> None:
         """As of SketchMemory."""
@@ -159,7 +108,8 @@ class OwnRows:
         if len(self._memory) < MOST_HELD:
             return
         every = list(self._since_spill())
-        keys, sketches = (np.concatenate([signed[at] for _, signed in every]) for at in range(2))  # type: ignore[arg-type]
+        keys = np.concatenate([signed.keys for _, signed in every])
+        sketches = np.concatenate([signed.sketches for _, signed in every if signed.sketches is not None])
         self._stored.add(Signed(keys, sketches), np.concatenate([ids for ids, _ in every]))
         self._stored.sync()
         self.spilled = self._count

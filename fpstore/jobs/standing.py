@@ -25,10 +25,11 @@ from fpstore.jobs.journal import Job
 from fpstore.jobs.naming import ConfirmedRows, NamedRows
 from fpstore.jobs.scratch import scratch_store
 from fpstore.jobs.settings import Settings
-from fpstore.jobs.signed import OWN_BITS, OwnRows, create_store, own_bytes
+from fpstore.jobs.signed import OwnRows, create_store, own_bytes
 from fpstore.jobs.spool import Spool
 from fpstore.ledger import VOTES, read_settings
 from fpstore.minhash import MinHashStore
+from fpstore.minhash.leading import MEMORY_BITS
 from fpstore.minhash.making import open_any
 from fpstore.notes import FIRST_NUMBER, JOBS, Asker, Note, stored_since, subfolder
 from fpstore.types import Ids, IdType
@@ -90,7 +91,7 @@ class Workplace:
 def own_workplace(job: Job, settings: Settings, *, texts: bool) -> Iterator[Workplace]:
     """A store of the job's own, as it was at the last commit."""
     if job.state is None:
-        _create(job.work / _OWN_STORE, settings, "uint64", OWN_BITS)
+        _create(job.work / _OWN_STORE, settings, "uint64", MEMORY_BITS)
     count, next_id = (job.state["spool"], job.state["next_id"]) if job.state else (0, 0)
     with _opened(job.work / _OWN_STORE, job, settings) as (store, spools), ExitStack() as stack:
         with files_of_jobs():

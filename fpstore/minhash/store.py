@@ -130,9 +130,7 @@ class MinHashStore(_BaseStore):
         given, least = self._array(signatures), self._least(min_similarity)
         return self._answer(len(given), lambda own: self._cut(given[own]), least, thread_count(threads))
 
-    def _answer(
-        self, size: int, cut: Callable[[slice], Signed], least: float | None, threads: int
-    ) -> SimilarMatches:
+    def _answer(self, size: int, cut: Callable[[slice], Signed], least: float | None, threads: int) -> SimilarMatches:
         """As probe_many of so many signatures. cut: gives some of them as they are compared."""
         room = Room(size, self.max_matches)
         with Reading(self) as snapshot:

@@ -9,7 +9,7 @@ from fpstore._band_index import MOST_ROWS as MOST_ROWS
 from fpstore._band_index import BandIndex
 from fpstore.sketches.bands import Banding, Signed
 from fpstore.sketches.kept import Kept
-from fpstore.types import Array, Counts, Distances, Ids, Keys
+from fpstore.types import Array, Counts, Distances, Ids
 
 
 class Nears(NamedTuple):
@@ -23,13 +23,12 @@ class Nears(NamedTuple):
     distance: Distances
     id: Ids
 
-
     @classmethod
     def of(cls, answered: int, query: Counts, distance: Distances, id: Ids, limit: int) -> "Nears":
         """Of what was found, in any order: of each query the nearest `limit`, and all that differ in no value."""
         known = query < answered
         query, distance, id = query[known], distance[known], id[known]
-        order = np.lexsort([id, distance, query])
+        order = np.lexsort((id, distance, query))
         query, distance, id = query[order], distance[order], id[order]
         rows = np.arange(len(query))
         first = np.diff(query, prepend=-1) != 0
@@ -38,7 +37,7 @@ class Nears(NamedTuple):
 
 
 class SketchMemory:
-    """Documents whose ids follow one another. It takes some 320 bytes for each, with 16 bands; has one user at a time."""
+    """Documents whose ids follow one another: some 320 bytes for each, with 16 bands. Has one user at a time."""
 
     path = Path("memory")
 
