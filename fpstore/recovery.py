@@ -164,6 +164,7 @@ class _Recovery:
             unknown=tuple(losses.unknown),
             damage=tuple(losses.damage),
             bits=self._settings.bits,
+            kind=self._settings.kind,
             lost_ids=losses.documents.lost,
             partial_ids=losses.documents.partial,
         )
