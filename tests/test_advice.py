@@ -195,6 +195,12 @@ ADVICE: dict[str, tuple[Make, str, str, list[str]]] = {
         "fingerprint_format (--fingerprint-format) hex, for fewer digits",
         ["build s a.hex --fingerprint-format hex"],
     ),
+    "narrow hexadecimal with zeros in front": (
+        write(a__csv="hash\n0012\n0034\n"),
+        "build s a.csv",
+        "fingerprint_format (--fingerprint-format) hex or decimal, for fewer digits",
+        [f"build {way} a.csv --fingerprint-format {way}" for way in ("hex", "decimal")],
+    ),
     "decimal lines": (
         write(a__hex=f"{HEX}\n77\n"),
         "build s a.hex",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import resealed
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from minhashes import BANDS, ROWS, VALUES, Model, signatures
 
@@ -44,6 +44,7 @@ def test_the_place_of_an_id_is_where_it_is_or_none(held: list[int], asked: list[
     st.integers(20, 64),
     st.booleans(),
 )
+@example([[*range(30)]], 4, 20, False)
 def test_a_list_has_each_id_once_and_is_there_where_it_takes_less(
     chunks: list[list[int]], times: int, width: int, sketched: bool
 ) -> None:

@@ -3,7 +3,8 @@
 A written fingerprint is hexadecimal or decimal, and one column holds one of the two:
 
 - only hexadecimal can be: `0x` and 1 to 16 digits; 16 digits with a letter among them, or with a 0 in front;
-- only decimal can be: a sign, or decimal digits that are not 16, from -2**63 to 2**64 - 1;
+- only decimal can be: a sign, or decimal digits that are not 16, from -2**63 to 2**64 - 1; with a 0 in front more than
+  16, as fewer are what fingerprints of fewer bits are in hexadecimal, so that way is to be said;
 - 16 decimal digits without a 0 in front could be either.
 
 Of fingerprints of h bits, 16 is h / 4, and numbers are those below 2**h.
@@ -68,7 +69,7 @@ class Width:
         # The named group that matches says which of the two a value can be.
         self.written = re.compile(
             rf"(?P<either>[1-9][0-9]{{{digits - 1}}})|(?P<hex>0[xX]{digit}{{1,{digits}}}|{digit}{{{digits}}})"
-            r"|(?P<decimal>[-+]?[0-9]{1,20})"
+            rf"|(?P<decimal>[-+][0-9]{{1,20}}|0|[1-9][0-9]{{0,19}}|0[0-9]{{{digits},19}})"
         )
         self.said = {
             "hex": re.compile(rf"(?P<hex>(?:0[xX])?{digit}{{1,{digits}}})"),
@@ -257,7 +258,8 @@ class FingerprintColumn:
         if kind == "bad":
             expected = of.expected[self.way or "any"]
             is_short = of.said["hex"].fullmatch(value) is not None
-            return None, f"{expected}; or {ASK_WAY} hex, for fewer digits" if is_short else expected
+            ways = "hex or decimal" if value.isdecimal() else "hex"
+            return None, f"{expected}; or {ASK_WAY} {ways}, for fewer digits" if is_short else expected
         if kind not in ("either", self.way) or self.way is None:
             return None, EXPECTED_SAME.get(self.way or "", ASK_WAY)
         return of.in_range(int(value, 16 if self.way == "hex" else 10)), of.expected["decimal"]
