@@ -72,7 +72,7 @@ cdef class BandIndex:
              int64_t most, uint64_t most_rows):
         """The rows that share a band with each document, and in whose sketches at most `most` values differ.
 
-        Of each at most `limit`, the nearest first, of several as near the first ones; but all in which no value
+        Of each at most `limit`, the nearest first, of several equally near the first; but all in which no value
         differs. Answers no more documents than come to most_rows rows, but one at least. Returns how many it answers,
         query int64[m], row uint64[m] and the number of differing values, uint16[m].
         """

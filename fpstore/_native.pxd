@@ -213,6 +213,7 @@ cdef extern from "ids.h" nogil:
                     uint64_t *ranks, uint64_t *values, uint64_t *count)
     Status id_of_value(Pages *pages, const Ids *ids, uint64_t value, uint64_t *id)
     void places_of_ids(const uint64_t *listed, uint64_t listed_count, const uint64_t *ids, uint64_t count, int64_t *places)
+    Status listed_places(Pages *pages, const Ids *ids, const uint64_t *wanted, uint64_t count, int64_t *places)
     Status ids_range(Pages *pages, const Ids *ids, uint64_t rank, uint64_t *first, uint64_t *count)
     Status packed_get(Pages *pages, uint64_t offset, unsigned width, uint64_t index, uint64_t *value)
     Status ids_walk(Pages *pages, const Ids *ids, IdWalk *walk, uint64_t end_rank, uint64_t room, uint64_t *ranks,
@@ -501,6 +502,7 @@ cdef extern from "similar.h" nogil:
         uint64_t handles_offset
         uint64_t sketches_offset
         unsigned handle_bytes
+        unsigned listed
     ctypedef struct BandRow:
         uint64_t id
         uint64_t position
@@ -520,7 +522,7 @@ cdef extern from "similar.h" nogil:
     Status candidates_of(BandRows *found, uint32_t bands, uint64_t query_count, float unknown, Candidate *candidates,
                          uint64_t *count)
     Status candidates_estimate(const SketchFile *file, const Sketches *shape, const uint64_t *sketches,
-                               const uint8_t *masked, Candidate *candidates, uint64_t count)
+                               const int64_t *places, const uint8_t *masked, Candidate *candidates, uint64_t count)
     void candidates_order(Candidate *candidates, uint64_t count)
 
 cdef extern from "json_lines.h" nogil:
