@@ -281,6 +281,8 @@ class SomeDeduplicated(Protocol):
     def duplicate_of(self) -> npt.NDArray[np.int64]: ...
     @property
     def distance(self) -> npt.NDArray[np.uint16]: ...
+    @property
+    def similarity(self) -> npt.NDArray[np.float32] | None: ...
 
 
 class DedupTexts(Protocol):
@@ -289,7 +291,10 @@ class DedupTexts(Protocol):
         texts: Texts,
         *,
         recipe: Recipe = DEFAULT_RECIPE,
-        max_distance: int = 6,
+        max_distance: int | None = None,
+        bands: int | None = None,
+        rows_per_band: int | None = None,
+        min_similarity: float | None = None,
         keep: Literal["first", "longest"] = "first",
         confirm: str | None = "default",
         threads: int | None = None,

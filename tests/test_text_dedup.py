@@ -175,3 +175,48 @@ def test_pieces_of_few_characters_give_what_one_piece_gives(monkeypatch: pytest.
     assert sum(decided) == len(texts)
     assert max(decided) <= max(1, characters // 30 + 1)
     assert found.duplicate_of.tolist() == whole.duplicate_of.tolist()
+
+
+SIGNED = Recipe("signed", sketch="minhash", values=16, permutations="fpstore", shingle=1, weights="presence")
+
+
+@pytest.mark.slow
+@settings(max_examples=40, deadline=None)
+@given(
+    TEXTS.filter(bool),
+    st.sampled_from(["first", "longest"]),
+    st.sampled_from(["jaccard>=0.6", None, "cosine>=0.9"]),
+    st.sampled_from([None, 0.5]),
+)
+def test_texts_are_decided_by_signatures_as_the_job_decides(
+    tmp_path_factory: pytest.TempPathFactory, texts: list[str], keep: str, confirm: str | None, least: float | None
+) -> None:
+    folder = tmp_path_factory.mktemp("signed")
+    asked: dict[str, Any] = {
+        "recipe": SIGNED,
+        "bands": 4,
+        "rows_per_band": 2,
+        "min_similarity": least,
+        "keep": keep,
+        "confirm": confirm,
+    }
+    rows = [{"id": str(place), "text": text} for place, text in enumerate(texts)]
+    jobs.dedup(jobs.Inputs([rows], id_column="id"), folder / "all.jsonl", tag=True, **asked)
+    told = [json.loads(line) for line in (folder / "all.jsonl").read_text().splitlines()]
+    found = dedup(texts, **asked)
+    assert found.similarity is not None
+    for place, row in enumerate(told):
+        assert found.duplicate_of[place] == (place if row["kept"] else int(row["duplicate_of"]))
+        assert row["kept"] == (place in found.kept)
+        assert row["kept"] or found.similarity[place] == np.float32(row["similarity"])
+
+
+def test_what_says_nothing_about_what_the_recipe_makes_is_refused() -> None:
+    with pytest.raises(ValueError, match="max_distance: found 3 with recipe signed, which makes signatures"):
+        dedup(["a"], recipe=SIGNED, max_distance=3)
+    with pytest.raises(ValueError, match="bands: found 4 with recipe text-1, which makes fingerprints"):
+        dedup(["a"], bands=4)
+    with pytest.raises(ValueError, match="bands \\* rows_per_band: found 128, expected at most 16"):
+        dedup(["a"], recipe=SIGNED)
+    with pytest.raises(ValueError, match="min_similarity: found 2, expected a number from 0 to 1"):
+        dedup(["a"], recipe=recipes()["minhash-128"], min_similarity=2)

@@ -1,10 +1,13 @@
 """Which texts are short for a recipe and k: the bounds, measured, and what is counted."""
 
 import random
+from pathlib import Path
 from string import ascii_lowercase
 
+import numpy as np
 import pytest
 
+from fpstore import jobs
 from fpstore.text import recipes
 from fpstore.text.short import Lengths, short_below
 
@@ -92,3 +95,31 @@ def test_texts_without_tokens_are_not_among_the_short(signs: int, words: int, is
     assert lengths.warning is not None
     assert ("fewer than" in lengths.warning) is is_told
     assert f"{signs} of {signs + words} texts have no token" in lengths.warning
+
+
+@pytest.mark.parametrize(("bands", "rows_per_band"), [(16, 8), (32, 4), (8, 16)])
+def test_at_the_bound_of_signatures_one_changed_token_is_lost_about_as_often_as_not(
+    bands: int, rows_per_band: int
+) -> None:
+    recipe = recipes()["minhash-128"]
+    count = short_below(recipe, 0, cut=(bands, rows_per_band))
+    rng = np.random.default_rng(bands)
+    lost = []
+    for _ in range(40):
+        words = [f"w{number}" for number in rng.integers(0, 10**6, count)]
+        changed = [" ".join([*words[:i], "changed", *words[i + 1 :]]) for i in range(count)]
+        signed = recipe.sign_many([" ".join(words), *changed]).reshape(count + 1, bands, rows_per_band)
+        lost.append(1 - (signed[1:] == signed[:1]).all(axis=2).any(axis=1).mean())
+    assert 0.4 <= np.mean(lost) <= 0.6
+
+
+def test_short_texts_are_told_of_by_signatures_as_by_fingerprints(tmp_path: Path) -> None:
+    recipe = recipes()["minhash-128"]
+    texts = ["one two three four", "five six seven eight nine ten", "eleven", ""]
+    found = jobs.dedup([[{"text": text} for text in texts]], tmp_path / "kept.jsonl", recipe=recipe, confirm=None)
+    told = "3 of 4 texts have fewer than 16 tokens, too few for recipe minhash-128 and 16 bands of 8 values: one"
+    empty = "1 of 4 texts have no token for recipe minhash-128: they are near none but their equals"
+    assert found.warning is not None
+    assert found.warning.startswith(told)
+    assert found.warning.endswith(f"as often as not. {empty}")
+    assert short_below(recipe, 3) == 1

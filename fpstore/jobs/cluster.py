@@ -85,7 +85,7 @@ def cluster(
         told = f"found it with recipe {settings.recipe.name}, which makes signatures"
         raise ValueError(f"update_center: {told}, expected one that makes fingerprints, whose bits have a majority")
     check = Confirm.settle(confirm, has_texts=settings.can_confirm and not update_center)
-    corpus = Corpus(inputs, settings.recipe, settings.max_distance, threads, all_columns=annotate)
+    corpus = Corpus(inputs, settings.recipe, settings.max_distance, threads, all_columns=annotate, cut=settings.cut)
     results = [Path(path).absolute() for path in (output, topics) if path is not None]
     expect_other_files(results, corpus, standing)
     expect_files(corpus, topics, "topics")

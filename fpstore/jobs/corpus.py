@@ -110,9 +110,11 @@ class Corpus:
         *,
         all_columns: bool = False,
         drops: bool = False,
+        cut: tuple[int, int] | None = None,
     ) -> None:
         """threads: that make fingerprints; all processors where None. max_distance: for the warning. all_columns: for
-        Batch.rows. drops: whether see_dropped hears of the texts that are dropped.
+        Batch.rows. drops: whether see_dropped hears of the texts that are dropped. cut: for the warning, the bands of
+        signatures and the values of each.
 
         Raises what fpstore.inputs.documents does.
         """
@@ -140,7 +142,7 @@ class Corpus:
         }
         self._recipe, self._max_distance = recipe, max_distance
         self.threads = thread_count(threads)
-        self._lengths = Lengths(recipe, max_distance, drops=drops)
+        self._lengths = Lengths(recipe, max_distance, drops=drops, cut=cut)
         # The texts of the last batch, and what was measured of them.
         self._measured: tuple[Sequence[str], Measured] | None = None
         self._checks: list[tuple[Callable[[str, Row], BadInput | None], bool]] = []

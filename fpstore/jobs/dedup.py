@@ -79,7 +79,8 @@ def dedup(
     kept_one = Keep.parse(keep)
     standing = None if store is None else Path(store).absolute()
     settings = settle_settings(standing, recipe, Asked(max_distance, bands, rows_per_band, min_similarity))
-    corpus = Corpus(inputs, settings.recipe, settings.max_distance, threads, all_columns=True, drops=True)
+    own = settings.recipe, settings.max_distance, threads
+    corpus = Corpus(inputs, *own, all_columns=True, drops=True, cut=settings.cut)
     if not kept_one.is_first and not corpus.is_read_again:
         raise ValueError(f"standard input: found keep {keep}, which reads the inputs twice; expected files")
     check = Confirm.settle(confirm, has_texts=settings.can_confirm)

@@ -80,7 +80,7 @@ def components(
     expect_settings(recipe, max_distance)
     asked = Asked(max_distance, bands, rows_per_band, min_similarity)
     settings = settle(recipe, asked, UNCONFIRMED_DISTANCE)
-    corpus = Corpus(inputs, recipe, settings.max_distance, threads, all_columns=annotate)
+    corpus = Corpus(inputs, recipe, settings.max_distance, threads, all_columns=annotate, cut=settings.cut)
     results = [Path(path).absolute() for path in (output, topics) if path is not None]
     expect_files(corpus, annotate, "annotate")
     expect_files(corpus, topics, "topics")
@@ -139,7 +139,7 @@ def document_pairs(
     expect_settings(recipe, max_distance)
     asked = Asked(max_distance, bands, rows_per_band, min_similarity)
     settings = settle(recipe, asked, UNCONFIRMED_DISTANCE)
-    corpus = Corpus(inputs, recipe, settings.max_distance, threads)
+    corpus = Corpus(inputs, recipe, settings.max_distance, threads, cut=settings.cut)
     lines = Lines(form_of(result, TSV), _PAIR_COLUMNS | settings.nearness, "document-pairs")
     corpus.check_form(lines)
 

@@ -18,31 +18,10 @@ from fpstore.ledger import read_settings
 from fpstore.minhash import MinHashStore
 from fpstore.minhash.making import as_least, expect_bands, open_any
 from fpstore.text import DEFAULT_RECIPE, Recipe
+from fpstore.text.asked import BANDS, ROWS_PER_BAND
+from fpstore.text.asked import Asked as Asked
 from fpstore.text.confirm import CONFIRMED_DISTANCE
 from fpstore.text.permutations import permutations_of
-
-BANDS, ROWS_PER_BAND = 16, 8
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What is asked for of what is near; None for what is not said."""
-
-    max_distance: int | None = None
-    bands: int | None = None
-    rows_per_band: int | None = None
-    min_similarity: float | None = None
-
-    def expect_of(self, recipe: Recipe) -> None:
-        """ValueError for what says nothing about what the recipe makes."""
-        if recipe.sketch == "minhash" and self.max_distance is not None:
-            told = f"found {self.max_distance} with recipe {recipe.name}, which makes signatures"
-            raise ValueError(f"max_distance: {told}, expected none: bands and min_similarity say what is near")
-        if recipe.sketch != "minhash":
-            for name in ("bands", "rows_per_band", "min_similarity"):
-                if (found := getattr(self, name)) is not None:
-                    told = f"found {found!r:.40} with recipe {recipe.name}, which makes fingerprints"
-                    raise ValueError(f"{name}: {told}, expected none: max_distance says what is near")
 
 
 @dataclass(frozen=True)
@@ -67,6 +46,11 @@ class Settings:
     def signs(self) -> bool:
         """Whether signatures are compared."""
         return self.recipe.sketch == "minhash"
+
+    @property
+    def cut(self) -> tuple[int, int] | None:
+        """The bands of signatures, and the values of each."""
+        return (self.bands, self.rows_per_band) if self.signs else None
 
     @property
     def sketch_type(self) -> tuple[Any, ...]:

@@ -14,7 +14,7 @@ from fpstore import minhash
 from fpstore.jobs.files import AppendFile
 from fpstore.jobs.settings import Settings
 from fpstore.minhash import MinHashStore
-from fpstore.minhash.leading import Nears, Signed, SignedRows, SketchMemory, memory_of
+from fpstore.minhash.leading import Nears, Signed, SignedRows, SketchMemory, sketch_memory
 from fpstore.types import Array, Ids
 
 # So many documents are held in memory before they go to the store: with 16 bands, 320 MB.
@@ -69,7 +69,7 @@ class OwnRows:
 
     def _begun(self) -> SketchMemory:
         store = self._store
-        return memory_of(store.values, store.bands, store.rows_per_band, self.spilled)
+        return sketch_memory(store.values, store.bands, store.rows_per_band, self.spilled)
 
     def _since_spill(self) -> Iterator[tuple[Ids, Signed]]:
         rows = np.frombuffer(self._file.view(), dtype=self._type)

@@ -1,7 +1,8 @@
-"""Rows in memory alone, searched as those of a store are: one state of it that has no file."""
+"""What is in memory alone, searched as in a store: rows, as one state of it that has no file, and signatures."""
 
 from pathlib import Path
 
+from fpstore.arrays import as_similarity
 from fpstore.living import changes
 from fpstore.living.changes import Change
 from fpstore.living.removals import Removals
@@ -9,7 +10,25 @@ from fpstore.living.snapshot import MIN_PENDING_ROOM, Snapshot, pending_index
 from fpstore.living.state import Settings, State, new_identity
 from fpstore.plans.choice import PlanChoice
 from fpstore.query.matches import Matches
+from fpstore.sketches.bands import Banding
+from fpstore.sketches.kept import Kept, bits_for
+from fpstore.sketches.memory import SketchMemory
 from fpstore.types import Ids, Keys
+
+# The bits of a key of a band in memory.
+MEMORY_BITS = 64
+
+
+def sketch_memory(values: int, bands: int, rows_per_band: int, first_id: int = 0) -> SketchMemory:
+    """Documents by their signatures of so many values. ValueError for bands that these do not have."""
+    banding = Banding(bands, rows_per_band, MEMORY_BITS)
+    banding.expect_sound(values)
+    return SketchMemory(banding, Kept(values, bits_for(values)), first_id)
+
+
+def as_least(min_similarity: object) -> float | None:
+    """A similarity that is asked for, if one is. ValueError, TypeError for what is none."""
+    return None if min_similarity is None else as_similarity(min_similarity, "min_similarity")
 
 
 class Memory:

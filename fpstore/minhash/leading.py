@@ -5,23 +5,14 @@ from pathlib import Path
 import numpy as np
 
 from fpstore.errors import TooManyMatches
-from fpstore.minhash.making import kept_of
+from fpstore.living.memory import MEMORY_BITS as MEMORY_BITS
+from fpstore.living.memory import sketch_memory as sketch_memory
 from fpstore.minhash.store import MinHashStore
-from fpstore.sketches.bands import Banding
 from fpstore.sketches.bands import Signed as Signed
 from fpstore.sketches.kept import Kept
-from fpstore.sketches.memory import MOST_ROWS as MOST_ROWS
 from fpstore.sketches.memory import Nears as Nears
 from fpstore.sketches.memory import SketchMemory as SketchMemory
 from fpstore.types import Array, Ids
-
-# The bits of a key of a band in memory.
-MEMORY_BITS = 64
-
-
-def memory_of(values: int, bands: int, rows_per_band: int, first_id: int = 0) -> SketchMemory:
-    """Documents in memory alone, of signatures of so many values."""
-    return SketchMemory(Banding(bands, rows_per_band, MEMORY_BITS), kept_of(values), first_id)
 
 
 class SignedRows:

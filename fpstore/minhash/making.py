@@ -11,6 +11,7 @@ from fpstore.arrays import as_integer, as_keys, as_mode, as_signatures, as_simil
 from fpstore.creation import create_empty
 from fpstore.documents import Given, build_documents
 from fpstore.errors import PathLike, RecipeError, WrongKind
+from fpstore.living.memory import as_least as as_least
 from fpstore.living.state import Minhash, Settings
 from fpstore.making import DURABILITIES, _expect_id_type, opened, recipe_of
 from fpstore.minhash.store import MinHashStore
@@ -162,11 +163,6 @@ def expect_bands(values: int, bands: object, rows_per_band: object) -> None:
 def kept_of(values: int) -> Kept:
     """What stores keep of signatures of so many values."""
     return Kept(values, bits_for(values))
-
-
-def as_least(min_similarity: object) -> float | None:
-    """A similarity that is asked for, if one is. ValueError, TypeError for what is none."""
-    return None if min_similarity is None else as_similarity(min_similarity, "min_similarity")
 
 
 def bands_for(values: int, min_similarity: float, weights: tuple[float, float] = (0.5, 0.5)) -> tuple[int, int]:

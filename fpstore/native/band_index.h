@@ -36,7 +36,7 @@ typedef struct {
     uint64_t count, room;
 } BandNears;
 
-/* Which of the rows that share a band: at most `limit`, from the nearest on, of several at one distance from the first
+/* Which of the rows that share a band: at most `limit`, from the nearest on, of several as near from the first
    on, and all in which no value differs; none in which more than `most` values do. */
 typedef struct {
     uint64_t limit;

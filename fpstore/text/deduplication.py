@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from fpstore.text.asked import BANDS, ROWS_PER_BAND, Asked
 from fpstore.text.confirm import CONFIRMED_DISTANCE, DEFAULT_CONFIRM, Checker, Confirm
 from fpstore.text.held import KeptHashes, Sets
 from fpstore.text.presets import DEFAULT_RECIPE, expect_recipe
-from fpstore.text.recipe import Measured, Recipe, bytes_hash, expect_fingerprints
+from fpstore.text.recipe import Measured, Recipe, bytes_hash
 from fpstore.text.several import expect_several
 from fpstore.text.shared import measure_and_keep, measure_many
 from fpstore.threads import thread_count
 from fpstore.workers import Workers
-
-if TYPE_CHECKING:
-    from fpstore.query.leaders import Leaders
 
 Kept = Literal["first", "longest"]
 
@@ -32,19 +30,24 @@ class Deduplicated:
     """Which texts are kept, and of each of the others for which one it is a duplicate.
 
     kept: int64[m], the places of those that are kept, increasing. duplicate_of: int64[n], the place of the kept text
-    that each text is a duplicate of, its own where it is kept. distance: uint16[n], to that.
+    that each text is a duplicate of, its own where it is kept. distance: uint16[n], to that; of signatures the number
+    of values that differ. similarity: float32[n], that of these, as it is estimated; None by fingerprints.
     """
 
     kept: npt.NDArray[np.int64]
     duplicate_of: npt.NDArray[np.int64]
     distance: npt.NDArray[np.uint16]
+    similarity: npt.NDArray[np.float32] | None = None
 
 
 def dedup(
     texts: Iterable[str | bytes],
     *,
     recipe: Recipe = DEFAULT_RECIPE,
-    max_distance: int = CONFIRMED_DISTANCE,
+    max_distance: int | None = None,
+    bands: int | None = None,
+    rows_per_band: int | None = None,
+    min_similarity: float | None = None,
     keep: Kept = "first",
     confirm: str | None = "default",
     threads: int | None = None,
@@ -52,10 +55,13 @@ def dedup(
     """Keep one of each group of near-duplicates among texts, which are held in memory; bytes are UTF-8.
 
     A text that is near none that was kept before is kept; one that is near some is a duplicate of the nearest that is
-    enough alike. These are the decisions of fpstore.jobs.dedup about the same documents in the same order. keep:
+    enough alike. These are the decisions of fpstore.jobs.dedup about the same documents in the same order. Near are
+    fingerprints within max_distance, 6 by default; by a recipe of sketch minhash signatures that share one of `bands`
+    bands of so many values, by default 16 and 8, and have an estimated similarity of min_similarity, if given. keep:
     "first", or "longest", decided as if longer texts came first. confirm: what makes a near text a duplicate, such as
     "jaccard>=0.82", which is meant by "default"; None: that it is near. threads: for fingerprints; all processors
-    by default. Raises ValueError for a value that is none of these, TypeError for what is no text.
+    by default. Raises ValueError for a value that is none of these, or says nothing about what the recipe makes, and
+    TypeError for what is no text.
     """
     expect_several(texts)
     if keep not in get_args(Kept):
@@ -68,13 +74,17 @@ def dedup(
         order = np.argsort([-len(text) for text in held], kind="stable")
     ordered = [held[place] for place in order.tolist()]
     count = thread_count(threads)
-    leaders = _leaders(expect_fingerprints(expect_recipe(recipe)), max_distance, check, ordered, count)
+    near = Asked(max_distance, bands, rows_per_band, min_similarity)
+    near.expect_of(expect_recipe(recipe))
+    leaders = _leaders(recipe, near, check, ordered, count)
     found = leaders.decide(measured_apart(recipe, ordered, count).fingerprints)
     # The kept ones have the ids 0, 1, ... in the order in which they were decided.
     kept = order[np.flatnonzero(found["leads"])]
     duplicate_of, distance = np.empty(len(held), dtype=np.int64), np.empty(len(held), dtype=np.uint16)
     duplicate_of[order], distance[order] = kept[found["id"].astype(np.int64)], found["distance"]
-    return Deduplicated(np.sort(kept), duplicate_of, distance)
+    if recipe.sketch != "minhash":
+        return Deduplicated(np.sort(kept), duplicate_of, distance)
+    return Deduplicated(np.sort(kept), duplicate_of, distance, leaders.similarity(distance))
 
 
 def measured_apart(recipe: Recipe, texts: Sequence[str], threads: int, workers: Workers | None = None) -> Measured:
@@ -111,17 +121,17 @@ def _text(text: Any, place: int) -> str:
     return text
 
 
-def _leaders(recipe: Recipe, max_distance: int, check: Confirm | None, texts: Sequence[str], threads: int) -> Leaders:
-    """The kept ones of texts, which come in this order."""
+def _leaders(recipe: Recipe, near: Asked, check: Confirm | None, texts: Sequence[str], threads: int) -> Any:
+    """The kept ones of texts, which come in this order: Leaders."""
     # What is searched in memory is the engine's, which is there when texts are deduplicated, and not when one is read.
-    from fpstore.living.memory import Memory
+    from fpstore.living.memory import Memory, as_least, sketch_memory
     from fpstore.query.leaders import Leaders
+    from fpstore.query.similar_leaders import SimilarLeaders
 
-    class Kept(Leaders):
+    class Told(Leaders):
         looks_on = check is not None
 
-        def __init__(self) -> None:
-            super().__init__(Memory(max_distance, len(texts)), max_distance, 0)
+        def begin(self) -> None:
             self._places: list[int] = []  # of the kept ones, by id
             self._ahead = Sets.of([])
             self._ahead_places: dict[int, int] = {}
@@ -163,8 +173,25 @@ def _leaders(recipe: Recipe, max_distance: int, check: Confirm | None, texts: Se
         def texts_of(self, ids: list[int]) -> list[str]:
             return [texts[self._places[each]] for each in ids]
 
+    class Kept(Told):
+        def __init__(self) -> None:
+            most = CONFIRMED_DISTANCE if near.max_distance is None else near.max_distance
+            super().__init__(Memory(most, len(texts)), most, 0)
+
+    class SimilarKept(Told, SimilarLeaders):
+        def __init__(self) -> None:
+            bands = BANDS if near.bands is None else near.bands
+            rows = ROWS_PER_BAND if near.rows_per_band is None else near.rows_per_band
+            held = sketch_memory(recipe.values, bands, rows)
+            SimilarLeaders.__init__(self, held, as_least(near.min_similarity), 0)
+
+        def similarity(self, distances: npt.NDArray[np.uint16]) -> npt.NDArray[np.float32]:
+            found: npt.NDArray[np.float32] = self._kept.estimates[distances]
+            return found
+
     ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
-    kept = Kept()
+    kept = SimilarKept() if recipe.sketch == "minhash" else Kept()
+    kept.begin()
     checker = None if check is None else Checker(check, recipe, kept.texts_of, threads)
     kept.share = None if checker is None else checker.share
     return kept

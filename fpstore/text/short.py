@@ -8,6 +8,10 @@ k about as often as not.
 By 1-bit MinHash the two have the Jaccard similarity (n - shingle) / (n + shingle), so 64 shingle / (n + shingle) bits
 differ in the mean: k + 1/2 of them for n = shingle * (64 / (k + 1/2) - 1). With fewer tokens a text is short.
 
+By signatures two of the Jaccard similarity s share one of b bands of r values with the chance 1 - (1 - s^r)^b. It is
+one half for s = (1 - 2^(-1 / b))^(1 / r), which they have for n = shingle * (1 + s) / (1 - s). With fewer tokens a text
+is short.
+
 In texts of which most tokens are letters of scripts that part no words, `dense_shingle` is the shingle. Of texts at
 these bounds, for k = 3 and 6, 0.45 to 0.54 go out of k (tests/test_text_short.py).
 
@@ -54,17 +58,27 @@ _COUNTED = ("texts", "short", "dense", "empty", "without_text", "outweighed", "l
 _WEAK = ("weak", "dropped_weak")
 
 
-def short_below(recipe: Recipe, k: int = DEFAULT_K, *, dense: bool = False) -> int:
-    """The fewest tokens with which a text is not short; 1 for k = 0, signatures, and where a shingle is a whole text.
+def short_below(recipe: Recipe, k: int = DEFAULT_K, *, dense: bool = False, cut: tuple[int, int] | None = None) -> int:
+    """The fewest tokens with which a text is not short; 1 for k = 0, and where a shingle is a whole text.
 
-    dense: of a text in a script that parts no words.
+    dense: of a text in a script that parts no words. cut: the bands of signatures and the values of each; where nobody
+    knows them 1.
     """
-    if k < 1 or recipe.tokens == "whole" or recipe.sketch == "minhash":
-        return 1
     shingle = recipe.dense_shingle if dense and recipe.dense_shingle else recipe.shingle
+    if recipe.tokens == "whole":
+        return 1
+    if recipe.sketch == "minhash":
+        return 1 if cut is None else _short_by_bands(shingle, *cut)
+    if k < 1:
+        return 1
     if recipe.sketch == "minhash-1bit":
         return math.ceil(shingle * max(BITS / (min(k, BITS // 2) + 0.5) - 1, 1))
     return math.ceil(shingle / (1 - math.cos(math.pi * min(k + 1, BITS // 2) / BITS)))
+
+
+def _short_by_bands(shingle: int, bands: int, rows_per_band: int) -> int:
+    similarity: float = (1 - 2 ** (-1 / bands)) ** (1 / rows_per_band)
+    return math.ceil(shingle * (1 + similarity) / (1 - similarity))
 
 
 def jaccard_at(recipe: Recipe, k: int) -> float | None:
@@ -84,13 +98,16 @@ class Lengths:
     another; dropped_weak: these by kind.
     """
 
-    def __init__(self, recipe: Recipe, k: int = DEFAULT_K, *, drops: bool = False) -> None:
-        """drops: whether see_dropped hears of those texts that are dropped."""
+    def __init__(
+        self, recipe: Recipe, k: int = DEFAULT_K, *, drops: bool = False, cut: tuple[int, int] | None = None
+    ) -> None:
+        """drops: whether see_dropped hears of those texts that are dropped. cut: as for short_below."""
         self._recipe = recipe
         self._k = k
         self._drops = drops
-        self._enough = short_below(recipe, k)
-        self._enough_dense = short_below(recipe, k, dense=True)
+        self._near = f"k = {k}" if cut is None else f"{cut[0]} bands of {cut[1]} values"
+        self._enough = short_below(recipe, k, cut=cut)
+        self._enough_dense = short_below(recipe, k, dense=True, cut=cut)
         self.texts = self.short = self.dense = self.empty = self.without_text = self.outweighed = self.looked_at = 0
         self.dropped = self.unequal = 0
         self.weak: Counter[str] = Counter()
@@ -239,7 +256,7 @@ class Lengths:
         of_dense = f" ({self._enough_dense} in scripts that part no words)" if self.dense else ""
         return (
             f"{short} of {self.texts} texts have fewer than {self._enough} tokens{of_dense}, too few for recipe"
-            f" {self._recipe.name} and k = {self._k}: one changed token takes such a text out of reach as often as not"
+            f" {self._recipe.name} and {self._near}: one changed token takes such a text out of reach as often as not"
             f"{self._advice}"
         )
 
@@ -264,7 +281,7 @@ class Lengths:
     @property
     def _advice(self) -> str:
         """What was measured to find more of such texts; never the recipe in use."""
-        if self._recipe.tokens == "whole":
+        if self._recipe.tokens == "whole" or self._recipe.sketch == "minhash":
             return ""
         recipe, better = self._recipe, []
         if recipe.sketch == "simhash" or (recipe.tokens == "mixed" and recipe.shingle > DEFAULT_RECIPE.shingle):
