@@ -38,6 +38,7 @@ CORE = (
     "_names_view",
     "_names_pending",
     "_probe",
+    "_codes",
     "_pending",
     "_tail",
     "_single",
@@ -50,6 +51,7 @@ CORE = (
     "names",
     "sketches",
     "query",
+    "codes",
     "living",
     "creation",
     "documents",
@@ -58,16 +60,18 @@ CORE = (
     "inspection",
     "base",
     "store",
+    "wide",
     "making",
 )
 FOLDERS = {
-    "plans": ("permutation", "proof", "plan", "families", "planner", "choice"),
+    "plans": ("permutation", "proof", "plan", "families", "planner", "wide", "choice"),
     "segment": (
         "entry",
         "files",
         "beside",
         "table",
         "listing",
+        "ids",
         "writer",
         "reader",
         "fields",
@@ -98,6 +102,7 @@ FOLDERS = {
         "id_pairs",
         "batch",
     ),
+    "codes": ("given", "layout", "sorting", "writer", "rows", "reader", "verify"),
     "living": (
         "changes",
         "state",
@@ -117,6 +122,7 @@ FOLDERS = {
         "together",
         "warming",
         "snapshot",
+        "wide",
         "memory",
         "named",
         "sketched",
@@ -294,6 +300,8 @@ def test_a_build_enters_building_by_one_door() -> None:
     sorters = {"KeySorter", "PairSorter"}
     assert taken == {
         "creation": {"Build", "Written"},
+        # What they are of wide codes, sorted and told of as any rows.
+        "codes": {"BuildOptions", "OTHER_MEMORY", "PairSorter", "MIN_MEMORY_BYTES", "Written"},
         "documents": {"Build"},
         "living": {"write_rows", "write_stream", *sorters, "MIN_MEMORY_BYTES"},
         "names": sorters,
