@@ -769,3 +769,45 @@ cdef extern from "names.h" nogil:
         uint64_t value
     Status names_merge(NameSource *sources, uint64_t count, int once, NameLast last, Bytes *out, int64_t *ends,
                        uint64_t *values, uint64_t *merged)
+
+cdef extern from "codes.h" nogil:
+    enum: MAX_CODE_WORDS
+    enum: MAX_ENTRY_BITS
+    enum: MAX_TAG_BITS
+    enum: VISIT_CODES
+    ctypedef struct CodePattern:
+        uint64_t flipped
+        uint64_t left
+    ctypedef struct CodeTable:
+        uint64_t *mask
+        unsigned slot_bits
+        unsigned tag_bits
+        unsigned flips
+        int in_order
+        uint64_t starts_offset
+        uint64_t entries_offset
+        const CodePattern *patterns
+        uint64_t pattern_count
+    ctypedef struct Codes:
+        unsigned words
+        unsigned table_count
+        unsigned rank_bits
+        unsigned start_bytes
+        uint64_t count
+        uint64_t codes_offset
+        CodeTable *tables
+    ctypedef struct CodeMatches:
+        Match *found
+        uint64_t count
+        uint64_t room
+        uint64_t most
+        int first_only
+        int scanned
+    uint64_t code_pattern_count(unsigned slot_bits, unsigned flips, uint64_t most)
+    void code_patterns(unsigned slot_bits, unsigned flips, CodePattern *patterns)
+    Status codes_search(Pages *pages, const Codes *codes, const uint64_t *query, uint32_t index, unsigned distance,
+                        CodeMatches *matches)
+    Status codes_scan(Pages *pages, const Codes *codes, const uint64_t *query, uint32_t index, unsigned distance,
+                      CodeMatches *matches)
+    void c_codes_keys "codes_keys"(const uint64_t *codes, uint64_t count, unsigned words, const uint64_t *mask,
+                                   uint64_t *keys)

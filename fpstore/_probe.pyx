@@ -328,6 +328,45 @@ cdef class IdColumn:
         finally:
             self.view.leave()
 
+    def of_ranks(self, const uint64_t[::1] ranks not None, expect=None):
+        """The ids of fingerprints of these ranks (uint64[n]), in a segment that tells ranks by itself; else as lookup."""
+        cdef uint64_t n = <uint64_t>ranks.shape[0], i
+        cdef uint64_t[::1] first, count
+        cdef Status status = OK
+        firsts, counts = np.zeros(n, dtype=np.uint64), np.zeros(n, dtype=np.uint64)
+        first, count = firsts, counts
+        self.view.enter()
+        try:
+            with nogil:
+                for i in range(n):
+                    status = ids_range(&self.view.pages, &self.ids, ranks[i], &first[i], &count[i])
+                    if status != OK:
+                        break
+            raise_status(status, self.view, "ids")
+            if expect is not None:
+                expect(int(counts.sum()))
+            return counts.astype(np.int64), self.values_of(first, count, counts)
+        finally:
+            self.view.leave()
+
+    def find_ranks(self, WantedIds wanted not None, uint64_t first, uint64_t end, uint64_t room=1 << 16):
+        """As find, with the rank of each row in place of its fingerprint."""
+        cdef uint64_t[::1] ranks, values
+        cdef uint64_t count = 0, next = first
+        cdef Status status = OK
+        if not first <= end <= self.ids.id_count or room == 0:
+            raise ValueError(f"ids {first} to {end}, room {room}: the segment has {self.ids.id_count}")
+        result, result_ids = np.empty(room, dtype=np.uint64), np.empty(room, dtype=np.uint64)
+        ranks, values = result, result_ids
+        self.view.enter()
+        try:
+            with nogil:
+                status = ids_find(&self.view.pages, &self.ids, &wanted.set, &next, end, room, &ranks[0], &values[0], &count)
+            raise_status(status, self.view, "ids")
+        finally:
+            self.view.leave()
+        return next, result[:count], result_ids[:count]
+
     def read(self, uint64_t first_rank, uint64_t end_rank):
         """The ids of ranks [first_rank, end_rank), as lookup returns them."""
         cdef uint64_t n = end_rank - first_rank, i

@@ -98,7 +98,7 @@ def as_signatures(values: Any, what: str, count: int | None = None) -> Array:
 
     TypeError for anything but integers, ValueError for other shapes, and for narrower integers below 0.
     """
-    _expect_no_nulls(values, what)
+    expect_no_nulls(values, what)
     array = np.asarray(values)
     if array.ndim in (1, 2) and not len(array):
         array = np.empty((0, (array.shape[1] if array.ndim == 2 else 0) or count or 0), dtype=np.uint64)
@@ -114,7 +114,8 @@ def as_signatures(values: Any, what: str, count: int | None = None) -> Array:
     return array
 
 
-def _expect_no_nulls(values: object, what: str) -> None:
+def expect_no_nulls(values: object, what: str) -> None:
+    """ValueError for an array of numpy's with masked values."""
     if isinstance(values, np.ma.MaskedArray) and (nulls := np.count_nonzero(values.mask)):
         raise ValueError(f"{what}: found {nulls} nulls, {_EXPECTED}")
 
@@ -241,7 +242,7 @@ def _narrow(value: Any, where: str) -> str:
 
 
 def _as_array(values: object, what: str, origin: Origin | None = None, bits: int = 64) -> Array:
-    _expect_no_nulls(values, what)
+    expect_no_nulls(values, what)
     if isinstance(values, np.ndarray):
         return values
     if hasattr(values, "__arrow_c_stream__") or hasattr(values, "__arrow_c_array__"):
@@ -382,6 +383,36 @@ def _without_arrow(values: Any, what: str, bits: int) -> Array:
         if array.dtype.kind == "O" and isinstance(values, Iterable):
             return _of_objects(values, what, bits)
     raise TypeError(f"{what}: found {_described(values)}, {_EXPECTED}")
+
+
+def arrow_bytes(values: object, what: str, width: int, expected: str) -> Array | None:
+    """What speaks Arrow, values of `width` bytes each, as uint8 one after the other; None for what does not speak it.
+
+    TypeError for another type, ValueError for nulls and for a table of several columns.
+    """
+    if not hasattr(values, "__arrow_c_stream__") and not hasattr(values, "__arrow_c_array__"):
+        return None
+    pyarrow = _pyarrow()
+    if pyarrow is None:
+        raise ImportError(f"{what}: Arrow data needs pyarrow: pip install 'fpstore[arrow]'")
+    try:
+        column = _arrow_column(values, what, pyarrow, expected)
+    except _UnreadableError:
+        raise TypeError(f"{what}: found {_described(values)}, {expected}") from None
+    if pyarrow.types.is_binary(column.type) or pyarrow.types.is_large_binary(column.type):
+        stored = column.to_pylist()
+        wrong = next((i for i, value in enumerate(stored) if len(value) != width), None)
+        if wrong is not None:
+            raise ValueError(f"{what}, item {wrong}: found {len(stored[wrong])} bytes, expected {width}")
+        return np.frombuffer(b"".join(stored), dtype=np.uint8)
+    if not pyarrow.types.is_fixed_size_binary(column.type) or column.type.byte_width != width:
+        raise TypeError(f"{what}: found type {column.type}, {expected}")
+    parts = (
+        np.frombuffer(chunk.buffers()[1], np.uint8, count=width * len(chunk), offset=width * chunk.offset)
+        for chunk in column.chunks
+        if len(chunk)
+    )
+    return np.concatenate([np.empty(0, dtype=np.uint8), *parts])
 
 
 def _described(values: Any) -> str:

@@ -19,8 +19,11 @@ from typing import NamedTuple
 from fpstore import notes
 from fpstore.arrays import parse_memory
 from fpstore.building.rows import Build, Written
+from fpstore.codes.reader import CodesSegment
+from fpstore.codes.rows import WideBuild
 from fpstore.disk import CATALOG_NAME, Folder, Place, expect_outside_stores, naming, write_all
 from fpstore.errors import CorruptStore, JobError
+from fpstore.format import WIDE_BITS
 from fpstore.living import changes
 from fpstore.living.catalog import SEGMENTS, Catalog, create_catalog
 from fpstore.living.documents import columns_of, pending_documents
@@ -56,6 +59,8 @@ NAMES_SHARE = 4
 LEAST_MEMORY = 64 << 20
 # Texts are private, unless whoever makes a store says otherwise.
 PRIVATE = 0o600
+# The codec of wide codes, which are kept as they are.
+WIDE_CODEC = "raw"
 
 
 def build_store(
@@ -82,13 +87,28 @@ def build_store(
     """
     with_ids = id_type in NAMED or ids is not None
     named = None
+    wide = bits in WIDE_BITS
+    if wide:
+        _expect_of_wide(id_type, codec, origin)
+        codec = WIDE_CODEC
     if id_type in NAMED:
         budget = parse_memory(memory)
         named = NamedRows(fingerprints, ids, id_type == "string", budget // NAMES_SHARE, origin, bits)
         memory, ids = max(budget - budget // NAMES_SHARE, min(budget, LEAST_MEMORY)), "row"
     build = _NamedBuild(
         named,
-        Build(
+        WideBuild(
+            fingerprints,
+            ids,
+            max_distance=max_distance,
+            bits=bits,
+            plan=plan,
+            codec=codec,
+            memory=memory,
+            shuffle=shuffle,
+        )
+        if wide
+        else Build(
             iter(()) if named else fingerprints,
             ids,
             max_distance=max_distance,
@@ -113,6 +133,14 @@ def build_store(
         return Content(settings(written.plan), written.entry, written.max_id)
 
     make_store(path, write, mode, force=force)
+
+
+def _expect_of_wide(id_type: str, codec: str, origin: Origin) -> None:
+    """What a store of wide codes does not have yet is refused. ValueError."""
+    if id_type in NAMED:
+        raise ValueError(f"id_type: found {id_type!r}, expected 'uint64': wide fingerprints have no names as ids yet")
+    if codec not in (WIDE_CODEC, "gap"):
+        raise ValueError(f"codec: found {codec!r:.40}, expected {WIDE_CODEC!r}: wide fingerprints are kept as they are")
 
 
 class Content(NamedTuple):
@@ -147,13 +175,13 @@ def make_store(path: Path, write: Write, mode: int | None, *, force: bool) -> No
 class _NamedBuild:
     """A build, and where its ids are names what gives it handles for them."""
 
-    def __init__(self, named: NamedRows | None, build: Build) -> None:
+    def __init__(self, named: NamedRows | None, build: Build | WideBuild) -> None:
         self._named, self._build = named, build
         self.max_distance = build.max_distance
 
     def write(self, at: Place, scratch: Path, progress: Tell, position: int = 1) -> Written:
         """As that of Build; writes the file of names beside the segment."""
-        if self._named is None:
+        if self._named is None or isinstance(self._build, WideBuild):
             return self._build.write(at, scratch, progress, position)
         try:
             self._build.read_from(self._named.with_handles(Place(at.folder, names_name(at.name))))
@@ -427,6 +455,8 @@ def _copied(segment: Segment | NamesReader | SketchesReader, at: Place) -> Itera
 
 def _copy_again(segment: Segment, copied: Place, plan: Plan, error: CorruptStore) -> None:
     """Put the segment as it was before the damage in the place of a damaged copy. Raises CorruptStore."""
+    if isinstance(segment, CodesSegment):  # of which nothing is there twice
+        raise CorruptStore(error.where, error.found, error.expected, path=segment.path)
     copied.folder.unlink(copied.name)
     note = "its copy is damaged, so it may be too"
     damage = CorruptStore(error.where, error.found, error.expected, path=segment.path, note=note)
@@ -439,6 +469,8 @@ def _copy_again(segment: Segment, copied: Place, plan: Plan, error: CorruptStore
 def _log(snapshot: Snapshot) -> Log:
     """What is pending as changes after all others, so that no removal masks it; all removals are older than the log."""
     first, settings = snapshot.state.next_change, snapshot.settings
+    if settings.is_wide:
+        return Log(dataclasses.replace(snapshot.state, first_change=first), (), ())
     if settings.minhash is None:
         keys, ids = snapshot.pending_rows()
         columns: tuple[Keys, ...] = (keys,) if ids is None else (keys, ids)

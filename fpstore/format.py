@@ -8,6 +8,7 @@ expected; the caller puts the path in front.
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -17,15 +18,15 @@ from fpstore.errors import CorruptStore, UnsupportedVersion
 from fpstore.huffman import MAX_CODE_BITS as MAX_CODE_BITS
 from fpstore.huffman import SYMBOL_COUNT as SYMBOL_COUNT
 from fpstore.huffman import check_lengths
-from fpstore.types import Array, Codec, Counts
+from fpstore.types import Codec
 
 VERSION = 3
 KIND_SEGMENT = 1
-# Bytes of an id in a list of them.
-LISTED_BYTES = 8
+LISTED_BYTES = 8  # of an id in a list of them
 # Bits of a fingerprint, and so of a key, KEY_BITS where nothing else is said. What others make is a multiple of
 # BITS_STEP; keys of bands, which a store makes itself, have any number.
 MIN_KEY_BITS, MAX_KEY_BITS, BITS_STEP, KEY_BITS = 16, 64, 8, 64
+WIDE_BITS, WORD_BITS = (128, 256), 64  # of a wide fingerprint, and of a word of one
 ALIGNMENT = 64  # every region starts at a cache line
 PAGE_BYTES = 4096  # what one CRC-32C covers
 CRC_BYTES = 4
@@ -109,20 +110,6 @@ def checksum_bytes(covered_bytes: int) -> int:
     return -(-covered_bytes // PAGE_BYTES) * CRC_BYTES
 
 
-def line_widths(lines: Array) -> Counts:
-    """Bits of the inline block of each slot of directory lines: int64[12 * lines]; below 0 where ends run backwards."""
-    widths: Counts = lines["ends"].astype(np.int64)
-    widths[:, 1:] -= lines["ends"][:, :-1]
-    return widths.ravel()
-
-
-def line_flags(lines: Array) -> Array:
-    """Whether each slot of directory lines is large: bool[12 * lines]."""
-    flags = lines["word"] >> np.uint64(PAYLOAD_OFFSET_BITS)
-    bits = flags[:, np.newaxis] >> np.arange(GROUP_SLOTS, dtype=np.uint64)
-    return (bits & np.uint64(1)).astype(bool).ravel()
-
-
 @dataclass(frozen=True, slots=True)
 class Region:
     """A named run of bytes of the file; `table` is the index of the table it belongs to, if it does."""
@@ -169,7 +156,7 @@ class Footer:
     @classmethod
     def locate(cls, summary_offset: int, table_count: int, roots_crc: int) -> "Footer":
         """The footer that follows from where the summary of so many tables starts."""
-        checksums_offset = align64(summary_offset + _summary_bytes(table_count))
+        checksums_offset = align64(summary_offset + summary_bytes(table_count))
         roots_offset = checksums_offset + checksum_bytes(checksums_offset)
         footer_offset = roots_offset + checksum_bytes(roots_offset - checksums_offset)
         return cls(footer_offset + FOOTER_BYTES, summary_offset, checksums_offset, roots_offset, roots_crc)
@@ -219,7 +206,7 @@ class Footer:
         _expect_aligned(where, "checksums_offset", footer.checksums_offset)
         expect_within(where, "checksums_offset", footer.checksums_offset, HEADER_BYTES, file_bytes)
         expect_within(where, "summary_offset", footer.summary_offset, HEADER_BYTES, footer.checksums_offset)
-        least, most = _summary_bytes(1), _summary_bytes(MAX_TABLES) + ALIGNMENT - 1
+        least, most = summary_bytes(1), summary_bytes(MAX_TABLES) + ALIGNMENT - 1
         expect_within(where, "summary_bytes", footer.summary_bytes, least, most)
         roots_offset = footer.checksums_offset + checksum_bytes(footer.checksums_offset)
         expect_equal(where, "roots_offset", footer.roots_offset, roots_offset)
@@ -268,27 +255,10 @@ class SegmentRecord:
         expect_within(where, "key_bits", record.key_bits, MIN_KEY_BITS, MAX_KEY_BITS)
         expect_within(where, "key_count", record.key_count, 0, min(1 << record.key_bits, (1 << 64) - 1))
         expect_within(where, "table_count", record.table_count, 1, MAX_TABLES)
-        expect_within(where, "id_kind", record.id_kind, ID_KIND_NONE, ID_KIND_MANY)
         with_ids = record.id_kind != ID_KIND_NONE
         expect_equal(where, "rank_width", record.rank_width, record.key_count.bit_length() if with_ids else 0)
-        if record.id_kind == ID_KIND_NONE:
-            expect_equal(where, "id_count", record.id_count, 0)
-        elif record.id_kind == ID_KIND_ONE:
-            expect_equal(where, "id_count", record.id_count, record.key_count)
-        expect_within(where, "id_width", record.id_width, 0, 64 if record.id_count else 0)
-        # Some stored id has the highest bit of the width set, and with id_base it has to be a 64-bit number.
-        id_base_most = (1 << 64) - 1 - (1 << record.id_width >> 1) if record.id_count else 0
-        expect_within(where, "id_base", record.id_base, 0, id_base_most)
-        grouped = record.id_kind == ID_KIND_MANY
-        _expect_offset(where, "ranks_offset", record.ranks_offset, with_ids)
-        _expect_offset(where, "groups_offset", record.groups_offset, grouped)
-        _expect_offset(where, "samples_offset", record.samples_offset, grouped)
-        _expect_offset(where, "values_offset", record.values_offset, with_ids)
-        expect_within(where, "list_count", record.list_count, 0, record.id_count)
-        if record.list_count:
-            expect_equal(where, "id_base", record.id_base, 0)
-            expect_equal(where, "id_width", record.id_width, (record.list_count - 1).bit_length())
-        _expect_offset(where, "list_offset", record.list_offset, record.list_count > 0)
+        expect_ids(where, record)
+        expect_offset(where, "ranks_offset", record.ranks_offset, with_ids)
         return record
 
 
@@ -356,9 +326,9 @@ class TableRecord:
         expect_within(where, "payload_bits", record.payload_bits, bits_least, bits_most)
         expect_within(where, "payload_bits", record.payload_bits, 0, (1 << PAYLOAD_OFFSET_BITS) - 1)
         expect_within(where, "fence_count", record.fence_count, 0, key_count)
-        _expect_offset(where, "payload_offset", record.payload_offset, True)
-        _expect_offset(where, "directory_offset", record.directory_offset, True)
-        _expect_offset(where, "fences_offset", record.fences_offset, record.fence_count > 0)
+        expect_offset(where, "payload_offset", record.payload_offset, True)
+        expect_offset(where, "directory_offset", record.directory_offset, True)
+        expect_offset(where, "fences_offset", record.fences_offset, record.fence_count > 0)
         return record
 
 
@@ -382,10 +352,10 @@ class Summary:
         where = "summary"
         expect_equal(where, "length", len(data), footer.summary_bytes)
         segment = SegmentRecord.unpack(data[:SEGMENT_RECORD_BYTES])
-        summary_bytes = _summary_bytes(segment.table_count)
-        expect_equal(where, "end", footer.checksums_offset, align64(footer.summary_offset + summary_bytes))
-        expect_zeros(where, data, summary_bytes, len(data))
-        starts = range(SEGMENT_RECORD_BYTES, summary_bytes, TABLE_RECORD_BYTES)
+        size = summary_bytes(segment.table_count)
+        expect_equal(where, "end", footer.checksums_offset, align64(footer.summary_offset + size))
+        expect_zeros(where, data, size, len(data))
+        starts = range(SEGMENT_RECORD_BYTES, size, TABLE_RECORD_BYTES)
         tables = tuple(
             TableRecord.unpack(
                 data[start : start + TABLE_RECORD_BYTES], table_index, segment.key_count, segment.key_bits
@@ -393,7 +363,7 @@ class Summary:
             for table_index, start in enumerate(starts)
         )
         summary = cls(segment, tables)
-        _expect_regions_in_order(summary, footer.summary_offset)
+        expect_regions_in_order(summary, footer.summary_offset)
         return summary
 
     def regions(self, footer: Footer) -> tuple[Region, ...]:
@@ -401,13 +371,13 @@ class Summary:
 
         Regions of no bytes are left out, so that the offsets increase.
         """
-        summary_bytes = _summary_bytes(self.segment.table_count)
+        size = summary_bytes(self.segment.table_count)
         checksums_bytes = footer.roots_offset - footer.checksums_offset
         roots_bytes = footer.footer_offset - footer.roots_offset
         named = (
             Region("header", None, 0, HEADER_BYTES),
-            *self._data_regions(),
-            Region("summary", None, footer.summary_offset, summary_bytes),
+            *self.data_regions(),
+            Region("summary", None, footer.summary_offset, size),
             Region("checksums", None, footer.checksums_offset, checksums_bytes),
             Region("roots", None, footer.roots_offset, roots_bytes),
             Region("footer", None, footer.footer_offset, FOOTER_BYTES),
@@ -422,7 +392,7 @@ class Summary:
             end = region.offset + region.bytes
         return tuple(regions)
 
-    def _data_regions(self) -> Iterator[Region]:
+    def data_regions(self) -> Iterator[Region]:
         """The regions that the records point to, in the order of the file."""
         for index, table in enumerate(self.tables):
             yield Region("payload", index, table.payload_offset, packed_bytes(1, table.payload_bits))
@@ -430,27 +400,34 @@ class Summary:
             if table.fence_count:
                 yield Region("fences", index, table.fences_offset, table.fence_count * FENCE_BYTES)
         segment = self.segment
-        if segment.id_kind == ID_KIND_NONE:
-            return
-        rank_count = (1 << self.tables[0].slot_bits) + 1
-        yield Region("ranks", None, segment.ranks_offset, packed_bytes(segment.rank_width, rank_count))
-        if segment.id_kind == ID_KIND_MANY:
-            counts = segment.key_count, segment.id_count
-            yield Region("id groups", None, segment.groups_offset, groups_bytes(*counts))
-            yield Region("group samples", None, segment.samples_offset, samples_bytes(*counts))
-        values_bytes = packed_bytes(segment.id_width, segment.id_count)
-        yield Region("id values", None, segment.values_offset, values_bytes)
-        if segment.list_count:
-            yield Region("id list", None, segment.list_offset, LISTED_BYTES * segment.list_count)
+        if segment.id_kind != ID_KIND_NONE:
+            rank_count = (1 << self.tables[0].slot_bits) + 1
+            yield Region("ranks", None, segment.ranks_offset, packed_bytes(segment.rank_width, rank_count))
+            yield from id_regions(segment)
 
 
-def _summary_bytes(table_count: int) -> int:
+def id_regions(record: Any) -> Iterator[Region]:
+    """The regions of ids that a record points to, in the order of the file."""
+    if record.id_kind == ID_KIND_NONE:
+        return
+    if record.id_kind == ID_KIND_MANY:
+        counts = record.key_count, record.id_count
+        yield Region("id groups", None, record.groups_offset, groups_bytes(*counts))
+        yield Region("group samples", None, record.samples_offset, samples_bytes(*counts))
+    yield Region("id values", None, record.values_offset, packed_bytes(record.id_width, record.id_count))
+    if record.list_count:
+        yield Region("id list", None, record.list_offset, LISTED_BYTES * record.list_count)
+
+
+def summary_bytes(table_count: int) -> int:
+    """Bytes of a summary with so many tables."""
     return SEGMENT_RECORD_BYTES + table_count * TABLE_RECORD_BYTES
 
 
-def _expect_regions_in_order(summary: Summary, summary_offset: int) -> None:
+def expect_regions_in_order(summary: Summary, summary_offset: int) -> None:
+    """CorruptStore where a region leaves the file, or its place in the order of regions."""
     end, before = HEADER_BYTES, "header"
-    for region in summary._data_regions():
+    for region in summary.data_regions():
         where = region.name if region.table is None else f"table {region.table}: {region.name}"
         if region.offset < end:
             raise CorruptStore(f"{where}, offset", region.offset, f"{end} or more, after {before}")
@@ -476,12 +453,35 @@ def _expect_lengths(where: str, record: TableRecord, key_count: int) -> None:
         raise CorruptStore.by(error, where) from None
 
 
+def expect_ids(where: str, record: Any) -> None:
+    """CorruptStore unless what a record says of ids goes together; whether they fit the file is for others to see."""
+    expect_within(where, "id_kind", record.id_kind, ID_KIND_NONE, ID_KIND_MANY)
+    if record.id_kind == ID_KIND_NONE:
+        expect_equal(where, "id_count", record.id_count, 0)
+    elif record.id_kind == ID_KIND_ONE:
+        expect_equal(where, "id_count", record.id_count, record.key_count)
+    expect_within(where, "id_width", record.id_width, 0, 64 if record.id_count else 0)
+    # Some stored id has the highest bit of the width set, and with id_base it has to be a 64-bit number.
+    most = (1 << 64) - 1 - (1 << record.id_width >> 1) if record.id_count else 0
+    expect_within(where, "id_base", record.id_base, 0, most)
+    grouped = record.id_kind == ID_KIND_MANY
+    expect_offset(where, "groups_offset", record.groups_offset, grouped)
+    expect_offset(where, "samples_offset", record.samples_offset, grouped)
+    expect_offset(where, "values_offset", record.values_offset, record.id_kind != ID_KIND_NONE)
+    expect_within(where, "list_count", record.list_count, 0, record.id_count)
+    if record.list_count:
+        expect_equal(where, "id_base", record.id_base, 0)
+        expect_equal(where, "id_width", record.id_width, (record.list_count - 1).bit_length())
+    expect_offset(where, "list_offset", record.list_offset, record.list_count > 0)
+
+
 def _expect_aligned(where: str, name: str, offset: int) -> None:
     if offset % ALIGNMENT:
         raise CorruptStore(f"{where}, {name}", offset, f"a multiple of {ALIGNMENT}")
 
 
-def _expect_offset(where: str, name: str, offset: int, present: bool) -> None:
+def expect_offset(where: str, name: str, offset: int, present: bool) -> None:
+    """CorruptStore unless the offset of a region is one that may be, or 0 where there is none."""
     if not present:
         expect_equal(where, name, offset, 0)
     elif offset < HEADER_BYTES:

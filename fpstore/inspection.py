@@ -14,8 +14,17 @@ import numpy as np
 
 from fpstore import format as layout
 from fpstore.checks import fields_of
+from fpstore.codes.given import not_yet
 from fpstore.disk import CATALOG_NAME, Folder, Place
-from fpstore.errors import CorruptStore, NotAStore, PathLike, PlanError, StoreChanged, UnsupportedVersion
+from fpstore.errors import (
+    CorruptStore,
+    NotAStore,
+    PathLike,
+    PlanError,
+    StoreChanged,
+    UnsupportedVersion,
+    WrongKind,
+)
 from fpstore.living import changes
 from fpstore.living.catalog import SEGMENTS, Catalog
 from fpstore.living.census import census
@@ -230,6 +239,7 @@ def _opened(of: str, path: PathLike, name: str) -> Iterator[tuple[Inspection, Se
         seen = Inspection(of, {"path": os.fspath(Path(path).absolute())})
         with ExitStack() as stack:
             home = stack.enter_context(_Home(Path(path), seen))
+            _expect_narrow(home)
             there = [] if home.segments is None else [each for each in home.segments.names() if is_segment_name(each)]
             entries = {} if home.state is None else {entry.name: entry for entry in home.state.segments}
             wanted = _named(path, name, sorted({*there, *entries}))
@@ -308,6 +318,11 @@ def _show_ends(seen: Inspection, place: Place) -> None:
     seen.fields |= {"file_bytes": size, "header": header_fields(head)}
     with seen.noting():
         seen.fields["footer"] = footer_fields(layout.Footer.unpack(tail, size))
+
+
+def _expect_narrow(home: "_Home") -> None:
+    if home.state is not None and home.state.settings.is_wide:
+        raise WrongKind(not_yet("a look into segments", home.state.settings.bits), path=home.folder.path)
 
 
 def _sound(place: Place, entry: SegmentEntry | None, home: _Home) -> Segment:

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from fpstore.arrays import as_integer, as_mode
 from fpstore.base import _BaseStore
+from fpstore.codes.given import not_yet
 from fpstore.creation import build_store, create_store
 from fpstore.disk import folder_mode
 from fpstore.errors import PathLike, RecipeError
-from fpstore.format import KEY_BITS
+from fpstore.format import KEY_BITS, WIDE_BITS
 from fpstore.living.state import ID_TYPES, RECIPE_BITS
 from fpstore.living.stats import Stats
 from fpstore.origin import Origin
@@ -17,10 +18,12 @@ from fpstore.plans import planner
 from fpstore.plans.choice import PlanChoice, expect_bits, plan_asked
 from fpstore.plans.plan import Plan
 from fpstore.plans.planner import Prediction
+from fpstore.plans.wide import choices_wide
 from fpstore.progress import OnProgress, told
 from fpstore.store import Store
 from fpstore.threads import thread_count
 from fpstore.types import Codec, Durability, IdType, Kind, Mode, expect_flags
+from fpstore.wide import WideStore
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,7 +60,8 @@ def build(
     fingerprints: uint64[n] (or anything that numpy or Arrow can hand over as such), or a stream: an iterator of
     such arrays or of pairs of arrays, fingerprints and ids. ids: uint64[n]; "row", the index in the input, unless that
     is a stream of pairs; None, a store without ids.
-    bits: of a fingerprint, a multiple of 8 from 16 to 64: numbers below 2^bits, bytes of bits / 8.
+    bits: of a fingerprint, a multiple of 8 from 16 to 64: numbers below 2^bits, bytes of bits / 8. Or 128 or 256:
+    uint64[n, bits / 64], the most significant word first, or bytes; such a store is only read, codec "raw".
     max_distance: the largest Hamming distance that the store must answer, the paper's k. plan: "size", "balanced",
     "speed", a plan's name, or a Plan. max_bytes: the fastest plan that takes no more bytes per fingerprint, in place of
     plan. codec: "gap", "xor", "rice", "raw". memory: the budget; more keys than it holds are sorted through spill files
@@ -125,6 +129,8 @@ def create(
     if durability not in DURABILITIES:
         raise ValueError(f'durability: found {durability!r}, expected "commit" or "batch"')
     choice = PlanChoice(max_distance, plan_asked(plan, max_bytes), bits).shuffled(shuffle)
+    if choice.is_wide:
+        raise ValueError(not_yet("create", choice.bits))
     record, file_mode = _recipe_record(recipe, choice.bits), as_mode(mode)
     try:
         create_store(Path(path), choice=choice, id_type=wanted, codec=codec, recipe=record, mode=file_mode, force=force)
@@ -191,7 +197,8 @@ def open(
     Raises FileNotFoundError, NotAStore, CorruptStore, UnsupportedVersion; StoreLocked while another writes, JobError
     before a job that adds to it has ended. One that never will is undone, with a warning.
     """
-    return opened(Store, path, mode, durability, signed, warm)
+    store = opened(Store, path, mode, durability, signed, warm)
+    return WideStore.of(store) if store._settings.is_wide else store
 
 
 def opened(
@@ -248,7 +255,10 @@ def predict(
         raise ValueError(f"n: found {n!r:.40}, expected an integer")
     if distance is None:
         raise ValueError(f"max_distance: found {max_distance!r:.40}, expected an integer")
-    return planner.choices(count, distance, saved, expect_bits(KEY_BITS if bits is None else bits))
+    width = expect_bits(KEY_BITS if bits is None else bits)
+    return (
+        choices_wide(count, distance, width) if width in WIDE_BITS else planner.choices(count, distance, saved, width)
+    )
 
 
 def _fingerprint_count(stats: Stats) -> int:

@@ -17,9 +17,10 @@ import numpy as np
 
 from fpstore._probe import search
 from fpstore.checks import hexadecimal
+from fpstore.codes.given import not_yet
 from fpstore.creation import rebuild_store
 from fpstore.disk import CATALOG_NAME, Folder, Place, expect_outside_stores
-from fpstore.errors import CorruptStore, Damage, NotAStore, PathLike
+from fpstore.errors import CorruptStore, Damage, NotAStore, PathLike, WrongKind
 from fpstore.format import CODECS, ID_KIND_NONE, TableRecord
 from fpstore.living import changes
 from fpstore.living.catalog import SEGMENTS
@@ -132,6 +133,8 @@ class _Recovery:
         self._removals = _removals_of(self._remains)
         self._parts = self._find_parts()
         self._plan, self._settings = self._find_settings()
+        if self._settings.is_wide:
+            raise WrongKind(not_yet("recover", self._settings.bits), path=folder.path)
         self._names: NamesReader | None = None
         self._sketches: SketchesReader | None = None
         entries = [part.entry for part in self._parts if part.entry is not None]

@@ -38,6 +38,7 @@ CORE = (
     "_names_view",
     "_names_pending",
     "_probe",
+    "_codes",
     "_pending",
     "_tail",
     "_single",
@@ -51,6 +52,7 @@ CORE = (
     "names",
     "sketches",
     "query",
+    "codes",
     "living",
     "creation",
     "documents",
@@ -59,16 +61,18 @@ CORE = (
     "inspection",
     "base",
     "store",
+    "wide",
     "making",
 )
 FOLDERS = {
-    "plans": ("permutation", "proof", "plan", "families", "planner", "choice"),
+    "plans": ("permutation", "proof", "plan", "families", "planner", "wide", "choice"),
     "segment": (
         "entry",
         "files",
         "beside",
         "table",
         "listing",
+        "ids",
         "writer",
         "reader",
         "fields",
@@ -100,6 +104,7 @@ FOLDERS = {
         "id_pairs",
         "batch",
     ),
+    "codes": ("given", "layout", "sorting", "writer", "rows", "reader", "verify"),
     "living": (
         "changes",
         "state",
@@ -119,6 +124,7 @@ FOLDERS = {
         "together",
         "warming",
         "snapshot",
+        "wide",
         "memory",
         "named",
         "sketched",
@@ -296,6 +302,8 @@ def test_a_build_enters_building_by_one_door() -> None:
     sorters = {"KeySorter", "PairSorter"}
     assert taken == {
         "creation": {"Build", "Written"},
+        # What they are of wide codes, sorted and told of as any rows.
+        "codes": {"BuildOptions", "OTHER_MEMORY", "PairSorter", "MIN_MEMORY_BYTES", "Written"},
         "documents": {"Build"},
         "living": {"write_rows", "write_stream", *sorters, "MIN_MEMORY_BYTES"},
         "names": sorters,

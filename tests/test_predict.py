@@ -56,7 +56,7 @@ def test_what_is_pending_counts_in_a_store_that_others_are_like(tmp_path: Path) 
         ({"n": -1}, ValueError, "found -1"),
         ({"n": 10, "max_distance": "3"}, ValueError, "max_distance: found '3', expected an integer"),
         ({"n": 10, "max_distance": 99}, ValueError, "99"),
-        ({"n": 10, "bits": 128}, ValueError, "bits: found 128, expected a multiple of 8 from 16 to 64"),
+        ({"n": 10, "bits": 192}, ValueError, "bits: found 192, expected a multiple of 8 from 16 to 64, or 128 or 256"),
         ({"n": 10, "like": "none.fpstore"}, FileNotFoundError, "none.fpstore"),
     ],
 )

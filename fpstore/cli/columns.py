@@ -169,6 +169,8 @@ def written_ids(ids: Any, signed: bool, as_json: bool) -> list[str]:
 
 def written(values: Any, signed: bool, bits: int | None = None) -> list[str]:
     """Ids (uint64[n]) as lines have them, or fingerprints of so many bits."""
+    if values.ndim == 2:  # wide fingerprints, by words
+        return [row.tobytes().hex() for row in values.view("uint64").astype(">u8")]
     if signed:
         return list(map(str, values.view("int64").tolist()))
     return list(map(str if bits is None else f"{{:0{bits // 4}x}}".format, values.tolist()))

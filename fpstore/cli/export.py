@@ -19,6 +19,7 @@ from fpstore.cli.signed_export import Export, expect_format
 from fpstore.cli.stores import opened_store
 from fpstore.cli.subcommand import OF_BITS, SIGNED_FORMAT, STANDARD_OUTPUT, WITH_IDS, refuse_unused, subcommand
 from fpstore.cli.values import FILE_PATH, counted, decimal_size, store_argument
+from fpstore.cli.wide import is_wide, not_yet, refuse_more
 from fpstore.origin import metadata_of
 
 if TYPE_CHECKING:
@@ -79,6 +80,10 @@ def command(store: str, output: str, format: str, no_ids: bool, signed: bool, fo
             export = Export(opened, signed)
             _write_to(store, output, format, force, export, partial(export.write, format), "document")
             return
+        if is_wide(opened.bits):
+            refuse_more(opened.bits)
+            if format != "hex":
+                raise click.UsageError(f"format {format}: {not_yet(opened.bits)}, expected hex")
         with_ids = opened._settings.ids and not no_ids
         if with_ids and format in ("npy", "u64"):
             raise click.UsageError(f"format {format} holds no ids: expected another one, or --no-ids")
@@ -150,6 +155,7 @@ class _Rows:
                 # Those of one fingerprint come one after the other.
                 first = keys != last
                 first[1:] = keys[1:] != keys[:-1]
+                first = first if first.ndim == 1 else first.any(axis=1)
                 last = keys[-1]
                 keys = keys[first]
             yield keys, ids if self.with_ids else None

@@ -143,7 +143,7 @@ bits_option = click.option(
     type=int,
     default=64,
     show_default=True,
-    help="How many bits a fingerprint has: a multiple of 8 from 16 to 64.",
+    help="How many bits a fingerprint has: a multiple of 8 from 16 to 64, or 128 or 256.",
 )
 mode_option = click.option(
     "--mode",

@@ -6,8 +6,10 @@ Shares with an older snapshot all that is the same.
 import dataclasses
 from pathlib import Path
 
+from fpstore.codes.given import not_yet
+from fpstore.codes.reader import CodesSegment
 from fpstore.disk import Folder, Place
-from fpstore.errors import CorruptStore, PlanError, WrongKind
+from fpstore.errors import CorruptStore, PlanError, ReadOnly, WrongKind
 from fpstore.format import CODECS
 from fpstore.living.catalog import Catalog
 from fpstore.living.live import Live
@@ -15,6 +17,7 @@ from fpstore.living.records import Log
 from fpstore.living.removals import Removals
 from fpstore.living.snapshot import MIN_PENDING_ROOM, Snapshot, pending_index
 from fpstore.living.state import Settings, State
+from fpstore.living.wide import wide_snapshot
 from fpstore.names.pending import LogNames
 from fpstore.names.reader import NamesReader
 from fpstore.plans.plan import Plan
@@ -58,6 +61,16 @@ def open_snapshot(
             generation = log.state.generation
 
 
+def open_for_writing(catalog: Catalog, kind: Kind | None) -> Snapshot:
+    """What open_snapshot returns for one who will write. ReadOnly for a store to which nothing can be written yet."""
+    snapshot = open_snapshot(catalog, kind=kind)
+    if snapshot.settings.is_wide:
+        for part in snapshot.parts:
+            part.close()
+        raise ReadOnly(not_yet("writing", snapshot.settings.bits), path=catalog.folder.path)
+    return snapshot
+
+
 def _difference(before: State, found: State) -> str:
     if found.origin != before.origin:
         return f"found the catalog of store {found.origin}, expected that of {before.origin}"
@@ -76,6 +89,8 @@ def _from_log(catalog: Catalog, log: Log, before: Snapshot | None, moved: bool) 
         known.get(entry) or open_part(catalog.segments, entry, plan, state.settings, removals)
         for entry in state.segments
     )
+    if state.settings.is_wide:
+        return wide_snapshot(folder, log, plan, parts, removals)
     same = before is not None and (before.settings, before.state.first_change) == (state.settings, state.first_change)
     if before is not None and same and not moved:
         # Only segments were merged. The pending rows are the same; removals that matter no longer go at the next flush.
@@ -107,7 +122,8 @@ def _proved_plan(folder: Path, settings: Settings) -> Plan:
 
 def open_part(segments: Folder, entry: SegmentEntry, plan: Plan, settings: Settings, removals: Removals) -> Live:
     """A segment that the catalog names: the same file, of this plan and with these settings."""
-    segment = Segment(Place(segments, entry.name))
+    place = Place(segments, entry.name)
+    segment = CodesSegment(place) if settings.is_wide else Segment(place)
     record = segment.record
     found: tuple[object, ...] = (segment.file_bytes, record.key_count, record.id_count, segment.footer_crc)
     expected: tuple[object, ...] = (entry.file_bytes, entry.key_count, entry.id_count, entry.crc)

@@ -16,7 +16,7 @@ from fpstore._tail import moved
 from fpstore.checks import canonical_json, expect, expect_integer, fields_of, named_fields, record_of
 from fpstore.errors import Error, UnsupportedVersion, Wrong
 from fpstore.forks import cached_property
-from fpstore.format import BITS_STEP, CODECS, KEY_BITS, MAX_KEY_BITS, MIN_KEY_BITS
+from fpstore.format import BITS_STEP, CODECS, KEY_BITS, MAX_KEY_BITS, MIN_KEY_BITS, WIDE_BITS
 from fpstore.segment.entry import MAX_SEGMENT, SegmentEntry, entry_of
 from fpstore.segment.listing import Listing
 from fpstore.sketches.bands import Banding
@@ -83,7 +83,8 @@ class Settings:
     minhash: Minhash | None = None
 
     def __post_init__(self) -> None:
-        expect_integer("bits", self.bits, MIN_KEY_BITS, MAX_KEY_BITS)
+        if not self.is_wide or self.minhash is not None:
+            expect_integer("bits", self.bits, MIN_KEY_BITS, MAX_KEY_BITS)
         whole = self.bits % BITS_STEP == 0 or self.minhash is not None
         expect("bits", self.bits, whole, f"a multiple of {BITS_STEP}")
         expect_integer("max_distance", self.max_distance, 0, self.bits)
@@ -97,6 +98,11 @@ class Settings:
         if self.minhash is not None:
             self.minhash.banding(self.bits).expect_sound(self.minhash.values)
             expect("max_distance", self.max_distance, self.max_distance == 0, "0, as bands must be equal")
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether its fingerprints are wide codes, in a segment of their own kind."""
+        return self.bits in WIDE_BITS and isinstance(self.bits, int)
 
     @property
     def kind(self) -> Kind:

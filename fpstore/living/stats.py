@@ -110,7 +110,10 @@ def stats_of(
         writer_pid=None if writer is None else writer.pid,
         written_at=moment_of(written),
         total_bytes=sum(sizes.values()),
-        segments=tuple(_segment_stats(snapshot, part.segment, largest_slots) for part in snapshot.parts),
+        # The slots of wide codes are not looked through yet.
+        segments=tuple(
+            _segment_stats(snapshot, part.segment, largest_slots * (not settings.is_wide)) for part in snapshot.parts
+        ),
         **{f"{kind}_bytes": size for kind, size in sizes.items()},
     )
 

@@ -3,6 +3,8 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from fpstore.codes.reader import CodesSegment
+from fpstore.codes.verify import verify_codes
 from fpstore.disk import Folder
 from fpstore.errors import CorruptStore, corrupt
 from fpstore.living.naming import names_damage
@@ -43,7 +45,10 @@ def verify_snapshot(snapshot: Snapshot, home: Folder, progress: Tell | None = No
     damage = record_damage(home)
     for part in snapshot.parts:
         try:
-            verify_segment(part.segment, snapshot.plan, progress)
+            if isinstance(part.segment, CodesSegment):
+                verify_codes(part.segment, snapshot.plan, progress)
+            else:
+                verify_segment(part.segment, snapshot.plan, progress)
         except CorruptStore as error:
             damage += error.damage
         if part.names:

@@ -25,7 +25,7 @@ from fpstore.living.live import Live
 from fpstore.living.merge import pass_count
 from fpstore.living.named import expect_room, in_handles, named_additions
 from fpstore.living.naming import GivenNames, StoreNames
-from fpstore.living.opening import open_part, open_snapshot
+from fpstore.living.opening import open_for_writing, open_part, open_snapshot
 from fpstore.living.sizes import LivingSizes
 from fpstore.living.sketched import Sketched
 from fpstore.living.snapshot import Snapshot
@@ -81,7 +81,7 @@ class Writer:
         self._catalog = Catalog.open(folder, writable=True)
         self.watch = self._catalog.watch
         try:
-            self.snapshot = open_snapshot(self._catalog, kind=kind)
+            self.snapshot = open_for_writing(self._catalog, kind)
             self.sizes = self.sizes.of(self.snapshot.settings.flushes_late)
             note = notes.abandoned(self.home, self.snapshot.state.identity, job)
             self._catalog.make_segments()

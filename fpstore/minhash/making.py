@@ -217,7 +217,7 @@ def _with_bits(settings: Settings, bits: int | None, documents: int) -> Settings
     if bits is None:
         estimated = minhash.sketch_bits > 0
         bits = key_bits_for(documents, minhash.bands, estimated=estimated, with_ids=settings.ids)
-    plan = families.choose(1, 0, expect_bits(bits, 1))
+    plan = families.choose(1, 0, expect_bits(bits, 1, wide=False))
     return replace(settings, plan=plan.to_json(), bits=plan.bits)
 
 

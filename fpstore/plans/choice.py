@@ -6,12 +6,13 @@ from math import inf
 from fpstore.arrays import as_integer
 from fpstore.checks import wrong
 from fpstore.errors import PlanError
-from fpstore.format import BITS_STEP, KEY_BITS, MAX_KEY_BITS, MIN_KEY_BITS
+from fpstore.format import BITS_STEP, KEY_BITS, MAX_KEY_BITS, MIN_KEY_BITS, WIDE_BITS
 from fpstore.plans import families as plans
 from fpstore.plans import planner
 from fpstore.plans.permutation import Permutation
 from fpstore.plans.plan import Plan
 from fpstore.plans.planner import MAX_DISTANCE
+from fpstore.plans.wide import MAX_WIDE_DISTANCE, SLOT_CODES, choose_wide
 
 # The number of fingerprints that a plan is chosen for when it is not known yet.
 EXPECTED_KEYS = 10**7
@@ -34,12 +35,18 @@ def plan_asked(plan: str | Plan, max_bytes: float | None) -> str | float | Plan:
     return float(max_bytes)
 
 
-def expect_bits(bits: object, step: int = BITS_STEP) -> int:
-    """bits, those of a store's fingerprints, as an int, a multiple of step. ValueError for what no store has."""
+def expect_bits(bits: object, step: int = BITS_STEP, *, wide: bool = True) -> int:
+    """bits, those of a store's fingerprints, as an int, a multiple of step. ValueError for what no store has.
+
+    wide: whether wide fingerprints will do, too.
+    """
     number = as_integer(bits)
+    if wide and number is not None and number in WIDE_BITS:
+        return number
     if number is None or not MIN_KEY_BITS <= number <= MAX_KEY_BITS or number % step:
         kind = "an integer" if step == 1 else f"a multiple of {step}"
         expected = f"{kind} from {MIN_KEY_BITS} to {MAX_KEY_BITS}"
+        expected += f", or {' or '.join(map(str, WIDE_BITS))}" if wide else ""
         raise ValueError(f"bits: found {bits!r:.40}, expected {expected}")
     return number
 
@@ -60,12 +67,14 @@ class PlanChoice:
         step = 1 if isinstance(self.plan, Plan) else BITS_STEP  # of the plan of another store, which has what it has
         object.__setattr__(self, "bits", expect_bits(self.bits, step))
         k = as_integer(self.max_distance)
-        if k is None or not 0 <= k <= MAX_DISTANCE:
-            raise ValueError(f"max_distance: found {self.max_distance!r}, expected an integer from 0 to {MAX_DISTANCE}")
+        most = MAX_WIDE_DISTANCE if self.is_wide else MAX_DISTANCE
+        if k is None or not 0 <= k <= most:
+            raise ValueError(f"max_distance: found {self.max_distance!r}, expected an integer from 0 to {most}")
         object.__setattr__(self, "max_distance", k)
         if isinstance(self.plan, str):
             if self.plan not in planner.AIMS:
-                object.__setattr__(self, "plan", plans.named(self.plan, k, self.bits, others=planner.AIMS))
+                plan = plans.named(self.plan, k, self.bits, others=planner.AIMS)
+                object.__setattr__(self, "plan", replace(plan, slot_keys=SLOT_CODES) if self.is_wide else plan)
         elif isinstance(self.plan, Plan):
             if self.plan.bits != self.bits:
                 raise PlanError(wrong(f"plan {self.plan.name}, bits", f"{self.plan.bits}", self.bits))
@@ -77,10 +86,17 @@ class PlanChoice:
             aims = ", ".join(planner.AIMS)
             raise ValueError(f"plan: found {self.plan!r:.40}, expected {aims}, bytes per fingerprint, a name or a Plan")
 
+    @property
+    def is_wide(self) -> bool:
+        """Whether fingerprints are wide codes, which no key is made of."""
+        return self.bits in WIDE_BITS
+
     def for_count(self, count: int) -> Plan:
         """The plan for so many fingerprints, or as many as there can be."""
         if isinstance(self.plan, Plan):
             return self.plan
+        if self.is_wide:
+            return choose_wide(count, self.max_distance, self.plan, self.bits)
         return planner.choose(min(count, 1 << self.bits), self.max_distance, self.plan, self.bits)
 
     def shuffled(self, shuffle: int | None, count: int = EXPECTED_KEYS) -> "PlanChoice":

@@ -60,7 +60,7 @@ class Table(ABC, Generic[Record]):
         return len(self._columns[0])
 
     def __iter__(self) -> Iterator[Record]:
-        return self._records([repeat(None) if column is None else column.tolist() for column in self._columns])
+        return self._records([repeat(None) if column is None else _plain(column) for column in self._columns])
 
     @overload
     def __getitem__(self, rows: int) -> Record: ...
@@ -152,9 +152,10 @@ class Table(ABC, Generic[Record]):
         shown = []
         for name, column in self._present():
             first, nulls = column[:ROWS_SHOWN], self._nulls(name)
-            cell = "0x{:016x}" if name in self.FINGERPRINTS and column.dtype == np.uint64 else "{}"
+            digits = 16 * (column.shape[1] if is_wide(column) else 1)
+            cell = f"0x{{:0{digits}x}}" if name in self.FINGERPRINTS and column.dtype == np.uint64 else "{}"
             empty = [False] * len(first) if nulls is None else nulls[:ROWS_SHOWN].tolist()
-            values = zip(first.tolist(), empty, strict=True)
+            values = zip(_plain(first), empty, strict=True)
             shown.append([name, *("" if none else cell.format(value) for value, none in values)])
         return list(zip(*shown, strict=True))
 
@@ -219,7 +220,7 @@ class Table(ABC, Generic[Record]):
         columns = []
         for name, column in self._present():
             values, nulls = _for_others(column), self._nulls(name)
-            names = polars.Binary if is_bytes(column) else polars.String
+            names = polars.Binary if is_bytes(column) or is_wide(column) else polars.String
             own = values.dtype == object
             series = polars.Series(name, values.tolist(), dtype=names) if own else polars.Series(name, values)
             columns.append(series if nulls is None else series.set(polars.Series(nulls), None))
@@ -278,12 +279,37 @@ def is_bytes(column: Array) -> bool:
     return column.dtype == object
 
 
+def is_wide(column: Array) -> bool:
+    """Whether it is a column of wide fingerprints, each a row of words, the most significant first."""
+    return column.ndim == 2
+
+
+def _bytes_each(column: Array) -> list[bytes]:
+    """The bytes of each of a column of wide fingerprints, the highest first."""
+    stored, size = column.view(np.uint64).astype(">u8").tobytes(), 8 * column.shape[1]
+    return [stored[first : first + size] for first in range(0, len(stored), size)]
+
+
+def _plain(column: Array) -> list[Any]:
+    """The values as Python's own; wide fingerprints as integers."""
+    if is_wide(column):
+        return [int.from_bytes(value, "big") for value in _bytes_each(column)]
+    values: list[Any] = column.tolist()
+    return values
+
+
 def _for_others(column: Array) -> Array:
-    """The column as all take it: names that are strings as Python's own."""
+    """The column as all take it: names that are strings as Python's own, wide fingerprints as bytes."""
+    if is_wide(column):
+        values = np.empty(len(column), dtype=object)
+        values[:] = _bytes_each(column)
+        return values
     return column.astype(object) if column.dtype.kind == "T" else column
 
 
 def _arrow_type(pyarrow: Any, column: Array) -> Any:
+    if is_wide(column):
+        return pyarrow.binary(8 * column.shape[1])
     if is_bytes(column):
         return pyarrow.binary()
     return pyarrow.string() if column.dtype.kind == "T" else pyarrow.from_numpy_dtype(column.dtype)

@@ -13,9 +13,9 @@ import numpy as np
 
 from fpstore import format as layout
 from fpstore.checks import hexadecimal
-from fpstore.format import FENCE, LINE, line_widths
+from fpstore.format import FENCE, LINE
 from fpstore.plans.permutation import Permutation
-from fpstore.segment.fields import read_records, slots_of
+from fpstore.segment.fields import line_widths, read_records, slots_of
 from fpstore.segment.reader import Segment
 from fpstore.types import Array, Counts
 

@@ -27,6 +27,8 @@ PASSES = 5  # over the keys of a table: one for the histogram, two for each of t
 BAR_WIDTH = 34
 GROUPS = ("payload", "directory", "fences", "ids", "rest", "total")
 TABLE_GROUPS = ("payload", "directory", "fences", "total")
+# As which part the regions of wide codes are counted.
+OF_CODES = {"codes": "payload", "entries": "payload", "starts": "directory"}
 CODE_FIELDS = ("symbol", "leading_bit", "length", "word", "count")
 
 
@@ -55,7 +57,7 @@ class Sizes:
         sizes: Counter[str] = Counter()
         for region in segment.regions():
             if table is None or region.table == table:
-                sizes[region.name.replace(" ", "_")] += region.bytes
+                sizes[OF_CODES.get(region.name, region.name).replace(" ", "_")] += region.bytes
         found = cls(**sizes)
         # Of the open file: its name may have gone since.
         if table is None and found.total != (size := segment.size_now()):

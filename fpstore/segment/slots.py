@@ -12,9 +12,9 @@ import numpy as np
 
 from fpstore import format as layout
 from fpstore.errors import CorruptStore
-from fpstore.format import FENCE, LINE, PAYLOAD_OFFSET_BITS, TableRecord, line_flags, line_widths
+from fpstore.format import FENCE, LINE, PAYLOAD_OFFSET_BITS, TableRecord
 from fpstore.huffman import canonical_codes
-from fpstore.segment.fields import Readable, read_records, slots_of
+from fpstore.segment.fields import Readable, line_flags, line_widths, read_records, slots_of
 
 PIECE_LINES = 1 << 15
 _OFFSET_MASK = (1 << PAYLOAD_OFFSET_BITS) - 1

@@ -8,17 +8,18 @@ Works in pieces: the memory it takes does not grow with the segment.
 import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from fpstore import format as layout
 from fpstore.checks import hexadecimal
 from fpstore.errors import CorruptStore, Damage, corrupt
-from fpstore.format import FENCE, LINE, PAYLOAD_OFFSET_MASK, Region, TableRecord, line_flags, line_widths
+from fpstore.format import FENCE, LINE, PAYLOAD_OFFSET_MASK, Region, TableRecord
 from fpstore.plans.permutation import Permutation
 from fpstore.plans.plan import Plan
 from fpstore.progress import Tell
-from fpstore.segment.fields import read_bits, read_packed, read_records, slots_of
+from fpstore.segment.fields import line_flags, line_widths, read_bits, read_packed, read_records, slots_of
 from fpstore.segment.pages import STEP_BYTES, PageDamage, check_pages, fault, near
 from fpstore.segment.reader import Segment
 from fpstore.types import Array, Counts, Keys
@@ -42,21 +43,21 @@ def verify_segment(segment: Segment, plan: Plan, progress: Tell | None = None) -
     table counted) and "verify ids" (ids).
     """
     advance = progress or (lambda phase, done, total: None)
-    damage = _Damage()
+    damage = FoundDamage()
     known: list[PageDamage] = []
     if damage.passes(lambda: known.append(check_pages(segment, advance))):
         pages = known[0]
         damage.found += pages.damage
-        if damage.passes(lambda: _check_plan(segment, plan)):
+        if damage.passes(lambda: check_plan(segment, plan)):
             damage.passes(lambda: _check_zeros(segment, pages))
             _check_tables(segment, pages, damage, advance)
-            if segment.ids is not None and _are_spared(segment, pages, ID_REGIONS):
-                damage.passes(lambda: _check_ids(segment, advance))
+            if segment.ids is not None and are_spared(segment, pages, ID_REGIONS):
+                damage.passes(lambda: check_ids(segment, advance))
     if damage.found:
         raise corrupt([replace(each, segment=str(segment.path)) for each in damage.found])
 
 
-class _Damage:
+class FoundDamage:
     """What was found so far."""
 
     def __init__(self) -> None:
@@ -73,7 +74,8 @@ class _Damage:
         return True
 
 
-def _are_spared(segment: Segment, pages: PageDamage, names: tuple[str, ...], table: int | None = None) -> bool:
+def are_spared(segment: Segment, pages: PageDamage, names: tuple[str, ...], table: int | None = None) -> bool:
+    """Whether no byte of these regions, of a table or of none, lies in a damaged page."""
     regions = (region for region in segment.regions() if region.name in names and region.table == table)
     return all(pages.spares(region) for region in regions)
 
@@ -83,7 +85,8 @@ def _first(wrong: Array) -> int | None:
     return int(wrong.argmax()) if wrong.any() else None
 
 
-def _check_plan(segment: Segment, plan: Plan) -> None:
+def check_plan(segment: Segment, plan: Plan) -> None:
+    """The tables are those of the plan."""
     if segment.bits != plan.bits:
         raise fault("summary", f"fingerprints of {segment.bits} bits", f"{plan.bits} of plan {plan.name}")
     if len(segment.tables) != len(plan.tables):
@@ -95,8 +98,8 @@ def _check_plan(segment: Segment, plan: Plan) -> None:
             raise fault(f"table {index}", found, f"{expected} of plan {plan.name}")
 
 
-def _check_zeros(segment: Segment, pages: PageDamage) -> None:
-    """Between the regions, and after the last bit of a bit stream in its last byte, there are zeros only."""
+def check_padding(segment: Segment, pages: PageDamage) -> None:
+    """Between the regions there are zeros only."""
     for region in segment.regions():
         if region.name != "padding" or not pages.spares(region):
             continue
@@ -105,29 +108,46 @@ def _check_zeros(segment: Segment, pages: PageDamage) -> None:
             found = np.frombuffer(segment.read(offset, length), dtype=np.uint8)
             if (index := _first(found != 0)) is not None:
                 raise fault(f"padding, byte {offset + index}", f"{found[index]:#04x}", 0)
+
+
+def _check_zeros(segment: Segment, pages: PageDamage) -> None:
+    """Between the regions, and after the last bit of a bit stream in its last byte, there are zeros only."""
+    check_padding(segment, pages)
     record, rank_count = segment.record, (1 << segment.tables[0].slot_bits) + 1
     bit_streams = [(f"table {i} payload", t.payload_offset, t.payload_bits) for i, t in enumerate(segment.tables)]
     if record.id_kind != layout.ID_KIND_NONE:
         bit_streams.append(("ranks", record.ranks_offset, rank_count * record.rank_width))
-        bit_streams.append(("id values", record.values_offset, record.id_count * record.id_width))
+    check_last_bits(segment, pages, [*bit_streams, *id_streams(segment.record)])
+
+
+def id_streams(record: Any) -> list[tuple[str, int, int]]:
+    """The bit streams of ids that a record has: name, offset, bits."""
+    streams = []
+    if record.id_kind != layout.ID_KIND_NONE:
+        streams.append(("id values", record.values_offset, record.id_count * record.id_width))
     if record.id_kind == layout.ID_KIND_MANY:
-        bit_streams.append(("id groups", record.groups_offset, record.key_count + record.id_count))
-    for name, offset, bits in bit_streams:
+        streams.append(("id groups", record.groups_offset, record.key_count + record.id_count))
+    return streams
+
+
+def check_last_bits(segment: Segment, pages: PageDamage, streams: list[tuple[str, int, int]]) -> None:
+    """After the last bit of a bit stream there are zeros in its last byte."""
+    for name, offset, bits in streams:
         byte = Region(name, None, offset + bits // 8, 1)
         last = segment.read(byte.offset, 1)[0] >> bits % 8 if bits % 8 and pages.spares(byte) else 0
         if last:
             raise fault(f"{name}, bits after the last", f"{last:#x}", 0)
 
 
-def _check_tables(segment: Segment, pages: PageDamage, damage: _Damage, advance: Tell) -> None:
+def _check_tables(segment: Segment, pages: PageDamage, damage: FoundDamage, advance: Tell) -> None:
     """Every table by itself, and that all hold the same fingerprints; those in damaged pages are left out."""
     seeds = secrets.randbits(64), secrets.randbits(64)
     total = segment.key_count * len(segment.tables)
     expected, first = None, 0
     for index in range(len(segment.tables)):
-        if not _are_spared(segment, pages, ("payload", "directory", "fences"), index):
+        if not are_spared(segment, pages, ("payload", "directory", "fences"), index):
             continue
-        ranked = index == 0 and segment.ids is not None and _are_spared(segment, pages, ("ranks",))
+        ranked = index == 0 and segment.ids is not None and are_spared(segment, pages, ("ranks",))
         table = _KeyCheck(segment, index, seeds, ranked)
 
         def check(index: int = index, table: _KeyCheck = table) -> None:
@@ -378,7 +398,7 @@ class _KeyCheck(_Table):
             raise fault(f"ranks, slot {first_slot + slot}", found[slot], expected[slot])
 
 
-def _check_ids(segment: Segment, advance: Tell) -> None:
+def check_ids(segment: Segment, advance: Tell) -> None:
     """The groups have their shape, ids of a group increase, and base and width are the narrowest for all of them."""
     record = segment.record
     least, most, done = (1 << 64) - 1, 0, 0

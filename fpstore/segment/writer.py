@@ -6,21 +6,18 @@ Appends in order and puts the footer last; then the file is synced and read back
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import numpy as np
-
 from fpstore import format as layout
-from fpstore._codec import PackedWriter
 from fpstore.disk import Place
 from fpstore.format import Header, SegmentRecord, Summary, TableRecord
 from fpstore.plans.plan import TablePlan
 from fpstore.segment.entry import SegmentEntry, segment_name
-from fpstore.segment.files import FileWriter
-from fpstore.segment.listing import Listing, listed_ids, places_in
+from fpstore.segment.ids import IdsWriter
+from fpstore.segment.listing import Listing
 from fpstore.segment.table import encode_table
-from fpstore.types import Array, Ids, Keys, SortedKeys
+from fpstore.types import Ids, Keys, SortedKeys
 
 
-class SegmentWriter(FileWriter):
+class SegmentWriter(IdsWriter):
     """Writes a segment table by table. Use as a context: leaving it before finish() removes the file."""
 
     def __init__(self, at: Path | Place, codec: str, slot_bits: int, bits: int = layout.KEY_BITS) -> None:
@@ -98,30 +95,17 @@ class SegmentWriter(FileWriter):
         """
         if self._ranks is None:
             raise ValueError("ids need table 0 added with_ranks")
-        one_each = id_count == self._key_count and all(bool((chunk == 1).all()) for chunk in counts())
-        rank_width = self._key_count.bit_length()
-        ranks_offset = self._pack(rank_width, iter([self._ranks]))
-        groups_offset = samples_offset = 0
-        if not one_each:
-            groups_offset = self._file.align()
-            samples = self._write_groups(counts())
-            samples_offset = self._file.align()
-            self._file.write(samples.view(np.uint8))
-        base = id_least if id_count else 0
-        width = (id_most - base).bit_length() if id_count else 0
-        listed = None if listing is None else listed_ids(ids(), id_count, width, listing)
-        if listed is None:
-            values_offset, list_offset = self._pack(width, (chunk - np.uint64(base) for chunk in ids())), 0
-        else:
-            base, width = 0, (len(listed) - 1).bit_length()
-            values_offset = self._pack(width, (places_in(listed, chunk) for chunk in ids()))
-            list_offset = self._file.align()
-            self._file.write(listed.astype("<u8", copy=False).view(np.uint8))
-        kind = layout.ID_KIND_ONE if one_each else layout.ID_KIND_MANY
-        offsets = (ranks_offset, groups_offset, samples_offset, values_offset)
-        count = 0 if listed is None else len(listed)
-        record = SegmentRecord(0, 0, id_count, kind, width, rank_width, base, *offsets, self._bits, list_offset, count)
-        self._ids = record
+        ranks, rank_width, ranks_offset = self._ranks, self._key_count.bit_length(), 0
+
+        def write_ranks() -> None:
+            nonlocal ranks_offset
+            ranks_offset = self._pack(rank_width, iter([ranks]))
+
+        sizes = (self._key_count, id_count, id_least, id_most)
+        found = self._write_ids(*sizes, counts, ids, listing=listing, before=write_ranks)
+        no_ids = {name: getattr(self._ids, name) for name in SegmentRecord.__slots__}
+        own = {"rank_width": rank_width, "ranks_offset": ranks_offset}
+        self._ids = SegmentRecord(**{**no_ids, **found._asdict(), **own})
 
     def finish(self, position: int = 1) -> SegmentEntry:
         """Write the footer, make the file durable, read it back and check it. Returns what the catalog is to say of it.
@@ -134,33 +118,3 @@ class SegmentWriter(FileWriter):
         crc = self._seal(summary, len(self._tables))
         name = self._at.name[: len(segment_name(0))]  # one that is not published yet has more to its name
         return SegmentEntry(name, self._file.offset, self._key_count, self._ids.id_count, crc, position)
-
-    def _pack(self, width: int, arrays: Iterator[Keys]) -> int:
-        offset = self._file.align()
-        packed = PackedWriter(width)
-        for values in arrays:
-            self._file.write(packed.push(values))
-        self._file.write(packed.finish())
-        return offset
-
-    def _write_groups(self, all_counts: Iterator[Keys]) -> Keys:
-        """Write a 1 for each fingerprint and a 0 for each of its ids; return the samples of these bits, uint64."""
-        pending = np.empty(0, dtype=np.uint8)
-        samples: list[Array] = []
-        ones_before = 0
-        for chunk in all_counts:
-            counts = chunk.astype(np.int64)
-            bits = np.zeros(len(counts) + int(counts.sum()), dtype=np.uint8)
-            bits[np.cumsum(counts + 1) - (counts + 1)] = 1
-            bits = np.concatenate([pending, bits])
-            whole = len(bits) // layout.SAMPLE_BITS * layout.SAMPLE_BITS
-            ones = bits[:whole].reshape(-1, layout.SAMPLE_BITS).sum(axis=1, dtype=np.uint64)
-            samples.append(ones_before + np.cumsum(ones) - ones)
-            ones_before += int(ones.sum())
-            self._file.write(np.packbits(bits[:whole], bitorder="little"))
-            pending = bits[whole:]
-        if len(pending):
-            samples.append(np.array([ones_before], dtype=np.uint64))
-            self._file.write(np.packbits(pending, bitorder="little"))
-        samples.append(np.array([ones_before + int(pending.sum())], dtype=np.uint64))
-        return np.concatenate(samples).astype("<u8")

@@ -4,6 +4,22 @@ from mutants.record import Mutant
 
 MUTANTS = (
     Mutant(
+        "a wide code is told of by every table that catches it",
+        "fpstore/native/codes_body.h",
+        "if (first != table) continue;",
+        "if (first > table) continue;",
+        "a match comes several times",
+        ("tests/test_wide.py::test_the_tables_and_a_scan_find_the_same",),
+    ),
+    Mutant(
+        "a tag may have one error fewer than are left",
+        "fpstore/native/codes.c",
+        "(CodePattern){pattern, flips - used}",
+        "(CodePattern){pattern, flips - used - (flips > used)}",
+        "matches with errors in the low bits of a prefix are missed",
+        ("tests/test_wide.py::test_the_tables_and_a_scan_find_the_same",),
+    ),
+    Mutant(
         "a piece that is left over goes to where the first one begins",
         "fpstore/_merge.pyx",
         "out = &rooms[turn, starts[count - 1]]",

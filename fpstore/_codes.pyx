@@ -1,0 +1,201 @@
+"""The Hamming search over the wide codes of a mapped segment (native/codes.h), and these codes by rank.
+
+Where a region lies is the layout's to know, and a CodeIndex is told; that its numbers lie inside the file was checked.
+"""
+
+cimport cython
+from libc.stdint cimport uint16_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc, qsort
+from libc.string cimport memcpy, memset
+
+import numpy as np
+
+from fpstore._native cimport (
+    MAX_CODE_WORDS,
+    MAX_ENTRY_BITS,
+    MAX_TAG_BITS,
+    OK,
+    TOO_MANY,
+    VISIT_CODES,
+    CodeMatches,
+    CodePattern,
+    Codes,
+    CodeTable,
+    Match,
+    Status,
+    c_codes_keys,
+    code_pattern_count,
+    code_patterns,
+    codes_scan,
+    codes_search,
+    match_order,
+    pages_check,
+)
+from fpstore._view cimport SegmentView, raise_status
+
+from fpstore.errors import TooManyMatches
+
+# The numbers of the kernels that their format and their planner share.
+LIMITS = {"words": MAX_CODE_WORDS, "entry_bits": MAX_ENTRY_BITS, "tag_bits": MAX_TAG_BITS, "visit_codes": VISIT_CODES}
+
+
+def code_keys(const uint64_t[:, ::1] codes not None, const uint64_t[::1] mask not None):
+    """The bits of mask (uint64[words]) of each of codes (uint64[n, words]), in their order, as numbers: uint64[n]."""
+    cdef uint64_t[::1] out
+    if codes.shape[1] != mask.shape[0] or not 1 <= mask.shape[0] <= MAX_CODE_WORDS:
+        raise ValueError(f"codes of {codes.shape[1]} words and a mask of {mask.shape[0]}")
+    keys = np.empty(codes.shape[0], dtype=np.uint64)
+    out = keys
+    if codes.shape[0] > 0:
+        with nogil:
+            c_codes_keys(&codes[0, 0], <uint64_t>codes.shape[0], <unsigned>mask.shape[0], &mask[0], &out[0])
+    return keys
+
+
+def pattern_count(unsigned slot_bits, unsigned flips, uint64_t most):
+    """How many slots a probe looks at that inverts at most `flips` of slot_bits bits; 2^40 for `most` or more."""
+    return code_pattern_count(slot_bits, flips, most)
+
+
+cdef class CodeIndex:
+    """The codes of a segment and its tables.
+
+    record: has words, key_count, rank_bits, start_bytes, codes_offset. tables: each has used_mask (uint64[words]),
+    slot_bits, tag_bits, flips, in_order, starts_offset, entries_offset.
+    """
+
+    cdef SegmentView view
+    cdef Codes codes
+
+    def __cinit__(self, SegmentView view not None, record, tables):
+        cdef CodeTable *table
+        cdef CodePattern *patterns
+        cdef const uint64_t[::1] mask
+        cdef unsigned i
+        memset(&self.codes, 0, cython.sizeof(Codes))
+        self.view = view
+        self.codes.words = record.words
+        self.codes.rank_bits = record.rank_bits
+        self.codes.start_bytes = record.start_bytes
+        self.codes.count = record.key_count
+        self.codes.codes_offset = record.codes_offset
+        self.codes.tables = <CodeTable *>calloc(len(tables) + 1, cython.sizeof(CodeTable))
+        if self.codes.tables == NULL:
+            raise MemoryError()
+        for each in tables:
+            table = &self.codes.tables[self.codes.table_count]
+            mask = each.used_mask
+            for i in range(self.codes.words):
+                table.mask[i] = mask[i]
+            table.slot_bits, table.tag_bits, table.flips = each.slot_bits, each.tag_bits, each.flips
+            table.in_order = each.in_order
+            table.starts_offset, table.entries_offset = each.starts_offset, each.entries_offset
+            # A search that would look at more of them reads all codes.
+            table.pattern_count = code_pattern_count(table.slot_bits, table.flips, self.codes.count // VISIT_CODES + 2)
+            self.codes.table_count += 1
+            if table.pattern_count <= self.codes.count // VISIT_CODES + 1:
+                patterns = <CodePattern *>malloc(table.pattern_count * cython.sizeof(CodePattern))
+                if patterns == NULL:
+                    raise MemoryError()
+                code_patterns(table.slot_bits, table.flips, patterns)
+                table.patterns = patterns
+
+    def __dealloc__(self):
+        cdef unsigned i
+        for i in range(self.codes.table_count):
+            free(<void *>self.codes.tables[i].patterns)
+        free(self.codes.tables)
+
+    def search(self, const uint64_t[:, ::1] queries not None, unsigned distance, *, bint first_only=False,
+               uint64_t most=0, bint scan=False):
+        """The rank of every code within `distance` of each query (uint64[m, words], m below 2^32).
+
+        first_only: stop at the first match of all. scan: read all codes, whatever that costs. Returns (query int64[r],
+        rank uint64[r], distance uint16[r], whether all codes were read for some query), ordered by (query, distance,
+        rank). CorruptStore where a page that is needed is damaged, or points elsewhere. TooManyMatches for more than
+        most, unless that is 0.
+        """
+        cdef CodeMatches matches
+        cdef Status status = OK
+        cdef uint64_t i, count = <uint64_t>queries.shape[0]
+        cdef long long[::1] query
+        cdef uint64_t[::1] rank
+        cdef uint16_t[::1] bits
+        if count >> 32:
+            raise ValueError(f"{count} queries in one batch: expected fewer than 2^32")
+        if <uint64_t>queries.shape[1] != self.codes.words:
+            raise ValueError(f"queries of {queries.shape[1]} words: expected {self.codes.words}")
+        memset(&matches, 0, cython.sizeof(CodeMatches))
+        matches.first_only, matches.most = first_only, most
+        self.view.enter()
+        try:
+            with nogil:
+                for i in range(count):
+                    if scan:
+                        status = codes_scan(&self.view.pages, &self.codes, &queries[i, 0], i, distance, &matches)
+                    else:
+                        status = codes_search(&self.view.pages, &self.codes, &queries[i, 0], i, distance, &matches)
+                    if status != OK or (first_only and matches.count > 0):
+                        break
+                if status == OK and matches.count > 1:
+                    qsort(matches.found, matches.count, cython.sizeof(Match), match_order)
+            raise_status(OK if status == TOO_MANY else status, self.view, "probe")
+            if status == TOO_MANY:
+                raise TooManyMatches.found(count, most, most, at_least=True)
+            out_query = np.empty(matches.count, dtype=np.int64)
+            out_rank = np.empty(matches.count, dtype=np.uint64)
+            out_bits = np.empty(matches.count, dtype=np.uint16)
+            query, rank, bits = out_query, out_rank, out_bits
+            for i in range(matches.count):
+                query[i], rank[i] = matches.found[i].query, matches.found[i].fingerprint
+                bits[i] = <uint16_t>matches.found[i].distance
+            return out_query, out_rank, out_bits, bool(matches.scanned)
+        finally:
+            free(matches.found)
+            self.view.leave()
+
+    def gather(self, const uint64_t[::1] ranks not None):
+        """The codes of these ranks: uint64[n, words]. CorruptStore for a rank that no code has."""
+        cdef uint64_t[:, ::1] out
+        cdef Status status = OK
+        cdef uint64_t i, offset, size = 8 * self.codes.words
+        for i in range(<uint64_t>ranks.shape[0]):
+            if ranks[i] >= self.codes.count:
+                raise ValueError(f"rank {ranks[i]}: the segment has {self.codes.count} codes")
+        codes = np.empty((ranks.shape[0], self.codes.words), dtype=np.uint64)
+        out = codes
+        self.view.enter()
+        try:
+            with nogil:
+                for i in range(<uint64_t>ranks.shape[0]):
+                    offset = self.codes.codes_offset + ranks[i] * size
+                    status = pages_check(&self.view.pages, offset, offset)
+                    if status != OK:
+                        break
+                    memcpy(&out[i, 0], self.view.pages.base + offset, size)
+            raise_status(status, self.view, "codes")
+        finally:
+            self.view.leave()
+        return codes
+
+    def read(self, uint64_t first, uint64_t end):
+        """The codes of ranks [first, end): uint64[n, words]."""
+        cdef uint64_t[:, ::1] out
+        cdef Status status = OK
+        cdef uint64_t offset, size = 8 * self.codes.words
+        if not first <= end <= self.codes.count:
+            raise ValueError(f"ranks {first} to {end}: the segment has {self.codes.count}")
+        codes = np.empty((end - first, self.codes.words), dtype=np.uint64)
+        out = codes
+        self.view.enter()
+        try:
+            if first < end:
+                with nogil:
+                    offset = self.codes.codes_offset + first * size
+                    status = pages_check(&self.view.pages, offset, offset + (end - first) * size - 1)
+                    if status == OK:
+                        memcpy(&out[0, 0], self.view.pages.base + offset, (end - first) * size)
+            raise_status(status, self.view, "codes")
+        finally:
+            self.view.leave()
+        return codes

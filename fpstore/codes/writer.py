@@ -1,0 +1,114 @@
+"""Writes a segment of wide codes: codes in order, a table for each prefix, the ids; in a stated budget."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from fpstore._codec import PackedWriter
+from fpstore._codes import code_keys
+from fpstore.building.spill import MIN_MEMORY_BYTES, PairSorter
+from fpstore.codes.layout import (
+    KIND_CODES,
+    CodesRecord,
+    CodesSummary,
+    CodeTableRecord,
+    is_in_order,
+    rank_bits,
+    start_bytes,
+    tag_bits,
+)
+from fpstore.codes.sorting import Groups
+from fpstore.disk import Place
+from fpstore.format import Header
+from fpstore.plans import planner
+from fpstore.plans.plan import Plan, TablePlan
+from fpstore.progress import Tell
+from fpstore.segment.entry import SegmentEntry, segment_name
+from fpstore.segment.ids import IdFields, IdsWriter
+from fpstore.types import Keys
+
+
+class CodesWriter(IdsWriter):
+    """Writes a segment of wide codes. Use as a context: leaving it before finish() removes the file."""
+
+    def __init__(self, at: Path | Place, groups: Groups, plan: Plan, scratch: Path, memory_bytes: int) -> None:
+        """Create the file; FileExistsError if it is there. scratch, memory_bytes: for sorting a table."""
+        super().__init__(at)
+        self._groups, self._plan, self._scratch = groups, plan, scratch
+        self._memory_bytes = max(memory_bytes, MIN_MEMORY_BYTES)
+        self._file.write(Header(KIND_CODES).pack())
+
+    def write(self, report: Tell, position: int = 1) -> SegmentEntry:
+        """Write everything, make the file durable, read it back and check it. What the catalog is to say of it."""
+        groups, bits = self._groups, self._plan.bits
+        codes_offset = self._file.align()
+        for codes in groups.codes():
+            self._file.write(codes.astype("<u8", copy=False).view(np.uint8).ravel())
+        tables = []
+        for index, table in enumerate(self._plan.tables):
+            report(f"table {index + 1} of {len(self._plan.tables)}", 0, groups.count)
+            tables.append(self._write_table(table))
+        report("ids", 0, None)
+        ids = IdFields()
+        if groups.with_ids:
+            least, most = (groups.least, groups.most) if groups.row_count else (0, 0)
+            sizes = (groups.count, groups.row_count, least, most)
+            ids = self._write_ids(*sizes, groups.counts, groups.ids, listing=None)
+        record = CodesRecord.of(bits, len(tables), groups.count, codes_offset, ids)
+        crc = self._seal(CodesSummary(record, tuple(tables)).pack(), len(tables))
+        name = self._at.name[: len(segment_name(0))]
+        return SegmentEntry(name, self._file.offset, groups.count, ids.id_count, crc, position)
+
+    def _write_table(self, table: TablePlan) -> CodeTableRecord:
+        count, bits = self._groups.count, self._plan.bits
+        slot_bits = min(planner.slot_bits(count, self._plan.slot_keys), table.prefix_bits)
+        in_order = is_in_order(table.prefix_mask, bits)
+        own_bits = tag_bits(table.prefix_bits, slot_bits, count, in_order)
+        record = CodeTableRecord(table.prefix_mask, slot_bits, own_bits, table.flips, 0, 0, bits, count)
+        starts = np.zeros((1 << slot_bits) + 1, dtype=f"<u{start_bytes(count)}")
+        entries_offset = 0
+        if in_order:
+            for keys, _ in self._keys(record):
+                _count_slots(starts, keys)
+            starts_offset = self._write_starts(starts)
+        else:
+            sorter = PairSorter(self._scratch, self._memory_bytes)
+            for keys, ranks in self._keys(record):
+                _count_slots(starts, keys >> np.uint64(own_bits))
+                sorter.add(keys, ranks)
+            starts_offset = self._write_starts(starts)
+            entries_offset = self._write_entries(sorter, own_bits)
+        return CodeTableRecord(
+            table.prefix_mask, slot_bits, own_bits, table.flips, starts_offset, entries_offset, bits, count
+        )
+
+    def _keys(self, record: CodeTableRecord) -> Iterator[tuple[Keys, Keys]]:
+        """The key of each code, slot and tag, and its rank."""
+        rank, mask = 0, record.used_mask
+        for codes in self._groups.codes():
+            yield code_keys(codes, mask), np.arange(rank, rank + len(codes), dtype=np.uint64)
+            rank += len(codes)
+
+    def _write_starts(self, starts: Keys) -> int:
+        offset = self._file.align()
+        np.cumsum(starts, out=starts)
+        self._file.write(starts.view(np.uint8))
+        return offset
+
+    def _write_entries(self, sorter: PairSorter, own_bits: int) -> int:
+        offset = self._file.align()
+        packed = PackedWriter(rank_bits(self._groups.count) + own_bits)
+        pairs = sorter.finish()
+        tags = np.uint64((1 << own_bits) - 1)
+        for keys, ranks in pairs.chunks():
+            self._file.write(packed.push(ranks << np.uint64(own_bits) | keys & tags))
+        self._file.write(packed.finish())
+        pairs.close()
+        return offset
+
+
+def _count_slots(starts: Keys, slots: Keys) -> None:
+    """Count slots, each one place behind its own: the sum of all up to it is where it begins."""
+    distinct, counts = np.unique(slots, return_counts=True)
+    starts[distinct.astype(np.int64) + 1] += counts.astype(starts.dtype)

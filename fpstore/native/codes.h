@@ -1,0 +1,80 @@
+/* Wide codes, 128 or 256 bits: one copy of them, sorted, and for each table which of them share a prefix.
+
+   A code is 2 or 4 words, the most significant first; its index in the order of codes is its rank. A table cuts the
+   bits of its mask, in their order, into a slot (the top slot_bits) and a tag (the tag_bits below). Its starts tell
+   where a slot's entries begin, and an entry is a rank and a tag. Where the mask is the top of a code the codes are in
+   the table's order: it has no entries, and starts count codes. */
+#ifndef FPSTORE_CODES_H
+#define FPSTORE_CODES_H
+
+#include "match.h"
+#include "view.h"
+
+#define MAX_CODE_WORDS 4
+#define MAX_ENTRY_BITS 56 /* a load of 64 bits has one of any shift */
+#define MAX_TAG_BITS 8
+#define VISITS 256      /* slots that are under way at once */
+#define VISIT_CODES 24  /* codes that are read in order while a slot is looked at */
+#define NO_PATTERNS ((uint64_t)1 << 40) /* too many to hold, for a table that no search asks */
+
+/* Which bits of a slot to invert, and how many errors more the tag may have. */
+typedef struct {
+    uint64_t flipped;
+    uint64_t left;
+} CodePattern;
+
+typedef struct {
+    uint64_t mask[MAX_CODE_WORDS]; /* slot_bits + tag_bits of them */
+    unsigned slot_bits, tag_bits, flips;
+    int in_order; /* no entries */
+    uint64_t starts_offset, entries_offset;
+    const CodePattern *patterns;
+    uint64_t pattern_count;
+} CodeTable;
+
+typedef struct {
+    unsigned words, table_count, rank_bits, start_bytes;
+    uint64_t count, codes_offset;
+    CodeTable *tables;
+} Codes;
+
+/* Matches so far; their fingerprint is a rank. most: how many the caller takes, TOO_MANY where there are more. */
+typedef struct {
+    Match *found;
+    uint64_t count, room, most;
+    int first_only, scanned;
+} CodeMatches;
+
+/* How many patterns of at most so many flips there are of slot_bits bits; NO_PATTERNS where they are most or more. */
+uint64_t code_pattern_count(unsigned slot_bits, unsigned flips, uint64_t most);
+
+/* Fill them in: as many as there are. */
+void code_patterns(unsigned slot_bits, unsigned flips, CodePattern *patterns);
+
+/* Every code within distance of the query, which is number `index`, each once, in no order. Reads all codes where that
+   costs less than the tables. */
+Status codes_search(Pages *pages, const Codes *codes, const uint64_t *query, uint32_t index, unsigned distance,
+                    CodeMatches *matches);
+
+/* The same, by reading all codes. */
+Status codes_scan(Pages *pages, const Codes *codes, const uint64_t *query, uint32_t index, unsigned distance,
+                  CodeMatches *matches);
+
+/* The bits of `mask` (words of them) of each of count codes, in their order, at the low end of a word: 64 at most. */
+void codes_keys(const uint64_t *codes, uint64_t count, unsigned words, const uint64_t *mask, uint64_t *keys);
+
+/* One match more. */
+Status codes_match(CodeMatches *matches, uint64_t rank, uint32_t query, unsigned distance);
+
+void codes_choose(InstructionSet set);
+
+#define CODES_KERNELS(set)                                                                                   \
+    Status codes_search_##set(Pages *, const Codes *, const uint64_t *, uint32_t, unsigned, CodeMatches *);  \
+    Status codes_scan_##set(Pages *, const Codes *, const uint64_t *, uint32_t, unsigned, CodeMatches *);    \
+    void codes_keys_##set(const uint64_t *, uint64_t, unsigned, const uint64_t *, uint64_t *);
+CODES_KERNELS(portable)
+CODES_KERNELS(fast)
+CODES_KERNELS(wide)
+#undef CODES_KERNELS
+
+#endif

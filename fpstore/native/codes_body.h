@@ -1,0 +1,276 @@
+/* Searching wide codes. Included once for each instruction set; see platform.h.
+
+   What takes time is memory, so the work goes in stages, VISITS slots at a time: name slots and ask for their starts;
+   read these and ask for entries; read the entries that may do and ask for their codes; compare codes. */
+
+#define CANDIDATES 4096
+#define RANK_BITS 48
+/* What a candidate costs, in codes that are read in order; how many entries cost as much as one of these. */
+#define CANDIDATE_CODES 4
+#define ENTRIES_A_CODE 4
+
+ALWAYS_INLINE uint64_t KERNEL(extract)(uint64_t word, uint64_t mask) {
+#ifdef KERNEL_IS_FAST
+    return _pext_u64(word, mask);
+#else
+    uint64_t out = 0;
+    for (unsigned to = 0; mask != 0; mask &= mask - 1, to++) out |= ((word >> __builtin_ctzll(mask)) & 1) << to;
+    return out;
+#endif
+}
+
+ALWAYS_INLINE uint64_t KERNEL(code_key)(const uint64_t *code, unsigned words, const uint64_t *mask) {
+    uint64_t key = 0;
+    for (unsigned i = 0; i < words; i++) {
+        if (mask[i] == 0) continue;
+        const unsigned bits = (unsigned)__builtin_popcountll(mask[i]);
+        key = (bits < 64 ? key << bits : 0) | KERNEL(extract)(code[i], mask[i]);
+    }
+    return key;
+}
+
+void KERNEL(codes_keys)(const uint64_t *codes, uint64_t count, unsigned words, const uint64_t *mask, uint64_t *keys) {
+    for (uint64_t i = 0; i < count; i++) keys[i] = KERNEL(code_key)(codes + i * words, words, mask);
+}
+
+ALWAYS_INLINE unsigned KERNEL(code_distance)(const uint8_t *at, const uint64_t *query, unsigned words) {
+    unsigned distance = 0;
+    for (unsigned i = 0; i < words; i++) distance += (unsigned)__builtin_popcountll(load64(at + 8 * i) ^ query[i]);
+    return distance;
+}
+
+/* Whether a table's prefixes of two codes differ in no more bits than it flips. */
+ALWAYS_INLINE int KERNEL(catches)(const CodeTable *table, const uint8_t *at, const uint64_t *query, unsigned words) {
+    unsigned errors = 0;
+    for (unsigned i = 0; i < words; i++)
+        errors += (unsigned)__builtin_popcountll((load64(at + 8 * i) ^ query[i]) & table->mask[i]);
+    return errors <= table->flips;
+}
+
+/* Slots under way, and candidates: ranks, with the number of the table that each is of above RANK_BITS. */
+typedef struct {
+    Pages *pages;
+    const Codes *codes;
+    const uint64_t *query;
+    CodeMatches *matches;
+    uint32_t index;
+    unsigned distance, count, candidate_count;
+    uint64_t budget; /* what may be looked at until reading all codes would have cost less, in codes */
+    uint64_t slots[VISITS], ends[VISITS], tags[VISITS], left[VISITS];
+    uint16_t table[VISITS];
+    uint64_t candidates[CANDIDATES + 8]; /* and what is stored beyond the last one */
+} CodeSearch;
+
+ALWAYS_INLINE uint64_t KERNEL(start_of)(const uint8_t *at, unsigned bytes) {
+    uint32_t narrow;
+    if (bytes == 8) return load64(at);
+    memcpy(&narrow, at, 4);
+    return narrow;
+}
+
+/* Where the slots' entries begin and end, in place of their numbers; asks for the first of them. */
+ALWAYS_INLINE Status KERNEL(read_starts)(CodeSearch *search) {
+    const Codes *codes = search->codes;
+    const unsigned bytes = codes->start_bytes;
+    for (unsigned i = 0; i < search->count; i++) {
+        const CodeTable *table = &codes->tables[search->table[i]];
+        const unsigned entry_bits = codes->rank_bits + table->tag_bits;
+        const uint64_t offset = table->starts_offset + search->slots[i] * bytes;
+        Status status = pages_check(search->pages, offset, offset + 2 * bytes - 1);
+        if (UNLIKELY(status != OK)) return status;
+        const uint8_t *at = search->pages->base + offset;
+        const uint64_t start = KERNEL(start_of)(at, bytes), end = KERNEL(start_of)(at + bytes, bytes);
+        if (UNLIKELY(start > end || end > codes->count)) return BAD_DIRECTORY;
+        search->slots[i] = start;
+        search->ends[i] = end;
+        if (start == end) continue;
+        if (table->in_order) {
+            bytes_ask(search->pages, codes->codes_offset + start * 8 * codes->words);
+        } else {
+            const uint64_t first = table->entries_offset + start * entry_bits / 8;
+            const uint64_t last = table->entries_offset + (end * entry_bits - 1) / 8;
+            bytes_ask(search->pages, first);
+            if ((first ^ last) >= 64) bytes_ask(search->pages, last);
+        }
+    }
+    return OK;
+}
+
+ALWAYS_INLINE Status KERNEL(compare)(CodeSearch *search, unsigned words) {
+    const Codes *codes = search->codes;
+    const uint64_t *query = search->query;
+    const unsigned distance = search->distance;
+    for (unsigned i = 0; i < search->candidate_count; i++) {
+        const uint64_t rank = search->candidates[i] & low_bits(RANK_BITS);
+        const uint64_t offset = codes->codes_offset + rank * 8 * words;
+        Status status = pages_check(search->pages, offset, offset);
+        if (UNLIKELY(status != OK)) return status;
+        const uint8_t *at = search->pages->base + offset;
+        const unsigned found = KERNEL(code_distance)(at, query, words);
+        if (LIKELY(found > distance)) continue;
+        const unsigned table = (unsigned)(search->candidates[i] >> RANK_BITS);
+        unsigned first = 0; /* the first table that catches it tells of it: a slot has others too */
+        while (first <= table && !KERNEL(catches)(&codes->tables[first], at, query, words)) first++;
+        if (first != table) continue;
+        status = codes_match(search->matches, rank, search->index, found);
+        if (UNLIKELY(status != OK)) return status;
+    }
+    search->candidate_count = 0;
+    return OK;
+}
+
+/* Entries [start, end) of a slot under way whose tag is near enough become candidates; asks for their codes. Up to
+   CANDIDATES / 2 entries. */
+ALWAYS_INLINE Status KERNEL(read_entries)(CodeSearch *search, unsigned visit, uint64_t start, uint64_t end,
+                                          unsigned words) {
+    const Codes *codes = search->codes;
+    const CodeTable *table = &codes->tables[search->table[visit]];
+    const uint64_t of_table = (uint64_t)search->table[visit] << RANK_BITS;
+    const uint64_t tag = search->tags[visit], left = search->left[visit];
+    const unsigned tag_bits = table->tag_bits, width = codes->rank_bits + tag_bits;
+    const uint64_t bit = start * width;
+    const unsigned first_new = search->candidate_count;
+    unsigned count = first_new;
+    Status status = pages_check(search->pages, table->entries_offset + bit / 8,
+                                table->entries_offset + (end * width - 1) / 8);
+    if (UNLIKELY(status != OK)) return status;
+    const uint8_t *entries = search->pages->base + table->entries_offset;
+#ifdef KERNEL_IS_WIDE
+    /* Eight entries are `width` bytes. Each lane gets the 8 bytes in which its entry begins, of 32 that are read where
+       these are enough: what lies behind the last entry has not been asked for. */
+    const int narrow = bit % 8 + 8 * width <= 256;
+    const __m512i lanes = _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0);
+    const __m512i bits = _mm512_add_epi64(_mm512_mul_epu32(lanes, _mm512_set1_epi64((long long)width)),
+                                          _mm512_set1_epi64((long long)(bit % 8)));
+    const __m512i shifts = _mm512_and_si512(bits, _mm512_set1_epi64(7));
+    const __m512i places = _mm512_add_epi8(
+        _mm512_shuffle_epi8(_mm512_srli_epi64(bits, 3), _mm512_set4_epi64(0x0808080808080808, 0, 0x0808080808080808, 0)),
+        _mm512_set1_epi64(0x0706050403020100));
+    const __m512i tag_mask = _mm512_set1_epi64((long long)low_bits(tag_bits));
+    const __m512i rank_mask = _mm512_set1_epi64((long long)low_bits(codes->rank_bits));
+    const __m512i wanted = _mm512_set1_epi64((long long)tag), most = _mm512_set1_epi64((long long)left);
+    const __m512i its_table = _mm512_set1_epi64((long long)of_table);
+    const __m128i rank_shift = _mm_cvtsi32_si128((int)tag_bits);
+    entries += bit / 8;
+    for (uint64_t rest = end - start; rest > 0; rest -= rest < 8 ? rest : 8, entries += width) {
+        const __mmask8 inside = (__mmask8)low_bits(rest < 8 ? (unsigned)rest : 8);
+        __m512i word = narrow ? _mm512_castsi256_si512(_mm256_loadu_si256((const void *)entries))
+                              : _mm512_loadu_si512(entries);
+        word = _mm512_srlv_epi64(_mm512_permutexvar_epi8(places, word), shifts);
+        const __m512i errors = _mm512_popcnt_epi64(_mm512_xor_si512(_mm512_and_si512(word, tag_mask), wanted));
+        const __mmask8 near = _mm512_mask_cmple_epu64_mask(inside, errors, most);
+        word = _mm512_and_si512(_mm512_srl_epi64(word, rank_shift), rank_mask);
+        _mm512_storeu_si512(&search->candidates[count], _mm512_or_si512(_mm512_maskz_compress_epi64(near, word), its_table));
+        count += (unsigned)__builtin_popcount(near);
+    }
+#else
+    for (uint64_t at = bit; at < end * width; at += width) {
+        const uint64_t entry = (load64(entries + at / 8) >> (at % 8)) & low_bits(width);
+        search->candidates[count] = entry >> tag_bits | of_table;
+        count += (unsigned)__builtin_popcountll((entry & low_bits(tag_bits)) ^ tag) <= left;
+    }
+#endif
+    search->candidate_count = count;
+    for (unsigned i = first_new; i < count; i++) {
+        const uint64_t rank = search->candidates[i] & low_bits(RANK_BITS);
+        if (UNLIKELY(rank >= codes->count)) return BAD_DIRECTORY;
+        bytes_ask(search->pages, codes->codes_offset + rank * 8 * words);
+    }
+    return OK;
+}
+
+/* Look at the slots under way. TOO_LARGE where reading all codes costs less. */
+ALWAYS_INLINE Status KERNEL(look)(CodeSearch *search, unsigned words) {
+    Status status = KERNEL(read_starts)(search);
+    for (unsigned i = 0; status == OK && i < search->count; i++) {
+        const uint64_t of_table = (uint64_t)search->table[i] << RANK_BITS;
+        for (uint64_t start = search->slots[i], piece; start < search->ends[i]; start = piece) {
+            const unsigned before = search->candidate_count;
+            piece = search->ends[i] - start < CANDIDATES / 2 ? search->ends[i] : start + CANDIDATES / 2;
+            if (search->codes->tables[search->table[i]].in_order)
+                for (uint64_t rank = start; rank < piece; rank++)
+                    search->candidates[search->candidate_count++] = rank | of_table;
+            else
+                status = KERNEL(read_entries)(search, i, start, piece, words);
+            if (UNLIKELY(status != OK)) return status;
+            const uint64_t cost = (piece - start) / ENTRIES_A_CODE + CANDIDATE_CODES * (search->candidate_count - before);
+            if (UNLIKELY(cost > search->budget)) return TOO_LARGE;
+            search->budget -= cost;
+            if (search->candidate_count > CANDIDATES / 2) status = KERNEL(compare)(search, words);
+            if (UNLIKELY(status != OK)) return status;
+        }
+    }
+    search->count = 0;
+    return status == OK ? KERNEL(compare)(search, words) : status;
+}
+
+ALWAYS_INLINE Status KERNEL(search_tables)(CodeSearch *search, unsigned words) {
+    const Codes *codes = search->codes;
+    for (unsigned t = 0; t < codes->table_count; t++) {
+        const CodeTable *table = &codes->tables[t];
+        const uint64_t key = KERNEL(code_key)(search->query, words, table->mask);
+        const uint64_t slot = key >> table->tag_bits, tag = key & low_bits(table->tag_bits);
+        for (uint64_t i = 0; i < table->pattern_count; i++) {
+            const unsigned at = search->count++;
+            search->slots[at] = slot ^ table->patterns[i].flipped;
+            search->left[at] = table->patterns[i].left;
+            search->tags[at] = tag;
+            search->table[at] = (uint16_t)t;
+            bytes_ask(search->pages, table->starts_offset + search->slots[at] * codes->start_bytes);
+            if (search->count < VISITS) continue;
+            Status status = KERNEL(look)(search, words);
+            if (status != OK || (search->matches->first_only && search->matches->count > 0)) return status;
+        }
+    }
+    return KERNEL(look)(search, words);
+}
+
+ALWAYS_INLINE Status KERNEL(scan_all)(Pages *pages, const Codes *codes, const uint64_t *query, uint32_t index,
+                                      unsigned distance, CodeMatches *matches, unsigned words) {
+    const uint64_t at_once = PAGE_BYTES / 8 / words;
+    Status status = OK;
+    matches->scanned = 1;
+    for (uint64_t first = 0; first < codes->count; first += at_once) {
+        const uint64_t end = codes->count - first < at_once ? codes->count : first + at_once;
+        const uint64_t offset = codes->codes_offset + first * 8 * words;
+        status = pages_check(pages, offset, offset + (end - first) * 8 * words - 1);
+        if (status != OK) return status;
+        const uint8_t *at = pages->base + offset;
+        for (uint64_t rank = first; rank < end; rank++, at += 8 * words) {
+            const unsigned found = KERNEL(code_distance)(at, query, words);
+            if (LIKELY(found > distance)) continue;
+            status = codes_match(matches, rank, index, found);
+            if (status != OK || matches->first_only) return status;
+        }
+    }
+    return OK;
+}
+
+Status KERNEL(codes_scan)(Pages *pages, const Codes *codes, const uint64_t *query, uint32_t index, unsigned distance,
+                          CodeMatches *matches) {
+    return codes->words == 4 ? KERNEL(scan_all)(pages, codes, query, index, distance, matches, 4)
+                             : KERNEL(scan_all)(pages, codes, query, index, distance, matches, 2);
+}
+
+Status KERNEL(codes_search)(Pages *pages, const Codes *codes, const uint64_t *query, uint32_t index, unsigned distance,
+                            CodeMatches *matches) {
+    CodeSearch search;
+    uint64_t visits = 0;
+    const uint64_t count_before = matches->count, most_visits = codes->count / VISIT_CODES;
+    for (unsigned i = 0; i < codes->table_count && visits <= most_visits; i++)
+        visits += codes->tables[i].pattern_count; /* of each at most 2^40 */
+    if (visits > most_visits) return KERNEL(codes_scan)(pages, codes, query, index, distance, matches);
+    search.pages = pages;
+    search.codes = codes;
+    search.query = query;
+    search.matches = matches;
+    search.index = index;
+    search.distance = distance;
+    search.count = search.candidate_count = 0;
+    search.budget = codes->count;
+    Status status =
+        codes->words == 4 ? KERNEL(search_tables)(&search, 4) : KERNEL(search_tables)(&search, 2);
+    if (status != TOO_LARGE) return status;
+    matches->count = count_before;
+    return KERNEL(codes_scan)(pages, codes, query, index, distance, matches);
+}

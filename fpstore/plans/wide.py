@@ -1,0 +1,128 @@
+"""The planner of wide fingerprints: what each plan would cost for n of them, and which one to use.
+
+A plan is a band for each table, and as many flips as distance and bands ask for. Predictions are arithmetic by
+docs/format.md, section 10, on uniform codes; the time is a model of one query on one thread with all in memory.
+"""
+
+from dataclasses import replace
+from functools import cache
+from math import comb
+
+from fpstore.checks import wrong
+from fpstore.errors import PlanError
+from fpstore.format import CRC_BYTES, MAX_SLOT_BITS, PAGE_BYTES, SEGMENT_RECORD_BYTES, TABLE_RECORD_BYTES
+from fpstore.plans import families
+from fpstore.plans.plan import Plan
+from fpstore.plans.planner import AIMS, MIN_PLANNED_KEYS, Prediction, slot_bits
+
+MAX_WIDE_DISTANCE = 64
+# On average; up to twice as many. Smaller slots are more of them, larger ones more lines of memory each.
+SLOT_CODES = 12
+MAX_TAG_BITS = 8
+# Fitted to what tools/bench_wide.py found at 10^6 and 10^7 codes.
+QUERY_NS = 1500.0
+SLOT_NS = 32.0  # its starts and its entries asked for and read
+ENTRY_NS = 0.4
+CANDIDATE_NS = 15.0  # a code from anywhere in memory, while others are under way
+WORD_NS = 0.36  # of codes that are all read in order
+SIZE_SLOWDOWN = 32
+BALANCED_COPIES = 2.5  # bytes a code, in codes
+SPEED_COPIES = 5.0
+FILE_BYTES = SEGMENT_RECORD_BYTES + 128
+MAX_CODES = 10**13
+
+
+def predict_wide(plan: Plan, n: int) -> Prediction:
+    """The costs of the plan for n wide fingerprints without ids. ValueError for an n that no store holds."""
+    if not 0 <= n <= MAX_CODES:
+        raise ValueError(f"n: found {n}, expected 0 to {MAX_CODES} fingerprints")
+    rank_bits = max(1, (n - 1).bit_length()) if n else 1
+    size, slots, entries, candidates = float(FILE_BYTES + n * plan.bits // 8), 0, 0.0, 0.0
+    for table in plan.tables:
+        s = min(slot_bits(n, plan.slot_keys), table.prefix_bits, MAX_SLOT_BITS)
+        top = plan.bits - table.prefix_bits
+        in_order = table.prefix_mask == ((1 << table.prefix_bits) - 1) << top
+        tag = 0 if in_order else min(MAX_TAG_BITS, table.prefix_bits - s)
+        visited, matching = _patterns(s, table.flips), _patterns(s + tag, table.flips)
+        slots += visited
+        entries += visited * n / (1 << s)
+        candidates += matching * n / (1 << (s + tag))
+        size += TABLE_RECORD_BYTES + (4 if n < 1 << 32 else 8) * ((1 << s) + 1)
+        size += 0 if in_order else n * (rank_bits + tag) / 8
+    searched = SLOT_NS * slots + ENTRY_NS * entries + CANDIDATE_NS * candidates
+    return Prediction(
+        plan=plan,
+        n=n,
+        slot_bits=min(slot_bits(n, plan.slot_keys), MAX_SLOT_BITS),
+        file_bytes=round(size * (1 + CRC_BYTES / PAGE_BYTES)),
+        probes=slots,
+        block_decodes=slots,
+        keys_decoded=entries,
+        candidates=candidates,
+        nanoseconds=QUERY_NS + min(searched, WORD_NS * n * plan.bits / 64),
+    )
+
+
+def choose_wide(n: int, k: int, aim: str | float, bits: int) -> Plan:
+    """The plan for n wide fingerprints that serves the aim best, proven.
+
+    - "size": the fewest bytes, unless that takes SIZE_SLOWDOWN times as long as the fastest;
+    - "balanced", "speed": the fastest in BALANCED_COPIES and SPEED_COPIES times the bytes of the fingerprints;
+    - a number: the fastest in so many bytes a fingerprint; PlanError where there is none.
+
+    Ties go to fewer bytes. Fewer than MIN_PLANNED_KEYS are expected to become that many.
+    """
+    planned = max(n, MIN_PLANNED_KEYS)
+    found = [predict_wide(plan, planned) for plan in _families(k, bits)]
+    fastest = min(each.nanoseconds for each in found)
+    if aim == "size":
+        within = [each for each in found if each.nanoseconds <= SIZE_SLOWDOWN * fastest]
+        best = min(within, key=lambda each: (each.file_bytes, each.nanoseconds))
+    else:
+        copies = {"balanced": BALANCED_COPIES, "speed": SPEED_COPIES}
+        if isinstance(aim, str) and aim not in copies:
+            raise ValueError(f"aim: found {aim!r:.40}, expected {', '.join(AIMS)} or a number of bytes per key")
+        most = copies[aim] * bits / 8 if isinstance(aim, str) else aim
+        within = [each for each in found if each.file_bytes <= most * planned]
+        if not within:
+            least = min(each.bytes_per_key for each in found)
+            raise PlanError(wrong(f"plan for n = {n}, k = {k}", f"{least:.2f} bytes per key", f"{most:g}"))
+        best = min(within, key=lambda each: (each.nanoseconds, each.file_bytes))
+    best.plan.prove()
+    return best.plan
+
+
+def choices_wide(n: int, k: int, bits: int) -> list[Prediction]:
+    """The plans worth a look, smallest first, each faster than all before it, and those that the aims pick."""
+    found = sorted((predict_wide(plan, n) for plan in _families(k, bits)), key=lambda each: each.file_bytes)
+    picked: dict[Plan, list[str]] = {}
+    fastest = float("inf")
+    for each in found:
+        if each.nanoseconds < fastest:
+            picked[each.plan] = []
+            fastest = each.nanoseconds
+    for aim in AIMS:
+        picked.setdefault(choose_wide(n, k, aim, bits), []).append(aim)
+    predictions = [replace(predict_wide(plan, n), picked_by=tuple(aims)) for plan, aims in picked.items()]
+    return sorted(predictions, key=lambda each: (each.file_bytes, each.nanoseconds))
+
+
+def flips_over(band_count: int, k: int, bits: int) -> Plan:
+    """A table for each of so many even bands, with as many flips as k asks for: the first bands have the fewest.
+
+    The first is the top of a fingerprint, where they lie in order: what its slots hold is all compared.
+    """
+    least, more = divmod(k + 1, band_count)
+    counts = [least - 1 + (index >= band_count - more) for index in range(band_count)]
+    return replace(families.flips(band_count, counts, k, bits), slot_keys=SLOT_CODES)
+
+
+@cache
+def _families(k: int, bits: int) -> tuple[Plan, ...]:
+    if not 0 <= k <= MAX_WIDE_DISTANCE:
+        raise ValueError(f"max_distance: found {k}, expected 0 to {MAX_WIDE_DISTANCE}")
+    return tuple(flips_over(band_count, k, bits) for band_count in range(1, min(k + 1, bits) + 1))
+
+
+def _patterns(bits: int, flips: int) -> int:
+    return sum(comb(bits, used) for used in range(min(flips, bits) + 1))

@@ -1,0 +1,125 @@
+"""Measures stores of wide fingerprints: bytes a fingerprint, and the time of a probe, from the file, on one core.
+
+Uniform fingerprints, and skewed ones: of words that are real 64-bit hashes where --hashes names a file of them (a line
+each, hexadecimal, up to a tab), else of runs of equal bits; 19 of 20 are copies of some others, with errors. A probe is
+asked for a stored fingerprint with up to k errors, and by turns for one that is near none. Timed are the kernel and the
+whole call of Store.probe, whose pages have been read and checked before, and the scan of all codes beside it.
+"""
+
+import argparse
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import fpstore
+from fpstore.codes.reader import CodesSegment
+
+QUERIES = 4000
+SCANS = 5
+
+
+def uniform(count: int, words: int, random: np.random.Generator) -> Any:
+    """Fingerprints of random bits: uint64[count, words]."""
+    return random.integers(0, 1 << 64, size=(count, words), dtype=np.uint64)
+
+
+def skewed(count: int, words: int, random: np.random.Generator, hashes: Any) -> Any:
+    """Fingerprints whose bits are not even, most of them near others."""
+    fresh = max(1, count // 20)
+    if hashes is None:
+        bits = random.integers(0, 2, size=(fresh, words * 64), dtype=np.uint8)
+        kept = random.random((fresh, words * 64)) < 0.7
+        for place in range(1, words * 64):
+            bits[:, place] = np.where(kept[:, place], bits[:, place - 1], bits[:, place])
+        centers = np.packbits(bits, axis=1).view(">u8").astype(np.uint64)
+    else:
+        centers = hashes[random.integers(0, len(hashes), size=(fresh, words))]
+    codes = centers[random.integers(0, fresh, count)]
+    errors = random.integers(0, words * 16, count)
+    for step in range(words * 16):
+        own = np.flatnonzero(errors > step)
+        bit = random.integers(0, words * 64, len(own))
+        codes[own, bit // 64] ^= np.uint64(1) << (bit % 64).astype(np.uint64)
+    return codes
+
+
+def queries_of(codes: Any, distance: int, random: np.random.Generator) -> Any:
+    """Near ones and far ones by turns: uint64[QUERIES, words]."""
+    bits = codes.shape[1] * 64
+    asked = codes[random.integers(0, len(codes), QUERIES)].copy()
+    for number, query in enumerate(asked):
+        errors = random.integers(0, distance + 1) if number % 2 else bits // 3
+        for bit in random.choice(bits, errors, replace=False):
+            query[bit // 64] ^= np.uint64(1) << np.uint64(bit % 64)
+    return asked
+
+
+def seconds_of(call: Any, items: Any) -> Any:
+    """Of each item how long the call took, sorted."""
+    found = []
+    for item in items:
+        start = time.perf_counter()
+        call(item)
+        found.append(time.perf_counter() - start)
+    return np.sort(found)
+
+
+def measure(codes: Any, bits: int, distance: int, plan: str, folder: Path) -> None:
+    """Build a store and print what it takes."""
+    random = np.random.default_rng(2)
+    queries = queries_of(codes, distance, random)
+    start, cpu = time.perf_counter(), time.process_time()
+    options: dict[str, Any] = {"bits": bits, "max_distance": distance, "plan": plan, "threads": 1, "force": True}
+    with fpstore.build(folder / "bench.fpstore", codes, ids=None, **options) as store:
+        built, cpu = time.perf_counter() - start, time.process_time() - cpu
+        (segment,) = store._segments
+        assert isinstance(segment, CodesSegment)
+        size = segment.file_bytes / segment.key_count
+        print(f"  {segment.key_count:,} of {bits} bits, k = {distance}: plan {store.plan.name}, {size:.1f} bytes each,")
+        print(f"  built in {built:.1f} s ({cpu:.1f} s of CPU)")
+        store._warm()
+        rows = [query[np.newaxis] for query in queries]
+        scans = sum(segment.codes.search(row, distance)[3] for row in rows)
+        kernel = seconds_of(lambda row: segment.codes.search(row, distance), rows)
+        whole = seconds_of(store.probe, queries)
+        scan = seconds_of(lambda row: segment.codes.search(row, distance, scan=True), rows[:SCANS])
+        for name, times in (("kernel", kernel), ("probe", whole)):
+            p50, p90, p99 = (1e6 * times[int(len(times) * share)] for share in (0.5, 0.9, 0.99))
+            print(f"  {name}: p50 {p50:.1f} us, p90 {p90:.1f}, p99 {p99:.1f}, least {1e6 * times[0]:.1f}")
+        print(f"  a scan: {1e3 * scan[0]:.2f} ms; {scans} of {len(rows)} queries were answered by one", flush=True)
+
+
+def main() -> None:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--n", type=float, nargs="+", default=[1e6])
+    parser.add_argument("--bits", type=int, default=256)
+    parser.add_argument("-k", type=int, default=31)
+    parser.add_argument("--plan", default="balanced")
+    parser.add_argument(
+        "--hashes", type=Path, help="64-bit hashes, in hexadecimal, that skewed fingerprints consist of"
+    )
+    parser.add_argument("--folder", type=Path, help="where to build; a temporary folder otherwise")
+    given = parser.parse_args()
+    words, random, hashes = given.bits // 64, np.random.default_rng(1), None
+    if given.hashes is not None:
+        lines = given.hashes.read_text().split("\n")
+        values = [line.partition("\t")[0] for line in lines if line]
+        hashes = np.array([int(value, 16) for value in values if len(value) == 16], dtype=np.uint64)
+    folder = Path(tempfile.mkdtemp(dir=given.folder))
+    try:
+        for count in map(int, given.n):
+            print("uniform")
+            measure(uniform(count, words, random), given.bits, given.k, given.plan, folder)
+            print("skewed")
+            measure(skewed(count, words, random, hashes), given.bits, given.k, given.plan, folder)
+    finally:
+        shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()
