@@ -463,7 +463,7 @@ def test_a_small_file_has_the_bytes_worked_through_in_the_format(tmp_path: Path)
     codes = [5 << 64 | 1, 5 << 64 | 7, 1 << 127]
     with fpstore.build(tmp_path / "s", codes, ids=None, bits=128, max_distance=2, plan=plan) as store:
         data = store._segments[0].path.read_bytes()
-    assert data[:16].hex() == "465053544f52450a0200000004000000"
+    assert data[:16].hex() == "465053544f52450a0300000004000000"
     assert data[0x40:0x60].hex() == "05000000000000000100000000000000" + "05000000000000000700000000000000"
     assert data[0x60:0x70].hex() == "00000000000000800000000000000000"
     assert data[0x80:0x88].hex() == "0000000003000000"  # starts of table 0, which is in order
