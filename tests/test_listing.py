@@ -266,7 +266,7 @@ def test_a_listed_id_without_a_row_is_refused(tmp_path: Path, monkeypatch: pytes
     own = np.random.default_rng(9).integers(0, 1 << 32, size=(40, VALUES), dtype=np.uint32)
     more = np.sort(ANY_IDS[:41])
     ids = np.delete(more, 7)
-    monkeypatch.setattr("fpstore.segment.writer.listed_ids", lambda *_: more)
+    monkeypatch.setattr("fpstore.segment.ids.listed_ids", lambda *_: more)
     minhash.build(tmp_path / "s", own, ids=ids, keep_signatures=False, **SETTINGS).close()
     with (
         minhash.open(tmp_path / "s") as store,

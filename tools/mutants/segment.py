@@ -45,7 +45,7 @@ MUTANTS = (
     ),
     Mutant(
         "ids are packed one bit too narrow",
-        "fpstore/segment/writer.py",
+        "fpstore/segment/ids.py",
         "width = (id_most - base).bit_length()",
         "width = (id_most - base - 1).bit_length()",
         "the largest id does not fit where it is a power of two above the least",
@@ -53,7 +53,7 @@ MUTANTS = (
     ),
     Mutant(
         "samples count the bits of their own words",
-        "fpstore/segment/writer.py",
+        "fpstore/segment/ids.py",
         "samples.append(ones_before + np.cumsum(ones) - ones)",
         "samples.append(ones_before + np.cumsum(ones))",
         "the ids of a fingerprint are those of another",
@@ -110,7 +110,7 @@ MUTANTS = (
     Mutant(
         "verify does not look at the tables beside a damaged page",
         "fpstore/segment/verify.py",
-        'if not _are_spared(segment, pages, ("payload", "directory", "fences"), index): continue',
+        'if not are_spared(segment, pages, ("payload", "directory", "fences"), index): continue',
         "if pages.damage: continue",
         "a fault under checksums that hold is hidden by a damaged page elsewhere",
         ("tests/test_verify.py::test_what_lies_in_damaged_pages_is_told_once_and_the_rest_is_checked",),
