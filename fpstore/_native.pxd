@@ -259,6 +259,32 @@ cdef extern from "banded.h" nogil:
         uint32_t *askers
     uint32_t values_differing(const uint64_t *one, const uint64_t *other, uint64_t words, unsigned width, uint32_t far)
 
+cdef extern from "band_index.h" nogil:
+    enum: BAND_MOST_ROWS
+    ctypedef struct CBandIndex "BandIndex":
+        uint64_t count
+        uint64_t bands
+        uint64_t words
+        unsigned width
+        uint32_t far
+    ctypedef struct BandNear:
+        uint32_t query
+        uint32_t row
+        uint32_t differing
+    ctypedef struct BandNears:
+        BandNear *rows
+        uint64_t count
+        uint64_t room
+    ctypedef struct BandAsked:
+        uint64_t limit
+        uint32_t most
+    Status band_index_make(CBandIndex *index)
+    void band_index_free(CBandIndex *index)
+    Status band_index_add(CBandIndex *index, const uint64_t *keys, const uint64_t *sketches, uint64_t count)
+    Status band_index_near(CBandIndex *index, const uint64_t *keys, const uint64_t *sketches, uint64_t count,
+                           const BandAsked *asked, uint64_t most_rows, BandNears *found, uint64_t *answered)
+    uint64_t band_index_bytes(const CBandIndex *index)
+
 cdef extern from "turns.h" nogil:
     enum: TURNS_NEW
     ctypedef enum TurnsStop:
@@ -663,7 +689,7 @@ cdef extern from "text_simhash.h" nogil:
     Status documents_measure(Document *document, const Steps *steps, const Given *texts, size_t count, size_t *at,
                              const Measures *found)
     Status documents_sign(Document *document, const Steps *steps, const Given *texts, size_t count, size_t *at,
-                          void *values, uint32_t *token_counts)
+                          void *values, uint32_t *token_counts, uint64_t *ends)
     Status document_tokens(Document *document, const TokenSteps *steps, const Given *given)
     ctypedef struct Shingled:
         uint64_t *hashes

@@ -44,6 +44,7 @@ CORE = (
     "_similar",
     "_pairs",
     "_turns",
+    "_band_index",
     "plans",
     "segment",
     "building",
@@ -85,7 +86,7 @@ FOLDERS = {
     ),
     "building": ("spill", "permuted", "sources", "options", "rows"),
     "names": ("column", "layout", "writer", "reader", "salvage", "merging", "pending", "rows"),
-    "sketches": ("bands", "kept", "layout", "writer", "reader", "pending", "salvage", "spool"),
+    "sketches": ("bands", "kept", "memory", "layout", "writer", "reader", "pending", "salvage", "spool"),
     "query": (
         "tables",
         "matches",

@@ -106,6 +106,8 @@ def segment_of_parts(
         )
         if entry is None:
             return None
+        for part in sound:
+            part.segment.forget(0, part.segment.file_bytes)  # what is beside them comes next
         if settings.named:
             entry = merge_names(place, entry, sound, due_names)
         if settings.kept is not None:

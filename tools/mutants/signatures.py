@@ -3,6 +3,7 @@
 from mutants.record import Mutant
 
 MODEL = ("tests/test_minhash_store.py::test_a_living_store_answers_as_a_plain_model",)
+NEAR_IN_MEMORY = ("tests/test_band_index.py::test_what_is_near_is_what_a_plain_loop_finds",)
 PAIRS = ("tests/test_minhash_store.py::test_each_pair_that_shares_a_band_is_told_once",)
 
 MUTANTS = (
@@ -255,8 +256,56 @@ MUTANTS = (
         ("tests/test_jobs_minhash.py::test_documents_of_one_piece_are_near_from_the_least_similarity_on",),
     ),
     Mutant(
+        "a document that shares several bands is found several times",
+        "fpstore/native/band_index.c",
+        "if (index->askers[own] == asker) continue;",
+        "",
+        "more near ones are looked at than there are, and memory behind them is written",
+        NEAR_IN_MEMORY,
+    ),
+    Mutant(
+        "of many documents in a bucket those that came last are the nearest",
+        "fpstore/native/band_index.c",
+        "packed(differing, own) < heap[0]",
+        "packed(differing, own) > heap[0]",
+        "what jobs drop goes to another one than the first",
+        NEAR_IN_MEMORY,
+    ),
+    Mutant(
+        "a larger table has some of the keys",
+        "fpstore/native/band_index.c",
+        "for (uint64_t at = 0; at < table->size; at++) {",
+        "for (uint64_t at = 1; at < table->size; at++) {",
+        "documents are kept though others like them were",
+        ("tests/test_band_index.py::test_tables_grow_and_nothing_is_lost",),
+    ),
+    Mutant(
+        "a question that has too many answers is half answered",
+        "fpstore/native/band_index.c",
+        "            found->count = before;\n            break;",
+        "            *answered = i + 1;\n            break;",
+        "an answer has more rows than were asked for",
+        NEAR_IN_MEMORY,
+    ),
+    Mutant(
+        "signatures that went to the store behind the last commit are in memory too",
+        "fpstore/jobs/signed.py",
+        "self.spilled = self._count  # they",
+        "pass  # they",
+        "a job that goes on finds each of them twice",
+        ("tests/test_jobs_minhash.py::test_a_job_of_its_own_goes_on_wherever_its_signatures_are",),
+    ),
+    Mutant(
+        "signatures that went to the store are forgotten",
+        "fpstore/jobs/signed.py",
+        "if not self.spilled:",
+        "if True:",
+        "documents are kept though others like them were",
+        ("tests/test_jobs_minhash.py::test_what_is_dropped_is_what_a_plain_loop_drops",),
+    ),
+    Mutant(
         "of rows found those of the same sketch behind the nearest are forgotten",
-        "fpstore/query/similar_leaders.py",
+        "fpstore/sketches/memory.py",
         " | (distance == 0)",
         "",
         "an equal document is kept where many others have its signature",
