@@ -38,6 +38,7 @@ CORE = (
     "_names_view",
     "_names_pending",
     "_probe",
+    "_scan",
     "_pending",
     "_tail",
     "_single",
@@ -61,7 +62,7 @@ CORE = (
     "making",
 )
 FOLDERS = {
-    "plans": ("permutation", "proof", "plan", "families", "planner", "choice"),
+    "plans": ("permutation", "proof", "plan", "families", "planner", "reach", "choice"),
     "segment": (
         "entry",
         "files",
@@ -97,6 +98,8 @@ FOLDERS = {
         "pairs",
         "id_pairs",
         "batch",
+        "scans",
+        "ways",
     ),
     "living": (
         "changes",
@@ -117,6 +120,7 @@ FOLDERS = {
         "together",
         "warming",
         "snapshot",
+        "radius",
         "memory",
         "named",
         "sketched",

@@ -4,6 +4,39 @@ from mutants.record import Mutant
 
 MUTANTS = (
     Mutant(
+        "a scan compares with the limit of the query before",
+        "fpstore/native/scan_body.h",
+        "if (LIKELY(distance > scan->limits[query])) continue;",
+        "if (LIKELY(distance > scan->limits[query > 0 ? query - 1 : 0])) continue;",
+        "some of the nearest are left out",
+        ("tests/test_scan.py::test_one_two_and_many_threads_scan_alike[gap]",),
+    ),
+    Mutant(
+        "a scan of keys that are not coded begins with the second group",
+        "fpstore/native/scan.c",
+        "*start = slot == 0 ? 0 : table->payload_bits;",
+        "*start = slot == 0 ? table->key_bits : table->payload_bits;",
+        "the first key is missed",
+        ("tests/test_scan.py::test_one_two_and_many_threads_scan_alike[raw]",),
+    ),
+    Mutant(
+        "of the last keys of a tile none is compared",
+        "fpstore/native/scan_body.h",
+        "return status == OK ? KERNEL(scan_few)(scan, query, keys + i, count - i) : status;",
+        "return status;",
+        "matches at the end of what is decoded are missed",
+        ("tests/test_scan.py::test_one_two_and_many_threads_scan_alike[gap]",),
+        at_import=True,
+    ),
+    Mutant(
+        "what is pending is looked up for a distance that its tables do not answer",
+        "fpstore/_pending.pyx",
+        "state.looks_at_all = distance > self.max_distance",
+        "state.looks_at_all = distance > self.max_distance + 64",
+        "pending rows beyond the plan's distance are missed",
+        ("tests/test_reach.py::test_what_is_pending_is_found_beyond_the_plans_distance",),
+    ),
+    Mutant(
         "a piece that is left over goes to where the first one begins",
         "fpstore/_merge.pyx",
         "out = &rooms[turn, starts[count - 1]]",
