@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from outcome import Command
 
@@ -78,8 +78,9 @@ def brute(rows: list[tuple[int, Any]], query: int, count: int, most: int) -> lis
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("codec", CODECS)
+@settings(max_examples=15)
 @given(
+    codec=st.sampled_from(CODECS),
     data=st.data(),
     name=st.sampled_from(SOME_PLANS[1:]),
     id_type=st.sampled_from(["uint64", "string", None]),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import CODECS, KINDS, distinct, resealed, segment_of
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fpstore
@@ -53,8 +53,15 @@ sets = st.builds(
 )
 
 
-@pytest.mark.parametrize("codec", CODECS)
-@given(stored=sets, slot_bits=st.integers(0, 9), distance=st.integers(0, 64), keep=st.integers(1, 5), data=st.data())
+@settings(max_examples=100)
+@given(
+    codec=st.sampled_from(CODECS),
+    stored=sets,
+    slot_bits=st.integers(0, 9),
+    distance=st.integers(0, 64),
+    keep=st.integers(1, 5),
+    data=st.data(),
+)
 def test_what_a_scan_finds_is_what_brute_force_finds(
     codec: str, stored: Keys, slot_bits: int, distance: int, keep: int, data: st.DataObject
 ) -> None:
