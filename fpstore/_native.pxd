@@ -181,9 +181,20 @@ cdef extern from "search.h" nogil:
         uint64_t blocks_scanned
     void search_init(Search *search, Pages *pages, Table **tables, unsigned table_count, unsigned distance,
                      uint64_t query_count)
+    Table *tables_with_flips(Table **tables, unsigned count, const unsigned *flips, Table **made)
     Status search_run(Search *search, const uint64_t *queries, uint64_t count, uint64_t first_index)
     uint64_t scan_keys(const uint64_t *keys, uint64_t count, uint64_t query, unsigned distance)
     uint64_t search_touch(Table **tables, unsigned table_count, const Pages *pages, const uint64_t *queries, uint64_t count)
+
+cdef extern from "scan.h" nogil:
+    ctypedef struct Scan:
+        Search *search
+        const uint64_t *queries
+        uint64_t *limits
+        uint64_t query_count
+        uint64_t key_count
+    Status scan_slots(Scan *scan, uint64_t first, uint64_t end, Chunk *chunk, uint64_t *room)
+    void scan_end(Search *search)
 
 cdef extern from "ids.h" nogil:
     ctypedef struct Ids:
@@ -406,6 +417,7 @@ cdef extern from "pending.h" nogil:
     ctypedef struct PendingSearch:
         const Pending *pending
         unsigned distance
+        int looks_at_all
         uint32_t end
         PendingMatch *matches
         uint64_t match_count

@@ -9,8 +9,16 @@ class PendingIndex:
     searched: int
     with_ids: bool
     bits: int
+    max_distance: int
     def __init__(
-        self, masks: Sequence[int], flips: Sequence[int], *, with_ids: bool, capacity: int, bits: int = 64
+        self,
+        masks: Sequence[int],
+        flips: Sequence[int],
+        *,
+        with_ids: bool,
+        capacity: int,
+        bits: int = 64,
+        max_distance: int = 64,
     ) -> None: ...
     def append(self, keys: Keys, ids: Ids | None, position: int, live_since: int = 0) -> None: ...
     def grown(self, capacity: int, first: int = 0, *, indexed: bool = True) -> PendingIndex: ...

@@ -81,7 +81,8 @@ cdef class PendingIndex:
     """Rows (fingerprint, id, position) in the order in which they were added, found by Hamming distance.
 
     masks, flips: prefix_mask and flips of each table of a plan. with_ids: whether rows have ids. capacity: how many rows
-    there is room for, below 2^31. bits: of a fingerprint. ValueError for what cannot be, also for a fingerprint or a
+    there is room for, below 2^31. bits: of a fingerprint. max_distance: what the tables answer; beyond it a search looks
+    at all. ValueError for what cannot be, also for a fingerprint or a
     query of more bits.
 
     All rows are indexed before the first search of a batch that may see them, which waits for another one that indexes:
@@ -94,7 +95,8 @@ cdef class PendingIndex:
     32 KiB a table, and at most 4 bytes for each row of capacity, if so many flips are probed. Room that is much too large costs time: every page is slow at its first use.
     """
 
-    def __cinit__(self, masks, flips, *, bint with_ids, capacity, unsigned bits=MAX_KEY_BITS):
+    def __cinit__(self, masks, flips, *, bint with_ids, capacity, unsigned bits=MAX_KEY_BITS,
+                  unsigned max_distance=MAX_KEY_BITS):
         cdef uint64_t[::1] mask_array
         cdef unsigned int[::1] flip_array
         cdef Status status
@@ -109,6 +111,7 @@ cdef class PendingIndex:
         if not 0 <= capacity <= MAX_CAPACITY:
             raise ValueError(f"capacity: found {capacity}, expected 0 to {MAX_CAPACITY}")
         self.lock, self.masks, self.flips, self.with_ids, self.bits = threading.Lock(), masks, flips, with_ids, bits
+        self.max_distance = max_distance
         mask_array, flip_array = np.array(masks, dtype=np.uint64), np.array(flips, dtype=np.uintc)
         status = pending_init(&self.pending, &mask_array[0], &flip_array[0], <unsigned>len(masks), bits, with_ids, capacity,
                               SECRET)
@@ -172,7 +175,8 @@ cdef class PendingIndex:
         self.check_end(first)
         if capacity < count - first:
             raise ValueError(f"capacity: found {capacity}, expected {count - first} or more")
-        result = PendingIndex(self.masks, self.flips, with_ids=self.with_ids, capacity=capacity, bits=self.bits)
+        result = PendingIndex(self.masks, self.flips, with_ids=self.with_ids, capacity=capacity, bits=self.bits,
+                              max_distance=self.max_distance)
         result.follow(self, first)
         if self.searched > first:
             result.searched = self.searched - first
@@ -202,7 +206,7 @@ cdef class PendingIndex:
     def search(self, const uint64_t[::1] queries not None, unsigned distance, uint64_t end, uint64_t most=0):
         """The rows below `end`, in the order of adding, whose fingerprint is within `distance` bits of a query.
 
-        queries: uint64[m], m below 2^32. distance: at most the plan's k. end: at most count, or ValueError.
+        queries: uint64[m], m below 2^32. end: at most count, or ValueError.
         Returns (query int64[r], fingerprint uint64[r], distance uint16[r], id uint64[r] or None, position uint64[r]),
         ordered by (query, distance, fingerprint), of one fingerprint the newest row first. TooManyMatches for more rows
         than most, unless that is 0.
@@ -365,6 +369,7 @@ cdef class PendingIndex:
         if query_count >> 32:
             raise ValueError(f"{query_count} queries in one batch: expected fewer than 2^32")
         pending_search_init(state, &self.pending, distance, <uint32_t>end)
+        state.looks_at_all = distance > self.max_distance
         return 0
 
     cdef int index(self) except -1:

@@ -1,11 +1,17 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fpstore._view import SegmentView
 from fpstore.types import Array, Counts, Ids, Keys
 
 def search(
-    view: SegmentView, queries: Keys, distance: int, *, first_only: bool = False, most: int = 0
+    view: SegmentView,
+    queries: Keys,
+    distance: int,
+    *,
+    first_only: bool = False,
+    most: int = 0,
+    flips: Sequence[int] | None = None,
 ) -> tuple[Counts, Keys, Array]: ...
 def nearest(
     view: SegmentView,
@@ -14,6 +20,7 @@ def nearest(
     keep: int = 1,
     after_bits: Array | None = None,
     after_fingerprints: Keys | None = None,
+    flips: Sequence[int] | None = None,
 ) -> tuple[Counts, Keys, Array]: ...
 def search_each(view: SegmentView, queries: Keys, distance: int) -> tuple[Counts, Keys, Array]: ...
 def blocks_decoded(view: SegmentView, queries: Keys, distance: int) -> int: ...

@@ -39,6 +39,7 @@ from fpstore._native cimport (
     search_run,
     search_touch,
     table_key,
+    tables_with_flips,
     unpermute_keys,
 )
 from fpstore._view cimport SegmentView, raise_status
@@ -51,23 +52,61 @@ cdef enum:
     MAX_FILTER_BITS = 28
 
 
-cdef object run(SegmentView view, const uint64_t[::1] queries, unsigned distance, bint first_only, bint each,
-                uint64_t *blocks, uint64_t most=0, uint64_t keep=0, const Match *after=NULL):
-    """search(), and how many blocks were decoded for it; each: answer one query before turning to the next.
+cdef class Flipped:
+    """The tables of a segment, looked up with other numbers of flips."""
 
-    keep, after: see nearest(). The rest of most is search()'s.
-    """
-    cdef Search state
-    cdef Status status = OK
-    cdef uint64_t i, count = <uint64_t>queries.shape[0]
+    cdef Table *copies
+    cdef Table **tables
+
+    def __cinit__(self, SegmentView view, flips):
+        cdef const unsigned int[::1] counts = np.array(flips, dtype=np.uintc)
+        if counts.shape[0] != view.table_count:
+            raise ValueError(f"{len(flips)} numbers of flips for {view.table_count} tables")
+        self.tables = <Table **>malloc((view.table_count + 1) * sizeof(void *))
+        if self.tables != NULL and view.table_count > 0:
+            self.copies = tables_with_flips(view.tables, <unsigned>view.table_count, &counts[0], self.tables)
+        if self.tables == NULL or (self.copies == NULL and view.table_count > 0):
+            raise MemoryError()
+
+    def __dealloc__(self):
+        free(self.copies)
+        free(self.tables)
+
+
+cdef tuple columns_of(const Search *state):
+    cdef uint64_t i
     cdef long long[::1] query
     cdef unsigned long long[::1] fingerprint
     cdef uint16_t[::1] bits
+    out_query = np.empty(state.match_count, dtype=np.int64)
+    out_fingerprint = np.empty(state.match_count, dtype=np.uint64)
+    out_bits = np.empty(state.match_count, dtype=np.uint16)
+    query, fingerprint, bits = out_query, out_fingerprint, out_bits
+    for i in range(state.match_count):
+        query[i] = state.matches[i].query
+        fingerprint[i] = state.matches[i].fingerprint
+        bits[i] = <uint16_t>state.matches[i].distance
+    return out_query, out_fingerprint, out_bits
+
+
+cdef object run(SegmentView view, const uint64_t[::1] queries, unsigned distance, bint first_only, bint each,
+                uint64_t *blocks, uint64_t most=0, uint64_t keep=0, const Match *after=NULL, flips=None):
+    """search(), and how many blocks were decoded for it; each: answer one query before turning to the next.
+
+    keep, after: see nearest(). The rest of most and flips is search()'s.
+    """
+    cdef Search state
+    cdef Flipped flipped
+    cdef Status status = OK
+    cdef uint64_t i, count = <uint64_t>queries.shape[0]
     if count >> 32:
         raise ValueError(f"{count} queries in one batch: expected fewer than 2^32")
     if count > 0 and not keys_fit(&queries[0], count, view.bits):
         raise ValueError(f"queries: found one of more bits, expected {view.bits}")
     search_init(&state, &view.pages, view.tables, <unsigned>view.table_count, distance, count)
+    if flips is not None:
+        flipped = Flipped(view, flips)
+        state.tables = flipped.tables
     state.first_only = first_only
     state.match_most = most
     state.keep = keep
@@ -91,15 +130,7 @@ cdef object run(SegmentView view, const uint64_t[::1] queries, unsigned distance
         if status == TOO_MANY:
             raise TooManyMatches.found(count, most, most, at_least=True)
         blocks[0] = state.blocks_scanned
-        out_query = np.empty(state.match_count, dtype=np.int64)
-        out_fingerprint = np.empty(state.match_count, dtype=np.uint64)
-        out_bits = np.empty(state.match_count, dtype=np.uint16)
-        query, fingerprint, bits = out_query, out_fingerprint, out_bits
-        for i in range(state.match_count):
-            query[i] = state.matches[i].query
-            fingerprint[i] = state.matches[i].fingerprint
-            bits[i] = <uint16_t>state.matches[i].distance
-        return out_query, out_fingerprint, out_bits
+        return columns_of(&state)
     finally:
         free(state.matches)
         free(state.bounds)
@@ -107,20 +138,20 @@ cdef object run(SegmentView view, const uint64_t[::1] queries, unsigned distance
 
 
 def search(SegmentView view not None, const uint64_t[::1] queries not None, unsigned distance, *, bint first_only=False,
-           uint64_t most=0):
+           uint64_t most=0, flips=None):
     """Every fingerprint of the segment within `distance` bits of each query.
 
-    queries: uint64[m], m below 2^32. distance: at most the plan's k. first_only: stop at the first match of all.
+    queries: uint64[m], m below 2^32. distance: at most the plan's k. first_only: stop at the first match of all. flips: of
+    each table another number than the plan's, and then distance is at most what the tables so answer.
     Returns (query int64[r], fingerprint uint64[r], distance uint16[r]), ordered by (query, distance, fingerprint).
     CorruptStore where a page or a block needed for the answer is damaged. TooManyMatches for more than most, unless
     that is 0.
     """
     cdef uint64_t blocks
-    return run(view, queries, distance, first_only, False, &blocks, most)
+    return run(view, queries, distance, first_only, False, &blocks, most, 0, NULL, flips)
 
 
 cdef Match *after_each(bits, fingerprints, uint64_t count) except? NULL:
-    """A Match for each query, which stands before what is asked for; to be freed. NULL where bits is None."""
     cdef const uint16_t[::1] distances
     cdef const uint64_t[::1] keys
     cdef Match *after
@@ -139,7 +170,7 @@ cdef Match *after_each(bits, fingerprints, uint64_t count) except? NULL:
 
 
 def nearest(SegmentView view not None, const uint64_t[::1] queries not None, unsigned distance, uint64_t keep=1,
-            after_bits=None, after_fingerprints=None):
+            after_bits=None, after_fingerprints=None, flips=None):
     """Of what search() returns, for each query the first `keep`, 1 or more, that come after a distance and a fingerprint.
 
     after_bits, after_fingerprints: uint16[m] and uint64[m], or None for all. However many matches there are, 2 * m * keep
@@ -148,7 +179,7 @@ def nearest(SegmentView view not None, const uint64_t[::1] queries not None, uns
     cdef uint64_t blocks
     cdef Match *after = after_each(after_bits, after_fingerprints, <uint64_t>queries.shape[0])
     try:
-        return run(view, queries, distance, False, False, &blocks, 0, keep, after)
+        return run(view, queries, distance, False, False, &blocks, 0, keep, after, flips)
     finally:
         free(after)
 

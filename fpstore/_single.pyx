@@ -97,7 +97,8 @@ cdef class Single:
 
     pending: the rows that are in no segment, up to pending_end. named: ids are handles, which have no sign. distance:
     that of the store; most: that of its plan. alive: tells which of fingerprints, ids or None and positions (uint64[n])
-    live, bool[n], or None for all; None where nothing was removed. made: makes the answer of its columns.
+    live, bool[n], or None for all; None where nothing was removed. made: makes the answer of its columns. looks_up: False
+    where reading all keys costs less than looking up, which is not done here.
     """
 
     cdef Segments segments
@@ -105,23 +106,23 @@ cdef class Single:
     cdef PendingIndex pending
     cdef Sources sources
     cdef unsigned distance, most
-    cdef bint with_ids, named
+    cdef bint with_ids, named, looks_up
     cdef object alive, made
     cdef list nothing
 
     def __cinit__(self, Segments segments not None, PendingIndex pending not None, uint64_t pending_end, bint named,
-                  unsigned distance, unsigned most, alive, made):
+                  unsigned distance, unsigned most, alive, made, bint looks_up=True):
         pending.check_end(pending_end)
         self.segments, self.views, self.pending, self.with_ids = segments, segments.views, pending, pending.with_ids
         self.named, self.distance, self.most = named, distance, most
-        self.alive, self.made, self.nothing = alive, made, [None, None]
+        self.alive, self.made, self.nothing, self.looks_up = alive, made, [None, None], looks_up
         self.sources.parts, self.sources.part_count = segments.parts, <unsigned>len(segments.views)
         self.sources.pending, self.sources.pending_end = &pending.pending, pending_end
 
     def grown(self, PendingIndex pending not None, uint64_t pending_end):
         """Of a state that differs in what is pending alone."""
         cdef Single following = Single(self.segments, pending, pending_end, self.named, self.distance, self.most, self.alive,
-                                       self.made)
+                                       self.made, self.looks_up)
         following.nothing = self.nothing
         return following
 
@@ -145,7 +146,7 @@ cdef class Single:
     cdef object found(self, uint64_t key, unsigned distance, uint64_t most, bint signed, bint first_only=False):
         cdef Status status
         cdef FoundRows found
-        if not keys_fit(&key, 1, self.pending.bits) or not self.enter():
+        if distance > self.most or not keys_fit(&key, 1, self.pending.bits) or not self.enter():
             return None
         found.rows, found.count, found.room, found.most = NULL, 0, 0, most
         with nogil:
@@ -218,7 +219,9 @@ cdef class Single:
         return overflow == 0 and 0 <= number <= self.most
 
     cdef bint enter(self) except -1:
-        # Whether all segments are open; then none of them goes before leave().
+        # Whether all segments are open, and to be looked up; then none of them goes before leave().
+        if not self.looks_up:
+            return False
         self.pending.compare(self.sources.pending_end)
         for view in self.views:
             if (<SegmentView>view).closed:

@@ -14,22 +14,22 @@ from fpstore.arrays import as_count, as_integer, as_key, as_keys, as_pairs, as_r
 from fpstore.base import Reading, _BaseStore
 from fpstore.errors import PlanError, RecipeError, TooManyMatches
 from fpstore.living import changes
-from fpstore.living.named import named_lookup, named_matches, named_pairs, named_rows, names_in
+from fpstore.living.named import named_first, named_lookup, named_matches, named_pairs, named_rows, names_in
+from fpstore.living.radius import nearest_rows, tell_of_reach
 from fpstore.living.snapshot import Snapshot
 from fpstore.names.column import Names, as_named_rows, as_names
 from fpstore.plans.plan import Plan
+from fpstore.plans.planner import MAX_DISTANCE
 from fpstore.progress import OnProgress, Tell, told
 from fpstore.query.additions import Additions
 from fpstore.query.id_pairs import IdPairs
-from fpstore.query.matches import MAX_MATCHES, Matches, Room, concatenate, first_of_each
+from fpstore.query.matches import MAX_MATCHES, Matches, Room, concatenate
 from fpstore.query.pairs import Pairs
 from fpstore.query.tables import Rows
+from fpstore.query.ways import SLICE_QUERIES, Run
 from fpstore.threads import slices, thread_count
 from fpstore.types import Array, Bytes, Counted, Counts, Ids, Keys, Paired
 
-# Queries of one call without the lock: few enough that Ctrl-C is noticed within a moment (5 ms; 0.1 s from a cold
-# disk), enough to hide the call (1 % of the time of plan "speed").
-SLICE_QUERIES = 1024
 MIN_SLICE = 256
 # Queries of which the first few matches are looked for together: of each at most the square of the count is held.
 FIRST_QUERIES = 256
@@ -114,12 +114,13 @@ class Store(_BaseStore):
     def probe(self, fingerprint: int | bytes, *, max_distance: int | None = None) -> Matches:
         """Every stored fingerprint within max_distance of this one, nearest first.
 
-        max_distance: that of the store by default, and at most that of its plan: the paper's k.
+        max_distance: that of the store by default, the paper's k. Beyond that of its plan all fingerprints may be read
+        for it, which .method of the answer says, and a warning, once a process.
         """
         snapshot = self._living.snapshot
         found = snapshot.single.probe(self._watch, fingerprint, max_distance, self._signed)
         if found is None:
-            return self._probe(as_key(fingerprint, "fingerprint", self.bits), self._distance(max_distance))
+            return self._probe(as_key(fingerprint, "fingerprint", self.bits), self._reach(max_distance))
         return found if snapshot.pending_names is None else self._matches(snapshot, found)
 
     def _probe(self, key: int, distance: int) -> Matches:
@@ -130,7 +131,8 @@ class Store(_BaseStore):
             if found is not None and snapshot.pending_names is None:
                 return found
             if found is None:
-                found = snapshot.search(np.array([key], dtype=np.uint64), distance)
+                run = self._team(thread_count(None)).map
+                found = snapshot.search_whole(np.array([key], dtype=np.uint64), distance, run)
             return self._matches(snapshot, found)
 
     def probe_many(
@@ -142,12 +144,12 @@ class Store(_BaseStore):
         processors by default. TooManyMatches, before they are made, for more than 2^26 rows.
         """
         queries = self._keys(fingerprints)
-        distance, count = self._distance(max_distance), thread_count(threads)
+        distance, count = self._reach(max_distance), thread_count(threads)
         room = Room(len(queries), self.max_matches)
         with Reading(self) as snapshot:
             try:
-                if snapshot.is_large(len(queries)):
-                    found = snapshot.stream(queries, distance, self._team(count).map, room)
+                if snapshot.is_whole(len(queries), distance):
+                    found = snapshot.search_whole(queries, distance, self._team(count).map, room)
                     return self._matches(snapshot, found)
 
                 def search(own: slice) -> Matches:
@@ -161,51 +163,62 @@ class Store(_BaseStore):
             return self._matches(snapshot, found)
 
     def nearest(self, fingerprint: int | bytes, count: int = 1, *, max_distance: int | None = None) -> Matches:
-        """Of what probe returns, the first count rows: the nearest that are within max_distance."""
+        """The count rows that are nearest to this fingerprint, however far; with max_distance those within that.
+
+        Of equally near ones the least fingerprints, and of these the least ids, are first.
+        """
         query = np.array([as_key(fingerprint, "fingerprint", self.bits)], dtype=np.uint64)
-        return self.nearest_many(query, count, max_distance=max_distance, threads=1)
+        return self.nearest_many(query, count, max_distance=max_distance)
 
     def nearest_many(
         self, fingerprints: object, count: int = 1, *, max_distance: int | None = None, threads: int | None = None
     ) -> Matches:
-        """Of what probe_many returns, the first count rows of each query: its nearest matches, as far as there are any.
+        """The count rows that are nearest to each of fingerprints (uint64[m]), as nearest has them of one.
 
-        Takes memory for these rows. Where ids are names and count is above 1, also for what some queries match, and
-        TooManyMatches where one query alone has more than 2^26 rows. threads: as for probe_many.
+        What lies within the plan's distance, or a little beyond, is looked up; all is read for what is further. Takes
+        memory for these rows. Where ids are names and count is above 1, also for all rows of their fingerprints, and
+        TooManyMatches where those of one query alone are more than 2^26. threads: as for probe_many.
         """
         queries, most = self._keys(fingerprints), as_count(count, "count")
-        distance, thread_total = self._distance(max_distance), thread_count(threads)
+        distance = self.bits if max_distance is None else self._any_distance(max_distance)
+        team = thread_count(threads)
         with Reading(self) as snapshot:
 
-            def search(own: slice) -> Matches:
-                self._expect_usable()
-                if most == 1:
-                    return self._named(snapshot, snapshot.nearest(queries[own], distance, own.start))
-                if snapshot.names is None:
-                    return snapshot.first(queries[own], distance, most, own.start)
-                return self._first_named(snapshot, queries[own], own.start, distance, most)
+            def within(asked: Keys, radius: int) -> Matches:
+                return self._within(snapshot, asked, radius, most, team)
 
-            pieces = slices(len(queries), thread_total, SLICE_QUERIES if most == 1 else FIRST_QUERIES, MIN_SLICE)
-            parts = self._team(thread_total).map(search, pieces)
-        return self._out(parts[0] if len(parts) == 1 else concatenate(parts, snapshot.settings.ids))
+            found = nearest_rows(snapshot, queries, distance, most, within)
+            return self._out(self._named_first(snapshot, found, most))
 
-    def _first_named(self, snapshot: Snapshot, queries: Keys, start: int, distance: int, most: int) -> Matches:
-        """The first rows of each of queries, which are numbered from start; fewer at once where they match too much.
+    def _within(self, snapshot: Snapshot, queries: Keys, distance: int, most: int, thread_total: int) -> Matches:
+        """The first rows of each of queries within distance; handles where ids are names."""
 
-        Names are not in the order of what stands for them, so all are needed to know the first.
-        """
-        alone = len(queries) == 1
+        def search(own: slice, run: Run = map) -> Matches:
+            self._expect_usable()
+            if most == 1:
+                return snapshot.nearest(queries[own], distance, own.start, run)
+            return snapshot.first(queries[own], distance, most, own.start, run)
+
+        team = self._team(thread_total)
+        if snapshot.is_whole(len(queries), distance):
+            return search(slice(0, len(queries)), team.map)
+        pieces = slices(len(queries), thread_total, SLICE_QUERIES if most == 1 else FIRST_QUERIES, MIN_SLICE)
+        parts = team.map(search, pieces)
+        return parts[0] if len(parts) == 1 else concatenate(parts, snapshot.settings.ids)
+
+    def _named_first(self, snapshot: Snapshot, found: Matches, most: int) -> Matches:
+        """The rows with their names; some queries at once where all have too many."""
+        if snapshot.names is None or self._gives_handles or most == 1:
+            return self._named(snapshot, found)
+        alone = not len(found) or found.query[0] == found.query[-1]
+        rows = self.max_matches if alone else min(self.max_matches, SLICE_MATCHES)
         try:
-            room = Room(len(queries), self.max_matches if alone else min(self.max_matches, SLICE_MATCHES))
-            return first_of_each(self._named(snapshot, snapshot.search(queries, distance, start, room)), most)
+            return named_first(snapshot, found, most, rows, self.max_name_bytes)
         except TooManyMatches:
             if alone:
                 raise
-        half = len(queries) // 2
-        parts = [
-            self._first_named(snapshot, queries[:half], start, distance, most),
-            self._first_named(snapshot, queries[half:], start + half, distance, most),
-        ]
+        half = np.searchsorted(found.query, (int(found.query[0]) + int(found.query[-1])) // 2, side="right")
+        parts = [self._named_first(snapshot, own, most) for own in (found[:half], found[half:])]
         return concatenate(parts, snapshot.settings.ids)
 
     def _matches(self, snapshot: Snapshot, found: Matches) -> Matches:
@@ -240,7 +253,7 @@ class Store(_BaseStore):
         found = self._living.snapshot.single.contains(self._watch, fingerprint, max_distance)
         if found is not None:
             return found
-        key, distance = as_key(fingerprint, "fingerprint", self.bits), self._distance(max_distance)
+        key, distance = as_key(fingerprint, "fingerprint", self.bits), self._reach(max_distance)
         with Reading(self) as snapshot:
             found = snapshot.single.contains(None, key, distance)
             return snapshot.contains(np.array([key], dtype=np.uint64), distance) if found is None else found
@@ -461,16 +474,29 @@ class Store(_BaseStore):
         else:
             writer.remove(changes.ROWS_REMOVED, *self._given_pairs(fingerprints, ids))
 
-    def _distance(self, max_distance: int | None) -> int:
+    def _any_distance(self, max_distance: int | None) -> int:
+        """What is asked for, which all fingerprints may have to be read for."""
         if max_distance is None:
             return self._latest.state.settings.max_distance
-        plan = self.plan
         distance = as_integer(max_distance)
-        if distance is None or distance < 0:
-            raise ValueError(f"max_distance: found {max_distance!r}, expected an integer from 0 to {plan.max_distance}")
+        if distance is None or not 0 <= distance <= self.bits:
+            raise ValueError(f"max_distance: found {max_distance!r}, expected an integer from 0 to {self.bits}")
+        return distance
+
+    def _reach(self, max_distance: int | None) -> int:
+        """What is asked for by the caller of who calls this; which is told, once a process, what it costs."""
+        distance = self._any_distance(max_distance)
+        tell_of_reach(self._latest, distance)
+        return distance
+
+    def _distance(self, max_distance: int | None) -> int:
+        """What is asked for, where the tables of the plan have to answer it."""
+        distance, plan = self._any_distance(max_distance), self.plan
         if distance > plan.max_distance:
-            raise PlanError(
-                f"max_distance: found {distance}, expected at most {plan.max_distance}, as plan {plan.name} answers; "
-                f"build the store with max_distance={distance}"
+            possible = distance <= MAX_DISTANCE
+            advice = (
+                f"build the store with max_distance={distance}" if possible else f"no store has over {MAX_DISTANCE}"
             )
+            most = f"at most {plan.max_distance}, as plan {plan.name} answers"
+            raise PlanError(f"max_distance: found {distance}, expected {most}; {advice}")
         return distance

@@ -12,6 +12,7 @@ from outcome import Command, Outcome
 import fpstore
 from fpstore.cli import main
 from fpstore.errors import CorruptStore, Damage, Wrong
+from fpstore.living import radius
 
 # By default the examples are the same each time, so that a failure is the change's and not the day's.
 # HYPOTHESIS_PROFILE=explore looks at new ones; what it prints on a failure replays it.
@@ -44,6 +45,12 @@ def _whole(kind: Any) -> None:
 
 for kind in (CorruptStore, Damage, Wrong):
     _whole(kind)
+
+
+@pytest.fixture(autouse=True)
+def untold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is said once a process, of distances that a plan is not for, is said in the tests that ask for it alone."""
+    monkeypatch.setattr(radius, "_told", True)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from itertools import combinations, pairwise
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import strategies as st
 
 from fpstore import format as layout
@@ -21,6 +22,7 @@ from fpstore.plans import families as plans
 from fpstore.plans import planner
 from fpstore.plans.permutation import Permutation
 from fpstore.plans.plan import Plan, TablePlan
+from fpstore.query import ways
 from fpstore.segment.reader import Segment
 from fpstore.segment.table import EncodedTable, encode_table
 from fpstore.segment.writer import SegmentWriter
@@ -110,6 +112,13 @@ def segment_of(
             yield segment
         finally:
             segment.close()
+
+
+def ask_by(monkeypatch: pytest.MonkeyPatch, method: str) -> None:
+    """Have batches answered so, as Matches.method says: "probe", "stream", or "scan"."""
+    costs = {each: 0.0 if each == method else float("inf") for each in ("stream", "scan")}
+    monkeypatch.setattr(planner, "scan_nanoseconds", lambda n, query_count=1: costs["scan"])
+    monkeypatch.setattr(ways, "streaming_nanoseconds", lambda segment, query_count: costs["stream"])
 
 
 def resealed(data: bytes | bytearray) -> bytes:

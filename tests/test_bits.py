@@ -355,8 +355,8 @@ def test_a_store_of_any_width_lives(bits: int, tmp_path: Path) -> None:
             one = [store.probe(int(key)) for key in queries]
             assert sum(map(len, one)) == len(matches)
             assert [store.contains_near(int(key)) for key in queries] == [len(found) > 0 for found in one]
-            # Of the nearest few, the distances.
-            nearest = store.nearest_many(queries, 2)
+            # Of the nearest few within the distance.
+            nearest = store.nearest_many(queries, 2, max_distance=2)
             assert len(nearest) == sum(min(2, len(found)) for found in one)
             pairs = brute_force(everything, everything, 2)
             assert store.count_pairs() == sum(everything[at] < key for at, key in zip(*pairs[:2], strict=True))

@@ -39,6 +39,7 @@ CORE = (
     "_names_pending",
     "_probe",
     "_codes",
+    "_scan",
     "_pending",
     "_tail",
     "_single",
@@ -65,7 +66,7 @@ CORE = (
     "making",
 )
 FOLDERS = {
-    "plans": ("permutation", "proof", "plan", "families", "planner", "wide", "choice"),
+    "plans": ("permutation", "proof", "plan", "families", "planner", "wide", "reach", "choice"),
     "segment": (
         "entry",
         "files",
@@ -103,6 +104,8 @@ FOLDERS = {
         "pairs",
         "id_pairs",
         "batch",
+        "scans",
+        "ways",
     ),
     "codes": ("given", "layout", "sorting", "writer", "rows", "reader", "verify"),
     "living": (
@@ -125,6 +128,7 @@ FOLDERS = {
         "warming",
         "snapshot",
         "wide",
+        "radius",
         "memory",
         "named",
         "sketched",

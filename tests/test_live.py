@@ -24,6 +24,7 @@ from fpstore.living.snapshot import Snapshot
 from fpstore.living.state import Settings
 from fpstore.plans import families as plans
 from fpstore.plans.permutation import Permutation
+from fpstore.query.ways import Lookup
 from fpstore.segment.reader import Segment
 from fpstore.types import Array, Keys
 
@@ -70,14 +71,14 @@ def segment(request: pytest.FixtureRequest) -> Iterator[Segment]:
 @pytest.mark.parametrize(("gone", "left"), CASES)
 def test_what_is_found_is_what_lives(segment: Segment, gone: Removals, left: list[tuple[int, int]]) -> None:
     live = Live(segment, POSITION, gone)
-    query, found, distance, found_ids = live.search(u64([10, 20, 30]), 0)
+    query, found, distance, found_ids = live.search(u64([10, 20, 30]), Lookup(segment, 0))
     assert found_ids is not None
     assert list(zip(found.tolist(), found_ids.tolist(), strict=True)) == left
     assert [[10, 20, 30][i] for i in query.tolist()] == found.tolist()
     assert not distance.any()
     for key in KEYS:
-        assert live.has_any(u64([key]), 0) == (key in {key for key, _ in left})
-    query, found, _, least = live.nearest(u64([10, 20, 30]), 0)
+        assert live.has_any(u64([key]), Lookup(segment, 0)) == (key in {key for key, _ in left})
+    query, found, _, least = live.nearest(u64([10, 20, 30]), Lookup(segment, 0))
     first = {key: min(id for other, id in left if other == key) for key, _ in left}
     assert least is not None
     assert dict(zip(found.tolist(), least.tolist(), strict=True)) == first
@@ -122,8 +123,8 @@ def test_a_segment_without_ids_is_masked_by_the_same_rule(tmp_path: Path, positi
     with segment_of(u64([10, 20]), PLAN) as bare:
         live = Live(bare, POSITION, removed([20], [], position))
         left = [10, 20] if lives else [10]
-        assert live.search(u64([10, 20]), 0)[1].tolist() == left
-        assert live.has_any(u64([20]), 0) == lives
+        assert live.search(u64([10, 20]), Lookup(bare, 0))[1].tolist() == left
+        assert live.has_any(u64([20]), Lookup(bare, 0)) == lives
         assert [key for (key,) in rows_in([live])] == left
         entry = merge_segments(tmp_path / "00000001.fpseg", [live], "gap", PLAN, False)
         assert entry is not None

@@ -611,7 +611,7 @@ def test_the_nearest_few_and_pairs_of_names_are_in_the_order_of_names(
                 ((key ^ 1).bit_count(), key, name) for key, name in zip(keys, names, strict=True)
             )
             expected = [each for each in expected if each[0] <= 3][:count]
-            found = store.nearest(1, count)
+            found = store.nearest(1, count, max_distance=3)
             assert [(match.distance, match.fingerprint, match.id) for match in found] == expected
         rows = sorted(zip(names, keys, strict=True))
         pairs = Counter(

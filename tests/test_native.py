@@ -98,6 +98,7 @@ def test_there_are_parts() -> None:
         "merge",
         "codec",
         "search",
+        "scan",
         "join",
         "pending",
         "signature",

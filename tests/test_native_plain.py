@@ -27,6 +27,7 @@ PARTS = {
     "encode",
     "match",
     "search",
+    "scan",
     "pairs",
     "names",
     "ids",

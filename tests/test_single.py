@@ -215,7 +215,7 @@ def test_of_numpy_it_is_answered_all_the_same(store: fpstore.Store) -> None:
     with pytest.raises(ValueError, match="expected integers of 64 bits"):
         store.contains_near(1 << 64)
     with pytest.raises(ValueError, match="max_distance"):
-        store.contains_near(1, max_distance=4)
+        store.contains_near(1, max_distance=65)
 
 
 def test_a_distance_is_that_of_the_store_unless_another_is_asked_for() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import KINDS, queries_near, uniform
+from helpers import KINDS, ask_by, queries_near, uniform
 
 import fpstore
 from fpstore import Store
@@ -18,7 +18,6 @@ from fpstore.living.opening import open_snapshot
 from fpstore.living.records import Log
 from fpstore.living.snapshot import MIN_PENDING_ROOM, Snapshot
 from fpstore.living.writer import Writer
-from fpstore.query import batch
 from fpstore.query.tables import Rows
 from fpstore.types import Keys
 
@@ -195,21 +194,21 @@ def test_pairs_have_what_was_removed_and_added_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("cost", [0.0, float("inf")], ids=["streamed", "probed"])
+@pytest.mark.parametrize("method", ["probe", "stream", "scan"])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_large_batches_of_a_store_in_several_parts_are_exact(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cost: float, threads: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, threads: int
 ) -> None:
     rng = np.random.default_rng(3)
     keys = KINDS["clustered"](2000, rng)
     left = in_several_parts(tmp_path / "s", keys, monkeypatch)
     queries = queries_near(keys, 3, 1200, rng)
-    monkeypatch.setattr(batch, "streaming_nanoseconds", lambda segment, count: cost)
+    ask_by(monkeypatch, method)
     with fpstore.open(tmp_path / "s") as store:
         assert len(store._segments) == 2
         for k in (0, 3):
             found = store.probe_many(queries, max_distance=k, threads=threads)
-            assert found.method == ("probe" if cost else "stream")
+            assert found.method == method
             assert [(m.query, m.distance, m.fingerprint, m.id) for m in found] == brute(left, queries, k)
 
 

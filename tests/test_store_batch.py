@@ -8,11 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import KINDS, queries_near
+from helpers import KINDS, ask_by, queries_near
 
 import fpstore
-from fpstore.query import batch
 from fpstore.threads import Threads
+
+METHODS = ("probe", "stream", "scan")
 
 
 def rows(matches: fpstore.Matches) -> list[tuple[int, int, int, int | None]]:
@@ -21,20 +22,20 @@ def rows(matches: fpstore.Matches) -> list[tuple[int, int, int, int | None]]:
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("ids", ["row", None])
-def test_a_streamed_batch_answers_as_a_probed_one(
+def test_a_batch_that_is_streamed_or_scanned_answers_as_one_that_is_probed(
     tmp_path: Path, ids: str | None, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = np.random.default_rng(3)
     stored = KINDS["clustered"](20_000, rng)
     queries = queries_near(stored, 3, 3000, rng)
     with fpstore.build(tmp_path / "s.fpstore", stored, ids=ids) as store:
-        monkeypatch.setattr(batch, "streaming_nanoseconds", lambda segment, count: float("inf"))
-        probed = store.probe_many(queries, threads=threads)
-        monkeypatch.setattr(batch, "streaming_nanoseconds", lambda segment, count: 0.0)
-        streamed = store.probe_many(queries, threads=threads)
-    assert (probed.method, streamed.method) == ("probe", "stream")
-    assert len(probed) > 3000
-    assert rows(streamed) == rows(probed)
+        answers = []
+        for method in METHODS:
+            ask_by(monkeypatch, method)
+            answers.append(store.probe_many(queries, threads=threads))
+    assert [found.method for found in answers] == list(METHODS)
+    assert len(answers[0]) > 3000
+    assert rows(answers[0]) == rows(answers[1]) == rows(answers[2])
 
 
 def test_small_batches_are_probed_and_huge_ones_streamed(tmp_path: Path) -> None:
@@ -45,18 +46,21 @@ def test_small_batches_are_probed_and_huge_ones_streamed(tmp_path: Path) -> None
         assert store.probe_many(np.tile(stored, 10)).method == "stream"
 
 
-def test_damage_is_named_by_a_streamed_batch_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damage_is_named_by_a_batch_that_is_streamed_or_scanned_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stored = KINDS["uniform"](20_000, np.random.default_rng(5))
     fpstore.build(tmp_path / "s.fpstore", stored, ids=None).close()
     (path,) = (tmp_path / "s.fpstore" / "segments").iterdir()
     data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
+    data[10_000] ^= 1  # of table 0, which a scan reads
     path.write_bytes(data)
-    monkeypatch.setattr(batch, "streaming_nanoseconds", lambda segment, count: 0.0)
-    with fpstore.open(tmp_path / "s.fpstore") as store:
-        for threads in (1, 2):
-            with pytest.raises(fpstore.CorruptStore, match=path.name):
-                store.probe_many(stored, threads=threads)
+    for method in ("stream", "scan"):
+        ask_by(monkeypatch, method)
+        with fpstore.open(tmp_path / "s.fpstore") as store:
+            for threads in (1, 2):
+                with pytest.raises(fpstore.CorruptStore, match=path.name):
+                    store.probe_many(stored, threads=threads)
 
 
 def test_batches_share_the_stores_threads_and_close_ends_them(tmp_path: Path) -> None:
@@ -111,19 +115,19 @@ def crowded(path: Path, ids: bool) -> fpstore.Store:
     return store
 
 
-@pytest.mark.parametrize("streamed", [True, False])
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("ids", [True, False])
 def test_more_rows_than_an_answer_may_have_are_an_error_that_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ids: bool, threads: int, streamed: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ids: bool, threads: int, method: str
 ) -> None:
-    monkeypatch.setattr(batch, "streaming_nanoseconds", lambda segment, count: 0.0 if streamed else float("inf"))
+    ask_by(monkeypatch, method)
     queries = np.full(2000, 0 if not ids else 7, dtype=np.uint64)
     crowded(tmp_path / "s.fpstore", ids).close()
     with fpstore.open(tmp_path / "s.fpstore") as store:  # who has written it has the rows in memory
         store.max_matches = 100_000
         found = store.probe_many(queries, threads=threads)
-        assert (len(found), found.method) == (100_000, "stream" if streamed else "probe")
+        assert (len(found), found.method) == (100_000, method)
         for most in (99_999, 50_000, 49_999, 10, 1):
             store.max_matches = most
             with pytest.raises(fpstore.TooManyMatches, match=rf"^2000 queries: found more than \d.* at most {most} in"):

@@ -1,4 +1,4 @@
-"""`fpstore nearest`: the few nearest stored fingerprints of each of the queries, as lines."""
+"""`fpstore nearest`: the few nearest stored fingerprints of each of the queries, however far, as lines."""
 
 from typing import Any
 
@@ -22,10 +22,11 @@ Examples:
     "--count", metavar="N", type=click.IntRange(min=1), default=1, show_default=True, help="At most so many of a query."
 )
 def command(count: int, **given: Any) -> None:
-    """Print the nearest fingerprints in STORE that are near a query, and their ids: the first lines of a probe.
+    """Print the nearest fingerprints in STORE of each query, and their ids, however far they are.
 
     At most N lines of each query, as probe prints them: query, fingerprint, distance and id, the nearest first; of
-    equally near ones the smallest fingerprint, then the smallest id. No match is no error.
+    equally near ones the smallest fingerprint, then the smallest id. With -k only those within K, and none is no error.
+    What lies within the distance of the store is found at once; all is read for what is far.
     """
     max_distance, path = given.pop("max_distance"), given.pop("store")
     threads = common().threads

@@ -80,7 +80,7 @@ QUERY_OPTIONS: tuple[Callable[[Any], Any], ...] = (
     idf_option,
     skip_bad_option,
     click.option("--text", metavar="STRING", help="Ask for the fingerprint of this text, by the recipe of the store."),
-    distance_option("The largest Hamming distance, up to that of the store's plan.  [default: the store's]"),
+    distance_option("The largest Hamming distance; beyond that of the store's plan all may be read."),
     decimal_option,
     header_option,
     signed_option,
@@ -104,7 +104,8 @@ def command(unbuffered: bool, **given: Any) -> None:
     A FINGERPRINT is 1 to 16 hexadecimal digits, fewer where those of the store have fewer bits, with 0x before them or
     without; with --decimal a decimal number; where they have 128 or 256 bits all digits. Each match is a line of query,
     fingerprint, distance and id, separated by tabs, the nearest first; a fingerprint with several ids has a line for
-    each, and the id of a store without ids is "-" (in JSON, null). No match is no error.
+    each, and the id of a store without ids is "-" (in JSON, null). No match is no error. Without -k they
+    are near within the distance that the store was made for.
 
     Of a store of signatures a query is a text. A line is the number of the query, id, estimated similarity and how many
     bands are shared, the most similar first.

@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fpstore._probe import IdCursor, WantedIds, search
-from fpstore._probe import nearest as nearest_in
+from fpstore._probe import IdCursor, WantedIds
 from fpstore._view import SegmentView
 from fpstore.errors import CorruptStore
 from fpstore.format import Region
@@ -20,6 +19,7 @@ from fpstore.names.reader import NamesReader
 from fpstore.plans.permutation import Permutation
 from fpstore.query.matches import Room
 from fpstore.query.nearest import Found, Nearest, first_live, first_rows, least_live, nearest, spread
+from fpstore.query.ways import Way
 from fpstore.segment.reader import Segment
 from fpstore.sketches.reader import SketchesReader
 from fpstore.types import Array, Counts, Ids, Keys
@@ -106,44 +106,44 @@ class Live:
 
     # --- Of what was found ---
 
-    def search(self, queries: Keys, distance: int, room: Room | None = None) -> Matched:
-        """What lives within distance of each query, a row for each of its ids. TooManyMatches without room."""
+    def search(self, queries: Keys, way: Way, room: Room | None = None) -> Matched:
+        """What lives within the distance of each query, a row for each of its ids. TooManyMatches without room.
+
+        way: how the segment is searched, and for which distance, here and below.
+        """
         with self.segment.naming:
-            view = self.segment.view
-            found = search(view, queries, distance, most=room.left) if room else search(view, queries, distance)
+            found = way.all(queries, room.left if room else 0)
             return self.with_ids(*found, room) if len(found[0]) else (*found, found[1] if self.has_ids else None)
 
-    def nearest(self, queries: Keys, distance: int) -> Nearest:
-        """What lives nearest to each query that is within distance of anything, with its least id."""
+    def nearest(self, queries: Keys, way: Way) -> Nearest:
+        """What lives nearest to each query that is within the distance of anything, with its least id."""
         with self.segment.naming:
-            found = nearest_in(self.segment.view, queries, distance)
+            found = way.nearest(queries)
             if not len(found[0]):
                 return (*found, found[1] if self.has_ids else None)
             if not self.removals and self.segment.ids is None:
                 return (*found, None)
 
             def find(some: Keys, bits: Array | None, fingerprints: Keys | None, keep: int) -> Found:
-                if bits is None:
-                    return found
-                return nearest_in(self.segment.view, some, distance, keep, bits, fingerprints)
+                return found if bits is None else way.nearest(some, keep, bits, fingerprints)
 
             return nearest(queries, find, self._least_live_ids)
 
-    def first(self, queries: Keys, distance: int, count: int) -> Nearest:
-        """Of what lives within distance of each query the first `count` rows, and maybe more; in no order."""
+    def first(self, queries: Keys, way: Way, count: int) -> Nearest:
+        """Of what lives within the distance of each query the first `count` rows, and maybe more; in no order."""
 
         def find(some: Keys, bits: Array | None, fingerprints: Keys | None, keep: int) -> Found:
-            return nearest_in(self.segment.view, some, distance, keep, bits, fingerprints)
+            return way.nearest(some, keep, bits, fingerprints)
 
         with self.segment.naming:
             return first_rows(queries, count, find, self._first_live_ids)
 
-    def has_any(self, query: Keys, distance: int) -> bool:
-        """Whether anything lives within distance of the one query."""
+    def has_any(self, query: Keys, way: Way) -> bool:
+        """Whether anything lives within the distance of the one query."""
         if self.removals:
-            return len(self.nearest(query, distance)[0]) > 0
+            return len(self.nearest(query, way)[0]) > 0
         with self.segment.naming:
-            return len(search(self.segment.view, query, distance, first_only=True)[0]) > 0
+            return way.any(query)
 
     def with_ids(self, query: Counts, fingerprint: Keys, distance: Array, room: Room | None = None) -> Matched:
         """What was found in the segment, a row for each id, without what was removed, for which room is taken too."""

@@ -8,10 +8,11 @@ import numpy as np
 from fpstore._names import MAX_NAME_BYTES
 from fpstore.errors import TooManyMatches
 from fpstore.living.snapshot import Snapshot
+from fpstore.merging import first_few
 from fpstore.names.column import Names, joined, to_column
 from fpstore.query.additions import Additions
 from fpstore.query.id_pairs import IdPairs
-from fpstore.query.matches import Matches, made
+from fpstore.query.matches import Matches, Room, made
 from fpstore.query.tables import Rows
 from fpstore.types import Array, Ids, Keys
 
@@ -116,6 +117,27 @@ def named_matches(snapshot: Snapshot, found: Matches, most: int | None) -> Match
     names = _in_order(_names(snapshot, found.id, most), same)
     # Rows that belong together differ in nothing else.
     return made(found.query, found.fingerprint, found.distance, to_column(names, _text(snapshot)), found.method)
+
+
+def named_first(snapshot: Snapshot, found: Matches, count: int, rows: int, most: int | None) -> Matches:
+    """The first `count` rows of each query with names, of `found`, which has the first by handle.
+
+    Names are not in the order of what stands for them, so all of a fingerprint are needed to know the first.
+    TooManyMatches where these have more than so many rows, or, as for named_matches, bytes.
+    """
+    fingerprints, place = np.unique(found.fingerprint, return_inverse=True)
+    every = named_matches(snapshot, snapshot.search(fingerprints, 0, 0, Room(1, rows)), most)
+    first = np.ones(len(found), dtype=bool)
+    first[1:] = (found.query[1:] != found.query[:-1]) | (found.fingerprint[1:] != found.fingerprint[:-1])
+    groups = np.flatnonzero(first)
+    starts = np.searchsorted(every.query, np.arange(len(fingerprints) + 1))
+    counts = np.minimum(np.diff(starts), count)[place[groups]]
+    at = np.repeat(groups, counts)
+    own = np.repeat(starts[place[groups]] - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
+    kept = first_few(found.query[at], count)
+    at, own = at[kept], own[kept]
+    assert every.id is not None
+    return made(found.query[at], found.fingerprint[at], found.distance[at], every.id[own], found.method)
 
 
 def named_additions(snapshot: Snapshot, found: Additions) -> Additions:

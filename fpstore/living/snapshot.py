@@ -10,7 +10,6 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -31,10 +30,8 @@ from fpstore.living.state import Settings, State
 from fpstore.living.together import Together
 from fpstore.merging import each_once
 from fpstore.names.pending import LogNames
-from fpstore.plans import planner
 from fpstore.plans.permutation import Permutation
 from fpstore.plans.plan import Plan
-from fpstore.query import batch
 from fpstore.query.id_pairs import Groups, IdPairs, OfSegment, id_pair_count, id_pairs, near_groups
 from fpstore.query.matches import Matches, Room, made, of_sealed
 from fpstore.query.nearest import (
@@ -49,11 +46,10 @@ from fpstore.query.nearest import (
     spread,
 )
 from fpstore.query.pairs import segment_joins
+from fpstore.query.ways import Run, Way, way_of, way_to_all
 from fpstore.sketches.pending import PendingSketches
 from fpstore.types import Array, Counts, Ids, Keys
 
-# Below this a batch is looked up without asking what the other way would cost.
-MIN_STREAMED = 1000
 MIN_PENDING_ROOM = 1024
 # As many rows as are pending for long: an index with more room than it needs has its buckets further apart.
 ENOUGH_PENDING_ROOM = 1 << 18
@@ -128,38 +124,54 @@ class Snapshot:
         """What answers single queries, in handles where ids are names."""
         parts = [(part.segment.view, part.segment.ids, part.position) for part in self.searched]
         distances = self.settings.max_distance, self.plan.max_distance
+        looks_up = not any(self._way(part, self.plan.max_distance, 1).method == "scan" for part in self.searched)
         lives = functools.partial(alive, self.removals) if self.removals else None
         recipe = self.settings.recipe
         made = of_sealed if recipe is None else lambda columns: of_sealed(columns)._of_store(recipe)
-        return Single(Segments(parts), self.pending, self.pending_end, self.settings.named, *distances, lives, made)
+        return Single(
+            Segments(parts), self.pending, self.pending_end, self.settings.named, *distances, lives, made, looks_up
+        )
 
     def search(self, queries: Keys, distance: int, first_query: int = 0, room: Room | None = None) -> Matches:
         """Every live fingerprint within distance of each query, a row for each of its ids.
 
         TooManyMatches where these, or those that were removed, are more than there is room for.
         """
-        found = [part.search(queries, distance, room) for part in self.searched]
-        return self._matches(found, queries, distance, first_query, "probe", room)
+        ways = [self._way(part, distance, len(queries)) for part in self.searched]
+        found = [part.search(queries, way, room) for part, way in zip(self.searched, ways, strict=True)]
+        return self._matches(found, queries, distance, first_query, self._method(ways), room)
 
-    def stream(self, queries: Keys, distance: int, run: Callable[..., Any], room: Room) -> Matches:
-        """What search returns, found by reading all keys past the queries where that costs less."""
-        found = []
-        for part in self.searched:
-            if self._streams(part, len(queries)):
-                with part.segment.naming:
-                    columns = batch.stream(part.segment, queries, distance, run, room.left)
-                found.append(part.with_ids(*columns, room))
-            else:
-                found.append(part.search(queries, distance, room))
-        return self._matches(found, queries, distance, 0, "stream", room)
+    def search_whole(self, queries: Keys, distance: int, run: Run, room: Room | None = None) -> Matches:
+        """What search returns, of each segment in the way that costs least for all queries together."""
+        ways = [self._way_to_all(part, distance, len(queries), run) for part in self.searched]
+        found = [part.search(queries, way, room) for part, way in zip(self.searched, ways, strict=True)]
+        return self._matches(found, queries, distance, 0, self._method(ways), room)
 
-    def nearest(self, queries: Keys, distance: int, first_query: int = 0) -> Matches:
-        """Of what search returns, the first row of each query; however much that is, it takes memory for these rows."""
+    def is_whole(self, query_count: int, distance: int) -> bool:
+        """Whether search_whole is the way of asking so many queries, rather than some of them at a time."""
+        return any(self._way_to_all(part, distance, query_count).is_whole for part in self.searched)
+
+    def _way(self, part: Live, distance: int, query_count: int, run: Run = map) -> Way:
+        return way_of(part.segment, self.plan, distance, query_count, run)
+
+    def _way_to_all(self, part: Live, distance: int, query_count: int, run: Run = map) -> Way:
+        return way_to_all(part.segment, self.plan, distance, query_count, run)
+
+    @staticmethod
+    def _method(ways: Sequence[Way]) -> str:
+        return max(ways, key=lambda way: way.nanoseconds).method if ways else "probe"
+
+    def nearest(self, queries: Keys, distance: int, first_query: int = 0, run: Run = map) -> Matches:
+        """Of what search returns, the first row of each query; however much that is, it takes memory for these rows.
+
+        run: shares out the work on all queries, here and below.
+        """
         if len(queries) == 1 and self.pending_names is None and not first_query:
             first: Matches | None = self.single.nearest(int(queries[0]), distance)
             if first is not None:
                 return first
-        found = [part.nearest(queries, distance) for part in self.searched]
+        ways = [self._way(part, distance, len(queries), run) for part in self.searched]
+        found = [part.nearest(queries, way) for part, way in zip(self.searched, ways, strict=True)]
         if self.pending_end:
             found.append(self._nearest_pending(queries, distance))
         found = [columns for columns in found if len(columns[0])]
@@ -167,7 +179,7 @@ class Snapshot:
             return made(*_together([], self.settings.ids))
         query, fingerprint, bits, ids = nearest_of(found)
         ids = ids if self.names is None else self._least_names(fingerprint)
-        return made(query + first_query, fingerprint, bits, ids)
+        return made(query + first_query, fingerprint, bits, ids, self._method(ways))
 
     def _least_names(self, fingerprints: Keys) -> Ids:
         """The handle of the least live name of each of fingerprints, which live: uint64[n]."""
@@ -184,28 +196,21 @@ class Snapshot:
             least[index] = own[int(np.argmin(names.of(own).ranks()))]
         return least[place]
 
-    def first(self, queries: Keys, distance: int, count: int, first_query: int = 0) -> Matches:
+    def first(self, queries: Keys, distance: int, count: int, first_query: int = 0, run: Run = map) -> Matches:
         """Of what search returns, the first `count` rows of each query; however much that is, in memory for these."""
-        found = [part.first(queries, distance, count) for part in self.searched]
+        ways = [self._way(part, distance, len(queries), run) for part in self.searched]
+        found = [part.first(queries, way, count) for part, way in zip(self.searched, ways, strict=True)]
         if self.pending_end:
             found.append(self._first_pending(queries, distance, count))
         found = [columns for columns in found if len(columns[0])]
         query, fingerprint, bits, ids = first_of(found, count) if found else _together([], self.settings.ids)
-        return made(query + first_query, fingerprint, bits, ids)
-
-    def is_large(self, query_count: int) -> bool:
-        """Whether a batch of so many queries is large against one of the segments."""
-        return query_count >= MIN_STREAMED and any(self._streams(part, query_count) for part in self.searched)
+        return made(query + first_query, fingerprint, bits, ids, self._method(ways))
 
     def contains(self, query: Keys, distance: int) -> bool:
         """Whether a live fingerprint is within distance of the one query."""
-        if any(part.has_any(query, distance) for part in self.searched):
+        if any(part.has_any(query, self._way(part, distance, 1)) for part in self.searched):
             return True
         return self.pending_end > 0 and len(self._nearest_pending(query, distance)[0]) > 0
-
-    def _streams(self, part: Live, query_count: int) -> bool:
-        looked_up = query_count * planner.predict(self.plan, part.segment.key_count).nanoseconds
-        return batch.streaming_nanoseconds(part.segment, query_count) < looked_up
 
     def _search_pending(self, queries: Keys, distance: int, room: Room | None) -> Matched:
         """What is pending and lives; not in the order of an answer."""
@@ -472,7 +477,8 @@ def pending_index(plan: Plan, settings: Settings, capacity: int) -> PendingIndex
     """An empty index for rows that are not in a segment yet."""
     masks = [table.prefix_mask for table in plan.tables]
     flips = [table.flips for table in plan.tables]
-    return PendingIndex(masks, flips, with_ids=settings.ids, capacity=capacity, bits=plan.bits)
+    distance = plan.max_distance
+    return PendingIndex(masks, flips, with_ids=settings.ids, capacity=capacity, bits=plan.bits, max_distance=distance)
 
 
 def _room_for(count: int) -> int:

@@ -72,6 +72,7 @@ typedef struct {
 typedef struct {
     const Pending *pending;
     unsigned distance;
+    int looks_at_all; /* the tables are not for such a distance */
     uint32_t end; /* rows numbered up to it belong to the answer */
     PendingMatch *matches;
     uint64_t match_count, match_room, row_count;

@@ -28,6 +28,16 @@ void search_init(Search *search, Pages *pages, Table *const *tables, unsigned ta
     search->match_limit = table_count > 0 ? query_count * tables[0]->payload_bits : 0;
 }
 
+Table *tables_with_flips(Table *const *tables, unsigned count, const unsigned *flips, Table **made) {
+    Table *copies = malloc((count + 1) * sizeof *copies);
+    for (unsigned i = 0; copies != NULL && i < count; i++) {
+        copies[i] = *tables[i];
+        copies[i].flips = flips[i];
+        made[i] = &copies[i];
+    }
+    return copies;
+}
+
 Status search_add(Search *search, uint32_t query, uint64_t fingerprint, unsigned distance) {
     Match match = {fingerprint, query, distance};
     if (search->found_count == search->match_limit) return BAD_BLOCK;

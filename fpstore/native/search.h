@@ -90,6 +90,10 @@ Status search_begin(Search *search, const uint64_t *queries, uint64_t count, uin
 Status search_ask(Search *search);
 Status search_end(Search *search);
 
+/* Copies of a segment's tables that look up with as many flips each as are given, for `made` to point to; to be freed.
+   NULL where there is no memory. */
+Table *tables_with_flips(Table *const *tables, unsigned count, const unsigned *flips, Table **made);
+
 /* All of them. */
 Status search_run(Search *search, const uint64_t *queries, uint64_t count, uint64_t first_index);
 

@@ -35,6 +35,10 @@ QUERY_NS = 500.0
 BLOCK_NS = 40.0  # one block located, asked for and begun
 MISS_NS = 6.0  # one cache line from memory while others are under way
 KEY_NS = 1.8  # one key decoded and compared
+# A scan, which decodes table 0 once for all queries of a batch: tools/bench_far.py.
+SCAN_CALL_NS = 20_000.0  # one scan of a segment begun, and what it found put together
+SCAN_KEY_NS = 1.2  # one key decoded
+COMPARE_NS = 0.04  # and compared with one query
 
 # The size model; its other numbers are those of the format.
 CODE_EXCESS_BITS = 0.12  # Huffman's whole-bit words and their limit of 12 bits, over the entropy
@@ -135,7 +139,7 @@ def predict(plan: Plan, n: int, bits_saved: float = 0.0) -> Prediction:
     keys_decoded = candidates = 0.0
     for table in plan.tables:
         p = table.prefix_bits
-        patterns = _patterns(p, table.flips)
+        patterns = pattern_count(p, table.flips)
         probes += patterns
         candidates += patterns * n / (1 << p)
         if p < s:
@@ -144,7 +148,7 @@ def predict(plan: Plan, n: int, bits_saved: float = 0.0) -> Prediction:
             lines += patterns * ceil(run / GROUP_SLOTS * DIRECTORY_LINE_BYTES / CACHE_LINE_BYTES)
             keys_decoded += decodes * slot_keys
         else:
-            decodes = _patterns(s, table.flips)
+            decodes = pattern_count(s, table.flips)
             lines += decodes
             for used in range(min(table.flips, s) + 1):
                 keys_decoded += comb(s, used) * slot_keys * _reach(p - s, table.flips - used)
@@ -161,6 +165,11 @@ def predict(plan: Plan, n: int, bits_saved: float = 0.0) -> Prediction:
         candidates=candidates,
         nanoseconds=QUERY_NS + BLOCK_NS * block_decodes + MISS_NS * lines + KEY_NS * keys_decoded,
     )
+
+
+def scan_nanoseconds(n: int, query_count: int = 1) -> float:
+    """What one of so many queries takes on one thread where all n keys are decoded once for them, and compared."""
+    return (SCAN_CALL_NS + SCAN_KEY_NS * n) / max(1, query_count) + COMPARE_NS * n
 
 
 def saving(n: int, code_bits: float, bits: int = KEY_BITS) -> float:
@@ -331,7 +340,7 @@ def _file_bytes(n: int, s: int, table_count: int, code_bits: float) -> int:
     return FILE_BYTES + table_count * (TABLE_BYTES + ceil(_table_bits(n, s, code_bits) / 8))
 
 
-def _patterns(bits: int, flips: int) -> int:
+def pattern_count(bits: int, flips: int) -> int:
     """How many patterns invert at most so many of these bits."""
     return sum(comb(bits, used) for used in range(min(flips, bits) + 1))
 

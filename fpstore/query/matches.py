@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fpstore.errors import TooManyMatches
-from fpstore.merging import first_few
 from fpstore.query.tables import Table, read_only, sealed
 from fpstore.types import Array, Counts, Distances
 
@@ -49,8 +48,9 @@ class Match(NamedTuple):
 class Matches(Table[Match]):
     """Matches as columns, ordered by (query, distance, fingerprint, id): one row for each id of a fingerprint.
 
-    A fingerprint whose ids are all gone has no rows in a store with ids. method: "probe", each query looked up, or
-    "stream", all stored keys read past the queries; whichever costs less.
+    A fingerprint whose ids are all gone has no rows in a store with ids. method: "probe", each query looked up,
+    "scan", each stored key compared with all queries, or "stream", each table read past the sorted queries: whichever
+    costs least, in the largest of several segments.
     """
 
     __slots__ = ("method",)
@@ -120,11 +120,5 @@ def concatenate(parts: list[Matches], with_ids: bool) -> Matches:
         np.concatenate([part.fingerprint for part in parts]),
         np.concatenate([part.distance for part in parts]),
         np.concatenate(ids) if with_ids else None,
+        parts[0].method,
     )
-
-
-def first_of_each(matches: Matches, most: int) -> Matches:
-    """The first rows of each query, at most so many: its nearest."""
-    kept = first_few(matches.query, most)
-    ids = None if matches.id is None else matches.id[kept]
-    return made(matches.query[kept], matches.fingerprint[kept], matches.distance[kept], ids, matches.method)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fpstore import Store
+from fpstore import PlanError, Store
 from fpstore.inputs import BadInput
 from fpstore.minhash import MinHashStore
 from fpstore.serve import forms
@@ -58,6 +58,10 @@ class Kind(ABC):
     def expect_takes(self, store: Any, nearness: float | None) -> None:
         """Raises what is wrong with the parameter."""
 
+    def expect_bounded(self, store: Any, nearness: float | None) -> None:
+        """Raises what is wrong with a nearness for which everything that the store holds would be read."""
+        del store, nearness  # none is
+
     @abstractmethod
     def expect_answers(self, store: Any) -> None:
         """Ask the store for nothing in particular. Raises what is wrong with it."""
@@ -91,6 +95,11 @@ class _OfFingerprints(Kind):
 
     def expect_takes(self, store: Any, nearness: float | None) -> None:
         store.probe_many(np.empty(0, dtype=np.uint64), max_distance=nearness)
+
+    def expect_bounded(self, store: Any, nearness: float | None) -> None:
+        most = store.plan.max_distance
+        if nearness is not None and nearness > most:
+            raise PlanError(f"max_distance: found {nearness}, expected at most {most}, that of the store's plan")
 
     def expect_answers(self, store: Any) -> None:
         store.contains_near(0)

@@ -167,6 +167,7 @@ def adding(store: Any, nearness: float | None, first_id: int | None) -> Ask:
     nearness: as of probing. first_id: ids are the numbers of the lines, from there on; None: they are in the lines.
     """
     kind = _kind_that_takes(store, nearness)
+    kind.expect_bounded(store, nearness)
     asked = {kind.parameter: nearness}
     store.max_name_bytes = MAX_ANSWER_BYTES
 

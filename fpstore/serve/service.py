@@ -118,7 +118,12 @@ class Service:
         assert asked.fingerprints is not None
         keys = asked.fingerprints
         asked_for = {self.kind.parameter: nearness}
-        found = self._reader.ask(lambda store: store.probe_many(keys, threads=1, **asked_for))
+
+        def ask(store: Any) -> Any:
+            self.kind.expect_bounded(store, nearness)
+            return store.probe_many(keys, threads=1, **asked_for)
+
+        found = self._reader.ask(ask)
         most = self.limits.answer_bytes
         if media_type == arrow.MEDIA_TYPE:
             return Answer(arrow.bytes_of(found, most), media_type)

@@ -5,6 +5,7 @@
 #include "decode.h"
 #include "encode.h"
 #include "pairs.h"
+#include "scan.h"
 #include "search.h"
 
 #include <stdio.h>
@@ -184,6 +185,7 @@ static void choose_all(InstructionSet set) {
     decode_choose(set);
     encode_choose(set);
     search_choose(set);
+    scan_choose(set);
     join_choose(set);
 }
 

@@ -1,5 +1,6 @@
-/* Searches beside a look at every key. */
+/* Searches and scans beside a look at every key. */
 #include "harness.h"
+
 
 enum { TABLES = 3, MAX_QUERIES = 24 };
 
@@ -22,6 +23,41 @@ static void compare(Search *search, const Match *expected, uint64_t expected_cou
     qsort(search->matches, search->match_count, sizeof(Match), match_order);
     for (uint64_t i = 0; i < expected_count; i++)
         EXPECT(match_order(&search->matches[i], &expected[i]) == 0, "set %d, match %llu", set, (unsigned long long)i);
+}
+
+/* All keys of table 0 in ranges of whole groups: every one within the distance, whether the table catches it or not. */
+static void expect_scan(Pages *pages, Table **tables, const uint64_t *queries, uint64_t query_count,
+                        const uint64_t *fingerprints, uint64_t held, unsigned distance, int set) {
+    const uint64_t slots = (uint64_t)1 << tables[0]->slot_bits, step = GROUP_SLOTS * (1 + below(4));
+    uint64_t *permuted = room(query_count, 8), *limits = room(query_count, 8), *keys = room(CHUNK_ROOM, 8), near = 0;
+    Chunk *chunk = room(1, sizeof *chunk);
+    Search search;
+    search_init(&search, pages, tables, 1, distance, query_count);
+    Scan scan = {&search, permuted, limits, query_count, 0};
+    permute_keys(&tables[0]->permutation, queries, query_count, permuted);
+    for (uint64_t i = 0; i < query_count; i++) limits[i] = distance;
+    chunk_init(chunk, tables[0]->decode);
+    for (uint64_t first = 0; first < slots; first += step) {
+        const uint64_t end = first + step < slots ? first + step : slots;
+        EXPECT(scan_slots(&scan, first, end, chunk, keys) == OK, "set %d, slot %llu", set, (unsigned long long)first);
+    }
+    scan_end(&search);
+    EXPECT(scan.key_count == held, "set %d: %llu keys", set, (unsigned long long)scan.key_count);
+    for (uint64_t i = 0; i < query_count; i++)
+        for (uint64_t j = 0; j < held; j++) near += ones(queries[i] ^ fingerprints[j]) <= distance;
+    EXPECT(search.match_count == near, "set %d: %llu of %llu", set, (unsigned long long)search.match_count,
+           (unsigned long long)near);
+    for (uint64_t i = 0; i < search.match_count; i++) {
+        const Match *match = &search.matches[i];
+        EXPECT(i == 0 || match_order(&search.matches[i - 1], match) < 0, "set %d, match %llu", set,
+               (unsigned long long)i);
+        EXPECT(ones(match->fingerprint ^ queries[match->query]) == match->distance, "set %d", set);
+    }
+    free(search.matches);
+    free(chunk);
+    free(keys);
+    free(limits);
+    free(permuted);
 }
 
 void test_search(void) {
@@ -87,6 +123,7 @@ void test_search(void) {
         free(search.matches);
         for (uint64_t j = 0; j < held; j++) near += ones(fingerprints[j] ^ queries[0]) <= distance;
         EXPECT(scan_keys(fingerprints, held, queries[0], distance) == near, "set %d", set);
+        expect_scan(&pages, tables, queries, query_count, fingerprints, held, distance * 3, set);
     }
     for (unsigned i = 0; i < table_count; i++) image_free(&images[i]);
     free(bytes);

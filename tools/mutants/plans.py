@@ -4,6 +4,14 @@ from mutants.record import Mutant
 
 MUTANTS = (
     Mutant(
+        "more flips are taken to be enough without a proof",
+        "fpstore/plans/reach.py",
+        "if wider.missed() is None:",
+        "if wider.missed() is not None:",
+        "matches beyond the plan's distance are missed",
+        ("tests/test_reach.py::test_more_flips_are_exact_and_no_more_than_a_scan_costs[flips-2:1,0]",),
+    ),
+    Mutant(
         "a proof takes each table to catch an error less",
         "fpstore/plans/proof.py",
         "max(self._needs.get(owned, 0), flips + 1)",

@@ -1,0 +1,127 @@
+"""Distances beyond that of the plan: what they cost, said once; and the nearest rows, however far they are.
+
+The nearest are looked for within a radius that grows while that costs little, then among all.
+"""
+
+import warnings
+from collections.abc import Callable
+from math import inf
+
+import numpy as np
+
+from fpstore.errors import StoreWarning
+from fpstore.living.snapshot import Snapshot
+from fpstore.plans import planner
+from fpstore.plans.planner import scan_nanoseconds
+from fpstore.plans.reach import lookup_nanoseconds
+from fpstore.query.matches import Matches, made
+from fpstore.types import Array, Keys
+
+# A radius is looked within where that takes at most this share of the time of looking at everything.
+SHARE = 1 / 8
+# A store made for a distance is worth saying where it answers in a fraction of the time.
+WORTH = 1 / 2
+# The next radius is the largest that takes at most so many times as long as the one before.
+GROWTH = 4
+
+_told = False
+
+# The first rows of each of the queries within a distance.
+Within = Callable[[Keys, int], Matches]
+
+
+def nearest_rows(snapshot: Snapshot, queries: Keys, distance: int, count: int, within: Within) -> Matches:
+    """The nearest `count` rows of each query that are within distance, found by `within`, in the order of answers.
+
+    What has so many within a radius is not looked for further, as no other row is as near.
+    """
+    left, radius = np.arange(len(queries)), _first_radius(snapshot, distance, len(queries))
+    parts: list[Matches] = []
+    while True:
+        found = within(queries if len(left) == len(queries) else queries[left], radius)
+        done = np.bincount(found.query, minlength=len(left)) >= count if radius < distance else np.ones(len(left), bool)
+        if not parts and done.all():
+            return found
+        parts.append(_of_queries(found, done, left))
+        left = left[~done]
+        if not len(left):
+            return _in_order(parts)
+        radius = _next_radius(snapshot, radius, distance, len(left))
+
+
+def tell_of_reach(snapshot: Snapshot, distance: int) -> None:
+    """Warn, once a process, where the plan was not made for distance: of what it costs, and what would cost less."""
+    global _told
+    if _told or distance <= snapshot.plan.max_distance or not snapshot.searched:
+        return
+    _told = True
+    n = sum(part.segment.key_count for part in snapshot.searched)
+    cost, bits = _cost(snapshot, distance, 1), snapshot.plan.bits
+    better = inf
+    if distance <= planner.MAX_DISTANCE:
+        better = planner.predict(planner.choose(min(n, 1 << bits), distance, "speed", bits), n).nanoseconds
+    advice = (
+        f"a store built with max_distance={distance} and plan 'speed' would take {_time(better)}"
+        if better < WORTH * cost
+        else "no plan would take much less"
+    )
+    warnings.warn(
+        f"max_distance: {distance} is above the {snapshot.plan.max_distance} that plan {snapshot.plan.name} is for: a "
+        f"query of these {n:,} fingerprints takes some {_time(cost)}; {advice}",
+        StoreWarning,
+        stacklevel=4,
+    )
+
+
+def _time(nanoseconds: float) -> str:
+    return f"{nanoseconds / 1e6:.3g} ms" if nanoseconds >= 1e6 else f"{nanoseconds / 1e3:.3g} us"
+
+
+def _first_radius(snapshot: Snapshot, distance: int, query_count: int) -> int:
+    """The plan's own, if that is worth it."""
+    own = snapshot.plan.max_distance
+    if distance <= own:
+        return distance
+    return own if _cost(snapshot, own, query_count) <= SHARE * _scan_cost(snapshot, query_count) else distance
+
+
+def _next_radius(snapshot: Snapshot, radius: int, distance: int, query_count: int) -> int:
+    """A radius after this one that is worth looking within, or distance."""
+    affordable = SHARE * _scan_cost(snapshot, query_count)
+    most = min(affordable, GROWTH * _cost(snapshot, radius, query_count))
+    if _cost(snapshot, radius + 1, query_count) > affordable:
+        return distance
+    while radius + 2 <= distance and _cost(snapshot, radius + 2, query_count) <= most:
+        radius += 1
+    return min(radius + 1, distance)
+
+
+def _scan_cost(snapshot: Snapshot, query_count: int) -> float:
+    return sum(scan_nanoseconds(part.segment.key_count, query_count) for part in snapshot.searched)
+
+
+def _cost(snapshot: Snapshot, radius: int, query_count: int) -> float:
+    """Of one query, within this radius."""
+    counts = [part.segment.key_count for part in snapshot.searched]
+    return sum(min(lookup_nanoseconds(snapshot.plan, radius, n), scan_nanoseconds(n, query_count)) for n in counts)
+
+
+def _of_queries(found: Matches, which: Array, numbers: Array) -> Matches:
+    """The rows of some of the queries, by their numbers."""
+    kept = which[found.query]
+    ids = None if found.id is None else found.id[kept]
+    return made(numbers[found.query[kept]], found.fingerprint[kept], found.distance[kept], ids, found.method)
+
+
+def _in_order(parts: list[Matches]) -> Matches:
+    """The rows of several lots of queries, which are each of one, in the order of queries."""
+    query = np.concatenate([part.query for part in parts])
+    order = np.argsort(query, kind="stable")
+    ids = [part.id for part in parts if part.id is not None]
+    return made(
+        query[order],
+        np.concatenate([part.fingerprint for part in parts])[order],
+        np.concatenate([part.distance for part in parts])[order],
+        np.concatenate(ids)[order] if ids else None,
+        parts[-1].method,
+    )

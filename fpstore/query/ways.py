@@ -1,0 +1,150 @@
+"""The ways of finding what is near in one segment, and what each costs: tables looked up, streamed, or one scanned."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from fpstore._probe import nearest, search
+from fpstore.plans import planner
+from fpstore.plans.plan import Plan
+from fpstore.plans.reach import lookup_nanoseconds, reaching
+from fpstore.query.batch import stream, streaming_nanoseconds
+from fpstore.query.scans import LEAST_KEYS, Found, numbered, scan, scan_any, scan_nearest, whole
+from fpstore.segment.reader import Segment
+from fpstore.types import Array, Keys
+
+# Fewer are looked up without asking what streaming would cost.
+MIN_STREAMED = 1000
+# Queries of one call without the lock: few enough that Ctrl-C is noticed within a moment (5 ms; 0.1 s from a cold
+# disk), enough to hide the call (1 % of the time of plan "speed").
+SLICE_QUERIES = 1024
+
+Run = Callable[..., Any]
+
+
+class Way(Protocol):
+    """A way of finding what of a segment is within a distance of queries. What each function returns is `_probe`'s."""
+
+    @property
+    def nanoseconds(self) -> float:
+        """What one query of the batch takes on one thread, by the planner's model."""
+
+    @property
+    def method(self) -> str:
+        """What `Matches.method` says of it."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is worth having all queries together, and its work shared out, rather than they."""
+
+    def all(self, queries: Keys, most: int = 0) -> Found:
+        """Every fingerprint within the distance of each query; TooManyMatches for more than most."""
+
+    def nearest(
+        self, queries: Keys, keep: int = 1, bits: Array | None = None, fingerprints: Keys | None = None
+    ) -> Found:
+        """Of these the nearest `keep` of each query, after a distance and a fingerprint where these are given."""
+
+    def any(self, query: Keys) -> bool:
+        """Whether there is one of the one query."""
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """The tables are looked up, with the plan's own flips or with these. run: shares queries out, but for `map`."""
+
+    segment: Segment
+    distance: int
+    flips: tuple[int, ...] | None = None
+    run: Run = map
+    nanoseconds: float = 0.0
+    method = "probe"
+    is_whole = False
+
+    def all(self, queries: Keys, most: int = 0) -> Found:
+        """See Way."""
+        return self._shared(
+            queries, lambda own: search(self.segment.view, own, self.distance, most=most, flips=self.flips)
+        )
+
+    def nearest(
+        self, queries: Keys, keep: int = 1, bits: Array | None = None, fingerprints: Keys | None = None
+    ) -> Found:
+        """See Way."""
+        if bits is not None:
+            return nearest(self.segment.view, queries, self.distance, keep, bits, fingerprints, self.flips)
+        return self._shared(queries, lambda own: nearest(self.segment.view, own, self.distance, keep, flips=self.flips))
+
+    def _shared(self, queries: Keys, find: Callable[[Keys], Found]) -> Found:
+        if self.run is map or len(queries) <= SLICE_QUERIES:
+            return find(queries)
+        firsts = range(0, len(queries), SLICE_QUERIES)
+        parts = self.run(lambda first: find(queries[first : first + SLICE_QUERIES]), firsts)
+        return whole([numbered(part, first) for part, first in zip(parts, firsts, strict=True)])
+
+    def any(self, query: Keys) -> bool:
+        """See Way."""
+        found = search(self.segment.view, query, self.distance, first_only=True, flips=self.flips)
+        return len(found[0]) > 0
+
+
+@dataclass(frozen=True)
+class Scan:
+    """All keys are read, past all queries that are given together. run: shares the work out, as `Threads.map` does."""
+
+    segment: Segment
+    distance: int
+    run: Run = map
+    nanoseconds: float = 0.0
+    method = "scan"
+
+    @property
+    def is_whole(self) -> bool:
+        """See Way."""
+        return self.segment.key_count >= LEAST_KEYS
+
+    def all(self, queries: Keys, most: int = 0) -> Found:
+        """See Way."""
+        return scan(self.segment, queries, self.distance, self.run, *([most] if most else []))
+
+    def nearest(
+        self, queries: Keys, keep: int = 1, bits: Array | None = None, fingerprints: Keys | None = None
+    ) -> Found:
+        """See Way."""
+        return scan_nearest(self.segment, queries, self.distance, keep, bits, fingerprints, self.run)
+
+    def any(self, query: Keys) -> bool:
+        """See Way."""
+        return scan_any(self.segment, query, self.distance)
+
+
+@dataclass(frozen=True)
+class Stream(Lookup):
+    """All keys of each table are read past the sorted queries; what is not asked of all of them is looked up."""
+
+    method = "stream"
+    is_whole = True
+
+    def all(self, queries: Keys, most: int = 0) -> Found:
+        """See Way."""
+        return stream(self.segment, queries, self.distance, self.run, *([most] if most else []))
+
+
+def way_to_all(segment: Segment, plan: Plan, distance: int, query_count: int, run: Run = map) -> Way:
+    """The way to all that is near so many queries that costs least. run: what shares the work out, as `Threads.map`."""
+    way = way_of(segment, plan, distance, query_count, run)
+    if distance > plan.max_distance or query_count < MIN_STREAMED:
+        return way
+    streamed = streaming_nanoseconds(segment, query_count) / query_count
+    return Stream(segment, distance, None, run, streamed) if streamed < way.nanoseconds else way
+
+
+def way_of(segment: Segment, plan: Plan, distance: int, query_count: int, run: Run = map) -> Way:
+    """The way that costs least for so many queries together, by the planner's model; of looking up and scanning."""
+    n = segment.key_count
+    scanned, looked_up = planner.scan_nanoseconds(n, query_count), lookup_nanoseconds(plan, distance, n)
+    wider = reaching(plan, distance, n) if looked_up <= scanned else None
+    if wider is None:
+        return Scan(segment, distance, run, scanned)
+    flips = None if wider is plan else tuple(table.flips for table in wider.tables)
+    return Lookup(segment, distance, flips, run, looked_up)
