@@ -17,7 +17,7 @@ from fpstore.errors import CorruptStore, UnsupportedVersion
 from fpstore.huffman import MAX_CODE_BITS as MAX_CODE_BITS
 from fpstore.huffman import SYMBOL_COUNT as SYMBOL_COUNT
 from fpstore.huffman import check_lengths
-from fpstore.types import Array, Codec, Counts
+from fpstore.types import Codec
 
 VERSION = 2
 KIND_SEGMENT = 1
@@ -50,6 +50,7 @@ RICE_DELTA_BITS = 64  # of that delta, whatever the bits of a key
 
 MAX_BLOCK_KEYS = 128
 MAX_BLOCK_BITS = 5461  # 12 such blocks end below 2**16
+MIN_BLOCK_BYTES, MAX_BLOCK_BYTES, BLOCK_BYTES = 64, 4096, 1024  # of a table of blocks; the last is the paper's
 GROUP_SLOTS = 12
 DIRECTORY_LINE_BYTES = 32
 FENCE_BYTES = 16
@@ -70,7 +71,7 @@ _HEADER = struct.Struct("<8sII48x")
 _FOOTER = struct.Struct("<4QII12x8s")
 _CRC = struct.Struct("<I")
 _SEGMENT_RECORD = struct.Struct("<IIQQIII4xQ4Q2Q32x")
-_TABLE_RECORD = struct.Struct(f"<QBBBxI5Q{SYMBOL_COUNT}s71x")
+_TABLE_RECORD = struct.Struct(f"<QBBBxI5Q{SYMBOL_COUNT}s3xI64x")
 
 
 def max_key_code_bits(codec: int, key_bits: int) -> int:
@@ -107,20 +108,6 @@ def samples_bytes(key_count: int, id_count: int) -> int:
 def checksum_bytes(covered_bytes: int) -> int:
     """Bytes of the CRC-32Cs of so many bytes, one for each page."""
     return -(-covered_bytes // PAGE_BYTES) * CRC_BYTES
-
-
-def line_widths(lines: Array) -> Counts:
-    """Bits of the inline block of each slot of directory lines: int64[12 * lines]; below 0 where ends run backwards."""
-    widths: Counts = lines["ends"].astype(np.int64)
-    widths[:, 1:] -= lines["ends"][:, :-1]
-    return widths.ravel()
-
-
-def line_flags(lines: Array) -> Array:
-    """Whether each slot of directory lines is large: bool[12 * lines]."""
-    flags = lines["word"] >> np.uint64(PAYLOAD_OFFSET_BITS)
-    bits = flags[:, np.newaxis] >> np.arange(GROUP_SLOTS, dtype=np.uint64)
-    return (bits & np.uint64(1)).astype(bool).ravel()
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +281,7 @@ class SegmentRecord:
 
 @dataclass(frozen=True, slots=True)
 class TableRecord:
-    """How one table is coded, and where it is. key_bits: of its keys, which the segment record says."""
+    """How one table is coded, and where it is. key_bits: of its keys. block_bytes: of blocks at most; 0 with slots."""
 
     prefix_mask: int
     codec: int
@@ -308,6 +295,12 @@ class TableRecord:
     fence_count: int
     code_lengths: tuple[int, ...]
     key_bits: int = KEY_BITS
+    block_bytes: int = 0
+
+    @property
+    def rank_count(self) -> int:
+        """How many ranks there are where it is table 0: one for each slot, or block, and one for their end."""
+        return (self.fence_count if self.block_bytes else 1 << self.slot_bits) + 1
 
     @property
     def slot_shift(self) -> int:
@@ -328,6 +321,7 @@ class TableRecord:
             self.fences_offset,
             self.fence_count,
             bytes(self.code_lengths),
+            self.block_bytes,
         )
 
     @classmethod
@@ -339,10 +333,12 @@ class TableRecord:
         """
         where = f"table {table_index}"
         expect_equal(where, "record length", len(data), TABLE_RECORD_BYTES)
-        *fields, lengths = _TABLE_RECORD.unpack(data)
+        *fields, lengths, block_bytes = _TABLE_RECORD.unpack(data)
         expect_zeros(where, data, 11, 12)
-        expect_zeros(where, data, 121, 192)
-        record = cls(*[*fields, tuple(lengths), key_bits])
+        expect_zeros(where, data, 121, 124)
+        expect_zeros(where, data, 128, 192)
+        record = cls(*[*fields, tuple(lengths), key_bits, block_bytes])
+        expect_within(where, "block_bytes", block_bytes, MIN_BLOCK_BYTES if block_bytes else 0, MAX_BLOCK_BYTES)
         expect_within(where, "codec", record.codec, 0, len(CODECS) - 1)
         expect_within(where, "slot_bits", record.slot_bits, 0, min(MAX_SLOT_BITS, key_bits))
         if record.prefix_mask >> key_bits:
@@ -352,12 +348,14 @@ class TableRecord:
         expect_within(where, "flips", record.flips, 0, key_bits)
         _expect_lengths(where, record, key_count)
         bits_most = max_key_code_bits(record.codec, key_bits) * key_count
-        bits_least = bits_most if record.codec == CODEC_RAW else (record.rice_bits + 1) * key_count
+        least = min(record.rice_bits + 1, key_bits)  # a first key of a block is there as it is
+        bits_least = bits_most if record.codec == CODEC_RAW else least * key_count
         expect_within(where, "payload_bits", record.payload_bits, bits_least, bits_most)
         expect_within(where, "payload_bits", record.payload_bits, 0, (1 << PAYLOAD_OFFSET_BITS) - 1)
-        expect_within(where, "fence_count", record.fence_count, 0, key_count)
+        blocks_least = -(-record.payload_bits // (8 * block_bytes)) if block_bytes else 0
+        expect_within(where, "fence_count", record.fence_count, blocks_least, key_count)
         _expect_offset(where, "payload_offset", record.payload_offset, True)
-        _expect_offset(where, "directory_offset", record.directory_offset, True)
+        _expect_offset(where, "directory_offset", record.directory_offset, not block_bytes)
         _expect_offset(where, "fences_offset", record.fences_offset, record.fence_count > 0)
         return record
 
@@ -426,14 +424,15 @@ class Summary:
         """The regions that the records point to, in the order of the file."""
         for index, table in enumerate(self.tables):
             yield Region("payload", index, table.payload_offset, packed_bytes(1, table.payload_bits))
-            yield Region("directory", index, table.directory_offset, directory_bytes(table.slot_bits))
+            if not table.block_bytes:
+                yield Region("directory", index, table.directory_offset, directory_bytes(table.slot_bits))
             if table.fence_count:
                 yield Region("fences", index, table.fences_offset, table.fence_count * FENCE_BYTES)
         segment = self.segment
         if segment.id_kind == ID_KIND_NONE:
             return
-        rank_count = (1 << self.tables[0].slot_bits) + 1
-        yield Region("ranks", None, segment.ranks_offset, packed_bytes(segment.rank_width, rank_count))
+        rank_bytes = packed_bytes(segment.rank_width, self.tables[0].rank_count)
+        yield Region("ranks", None, segment.ranks_offset, rank_bytes)
         if segment.id_kind == ID_KIND_MANY:
             counts = segment.key_count, segment.id_count
             yield Region("id groups", None, segment.groups_offset, groups_bytes(*counts))

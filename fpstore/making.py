@@ -14,13 +14,13 @@ from fpstore.living.state import ID_TYPES, RECIPE_BITS
 from fpstore.living.stats import Stats
 from fpstore.origin import Origin
 from fpstore.plans import planner
-from fpstore.plans.choice import PlanChoice, expect_bits, plan_asked
+from fpstore.plans.choice import PlanChoice, block_bytes_asked, expect_bits, plan_asked
 from fpstore.plans.plan import Plan
 from fpstore.plans.planner import Prediction
 from fpstore.progress import OnProgress, told
 from fpstore.store import Store
 from fpstore.threads import thread_count
-from fpstore.types import Codec, Durability, IdType, Kind, Mode, expect_flags
+from fpstore.types import Codec, Durability, IdType, Kind, Layout, Mode, expect_flags
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,6 +44,8 @@ def build(
     plan: str | Plan = "balanced",
     max_bytes: float | None = None,
     codec: Codec = "gap",
+    layout: Layout = "slots",
+    block_bytes: int | None = None,
     recipe: "Recipe | str | None" = None,
     shuffle: int | None = None,
     memory: str | int = "2GiB",
@@ -60,13 +62,14 @@ def build(
     bits: of a fingerprint, a multiple of 8 from 16 to 64: numbers below 2^bits, bytes of bits / 8.
     max_distance: the largest Hamming distance that the store must answer, the paper's k. plan: "size", "balanced",
     "speed", a plan's name, or a Plan. max_bytes: the fastest plan that takes no more bytes per fingerprint, in place of
-    plan. codec: "gap", "xor", "rice", "raw". memory: the budget; more keys than it holds are sorted through spill files
-    beside the store. progress: called with a Progress, now and then. recipe: how text became the fingerprints, a
-    Recipe or the name of one, kept with the store; None: as a column of Arrow's says that it was made, if one does.
-    force: replace a store that is there. shuffle: a secret number that
-    shuffles the plan's bits, so that nobody can aim at a prefix; a plan for a stream is then that of 10^7.
-    mode: whom its files are for, whatever the umask, such as 0o640; 0o600 by default. It is the mode of the store's
-    folder, where who may read may also enter, and holds for all that is ever made in it.
+    plan. codec: "gap", "xor", "rice", "raw". layout: "slots", a table is cut by the top bits of its keys; "blocks", by
+    bytes, as in the paper: block_bytes, 64 to 4,096, or 1,024 where none are said. memory: the budget; more keys than
+    it holds are sorted through spill files beside the store. progress: called with a Progress, now and then. recipe:
+    how text became the fingerprints, a Recipe or the name of one, kept with the store; None: as a column of Arrow's
+    says that it was made, if one does. force: replace a store that is there. shuffle: a secret number that shuffles the
+    plan's bits, so that nobody can aim at a prefix; a plan for a stream is then that of 10^7. mode: whom its files are
+    for, whatever the umask, such as 0o640; 0o600 by default. It is the mode of the store's folder, where who may read
+    may also enter, and holds for all that is ever made in it.
     Raises ValueError, TypeError, PlanError, RecipeError; FileExistsError; the operating system's errors.
     """
     expect_flags(force=force)
@@ -79,6 +82,7 @@ def build(
         bits=width,
         plan=plan_asked(plan, max_bytes),
         codec=codec,
+        block_bytes=block_bytes_asked(layout, block_bytes),
         memory=memory,
         threads=thread_count(threads),
         progress=told(progress),
@@ -101,6 +105,8 @@ def create(
     plan: str | Plan = "balanced",
     max_bytes: float | None = None,
     codec: Codec = "gap",
+    layout: Layout = "slots",
+    block_bytes: int | None = None,
     recipe: "Recipe | str | None" = None,
     shuffle: int | None = None,
     force: bool = False,
@@ -111,10 +117,10 @@ def create(
 
     id_type: "uint64", or None for fingerprints without ids. plan: as for build; size, balanced and speed are those of
     10^7 fingerprints, as nobody knows yet how many there will be. All else is as for build.
-    exist_ok: a store that is there is opened, and keeps its rows, where it has the id_type, bits, max_distance and
-    codec of this call, the recipe and mode if any are given, and the plan if one is named or shuffled: what plans are
-    chosen by, such as "balanced", is asked of no store. Else ValueError, which names each with what was found and what
-    was expected.
+    exist_ok: a store that is there is opened, and keeps its rows, where it has the id_type, bits, max_distance, codec
+    and layout of this call, the recipe and mode if any are given, and the plan if one is named or shuffled: what plans
+    are chosen by, such as "balanced", is asked of no store. Else ValueError, which names each with what was found and
+    what was expected.
     force: a store that is there is replaced by the empty one. durability: as for open.
     Raises ValueError, TypeError, PlanError, RecipeError; FileExistsError; the operating system's errors.
     """
@@ -124,7 +130,8 @@ def create(
         raise ValueError("exist_ok and force: found both, expected one of the two")
     if durability not in DURABILITIES:
         raise ValueError(f'durability: found {durability!r}, expected "commit" or "batch"')
-    choice = PlanChoice(max_distance, plan_asked(plan, max_bytes), bits).shuffled(shuffle)
+    in_blocks = block_bytes_asked(layout, block_bytes)
+    choice = PlanChoice(max_distance, plan_asked(plan, max_bytes), bits, in_blocks).shuffled(shuffle)
     record, file_mode = _recipe_record(recipe, choice.bits), as_mode(mode)
     try:
         create_store(Path(path), choice=choice, id_type=wanted, codec=codec, recipe=record, mode=file_mode, force=force)
@@ -155,6 +162,8 @@ def _expect_made_so(
         ("bits", settings.bits, choice.bits),
         ("max_distance", settings.max_distance, choice.max_distance),
         ("codec", settings.codec, codec),
+        ("layout", store.layout, "blocks" if choice.block_bytes else "slots"),
+        ("block_bytes", store.plan.block_bytes, choice.block_bytes),
     ]
     if isinstance(choice.plan, Plan) and store.plan.tables != choice.plan.tables:
         asked.append(("plan", store.plan.name, f"{choice.plan.name} with the tables that were given"))

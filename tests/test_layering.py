@@ -72,6 +72,7 @@ FOLDERS = {
         "reader",
         "fields",
         "pages",
+        "fences",
         "verify",
         "remnant",
         "wreck",

@@ -52,3 +52,17 @@ def slots_of(keys: Keys, table: TableRecord) -> Counts:
     if table.slot_bits == 0:
         return np.zeros(len(keys), dtype=np.int64)
     return (keys >> np.uint64(table.slot_shift)).view(np.int64)
+
+
+def line_widths(lines: Array) -> Counts:
+    """Bits of the inline block of each slot of directory lines: int64[12 * lines]; below 0 where ends run backwards."""
+    widths: Counts = lines["ends"].astype(np.int64)
+    widths[:, 1:] -= lines["ends"][:, :-1]
+    return widths.ravel()
+
+
+def line_flags(lines: Array) -> Array:
+    """Whether each slot of directory lines is large: bool[12 * lines]."""
+    flags = lines["word"] >> np.uint64(layout.PAYLOAD_OFFSET_BITS)
+    bits = flags[:, np.newaxis] >> np.arange(layout.GROUP_SLOTS, dtype=np.uint64)
+    return (bits & np.uint64(1)).astype(bool).ravel()
