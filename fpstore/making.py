@@ -229,13 +229,19 @@ def _expect_id_type(id_type: object, more: str = "") -> str:
 
 
 def predict(
-    *, n: int | None = None, max_distance: int | None = None, bits: int | None = None, like: PathLike | None = None
+    *,
+    n: int | None = None,
+    max_distance: int | None = None,
+    bits: int | None = None,
+    like: PathLike | None = None,
+    layout: Layout = "slots",
 ) -> list[Prediction]:
     """What each plan would cost for n distinct fingerprints without ids, smallest first; as `fpstore plan` prints.
 
     Each faster than all before it, the paper's for max_distance 3, and those that size, balanced and speed pick, as
     picked_by says. like: a store with fingerprints as skewed as these: its bits, its n and max_distance where none are
     given, and the bits that its code takes. max_distance: else 3. bits: of a fingerprint, without like, else 64.
+    layout: "blocks", the same plans where tables are laid out in blocks of 1,024 bytes.
     Raises ValueError for what is out of range, and for other bits than those of like; TypeError without n and like;
     what open raises.
     """
@@ -257,7 +263,9 @@ def predict(
         raise ValueError(f"n: found {n!r:.40}, expected an integer")
     if distance is None:
         raise ValueError(f"max_distance: found {max_distance!r:.40}, expected an integer")
-    return planner.choices(count, distance, saved, expect_bits(KEY_BITS if bits is None else bits))
+    in_blocks = block_bytes_asked(layout, None) > 0
+    found = planner.choices(count, distance, saved, expect_bits(KEY_BITS if bits is None else bits))
+    return [planner.in_blocks(each, saved) for each in found] if in_blocks else found
 
 
 def _fingerprint_count(stats: Stats) -> int:
@@ -273,7 +281,8 @@ def _bits_saved(stats: Stats) -> float:
     for segment in stats.segments:
         count = segment.fingerprint_count
         if count:
-            code_bits = 8 * (segment.payload_bytes + segment.fences_bytes) / (count * len(segment.tables))
+            bytes_ = segment.payload_bytes + (0 if stats.plan.block_bytes else segment.fences_bytes)
+            code_bits = 8 * bytes_ / (count * len(segment.tables))
             saved, total = saved + planner.saving(count, code_bits, stats.bits) * count, total + count
     return saved / max(1, total)
 

@@ -122,6 +122,7 @@ class Predict(Protocol):
         max_distance: int | None = None,
         bits: int | None = None,
         like: AnyPath | None = None,
+        layout: Layout = "slots",
     ) -> list[fpstore.Prediction]: ...
 
 
