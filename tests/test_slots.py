@@ -119,7 +119,7 @@ def test_a_table_of_blocks_is_looked_at_block_by_block(codec: str) -> None:
             coder = plain_codec.Coder(codec, record.code_lengths, record.rice_bits)
             keys: list[int] = []
             for block, bits, is_large in used_slots(segment, table):
-                (found,) = ([*SlotBlocks(segment, table, block).keys(0)],)
+                found = [*SlotBlocks(segment, table, block).keys(0)]
                 first = plain_codec.field(found[0].key, 64).to01()
                 assert [each.code for each in found] == [
                     first,
