@@ -37,11 +37,11 @@ demo: $(VENV)/.installed
 	@$(VENV)/bin/python tools/demo.py
 
 test: $(VENV)/.installed
-	@echo "Every test: about 5 minutes on two cores ('make test-fast': under one)."
+	@echo "Every test: a quarter of an hour on two cores ('make test-fast': some two minutes)."
 	$(VENV)/bin/python -m pytest $(PYTEST_ARGS)
 
 test-fast: $(VENV)/.installed
-	@echo "The tests that are not slow: under a minute on two cores."
+	@echo "The tests that are not slow: some two minutes on two cores."
 	$(VENV)/bin/python -m pytest $(PYTEST_ARGS) -m "not slow"
 
 test-clients: $(VENV)/.clients

@@ -218,6 +218,7 @@ cdef extern from "ids.h" nogil:
                     uint64_t *ranks, uint64_t *values, uint64_t *count)
     Status id_of_value(Pages *pages, const Ids *ids, uint64_t value, uint64_t *id)
     void places_of_ids(const uint64_t *listed, uint64_t listed_count, const uint64_t *ids, uint64_t count, int64_t *places)
+    Status listed_places(Pages *pages, const Ids *ids, const uint64_t *wanted, uint64_t count, int64_t *places)
     Status ids_range(Pages *pages, const Ids *ids, uint64_t rank, uint64_t *first, uint64_t *count)
     Status packed_get(Pages *pages, uint64_t offset, unsigned width, uint64_t index, uint64_t *value)
     Status ids_walk(Pages *pages, const Ids *ids, IdWalk *walk, uint64_t end_rank, uint64_t room, uint64_t *ranks,
@@ -262,6 +263,32 @@ cdef extern from "banded.h" nogil:
         uint32_t *earlier
         uint32_t *askers
     uint32_t values_differing(const uint64_t *one, const uint64_t *other, uint64_t words, unsigned width, uint32_t far)
+
+cdef extern from "band_index.h" nogil:
+    enum: BAND_MOST_ROWS
+    ctypedef struct CBandIndex "BandIndex":
+        uint64_t count
+        uint64_t bands
+        uint64_t words
+        unsigned width
+        uint32_t far
+    ctypedef struct BandNear:
+        uint32_t query
+        uint32_t row
+        uint32_t differing
+    ctypedef struct BandNears:
+        BandNear *rows
+        uint64_t count
+        uint64_t room
+    ctypedef struct BandAsked:
+        uint64_t limit
+        uint32_t most
+    Status band_index_make(CBandIndex *index)
+    void band_index_free(CBandIndex *index)
+    Status band_index_add(CBandIndex *index, const uint64_t *keys, const uint64_t *sketches, uint64_t count)
+    Status band_index_near(CBandIndex *index, const uint64_t *keys, const uint64_t *sketches, uint64_t count,
+                           const BandAsked *asked, uint64_t most_rows, BandNears *found, uint64_t *answered)
+    uint64_t band_index_bytes(const CBandIndex *index)
 
 cdef extern from "turns.h" nogil:
     enum: TURNS_NEW
@@ -480,6 +507,7 @@ cdef extern from "similar.h" nogil:
         uint64_t handles_offset
         uint64_t sketches_offset
         unsigned handle_bytes
+        unsigned listed
     ctypedef struct BandRow:
         uint64_t id
         uint64_t position
@@ -499,7 +527,7 @@ cdef extern from "similar.h" nogil:
     Status candidates_of(BandRows *found, uint32_t bands, uint64_t query_count, float unknown, Candidate *candidates,
                          uint64_t *count)
     Status candidates_estimate(const SketchFile *file, const Sketches *shape, const uint64_t *sketches,
-                               const uint8_t *masked, Candidate *candidates, uint64_t count)
+                               const int64_t *places, const uint8_t *masked, Candidate *candidates, uint64_t count)
     void candidates_order(Candidate *candidates, uint64_t count)
 
 cdef extern from "json_lines.h" nogil:
@@ -666,7 +694,7 @@ cdef extern from "text_simhash.h" nogil:
     Status documents_measure(Document *document, const Steps *steps, const Given *texts, size_t count, size_t *at,
                              const Measures *found)
     Status documents_sign(Document *document, const Steps *steps, const Given *texts, size_t count, size_t *at,
-                          void *values, uint32_t *token_counts)
+                          void *values, uint32_t *token_counts, uint64_t *ends)
     Status document_tokens(Document *document, const TokenSteps *steps, const Given *given)
     ctypedef struct Shingled:
         uint64_t *hashes

@@ -28,6 +28,7 @@ from fpstore._native cimport (
     ids_range,
     ids_walk,
     keys_fit,
+    listed_places,
     match_keep_room,
     match_order,
     packed_get,
@@ -239,6 +240,22 @@ cdef class IdColumn:
         self.ids.key_count = record.key_count
         self.ids.id_count = record.id_count
         self.ids.list_offset, self.ids.list_count = record.list_offset, record.list_count
+
+    def places(self, const uint64_t[::1] ids not None):
+        """Where each of ids (uint64[n]) is in the list of the segment's: int64[n], -1 for what is not there."""
+        cdef int64_t[::1] place
+        cdef Status status = OK
+        places = np.empty(ids.shape[0], dtype=np.int64)
+        place = places
+        self.view.enter()
+        try:
+            if ids.shape[0] > 0:
+                with nogil:
+                    status = listed_places(&self.view.pages, &self.ids, &ids[0], <uint64_t>ids.shape[0], &place[0])
+            raise_status(status, self.view, "id list")
+        finally:
+            self.view.leave()
+        return places
 
     def lookup(self, const uint64_t[::1] fingerprints not None, expect=None):
         """The ids of stored fingerprints (uint64[n]): (counts int64[n], ids uint64[sum of counts]), each group increasing.

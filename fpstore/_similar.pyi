@@ -30,7 +30,7 @@ class BandSegments:
     def __init__(
         self,
         segments: Iterable[tuple[SegmentView, IdColumn | None, int, AbstractContextManager[None]]],
-        files: Iterable[tuple[SegmentView, _Record, int, AbstractContextManager[None]]],
+        files: Iterable[tuple[SegmentView, _Record, int, AbstractContextManager[None], Callable[[Ids], Counts] | None]],
     ) -> None: ...
 
 class Candidates:

@@ -156,7 +156,7 @@ cdef class BandSegments:
 
     segments: for each its view, its ids or None, its position, and the context in which its errors are named. files: for
     each file of sketches its view, sketches.layout.SketchesRecord, whose offsets the caller has checked, its position,
-    and such a context.
+    such a context, and None, or, where its handles are places in a list, what tells those of ids: int64[n], -1 for none.
     """
 
     cdef tuple segments, files
@@ -187,7 +187,7 @@ cdef class BandSegments:
             file.pages = &view.pages
             file.count, file.base, file.last = record.count, record.handle_base, record.handle_last
             file.sketches_offset, file.handles_offset = record.sketches_offset, record.handles_offset
-            file.handle_bytes = record.handle_bytes
+            file.handle_bytes, file.listed = record.handle_bytes, record.listed
 
     def __dealloc__(self):
         free(self.parts)
@@ -325,27 +325,31 @@ cdef class Candidates:
         cdef const Sketches *shape = &self.shape.shape
         cdef const uint8_t[::1] passed
         cdef const uint8_t *masked = NULL
+        cdef const int64_t[::1] place
+        cdef const int64_t *places
         cdef uint64_t[::1] id
         cdef uint64_t i
         cdef Py_ssize_t number
         if count == 0:
             return 0
-        ids = None
-        if self.masked is not None or self.logged is not None:
-            ids = EMPTY(count, UINT64)
-            id = ids
-            for i in range(count):
-                id[i] = found[i].id
+        ids = EMPTY(count, UINT64)
+        id = ids
+        for i in range(count):
+            id[i] = found[i].id
         for number in range(len(self.segments.files)):
             view, file = self.segments.files[number][0], &self.segments.sketch_files[number]
             if self.masked is not None:
                 passed = self.masked(ids, self.segments.files[number][2]).view(np.uint8)
                 masked = &passed[0]
+            places = NULL
+            if self.segments.files[number][4] is not None:
+                place = self.segments.files[number][4](ids)
+                places = &place[0]
             with self.segments.files[number][3]:
                 view.enter()
                 try:
                     with nogil:
-                        status = candidates_estimate(file, shape, sketches, masked, found, count)
+                        status = candidates_estimate(file, shape, sketches, places, masked, found, count)
                     raise_status(status, view, "sketches")
                 finally:
                     view.leave()

@@ -22,13 +22,29 @@ def shown(value: object) -> str:
     """A value as a message shows it, cut where it is long."""
     if isinstance(value, int) and value.bit_length() > MAX_SHOWN_BITS:
         return f"an integer of {value.bit_length()} bits"
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:  # an integer of so many digits somewhere in it
+        text = f"a {type(value).__name__} that cannot be written out"
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
 
 
 def hexadecimal(value: int, bits: int) -> str:
-    """A number of so many bits, a multiple of 4, as people write it: every digit, the highest first."""
-    return f"{value:0{bits // 4}x}"
+    """A number of so many bits as people write it: every digit, the highest first."""
+    return f"{value:0{-(-bits // 4)}x}"
+
+
+def id_in_json(value: int | str | bytes | None) -> str | None:
+    """An id in a document: numbers in decimal, names as they are, bytes as Python decodes those of files' names."""
+    if value is None:
+        return None
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
+
+
+def shown_id(value: int | str | bytes | None) -> str:
+    """An id in a line for people, in which it ends where the line goes on."""
+    told = id_in_json(value)
+    return "-" if told is None else told if told.isascii() and told.isprintable() else ascii(told)
 
 
 def expect(where: str, found: object, holds: bool, expected: str) -> None:

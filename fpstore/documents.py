@@ -4,6 +4,7 @@ They are read first, so that it is known how many there are when the bits of a k
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
@@ -21,6 +22,7 @@ from fpstore.names.rows import NamedRows
 from fpstore.plans.plan import Plan
 from fpstore.progress import Tell
 from fpstore.segment.entry import NamesEntry, SegmentEntry, SketchesEntry, names_name, sketches_name
+from fpstore.segment.reader import Segment
 from fpstore.sketches.bands import Banding, rows_of
 from fpstore.sketches.pending import in_order
 from fpstore.sketches.spool import Piece, Spool
@@ -70,7 +72,7 @@ def build_documents(
             bits=wanted.bits,
             plan=Plan.from_json(wanted.plan),
             codec=wanted.codec,
-            comes_again=wanted.bands > 1,
+            listing=wanted.listing,
             memory=left,
             threads=threads,
             shuffle=None,
@@ -79,8 +81,10 @@ def build_documents(
     build(iter(()), settings)  # which looks at the budget, before anything is read
 
     def write(at: Place, scratch: Path, position: int) -> Content:
-        with Spool(scratch, settings.bands, settings.words, order) as spool:
-            source = _Source(at, spool, settings, order)
+        with (
+            Spool(scratch, settings.bands, settings.words, order) as spool,
+            _Source(at, spool, settings, order) as source,
+        ):
             try:
                 source.read(documents())
                 wanted = of_count(spool.count)
@@ -108,7 +112,14 @@ class _Source:
         self._named: NamedRows | None = None
         self._by_name: Iterator[tuple[Keys, Ids]] = iter(())
         self._names: NamesEntry | None = None
-        self._sketches: SketchesEntry | None = None
+        self._sketches: SketchesWriter | None = None
+        self._held = ExitStack()
+
+    def __enter__(self) -> "_Source":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._held.close()
 
     def read(self, documents: Iterator[Given]) -> None:
         """Take all of them."""
@@ -126,9 +137,13 @@ class _Source:
                 self._spool.add_handles(ids)
 
     def beside(self, entry: SegmentEntry) -> SegmentEntry:
-        """The segment's entry with what lies beside it."""
+        """The segment's entry, which is there, with what lies beside it."""
         names = () if self._names is None else (replace(self._names, number=entry.number),)
-        return replace(entry, names=names, sketches=self._sketches)
+        if self._sketches is None:
+            return replace(entry, names=names)
+        with closing(Segment(self._at)) as segment:
+            file = self._sketches.finish(segment)
+        return replace(entry, names=names, sketches=SketchesEntry(file.file_bytes, file.crc))
 
     def rows(self, settings: Settings) -> Iterator[object]:
         """Keys of these settings, with ids where there are any."""
@@ -138,22 +153,20 @@ class _Source:
             for piece in self._pieces():
                 yield _rows_of(piece, banding)
             return
-        writer = SketchesWriter(Place(self._at.folder, sketches_name(self._at.name)), self._at.folder.reach, kept)
-        with writer:
-            held: tuple[Ids, Keys] = (np.empty(0, np.uint64), np.empty((0, kept.words), np.uint64))
-            for piece in self._pieces():
-                assert piece.handles is not None
-                held = (np.concatenate([held[0], piece.handles]), np.concatenate([held[1], piece.sketches]))
-                # More of the last id may come.
-                end = int(held[0].searchsorted(held[0][-1]))
-                writer.add(*in_order(held[0][:end], held[1][:end]))
-                held = (held[0][end:], held[1][end:])
-                yield _rows_of(piece, banding)
-            if not len(held[0]):
-                return  # no document, so no file
+        place = Place(self._at.folder, sketches_name(self._at.name))
+        writer = self._held.enter_context(SketchesWriter(place, self._at.folder.reach, kept))
+        held: tuple[Ids, Keys] = (np.empty(0, np.uint64), np.empty((0, kept.words), np.uint64))
+        for piece in self._pieces():
+            assert piece.handles is not None
+            held = (np.concatenate([held[0], piece.handles]), np.concatenate([held[1], piece.sketches]))
+            # More of the last id may come.
+            end = int(held[0].searchsorted(held[0][-1]))
+            writer.add(*in_order(held[0][:end], held[1][:end]))
+            held = (held[0][end:], held[1][end:])
+            yield _rows_of(piece, banding)
+        if len(held[0]):  # else there is no document, so no file
             writer.add(*in_order(*held))
-            file = writer.finish()
-            self._sketches = SketchesEntry(file.file_bytes, file.crc)
+            self._sketches = writer
 
     def _pieces(self) -> Iterator[Piece]:
         spool, named = self._spool, self._named

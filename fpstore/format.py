@@ -19,7 +19,7 @@ from fpstore.huffman import SYMBOL_COUNT as SYMBOL_COUNT
 from fpstore.huffman import check_lengths
 from fpstore.types import Codec
 
-VERSION = 2
+VERSION = 3
 KIND_SEGMENT = 1
 # Bytes of an id in a list of them.
 LISTED_BYTES = 8

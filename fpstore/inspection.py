@@ -52,6 +52,7 @@ from fpstore.segment.showing import (
 )
 from fpstore.segment.showing import Inspection as Inspection
 from fpstore.segment.wreck import Wreck
+from fpstore.sketches.bands import Banding
 
 # So many rows of a list are shown where nobody says how many.
 SHOWN = 20
@@ -246,8 +247,21 @@ def _opened(of: str, path: PathLike, name: str) -> Iterator[tuple[Inspection, Se
                 where = home.folder.path / SEGMENTS / wanted
                 seen.damage.append(f"{where}: segment: found none, expected the file that the catalog names")
             yield seen, found
+            if home.state is not None and home.state.settings.minhash is not None:
+                banding = home.state.settings.minhash.banding(home.state.settings.bits)
+                seen.fields |= {name: _in_bands(rows, banding) for name, rows in seen.fields.items() if name == "keys"}
             return
     raise StoreChanged(f"segment {name} came and went {MAX_LOOKS} times; look again", path=path)
+
+
+def _in_bands(keys: Sequence[Fields], banding: Banding) -> list[Fields]:
+    """Keys of bands: of each its band in place of a fingerprint, which it is itself."""
+    bands = banding.of(np.array([int(key["key"], 16) for key in keys], dtype=np.uint64)).tolist()
+    told = []
+    for key, band in zip(keys, bands, strict=True):
+        rest = {name: value for name, value in key.items() if name not in ("block", "key", "fingerprint")}
+        told.append({"block": key["block"], "key": key["key"], "band": band, **rest})
+    return told
 
 
 def _named(path: PathLike, name: str, known: Sequence[str]) -> str:

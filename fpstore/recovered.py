@@ -3,9 +3,10 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from fpstore.checks import hexadecimal
+from fpstore.checks import hexadecimal, id_in_json
 from fpstore.errors import Damage
 from fpstore.format import KEY_BITS
+from fpstore.types import Kind
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,8 @@ class Recovered:
     removed may be back. without_ids: fingerprints that count as lost because no id of theirs is left. partial: those
     that are there and may lack ids; where a table lost fingerprints, those of them that another segment has too lack
     the ids that they had here, and have no name. unknown: what else may be lost, a sentence each. damage: every place
-    that was found damaged, whether it cost anything or not. bits: of a fingerprint.
+    that was found damaged, whether it cost anything or not. bits: of a fingerprint. kind: of the
+    store; in one of signatures fingerprints are keys of bands.
 
     lost_ids, partial_ids: of a store of signatures, in place of without_ids and partial: the documents of which there
     were rows but no sketch, and those that are there and have no row in some band, so that they are not found by it.
@@ -37,6 +39,7 @@ class Recovered:
     unknown: tuple[str, ...]
     damage: tuple[Damage, ...]
     bits: int = KEY_BITS
+    kind: Kind = "hamming"
     lost_ids: tuple[int | str | bytes, ...] = ()
     partial_ids: tuple[int | str | bytes, ...] = ()
 
@@ -50,9 +53,5 @@ class Recovered:
         """Plain values, by name; fingerprints that are named as hex digits."""
         listed = ("without_ids", "partial")
         named = {name: [hexadecimal(each, self.bits) for each in getattr(self, name)] for name in listed}
-        ids = {name: [*map(_in_json, getattr(self, name))] for name in ("lost_ids", "partial_ids")}
+        ids = {name: [*map(id_in_json, getattr(self, name))] for name in ("lost_ids", "partial_ids")}
         return asdict(self) | named | ids | {"complete": self.complete}
-
-
-def _in_json(value: int | str | bytes) -> str:
-    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)

@@ -7,10 +7,11 @@ becomes one segment of the new store. What cannot be counted of the loss is said
 import contextlib
 import errno
 import os
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from fpstore.living import changes
 from fpstore.living.catalog import SEGMENTS
 from fpstore.living.live import alive
 from fpstore.living.locks import no_writer
-from fpstore.living.lost import Documents, documents_lost, row_ids
+from fpstore.living.lost import Documents, documents_lost, listed_ids, row_ids
 from fpstore.living.naming import keep_names
 from fpstore.living.remains import Remains, read_remains
 from fpstore.living.removals import Removals
@@ -46,13 +47,14 @@ from fpstore.segment.salvage import Salvaged, salvage
 from fpstore.segment.wreck import Wreck
 from fpstore.sketches.kept import Kept
 from fpstore.sketches.reader import SketchesReader
-from fpstore.sketches.salvage import salvaged_sketches
+from fpstore.sketches.salvage import NONE_LISTED, salvaged_sketches
 from fpstore.sketches.spool import Spool
 from fpstore.sketches.writer import SketchesWriter
 from fpstore.types import Array, Ids, Keys
 
 # For sorting the names that are left.
 NAMES_MEMORY = 64 << 20
+T = TypeVar("T")
 NO_KEYS: Keys = np.empty(0, dtype=np.uint64)
 
 
@@ -162,6 +164,7 @@ class _Recovery:
             unknown=tuple(losses.unknown),
             damage=tuple(losses.damage),
             bits=self._settings.bits,
+            kind=self._settings.kind,
             lost_ids=losses.documents.lost,
             partial_ids=losses.documents.partial,
         )
@@ -337,20 +340,23 @@ class _Recovery:
         for part in self._parts:
             if self._segments is not None:
                 at = Place(self._segments, sketches_name(part.name))
-                rows = partial(self._row_ids, part, scratch)
+                rows = partial(self._told_by, part, scratch, row_ids, NO_KEYS)
+                listed = partial(self._told_by, part, scratch, listed_ids, NONE_LISTED)
                 expected = self._expected.get(at.name)
-                for ids, sketches in salvaged_sketches(at, kept, self._losses.damage, expected, scratch, rows):
+                damage = self._losses.damage
+                for ids, sketches in salvaged_sketches(at, kept, damage, expected, scratch, rows, listed):
                     yield ids, sketches, part.position
         for change in self._remains.changes:
             if change.own_ids is not None and change.sketches is not None:
                 yield change.own_ids, change.sketches, change.number
 
-    def _row_ids(self, part: _Part, scratch: Path) -> Ids:
+    def _told_by(self, part: _Part, scratch: Path, ask: Callable[[Wreck, Path], T], nothing: T) -> T:
+        """What a segment tells of itself, if anything of it can be read."""
         try:
             with self._wreck(part, scratch) as wreck:
-                return row_ids(wreck, scratch)
+                return ask(wreck, scratch)
         except (CorruptStore, FileNotFoundError):
-            return NO_KEYS
+            return nothing
 
     def _finish(self, at: Place, entry: SegmentEntry) -> SegmentEntry:
         """Write the names of the rows that are there, where ids are names, and their sketches."""

@@ -25,6 +25,9 @@ Counted = Literal["fingerprints", "rows"]
 Kind = Literal["hamming", "minhash"]
 Paired = Literal["fingerprints", "ids"]
 
+# What the keys of a store of each kind are called, one of them.
+KEY_NOUNS: dict[Kind, str] = {"hamming": "fingerprint", "minhash": "band key"}
+
 
 def expect_flags(**flags: object) -> None:
     """TypeError for what is neither True nor False: "no" would mean yes."""

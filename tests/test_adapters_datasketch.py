@@ -380,7 +380,23 @@ def test_ids_that_are_no_keys_of_an_index_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"threshold": 1.5}, "threshold: found 1.5, expected one from 0 to 1"),
+        ({"threshold": "a"}, "threshold: found 'a', expected a number from 0 to 1"),
+        ({"threshold": None}, "threshold: found None, expected a number from 0 to 1"),
+        ({"num_perm": "a"}, "num_perm: found 'a', a str, expected an integer"),
+        ({"num_perm": 2.5}, "num_perm: found 2.5, a float, expected an integer"),
+        ({"weights": "ab"}, "weights: found 'ab', expected two numbers from 0 to 1"),
+        ({"weights": ("a", 0)}, "weights: found 'a', expected a number from 0 to 1"),
+    ],
+)
+def test_settings_of_another_type_are_named(given: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        MinHashLSH(**given)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"threshold": 1.5}, "threshold: found 1.5, expected a number from 0 to 1"),
         ({"num_perm": 1}, "num_perm: found 1, expected 2 or more"),
         ({"num_perm": 1 << 30}, "values: found 1073741824, expected an integer from 1 to 4096"),
         ({"weights": (0.5, 0.4)}, r"weights: found \(0.5, 0.4\), expected two from 0 to 1 whose sum is 1"),

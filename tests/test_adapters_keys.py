@@ -91,6 +91,19 @@ def test_a_pickle_is_not_read_unasked() -> None:
         AnyKeys(False).keys(stored)
 
 
+def test_a_key_that_python_does_not_write_out_is_refused_by_what_it_is() -> None:
+    huge = 10**5000
+    for keys, key, told in (
+        (NumberKeys(), huge, "key: found an integer of 16610 bits, expected an integer"),
+        (StringKeys(), huge, "key: found an integer of 16610 bits, expected a string"),
+        (StringKeys(), (huge,), "key: found a tuple that cannot be written out, expected a string"),
+        (AnyKeys(False), 1j, "key: found a complex, expected a string, bytes, a whole or real number, None"),
+    ):
+        with pytest.raises(TypeError, match=told):
+            keys.ids([key])
+    assert AnyKeys(False).keys(np.array(AnyKeys(False).ids([huge]), dtype=object)) == [huge]
+
+
 @pytest.mark.parametrize("key", [[1], {1}, {"a": 1}, bytearray(b"a"), ([1],)])
 def test_what_cannot_be_hashed_is_no_key(key: Any) -> None:
     with pytest.raises(TypeError, match="unhashable"):

@@ -4,21 +4,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from plain_bands import differing
 
 from fpstore._turns import ASK, DONE, NEW, Bands, Turns
 from fpstore.sketches.kept import WIDTHS, Kept
 from fpstore.types import Array
 
 NONE, NO_BITS = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint16)
-
-
-def differing(one: list[int], other: list[int], width: int, far: int) -> int:
-    """The number of fields of so many bits that differ."""
-    mask = (1 << width) - 1
-    fields = (
-        (a >> at & mask) != (b >> at & mask) for a, b in zip(one, other, strict=True) for at in range(0, 64, width)
-    )
-    return min(far, sum(fields))
 
 
 @st.composite

@@ -102,13 +102,13 @@ def refuse_summary(segment: SegmentRecord = SEGMENT, table_0: TableRecord = TABL
 
 def test_the_header_is_the_magic_the_version_the_kind_and_zeros() -> None:
     data = Header().pack()
-    assert data == b"FPSTORE\n" + bytes([2, 0, 0, 0, 1, 0, 0, 0]) + bytes(48)
+    assert data == b"FPSTORE\n" + bytes([3, 0, 0, 0, 1, 0, 0, 0]) + bytes(48)
     assert Header.unpack(data) == Header(kind=1)
 
 
 def test_the_footer_has_its_fields_where_the_page_says() -> None:
     data = FOOTER.pack()
-    assert struct.unpack("<QQQQII", data[:40]) == (18_712, 18_112, 18_624, 18_644, 0xDEADBEEF, 2)
+    assert struct.unpack("<QQQQII", data[:40]) == (18_712, 18_112, 18_624, 18_644, 0xDEADBEEF, 3)
     assert data[40:60] == bytes(12) + b"FPSTEND\n"
     assert data == resealed(data)
     assert Footer.unpack(data, 18_712) == FOOTER
@@ -236,13 +236,13 @@ def test_a_damaged_header_is_refused() -> None:
 
 
 def test_a_header_of_another_version_is_unsupported() -> None:
-    with pytest.raises(UnsupportedVersion, match=r"^header, version: found 3, expected 2; made by a newer fpstore$"):
-        Header.unpack(with_byte(Header().pack(), 8, 3))
+    with pytest.raises(UnsupportedVersion, match=r"^header, version: found 4, expected 3; made by a newer fpstore$"):
+        Header.unpack(with_byte(Header().pack(), 8, 4))
 
 
 def test_a_footer_of_another_version_is_unsupported_when_its_checksum_holds() -> None:
-    newer = with_byte(FOOTER.pack(), 36, 3)
-    with pytest.raises(UnsupportedVersion, match=r"^footer, version: found 3, expected 2; made by a newer fpstore$"):
+    newer = with_byte(FOOTER.pack(), 36, 4)
+    with pytest.raises(UnsupportedVersion, match=r"^footer, version: found 4, expected 3; made by a newer fpstore$"):
         Footer.unpack(resealed(newer), FOOTER.file_bytes)
     assert refusal(lambda: Footer.unpack(newer, FOOTER.file_bytes)).startswith("footer, checksum: found 0x")
 

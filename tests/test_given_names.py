@@ -109,3 +109,34 @@ def test_names_of_an_addition_that_failed_may_come_again(tmp_path: Path, monkeyp
         expected = {(1, "first"), (2, "third"), (4, "other"), (5, "other")}
         assert rows_of(store, ["first", "second", "third", "other"]) == expected
         store.verify()
+
+
+def test_files_that_are_asked_for_a_name_now_and_then_are_let_go_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or one name in some thousands, of which a filter is not sure, would bring in the filters of all files."""
+    forget, forgotten = NamesReader.forget, list[str]()
+
+    def spied(file: NamesReader) -> None:
+        forgotten.append(file.path.name)
+        forget(file)
+
+    monkeypatch.setattr(NamesReader, "forget", spied)
+    fpstore.create(tmp_path / "s", id_type="string").close()
+
+    def added(store: fpstore.Store, *numbers: int) -> int:
+        """How many files were let go of."""
+        forgotten.clear()
+        store.add([*numbers], ids=[f"name {number}" for number in numbers])
+        return len(forgotten)
+
+    with opened(tmp_path / "s", GivenNames()) as store:
+        for first in (0, 20):
+            assert added(store, *range(first, first + 20)) == 0
+            store._expect_writer().flush()
+        assert len([file for part in store._latest.parts for file in part.names]) == 2
+        assert added(store, *range(40, 63), 5) > 0  # of 64 names the first that comes again
+        assert added(store, *range(100, 162), 6) == 0  # of 63
+        assert added(store, *range(200, 263), 7) > 0
+    with opened(tmp_path / "s", GivenNames()) as store:
+        assert added(store, *range(300, 500)) == 0  # another writer's files are asked for each

@@ -116,7 +116,7 @@ def test_regions_of_a_segment_have_their_place_length_and_checksum(folder: Path)
             f"{t.prefix_mask:016x}" for t in segment.tables
         ]
     assert seen.fields["header"] == {"magic": "FPSTORE", "version": layout.VERSION, "kind": 1}
-    assert seen.fields["record"]["id_kind"] == "one for each fingerprint"
+    assert seen.fields["record"]["id_kind"] == "one for each key"
 
 
 def test_a_table_and_its_slots_add_up(folder: Path) -> None:

@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from minhashes import estimate, shared
 import fpstore
 from fpstore import jobs, minhash
 from fpstore.errors import JobError
-from fpstore.jobs import Inputs, corpus, kept, runs
+from fpstore.jobs import Inputs, corpus, kept, runs, signed
 from fpstore.ledger import NOTE
 from fpstore.notes import JOBS
 from fpstore.query import leaders, similar_leaders
@@ -76,7 +77,14 @@ def lines_by(plain: Plain, documents: Sequence[str], order: Sequence[int], sourc
 
 
 @pytest.mark.slow
-@given(corpora, st.sampled_from([None, 0.3, 0.7]), st.sampled_from([None, 0.5, 0.9]), st.integers(1, 9), st.booleans())
+@given(
+    corpora,
+    st.sampled_from([None, 0.3, 0.7]),
+    st.sampled_from([None, 0.5, 0.9]),
+    st.integers(1, 9),
+    st.booleans(),
+    st.sampled_from([1, 5, signed.MOST_HELD]),
+)
 @settings(max_examples=60, deadline=None)
 def test_what_is_dropped_is_what_a_plain_loop_drops(
     tmp_path_factory: TempFactory,
@@ -85,12 +93,16 @@ def test_what_is_dropped_is_what_a_plain_loop_drops(
     confirm: float | None,
     piece: int,
     longest: bool,
+    held: int,
 ) -> None:
     folder = tmp_path_factory.mktemp("minhash")
     source = write_jsonl(folder / "in.jsonl", documents)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(leaders, "PIECE_ROWS", piece)
         patch.setattr(similar_leaders, "MOST_FOUND", 3)
+        patch.setattr(signed, "MOST_HELD", held)
+        for module in (corpus, runs):
+            patch.setattr(module, "BATCH_DOCUMENTS", 4)
         found = jobs.dedup(
             [source],
             folder / "kept.jsonl",
@@ -138,7 +150,62 @@ def test_more_near_ones_than_an_answer_holds_are_refused(tmp_path: Path, monkeyp
     monkeypatch.setattr(leaders, "PIECE_ROWS", 1)
     source = write_jsonl(tmp_path / "in.jsonl", [f"{i} a b c d e f g h" for i in range(20)])
     with pytest.raises(fpstore.TooManyMatches):
-        jobs.dedup([source], tmp_path / "kept", confirm="jaccard>=1", **CUT)
+        jobs.dedup([source], tmp_path / "kept", confirm="jaccard>=1", store=tmp_path / "s", **CUT)
+    assert jobs.dedup([source], tmp_path / "kept", confirm="jaccard>=1", **CUT).results == 20
+
+
+@pytest.mark.parametrize("held", [1, 10])
+@pytest.mark.parametrize("job", ["dedup", "cluster"])
+def test_a_job_of_its_own_goes_on_wherever_its_signatures_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: int, job: str
+) -> None:
+    """In memory and in its file, or in the store to which they went; interrupted behind its steps."""
+    monkeypatch.setattr(corpus, "BATCH_DOCUMENTS", 7)
+    monkeypatch.setattr(signed, "MOST_HELD", held)
+    documents = [f"{i % 9} {i % 4} {i // 12} {i // 9} x{i // 9}" for i in range(40)]
+    source = write_jsonl(tmp_path / "in.jsonl", documents)
+
+    def run(name: str) -> Any:
+        return getattr(jobs, job)([source], tmp_path / name, confirm="jaccard>=0.6", **CUT)
+
+    whole = run("whole")
+    spills = 0
+    settle = signed.OwnRows.settle
+
+    def spill(rows: signed.OwnRows) -> None:
+        nonlocal spills
+        settle(rows)
+        spills += rows.spilled > 0
+        if stops and spills == stops:
+            raise KeyboardInterrupt
+
+    for stops in (1, 2):
+        spills = 0
+        with monkeypatch.context() as patch:
+            patch.setattr(signed.OwnRows, "settle", spill)
+            with pytest.raises(KeyboardInterrupt):
+                run(f"stopped-{stops}")
+        found = run(f"stopped-{stops}")
+        assert (found.results, found.refused) == (whole.results, whole.refused)
+        assert lines_of(tmp_path / f"stopped-{stops}") == lines_of(tmp_path / "whole")
+    for after in (1, 3):
+        interrupt(monkeypatch, partial(run, f"after-{after}"), after)
+        run(f"after-{after}")
+        assert lines_of(tmp_path / f"after-{after}") == lines_of(tmp_path / "whole")
+
+
+def test_a_file_of_signatures_that_is_too_short_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(corpus, "BATCH_DOCUMENTS", 7)
+    source = write_jsonl(tmp_path / "in.jsonl", [f"x{i} y{i}" for i in range(30)])
+
+    def run() -> Any:
+        return jobs.dedup([source], tmp_path / "kept", **CUT)
+
+    interrupt(monkeypatch, run, 2)
+    (file,) = tmp_path.rglob("signed")
+    file.write_bytes(file.read_bytes()[:100])
+    with pytest.raises(JobError, match="found 100 bytes, the journal says"):
+        run()
 
 
 @pytest.mark.parametrize("way", ["alone", "numbers"])

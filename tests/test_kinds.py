@@ -398,3 +398,55 @@ def test_sizes_are_those_of_all_that_a_store_consists_of(command: Command) -> No
         size = decimal_size(sum(path.stat().st_size for path in files))
         assert f"now 1 segment, {size}" in outcome.err
         assert f", {size}" in command("copy", name, f"{name}-copy").err
+
+
+# What is said of a store of signatures has no fingerprints: it has documents, and keys of bands.
+TOLD = (
+    "stats minhash --spikes 3", "stats minhash-names --spikes 3", "stats minhash-bare --spikes 3", "report minhash",
+    "report minhash-bare", "verify minhash", "verify minhash-bare", "inspect minhash", "inspect minhash 1",
+    "inspect minhash 1 0", "inspect minhash 1 0 0", "inspect minhash-names 1 0 0", "compact minhash", "copy minhash a",
+    "recover minhash b", "recover minhash-bare c", "lookup minhash 1", "remove minhash --id 1", "export minhash d.csv",
+    "remove minhash-bare --id 1", "pairs minhash --count", "add minhash near.jsonl --id-column id",
+)  # fmt: skip
+
+
+@pytest.mark.usefixtures("here")
+def test_nothing_that_is_told_of_signatures_speaks_of_fingerprints(command: Command) -> None:
+    for name in ("minhash", "minhash-names", "minhash-bare"):
+        command("compact", name)
+    for line in TOLD:
+        words = line.split()
+        if words[0] == "inspect" and len(words) > 2:
+            (segment,) = Path(words[1], "segments").glob("*.fpseg")
+            words[2] = segment.name
+        outcome = command(*words)
+        assert "fingerprint" not in outcome.out + outcome.err, line
+    (segment,) = Path("minhash-bare", "segments").glob("*.fpseg")
+    data = bytearray(segment.read_bytes())
+    data[70] ^= 1
+    segment.write_bytes(data)
+    for line in ("verify minhash-bare", "recover minhash-bare mended", "inspect minhash-bare", "compact minhash-bare"):
+        outcome = command(*line.split())
+        assert outcome.status
+        assert "fingerprint" not in outcome.out + outcome.err, line
+
+
+@pytest.mark.usefixtures("here")
+def test_of_signatures_without_ids_nothing_is_removed(command: Command) -> None:
+    for asked in (("--id", "1"), ("00ff",), ("--input", "some.hex")):
+        outcome = command("remove", "minhash-bare", *asked)
+        assert outcome.status == 2
+        assert "the store has signatures and no ids, by which alone these are removed" in outcome.err
+
+
+@pytest.mark.usefixtures("here")
+def test_a_slot_of_signatures_shows_bands(command: Command) -> None:
+    command("compact", "minhash")
+    (segment,) = Path("minhash", "segments").glob("*.fpseg")
+    seen = json.loads(command("inspect", "minhash", segment.name, 0, 0, "--all", "--json").out)
+    with minhash.open("minhash") as store:
+        banding = store._minhash.banding(store._settings.bits)
+        found = {(int(key["key"], 16), key["band"]) for key in seen["keys"]}
+        assert found
+        assert all(banding.of(np.array([key], dtype=np.uint64)).tolist() == [band] for key, band in found)
+    assert seen["entry"]["sketches"].keys() == {"file_bytes", "crc"}

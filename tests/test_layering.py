@@ -44,6 +44,7 @@ CORE = (
     "_similar",
     "_pairs",
     "_turns",
+    "_band_index",
     "plans",
     "segment",
     "building",
@@ -80,12 +81,13 @@ FOLDERS = {
         "slots",
         "showing",
         "crowding",
+        "buckets",
         "spikes",
         "report",
     ),
     "building": ("spill", "permuted", "sources", "options", "rows"),
     "names": ("column", "layout", "writer", "reader", "salvage", "merging", "pending", "rows"),
-    "sketches": ("bands", "kept", "layout", "writer", "reader", "pending", "salvage", "spool"),
+    "sketches": ("bands", "kept", "memory", "layout", "writer", "reader", "pending", "salvage", "spool"),
     "query": (
         "tables",
         "matches",
@@ -167,7 +169,7 @@ WINGS = {
         "threads",
         "types",
     },
-    "adapters": {"errors", "types", "minhash"},
+    "adapters": {"errors", "types", "checks", "arrays", "minhash"},
     # origin: by which recipe fingerprints were made, which stores and files must tell in one way.
     "inputs": {"errors", "origin", "threads", "workers", "types", "text", "_native"},
     # Of query, the rule by which something is near an earlier one: jobs and add_if_new must not decide it apart.

@@ -83,3 +83,33 @@ def test_a_merge_does_not_hold_rows_that_are_flushed_while_it_runs(
         store.wait()
         assert merging() is None
         assert store.count() == 1500
+
+
+def test_a_merge_holds_nothing_of_its_segments_while_it_merges_what_is_beside_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beside, held = renewal.merge_names, list[int]()
+
+    def pages_of(name: str) -> int:
+        """Kilobytes in memory of the mapping that has fewer, of the merge's and that which was searched."""
+        with open("/proc/self/smaps") as maps:
+            found = re.findall(rf"/{name}$.*?^Rss: +(\d+) kB", maps.read(), re.DOTALL | re.MULTILINE)
+        assert len(found) == 2
+        return min(int(each) for each in found)
+
+    def spied(at: Any, entry: Any, parts: Any, due: Any) -> Any:
+        held.extend(pages_of(part.segment.path.name) for part in parts)
+        return beside(at, entry, parts, due)
+
+    monkeypatch.setattr(renewal, "merge_names", spied)
+    path = tmp_path / "store"
+    fpstore.create(path, id_type="string").close()
+    with writer_of(path) as store:
+        for first in (0, 1000):
+            store.add(KEYS[first : first + 1000], ids=ids_of("string", first, first + 1000))
+            store._flush()
+        store.probe_many(KEYS)
+        store.compact()
+        assert len(held) >= 2
+        assert not any(held)
+        assert store.count() == 2000

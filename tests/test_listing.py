@@ -20,7 +20,7 @@ from fpstore.errors import CorruptStore
 from fpstore.format import SegmentRecord
 from fpstore.minhash.store import MinHashStore
 from fpstore.segment import listing
-from fpstore.segment.listing import listed_ids, places_in
+from fpstore.segment.listing import Listing, listed_ids, places_in
 from fpstore.segment.reader import Segment
 from fpstore.segment.verify import verify_segment
 from fpstore.types import Keys
@@ -38,14 +38,20 @@ def test_the_place_of_an_id_is_where_it_is_or_none(held: list[int], asked: list[
     assert places_of(listed, ids).tolist() == wanted
 
 
-@given(st.lists(st.lists(st.integers(0, 1 << 40), max_size=30), max_size=8), st.integers(1, 9), st.integers(20, 64))
+@given(
+    st.lists(st.lists(st.integers(0, 1 << 40), max_size=30), max_size=8),
+    st.integers(1, 9),
+    st.integers(20, 64),
+    st.booleans(),
+)
 def test_a_list_has_each_id_once_and_is_there_where_it_takes_less(
-    chunks: list[list[int]], times: int, width: int
+    chunks: list[list[int]], times: int, width: int, sketched: bool
 ) -> None:
     rows = [np.array(chunk, dtype=np.uint64) for chunk in chunks] * times
     distinct, count = sorted({each for chunk in chunks for each in chunk}), sum(map(len, rows))
-    saved = count * (width - max(len(distinct) - 1, 0).bit_length()) - 64 * len(distinct)
-    found = listed_ids(iter(rows), count, width)
+    beside = 0 if not sketched else 32 if width <= 32 else 64  # bits of an id, which the sketches would have
+    saved = count * (width - max(len(distinct) - 1, 0).bit_length()) - (64 - beside) * len(distinct)
+    found = listed_ids(iter(rows), count, width, Listing(sketched))
     assert (None if found is None else found.tolist()) == (distinct if saved > 0 else None)
     if found is not None:
         for chunk in rows:
@@ -54,12 +60,12 @@ def test_a_list_has_each_id_once_and_is_there_where_it_takes_less(
 
 def test_a_list_is_no_longer_than_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [np.arange(50, dtype=np.uint64)] * 20
-    assert listed_ids(iter(rows), 1000, 64) is not None
+    assert listed_ids(iter(rows), 1000, 64, Listing(sketched=False)) is not None
     monkeypatch.setattr(listing, "MOST_LISTED", 49)
-    assert listed_ids(iter(rows), 1000, 64) is None
+    assert listed_ids(iter(rows), 1000, 64, Listing(sketched=True)) is None
     monkeypatch.setattr(listing, "WAITING", 10)
     reads = iter(rows)
-    assert listed_ids(reads, 1000, 64) is None
+    assert listed_ids(reads, 1000, 64, Listing(sketched=False)) is None
     assert next(reads, None) is not None  # as soon as it is known
 
 
@@ -111,6 +117,30 @@ def test_a_store_of_any_ids_answers_as_a_plain_model_through_all_its_life(tmp_pa
         expect(store)
 
 
+def test_sketches_of_ids_that_are_listed_have_their_places(tmp_path: Path) -> None:
+    own, model = signatures(2, 400), Model()
+    with minhash.create(tmp_path / "s", values=VALUES, **SETTINGS) as store:
+        for again, end in ((0, 200), (20, 400)):  # an id that comes again has two signatures
+            ids = np.concatenate([ANY_IDS[:again], ANY_IDS[200 if again else 0 : end]])
+            signed = np.concatenate([own[100 : 100 + again], own[200 if again else 0 : end]])
+            store.add(signed, ids=ids)
+            model.add(signed, ids.tolist())
+            store.compact()
+            (part,) = store._latest.parts
+            assert part.sketches is not None
+            record = part.sketches.record
+            assert (record.listed, record.handle_base, record.handle_last) == (1, 0, end - 1)
+            assert (record.count, record.handle_bytes) == (end + again, 1 if again else 0)
+            places = part.segment.places(np.concatenate([ANY_IDS, ANY_IDS + np.uint64(1)]))
+            order = np.sort(ANY_IDS[:end]).tolist()
+            assert places.tolist() == [
+                order.index(each) if each in order else -1
+                for each in [*ANY_IDS.tolist(), *(ANY_IDS + np.uint64(1)).tolist()]
+            ]
+            assert found_by(store, own[::9]) == [model.similar(query) for query in own[::9]]
+            store.verify()
+
+
 @pytest.mark.parametrize("kept", [True, False])
 def test_a_build_and_a_merge_of_the_same_documents_have_the_same_bytes(tmp_path: Path, kept: bool) -> None:
     own = signatures(3, 400)
@@ -120,10 +150,9 @@ def test_a_build_and_a_merge_of_the_same_documents_have_the_same_bytes(tmp_path:
             store.add(own[start : start + 200], ids=ANY_IDS[start : start + 200])
             store._flush()
         store.compact()
-        (merged,) = [segment.path.read_bytes() for segment in store._segments]
-    with minhash.open(tmp_path / "built") as store:
-        (built,) = [segment.path.read_bytes() for segment in store._segments]
-    assert merged == built
+    made = [[path.read_bytes() for path in sorted((tmp_path / name / "segments").iterdir())] for name in ("s", "built")]
+    assert [len(files) for files in made] == [1 + kept] * 2
+    assert made[0] == made[1]
 
 
 def test_numbers_in_a_row_are_not_listed(tmp_path: Path) -> None:
@@ -131,20 +160,26 @@ def test_numbers_in_a_row_are_not_listed(tmp_path: Path) -> None:
         assert [segment.record.list_count for segment in store._segments] == [0]
 
 
-def test_any_ids_take_ten_bytes_more_than_numbers_in_a_row_where_no_signatures_are_kept(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("bands", [16, 1])
+@pytest.mark.parametrize("span", [64, 32, 24])
+def test_any_ids_take_ten_bytes_more_than_numbers_in_a_row(tmp_path: Path, kept: bool, bands: int, span: int) -> None:
     own = np.random.default_rng(5).integers(0, 1 << 32, size=(20_000, 128), dtype=np.uint32)
-    ids = np.random.default_rng(6).integers(0, 1 << 64, 20_000, dtype=np.uint64)
+    ids = np.random.default_rng(6).integers(0, 1 << span, 20_000, dtype=np.uint64)
     sizes = []
     for name, given_ids in (("rows", "row"), ("any", ids)):
-        with minhash.build(tmp_path / name, own, ids=given_ids, keep_signatures=False) as store:
-            sizes.append(store.stats().segments_bytes / 20_000)
+        cut: Any = {"bands": bands, "rows_per_band": 8, "keep_signatures": kept}
+        with minhash.build(tmp_path / name, own, ids=given_ids, **cut) as store:
+            stats = store.stats()
+            sizes.append((stats.segments_bytes + stats.sketches_bytes) / 20_000)
     assert sizes[1] - sizes[0] <= 10
 
 
-def test_every_damaged_page_of_a_list_is_found_and_recovery_gives_back_the_rest(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kept", [True, False])
+def test_every_damaged_page_of_a_list_is_found_and_recovery_gives_back_the_rest(tmp_path: Path, kept: bool) -> None:
     own = np.random.default_rng(7).integers(0, 1 << 32, size=(3000, VALUES), dtype=np.uint32)
     ids = np.random.default_rng(8).integers(0, 1 << 64, 3000, dtype=np.uint64)
-    minhash.build(tmp_path / "s", own, ids=ids, keep_signatures=False, **SETTINGS).close()
+    minhash.build(tmp_path / "s", own, ids=ids, keep_signatures=kept, **SETTINGS).close()
     with minhash.open(tmp_path / "s") as store:
         (segment,) = store._segments
         path, (region,) = segment.path, [each for each in segment.regions() if each.name == "id list"]
@@ -156,7 +191,7 @@ def test_every_damaged_page_of_a_list_is_found_and_recovery_gives_back_the_rest(
     with minhash.open(tmp_path / "s") as store:
         with pytest.raises(CorruptStore, match="id list"):
             store.verify()
-        with pytest.raises(CorruptStore, match="page at byte"):
+        with pytest.raises(CorruptStore, match=rf"{path}: .*page at byte"):
             store.probe_many(own)
     fpstore.recover(tmp_path / "s", tmp_path / "again")
     start = place // 4096 * 4096

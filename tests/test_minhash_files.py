@@ -17,6 +17,7 @@ from fpstore import minhash
 from fpstore.disk import Folder, Place
 from fpstore.errors import CorruptStore, UnsupportedVersion
 from fpstore.format import Footer
+from fpstore.segment.reader import Segment
 from fpstore.sketches import writer as writers
 from fpstore.sketches.kept import Kept
 from fpstore.sketches.layout import RECORD_BYTES, SketchesRecord
@@ -49,13 +50,13 @@ def read_all(path: Path) -> list[tuple[int, int]]:
 
 def test_a_small_file_has_the_bytes_worked_through_in_the_format(tmp_path: Path) -> None:
     data = write(tmp_path / "a", [7, 7, 9], [1, 5, 2]).read_bytes()
-    assert data[:64] == b"FPSTORE\n" + struct.pack("<II", 2, 3) + bytes(48)
+    assert data[:64] == b"FPSTORE\n" + struct.pack("<II", 3, 3) + bytes(48)
     assert data[64:128] == struct.pack("<3Q", 1, 5, 2) + bytes(40)
     assert data[128:192] == struct.pack("<3I", 0, 0, 2) + bytes(52)
-    assert data[192:512] == struct.pack("<3Q4I", 3, 7, 9, 4, 1, 8, 8) + bytes(280)
+    assert data[192:512] == struct.pack("<3Q5I", 3, 7, 9, 4, 1, 8, 8, 0) + bytes(276)
     assert data[512:516] == struct.pack("<I", crc32c(data[:512]))
     in_turn = write(tmp_path / "b", [7, 8, 9], [1, 5, 2]).read_bytes()
-    assert in_turn[128:448] == struct.pack("<3Q4I", 3, 7, 9, 0, 1, 8, 8) + bytes(280)
+    assert in_turn[128:448] == struct.pack("<3Q5I", 3, 7, 9, 0, 1, 8, 8, 0) + bytes(276)
     far = write(tmp_path / "c", [7, 8, 7 + 2**32], [1, 5, 2]).read_bytes()
     assert far[128:152] == struct.pack("<3Q", 0, 1, 2**32)
 
@@ -87,6 +88,56 @@ def test_handles_that_do_not_fit_in_memory_are_written_all_the_same(
     monkeypatch.setattr(writers, "HELD_HANDLES", 4)
     rows = [(handle * 3, handle) for handle in range(20)]
     assert read_all(write(tmp_path / "a", *map(list, zip(*rows, strict=True)))) == rows  # type: ignore[arg-type]
+
+
+def test_ids_that_the_segment_does_not_list_are_written(tmp_path: Path) -> None:
+    for name, ids in (("a", [3, 1 << 40, 1 << 63]), ("b", [3, 1 << 41, 1 << 63]), ("in turn", [3, 4, 5])):
+        own = np.array(ids, dtype=np.uint64)
+        minhash.build(tmp_path / name, signatures(4, 3), ids=own, bands=BANDS, rows_per_band=ROWS).close()
+    handles, words = np.array([3, 3, 1 << 40, 1 << 63], dtype=np.uint64), np.arange(4, dtype=np.uint64)[:, None]
+    for name, asked in (("a", handles), ("b", handles), ("in turn", handles), ("a", handles[:3]), ("a", handles[2:])):
+        path = tmp_path / "file"
+        with contextlib.closing(Segment(tmp_path / name / "segments" / "00000001.fpseg")) as segment:
+            with SketchesWriter(path, tmp_path, KEPT) as writer:
+                writer.add(asked, words[: len(asked)])
+                writer.finish(segment)
+            with contextlib.closing(SketchesReader(path, segment)) as reader:
+                assert reader.record.listed == (name == "a" and len(asked) == 4)
+                assert [ids.tolist() for ids, _ in reader.chunks()] == [asked.tolist()]
+                assert reader.find(np.array([7, 1 << 40], dtype=np.uint64)).of.tolist() == [1]
+        path.unlink()
+
+
+@pytest.mark.parametrize(("again", "width"), [(0, 0), (1, 1), (255, 1), (256, 2), (65_535, 2), (65_536, 4)])
+def test_of_listed_ids_so_many_bytes_are_written_as_sketches_come_again(tmp_path: Path, again: int, width: int) -> None:
+    ids = np.array([3, 1 << 40, 1 << 63], dtype=np.uint64)
+    minhash.build(tmp_path / "s", signatures(4, 3), ids=ids, bands=BANDS, rows_per_band=ROWS).close()
+    handles, words = np.repeat(ids, [1, again + 1, 1]), np.arange(again + 3, dtype=np.uint64)[:, None]
+    with contextlib.closing(Segment(tmp_path / "s" / "segments" / "00000001.fpseg")) as segment:
+        with SketchesWriter(tmp_path / "a", tmp_path, KEPT) as writer:
+            writer.add(handles, words)
+            writer.finish(segment)
+        with contextlib.closing(SketchesReader(tmp_path / "a", segment)) as reader:
+            assert (reader.record.listed, reader.record.handle_bytes) == (1, width)
+            assert np.concatenate([own for own, _ in reader.chunks()]).tolist() == handles.tolist()
+            found = reader.find(ids[::-1].copy())
+            assert found.of.tolist() == [0, *[1] * (again + 1), 2]
+            assert found.sketches[:, 0].tolist() == [again + 2, *range(1, again + 2), 0]
+            assert reader.places(ids).tolist() == [0, 1, again + 2]
+
+
+def test_a_file_beside_a_segment_that_lists_other_ids_is_refused(tmp_path: Path) -> None:
+    for count in (3, 4):
+        own = np.arange(count, dtype=np.uint64) << np.uint64(40)
+        minhash.build(tmp_path / f"{count}", signatures(4, count), ids=own, bands=BANDS, rows_per_band=ROWS).close()
+    path = tmp_path / "3" / "segments" / "00000001.fpsketch"
+    with (
+        contextlib.closing(Segment(tmp_path / "4" / "segments" / "00000001.fpseg")) as other,
+        pytest.raises(CorruptStore, match=f"{path}: sketches record, handle_last: found 2, expected 3, as the seg"),
+    ):
+        SketchesReader(path, other)
+    with pytest.raises(CorruptStore, match="handle_last: found 2, expected -1, as the segment lists 0"):
+        SketchesReader(path)
 
 
 def test_what_cannot_be_written_is_refused_and_leaves_no_file(tmp_path: Path) -> None:
@@ -145,6 +196,11 @@ def test_every_changed_byte_and_every_cut_is_found(tmp_path: Path, handles: list
         ({"handle_last": 10}, "handle_last: found 4, expected 3"),
         ({"handle_bytes": 8}, "handle_bytes: found 8, expected 4"),
         ({"handle_bytes": 4}, "summary_offset: found 128, expected 192"),
+        ({"listed": 2}, "listed: found 2, expected 0 to 1"),
+        ({"listed": 1}, "handle_base: found 7, expected 0"),
+        ({"listed": 1, "handle_base": 0}, "handle_last: found 9, expected 0 to 2"),
+        ({"listed": 1, "handle_base": 0, "handle_last": 1}, "handle_bytes: found 0, expected 1"),
+        ({"listed": 1, "handle_base": 0, "handle_last": 2, "handle_bytes": 4}, "handle_bytes: found 4, expected 0"),
     ],
 )
 def test_a_record_with_a_number_that_cannot_be_is_refused(changed: dict[str, int], message: str) -> None:
@@ -153,7 +209,7 @@ def test_a_record_with_a_number_that_cannot_be_is_refused(changed: dict[str, int
     assert SketchesRecord.unpack(SketchesRecord(**fields).pack(), footer) == SketchesRecord(**fields)
     with pytest.raises(CorruptStore, match=f"sketches record, {message}"):
         SketchesRecord.unpack(SketchesRecord(**fields | changed).pack(), footer)
-    with pytest.raises(CorruptStore, match="expected 320, with zeros after 40"):
+    with pytest.raises(CorruptStore, match="expected 320, with zeros after 44"):
         SketchesRecord.unpack(SketchesRecord(**fields).pack()[:-1] + b"\1", footer)
     with pytest.raises(CorruptStore, match="sketches record: found 319 bytes"):
         SketchesRecord.unpack(SketchesRecord(**fields).pack()[: RECORD_BYTES - 1], footer)
@@ -207,7 +263,6 @@ def test_sketches_of_other_ids_than_those_of_the_rows_are_found_by_verify(
     from fpstore.living.live import Live
     from fpstore.living.removals import Removals
     from fpstore.living.sketched import sketches_damage
-    from fpstore.segment.reader import Segment
 
     minhash.build(tmp_path / "s", signatures(4, 3), bands=BANDS, rows_per_band=ROWS).close()
     other = write(tmp_path / "other", ids, [1] * len(ids))

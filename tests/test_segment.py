@@ -70,7 +70,7 @@ def test_a_small_file_has_the_bytes_worked_through_in_the_format(tmp_path: Path)
     ids = fingerprint_array([100, 101, 102, 104, 103])
     path = write_segment(tmp_path / "x", fingerprints, HALVES, pairs=(fingerprints, ids))
 
-    header = b"FPSTORE\n" + struct.pack("<II", 2, 1) + bytes(48)
+    header = b"FPSTORE\n" + struct.pack("<II", 3, 1) + bytes(48)
     # Table 0, upper half on top: 5, 6, 7, 2^32. Deltas 5, 1, 1, 2^32 - 7; symbols 3, 1, 1, 32; code words
     # 1 -> 0, 3 -> 10, 32 -> 11. 5 is 101: 10 below the leading one, lowest first. 2^32 - 7 is 1, 29 ones, 001... :
     # below the leading one, lowest first, 1 0 0 and 28 ones.
@@ -94,7 +94,7 @@ def test_a_small_file_has_the_bytes_worked_through_in_the_format(tmp_path: Path)
     assert len(covered) == 576 + 512 == 1088  # a multiple of 64, and less than a page
     checksums = crc(covered)
     roots = crc(checksums)
-    footer = struct.pack("<4Q", 1160, 576, 1088, 1092) + crc(roots) + struct.pack("<I12x", 2) + b"FPSTEND\n"
+    footer = struct.pack("<4Q", 1160, 576, 1088, 1092) + crc(roots) + struct.pack("<I12x", 3) + b"FPSTEND\n"
     assert path.read_bytes() == covered + checksums + roots + footer + crc(footer)
     assert path.stat().st_size == 1088 + 4 + 4 + 64 == 1160
 
@@ -336,20 +336,20 @@ def resealed_footer(whole: bytes, change: Callable[[bytearray], None]) -> bytes:
 
 def test_a_newer_version_is_unsupported_not_corrupt(path: Path) -> None:
     whole = path.read_bytes()
-    path.write_bytes(resealed_footer(whole, lambda footer: footer.__setitem__(36, 3)))
-    with pytest.raises(UnsupportedVersion, match=f"^{path}: footer, version: found 3, expected 2; made by a newer"):
+    path.write_bytes(resealed_footer(whole, lambda footer: footer.__setitem__(36, 4)))
+    with pytest.raises(UnsupportedVersion, match=f"^{path}: footer, version: found 4, expected 3; made by a newer"):
         Segment(path)
-    with pytest.raises(UnsupportedVersion, match=f"^{path}: footer, version: found 3, expected 2; made by a newer"):
+    with pytest.raises(UnsupportedVersion, match=f"^{path}: footer, version: found 4, expected 3; made by a newer"):
         check_file(path)
-    path.write_bytes(resealed(whole[:8] + struct.pack("<I", 3) + whole[12:]))
-    with pytest.raises(UnsupportedVersion, match=f"^{path}: header, version: found 3, expected 2; made by a newer"):
+    path.write_bytes(resealed(whole[:8] + struct.pack("<I", 4) + whole[12:]))
+    with pytest.raises(UnsupportedVersion, match=f"^{path}: header, version: found 4, expected 3; made by a newer"):
         Segment(path)
 
 
 def test_damage_to_the_version_is_corruption(path: Path) -> None:
     whole = path.read_bytes()
     for offset in (8, len(whole) - FOOTER_BYTES + 36):
-        path.write_bytes(whole[:offset] + b"\3" + whole[offset + 1 :])
+        path.write_bytes(whole[:offset] + b"\4" + whole[offset + 1 :])
         with pytest.raises(CorruptStore):
             Segment(path)
 

@@ -163,7 +163,8 @@ def test_keys_and_sketches_of_another_store_are_refused(tmp_path: Path) -> None:
                 search.find(signed.keys, sketches, None, 0, None)
         part = snapshot.parts[0]
         assert part.sketches is not None
-        files = [(part.sketches.view, part.sketches.record, part.position, part.sketches.naming)]
+        own_file = part.sketches
+        files = [(own_file.view, own_file.record, part.position, own_file.naming, own_file.places_of)]
         for shape in (None, Kept(VALUES, 2).shape):
             with pytest.raises(ValueError, match="a file of sketches, found one of other words"):
                 Candidates(BandSegments([], files), shape, snapshot.pending, 0, None, None, None)

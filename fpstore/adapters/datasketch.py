@@ -17,6 +17,8 @@ import numpy as np
 
 from fpstore import minhash
 from fpstore.adapters.keys import AnyKeys, Keys, NumberKeys, StringKeys
+from fpstore.arrays import as_count, as_similarity
+from fpstore.checks import shown
 from fpstore.errors import PathLike, WrongKind
 from fpstore.minhash import MinHashStore
 from fpstore.minhash.buckets import add_all, band_of, bucket, buckets, keys_of
@@ -59,12 +61,13 @@ class MinHashLSH:
         all keys are strings, or integers from 0 on, which takes less. Raises ValueError, also for a store that was made
         with other settings, and what fpstore.minhash.create raises.
         """
-        if not 0 <= threshold <= 1:
-            raise ValueError(f"threshold: found {threshold}, expected one from 0 to 1")
-        if num_perm < 2:
+        threshold = as_similarity(threshold, "threshold")
+        if as_count(num_perm, "num_perm") < 2:
             raise ValueError(f"num_perm: found {num_perm}, expected 2 or more")
         expect_bands(num_perm, 1, 1)  # before they are chosen, which takes days for more values than there may be
-        if any(not 0 <= weight <= 1 for weight in weights) or sum(weights) != 1:
+        if not isinstance(weights, tuple | list) or len(weights) != 2:
+            raise TypeError(f"weights: found {shown(weights)}, expected two numbers from 0 to 1")
+        if sum(as_similarity(weight, "weights") for weight in weights) != 1:
             raise ValueError(f"weights: found {weights}, expected two from 0 to 1 whose sum is 1")
         bands, rows = params if params is not None else bands_for(num_perm, threshold, weights)
         if bands < 2:
@@ -263,13 +266,13 @@ class MinHashLSH:
 
     def _expect_new(self, keys: list[Hashable]) -> None:
         if known := self._known(keys):
-            raise ValueError(f"key: found {known[0]!r:.60}, which is there already, expected a new one")
+            raise ValueError(f"key: found {shown(known[0])}, which is there already, expected a new one")
 
     def _expect_known(self, keys: list[Hashable]) -> None:
         known = {*self._known(keys)}
         for key in keys:
             if key not in known:
-                raise ValueError(f"key: found {key!r:.60}, which is not there, expected one that is")
+                raise ValueError(f"key: found {shown(key)}, which is not there, expected one that is")
 
     def _batches(self) -> Iterator[list[Hashable]]:
         """All keys, each once, some at a time."""
@@ -319,7 +322,7 @@ class MinHashLSHInsertionSession(_Session):
         values = self.lsh._values(minhash)
         if check_duplication:
             if key in self._waiting:
-                raise ValueError(f"key: found {key!r:.60}, which is there already, expected a new one")
+                raise ValueError(f"key: found {shown(key)}, which is there already, expected a new one")
             self.lsh._expect_new([key])
         else:
             self.lsh._coded.ids([key])  # which refuses here what would be refused when it is too late
@@ -337,7 +340,7 @@ class MinHashLSHDeletionSession(_Session):
     def remove(self, key: Hashable) -> None:
         """As of MinHashLSH, but for when it is gone."""
         if key in self._waiting:
-            raise ValueError(f"key: found {key!r:.60}, which is not there, expected one that is")
+            raise ValueError(f"key: found {shown(key)}, which is not there, expected one that is")
         self.lsh._expect_known([key])
         self._wait(key)
 

@@ -13,10 +13,11 @@ from typing import Protocol
 
 import numpy as np
 
+from fpstore.checks import shown
 from fpstore.types import Array
 
 PICKLE_PROTOCOL = 5
-PLAIN = "a string, bytes, a number, None, or a tuple or frozenset of such"
+PLAIN = "a string, bytes, a whole or real number, None, or a tuple or frozenset of such"
 
 
 class Keys(Protocol):
@@ -36,7 +37,7 @@ class NumberKeys:
         """As of Keys."""
         for key in keys:
             if isinstance(key, bool) or not isinstance(key, int | np.integer) or not 0 <= int(key) < 1 << 64:
-                raise TypeError(f"key: found {key!r:.60}, expected an integer from 0 to 2^64 - 1, as the ids are")
+                raise TypeError(f"key: found {shown(key)}, expected an integer from 0 to 2^64 - 1, as the ids are")
         return np.array([int(key) for key in keys], dtype=np.uint64)  # type: ignore[call-overload]
 
     def keys(self, ids: Array) -> list[Hashable]:
@@ -51,7 +52,7 @@ class StringKeys:
         """As of Keys."""
         for key in keys:
             if not isinstance(key, str):
-                raise TypeError(f"key: found {key!r:.60}, expected a string, as the ids are")
+                raise TypeError(f"key: found {shown(key)}, expected a string, as the ids are")
         return [str.__str__(key) for key in keys]
 
     def keys(self, ids: Array) -> list[Hashable]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from fpstore.format import CODECS
 from fpstore.plans.choice import PlanChoice
+from fpstore.segment.listing import Listing
 
 MIN_MEMORY = 64 << 20
 
@@ -13,7 +14,7 @@ class BuildOptions:
     """Everything but the rows. ValueError for what cannot be.
 
     with_ids: whether every row has an id. memory_bytes: the budget, above which rows are sorted through spill files.
-    threads: how many may work at once. comes_again: as of SegmentWriter.
+    threads: how many may work at once. listing: as of SegmentWriter.
     """
 
     choice: PlanChoice
@@ -21,7 +22,7 @@ class BuildOptions:
     with_ids: bool
     memory_bytes: int
     threads: int = 1
-    comes_again: bool = False
+    listing: Listing | None = None
 
     def __post_init__(self) -> None:
         if self.codec not in CODECS:

@@ -23,6 +23,7 @@ from fpstore.plans.choice import EXPECTED_KEYS, PlanChoice
 from fpstore.plans.plan import Plan
 from fpstore.progress import Tell
 from fpstore.segment.entry import SegmentEntry
+from fpstore.segment.listing import Listing
 from fpstore.segment.writer import SegmentWriter
 from fpstore.types import Ids, Keys, SortedKeys
 
@@ -44,7 +45,7 @@ class Written(NamedTuple):
 class Build:
     """A segment to be built from what a caller gave. All arguments are checked when it is made; nothing is read yet.
 
-    Raises ValueError, TypeError or PlanError; the arguments are those of fpstore.build. comes_again: of SegmentWriter;
+    Raises ValueError, TypeError or PlanError; the arguments are those of fpstore.build. listing: of SegmentWriter;
     block_bytes: of PlanChoice.
     """
 
@@ -61,11 +62,11 @@ class Build:
         threads: int,
         shuffle: int | None,
         origin: Origin | None = None,
-        comes_again: bool = False,
+        listing: Listing | None = None,
         block_bytes: int = 0,
     ) -> None:
         choice = PlanChoice(max_distance, plan, bits, block_bytes)
-        options = BuildOptions(choice, codec, ids is not None, parse_memory(memory), threads, comes_again)
+        options = BuildOptions(choice, codec, ids is not None, parse_memory(memory), threads, listing)
         self.max_distance = choice.max_distance
         self._source = source_of(fingerprints, ids, origin, choice.bits)
         count = len(self._source.keys) if isinstance(self._source, ArraySource) else EXPECTED_KEYS
@@ -89,11 +90,11 @@ def write_rows(
     progress: Tell | None = None,
     position: int = 1,
     *,
-    comes_again: bool = False,
+    listing: Listing | None = None,
 ) -> SegmentEntry:
-    """Write a segment of these rows there, with spill files beside it. comes_again: as of SegmentWriter."""
+    """Write a segment of these rows there, with spill files beside it. listing: as of SegmentWriter."""
     choice = PlanChoice(plan.max_distance, plan, plan.bits)
-    options = BuildOptions(choice, codec, ids is not None, ROWS_MEMORY, comes_again=comes_again)
+    options = BuildOptions(choice, codec, ids is not None, ROWS_MEMORY, listing=listing)
     report = progress or (lambda phase, done, total: None)
     with placed(at) as place:
         return write_segment(
@@ -135,7 +136,7 @@ def write_segment(
             report("ids", 0, None)
             least, most = _id_range(pairs)
             sources = (lambda: map(_second, pairs.groups()), lambda: map(_second, pairs.chunks()))
-            writer.add_ids(pairs.count, least, most, *sources, comes_again=options.comes_again)
+            writer.add_ids(pairs.count, least, most, *sources, listing=options.listing)
         entry = writer.finish(position)
     found.close()
     return Written(plan, entry, most if entry.id_count else None)

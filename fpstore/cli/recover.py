@@ -11,6 +11,7 @@ from fpstore.cli.failures import AT_FAULT_STORE, say
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.subcommand import subcommand
 from fpstore.cli.values import FILE_PATH, counted, store_argument
+from fpstore.types import KEY_NOUNS
 
 if TYPE_CHECKING:
     from fpstore import Recovered
@@ -42,9 +43,10 @@ def command(store: str, new: str) -> None:
         if not found.complete:
             raise click.exceptions.Exit(AT_FAULT_STORE)
         return
-    for word, fingerprints in (("lost", found.without_ids), ("partial", found.partial)):
+    told = found.to_json()
+    for word, fingerprints in (("lost", told["without_ids"]), ("partial", told["partial"])):
         for fingerprint in fingerprints:
-            click.echo(f"{fingerprint:0{found.bits // 4}x}\t{word}")
+            click.echo(f"{fingerprint}\t{word}")
     for word, ids in (("lost", found.lost_ids), ("partial", found.partial_ids)):
         for each in ids:
             click.echo(f"{each if isinstance(each, int) else escaped(each)}\t{word}")
@@ -52,12 +54,13 @@ def command(store: str, new: str) -> None:
         say(str(damage))
     for sentence in found.unknown:
         say(f"{store}: not known: {sentence}")
-    say(f"{new}: {counted(found.fingerprints, 'fingerprint')} in {counted(found.rows, 'row')}")
+    noun = KEY_NOUNS[found.kind]
+    say(f"{new}: {counted(found.fingerprints, noun)} in {counted(found.rows, 'row')}")
     if found.complete:
         say(f"{new}: nothing is lost")
         return
     lost = [
-        counted(found.fingerprints_lost, "fingerprint"),
+        counted(found.fingerprints_lost, noun),
         counted(found.ids_lost, "id"),
         counted(found.log_records_lost, "record") + " of the log",
         counted(found.removals_lost, "record") + " of older removals",
@@ -69,6 +72,7 @@ def command(store: str, new: str) -> None:
 
 def _record(found: "Recovered") -> dict[str, object]:
     """What a document says of it."""
+    told = found.to_json()
     return {
         "complete": found.complete,
         "fingerprint_count": found.fingerprints,
@@ -78,10 +82,8 @@ def _record(found: "Recovered") -> dict[str, object]:
         "lost_log_record_count": found.log_records_lost,
         "lost_removal_count": found.removals_lost,
         "lost_segment_count": found.segments_lost,
-        "lost": [f"{fingerprint:0{found.bits // 4}x}" for fingerprint in found.without_ids],
-        "partial": [f"{fingerprint:0{found.bits // 4}x}" for fingerprint in found.partial],
-        "lost_ids": found.to_json()["lost_ids"],
-        "partial_ids": found.to_json()["partial_ids"],
+        "lost": told["without_ids"],
+        **{name: told[name] for name in ("partial", "lost_ids", "partial_ids")},
         "unknown": list(found.unknown),
         "damage": [asdict(each) for each in found.damage],
     }

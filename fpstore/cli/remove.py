@@ -114,6 +114,10 @@ def command(
         )
     with opened_store(store, "w") as opened:
         if opened.kind == "minhash":
+            if not opened._settings.ids:
+                raise click.UsageError(
+                    f"{store}: the store has signatures and no ids, by which alone these are removed"
+                )
             _expect_ids_alone(store, by_fingerprint)
         bits = opened._settings.bits
         typed = [np.array(typed_fingerprints(values, decimal, bits), dtype=np.uint64), typed_ids(opened, ids)]

@@ -12,6 +12,7 @@ from fpstore.cli.progress import progress_bar
 from fpstore.cli.stores import opened_store
 from fpstore.cli.subcommand import subcommand
 from fpstore.cli.values import FILE_PATH, decimal_size
+from fpstore.types import KEY_NOUNS
 
 if TYPE_CHECKING:
     from fpstore import Stats
@@ -74,10 +75,11 @@ def _tell(store: str, spikes: int, index: int) -> int:
 
 
 def _store_lines(stats: "Stats") -> Iterator[str]:
+    noun = KEY_NOUNS[stats.kind]
     kinds = ("segments", "catalog", "names", "sketches", "jobs", "aside", "other")
     sizes = {kind: getattr(stats, f"{kind}_bytes") for kind in kinds}
     fields = {
-        "fingerprints": f"{stats.fingerprint_count:,}" if stats.fingerprint_count is not None else _at_most(stats),
+        f"{noun}s": f"{stats.fingerprint_count:,}" if stats.fingerprint_count is not None else _at_most(stats),
         "pending": _counted(stats.pending_count, "row") + " in no segment yet" * bool(stats.pending_count),
         "removals": f"{stats.removal_count:,}",
         "segments": f"{stats.segment_count:,}",
@@ -101,13 +103,13 @@ def _spike_lines(stats: "Stats", asked: int) -> Iterator[str]:
     if stats.spikes is not None:
         yield from (f"  {line}" for line in stats.spikes.to_text())
     elif asked:
-        yield "  spikes        none: without ids a fingerprint is stored once, whoever has it"
+        yield f"  spikes        none: without ids a {KEY_NOUNS[stats.kind]} is stored once, whoever has it"
 
 
 def _segment_lines(stats: "Stats") -> Iterator[str]:
     for segment in stats.segments:
         each = "" if segment.bits_per_fingerprint is None else f", {segment.bits_per_fingerprint:.1f} bits each"
-        yield f"  segment {segment.name}: {_counted(segment.fingerprint_count, 'fingerprint')}{each}"
+        yield f"  segment {segment.name}: {_counted(segment.fingerprint_count, KEY_NOUNS[stats.kind])}{each}"
         ids = f"    {_counted(segment.id_count, 'id')} of {segment.id_bits} bits, " if stats.id_type else "    "
         yield f"{ids}{decimal_size(segment.total_bytes)} (ids {decimal_size(segment.ids_bytes)})"
         for table in segment.tables:
@@ -124,7 +126,7 @@ def _table(table: dict[str, Any]) -> str:
 
 def _signatures(minhash: dict[str, Any]) -> str:
     kept = f"{_counted(minhash['sketch_bits'], 'bit')} of each kept" if minhash["sketch_bits"] else "none kept"
-    cut = f"{_counted(minhash['bands'], 'band')} of {minhash['rows_per_band']}, a fingerprint for each"
+    cut = f"{_counted(minhash['bands'], 'band')} of {minhash['rows_per_band']}, a key for each"
     chance = f"{minhash['by_chance']:.2g} documents met by chance"
     return f"{_counted(minhash['values'], 'value')}, {cut}; {kept}; {chance}"
 

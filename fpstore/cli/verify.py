@@ -13,6 +13,7 @@ from fpstore.cli.progress import progress_bar
 from fpstore.cli.stores import opened_store
 from fpstore.cli.subcommand import subcommand
 from fpstore.cli.values import FILE_PATH, counted, decimal_size
+from fpstore.types import KEY_NOUNS
 
 if TYPE_CHECKING:
     from fpstore import Verified
@@ -45,7 +46,7 @@ def _verify(store: str) -> int:
     start = perf_counter()
     try:
         with opened_store(store) as opened, progress_bar() as bar:
-            found = opened.verify(progress=bar)
+            found, noun = opened.verify(progress=bar), KEY_NOUNS[opened.kind]
     except (fpstore.Error, OSError) as error:
         damage = error.damage if isinstance(error, fpstore.CorruptStore) else ()
         failure = failure_of(error)
@@ -63,16 +64,16 @@ def _verify(store: str) -> int:
         print_line("verify", {"path": store, "sound": True, **found.to_json(), "damage": []})
         return DONE
     say(
-        f"{store}: sound; checked {_checked(found)}:"
+        f"{store}: sound; checked {_checked(found, noun)}:"
         f" {decimal_size(found.size_bytes)} in {seconds:.2f} s, {found.size_bytes / 1e6 / seconds:.0f} MB/s",
         err=False,
     )
     return DONE
 
 
-def _checked(found: "Verified") -> str:
-    """What was read: of the segments, and of what is in none of them yet."""
-    keys = f"{counted(found.fingerprint_count, 'fingerprint')} in {counted(found.table_count, 'table')}"
+def _checked(found: "Verified", noun: str) -> str:
+    """What was read: of the segments, and of what is in none of them yet. noun: what a key is called."""
+    keys = f"{counted(found.fingerprint_count, noun)} in {counted(found.table_count, 'table')}"
     ids = f" and {counted(found.id_count, 'id')}" if found.id_count else ""
     parts = [f"{keys} of {counted(found.segment_count, 'segment')}{ids}"]
     if found.pending_count:

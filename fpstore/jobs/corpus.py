@@ -32,7 +32,7 @@ Rows = Iterable[Mapping[str, Any]]
 # A batch is full with this many documents, or this many bytes of text. It is what is held, and what an interruption
 # costs.
 BATCH_DOCUMENTS = 8192
-BATCH_BYTES = 16 << 20
+BATCH_BYTES = 8 << 20
 
 # Options of reading that no result follows from.
 _NO_IDENTITY = ("skip_bad", "all_columns", "is_part")

@@ -189,12 +189,7 @@ def _kept(workplace: Workplace, settings: Settings, confirm: Confirm | None, tal
 
 
 def _state_of(workplace: Workplace, next_id: int, known: int) -> dict[str, Any]:
-    return {
-        "next_id": next_id,
-        "known": known,
-        "spool": workplace.spool.count,
-        "store": workplace.store.identity,
-    }
+    return {"next_id": next_id, "known": known, **workplace.state()}
 
 
 def _refuse_votes(path: Path, found: int, known: int) -> None:

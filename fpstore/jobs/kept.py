@@ -6,9 +6,9 @@ import numpy as np
 
 from fpstore.errors import JobError
 from fpstore.jobs.settings import Settings
-from fpstore.jobs.signed import SignedRows
 from fpstore.jobs.standing import Workplace
 from fpstore.minhash import MinHashStore
+from fpstore.minhash.leading import SignedRows
 from fpstore.query.additions import NEW
 from fpstore.query.leaders import MOST_LOOKED_AT as MOST_LOOKED_AT
 from fpstore.query.leaders import Leaders
@@ -51,8 +51,9 @@ class _Workplaced(Leaders):
     ) -> Array:
         """What becomes of the documents of a batch; when this returns it is durable. hashes: as of Batch."""
         self._names, self._texts, self._hashes = names, texts, hashes
+        self._workplace.settle()
         verdicts = self.decide(fingerprints)
-        self._workplace.store.sync()  # and the spool before it
+        self._workplace.sync()
         return verdicts
 
     def names(self, ids: Ids) -> Sequence[str]:
@@ -151,7 +152,7 @@ class SimilarKept(_Workplaced, SimilarLeaders):
 
     def __init__(self, workplace: Workplace, settings: Settings, confirm: Confirm | None, threads: int = 1) -> None:
         assert isinstance(workplace.store, MinHashStore)
-        rows = SignedRows(workplace.store)
+        rows = workplace.signed or SignedRows(workplace.store, threads)
         SimilarLeaders.__init__(self, rows, settings.min_similarity, workplace.next_id, threads)
         self._begin(workplace, settings.recipe, confirm, threads)
 

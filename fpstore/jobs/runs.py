@@ -165,8 +165,7 @@ class FirstRun:
             **self._corpus.state(self._place),
             **self._repeats.state(),
             "next_id": self._kept.next_id,
-            "spool": self._workplace.spool.count,
-            "store": self._workplace.store.identity,
+            **self._workplace.state(),
         }
 
     def _show(self, progress: Progress) -> None:

@@ -20,15 +20,16 @@ import fpstore
 from fpstore import Store, notes
 from fpstore.disk import Folder
 from fpstore.errors import Error, JobError
-from fpstore.jobs.files import files_of_jobs
+from fpstore.jobs.files import AppendFile, files_of_jobs
 from fpstore.jobs.journal import Job
 from fpstore.jobs.naming import ConfirmedRows, NamedRows
 from fpstore.jobs.scratch import scratch_store
 from fpstore.jobs.settings import Settings
-from fpstore.jobs.signed import create_store
+from fpstore.jobs.signed import OwnRows, create_store, own_bytes
 from fpstore.jobs.spool import Spool
 from fpstore.ledger import VOTES, read_settings
 from fpstore.minhash import MinHashStore
+from fpstore.minhash.leading import MEMORY_BITS
 from fpstore.minhash.making import open_any
 from fpstore.notes import FIRST_NUMBER, JOBS, Asker, Note, stored_since, subfolder
 from fpstore.types import Ids, IdType
@@ -39,6 +40,7 @@ LEADERS, CENTERS = "leaders", "centers"
 _LAST_ID = (1 << 64) - 1
 _OWN_STORE = "store"
 _OWN_NAMES = "documents"
+_OWN_SIGNED = "signed"
 AnyStore = Store | MinHashStore
 
 
@@ -46,13 +48,33 @@ AnyStore = Store | MinHashStore
 class Workplace:
     """The store and the spool of a job, opened for writing; next_id: the first number that is free.
 
-    rows: the store by numbers, where its ids are names.
+    rows: the store by numbers, where its ids are names. signed: signatures of the job's own, which are looked for in
+    place of the store's.
     """
 
     store: AnyStore
     spool: Spool
     next_id: int
     rows: NamedRows | None = None
+    signed: OwnRows | None = None
+
+    def settle(self) -> None:
+        """What was decided so far was committed."""
+        if self.signed is not None:
+            self.signed.settle()
+
+    def sync(self) -> None:
+        """What was kept is on the disk when this returns."""
+        if self.signed is not None:
+            self.spool.sync()
+            self.signed.sync()
+        else:
+            self.store.sync()  # and the spool before it
+
+    def state(self) -> dict[str, Any]:
+        """What the journal has to hold of it, beside the next number."""
+        own = {} if self.signed is None else {"spilled": self.signed.spilled}
+        return {"spool": self.spool.count, "store": self.store.identity, **own}
 
     def names(self, ids: Ids) -> Sequence[str]:
         """What kept documents are called: where ids are numbers those of others than this record's by their ids."""
@@ -69,14 +91,18 @@ class Workplace:
 def own_workplace(job: Job, settings: Settings, *, texts: bool) -> Iterator[Workplace]:
     """A store of the job's own, as it was at the last commit."""
     if job.state is None:
-        _create(job.work / _OWN_STORE, settings, "uint64")
+        _create(job.work / _OWN_STORE, settings, "uint64", MEMORY_BITS)
     count, next_id = (job.state["spool"], job.state["next_id"]) if job.state else (0, 0)
-    with _opened(job.work / _OWN_STORE, job, settings) as (store, spools):
+    with _opened(job.work / _OWN_STORE, job, settings) as (store, spools), ExitStack() as stack:
         with files_of_jobs():
             folder = subfolder(job.work_folder, _OWN_NAMES)
-        if job.state:
+        signed: OwnRows | None = None
+        if isinstance(store, MinHashStore):
+            file = stack.enter_context(closing(AppendFile(job.work_folder, _OWN_SIGNED, next_id * own_bytes(store))))
+            signed = OwnRows(store, file, (job.state or {}).get("spilled", 0))
+        elif job.state:
             _take_back(store, folder, count, next_id)
-        yield Workplace(store, spools.add(Spool(folder, texts=texts, count=count)), next_id)
+        yield Workplace(store, spools.add(Spool(folder, texts=texts, count=count)), next_id, signed=signed)
 
 
 @contextmanager
@@ -223,10 +249,10 @@ def release(path: Path, job: Job, votes: str | None = None) -> None:
             notes.clear_record(record, named=store._settings.named)
 
 
-def _create(path: Path, settings: Settings, id_type: IdType) -> None:
-    """Make an empty store, for what the job keeps."""
+def _create(path: Path, settings: Settings, id_type: IdType, bits: int | None = None) -> None:
+    """Make an empty store, for what the job keeps. bits: of a key of a band."""
     if settings.signs:
-        create_store(path, settings)
+        create_store(path, settings, bits)
     else:
         fpstore.create(path, id_type=id_type, max_distance=settings.max_distance, recipe=settings.recipe).close()
 

@@ -10,14 +10,14 @@ from fpstore.building.spill import PairSorter
 from fpstore.living import changes, renewal
 from fpstore.living.changes import ADDED, Change, Told
 from fpstore.living.named import names_in
-from fpstore.living.similar import Signed, Similar, candidates, ordered
+from fpstore.living.similar import Similar, candidates, ordered
 from fpstore.living.sketched import Sketched, live_sketches
 from fpstore.living.snapshot import Snapshot
 from fpstore.living.writer import Writer
 from fpstore.merging import begins
 from fpstore.names.column import Names
 from fpstore.query.similar import SimilarAdditions
-from fpstore.sketches.bands import Banding, documents_of, rows_of
+from fpstore.sketches.bands import Banding, Signed, documents_of, rows_of
 from fpstore.sketches.pending import in_order
 from fpstore.types import Array, Ids, Keys
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from fpstore.building.spill import PairSorter
 from fpstore.disk import Place
+from fpstore.format import LISTED_BYTES
 from fpstore.living.live import Live
 from fpstore.living.removals import Removals
 from fpstore.living.state import Settings
@@ -17,6 +18,7 @@ from fpstore.segment.entry import SegmentEntry
 from fpstore.segment.reader import Segment
 from fpstore.segment.salvage import Salvaged, salvage
 from fpstore.segment.wreck import Wreck
+from fpstore.sketches.salvage import Listed
 from fpstore.types import Ids
 
 # Ids of rows that wait to be made distinct, and the memory for sorting rows by id.
@@ -42,6 +44,15 @@ def row_ids(wreck: Wreck, scratch: Path) -> Ids:
             held, chunks = np.unique(np.concatenate([held, *chunks])), []
     found: Ids = np.unique(np.concatenate([held, *chunks]))
     return found
+
+
+def listed_ids(wreck: Wreck, scratch: Path) -> Listed:
+    """The ids that a segment lists, and which of them can be read. CorruptStore where nobody can tell."""
+    if not wreck.is_certain:
+        row_ids(wreck, scratch)  # which mends the records where that can be
+        wreck.expect_certain()
+    starts = wreck.record.list_offset + LISTED_BYTES * np.arange(wreck.record.list_count)
+    return Listed(wreck.listed.copy(), wreck.are_sound(starts, starts + LISTED_BYTES))
 
 
 def documents_lost(

@@ -17,6 +17,7 @@ from fpstore.merging import Chunks, Columns, merged
 from fpstore.plans import planner
 from fpstore.plans.plan import Plan
 from fpstore.segment.entry import SegmentEntry
+from fpstore.segment.listing import Listing
 from fpstore.segment.reader import Segment
 from fpstore.segment.writer import SegmentWriter
 from fpstore.types import Ids, Keys
@@ -35,9 +36,9 @@ def live_pairs(parts: Sequence[Live], extra: Columns = (), *, advance: Advance |
     return merged([Chunks(each) for each in (*rows, iter([extra] if extra else []))])
 
 
-def pass_count(plan: Plan, with_ids: bool, comes_again: bool = False) -> int:
+def pass_count(plan: Plan, with_ids: bool, listing: Listing | None = None) -> int:
     """How many times merge_segments reads every key of its parts, or one less where no list of ids is worth it."""
-    return 1 + 2 * len(plan.tables) + 2 * with_ids + (with_ids and comes_again)
+    return 1 + 2 * len(plan.tables) + 2 * with_ids + (with_ids and listing is not None)
 
 
 def merge_segments(
@@ -48,7 +49,7 @@ def merge_segments(
     with_ids: bool,
     *,
     advance: Advance | None = None,
-    comes_again: bool = False,
+    listing: Listing | None = None,
 ) -> SegmentEntry | None:
     """Write what lives of parts, segments of this plan, to a new one there: the bytes that a build would write.
 
@@ -68,7 +69,7 @@ def merge_segments(
             writer.add_table(table, _Table(merge, index, live.keys), with_ranks=with_ids and index == 0)
         if with_ids:
             sizes, span = (lambda: merge.group_sizes(live)), (live.least_id, live.most_id)
-            writer.add_ids(live.ids, *span, sizes, merge.ids, comes_again=comes_again)
+            writer.add_ids(live.ids, *span, sizes, merge.ids, listing=listing)
         # All of its removals were applied to every part; to what is in the latest one, no removal before it.
         return writer.finish(max(max(part.removals.last_position + 1, part.position) for part in parts))
 

@@ -36,6 +36,8 @@ FLUSH_THREADS = 2
 # Of names that were given handles so many are told in memory, in 24 bits each, 48 MiB at most. In two filters, as each
 # name is looked for in all, and few names should take little.
 FILTER_NAMES = (1 << 20, (1 << 24) - (1 << 20))
+# One name of so many that may have come before is seldom: the filters err for fewer than that.
+SELDOM = 64
 # Of the numbers of names of files, the indexes of those that are to be merged.
 Due = Callable[[Sequence[int]], Sequence[int]]
 
@@ -97,20 +99,30 @@ class StoreNames:
         """The handle of each name, uint64[n], and whether it has one, bool[n]."""
         return self.handles_by(names, hashed(*names))
 
-    def handles_by(self, names: Names, keyed: Keys, given: "GivenNames | None" = None) -> tuple[Ids, Array]:
-        """As handles, where the hashes of the names are known; given: their writer's, which has looked at them."""
+    def handles_by(
+        self, names: Names, keyed: Keys, given: "GivenNames | None" = None, *, seldom: bool = False
+    ) -> tuple[Ids, Array]:
+        """As handles, where the hashes of the names are known; given: their writer's, which has looked at them.
+
+        seldom: of _find_in, for files that hold other names than given.
+        """
         covered = [given is not None and given.covers(*file.span) for file in self.files]
         handles, known = self.pending.find(names, keyed)
         others = [file for file, is_covered in zip(self.files, covered, strict=True) if not is_covered]
-        _find_in(others, names, handles, known, ~known)
+        _find_in(others, names, handles, known, ~known, seldom)
         if given is not None and given.came.any():
             own = [file for file, is_covered in zip(self.files, covered, strict=True) if is_covered]
-            _find_in(own, names, handles, known, given.came & ~known)
+            _find_in(own, names, handles, known, given.came & ~known, given.came_seldom)
         return handles, known
 
 
-def _find_in(files: Sequence[NamesReader], names: Names, handles: Ids, known: Array, asked: Array) -> None:
-    """Fill in the handles of those of names that are asked for, bool[n], and are in the files, and that they are."""
+def _find_in(
+    files: Sequence[NamesReader], names: Names, handles: Ids, known: Array, asked: Array, seldom: bool = False
+) -> None:
+    """Fill in the handles of those of names that are asked for, bool[n], and are in the files, and that they are.
+
+    seldom: what is asked now and then should not come to hold the filters of all files.
+    """
     at = np.flatnonzero(asked)
     if not files or not len(at):
         return
@@ -126,6 +138,8 @@ def _find_in(files: Sequence[NamesReader], names: Names, handles: Ids, known: Ar
             known[at[found]] = True
             more = np.flatnonzero(~found)
             at, left, plain = at[more], left.take(more), plain[more]
+        if seldom:
+            file.forget()
 
 
 class GivenNames:
@@ -143,6 +157,9 @@ class GivenNames:
         self._end = MAX_NUMBER + 1
         # Which of the names that were looked at last may have come before, bool[n].
         self.came: Array = np.empty(0, dtype=bool)
+        # Whether these are few, of all that were looked at since some may have.
+        self.came_seldom = False
+        self._since = 0
 
     def covers(self, least: int, most: int) -> bool:
         """Whether all names with handles from the least to the largest are among these."""
@@ -179,7 +196,7 @@ class GivenNames:
         """As handles_by, where those that may have come are all that can have a handle."""
         handles, known = np.zeros(names.size, dtype=np.uint64), np.zeros(names.size, dtype=bool)
         at = np.flatnonzero(self.came)
-        handles[at], known[at] = store.handles_by(names.take(at), keyed[at])
+        handles[at], known[at] = store.handles_by(names.take(at), keyed[at], seldom=self.came_seldom)
         return handles, known
 
     def _has_all(self, store: StoreNames, next_handle: int) -> bool:
@@ -210,6 +227,9 @@ class GivenNames:
             self._filters.append(NameFilter(self._sizes[len(self._filters)]))
             start = self._filters[-1].put(keyed, came, start)
         self.came = came.view(bool)
+        self._since += len(keyed)
+        if few := int(np.count_nonzero(self.came)):
+            self.came_seldom, self._since = few * SELDOM <= self._since, 0
 
 
 # --- Files ---
@@ -224,7 +244,9 @@ def write_names(at: Place, rows: Callable[[], SegmentEntry], handles: Ids, store
     whole = store.pending.all_of(distinct)
     try:
         if whole is not None:
-            return _at_once(at, rows, parts_of(whole))
+            entry = _at_once(at, rows, parts_of(whole))
+            give_back_memory()  # or a merge beside would come on top of what each thread keeps, some 50 MiB
+            return entry
         entry = rows()
     except BaseException:
         at.folder.unlink(at.name, missing_ok=True)

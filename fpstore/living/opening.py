@@ -127,22 +127,24 @@ def open_part(segments: Folder, entry: SegmentEntry, plan: Plan, settings: Setti
         segment.close()
         raise
     try:
-        sketches = _open_sketches(segments, entry, settings)
+        sketches = _open_sketches(segments, entry, settings, segment)
     except BaseException:
         Live(segment, entry.position, removals, names).close()
         raise
     return Live(segment, entry.position, removals, names, sketches=sketches)
 
 
-def _open_sketches(segments: Folder, entry: SegmentEntry, settings: Settings) -> SketchesReader | None:
-    """The file of sketches that the catalog says is a segment's, in a store that keeps sketches."""
+def _open_sketches(
+    segments: Folder, entry: SegmentEntry, settings: Settings, segment: Segment
+) -> SketchesReader | None:
+    """The file of sketches that the catalog says is the segment's, in a store that keeps sketches."""
     kept = settings.kept
     if (kept is None) != (entry.sketches is None):
         found, expected = ("none", "a file") if kept is not None else ("a file", "none")
         raise CorruptStore("catalog, sketches of a segment", found, expected, path=segments.path)
     if kept is None or entry.sketches is None:
         return None
-    sketches = SketchesReader(Place(segments, sketches_name(entry.name)))
+    sketches = SketchesReader(Place(segments, sketches_name(entry.name)), segment)
     record = sketches.record
     numbers = (sketches.file_bytes, sketches.footer_crc, record.values, record.bits, record.words)
     named = (entry.sketches.file_bytes, entry.sketches.crc, kept.values, kept.bits, kept.words)

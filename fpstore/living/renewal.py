@@ -76,8 +76,7 @@ def segment_of_rows(
         return None
     names = names or snapshot.names
     plan, settings = snapshot.plan, snapshot.settings
-    many = settings.bands > 1
-    rows = partial(write_rows, place, keys, ids, plan, settings.codec, tell, position, comes_again=many)
+    rows = partial(write_rows, place, keys, ids, plan, settings.codec, tell, position, listing=settings.listing)
     entry = rows() if names is None or ids is None else write_names(place, rows, ids, names)
     return entry if sketches is None else write_sketches(place, entry, sketches)
 
@@ -102,10 +101,13 @@ def segment_of_parts(
             inputs.append(open_part(place.folder, old, plan, settings, removals))
             stack.callback(inputs[-1].close)
         sound = stack.enter_context(sound_parts(inputs, plan))
-        many = settings.bands > 1
-        entry = merge_segments(place, sound, settings.codec, plan, settings.ids, advance=advance, comes_again=many)
+        entry = merge_segments(
+            place, sound, settings.codec, plan, settings.ids, advance=advance, listing=settings.listing
+        )
         if entry is None:
             return None
+        for part in sound:
+            part.segment.forget(0, part.segment.file_bytes)  # what is beside them comes next
         if settings.named:
             entry = merge_names(place, entry, sound, due_names)
         if settings.kept is not None:

@@ -16,23 +16,8 @@ from fpstore.living.sketched import similar_in, sketches_of
 from fpstore.living.snapshot import Snapshot
 from fpstore.query.matches import Room
 from fpstore.query.similar import SimilarMatches
+from fpstore.sketches.bands import Signed
 from fpstore.types import Array, Counts, Ids, Keys
-
-
-class Signed(NamedTuple):
-    """Signatures as a store takes them: the keys of their bands, uint64[n, bands], and their sketches, if kept."""
-
-    keys: Keys
-    sketches: Keys | None
-
-    @property
-    def size(self) -> int:
-        """How many."""
-        return len(self.keys)
-
-    def part(self, which: slice | Array) -> "Signed":
-        """Some of them."""
-        return Signed(self.keys[which], None if self.sketches is None else self.sketches[which])
 
 
 class Similar(NamedTuple):

@@ -69,7 +69,7 @@ def _similar_in(snapshot: Snapshot) -> Candidates:
     kept, removals = snapshot.settings.kept, snapshot.removals
     segments = [(part.segment.view, part.segment.ids, part.position, part.segment.naming) for part in snapshot.searched]
     files = [
-        (part.sketches.view, part.sketches.record, part.position, part.sketches.naming)
+        (part.sketches.view, part.sketches.record, part.position, part.sketches.naming, part.sketches.places_of)
         for part in snapshot.parts
         if part.sketches is not None
     ]
@@ -168,7 +168,8 @@ def _written(at: Place, entry: SegmentEntry, kept: Kept, pieces: Iterator[tuple[
         with SketchesWriter(Place(at.folder, sketches_name(at.name)), at.folder.reach, kept) as writer:
             for ids, sketches in pieces:
                 writer.add(ids, sketches)
-            file = writer.finish()
+            with contextlib.closing(Segment(at)) as segment:
+                file = writer.finish(segment)
     except BaseException:
         for name in (at.name, names_name(at.name)):
             at.folder.unlink(name, missing_ok=True)

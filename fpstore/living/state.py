@@ -18,6 +18,7 @@ from fpstore.errors import Error, UnsupportedVersion, Wrong
 from fpstore.forks import cached_property
 from fpstore.format import BITS_STEP, CODECS, KEY_BITS, MAX_KEY_BITS, MIN_KEY_BITS
 from fpstore.segment.entry import MAX_SEGMENT, SegmentEntry, entry_of
+from fpstore.segment.listing import Listing
 from fpstore.sketches.bands import Banding
 from fpstore.sketches.kept import WIDTHS, Kept
 from fpstore.types import Kind
@@ -131,6 +132,12 @@ class Settings:
     def log_form(self) -> tuple[int, int, int]:
         """What decode_change must know of additions: columns of ids, bands, words of a sketch."""
         return self.id_columns, self.bands, self.words
+
+    @property
+    def listing(self) -> Listing | None:
+        """Of its segments, as SegmentWriter takes it."""
+        sketched = self.kept is not None
+        return Listing(sketched) if self.ids and (self.bands > 1 or sketched) else None
 
     @property
     def flushes_late(self) -> bool:

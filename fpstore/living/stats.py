@@ -2,19 +2,24 @@
 
 import os
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from fpstore.checks import fields_of
+import numpy as np
+
+from fpstore.checks import fields_of, hexadecimal, shown_id
 from fpstore.disk import CATALOG_NAME, Folder, naming
 from fpstore.living.census import bytes_by_kind
 from fpstore.living.locks import find_writer
+from fpstore.living.named import names_in
 from fpstore.living.snapshot import Snapshot
 from fpstore.living.state import Minhash
 from fpstore.plans.plan import Plan
 from fpstore.progress import Tell
 from fpstore.segment import report as reports
+from fpstore.segment.buckets import CROWDED_IDS, largest_buckets
+from fpstore.segment.reader import Segment
 from fpstore.segment.report import Report, SegmentStats
 from fpstore.segment.spikes import NAMED, Spikes, count_spikes
 from fpstore.types import Keys, Kind
@@ -105,7 +110,7 @@ def stats_of(
         writer_pid=None if writer is None else writer.pid,
         written_at=moment_of(written),
         total_bytes=sum(sizes.values()),
-        segments=tuple(reports.stats(part.segment, largest_slots) for part in snapshot.parts),
+        segments=tuple(_segment_stats(snapshot, part.segment, largest_slots) for part in snapshot.parts),
         **{f"{kind}_bytes": size for kind, size in sizes.items()},
     )
 
@@ -144,10 +149,52 @@ def spikes_of(snapshot: Snapshot, named: int, tell: Tell | None = None) -> Spike
                 tell("spikes", done, total)
             yield some
 
-    return count_spikes(keys(), named, snapshot.settings.bits)
+    found = count_spikes(keys(), named, snapshot.settings.bits)
+    return found if snapshot.settings.minhash is None else _of_bands(snapshot, snapshot.settings.minhash, found)
+
+
+def _of_bands(snapshot: Snapshot, minhash: Minhash, found: Spikes) -> Spikes:
+    """Those of the keys of bands: of each named one its band, and an id that has it."""
+    keys = np.array([spike.fingerprint for spike in found.largest], dtype=np.uint64)
+    bands = minhash.banding(snapshot.settings.bits).of(keys).tolist()
+    matches = snapshot.nearest(keys, 0)
+    assert matches.id is not None
+    examples: list[Any] = (matches.id if snapshot.names is None else names_in(snapshot, matches.id)).tolist()
+    told = dict(zip(matches.query.tolist(), examples, strict=True))
+    largest = (
+        replace(spike, band=band, example_id=told[index])
+        for index, (spike, band) in enumerate(zip(found.largest, bands, strict=True))
+    )
+    return replace(found, largest=tuple(largest), kind=snapshot.settings.kind)
+
+
+def bucket_warnings(snapshot: Snapshot, segment: Segment) -> tuple[str, ...]:
+    """A sentence for each of the NAMED keys of bands that the most documents of a segment have, where that is many."""
+    minhash = snapshot.settings.minhash
+    if minhash is None:
+        return ()
+    buckets, more = largest_buckets(segment, NAMED)
+    warnings = []
+    for bucket in buckets:
+        key = np.array([bucket.key], dtype=np.uint64)
+        handle = np.array([bucket.least_id], dtype=np.uint64)
+        (band,) = minhash.banding(snapshot.settings.bits).of(key).tolist()
+        example = shown_id((handle if snapshot.names is None else names_in(snapshot, handle)).tolist()[0])
+        share = f"band {band}: {bucket.id_count:,} documents share key {hexadecimal(bucket.key, segment.bits)}"
+        warnings.append(f"{share}, such as id {example}; a probe that has it reads them all")
+    return (*warnings, *([f"and {more:,} more keys of {CROWDED_IDS // 2} documents or more"] if more else []))
+
+
+def _segment_stats(snapshot: Snapshot, segment: Segment, largest_slots: int) -> SegmentStats:
+    found = reports.stats(segment, largest_slots)
+    return replace(found, warnings=found.warnings + bucket_warnings(snapshot, segment)) if largest_slots else found
 
 
 def report_of(snapshot: Snapshot, tell: Tell | None = None) -> Report:
     """Of the segments, each read a few times over, and how the rows share fingerprints."""
-    segments = [reports.report_segment(part.segment, tell) for part in snapshot.parts]
-    return reports.combine(segments, spikes_of(snapshot, NAMED, tell), snapshot.settings.bits)
+    segments = []
+    for part in snapshot.parts:
+        found = reports.report_segment(part.segment, tell)
+        segments.append(replace(found, warnings=found.warnings + bucket_warnings(snapshot, part.segment)))
+    settings = snapshot.settings
+    return reports.combine(segments, spikes_of(snapshot, NAMED, tell), settings.bits, settings.kind)

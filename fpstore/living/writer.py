@@ -370,8 +370,8 @@ class Writer:
         with self._lock:
             self._write()  # or a removal might be forgotten that the merge has applied
             basis = renewal.Basis.of(self.snapshot)
-        ids, again = basis.state.settings.ids, basis.state.settings.bands > 1
-        total = pass_count(basis.plan, ids, again) * sum(part.segment.key_count for part in parts)
+        settings = basis.state.settings
+        total = pass_count(basis.plan, settings.ids, settings.listing) * sum(part.segment.key_count for part in parts)
         done = 0
         told = self._merge_progress if not busy else None
         busy |= {part.segment.path.name for part in parts}

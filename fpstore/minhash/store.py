@@ -1,6 +1,6 @@
 """The store of MinHash signatures: what users hold. Every document that shares a band is found, with an estimate."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Literal
 
 import numpy as np
@@ -11,7 +11,7 @@ from fpstore.errors import RecipeError, TooManyMatches
 from fpstore.living import changes
 from fpstore.living.documents import DocumentWriter
 from fpstore.living.named import in_handles, names_in
-from fpstore.living.similar import Signed, Similar, answer, candidates, joined
+from fpstore.living.similar import Similar, answer, candidates, joined
 from fpstore.living.similar_pairs import named_similar_pairs, similar_pairs
 from fpstore.living.sketched import all_sketches, distinct_ids, sketches_of
 from fpstore.living.snapshot import Snapshot
@@ -21,6 +21,7 @@ from fpstore.names.column import Names, as_names
 from fpstore.progress import OnProgress, Tell, told
 from fpstore.query.matches import MAX_MATCHES, Room
 from fpstore.query.similar import Documents, SimilarAdditions, SimilarMatches, SimilarPairs
+from fpstore.sketches.bands import Signed
 from fpstore.sketches.pending import in_order
 from fpstore.threads import slices, thread_count
 from fpstore.types import Array, Ids, Keys
@@ -126,18 +127,22 @@ class MinHashStore(_BaseStore):
         .query of the answer is the index of the signature. threads: how many at once, all processors by default.
         TooManyMatches for more than 2^26 rows.
         """
-        given, least, count = self._array(signatures), self._least(min_similarity), thread_count(threads)
-        room = Room(len(given), self.max_matches)
+        given, least = self._array(signatures), self._least(min_similarity)
+        return self._answer(len(given), lambda own: self._cut(given[own]), least, thread_count(threads))
+
+    def _answer(self, size: int, cut: Callable[[slice], Signed], least: float | None, threads: int) -> SimilarMatches:
+        """As probe_many of so many signatures. cut: gives some of them as they are compared."""
+        room = Room(size, self.max_matches)
         with Reading(self) as snapshot:
 
             def search(own: slice) -> Similar:
                 self._expect_usable()
-                return candidates(snapshot, self._cut(given[own]), least, own.start, room)
+                return candidates(snapshot, cut(own), least, own.start, room)
 
             try:
-                parts = self._team(count).map(search, slices(len(given), count, SLICE_QUERIES, MIN_SLICE))
+                parts = self._team(threads).map(search, slices(size, threads, SLICE_QUERIES, MIN_SLICE))
             except TooManyMatches as error:  # which may be about some of the queries only
-                raise TooManyMatches.found(len(given), error.rows, self.max_matches, at_least=True) from None
+                raise TooManyMatches.found(size, error.rows, self.max_matches, at_least=True) from None
             return self._out(answer(snapshot, joined(parts or [search(slice(0, 0))])))
 
     def contains_near(self, signature: object, *, min_similarity: float | None = None) -> bool:

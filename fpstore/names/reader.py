@@ -16,11 +16,9 @@ from fpstore.names.layout import KIND_NAMES, NamesRecord
 from fpstore.segment.beside import Beside
 from fpstore.types import Counts, Keys
 
-# After so many bytes of blocks that were read in order, what was read need not count as this process's memory: a merge
-# reads some sixty files at once.
-FORGOTTEN_BYTES = 1 << 19
-# After so many looks for a name into blocks all over a file neither. Names that are new are told by the filter, all but
-# one in some thousands; without this those would come to hold every file of a store.
+# After so many looks for a name into blocks all over a file, what was read need not count as this process's memory.
+# Names that are new are told by the filter, all but one in some thousands; without this those would come to hold every
+# file of a store.
 FORGOTTEN_LOOKS = 8
 
 
@@ -45,7 +43,7 @@ class NamesReader(Beside[NamesRecord]):
             ranks = self._names.find(*names, name_hashes(*names) if hashes is None else hashes)
         if self._names.looked >= self._looks_held + FORGOTTEN_LOOKS:
             self._looks_held = self._names.looked
-            self._forget()
+            self.forget()
         return ranks
 
     def ranks(self, handles: Keys) -> Counts:
@@ -64,13 +62,15 @@ class NamesReader(Beside[NamesRecord]):
             return Names(*self._names.read(ranks))
 
     def chunks(self) -> Iterator[Named]:
-        """All names with their handles, in order, a block at a time. CorruptStore where one is not as it was left."""
-        last, forgotten, step = None, 0.0, self.record.blocks_bytes / max(self.record.block_count, 1)
+        """All names with their handles, in order, a block at a time. CorruptStore where one is not as it was left.
+
+        Between two of them nothing of the file is held: a merge reads some sixty at once, and one page that is read
+        brings as much as half a megabyte with it.
+        """
+        last = None
         for index in range(self.record.block_count):
             names, handles = self.block(index)
-            if index * step >= forgotten + FORGOTTEN_BYTES:
-                forgotten = index * step
-                self._forget()
+            self.forget()
             with self.naming:
                 if last is not None and names.at(0) <= last:
                     raise CorruptStore(
@@ -79,7 +79,7 @@ class NamesReader(Beside[NamesRecord]):
             last = names.at(names.size - 1)
             yield Named(names, handles)
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
         """Let go of the whole file, which is mapped again, page by page, where it is read again."""
         with contextlib.suppress(ValueError):  # another thread has closed it
             self._map.madvise(mmap.MADV_DONTNEED)

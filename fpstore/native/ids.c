@@ -487,3 +487,22 @@ void places_of_ids(const uint64_t *listed, uint64_t listed_count, const uint64_t
             places[first + i] = listed_count > 0 && listed[at[i]] == ids[first + i] ? (int64_t)at[i] : -1;
     }
 }
+
+Status listed_places(Pages *pages, const Ids *ids, const uint64_t *wanted, uint64_t count, int64_t *places) {
+    for (uint64_t first = 0; first < count; first += SIDE_BY_SIDE) {
+        uint64_t some = count - first < SIDE_BY_SIDE ? count - first : SIDE_BY_SIDE, at[SIDE_BY_SIDE] = {0}, id = 0;
+        for (uint64_t left = ids->list_count; left > 1; left -= left / 2) /* to the last not above, or the first */
+            for (uint64_t i = 0; i < some; i++) {
+                uint64_t next = at[i] + left / 2;
+                Status status = listed_at(pages, ids, next, &id);
+                if (UNLIKELY(status != OK)) return status;
+                at[i] = id <= wanted[first + i] ? next : at[i];
+            }
+        for (uint64_t i = 0; i < some; i++) {
+            Status status = ids->list_count > 0 ? listed_at(pages, ids, at[i], &id) : OK;
+            if (UNLIKELY(status != OK)) return status;
+            places[first + i] = ids->list_count > 0 && id == wanted[first + i] ? (int64_t)at[i] : -1;
+        }
+    }
+    return OK;
+}

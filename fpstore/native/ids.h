@@ -26,6 +26,14 @@ typedef struct {
     uint64_t list_offset, list_count; /* 0, or the values are indexes of so many ids */
 } Ids;
 
+/* Listed id `place`; the caller knows that it is one of them. */
+ALWAYS_INLINE Status listed_at(Pages *pages, const Ids *ids, uint64_t place, uint64_t *id) {
+    uint64_t offset = ids->list_offset + 8 * place;
+    Status status = pages_check(pages, offset, offset + 7);
+    if (LIKELY(status == OK)) *id = load64(pages->base + offset);
+    return status;
+}
+
 /* The id that a value stands for. */
 ALWAYS_INLINE Status id_of_value(Pages *pages, const Ids *ids, uint64_t value, uint64_t *id) {
     if (LIKELY(ids->list_count == 0)) {
@@ -33,10 +41,7 @@ ALWAYS_INLINE Status id_of_value(Pages *pages, const Ids *ids, uint64_t value, u
         return OK;
     }
     if (UNLIKELY(value >= ids->list_count)) return BAD_DIRECTORY;
-    uint64_t offset = ids->list_offset + 8 * value;
-    Status status = pages_check(pages, offset, offset + 7);
-    if (LIKELY(status == OK)) *id = load64(pages->base + offset);
-    return status;
+    return listed_at(pages, ids, value, id);
 }
 
 /* The ids of the fingerprint of this rank: values [*first, *first + *count). */
@@ -75,6 +80,9 @@ Status table_key(Pages *pages, const Table *table, const Ids *ids, uint64_t rank
 
 /* Where each of ids[0..count) is among listed ones, which increase; -1 for those that are not there. */
 void places_of_ids(const uint64_t *listed, uint64_t listed_count, const uint64_t *ids, uint64_t count, int64_t *places);
+
+/* The same of the ids that a segment lists. */
+Status listed_places(Pages *pages, const Ids *ids, const uint64_t *wanted, uint64_t count, int64_t *places);
 
 /* Ids to look for: sorted and distinct, not none. filter has 2^filter_bits bits, and those of the ids are set. */
 typedef struct {

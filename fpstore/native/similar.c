@@ -160,6 +160,7 @@ ALWAYS_INLINE Status handle_at(const SketchFile *file, uint64_t i, uint64_t *han
     Status status = pages_check(file->pages, offset, offset + file->handle_bytes - 1);
     *handle = 0;
     if (status == OK) memcpy(handle, file->pages->base + offset, file->handle_bytes);
+    if (file->listed) *handle = i - *handle;
     return status;
 }
 
@@ -190,28 +191,28 @@ ALWAYS_INLINE Status estimate_one(const SketchFile *file, const Sketches *shape,
 }
 
 Status candidates_estimate(const SketchFile *file, const Sketches *shape, const uint64_t *sketches,
-                           const uint8_t *masked, Candidate *candidates, uint64_t count) {
-    uint64_t places[KEYS_AT_ONCE], bytes = 8 * (uint64_t)shape->words;
+                           const int64_t *places, const uint8_t *masked, Candidate *candidates, uint64_t count) {
+    uint64_t handles[KEYS_AT_ONCE], starts[KEYS_AT_ONCE], bytes = 8 * (uint64_t)shape->words;
     for (uint64_t first = 0; first < count; first += KEYS_AT_ONCE) {
         uint64_t some = count - first < KEYS_AT_ONCE ? count - first : KEYS_AT_ONCE;
         for (uint64_t i = 0; i < some; i++) {
-            uint64_t id = candidates[first + i].id;
-            places[i] = file->count;
-            if (id < file->base || id > file->last || (masked != NULL && masked[first + i])) continue;
-            places[i] = id - file->base;
+            handles[i] = places == NULL ? candidates[first + i].id : (uint64_t)places[first + i];
+            starts[i] = file->count;
+            if (handles[i] < file->base || handles[i] > file->last || (masked != NULL && masked[first + i])) continue;
+            starts[i] = handles[i] - file->base;
             if (file->handle_bytes != 0) {
-                Status status = first_sketch(file, id - file->base, &places[i]);
+                Status status = first_sketch(file, handles[i] - file->base, &starts[i]);
                 if (UNLIKELY(status != OK)) return status;
             }
-            if (places[i] < file->count) bytes_ask(file->pages, file->sketches_offset + places[i] * bytes);
+            if (starts[i] < file->count) bytes_ask(file->pages, file->sketches_offset + starts[i] * bytes);
         }
         for (uint64_t i = 0; i < some; i++) {
             Candidate *candidate = &candidates[first + i];
             const uint64_t *sketch = sketches + (uint64_t)candidate->query * shape->words;
-            for (uint64_t place = places[i]; place < file->count; place++) {
+            for (uint64_t place = starts[i]; place < file->count; place++) {
                 uint64_t handle = 0;
                 Status status = file->handle_bytes == 0 ? OK : handle_at(file, place, &handle);
-                if (status == OK && file->handle_bytes != 0 && handle != candidate->id - file->base) break;
+                if (status == OK && file->handle_bytes != 0 && handle != handles[i] - file->base) break;
                 if (status == OK) status = estimate_one(file, shape, sketch, place, candidate);
                 if (UNLIKELY(status != OK)) return status;
                 if (file->handle_bytes == 0) break;

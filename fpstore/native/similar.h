@@ -17,11 +17,12 @@ typedef struct {
     uint64_t position;
 } BandPart;
 
-/* handle_bytes: 0 where the id of sketch i is base + i. */
+/* A handle is an id, or, where the segment lists these, its place there: then what is written of it is how far behind
+   it its sketch is. handle_bytes: 0 where that of sketch i is base + i. */
 typedef struct {
     Pages *pages; /* NULL where there is none */
     uint64_t count, base, last, handles_offset, sketches_offset;
-    unsigned handle_bytes;
+    unsigned handle_bytes, listed;
 } SketchFile;
 
 /* A row with one of the keys asked for. position: when it was stored, which decides whether a removal masks it. */
@@ -54,9 +55,10 @@ Status candidates_of(BandRows *found, uint32_t bands, uint64_t query_count, floa
                      uint64_t *count);
 
 /* Have the similarity of each candidate be at least that of each sketch of its id in the file. sketches: those of the
-   queries. masked: NULL, or which candidates to pass over. */
+   queries. places: where each id is in the list of the segment's, -1 where it is not; NULL where it is the handle.
+   masked: NULL, or which candidates to pass over. */
 Status candidates_estimate(const SketchFile *file, const Sketches *shape, const uint64_t *sketches,
-                           const uint8_t *masked, Candidate *candidates, uint64_t count);
+                           const int64_t *places, const uint8_t *masked, Candidate *candidates, uint64_t count);
 
 /* Put the candidates of each query in the order of an answer: the most similar first, then by id. */
 void candidates_order(Candidate *candidates, uint64_t count);

@@ -336,8 +336,10 @@ Status documents_measure(Document *document, const Steps *steps, const Given *te
 }
 
 Status documents_sign(Document *document, const Steps *steps, const Given *texts, size_t count, size_t *at,
-                      void *values, uint32_t *token_counts) {
+                      void *values, uint32_t *token_counts, uint64_t *ends) {
     uint8_t *row = values;
+    document->keeps = ends != NULL;
+    document->kept.used = 0;
     for (*at = 0; *at < count; ++*at) {
         const uint8_t *text;
         size_t size;
@@ -346,8 +348,10 @@ Status documents_sign(Document *document, const Steps *steps, const Given *texts
         if (kernels.read(document, steps, 0, text, size) != OK) return NO_MEMORY;
         signature_end(&document->signature, &steps->signer, row);
         token_counts[*at] = narrowed(document->token_count);
+        if (ends != NULL) ends[*at] = document->kept.used;
         row += steps->signer.values * value_bytes(&steps->signer);
     }
+    document->keeps = 0;
     return OK;
 }
 

@@ -173,9 +173,10 @@ void shingled_free(Shingled *shingled);
 Status documents_measure(Document *document, const Steps *steps, const Given *texts, size_t count, size_t *at,
                          const Measures *found);
 
-/* The signatures of count texts, one after the other, and how many tokens each has; stops as documents_measure does. */
+/* The signatures of count texts, one after the other, and how many tokens each has; stops as documents_measure does.
+   ends: as of Measures. */
 Status documents_sign(Document *document, const Steps *steps, const Given *texts, size_t count, size_t *at,
-                      void *values, uint32_t *token_counts);
+                      void *values, uint32_t *token_counts, uint64_t *ends);
 
 /* The tokens of a whole document, all in document->tokens. */
 Status document_tokens(Document *document, const TokenSteps *steps, const Given *given);

@@ -22,8 +22,6 @@ from fpstore.types import Array, Counts, Distances, Ids, Keys
 # that. measure: how alike the two are, where that was checked, else NaN.
 VERDICT = np.dtype([("id", "<u8"), ("measure", "<f8"), ("distance", "u1"), ("leads", "?")])
 
-# Documents are decided in pieces of so many: each is looked up as a whole, and compared with itself.
-PIECE_ROWS = 256
 _LATER = np.uint64((1 << 64) - 1)
 # Of the leaders that a document is near, so many are looked at, where it may go to another than the nearest.
 MOST_LOOKED_AT = 64
@@ -115,7 +113,7 @@ class Leaders:
             self._decide_piece(fingerprints[own], seen, start, verdicts[own])
             leads = np.flatnonzero(verdicts["leads"][own]) + start
             self._before_store(leads.tolist(), fingerprints[leads], verdicts["id"][leads].tolist())
-            self._store.add(fingerprints[leads], ids=verdicts["id"][leads])
+            self._hold_leaders(fingerprints, leads, verdicts["id"][leads])
             start = own.stop
         return verdicts
 
@@ -197,6 +195,10 @@ class Leaders:
 
     def _before_store(self, indexes: list[int], fingerprints: Any, ids: list[int]) -> None:
         """These documents have become leaders, and are about to be stored."""
+
+    def _hold_leaders(self, fingerprints: Any, leads: Counts, ids: Ids) -> None:
+        """Store those documents of a batch that have become leaders; they are of one piece."""
+        self._store.add(fingerprints[leads], ids=ids)
 
     def _decide_piece(self, documents: Any, seen: Seen, start: int, verdicts: Array) -> None:
         """Fill in the verdicts of documents of which none is stored yet; start: the index of the first."""

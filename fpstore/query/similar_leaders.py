@@ -11,10 +11,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from fpstore._turns import Bands, Turns
-from fpstore.errors import TooManyMatches
 from fpstore.query.leaders import MOST_LOOKED_AT, Leaders, Seen, ids_of_all
-from fpstore.query.similar import SimilarMatches
+from fpstore.sketches.bands import Signed
 from fpstore.sketches.kept import Kept
+from fpstore.sketches.memory import Nears
 from fpstore.types import Array, Counts, Distances, Ids, Keys
 
 # Where more rows are found for a piece, fewer documents are decided together.
@@ -22,7 +22,7 @@ MOST_FOUND = 1 << 21
 
 
 class SimilarSearched(Protocol):
-    """What holds such leaders: a store of signatures with ids that is open for writing."""
+    """What holds such leaders: a store of signatures with ids that is open for writing, or memory."""
 
     @property
     def path(self) -> Path:
@@ -32,15 +32,13 @@ class SimilarSearched(Protocol):
     def kept(self) -> Kept:
         """What is kept of each signature."""
 
-    def probe_many(
-        self, signatures: object, *, min_similarity: float | None = None, threads: int | None = None
-    ) -> SimilarMatches:
-        """All documents that share a band with each."""
+    def cut(self, signatures: Array) -> Signed:
+        """Signatures as they are compared."""
 
-    def in_bands(self, signatures: object) -> tuple[Keys, Keys]:
-        """The keys of the bands of each, and what is kept of it: uint64[n, bands] and uint64[n, words]."""
+    def near(self, own: Signed, least: float | None, limit: int, most_rows: int) -> Nears:
+        """Documents that share a band with each, as SketchMemory tells them."""
 
-    def add(self, signatures: object, *, ids: Ids) -> None:
+    def add(self, own: Signed, ids: Ids) -> None:
         """Hold them, for the next question."""
 
 
@@ -53,7 +51,7 @@ class _Shared(Bands):
 
 
 class SimilarLeaders(Leaders):
-    """The leaders, in a store of signatures."""
+    """The leaders, in what holds signatures."""
 
     def __init__(self, store: SimilarSearched, least: float | None, next_id: int, threads: int = 1) -> None:
         """least: the estimated similarity from which documents are near; None: all that share a band."""
@@ -61,28 +59,25 @@ class SimilarLeaders(Leaders):
         self._least = least
         self._kept = store.kept
         self._shared: _Shared | None = None
+        # The documents of the piece, and the index of the first.
+        self._own: Signed | None = None
+        self._start = 0
 
     def _look(self, fingerprints: Any, piece: slice) -> tuple[slice, Seen]:
-        while True:
-            signatures = fingerprints[piece]
-            try:
-                found: SimilarMatches = self._store.probe_many(
-                    signatures, min_similarity=self._least, threads=self._threads
-                )
-                if len(found) <= MOST_FOUND or len(signatures) == 1:
-                    break
-            except TooManyMatches:
-                if len(signatures) == 1:
-                    raise
-            piece = slice(piece.start, piece.start + len(signatures) // 2)
-        query, distance = found.query, self._kept.differing(found.similarity)
-        few = (_ranks(query) <= MOST_LOOKED_AT) | (distance == 0)
-        query, distance = query[few], distance[few]
-        ids = ids_of_all(None if found.id is None else found.id[few], len(signatures))
-        keys, sketches = self._store.in_bands(signatures)
-        self._shared = _Shared(keys, sketches, self._kept, self._least)
-        turns = Turns(self._shared, 0, query, distance, [ids.copy()], asks=self.looks_on)
-        return piece, Seen(query, distance, ids, turns)
+        own = self._store.cut(fingerprints[piece])
+        limit = MOST_LOOKED_AT + 1 if self.looks_on else 1
+        found: Nears = self._store.near(own, self._least, limit, MOST_FOUND)
+        own = own.part(slice(found.answered))
+        assert own.sketches is not None
+        ids = ids_of_all(found.id, own.size)
+        self._start, self._own = piece.start, own
+        self._shared = _Shared(own.keys, own.sketches, self._kept, self._least)
+        turns = Turns(self._shared, 0, found.query, found.distance, [ids.copy()], asks=self.looks_on)
+        return slice(piece.start, piece.start + own.size), Seen(found.query, found.distance, ids, turns)
+
+    def _hold_leaders(self, fingerprints: Any, leads: Counts, ids: Ids) -> None:
+        assert self._own is not None
+        self._store.add(self._own.part(leads - self._start), ids)
 
     def _sign(self, documents: Any, index: int) -> Hashable:
         assert self._shared is not None
@@ -107,11 +102,3 @@ class SimilarLeaders(Leaders):
     def _ids_of_sign(self, documents: Any, seen: Seen, index: int) -> list[int]:
         first, end = np.searchsorted(seen.query, [index, index + 1]).tolist()
         return list(seen.ids[first:end][seen.distance[first:end] == 0].tolist())
-
-
-def _ranks(query: Counts) -> Array:
-    """The place of each row among those of its query, from 0 on."""
-    rows = np.arange(len(query))
-    first = np.diff(query, prepend=-1) != 0
-    ranks: Array = rows - np.maximum.accumulate(np.where(first, rows, 0))
-    return ranks

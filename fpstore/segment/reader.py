@@ -16,7 +16,7 @@ from fpstore.disk import Place, placed
 from fpstore.errors import CorruptStore, Naming
 from fpstore.format import Header, Region, Summary, TableRecord
 from fpstore.segment.files import map_file, read_footer
-from fpstore.types import Keys
+from fpstore.types import Counts, Ids, Keys
 
 READ_KEYS = 1 << 17  # that are decoded before they are handed on
 
@@ -83,6 +83,19 @@ class Segment:
                     yield chunk
             if count > self.key_count or (first_slot == 0 and end_slot is None and count != self.key_count):
                 raise CorruptStore(f"table {table}", f"{count} keys", self.key_count)
+
+    def listed(self, places: Counts) -> Ids:
+        """The ids at these places of the list of ids, int64[n], all of which it has."""
+        with self.naming:
+            data = self.view.gather(self.record.list_offset, places, layout.LISTED_BYTES, "id list")
+        ids: Ids = data.view("<u8").ravel().astype(np.uint64, copy=False)
+        return ids
+
+    def places(self, ids: Ids) -> Counts:
+        """Where ids, uint64[n], are in that list: int64[n], -1 for those that it does not have."""
+        assert self.ids is not None
+        with self.naming:
+            return self.ids.places(ids)
 
     def read(self, offset: int, length: int) -> bytes:
         """A copy of bytes of the file, which the caller knows to lie inside; their pages need not have been checked.

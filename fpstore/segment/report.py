@@ -21,7 +21,7 @@ from fpstore.segment.crowding import crowding_warnings, largest_slots
 from fpstore.segment.reader import Segment
 from fpstore.segment.spikes import Spikes
 from fpstore.segment.table import CodecCost, codec_costs, leading_bit_histogram
-from fpstore.types import Keys
+from fpstore.types import KEY_NOUNS, Keys, Kind
 
 PASSES = 5  # over the keys of a table: one for the histogram, two for each of two codec_costs
 BAR_WIDTH = 34
@@ -207,11 +207,13 @@ class SegmentReport(_Totals):
 class Report(_Totals):
     """All the segments of a store. Its entropy bound is that of one set of all their keys.
 
-    spikes: of its live rows, pending ones too; None where there are no ids.
+    spikes: of its live rows, pending ones too; None where there are no ids. kind: of the store; in one of signatures
+    fingerprints are keys of bands.
     """
 
     segments: tuple[SegmentReport, ...]
     spikes: Spikes | None = None
+    kind: Kind = "hamming"
 
     def to_json(self) -> dict[str, Any]:
         """The report as plain values, whose keys will stay what they are.
@@ -231,11 +233,11 @@ class Report(_Totals):
 
     def to_text(self) -> str:
         """The report as plain text of at most 100 columns."""
-        lines = [f"store: {_counted(len(self.segments), 'segment')}, {_described(self)}"]
-        lines += _sizes_text(self) if len(self.segments) != 1 else []
+        lines = [f"store: {_counted(len(self.segments), 'segment')}, {_described(self, self.kind)}"]
+        lines += _sizes_text(self, self.kind) if len(self.segments) != 1 else []
         for segment in self.segments:
-            lines += ["", f"segment {segment.name}: {_described(segment)}"]
-            lines += [*_sizes_text(segment), *_tables_text(segment.tables), *_costs_text(segment.tables)]
+            lines += ["", f"segment {segment.name}: {_described(segment, self.kind)}"]
+            lines += [*_sizes_text(segment, self.kind), *_tables_text(segment.tables), *_costs_text(segment.tables)]
             for table in segment.tables:
                 lines += _code_text(table)
             lines += [f"warning: {warning}" for warning in segment.warnings]
@@ -285,12 +287,17 @@ def report_segment(segment: Segment, progress: Tell | None = None) -> SegmentRep
     return SegmentReport(*counts, sizes, segment.bits, segment.path.name, tables, crowding_warnings(segment))
 
 
-def combine(reports: Sequence[SegmentReport], spikes: Spikes | None = None, bits: int = layout.KEY_BITS) -> Report:
-    """The report of a store with these segments, of fingerprints of so many bits."""
+def combine(
+    reports: Sequence[SegmentReport],
+    spikes: Spikes | None = None,
+    bits: int = layout.KEY_BITS,
+    kind: Kind = "hamming",
+) -> Report:
+    """The report of a store of that kind with these segments, of fingerprints of so many bits."""
     keys, ids = sum(report.keys for report in reports), sum(report.ids for report in reports)
     table_count = max((report.table_count for report in reports), default=0)
     sizes = sum((report.sizes for report in reports), Sizes())
-    return Report(keys, ids, table_count, sizes, bits, tuple(reports), spikes)
+    return Report(keys, ids, table_count, sizes, bits, tuple(reports), spikes, kind)
 
 
 @dataclass(frozen=True)
@@ -410,13 +417,13 @@ def _shown(value: float | None, digits: int, unit: str = "") -> str:
     return "-" if value is None else f"{value:,.{digits}f}{unit}"
 
 
-def _described(totals: _Totals) -> str:
+def _described(totals: _Totals, kind: Kind) -> str:
     ids = f", {_counted(totals.ids, 'id')}" if totals.ids else ""
-    return f"{_counted(totals.keys, 'fingerprint')}{ids}, {totals.sizes.total:,} bytes"
+    return f"{_counted(totals.keys, KEY_NOUNS[kind])}{ids}, {totals.sizes.total:,} bytes"
 
 
-def _sizes_text(totals: _Totals) -> list[str]:
-    lines = ["", f"{'part':<12}{'bytes':>20}{'share':>10}{'bits per fingerprint':>24}"]
+def _sizes_text(totals: _Totals, kind: Kind) -> list[str]:
+    lines = ["", f"{'part':<12}{'bytes':>20}{'share':>10}{f'bits per {KEY_NOUNS[kind]}':>24}"]
     for name, size in totals.sizes.named(GROUPS).items():
         share = _shown(_ratio(100 * size, totals.sizes.total), 2, " %")
         lines.append(f"{name:<12}{size:>20,}{share:>10}{_shown(_ratio(8 * size, totals.keys), 3):>24}")

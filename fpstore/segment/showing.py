@@ -29,7 +29,7 @@ from fpstore.segment.slots import SlotBlocks, slot_count, used_slots
 from fpstore.segment.wreck import Wreck
 
 PIECE_BYTES = 1 << 20
-ID_KINDS = ("none", "one for each fingerprint", "many for each fingerprint")
+ID_KINDS = ("none", "one for each key", "many for each key")
 
 Fields = dict[str, Any]
 # What is said of the store, and not of the machine, or of who has it open.
@@ -164,6 +164,8 @@ def plain_fields(record: Any) -> Fields:
         fields["id_kind"] = ID_KINDS[fields["id_kind"]]
     if "names" in fields:
         fields["names"] = [plain_fields(file) for file in fields["names"]]
+    if fields.get("sketches") is not None:
+        fields["sketches"] = plain_fields(fields["sketches"])
     return fields
 
 

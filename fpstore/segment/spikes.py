@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from fpstore.checks import hexadecimal
+from fpstore.checks import hexadecimal, id_in_json, shown_id
 from fpstore.format import KEY_BITS
-from fpstore.types import Counts, Keys
+from fpstore.types import KEY_NOUNS, Counts, Keys, Kind
 
 # How many are named where nobody says how many.
 NAMED = 10
@@ -20,10 +20,15 @@ NAMED = 10
 
 @dataclass(frozen=True, slots=True)
 class Spike:
-    """A fingerprint, and how many rows have it."""
+    """A fingerprint, and how many rows have it.
+
+    band, example_id: where it is the key of a band, of which, and the least id of those rows.
+    """
 
     fingerprint: int
     row_count: int
+    band: int | None = None
+    example_id: int | str | bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,7 @@ class Spikes:
 
     largest: of the fingerprints of two rows or more those of the most rows, of equally many the least fingerprint
     first. sharing: one entry for 1 row, for 2 to 3, for 4 to 7, and so on, where there are any. bits: of a fingerprint.
+    kind: of the store; in one of signatures fingerprints are keys of bands, and rows documents that share one.
     """
 
     fingerprint_count: int
@@ -49,6 +55,7 @@ class Spikes:
     largest: tuple[Spike, ...]
     sharing: tuple[Sharing, ...]
     bits: int = KEY_BITS
+    kind: Kind = "hamming"
 
     @property
     def shared_row_count(self) -> int:
@@ -61,25 +68,31 @@ class Spikes:
             "fingerprint_count": self.fingerprint_count,
             "row_count": self.row_count,
             "shared_row_count": self.shared_row_count,
-            "largest": [
-                {"fingerprint": hexadecimal(each.fingerprint, self.bits), "row_count": each.row_count}
-                for each in self.largest
-            ],
+            "largest": [self._spike_json(each) for each in self.largest],
             "sharing": [{name: getattr(each, name) for name in Sharing.__slots__} for each in self.sharing],
         }
 
+    def _spike_json(self, spike: Spike) -> dict[str, Any]:
+        named = {"fingerprint": hexadecimal(spike.fingerprint, self.bits), "row_count": spike.row_count}
+        if self.kind == "hamming":
+            return named
+        return named | {"band": spike.band, "example_id": id_in_json(spike.example_id)}
+
     def to_text(self) -> list[str]:
-        """Lines of at most 60 columns."""
-        lines = [f"{'rows of one fingerprint':<27}{'fingerprints':>14}{'rows':>14}"]
+        """Lines of at most 60 columns, but for ids that are names."""
+        noun, rows = KEY_NOUNS[self.kind], "rows" if self.kind == "hamming" else "documents"
+        lines = [f"{f'{rows} of one {noun}':<27}{f'{noun}s':>14}{rows:>14}"]
         for each in self.sharing:
             size = f"{each.least:,}" if each.least == each.most else f"{each.least:,} to {each.most:,}"
             lines.append(f"{size:<27}{each.fingerprint_count:>14,}{each.row_count:>14,}")
         if not self.largest:
-            return [*lines, "no fingerprint is that of two rows"]
-        lines.append("the most rows have:")
+            return [*lines, f"no {noun} is that of two {rows}"]
+        lines.append(f"the most {rows} have:")
         width = max(len(f"{each.row_count:,}") for each in self.largest)
-        named = ((hexadecimal(each.fingerprint, self.bits), f"{each.row_count:,}") for each in self.largest)
-        return [*lines, *(f"  {fingerprint}  {rows:>{width}} rows" for fingerprint, rows in named)]
+        for spike in self.largest:
+            of = "" if spike.band is None else f", of band {spike.band}, such as id {shown_id(spike.example_id)}"
+            lines.append(f"  {hexadecimal(spike.fingerprint, self.bits)}  {spike.row_count:>{width},} {rows}{of}")
+        return lines
 
 
 def count_spikes(chunks: Iterable[Keys], named: int = NAMED, bits: int = KEY_BITS) -> Spikes:

@@ -15,7 +15,7 @@ from fpstore.format import Header, SegmentRecord, Summary, TableRecord
 from fpstore.plans.plan import TablePlan
 from fpstore.segment.entry import SegmentEntry, segment_name
 from fpstore.segment.files import FileWriter
-from fpstore.segment.listing import listed_ids, places_in
+from fpstore.segment.listing import Listing, listed_ids, places_in
 from fpstore.segment.table import encode_table
 from fpstore.types import Array, Ids, Keys, SortedKeys
 
@@ -93,13 +93,13 @@ class SegmentWriter(FileWriter):
         counts: Callable[[], Iterator[Keys]],
         ids: Callable[[], Iterator[Ids]],
         *,
-        comes_again: bool = False,
+        listing: Listing | None = None,
     ) -> None:
         """Append the ids, in table 0's order; table 0 was added with_ranks.
 
         Called for each pass: counts yields how many ids each fingerprint has (uint64), ids the ids themselves, the
         group of a fingerprint increasing; their chunks need not match. id_least, id_most: the smallest and the largest.
-        comes_again: an id has rows with many fingerprints, so that a list of ids may be worth it.
+        listing: of a segment where a list of ids may be worth it.
         """
         if self._ranks is None:
             raise ValueError("ids need table 0 added with_ranks")
@@ -114,7 +114,7 @@ class SegmentWriter(FileWriter):
             self._file.write(samples.view(np.uint8))
         base = id_least if id_count else 0
         width = (id_most - base).bit_length() if id_count else 0
-        listed = listed_ids(ids(), id_count, width) if comes_again else None
+        listed = None if listing is None else listed_ids(ids(), id_count, width, listing)
         if listed is None:
             values_offset, list_offset = self._pack(width, (chunk - np.uint64(base) for chunk in ids())), 0
         else:

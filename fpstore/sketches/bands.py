@@ -22,6 +22,22 @@ MAX_VALUES = 4096
 CHANCES_ESTIMATED, CHANCES_ALONE, CHANCES_OF_A_BAND = 0.25, 0.01, 1e-5
 
 
+class Signed(NamedTuple):
+    """Signatures as they are compared: the keys of their bands, uint64[n, bands], and their sketches, if kept."""
+
+    keys: Keys
+    sketches: Keys | None
+
+    @property
+    def size(self) -> int:
+        """How many."""
+        return len(self.keys)
+
+    def part(self, which: slice | Array) -> "Signed":
+        """Some of them."""
+        return Signed(self.keys[which], None if self.sketches is None else self.sketches[which])
+
+
 class Banding(NamedTuple):
     """How signatures are cut: the first bands * rows_per_band of their values, which become keys of so many bits."""
 

@@ -9,10 +9,13 @@ import numpy as np
 from fpstore.disk import Place, naming, unnamed
 from fpstore.errors import Wrong
 from fpstore.format import HEADER_BYTES, Header
+from fpstore.merging import begins
 from fpstore.segment.files import FileWriter
+from fpstore.segment.listing import width_for
+from fpstore.segment.reader import Segment
 from fpstore.sketches.kept import Kept
-from fpstore.sketches.layout import KIND_SKETCHES, SketchesRecord, width_for
-from fpstore.types import Ids, Keys
+from fpstore.sketches.layout import KIND_SKETCHES, SketchesRecord, behind_width
+from fpstore.types import Array, Ids, Keys
 
 # Handles are kept in memory up to so many; those beyond wait in a file without a name.
 HELD_HANDLES = 1 << 20
@@ -57,26 +60,32 @@ class SketchesWriter(FileWriter):
         if sum(map(len, self._waiting)) >= HELD_HANDLES:
             self._spill()
 
-    def finish(self) -> SketchesFile:
+    def finish(self, segment: Segment | None = None) -> SketchesFile:
         """Write the handles, make the file durable, read it back and check it. What the catalog is to say of it.
 
+        segment: the one that it lies beside; where that lists the ids of the sketches, the file has their places.
         ValueError where there is no sketch; CorruptStore where the file does not read back as it was written.
         """
         if not self._count:
             raise Wrong("a file of sketches", "none", "one sketch or more")
-        width = 0 if self._in_turn else width_for(self._last - self._base)
-        self._file.align()
-        for handles in self._handles() if width else ():
-            self._file.write((handles - np.uint64(self._base)).astype(f"<u{width}").view(np.uint8))
+        listed = 0 if segment is None or not self._are_listed(segment) else segment.record.list_count
+        base, last = (0, listed - 1) if listed else (self._base, self._last)
+        width = behind_width(self._count - listed) if listed else 0 if self._in_turn else width_for(last - base)
         record = SketchesRecord(
             count=self._count,
-            handle_base=self._base,
-            handle_last=self._last,
+            handle_base=base,
+            handle_last=last,
             handle_bytes=width,
             words=self._kept.words,
             values=self._kept.values,
             bits=self._kept.bits,
+            listed=int(listed > 0),
         )
+        self._file.align()
+        written = 0
+        for handles in () if not width else self._places() if listed else self._handles():
+            self._file.write(record.packed_handles(handles, written))
+            written += len(handles)
         crc = self._seal(record.pack(), 1)
         return SketchesFile(self._file.offset, crc)
 
@@ -86,6 +95,34 @@ class SketchesWriter(FileWriter):
                 self._spilled = self._held.enter_context(unnamed(self._scratch))
             self._spilled.write(np.concatenate(self._waiting).tobytes())
         self._waiting = []
+
+    def _are_listed(self, segment: Segment) -> bool:
+        """Whether the segment lists the ids of the sketches, and no others."""
+        done = 0
+        for handles, fresh in self._with_fresh():
+            own = handles[fresh]
+            left = np.arange(done, min(done + len(own), segment.record.list_count))
+            if not np.array_equal(segment.listed(left), own):
+                return False
+            done += len(own)
+        return done == segment.record.list_count
+
+    def _places(self) -> Iterator[Ids]:
+        """The place of each handle among the distinct ones."""
+        done = 0
+        for _, fresh in self._with_fresh():
+            places = done + np.cumsum(fresh)
+            done = int(places[-1])
+            yield (places - 1).astype(np.uint64)
+
+    def _with_fresh(self) -> Iterator[tuple[Ids, Array]]:
+        """The handles, and which of them are not the one before again: bool[n]."""
+        last: int | None = None
+        for handles in self._handles():
+            fresh = begins(handles)
+            fresh[0] = last is None or int(handles[0]) != last
+            last = int(handles[-1])
+            yield handles, fresh
 
     def _handles(self) -> Iterator[Ids]:
         if self._spilled is not None:

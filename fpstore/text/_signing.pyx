@@ -3,7 +3,7 @@
 import numpy
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from libc.string cimport memset
+from libc.string cimport memcpy
 
 from fpstore._native cimport (
     AFFINE32, AFFINE64, BINNED, LANES_ROOM, LEGACY, MAX_VALUES, OK, Document, Signature, Signer, Status,
@@ -57,27 +57,44 @@ cdef class Permutations:
 
 
 cdef class Signing(Batch):
-    """Texts on their way to their signatures."""
+    """Texts on their way to their signatures.
+
+    kept: None, or by the first text of a slice the hashes of the shingles of its texts, and where those of each end.
+    """
     cdef object rows, token_counts
+    cdef dict kept
 
     cdef measure(self, Document* document, size_t first, size_t last):
         cdef size_t at = 0
         cdef size_t values = self.rows.ctypes.data + first * self.rows.strides[0]
         cdef size_t counts = self.token_counts.ctypes.data + first * sizeof(uint32_t)
         cdef Status status
+        cdef uint64_t[::1] ends, hashes
+        cdef uint64_t* kept_ends = NULL
+        if self.kept is not None:
+            all_ends = numpy.empty(last - first, dtype=numpy.uint64)
+            ends = all_ends
+            kept_ends = &ends[0]
         with nogil:
             status = signed(document, &self.steps, self.given + first, last - first, &at, <void*>values,
-                            <uint32_t*>counts)
+                            <uint32_t*>counts, kept_ends)
         if status != OK:
             raise MemoryError(f"text {first + at}: no memory for {bytes_of(&self.given[first + at])} bytes")
+        if self.kept is not None:
+            found = numpy.empty(document.kept.used, dtype=numpy.uint64)
+            if document.kept.used:
+                hashes = found
+                memcpy(&hashes[0], document.kept.hashes, document.kept.used * sizeof(uint64_t))
+            self.kept[first] = (found, all_ends)
 
 
 def sign(texts, Permutations permutations not None, *, normalisation="nfkc-casefold", tokens="words", shingle=4,
          weights="presence", idf=None, hash="xxh3", seed=0, tie="clear", sketch="minhash", dense_shingle=0,
-         int threads=1):
+         int threads=1, bint keeps=False):
     """The signatures of texts, uint32 or uint64[n, values], and how many tokens each text has: uint32[n].
 
-    The arguments and what is raised are those of _simhash.measure. A text without tokens has the greatest values.
+    keeps: give the hashes of the shingles too, as _shingles.measure_and_keep does; else there are none. All else that is
+    given and raised is as of _simhash.measure. A text without tokens has the greatest values.
     """
     cdef Signing batch
     if isinstance(texts, (str, bytes)):
@@ -91,8 +108,10 @@ def sign(texts, Permutations permutations not None, *, normalisation="nfkc-casef
     batch.steps.signer = permutations.signer
     batch.rows = permutations.rows(len(batch.texts))
     batch.token_counts = numpy.zeros(len(batch.texts), dtype=numpy.uint32)
+    batch.kept = {} if keeps else None
     batch.run_all(threads)
-    return batch.rows, batch.token_counts
+    kept = sorted(batch.kept.items(), key=lambda item: item[0]) if keeps else []
+    return batch.rows, batch.token_counts, [found for _, found in kept]
 
 
 def sign_hashes(const uint64_t[::1] hashes not None, const uint64_t[::1] ends not None,

@@ -30,4 +30,4 @@ cdef Status sorted_of(const Steps* steps, const Given* kept, size_t count, size_
                       Shingled* shingled) noexcept nogil
 cdef size_t bytes_of(const Given* given) noexcept
 cdef Status signed(Document* document, const Steps* steps, const Given* texts, size_t count, size_t* at, void* values,
-                   uint32_t* token_counts) noexcept nogil
+                   uint32_t* token_counts, uint64_t* ends) noexcept nogil

@@ -365,8 +365,8 @@ cdef Status sorted_of(const Steps* steps, const Given* kept, size_t count, size_
 
 
 cdef Status signed(Document* document, const Steps* steps, const Given* texts, size_t count, size_t* at, void* values,
-                   uint32_t* token_counts) noexcept nogil:
-    return documents_sign(document, steps, texts, count, at, values, token_counts)
+                   uint32_t* token_counts, uint64_t* ends) noexcept nogil:
+    return documents_sign(document, steps, texts, count, at, values, token_counts, ends)
 
 
 cdef void document_begin(Document* document) noexcept:

@@ -27,7 +27,7 @@ CONFIRMED_DISTANCE = 6
 UNCONFIRMED_DISTANCE = 3
 
 # For the features of kept documents, which are looked at again and again.
-_CACHE_BYTES = 64 << 20
+_CACHE_BYTES = 16 << 20
 # So many kept documents are looked at together, but for the nearest, which as a rule is enough.
 _AT_ONCE = 8
 # Of kept documents: so many texts are read at first, then as many as have about so many characters. Of those that are

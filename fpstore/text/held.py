@@ -130,8 +130,10 @@ class Held:
 
     def _make_room(self, shingles: int, slots: int) -> None:
         if shingles > len(self._hashes):
-            room = max(shingles, min(2 * shingles, self._most))
-            self._hashes = np.concatenate([self._hashes, np.empty(room - len(self._hashes), dtype=np.uint64)])
-            self._weights = np.concatenate([self._weights, np.empty(room - len(self._weights))])
+            # All at once: what is not written to takes no memory, and growing step by step copies it again and again.
+            used, room = int(self._ends[len(self._ids)]), max(shingles, self._most)
+            hashes, weights = np.empty(room, dtype=np.uint64), np.empty(room)
+            hashes[:used], weights[:used] = self._hashes[:used], self._weights[:used]
+            self._hashes, self._weights = hashes, weights
         if slots > len(self._ends):
             self._ends = np.concatenate([self._ends, np.zeros(2 * slots - len(self._ends), dtype=np.int64)])

@@ -71,16 +71,13 @@ from fpstore.text.model import IdfModel
 from fpstore.text.permutations import DEFAULT_VALUES, MOST_VALUES, SCHEMES, SEED_BITS_OF_DATASKETCH, permutations_of
 from fpstore.text.scripts import mixed_shingles
 from fpstore.text.several import expect_several
-from fpstore.text.tokens import Prepare, preparation
+from fpstore.text.tokens import Prepare, preparation, prepared, prepared_groups
 from fpstore.threads import thread_count
 from fpstore.types import Kind
 
 # When a golden value of tests/test_text_golden.py changes, this becomes a new version.
 VERSION = 2
 MAX_SHINGLE = 64
-# Characters or bytes of prepared texts that wait for the core together. With fewer, packages and the core push each
-# other out of the cache at every turn (6 % of the time of Chinese); with more, they take memory.
-PREPARED_AT_ONCE = 1 << 22
 
 # Every value that a field can have.
 CHOICES = {
@@ -231,7 +228,7 @@ class Recipe:
         count = thread_count(threads)
         expect_several(texts)
         prepare, steps = self._steps()
-        groups = [texts] if prepare is None else _prepared_groups(prepare, texts)
+        groups = [texts] if prepare is None else prepared_groups(prepare, texts)
         parts, kept = zip(*(measure(group, threads=count, **steps) for group in groups), strict=True)
         found = Measured(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
         fingerprints, counts = found.fingerprints, found.token_counts
@@ -253,25 +250,37 @@ class Recipe:
         self, texts: Sequence[str | bytes], *, threads: int | None = None
     ) -> tuple[Signatures, npt.NDArray[np.uint32]]:
         """As sign_many, and how many tokens each text has."""
+        return self._signed(texts, threads, keeps=False)[:2]
+
+    def sign_and_keep(
+        self, texts: Sequence[str | bytes], *, threads: int | None = None
+    ) -> tuple[Signatures, npt.NDArray[np.uint32], list[KeptHashes]]:
+        """As sign_counted, and the hashes of the shingles, as of measure_and_keep."""
+        return self._signed(texts, threads, keeps=True)
+
+    def _signed(
+        self, texts: Sequence[str | bytes], threads: int | None, *, keeps: bool
+    ) -> tuple[Signatures, npt.NDArray[np.uint32], list[KeptHashes]]:
         expect_signatures(self)
         count = thread_count(threads)
         expect_several(texts)
         prepare, steps = self._steps()
-        groups = [texts] if prepare is None else _prepared_groups(prepare, texts)
+        groups = [texts] if prepare is None else prepared_groups(prepare, texts)
         permutations = permutations_of(self.permutations, self.values, self.seed)
-        parts = [_signing.sign(group, permutations, threads=count, **steps) for group in groups]
+        parts = [_signing.sign(group, permutations, threads=count, keeps=keeps, **steps) for group in groups]
+        columns = [part[:2] for part in parts]
         # Signatures are larger than short texts: where all are in one array they are not copied.
-        found, counts = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
+        found, counts = columns[0] if len(parts) == 1 else map(np.concatenate, zip(*columns, strict=True))
         empty = np.flatnonzero(counts == 0)
         if len(empty):
             hashes = np.array([bytes_hash(texts[at]) for at in empty.tolist()], dtype=np.uint64)
             found[empty] = _signing.sign_hashes(hashes, np.arange(1, len(hashes) + 1, dtype=np.uint64), permutations)
-        return found, counts
+        return found, counts, [part for _, _, kept in parts for part in kept]
 
     def features(self, text: str | bytes) -> Features:
         """The distinct shingles of one text and their weights."""
         prepare, steps = self._steps()
-        ready = text if prepare is None else _prepared(prepare, text)
+        ready = text if prepare is None else prepared(prepare, text)
         found = Sets.join(_shingles.features_many([ready], **steps))[0]
         if self.tokens == "letters" and len(found.hashes) == 0:
             return Features(np.array([self._nothing()], dtype=np.uint64), np.ones(1))
@@ -281,7 +290,7 @@ class Recipe:
         """Of each of texts what features gives, together; threads: as for measure_many."""
         count = thread_count(threads)
         prepare, steps = self._steps()
-        ready = texts if prepare is None else [_prepared(prepare, text) for text in texts]
+        ready = texts if prepare is None else [prepared(prepare, text) for text in texts]
         found = Sets.join(_shingles.features_many(ready, threads=count, **steps))
         if self.tokens == "letters" and not found.counts.all():
             nothing = Features(np.array([self._nothing()], dtype=np.uint64), np.ones(1))
@@ -298,7 +307,7 @@ class Recipe:
     def shingles(self, text: str | bytes) -> Iterator[tuple[int, str]]:
         """The hash of every shingle of one text, and the shingle, in its order; all its tokens are held as str."""
         prepare, steps = self._steps()
-        ready = text if prepare is None else _prepared(prepare, text)
+        ready = text if prepare is None else prepared(prepare, text)
         tokens = _simhash.tokens_of(ready, normalisation=steps["normalisation"], tokens=steps["tokens"])
         joint = "" if steps["tokens"] == "characters" else " "
         if self.tokens == "mixed":
@@ -342,7 +351,7 @@ class Recipe:
     @property
     def keeps_hashes(self) -> bool:
         """Whether a text has no more shingles than words, or letters that stand for some: a third of its bytes."""
-        return self.sketch != "minhash" and self.tokens in ("words", "mixed", "chinese")
+        return self.tokens in ("words", "mixed", "chinese")
 
     @property
     def parts_empty(self) -> bool:
@@ -432,30 +441,6 @@ FIELDS = tuple(each.name for each in fields(Recipe) if each.name != "model")
 def bytes_hash(text: str | bytes) -> int:
     """What stands for the fingerprint of a text without tokens: the XXH3 of its UTF-8."""
     return xxh3(utf8(text))
-
-
-def _prepared_groups(prepare: Prepare, texts: Sequence[str | bytes]) -> Iterator[list[str | bytes]]:
-    """The texts after the steps that the core leaves out, PREPARED_AT_ONCE."""
-    group: list[str | bytes] = []
-    size = 0
-    for text in texts:
-        group.append(_prepared(prepare, text))
-        size += len(group[-1])
-        if size >= PREPARED_AT_ONCE:
-            yield group
-            group, size = [], 0
-    yield group
-
-
-def _prepared(prepare: Prepare, text: str | bytes) -> str | bytes:
-    if isinstance(text, bytes):
-        return prepare(text.decode("utf-8", "replace"))
-    if not isinstance(text, str):
-        raise TypeError(f"text: found {type(text).__name__}, expected str or bytes")
-    try:
-        return prepare(text)
-    except UnicodeEncodeError:
-        return prepare(without_surrogates(text))
 
 
 def utf8(text: str | bytes) -> bytes:

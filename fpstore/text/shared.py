@@ -15,6 +15,7 @@ from fpstore.text.cleaning import characters, stand_in, visible
 from fpstore.text.held import KeptHashes, Sets
 from fpstore.text.packed import Packed
 from fpstore.text.recipe import Measured, Recipe
+from fpstore.types import Array
 from fpstore.workers import Workers
 
 # What a worker is given at once has about so many characters or bytes of pages, or of texts.
@@ -58,9 +59,9 @@ def measure_many(recipe: Recipe, texts: Sequence[str], threads: int | None, work
 def measure_and_keep(
     recipe: Recipe, texts: Sequence[str], threads: int | None, workers: Workers
 ) -> tuple[Measured, list[KeptHashes]]:
-    """As recipe.measure_and_keep; what packages do is done by workers."""
+    """As recipe.measure_and_keep; what packages do is done by workers. Of sketch minhash as of measure_many."""
     if not recipe.is_prepared or recipe.model is not None:
-        return recipe.measure_and_keep(texts, threads=threads)
+        return _kept_here(recipe, texts, threads)
     record = recipe.to_json()
     parts, kept = zip(*workers.map(_measured_and_kept, [(record, part) for part in _parts(texts)]), strict=True)
     return _joined(parts), [each for some in kept for each in some]
@@ -125,15 +126,24 @@ def _measured(given: tuple[dict[str, Any], Sequence[str]]) -> Measured:
 def _measured_here(recipe: Recipe, texts: Sequence[str], threads: int | None) -> Measured:
     if recipe.sketch != "minhash":
         return recipe.measure_many(texts, threads=threads)
-    signatures, counts = recipe.sign_counted(texts, threads=threads)
-    found: Any = signatures
+    return _of_signatures(*recipe.sign_counted(texts, threads=threads))
+
+
+def _kept_here(recipe: Recipe, texts: Sequence[str], threads: int | None) -> tuple[Measured, list[KeptHashes]]:
+    if recipe.sketch != "minhash":
+        return recipe.measure_and_keep(texts, threads=threads)
+    signatures, counts, kept = recipe.sign_and_keep(texts, threads=threads)
+    return _of_signatures(signatures, counts), kept
+
+
+def _of_signatures(signatures: Any, counts: Array) -> Measured:
     nothing = np.zeros(len(counts))
-    return Measured(found, counts, nothing.astype(bool), counts, nothing)
+    return Measured(signatures, counts, nothing.astype(bool), counts, nothing)
 
 
 def _measured_and_kept(given: tuple[dict[str, Any], Sequence[str]]) -> tuple[Measured, list[KeptHashes]]:
     record, texts = given
-    return Recipe.from_json(record).measure_and_keep(texts, threads=1)
+    return _kept_here(Recipe.from_json(record), texts, 1)
 
 
 def _features(given: tuple[dict[str, Any], Sequence[str]]) -> Sets:

@@ -928,10 +928,26 @@ MUTANTS = (
     Mutant(
         "a file of names that is read in order stays mapped",
         "fpstore/names/reader.py",
-        "if index * step >= forgotten + FORGOTTEN_BYTES:",
-        "if index < 0:",
+        "self.forget()\n            with",
+        "with",
         "a merge of many files of names takes as much memory as they are large",
         ("tests/test_names.py::test_what_was_read_in_order_is_let_go_of",),
+    ),
+    Mutant(
+        "files that are asked for a name now and then stay mapped",
+        "fpstore/living/naming.py",
+        "self.came_seldom, self._since = few * SELDOM <= self._since, 0",
+        "self.came_seldom, self._since = False, 0",
+        "the filters of all files come to be in memory",
+        ("tests/test_given_names.py::test_files_that_are_asked_for_a_name_now_and_then_are_let_go_of",),
+    ),
+    Mutant(
+        "a merge holds its segments while it merges names",
+        "fpstore/living/renewal.py",
+        "part.segment.forget(0, part.segment.file_bytes)",
+        "pass",
+        "a compaction takes memory for what it is done with",
+        ("tests/test_let_go.py::test_a_merge_holds_nothing_of_its_segments_while_it_merges_what_is_beside_them",),
     ),
     Mutant(
         "a new name gets a handle that another has",

@@ -3,6 +3,7 @@
 from mutants.record import Mutant
 
 MODEL = ("tests/test_minhash_store.py::test_a_living_store_answers_as_a_plain_model",)
+NEAR_IN_MEMORY = ("tests/test_band_index.py::test_what_is_near_is_what_a_plain_loop_finds",)
 PAIRS = ("tests/test_minhash_store.py::test_each_pair_that_shares_a_band_is_told_once",)
 
 MUTANTS = (
@@ -41,10 +42,50 @@ MUTANTS = (
     Mutant(
         "ids are listed where that takes more bytes",
         "fpstore/segment/listing.py",
-        "and saved > 8 * LISTED_BYTES * len(listed) else None",
+        "and saved > cost * len(listed) else None",
         "and saved > 0 else None",
         "row numbers take a list that they do not need",
         ("tests/test_listing.py::test_a_list_has_each_id_once_and_is_there_where_it_takes_less",),
+    ),
+    Mutant(
+        "a list saves no bytes beside the rows",
+        "fpstore/segment/listing.py",
+        "if listing.sketched else 0",
+        "if False else 0",
+        "ids that are any numbers are written whole with their sketches",
+        ("tests/test_listing.py::test_a_list_has_each_id_once_and_is_there_where_it_takes_less",),
+    ),
+    Mutant(
+        "sketches of any ids are taken for those of a list",
+        "fpstore/sketches/writer.py",
+        "if not np.array_equal(segment.listed(left), own):",
+        "if False:",
+        "documents get the sketches of others",
+        ("tests/test_minhash_files.py::test_ids_that_the_segment_does_not_list_are_written",),
+    ),
+    Mutant(
+        "a sketch of an id that comes again takes the next place in a list",
+        "fpstore/sketches/writer.py",
+        "places = done + np.cumsum(fresh)",
+        "places = done + np.arange(1, len(fresh) + 1)",
+        "documents get the sketches of others",
+        ("tests/test_listing.py::test_sketches_of_ids_that_are_listed_have_their_places",),
+    ),
+    Mutant(
+        "ids in damaged pages of a list are taken for sound",
+        "fpstore/sketches/salvage.py",
+        "known[known] = self._listed().sound[handles[known]]",
+        "pass",
+        "a recovered store has sketches of ids that never were",
+        ("tests/test_listing.py::test_every_damaged_page_of_a_list_is_found_and_recovery_gives_back_the_rest",),
+    ),
+    Mutant(
+        "the search in a list stops before the id",
+        "fpstore/native/ids.c",
+        "at[i] = id <= wanted[first + i] ? next : at[i];",
+        "at[i] = id < wanted[first + i] ? next : at[i];",
+        "a document that is there has no sketch",
+        ("tests/test_listing.py::test_sketches_of_ids_that_are_listed_have_their_places",),
     ),
     Mutant(
         "a listed id that no row has passes a check",
@@ -207,8 +248,56 @@ MUTANTS = (
         ("tests/test_jobs_minhash.py::test_documents_of_one_piece_are_near_from_the_least_similarity_on",),
     ),
     Mutant(
+        "a document that shares several bands is found several times",
+        "fpstore/native/band_index.c",
+        "if (index->askers[own] == asker) continue;",
+        "",
+        "more near ones are looked at than there are, and memory behind them is written",
+        NEAR_IN_MEMORY,
+    ),
+    Mutant(
+        "of many documents in a bucket those that came last are the nearest",
+        "fpstore/native/band_index.c",
+        "packed(differing, own) < heap[0]",
+        "packed(differing, own) > heap[0]",
+        "what jobs drop goes to another one than the first",
+        NEAR_IN_MEMORY,
+    ),
+    Mutant(
+        "a larger table has some of the keys",
+        "fpstore/native/band_index.c",
+        "for (uint64_t at = 0; at < table->size; at++) {",
+        "for (uint64_t at = 1; at < table->size; at++) {",
+        "documents are kept though others like them were",
+        ("tests/test_band_index.py::test_tables_grow_and_nothing_is_lost",),
+    ),
+    Mutant(
+        "a question that has too many answers is half answered",
+        "fpstore/native/band_index.c",
+        "            found->count = before;\n            break;",
+        "            *answered = i + 1;\n            break;",
+        "an answer has more rows than were asked for",
+        NEAR_IN_MEMORY,
+    ),
+    Mutant(
+        "signatures that went to the store behind the last commit are in memory too",
+        "fpstore/jobs/signed.py",
+        "self.spilled = self._count  # they",
+        "pass  # they",
+        "a job that goes on finds each of them twice",
+        ("tests/test_jobs_minhash.py::test_a_job_of_its_own_goes_on_wherever_its_signatures_are",),
+    ),
+    Mutant(
+        "signatures that went to the store are forgotten",
+        "fpstore/jobs/signed.py",
+        "if not self.spilled:",
+        "if True:",
+        "documents are kept though others like them were",
+        ("tests/test_jobs_minhash.py::test_what_is_dropped_is_what_a_plain_loop_drops",),
+    ),
+    Mutant(
         "of rows found those of the same sketch behind the nearest are forgotten",
-        "fpstore/query/similar_leaders.py",
+        "fpstore/sketches/memory.py",
         " | (distance == 0)",
         "",
         "an equal document is kept where many others have its signature",

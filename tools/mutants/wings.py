@@ -1172,7 +1172,7 @@ MUTANTS = (
     Mutant(
         "what was kept waits in the store when the journal tells of it",
         "fpstore/jobs/kept.py",
-        "self._workplace.store.sync()",
+        "self._workplace.sync()",
         "pass",
         "a kill loses leaders that the journal tells of",
         ("tests/test_jobs_resume.py::test_what_a_journal_tells_of_is_on_the_disk_when_the_journal_is",),
