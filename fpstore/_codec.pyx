@@ -15,7 +15,9 @@ import numpy as np
 
 from fpstore._native cimport (
     MAX_BLOCK_BITS,
+    MAX_BLOCK_BYTES,
     MAX_BLOCK_KEYS,
+    MIN_BLOCK_BYTES,
     CODEC_GAP,
     CODEC_RAW,
     CODEC_RICE,
@@ -73,7 +75,7 @@ LAYOUT = {
     "IDS_NONE": IDS_NONE, "IDS_ONE": IDS_ONE, "IDS_MANY": IDS_MANY, "SYMBOLS": SYMBOLS, "MAX_CODE_BITS":
     MAX_CODE_BITS, "RICE_ESCAPE": RICE_ESCAPE, "GROUP_SLOTS": GROUP_SLOTS, "LINE_BYTES": LINE_BYTES,
     "FENCE_BYTES": FENCE_BYTES, "OFFSET_BITS": OFFSET_BITS, "MAX_BLOCK_KEYS": MAX_BLOCK_KEYS, "MAX_BLOCK_BITS":
-    MAX_BLOCK_BITS, "PAGE_BYTES": PAGE_BYTES, "CRC_BYTES": CRC_BYTES, "FOOTER_BYTES": FOOTER_BYTES,
+    MAX_BLOCK_BITS, "MIN_BLOCK_BYTES": MIN_BLOCK_BYTES, "MAX_BLOCK_BYTES": MAX_BLOCK_BYTES, "PAGE_BYTES": PAGE_BYTES, "CRC_BYTES": CRC_BYTES, "FOOTER_BYTES": FOOTER_BYTES,
     "MIN_KEY_BITS": MIN_KEY_BITS, "MAX_KEY_BITS": MAX_KEY_BITS, "MAX_SLOT_BITS": MAX_SLOT_BITS, "MAX_RICE_BITS": MAX_RICE_BITS, "SAMPLE_BITS": SAMPLE_BITS,
     "SAMPLE_BYTES": SAMPLE_BYTES, "MAX_CODE_BYTES_PER_KEY": MAX_CODE_BYTES_PER_KEY,
 }
@@ -287,15 +289,17 @@ cdef class TableEncoder:
     """Turns the sorted keys of a table into its payload, directory and fences.
 
     codec: index in CODECS. code_lengths: 65 lengths, code_words: their canonical code words. bits: of a key.
+    block_bytes: 0, or what a block has at most: then there is no directory, and ranks are those of blocks.
     """
 
     cdef Encoder *encoder
     cdef readonly object directory
-    cdef readonly object ranks
-    cdef bint finished
+    cdef object slot_ranks
+    cdef bint with_ranks, finished
 
     def __cinit__(self, int codec, unsigned slot_bits, unsigned rice_bits, const uint8_t[::1] code_lengths not None,
-                  const uint16_t[::1] code_words not None, *, bint with_ranks, unsigned bits=MAX_KEY_BITS):
+                  const uint16_t[::1] code_words not None, *, bint with_ranks, unsigned bits=MAX_KEY_BITS,
+                  unsigned block_bytes=0):
         cdef uint8_t[::1] directory
         cdef uint64_t[::1] ranks
         if not 0 <= codec < len(CODECS) or slot_bits > MAX_SLOT_BITS or rice_bits > MAX_RICE_BITS:
@@ -304,17 +308,20 @@ cdef class TableEncoder:
         check_bits(bits, slot_bits)
         if code_lengths.shape[0] != SYMBOLS or code_words.shape[0] != SYMBOLS:
             raise ValueError(f"{code_lengths.shape[0]} code lengths, {code_words.shape[0]} words: expected {SYMBOLS} of each")
-        slots = <uint64_t>1 << slot_bits
+        if block_bytes and not MIN_BLOCK_BYTES <= block_bytes <= MAX_BLOCK_BYTES:
+            raise ValueError(f"block_bytes: found {block_bytes}, expected 0 or {MIN_BLOCK_BYTES}..{MAX_BLOCK_BYTES}")
+        slots = <uint64_t>0 if block_bytes else <uint64_t>1 << slot_bits
+        self.with_ranks = with_ranks
         self.directory = np.zeros(-(-slots // GROUP_SLOTS) * LINE_BYTES, dtype=np.uint8)
-        self.ranks = np.zeros(slots + 1, dtype=np.uint64) if with_ranks else None
+        self.slot_ranks = np.zeros(slots + 1, dtype=np.uint64) if with_ranks else None
         directory = self.directory
         if with_ranks:
-            ranks = self.ranks
+            ranks = self.slot_ranks
         self.encoder = <Encoder *>malloc(cython.sizeof(Encoder))
         if self.encoder == NULL:
             raise MemoryError()
-        encoder_init(self.encoder, codec, bits, slot_bits, rice_bits, &code_lengths[0], &code_words[0], &directory[0],
-                     &ranks[0] if with_ranks else NULL)
+        encoder_init(self.encoder, codec, bits, slot_bits, rice_bits, block_bytes, &code_lengths[0], &code_words[0],
+                     NULL if block_bytes else &directory[0], &ranks[0] if with_ranks and not block_bytes else NULL)
 
     def __dealloc__(self):
         if self.encoder != NULL:
@@ -368,6 +375,16 @@ cdef class TableEncoder:
     def fence_count(self):
         """Blocks of large slots so far."""
         return self.encoder.fence_count
+
+    @property
+    def ranks(self):
+        """With ranks, the keys before each slot, or before each block, and their number at the end: uint64[]; else None."""
+        if not self.with_ranks or not self.encoder.block_bytes:
+            return self.slot_ranks
+        ranks = np.zeros(self.encoder.fence_count + 1, dtype=np.uint64)
+        if self.encoder.fence_count:
+            ranks[1:] = np.asarray(<uint64_t[:self.encoder.fence_count]>self.encoder.keys_through)
+        return ranks
 
     @property
     def fences(self):

@@ -25,6 +25,7 @@ cdef extern from "layout.h" nogil:
     enum: CODEC_GAP, CODEC_XOR, CODEC_RICE, CODEC_RAW
     enum: IDS_NONE, IDS_ONE, IDS_MANY
     enum: SYMBOLS, MAX_CODE_BITS, RICE_ESCAPE, GROUP_SLOTS, LINE_BYTES, FENCE_BYTES, OFFSET_BITS, MAX_BLOCK_KEYS, MAX_BLOCK_BITS
+    enum: MIN_BLOCK_BYTES, MAX_BLOCK_BYTES
     enum: PAGE_BYTES, CRC_BYTES, FOOTER_BYTES, MIN_KEY_BITS, MAX_KEY_BITS, MAX_SLOT_BITS, MAX_RICE_BITS, SAMPLE_BITS, SAMPLE_BYTES
     enum: MAX_CODE_BYTES_PER_KEY
 
@@ -78,10 +79,12 @@ cdef extern from "encode.h" nogil:
     ctypedef struct Encoder:
         uint64_t key_count
         uint64_t payload_bits
+        unsigned block_bytes
         uint8_t *fences
+        uint64_t *keys_through
         uint64_t fence_count
     void encoder_init(Encoder *encoder, int codec, unsigned key_bits, unsigned slot_bits, unsigned rice_bits,
-                      const uint8_t *code_lengths, const uint16_t *code_words, uint8_t *directory, uint64_t *ranks)
+                      unsigned block_bytes, const uint8_t *code_lengths, const uint16_t *code_words, uint8_t *directory, uint64_t *ranks)
     void encoder_free(Encoder *encoder)
     Status encoder_push(Encoder *encoder, const uint64_t *keys, uint64_t count, uint8_t *out, uint64_t *written)
     Status encoder_finish(Encoder *encoder, uint8_t *out, uint64_t *written)
@@ -122,6 +125,7 @@ cdef extern from "view.h" nogil:
         unsigned slot_bits
         unsigned slot_shift
         unsigned fixed_bits
+        unsigned block_bytes
         unsigned flips
         unsigned code_class
         uint64_t payload_offset
@@ -137,6 +141,7 @@ cdef extern from "view.h" nogil:
         uint16_t first_of_slot
     Status pages_check(Pages *pages, uint64_t first, uint64_t last)
     void pages_warm(Pages *pages, uint64_t first, uint64_t end)
+    void table_set_shifts(Table *table)
     void decode_init(uint16_t *decode, const uint8_t *code_lengths)
     void tables_share_codes(Table **tables, unsigned count)
 

@@ -38,6 +38,7 @@ from fpstore._native cimport (
     pages_check,
     pages_warm,
     permutation_init,
+    table_set_shifts,
     tables_share_codes,
 )
 
@@ -127,7 +128,8 @@ cdef class SegmentView:
             table.codec = record.codec
             table.key_bits = self.bits
             table.slot_bits = record.slot_bits
-            table.slot_shift = self.bits - table.slot_bits
+            table.block_bytes = record.block_bytes
+            table_set_shifts(table)
             table.fixed_bits = self.bits if table.codec == CODEC_RAW else record.rice_bits
             table.flips = record.flips
             table.payload_offset = record.payload_offset

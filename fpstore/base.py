@@ -30,7 +30,7 @@ from fpstore.query.tables import Table
 from fpstore.segment.reader import Segment
 from fpstore.segment.report import Report
 from fpstore.threads import Threads, thread_count
-from fpstore.types import Codec, Durability, IdType, Kind, Mode, expect_flags
+from fpstore.types import Codec, Durability, IdType, Kind, Layout, Mode, expect_flags
 
 if TYPE_CHECKING:
     from fpstore.text import Recipe
@@ -158,6 +158,11 @@ class _BaseStore(ABC):
     def codec(self) -> Codec:
         """How keys are coded."""
         return cast(Codec, self._settings.codec)
+
+    @property
+    def layout(self) -> Layout:
+        """How tables are cut: "slots", by the top bits of their keys, or "blocks", by bytes."""
+        return self._latest.plan.layout
 
     @property
     def id_type(self) -> IdType | None:

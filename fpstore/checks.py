@@ -99,10 +99,16 @@ def canonical_json(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def expect_equal(where: str, name: str, found: int, expected: int) -> None:
-    """CorruptStore unless a number that was stored is this one."""
+def expect_equal(where: str, name: str, found: int | str, expected: int | str) -> None:
+    """CorruptStore unless what was stored is this."""
     if found != expected:
         raise CorruptStore(f"{where}, {name}", found, expected)
+
+
+def expect_multiple(where: str, name: str, found: int, step: int) -> None:
+    """CorruptStore unless a number that was stored is a multiple of step."""
+    if found % step:
+        raise CorruptStore(f"{where}, {name}", found, f"a multiple of {step}")
 
 
 def expect_within(where: str, name: str, found: int, least: int, most: int) -> None:

@@ -80,6 +80,7 @@ def build_store(
     shuffle: int | None,
     mode: int | None,
     id_type: str = "uint64",
+    block_bytes: int = 0,
 ) -> None:
     """Write the store at path; the arguments are those of fpstore.build. origin: the recipe, once all was read.
 
@@ -106,6 +107,7 @@ def build_store(
             codec=codec,
             memory=memory,
             shuffle=shuffle,
+            block_bytes=block_bytes,
         )
         if wide
         else Build(
@@ -119,6 +121,7 @@ def build_store(
             threads=threads,
             shuffle=shuffle,
             origin=origin,
+            block_bytes=block_bytes,
         ),
     )
     report = progress or (lambda phase, done, total: None)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fpstore._codec import crc32c
-from fpstore.checks import expect_equal, expect_within, expect_zeros
+from fpstore.checks import expect_equal, expect_multiple, expect_within, expect_zeros
 from fpstore.errors import CorruptStore, UnsupportedVersion
 from fpstore.huffman import MAX_CODE_BITS as MAX_CODE_BITS
 from fpstore.huffman import SYMBOL_COUNT as SYMBOL_COUNT
@@ -39,10 +39,7 @@ SEGMENT_RECORD_BYTES = 128
 TABLE_RECORD_BYTES = 192
 MAX_TABLES = 1024
 
-CODEC_GAP = 0
-CODEC_XOR = 1
-CODEC_RICE = 2
-CODEC_RAW = 3
+CODEC_GAP, CODEC_XOR, CODEC_RICE, CODEC_RAW = 0, 1, 2, 3
 CODECS: tuple[Codec, ...] = ("gap", "xor", "rice", "raw")  # the name of codec number i
 MAX_SLOT_BITS = 40
 MAX_RICE_BITS = 63
@@ -51,14 +48,13 @@ RICE_DELTA_BITS = 64  # of that delta, whatever the bits of a key
 
 MAX_BLOCK_KEYS = 128
 MAX_BLOCK_BITS = 5461  # 12 such blocks end below 2**16
+MIN_BLOCK_BYTES, MAX_BLOCK_BYTES, BLOCK_BYTES = 64, 4096, 1024  # of a table of blocks; the last is the paper's
 GROUP_SLOTS = 12
 DIRECTORY_LINE_BYTES = 32
 FENCE_BYTES = 16
 PAYLOAD_OFFSET_BITS = 48  # of a bit offset in a directory line and in a fence
 
-ID_KIND_NONE = 0
-ID_KIND_ONE = 1
-ID_KIND_MANY = 2
+ID_KIND_NONE, ID_KIND_ONE, ID_KIND_MANY = 0, 1, 2
 SAMPLE_BITS = 512
 SAMPLE_BYTES = 8
 
@@ -71,7 +67,7 @@ _HEADER = struct.Struct("<8sII48x")
 _FOOTER = struct.Struct("<4QII12x8s")
 _CRC = struct.Struct("<I")
 _SEGMENT_RECORD = struct.Struct("<IIQQIII4xQ4Q2Q32x")
-_TABLE_RECORD = struct.Struct(f"<QBBBxI5Q{SYMBOL_COUNT}s71x")
+_TABLE_RECORD = struct.Struct(f"<QBBBxI5Q{SYMBOL_COUNT}s3xI64x")
 
 
 def max_key_code_bits(codec: int, key_bits: int) -> int:
@@ -136,7 +132,7 @@ class Header:
         where = "header"
         expect_equal(where, "length", len(data), HEADER_BYTES)
         magic, version, kind = _HEADER.unpack(data)
-        _expect_magic(where, magic, HEADER_MAGIC)
+        expect_equal(where, "magic", repr(magic), repr(HEADER_MAGIC))
         _expect_version(where, version)
         expect_equal(where, "kind", kind, expected)
         expect_zeros(where, data, 16, 64)
@@ -195,7 +191,7 @@ class Footer:
         expect_equal(where, "length", len(data), FOOTER_BYTES)
         body = data[: _FOOTER.size]
         *fields, version, magic = _FOOTER.unpack(body)
-        _expect_magic(where, magic, FOOTER_MAGIC)
+        expect_equal(where, "magic", repr(magic), repr(FOOTER_MAGIC))
         (crc,) = _CRC.unpack(data[_FOOTER.size :])
         if crc != crc32c(body):
             raise CorruptStore(f"{where}, checksum", f"{crc:#010x}", f"{crc32c(body):#010x}")
@@ -203,7 +199,7 @@ class Footer:
         expect_zeros(where, data, 40, 52)
         footer = cls(*fields)
         expect_equal(where, "file_bytes", footer.file_bytes, file_bytes)
-        _expect_aligned(where, "checksums_offset", footer.checksums_offset)
+        expect_multiple(where, "checksums_offset", footer.checksums_offset, ALIGNMENT)
         expect_within(where, "checksums_offset", footer.checksums_offset, HEADER_BYTES, file_bytes)
         expect_within(where, "summary_offset", footer.summary_offset, HEADER_BYTES, footer.checksums_offset)
         least, most = summary_bytes(1), summary_bytes(MAX_TABLES) + ALIGNMENT - 1
@@ -264,7 +260,7 @@ class SegmentRecord:
 
 @dataclass(frozen=True, slots=True)
 class TableRecord:
-    """How one table is coded, and where it is. key_bits: of its keys, which the segment record says."""
+    """How one table is coded, and where it is. key_bits: of its keys. block_bytes: of blocks at most; 0 with slots."""
 
     prefix_mask: int
     codec: int
@@ -278,6 +274,12 @@ class TableRecord:
     fence_count: int
     code_lengths: tuple[int, ...]
     key_bits: int = KEY_BITS
+    block_bytes: int = 0
+
+    @property
+    def rank_count(self) -> int:
+        """How many ranks there are where it is table 0: one for each slot, or block, and one for their end."""
+        return (self.fence_count if self.block_bytes else 1 << self.slot_bits) + 1
 
     @property
     def slot_shift(self) -> int:
@@ -298,6 +300,7 @@ class TableRecord:
             self.fences_offset,
             self.fence_count,
             bytes(self.code_lengths),
+            self.block_bytes,
         )
 
     @classmethod
@@ -309,10 +312,12 @@ class TableRecord:
         """
         where = f"table {table_index}"
         expect_equal(where, "record length", len(data), TABLE_RECORD_BYTES)
-        *fields, lengths = _TABLE_RECORD.unpack(data)
+        *fields, lengths, block_bytes = _TABLE_RECORD.unpack(data)
         expect_zeros(where, data, 11, 12)
-        expect_zeros(where, data, 121, 192)
-        record = cls(*[*fields, tuple(lengths), key_bits])
+        expect_zeros(where, data, 121, 124)
+        expect_zeros(where, data, 128, 192)
+        record = cls(*[*fields, tuple(lengths), key_bits, block_bytes])
+        expect_within(where, "block_bytes", block_bytes, MIN_BLOCK_BYTES if block_bytes else 0, MAX_BLOCK_BYTES)
         expect_within(where, "codec", record.codec, 0, len(CODECS) - 1)
         expect_within(where, "slot_bits", record.slot_bits, 0, min(MAX_SLOT_BITS, key_bits))
         if record.prefix_mask >> key_bits:
@@ -322,12 +327,14 @@ class TableRecord:
         expect_within(where, "flips", record.flips, 0, key_bits)
         _expect_lengths(where, record, key_count)
         bits_most = max_key_code_bits(record.codec, key_bits) * key_count
-        bits_least = bits_most if record.codec == CODEC_RAW else (record.rice_bits + 1) * key_count
+        least = min(record.rice_bits + 1, key_bits)  # a first key of a block is there as it is
+        bits_least = bits_most if record.codec == CODEC_RAW else least * key_count
         expect_within(where, "payload_bits", record.payload_bits, bits_least, bits_most)
         expect_within(where, "payload_bits", record.payload_bits, 0, (1 << PAYLOAD_OFFSET_BITS) - 1)
-        expect_within(where, "fence_count", record.fence_count, 0, key_count)
+        blocks_least = -(-record.payload_bits // (8 * block_bytes)) if block_bytes else 0
+        expect_within(where, "fence_count", record.fence_count, blocks_least, key_count)
         expect_offset(where, "payload_offset", record.payload_offset, True)
-        expect_offset(where, "directory_offset", record.directory_offset, True)
+        expect_offset(where, "directory_offset", record.directory_offset, not block_bytes)
         expect_offset(where, "fences_offset", record.fences_offset, record.fence_count > 0)
         return record
 
@@ -396,13 +403,14 @@ class Summary:
         """The regions that the records point to, in the order of the file."""
         for index, table in enumerate(self.tables):
             yield Region("payload", index, table.payload_offset, packed_bytes(1, table.payload_bits))
-            yield Region("directory", index, table.directory_offset, directory_bytes(table.slot_bits))
+            if not table.block_bytes:
+                yield Region("directory", index, table.directory_offset, directory_bytes(table.slot_bits))
             if table.fence_count:
                 yield Region("fences", index, table.fences_offset, table.fence_count * FENCE_BYTES)
         segment = self.segment
         if segment.id_kind != ID_KIND_NONE:
-            rank_count = (1 << self.tables[0].slot_bits) + 1
-            yield Region("ranks", None, segment.ranks_offset, packed_bytes(segment.rank_width, rank_count))
+            rank_bytes = packed_bytes(segment.rank_width, self.tables[0].rank_count)
+            yield Region("ranks", None, segment.ranks_offset, rank_bytes)
             yield from id_regions(segment)
 
 
@@ -475,11 +483,6 @@ def expect_ids(where: str, record: Any) -> None:
     expect_offset(where, "list_offset", record.list_offset, record.list_count > 0)
 
 
-def _expect_aligned(where: str, name: str, offset: int) -> None:
-    if offset % ALIGNMENT:
-        raise CorruptStore(f"{where}, {name}", offset, f"a multiple of {ALIGNMENT}")
-
-
 def expect_offset(where: str, name: str, offset: int, present: bool) -> None:
     """CorruptStore unless the offset of a region is one that may be, or 0 where there is none."""
     if not present:
@@ -487,12 +490,7 @@ def expect_offset(where: str, name: str, offset: int, present: bool) -> None:
     elif offset < HEADER_BYTES:
         raise CorruptStore(f"{where}, {name}", offset, f"{HEADER_BYTES} or more")
     else:
-        _expect_aligned(where, name, offset)
-
-
-def _expect_magic(where: str, found: bytes, expected: bytes) -> None:
-    if found != expected:
-        raise CorruptStore(f"{where}, magic", repr(found), repr(expected))
+        expect_multiple(where, name, offset, ALIGNMENT)
 
 
 def _expect_version(where: str, version: int) -> None:

@@ -15,14 +15,14 @@ from fpstore.living.state import ID_TYPES, RECIPE_BITS
 from fpstore.living.stats import Stats
 from fpstore.origin import Origin
 from fpstore.plans import planner
-from fpstore.plans.choice import PlanChoice, expect_bits, plan_asked
+from fpstore.plans.choice import PlanChoice, block_bytes_asked, expect_bits, plan_asked
 from fpstore.plans.plan import Plan
 from fpstore.plans.planner import Prediction
 from fpstore.plans.wide import choices_wide
 from fpstore.progress import OnProgress, told
 from fpstore.store import Store
 from fpstore.threads import thread_count
-from fpstore.types import Codec, Durability, IdType, Kind, Mode, expect_flags
+from fpstore.types import Codec, Durability, IdType, Kind, Layout, Mode, expect_flags
 from fpstore.wide import WideStore
 
 if TYPE_CHECKING:
@@ -47,6 +47,8 @@ def build(
     plan: str | Plan = "balanced",
     max_bytes: float | None = None,
     codec: Codec = "gap",
+    layout: Layout = "slots",
+    block_bytes: int | None = None,
     recipe: "Recipe | str | None" = None,
     shuffle: int | None = None,
     memory: str | int = "2GiB",
@@ -64,13 +66,14 @@ def build(
     uint64[n, bits / 64], the most significant word first, or bytes; such a store is only read, codec "raw".
     max_distance: the largest Hamming distance that the store must answer, the paper's k. plan: "size", "balanced",
     "speed", a plan's name, or a Plan. max_bytes: the fastest plan that takes no more bytes per fingerprint, in place of
-    plan. codec: "gap", "xor", "rice", "raw". memory: the budget; more keys than it holds are sorted through spill files
-    beside the store. progress: called with a Progress, now and then. recipe: how text became the fingerprints, a
-    Recipe or the name of one, kept with the store; None: as a column of Arrow's says that it was made, if one does.
-    force: replace a store that is there. shuffle: a secret number that
-    shuffles the plan's bits, so that nobody can aim at a prefix; a plan for a stream is then that of 10^7.
-    mode: whom its files are for, whatever the umask, such as 0o640; 0o600 by default. It is the mode of the store's
-    folder, where who may read may also enter, and holds for all that is ever made in it.
+    plan. codec: "gap", "xor", "rice", "raw". layout: "slots", a table is cut by the top bits of its keys; "blocks", by
+    bytes, as in the paper: block_bytes, 64 to 4,096, or 1,024 where none are said. memory: the budget; more keys than
+    it holds are sorted through spill files beside the store. progress: called with a Progress, now and then. recipe:
+    how text became the fingerprints, a Recipe or the name of one, kept with the store; None: as a column of Arrow's
+    says that it was made, if one does. force: replace a store that is there. shuffle: a secret number that shuffles the
+    plan's bits, so that nobody can aim at a prefix; a plan for a stream is then that of 10^7. mode: whom its files are
+    for, whatever the umask, such as 0o640; 0o600 by default. It is the mode of the store's folder, where who may read
+    may also enter, and holds for all that is ever made in it.
     Raises ValueError, TypeError, PlanError, RecipeError; FileExistsError; the operating system's errors.
     """
     expect_flags(force=force)
@@ -83,6 +86,7 @@ def build(
         bits=width,
         plan=plan_asked(plan, max_bytes),
         codec=codec,
+        block_bytes=block_bytes_asked(layout, block_bytes),
         memory=memory,
         threads=thread_count(threads),
         progress=told(progress),
@@ -105,6 +109,8 @@ def create(
     plan: str | Plan = "balanced",
     max_bytes: float | None = None,
     codec: Codec = "gap",
+    layout: Layout = "slots",
+    block_bytes: int | None = None,
     recipe: "Recipe | str | None" = None,
     shuffle: int | None = None,
     force: bool = False,
@@ -115,10 +121,10 @@ def create(
 
     id_type: "uint64", or None for fingerprints without ids. plan: as for build; size, balanced and speed are those of
     10^7 fingerprints, as nobody knows yet how many there will be. All else is as for build.
-    exist_ok: a store that is there is opened, and keeps its rows, where it has the id_type, bits, max_distance and
-    codec of this call, the recipe and mode if any are given, and the plan if one is named or shuffled: what plans are
-    chosen by, such as "balanced", is asked of no store. Else ValueError, which names each with what was found and what
-    was expected.
+    exist_ok: a store that is there is opened, and keeps its rows, where it has the id_type, bits, max_distance, codec
+    and layout of this call, the recipe and mode if any are given, and the plan if one is named or shuffled: what plans
+    are chosen by, such as "balanced", is asked of no store. Else ValueError, which names each with what was found and
+    what was expected.
     force: a store that is there is replaced by the empty one. durability: as for open.
     Raises ValueError, TypeError, PlanError, RecipeError; FileExistsError; the operating system's errors.
     """
@@ -128,7 +134,8 @@ def create(
         raise ValueError("exist_ok and force: found both, expected one of the two")
     if durability not in DURABILITIES:
         raise ValueError(f'durability: found {durability!r}, expected "commit" or "batch"')
-    choice = PlanChoice(max_distance, plan_asked(plan, max_bytes), bits).shuffled(shuffle)
+    in_blocks = block_bytes_asked(layout, block_bytes)
+    choice = PlanChoice(max_distance, plan_asked(plan, max_bytes), bits, in_blocks).shuffled(shuffle)
     if choice.is_wide:
         raise ValueError(not_yet("create", choice.bits))
     record, file_mode = _recipe_record(recipe, choice.bits), as_mode(mode)
@@ -161,6 +168,8 @@ def _expect_made_so(
         ("bits", settings.bits, choice.bits),
         ("max_distance", settings.max_distance, choice.max_distance),
         ("codec", settings.codec, codec),
+        ("layout", store.layout, "blocks" if choice.block_bytes else "slots"),
+        ("block_bytes", store.plan.block_bytes, choice.block_bytes),
     ]
     if isinstance(choice.plan, Plan) and store.plan.tables != choice.plan.tables:
         asked.append(("plan", store.plan.name, f"{choice.plan.name} with the tables that were given"))
@@ -227,13 +236,19 @@ def _expect_id_type(id_type: object, more: str = "") -> str:
 
 
 def predict(
-    *, n: int | None = None, max_distance: int | None = None, bits: int | None = None, like: PathLike | None = None
+    *,
+    n: int | None = None,
+    max_distance: int | None = None,
+    bits: int | None = None,
+    like: PathLike | None = None,
+    layout: Layout = "slots",
 ) -> list[Prediction]:
     """What each plan would cost for n distinct fingerprints without ids, smallest first; as `fpstore plan` prints.
 
     Each faster than all before it, the paper's for max_distance 3, and those that size, balanced and speed pick, as
     picked_by says. like: a store with fingerprints as skewed as these: its bits, its n and max_distance where none are
     given, and the bits that its code takes. max_distance: else 3. bits: of a fingerprint, without like, else 64.
+    layout: "blocks", the same plans where tables are laid out in blocks of 1,024 bytes.
     Raises ValueError for what is out of range, and for other bits than those of like; TypeError without n and like;
     what open raises.
     """
@@ -255,10 +270,13 @@ def predict(
         raise ValueError(f"n: found {n!r:.40}, expected an integer")
     if distance is None:
         raise ValueError(f"max_distance: found {max_distance!r:.40}, expected an integer")
+    in_blocks = block_bytes_asked(layout, None) > 0
     width = expect_bits(KEY_BITS if bits is None else bits)
-    return (
-        choices_wide(count, distance, width) if width in WIDE_BITS else planner.choices(count, distance, saved, width)
-    )
+    if width in WIDE_BITS:
+        PlanChoice(distance, "size", width, block_bytes_asked(layout, None))
+        return choices_wide(count, distance, width)
+    found = planner.choices(count, distance, saved, width)
+    return [planner.in_blocks(each, saved) for each in found] if in_blocks else found
 
 
 def _fingerprint_count(stats: Stats) -> int:
@@ -274,7 +292,8 @@ def _bits_saved(stats: Stats) -> float:
     for segment in stats.segments:
         count = segment.fingerprint_count
         if count:
-            code_bits = 8 * (segment.payload_bytes + segment.fences_bytes) / (count * len(segment.tables))
+            bytes_ = segment.payload_bytes + (0 if stats.plan.block_bytes else segment.fences_bytes)
+            code_bits = 8 * bytes_ / (count * len(segment.tables))
             saved, total = saved + planner.saving(count, code_bits, stats.bits) * count, total + count
     return saved / max(1, total)
 

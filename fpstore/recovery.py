@@ -8,7 +8,7 @@ import contextlib
 import errno
 import os
 from collections.abc import Callable, Container, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -226,7 +226,7 @@ class _Recovery:
             with contextlib.suppress(CorruptStore, OSError), self._wreck(part, None) as wreck:
                 wreck.expect_certain()
                 tables = [TablePlan(table.prefix_mask, table.flips) for table in wreck.tables]
-                plan = of_tables(tables, wreck.record.key_bits)
+                plan = replace(of_tables(tables, wreck.record.key_bits), block_bytes=wreck.tables[0].block_bytes)
                 codec, with_ids = CODECS[wreck.tables[0].codec], wreck.record.id_kind != ID_KIND_NONE
                 id_type = self._id_type_beside() if with_ids else None
                 return plan, Settings(plan.max_distance, plan.to_json(), codec, id_type, bits=plan.bits)

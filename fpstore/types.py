@@ -1,7 +1,7 @@
 """The types that signatures name, and what tells True and False; it imports nothing else of fpstore."""
 
 from collections.abc import Iterator
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,8 @@ Buffer = bytes | bytearray | memoryview
 Mode = Literal["r", "w"]
 Durability = Literal["commit", "batch"]
 Codec = Literal["gap", "xor", "rice", "raw"]
+Layout = Literal["slots", "blocks"]
+LAYOUTS: tuple[Layout, ...] = get_args(Layout)
 IdType = Literal["uint64", "string", "bytes"]
 Counted = Literal["fingerprints", "rows"]
 Kind = Literal["hamming", "minhash"]

@@ -23,6 +23,7 @@ from fpstore.living.live import Live
 from fpstore.living.merge import merge_segments
 from fpstore.living.removals import Removals
 from fpstore.plans import families as plans
+from fpstore.plans.plan import Plan
 from fpstore.segment.reader import Segment
 from fpstore.types import Keys
 
@@ -109,7 +110,7 @@ class SegmentSample(FileSample):
         return edited_and_repaired(self, rng)
 
 
-def make_sample(folder: Path, codec: str, with_ids: bool, count: int = 260) -> SegmentSample:
+def make_sample(folder: Path, codec: str, with_ids: bool, count: int = 260, plan: Plan = PLAN) -> SegmentSample:
     """Some hundred fingerprints in 32 slots, among them one large slot, some with several ids."""
     rng = np.random.default_rng(11)
     # Rice keys of one prefix: 5,461 bits are more than 128 of them take, so the large slot has several fences.
@@ -117,7 +118,7 @@ def make_sample(folder: Path, codec: str, with_ids: bool, count: int = 260) -> S
     queries = queries_near(stored, PLAN.max_distance, 40, rng)
     documents = np.concatenate([stored, stored[::5]])
     pairs = (documents, np.arange(len(documents), dtype=np.uint64)) if with_ids else None
-    path = write_segment(folder / f"{codec}-{with_ids}", stored, PLAN, codec=codec, slot_bits=SLOT_BITS, pairs=pairs)
+    path = write_segment(folder / f"{codec}-{with_ids}", stored, plan, codec=codec, slot_bits=SLOT_BITS, pairs=pairs)
     data = path.read_bytes()
     sample = SegmentSample(path.name, data, codec=codec, queries=queries, stored=stored)
     sample.answer = answer_of(path, sample)
@@ -266,7 +267,10 @@ def mangle_record(changed: bytearray, footer: Footer, summary: Summary, rng: np.
     elif choice == 5:
         struct.pack_into("<Q", changed, start + 24, max(0, summary.tables[table].payload_bits - number))
     elif choice == 6:
-        struct.pack_into("<Q", changed, start + 48, number)  # fence_count
+        if summary.tables[table].block_bytes:
+            struct.pack_into("<I", changed, start + 124, 64 + number)  # block_bytes
+        else:
+            struct.pack_into("<Q", changed, start + 48, number)  # fence_count
     elif choice == 7:
         struct.pack_into("<Q", changed, footer.summary_offset + 8, summary.segment.key_count + number - 32)
     else:

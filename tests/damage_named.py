@@ -10,7 +10,7 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
 
 from crash_signed import create, opened, signatures_of
-from damage import WORDS, FileSample, Sample, edited, make_sample
+from damage import PLAN, WORDS, FileSample, Sample, edited, make_sample
 from helpers import CODECS, resealed, uniform
 from id_types import SIGNED
 from living import writer_of
@@ -453,6 +453,9 @@ FILES: dict[str, Callable[[Path], Sample]] = {
 for _codec in CODECS:
     FILES[f"segment {_codec}"] = functools.partial(make_sample, codec=_codec, with_ids=False)
     FILES[f"segment {_codec} with ids"] = functools.partial(make_sample, codec=_codec, with_ids=True)
+_BLOCKS = replace(PLAN, block_bytes=80)
+FILES["segment gap in blocks"] = functools.partial(make_sample, codec="gap", with_ids=False, plan=_BLOCKS)
+FILES["segment rice in blocks with ids"] = functools.partial(make_sample, codec="rice", with_ids=True, plan=_BLOCKS)
 STORES = {f"store {id_type or 'none'}": functools.partial(store_samples, id_type=id_type) for id_type in ID_TYPES}
 
 

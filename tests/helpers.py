@@ -74,7 +74,7 @@ def write_segment(
     stored = distinct(fingerprints)
     s = planner.slot_bits(len(stored), plan.slot_keys) if slot_bits is None else slot_bits
     named = path.with_name("99999999.fpseg")  # as segments are; the tests' names say more
-    with SegmentWriter(named, codec, s, plan.bits) as writer:
+    with SegmentWriter(named, codec, s, plan.bits, plan.block_bytes) as writer:
         for index, table in enumerate(plan.tables):
             keys = np.sort(Permutation(table.prefix_mask, plan.bits).apply(stored))
             writer.add_table(table, ArrayKeys(keys), with_ranks=pairs is not None and index == 0)
@@ -340,11 +340,12 @@ class CodedTable:
             flips,
             offsets[0],
             self.table.payload_bits,
-            offsets[1],
+            0 if self.table.block_bytes else offsets[1],
             offsets[2],
             len(self.table.fences) // layout.FENCE_BYTES,
             self.table.code_lengths,
             self.bits,
+            self.table.block_bytes,
         )
         return record, data
 
@@ -366,11 +367,14 @@ def coded_table(
     *,
     with_ranks: bool = False,
     bits: int = layout.KEY_BITS,
+    block_bytes: int = 0,
 ) -> CodedTable:
     """Encode sorted distinct keys, pushed in chunks."""
     parts: list[Bytes] = []
     source = ArrayKeys(np.asarray(keys, dtype=np.uint64), chunk_keys)
-    table = encode_table(source, codec, slot_bits, parts.append, with_ranks=with_ranks, bits=bits)
+    table = encode_table(
+        source, codec, slot_bits, parts.append, with_ranks=with_ranks, bits=bits, block_bytes=block_bytes
+    )
     return CodedTable(table, b"".join(part.tobytes() for part in parts), bits)
 
 

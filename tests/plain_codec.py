@@ -37,10 +37,15 @@ class PlainTable:
     code_lengths: tuple[int, ...]
     rice_bits: int
     bits: int = KEY_BITS
+    block_bytes: int = 0
 
 
-def encode_table(keys: Iterable[int], codec: str, slot_bits: int, bits: int = KEY_BITS) -> PlainTable:
+def encode_table(
+    keys: Iterable[int], codec: str, slot_bits: int, bits: int = KEY_BITS, block_bytes: int = 0
+) -> PlainTable:
     """Code sorted distinct keys of so many bits with `codec`, a name: gap, xor, rice or raw."""
+    if block_bytes:
+        return encode_blocks([int(key) for key in keys], codec, slot_bits, bits, block_bytes)
     slots = split_slots([int(key) for key in keys], slot_bits, bits)
     deltas = [slot_deltas(slot, codec, slot_bits, keys, bits) for slot, keys in enumerate(slots)]
     lengths, rice_bits = NO_CODE, 0
@@ -74,8 +79,44 @@ def encode_table(keys: Iterable[int], codec: str, slot_bits: int, bits: int = KE
     return PlainTable(codec, slot_bits, payload, bytes(directory), bytes(fences), lengths, rice_bits, bits)
 
 
+def encode_blocks(keys: Sequence[int], codec: str, slot_bits: int, bits: int, block_bytes: int) -> PlainTable:
+    """The same as a table of blocks: each as many keys as fit, the first as it is."""
+    deltas = slot_deltas(0, codec, 0, keys, bits)
+    lengths = code_lengths(symbol_counts([deltas])) if codec in ("gap", "xor") else NO_CODE
+    rice_bits = choose_rice_bits(deltas) if codec == "rice" else 0
+    coder = Coder(codec, lengths, rice_bits, bits)
+    blocks: list[tuple[int, bitarray]] = []
+    for key, delta in zip(keys, deltas, strict=True):
+        code = coder.encode(delta)
+        if blocks and len(blocks[-1][1]) + len(code) <= 8 * block_bytes:
+            blocks[-1] = key, blocks[-1][1] + code
+        else:
+            blocks.append((key, field(key, bits)))
+    payload, fences = empty_bits(), bytearray()
+    for last_key, block in blocks:
+        fences += int_bytes(last_key, 8) + int_bytes(len(payload) | len(block) << 48, 8)
+        payload += block
+    return PlainTable(codec, slot_bits, payload, b"", bytes(fences), lengths, rice_bits, bits, block_bytes)
+
+
+def decode_blocks(table: PlainTable) -> list[int]:
+    """The keys of a coded table of blocks, in order."""
+    coder = Coder(table.codec, table.code_lengths, table.rice_bits, table.bits)
+    keys: list[int] = []
+    for start in range(0, len(table.fences), FENCE_BYTES):
+        where = int_of(table.fences[start + 8 : start + FENCE_BYTES])
+        block = table.payload[where & (1 << 48) - 1 :][: where >> 48]
+        keys.append(field_at(block, 0, table.bits))
+        for delta in coder.decode(block[table.bits :]):
+            step = {"xor": keys[-1] ^ delta, "raw": delta}
+            keys.append(step.get(table.codec, keys[-1] + delta))
+    return keys
+
+
 def decode_table(table: PlainTable) -> list[int]:
     """The keys of a coded table, in order."""
+    if table.block_bytes:
+        return decode_blocks(table)
     coder = Coder(table.codec, table.code_lengths, table.rice_bits, table.bits)
     fences = [
         (int_of(table.fences[start : start + 8]), int_of(table.fences[start + 8 : start + FENCE_BYTES]))

@@ -43,6 +43,7 @@ Memory = str | int
 Values = object
 Texts = Iterable[str | bytes]
 Codec = Literal["gap", "xor", "rice", "raw"]
+Layout = Literal["slots", "blocks"]
 Durability = Literal["commit", "batch"]
 Mode = Literal["r", "w"]
 IdType = Literal["uint64", "string", "bytes"]
@@ -63,6 +64,8 @@ class Build(Protocol):
         plan: str | Plan = "balanced",
         max_bytes: float | None = None,
         codec: Codec = "gap",
+        layout: Layout = "slots",
+        block_bytes: int | None = None,
         recipe: Recipe | str | None = None,
         shuffle: int | None = None,
         memory: Memory = "2GiB",
@@ -85,6 +88,8 @@ class Create(Protocol):
         plan: str | Plan = "balanced",
         max_bytes: float | None = None,
         codec: Codec = "gap",
+        layout: Layout = "slots",
+        block_bytes: int | None = None,
         recipe: Recipe | str | None = None,
         shuffle: int | None = None,
         force: bool = False,
@@ -117,6 +122,7 @@ class Predict(Protocol):
         max_distance: int | None = None,
         bits: int | None = None,
         like: AnyPath | None = None,
+        layout: Layout = "slots",
     ) -> list[fpstore.Prediction]: ...
 
 
@@ -405,6 +411,8 @@ class AStore(Protocol):
     def recipe(self) -> Recipe | None: ...
     @property
     def codec(self) -> Codec: ...
+    @property
+    def layout(self) -> Layout: ...
     @property
     def kind(self) -> Literal["hamming"]: ...
     @property

@@ -90,6 +90,8 @@ MISSING: dict[tuple[str, str], list[str]] = {
     ("pairs", OF_SIGNATURES.reason): ["s.fpstore"],
     ("export", OF_BITS.reason): ["m.fpstore", "out.csv"],
     ("create", "goes without --max-bytes"): ["new.fpstore", "--max-bytes", "30"],
+    ("build", "goes with --layout blocks"): ["new.fpstore", "a.npy"],
+    ("create", "goes with --layout blocks"): ["new.fpstore"],
     ("create", "goes without --exist-ok"): ["new.fpstore", "--exist-ok"],
     ("create", "goes with --recipe"): ["new.fpstore"],
     ("add", OF_TEXTS.reason): ["s.fpstore", "a.npy", "--ids", "from:9"],

@@ -63,8 +63,8 @@ def sorted_uniform(count: int, seed: int = 0) -> list[int]:
     return sorted(set(uniform(count, np.random.default_rng(seed)).tolist()))
 
 
-def assert_equals_twin(coded: CodedTable, keys: list[int], codec: str, slot_bits: int) -> None:
-    plain = plain_codec.encode_table(keys, codec, slot_bits)
+def assert_equals_twin(coded: CodedTable, keys: list[int], codec: str, slot_bits: int, block_bytes: int = 0) -> None:
+    plain = plain_codec.encode_table(keys, codec, slot_bits, block_bytes=block_bytes)
     assert coded.table.payload_bits == len(plain.payload)
     assert coded.payload == plain.payload.tobytes()
     assert coded.table.directory.tobytes() == plain.directory
@@ -92,6 +92,8 @@ def test_the_kernels_have_the_numbers_of_the_format() -> None:
         "OFFSET_BITS": fmt.PAYLOAD_OFFSET_BITS,
         "MAX_BLOCK_KEYS": fmt.MAX_BLOCK_KEYS,
         "MAX_BLOCK_BITS": fmt.MAX_BLOCK_BITS,
+        "MIN_BLOCK_BYTES": fmt.MIN_BLOCK_BYTES,
+        "MAX_BLOCK_BYTES": fmt.MAX_BLOCK_BYTES,
         "PAGE_BYTES": fmt.PAGE_BYTES,
         "CRC_BYTES": fmt.CRC_BYTES,
         "FOOTER_BYTES": fmt.FOOTER_BYTES,
@@ -111,21 +113,25 @@ def test_the_kernels_have_the_numbers_of_the_format() -> None:
 
 @pytest.mark.slow
 @settings(max_examples=250, deadline=None)
-@given(key_sets(), st.sampled_from(CODECS), SLOT_BITS)
-@example([], "gap", 0)
-@example([0], "gap", 0)
-@example([0], "gap", 12)
-@example([LAST], "xor", 0)
-@example([0, LAST], "gap", 0)
-@example([0, LAST], "rice", 1)
-@example([1 << 63, LAST], "xor", 2)
-@example(RUN, "rice", 0)
-@example(list(range(128)), "gap", 0)
-@example(list(range(129)), "gap", 0)
-@example(list(range(86)), "raw", 0)
-def test_a_table_has_the_bits_of_the_plain_twin(keys: list[int], codec: str, slot_bits: int) -> None:
-    coded = coded_table(keys, codec, slot_bits)
-    assert_equals_twin(coded, keys, codec, slot_bits)
+@given(key_sets(), st.sampled_from(CODECS), SLOT_BITS, st.sampled_from([0, 0, 64, 1024]))
+@example([], "gap", 0, 0)
+@example([], "gap", 0, 64)
+@example([0], "gap", 0, 0)
+@example([0], "gap", 12, 64)
+@example([LAST], "xor", 0, 0)
+@example([0, LAST], "gap", 0, 0)
+@example([0, LAST], "rice", 1, 64)
+@example([1 << 63, LAST], "xor", 2, 0)
+@example(RUN, "rice", 0, 0)
+@example(RUN, "rice", 3, 64)
+@example(list(range(128)), "gap", 0, 0)
+@example(list(range(129)), "gap", 0, 0)
+@example(list(range(449)), "gap", 0, 64)  # a block's 512 bits: 64 of the first key, and one of each other
+@example(list(range(450)), "gap", 4, 64)
+@example(list(range(86)), "raw", 0, 0)
+def test_a_table_has_the_bits_of_the_plain_twin(keys: list[int], codec: str, slot_bits: int, block_bytes: int) -> None:
+    coded = coded_table(keys, codec, slot_bits, block_bytes=block_bytes)
+    assert_equals_twin(coded, keys, codec, slot_bits, block_bytes)
     assert keys_of(coded.view(), slot_bits).tolist() == keys
 
 

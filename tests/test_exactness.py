@@ -1,6 +1,7 @@
 """Every plan and every codec answers exactly as brute force does, on fingerprints of every kind."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -57,23 +58,26 @@ def test_a_plan_finds_what_brute_force_finds(plan_index: int) -> None:
         stored = distinct(KINDS[kind](900, rng))
         queries = queries_near(stored, plan.max_distance, 60, rng)
         expected = brute_force(stored, queries, plan.max_distance)
-        for codec, slot_bits in zip(np.roll(CODECS, turn), (None, 0, 3, 9), strict=True):
-            with segment_of(stored, plan, codec=str(codec), slot_bits=slot_bits) as segment:
+        layouts = ((None, 0), (0, 0), (3, 100), (9, 0))
+        for codec, (slot_bits, block_bytes) in zip(np.roll(CODECS, turn), layouts, strict=True):
+            laid = replace(plan, block_bytes=block_bytes)
+            with segment_of(stored, laid, codec=str(codec), slot_bits=slot_bits) as segment:
                 for k in {0, plan.max_distance // 2, max(0, plan.max_distance - 1), plan.max_distance}:
                     found = search(segment.view, queries, k)
-                    assert difference_count(found, within(expected, k)) == 0, (kind, codec, slot_bits, k)
+                    assert difference_count(found, within(expected, k)) == 0, (kind, codec, slot_bits, laid.layout, k)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("codec", CODECS)
-def test_every_kind_with_every_codec_and_every_distance(kind: str, codec: str) -> None:
+@pytest.mark.parametrize("block_bytes", [0, 1024])
+def test_every_kind_with_every_codec_and_every_distance(kind: str, codec: str, block_bytes: int) -> None:
     rng = np.random.default_rng(7)
     stored = distinct(KINDS[kind](4000, rng))
     for plan in (plans.paper("paper-10"), plans.flips(2, (1, 1), 3), plans.flips(1, (4,), 4)):
         queries = queries_near(stored, plan.max_distance, 120, rng)
         expected = brute_force(stored, queries, plan.max_distance)
-        with segment_of(stored, plan, codec=codec) as segment:
+        with segment_of(stored, replace(plan, block_bytes=block_bytes), codec=codec) as segment:
             for k in range(plan.max_distance + 1):
                 assert difference_count(search(segment.view, queries, k), within(expected, k)) == 0, (plan.name, k)
 
@@ -95,17 +99,21 @@ def scattered_plans(draw: st.DrawFn) -> Plan:
     key_sets(),
     st.sampled_from(CODECS),
     st.sampled_from([0, 1, 2, 5, 8]),
+    st.sampled_from([0, 64, 300]),
     SEED,
 )
-@example(plans.flips(1, (0,), 0), [0, LAST], "gap", 0, 0)
-@example(plans.flips(2, (1, 1), 3), [0], "rice", 8, 0)
-@example(plans.paper("paper-20"), [], "xor", 2, 0)
+@example(plans.flips(1, (0,), 0), [0, LAST], "gap", 0, 0, 0)
+@example(plans.flips(1, (0,), 0), [0, LAST], "gap", 0, 64, 0)
+@example(plans.flips(2, (1, 1), 3), [0], "rice", 8, 0, 0)
+@example(plans.flips(2, (1, 1), 3), [0], "rice", 8, 64, 0)
+@example(plans.paper("paper-20"), [], "xor", 2, 0, 0)
+@example(plans.paper("paper-20"), [], "xor", 2, 64, 0)
 def test_any_set_under_any_plan_is_searched_exactly(
-    plan: Plan, keys: list[int], codec: str, slot_bits: int, seed: int
+    plan: Plan, keys: list[int], codec: str, slot_bits: int, block_bytes: int, seed: int
 ) -> None:
     stored = fingerprint_array(keys)
     queries = queries_near(stored, plan.max_distance, 40, np.random.default_rng(seed))
-    with segment_of(stored, plan, codec=codec, slot_bits=slot_bits) as segment:
+    with segment_of(stored, replace(plan, block_bytes=block_bytes), codec=codec, slot_bits=slot_bits) as segment:
         assert search_differences(segment, stored, queries, plan.max_distance) == 0
 
 
@@ -113,10 +121,10 @@ def test_any_set_under_any_plan_is_searched_exactly(
 @pytest.mark.parametrize("plan", [plans.paper("paper-4"), plans.flips(3, (1, 0, 0), 3), plans.flips(1, (2,), 2)])
 def test_tiny_sets_are_searched_exactly(count: int, plan: Plan) -> None:
     ends = [0, LAST, 1, 1 << 63]
-    for keys, codec in itertools.product(itertools.combinations(ends, count), CODECS):
+    for keys, codec, block_bytes in itertools.product(itertools.combinations(ends, count), CODECS, (0, 64)):
         stored = distinct(fingerprint_array(list(keys)))
         near = [key ^ 1 << bit for key in ends for bit in range(64)]
-        with segment_of(stored, plan, codec=codec) as segment:
+        with segment_of(stored, replace(plan, block_bytes=block_bytes), codec=codec) as segment:
             assert search_differences(segment, stored, fingerprint_array(ends + near), plan.max_distance) == 0
 
 

@@ -408,7 +408,7 @@ def test_reserved_bytes_of_records_are_zero() -> None:
         message = refusal(lambda data=data: SegmentRecord.unpack(data))
         assert message.startswith("segment record, bytes ")
         assert message.endswith(", expected zeros")
-    for offset in [11, *range(121, 192)]:
+    for offset in [11, *range(121, 124), *range(128, 192)]:
         data = with_byte(TABLE_0.pack(), offset, 1)
         message = refusal(lambda data=data: TableRecord.unpack(data, 2, 1000))
         assert message.startswith("table 2, bytes ")

@@ -78,6 +78,7 @@ FOLDERS = {
         "reader",
         "fields",
         "pages",
+        "fences",
         "verify",
         "remnant",
         "wreck",

@@ -77,6 +77,7 @@ class LivingStore(RuleBasedStateMachine):
         plan=st.sampled_from(PLANS),
         built=rows,
         codec=st.sampled_from(["gap", "xor", "rice", "raw"]),
+        layout=st.sampled_from(["slots", "blocks"]),
         flush_rows=st.sampled_from([1, 20, 1 << 20]),
         names_growth=st.sampled_from([2, 8]),
         small=st.sampled_from([(1, 16), (8, 3), (1 << 20, 2), (1 << 20, 16)]),
@@ -87,6 +88,7 @@ class LivingStore(RuleBasedStateMachine):
         plan: Any,
         built: Any,
         codec: Any,
+        layout: Any,
         flush_rows: Any,
         names_growth: Any,
         small: Any,
@@ -106,13 +108,13 @@ class LivingStore(RuleBasedStateMachine):
         if built:
             keys = array(key for key, _ in built)
             fpstore.build(
-                self.path, keys, ids=self.ids_of(built), id_type=ids or "uint64", plan=plan, codec=codec
+                self.path, keys, ids=self.ids_of(built), id_type=ids or "uint64", plan=plan, codec=codec, layout=layout
             ).close()
             self.model = set(built)
             self.seen(built)
             self.writer = self.opened()
         else:
-            fpstore.create(self.path, id_type=ids, plan=plan, codec=codec).close()
+            fpstore.create(self.path, id_type=ids, plan=plan, codec=codec, layout=layout).close()
             self.writer = self.opened()
         self.reader = fpstore.open(self.path)
 

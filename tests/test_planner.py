@@ -4,10 +4,13 @@ from dataclasses import replace
 from itertools import combinations, pairwise
 from math import comb, inf, log2, nan
 
+import helpers
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fpstore._probe import blocks_decoded
 from fpstore.errors import PlanError
 from fpstore.plans import families as plans
 from fpstore.plans import planner
@@ -330,3 +333,30 @@ def test_more_tables_than_are_worth_it_are_never_considered() -> None:
         counts = [len(plan.tables) for plan in planner._families(10**11, k)]
         assert max(counts) <= planner.MAX_TABLES_CONSIDERED
         assert comb(k + 1, k) in counts
+
+
+# --- blocks ---
+
+
+@pytest.mark.parametrize("name", ["flips-2:1,1", "paper-10"])
+@pytest.mark.parametrize("block_bytes", [256, 1024])
+def test_costs_of_blocks_are_those_of_a_segment_in_blocks(name: str, block_bytes: int) -> None:
+    rng = np.random.default_rng(3)
+    stored = helpers.distinct(helpers.uniform(60_000, rng))
+    plan = replace(plans.named(name, 3), block_bytes=block_bytes)
+    told, queries = predict(plan, len(stored)), helpers.uniform(200, rng)
+    with helpers.segment_of(stored, plan) as segment:
+        directory = sum(region.bytes for region in segment.regions() if region.name == "fences")
+        decoded = blocks_decoded(segment.view, queries, 3) / len(queries)
+        assert told.file_bytes == pytest.approx(segment.file_bytes, rel=0.01)
+        assert told.directory_bytes == pytest.approx(directory, rel=0.01)
+        assert told.block_decodes == pytest.approx(decoded, rel=0.1)
+
+
+def test_blocks_cost_what_they_do_under_the_same_plan() -> None:
+    for each in planner.choices(10**6, 3):
+        other = planner.in_blocks(each)
+        assert replace(other.plan, block_bytes=0) == each.plan
+        assert (other.n, other.probes, other.picked_by) == (each.n, each.probes, each.picked_by)
+    nothing = predict(replace(plans.paper("paper-4"), block_bytes=1024), 0)
+    assert (nothing.directory_bytes, nothing.block_decodes) == (0, 0)

@@ -25,6 +25,7 @@ from fpstore.types import Keys
 
 PLAN = plans.flips(2, (1, 1), 3)
 IDS = ("none", "one", "many")
+LAYOUTS = {"slots": PLAN, "blocks": replace(PLAN, block_bytes=300)}
 
 
 class Sample:
@@ -81,13 +82,14 @@ class Sample:
         return salvaged
 
 
-def sample_of(folder: Path, ids: str, count: int = 3000) -> Sample:
-    return Sample(folder, uniform(count, np.random.default_rng(6)), ids)
+def sample_of(folder: Path, ids: str, count: int = 3000, layout: str = "slots") -> Sample:
+    return Sample(folder, uniform(count, np.random.default_rng(6)), ids, LAYOUTS[layout])
 
 
 @pytest.mark.parametrize("ids", IDS)
-def test_a_sound_segment_is_salvaged_whole(tmp_path: Path, ids: str) -> None:
-    sample = sample_of(tmp_path, ids)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_sound_segment_is_salvaged_whole(tmp_path: Path, ids: str, layout: str) -> None:
+    sample = sample_of(tmp_path, ids, layout=layout)
     for entry in (True, False):
         salvaged = sample.check(sample.data, entry=entry)
         assert salvaged.fingerprints == 3000
@@ -95,13 +97,15 @@ def test_a_sound_segment_is_salvaged_whole(tmp_path: Path, ids: str) -> None:
 
 
 @pytest.mark.parametrize("ids", IDS)
-@pytest.mark.parametrize("kind", ["uniform", "crowded"])
-def test_with_each_page_overwritten_what_is_lost_is_what_is_told(tmp_path: Path, ids: str, kind: str) -> None:
+@pytest.mark.parametrize(("kind", "laid"), [("uniform", "slots"), ("crowded", "slots"), ("crowded", "blocks")])
+def test_with_each_page_overwritten_what_is_lost_is_what_is_told(
+    tmp_path: Path, ids: str, kind: str, laid: str
+) -> None:
     rng = np.random.default_rng(7)
     keys = uniform(3000, rng)
     if kind == "crowded":
         keys = np.concatenate([keys, one_prefix(1500, rng)])
-    sample = Sample(tmp_path, keys, ids)
+    sample = Sample(tmp_path, keys, ids, LAYOUTS[laid])
     summary = next(region for region in sample.regions if region.name == "summary")
     losses = 0
     for start in range(0, len(sample.data), PAGE_BYTES):

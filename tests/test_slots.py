@@ -1,5 +1,6 @@
 """A slot read by hand: the keys of the decoder, the codes of the plain twin, whatever the codec; and damage is told."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -108,3 +109,23 @@ def test_keys_are_those_of_the_fingerprints() -> None:
         keys = np.array([each.key for each in blocks.keys(0)], dtype=np.uint64)
         found = Permutation(segment.tables[1].prefix_mask).invert(keys)
         assert np.array_equal(np.sort(found), np.sort(fingerprints))
+
+
+@pytest.mark.parametrize("codec", layout.CODECS)
+def test_a_table_of_blocks_is_looked_at_block_by_block(codec: str) -> None:
+    fingerprints = distinct(KINDS["uniform"](500, np.random.default_rng(4)))
+    with segment_of(fingerprints, replace(PLAN, block_bytes=128), codec=codec) as segment:
+        for table, record in enumerate(segment.tables):
+            coder = plain_codec.Coder(codec, record.code_lengths, record.rice_bits)
+            keys: list[int] = []
+            for block, bits, is_large in used_slots(segment, table):
+                found = [*SlotBlocks(segment, table, block).keys(0)]
+                first = plain_codec.field(found[0].key, 64).to01()
+                assert [each.code for each in found] == [
+                    first,
+                    *(coder.encode(each.delta).to01() for each in found[1:]),
+                ]
+                assert SlotBlocks(segment, table, block)[0].last_key == found[-1].key
+                keys += [each.key for each in found]
+                assert (bits, is_large) == (0, True)
+            assert keys == [key for chunk in segment.keys(table) for key in chunk.tolist()]

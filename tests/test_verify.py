@@ -161,7 +161,8 @@ def test_segments_of_many_tables_pass(name: str) -> None:
 def test_tables_of_several_pieces_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     # Small pieces, so that runs of lines, of fences, of bits and of ids end inside slots, groups and blocks.
     for name, value in {"LINES": 2, "FENCES": 3, "BITS": 512, "IDS": 100, "KEYS": 300}.items():
-        monkeypatch.setattr(f"fpstore.segment.verify.PIECE_{name}", value)
+        room = "fences" if name == "FENCES" else "verify"
+        monkeypatch.setattr(f"fpstore.segment.{room}.PIECE_{name}", value)
     monkeypatch.setattr("fpstore.segment.verify.MIX_KEYS", 100)
     fingerprints = helpers.distinct(crowded(5000, 4000))
     for ids in IDS:
@@ -438,7 +439,7 @@ def test_fences_out_of_order_are_refused(tmp_path: Path) -> None:
 
 
 def test_fences_out_of_order_are_refused_where_a_piece_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fpstore.segment.verify.PIECE_FENCES", 2)
+    monkeypatch.setattr("fpstore.segment.fences.PIECE_FENCES", 2)
     edit: Edit = lambda data, s: add64(data, fence_offset(s, 1), 1 << 59)  # noqa: E731
     with damaged(tmp_path, edit, crowded(600), slot_bits=4) as segment:
         refused(segment, r"table 0, fence 2, last key: found 7\w{15}, expected above 7\w{15}$")
@@ -569,7 +570,7 @@ def test_blocks_cut_in_another_way_are_refused(tmp_path: Path, blocks: dict[int,
 def test_a_short_block_is_refused_also_where_a_piece_of_fences_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fpstore.segment.verify.PIECE_FENCES", 1)
+    monkeypatch.setattr("fpstore.segment.fences.PIECE_FENCES", 1)
     with segment_of_blocks(tmp_path / "x.fpseg", {2: [128, 128, 100, 128]}) as segment:
         refused(segment, "table 0, fence 2: found block of 100 keys, expected 128 before the slot's last$", ONE_TABLE)
 
@@ -727,3 +728,73 @@ def test_an_id_past_64_bits_is_refused(tmp_path: Path) -> None:
     edit: Edit = lambda data, s: set_record(data, s, replace(s.record, id_base=base))  # noqa: E731
     with damaged(tmp_path, edit, ids="one each") as segment:
         refused(segment, f"id values, the largest: found {base + 2999}, expected below 2\\^64$")
+
+
+# Tables of blocks.
+
+BLOCKS = replace(PLAN, block_bytes=200)
+
+
+def refused_in_blocks(folder: Path, edit: Edit, message: str, codec: str = "gap", ids: str = "none") -> None:
+    with damaged(folder, edit, codec=codec, ids=ids, plan=BLOCKS) as segment:
+        refused(segment, message, BLOCKS)
+
+
+@pytest.mark.parametrize("codec", layout.CODECS)
+def test_tables_of_blocks_of_every_codec_and_width_pass(tmp_path: Path, codec: str) -> None:
+    for bits in (16, 40, 64):
+        plan = replace(plans.flips(2, (1, 1), 3, bits), block_bytes=100)
+        keys = helpers.uniform(4000, np.random.default_rng(bits)) >> np.uint64(64 - bits)
+        with damaged(tmp_path, lambda data, segment: None, keys, codec=codec, ids="one each", plan=plan) as segment:
+            verify_segment(segment, plan)
+        (tmp_path / "x.fpseg").unlink()
+
+
+def test_a_table_of_blocks_of_several_pieces_of_fences_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fpstore.segment.fences.PIECE_FENCES", 3)
+    with damaged(tmp_path, lambda data, segment: None, ids="one each", plan=BLOCKS) as segment:
+        verify_segment(segment, BLOCKS)
+
+
+def test_a_block_that_does_not_follow_the_one_before_is_refused(tmp_path: Path) -> None:
+    # The first one begins a bit later, and is a bit shorter: its first key is another one.
+    edit: Edit = lambda data, s: add64(data, fence_offset(s, 0) + 8, 1 - (1 << 48))  # noqa: E731
+    refused_in_blocks(tmp_path, edit, r"table 0, (fence 0, start of its block: found bit 1|slot \d+: found a block)")
+
+
+def test_a_block_with_room_for_the_next_key_is_refused(tmp_path: Path) -> None:
+    # Another 64 bytes would have taken the next key.
+    def edit(data: bytearray, segment: Segment) -> None:
+        for index, table in enumerate(segment.tables):
+            set_table(data, segment, index, replace(table, block_bytes=264))
+
+    with damaged(tmp_path, edit, plan=BLOCKS) as segment:
+        wider = replace(BLOCKS, block_bytes=264)
+        message = r"table 0, fence 0: found block with \d+ bits left, expected fewer than the next key's code has"
+        refused(segment, message, wider)
+        refused(segment, "table 0, block_bytes: found 264, expected 200 of plan flips", BLOCKS)
+
+
+@pytest.mark.parametrize("block", [0, 1, 40])
+def test_a_wrong_rank_of_a_block_is_refused(tmp_path: Path, block: int) -> None:
+    edit: Edit = lambda data, s: set_field(data, s, s.record.ranks_offset, 12 * block, 12, 4000)  # noqa: E731
+    refused_in_blocks(tmp_path, edit, rf"ranks, block {block}: found 4000, expected \d+$", ids="one each")
+
+
+def test_a_payload_beyond_the_last_block_is_refused(tmp_path: Path) -> None:
+    def edit(data: bytearray, segment: Segment) -> None:
+        table = segment.tables[0]
+        set_table(data, segment, 0, replace(table, payload_bits=table.payload_bits + 1))
+
+    refused_in_blocks(tmp_path, edit, r"table 0, directory, end of the last block: found bit \d+, expected \d+$")
+
+
+def test_a_block_that_does_not_end_with_its_fence_is_refused(tmp_path: Path) -> None:
+    edit: Edit = lambda data, s: add64(data, fence_offset(s, 3), 1)  # noqa: E731
+    refused_in_blocks(tmp_path, edit, r"table 0, slot \d+: found a block that does not decode")
+
+
+def test_tables_of_two_layouts_are_refused(tmp_path: Path) -> None:
+    edit: Edit = lambda data, s: set_table(data, s, 1, replace(s.tables[1], block_bytes=300))  # noqa: E731
+    with pytest.raises(CorruptStore, match="table 1, block_bytes: found 300, expected 200 as in table 0"):
+        refused_in_blocks(tmp_path, edit, "")

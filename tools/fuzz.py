@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
@@ -25,7 +26,7 @@ import kernels
 import numpy as np
 from helpers import CODECS, distinct, one_prefix, queries_near, uniform, write_segment
 
-from fpstore.format import BITS_STEP, MIN_KEY_BITS
+from fpstore.format import BITS_STEP, MIN_BLOCK_BYTES, MIN_KEY_BITS
 from fpstore.plans import families as plans
 from fpstore.segment.reader import Segment
 from fpstore.types import Keys
@@ -50,7 +51,8 @@ PLANTS = {
     "block-outside-payload": ("view.h", "to > table->payload_bits - base ||", ""),
     "fence-outside-payload": ("view.c", "start > table->payload_bits || bits > table->payload_bits - start", "0"),
     "group-outside-payload": ("decode.c", "ends[GROUP_SLOTS - 1] > table->payload_bits - base", "0"),
-    "block-of-any-keys": ("decode_body.h", "if (UNLIKELY(stored == MAX_BLOCK_KEYS)) return BAD_BLOCK;", ""),
+    "block-of-any-keys": ("decode_body.h", "if (UNLIKELY(stored == most)) return BAD_BLOCK;", ""),
+    "block-of-any-bytes": ("view.c", "|| bits > 8 * table->block_bytes", ""),
     "ids-outside-values": ("ids.c", "*count > ids->id_count - *first", "0"),
     "walk-outside-output": ("ids.c", "room - step->filled > left && ", ""),
 }
@@ -59,7 +61,7 @@ PLANTS = {
 def seed_input(segment: Segment, queries: Keys) -> bytes:
     """The input of tools/fuzz/image.h that stands for this segment."""
     record = segment.record
-    head = np.zeros(1, dtype="<u1,<u1,<u1,<u1,<u2,<u2,<u8,<u2,<u1,<u1,<u1,(3,)<u8")
+    head = np.zeros(1, dtype="<u1,<u1,<u1,<u1,<u2,<u2,<u8,<u2,<u1,<u1,<u1,<u2,(3,)<u8")
     tables = segment.tables
     bits = (record.key_bits - MIN_KEY_BITS) // BITS_STEP
     shape = len(tables) - 1, tables[0].codec, record.id_kind, record.id_width
@@ -72,6 +74,7 @@ def seed_input(segment: Segment, queries: Keys) -> bytes:
         PLAN.max_distance,
         3,
         bits,
+        tables[0].block_bytes and tables[0].block_bytes - MIN_BLOCK_BYTES + 1,
         queries[:QUERIES],
     )
     parts = [head.tobytes()]
@@ -85,17 +88,20 @@ def seed_input(segment: Segment, queries: Keys) -> bytes:
 
 
 def write_seeds(folder: Path) -> list[Path]:
-    """An input for each codec and kind of ids, with and without a large slot; and for each codec one of narrow keys."""
+    """An input for each codec and kind of ids, with and without a large slot; for each codec one of narrow keys, and of
+    both widths one in blocks.
+    """
     rng = np.random.default_rng(5)
     paths = []
     kinds = ("none", "one", "many")
     cases = [(PLAN, codec, kind, crowd) for codec in CODECS for kind in kinds for crowd in (0, 140)]
     cases += [(NARROW, codec, "many", 140) for codec in CODECS]
+    cases += [(replace(plan, block_bytes=200), codec, "many", 140) for plan in (PLAN, NARROW) for codec in CODECS]
     for plan, codec, kind, crowd in cases:
         stored = distinct(np.concatenate([uniform(40, rng), one_prefix(crowd, rng)]) >> np.uint64(64 - plan.bits))
         documents = np.concatenate([stored, stored[::5]]) if kind == "many" else stored
         ids = None if kind == "none" else (documents, np.arange(len(documents), dtype=np.uint64))
-        name = folder / f"{plan.bits}-{codec}-{kind}-{crowd}"
+        name = folder / f"{plan.bits}-{plan.layout}-{codec}-{kind}-{crowd}"
         path = write_segment(name.with_suffix(".fpseg"), stored, plan, codec=codec, slot_bits=4, pairs=ids)
         segment = Segment(path)
         queries = queries_near(stored, plan.max_distance, 2 * QUERIES, rng, plan.bits)

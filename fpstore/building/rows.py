@@ -45,7 +45,8 @@ class Written(NamedTuple):
 class Build:
     """A segment to be built from what a caller gave. All arguments are checked when it is made; nothing is read yet.
 
-    Raises ValueError, TypeError or PlanError; the arguments are those of fpstore.build. listing: of SegmentWriter.
+    Raises ValueError, TypeError or PlanError; the arguments are those of fpstore.build. listing: of SegmentWriter;
+    block_bytes: of PlanChoice.
     """
 
     def __init__(
@@ -62,8 +63,9 @@ class Build:
         shuffle: int | None,
         origin: Origin | None = None,
         listing: Listing | None = None,
+        block_bytes: int = 0,
     ) -> None:
-        choice = PlanChoice(max_distance, plan, bits)
+        choice = PlanChoice(max_distance, plan, bits, block_bytes)
         options = BuildOptions(choice, codec, ids is not None, parse_memory(memory), threads, listing)
         self.max_distance = choice.max_distance
         self._source = source_of(fingerprints, ids, origin, choice.bits)
@@ -116,7 +118,9 @@ def write_segment(
     keys0: SortedKeys = _DistinctKeys(found) if isinstance(found, SortedPairs) else found
     left = max(memory - found.memory_bytes, MIN_SORTER_MEMORY)
     plan = options.choice.for_count(keys0.count)
-    with SegmentWriter(at, options.codec, planner.slot_bits(keys0.count, plan.slot_keys), plan.bits) as writer:
+    with SegmentWriter(
+        at, options.codec, planner.slot_bits(keys0.count, plan.slot_keys), plan.bits, plan.block_bytes
+    ) as writer:
         with closing(
             permuted_tables(keys0, found.in_memory, plan.tables, scratch, left, options.threads, plan.bits)
         ) as tables:

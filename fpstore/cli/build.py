@@ -20,11 +20,13 @@ from fpstore.cli.texts import idf_option, recipe_of_any_kind, recipe_option, tel
 from fpstore.cli.values import (
     FILE_PATH,
     bits_option,
+    block_bytes_option,
     codec_option,
     counted,
     decimal_size,
     format_option,
     k_option,
+    layout_option,
     max_bytes_option,
     mode_option,
     plan_option,
@@ -38,7 +40,7 @@ from fpstore.cli.wide import build_wide, is_wide
 if TYPE_CHECKING:
     from fpstore.inputs import Reader
     from fpstore.text import Recipe
-    from fpstore.types import Codec, Ids, IdType, Keys
+    from fpstore.types import Codec, Ids, IdType, Keys, Layout
 
 EPILOG = """\b
 Examples:
@@ -67,6 +69,8 @@ Examples:
 @plan_option
 @max_bytes_option
 @codec_option
+@layout_option
+@block_bytes_option
 @shuffle_option
 @click.option(
     "--memory",
@@ -99,6 +103,8 @@ def command(
     plan: str,
     max_bytes: float | None,
     codec: "Codec",
+    layout: "Layout",
+    block_bytes: int | None,
     shuffle: int | None,
     memory: str,
     force: bool,
@@ -206,6 +212,8 @@ def command(
                 plan=plan,
                 max_bytes=max_bytes,
                 codec=codec,
+                layout=layout,
+                block_bytes=block_bytes,
                 memory=memory,
                 progress=show,
                 recipe=_recorded(reader)

@@ -11,8 +11,10 @@ from fpstore.cli.subcommand import subcommand
 from fpstore.cli.texts import idf_option, recipe_of_any_kind, recipe_option
 from fpstore.cli.values import (
     bits_option,
+    block_bytes_option,
     codec_option,
     k_option,
+    layout_option,
     max_bytes_option,
     mode_option,
     plan_option,
@@ -21,7 +23,7 @@ from fpstore.cli.values import (
 )
 
 if TYPE_CHECKING:
-    from fpstore.types import Codec, IdType
+    from fpstore.types import Codec, IdType, Layout
 
 EPILOG = """\b
 Examples:
@@ -40,6 +42,8 @@ Examples:
 @plan_option
 @max_bytes_option
 @codec_option
+@layout_option
+@block_bytes_option
 @shuffle_option
 @click.option(
     "--id-type",
@@ -65,6 +69,8 @@ def command(
     plan: str,
     max_bytes: float | None,
     codec: "Codec",
+    layout: "Layout",
+    block_bytes: int | None,
     shuffle: int | None,
     id_type: str,
     recipe_name: str | None,
@@ -108,6 +114,8 @@ def command(
         plan=plan,
         max_bytes=max_bytes,
         codec=codec,
+        layout=layout,
+        block_bytes=block_bytes,
         recipe=recipe,
         shuffle=shuffle,
         mode=mode,

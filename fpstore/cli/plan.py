@@ -30,6 +30,8 @@ HEADINGS = (
     "blocks",
     "candidates",
     "us/query",
+    "bytes in blocks",
+    "us in blocks",
     "picked by --plan",
 )
 LEFT_ALIGNED = (HEADINGS[0], HEADINGS[-1])
@@ -53,6 +55,7 @@ def command(n: int | None, max_distance: int | None, bits: int | None, like: str
     The smallest comes first. bytes/key and total are the store's, without ids, on uniform fingerprints; skewed ones
     take less, and --like says how much. The other numbers are for one query: prefixes looked for, blocks decoded for
     them, stored keys that share such a prefix, and the time on one thread with everything in memory, by a model.
+    "in blocks" are bytes/key and us/query with --layout blocks of build, on the same plan.
     What K means for texts by the default recipe is said below.
     """
     import fpstore
@@ -60,12 +63,14 @@ def command(n: int | None, max_distance: int | None, bits: int | None, like: str
     if n is None and like is None:
         raise click.UsageError("Missing option '--n' or '--like'.")
     choices = fpstore.predict(n=n, max_distance=max_distance, bits=bits, like=like)
+    in_blocks = fpstore.predict(n=n, max_distance=max_distance, bits=bits, like=like, layout="blocks")
     max_distance = choices[0].plan.max_distance
     if common().as_json:
         asked = {"n": choices[0].n, "max_distance": max_distance, "text_jaccard": _jaccard_of_texts(max_distance)}
-        print_document("plan", asked | {"choices": [choice.to_json() for choice in choices]})
+        layouts = {"choices": choices, "in_blocks": in_blocks}
+        print_document("plan", asked | {name: [each.to_json() for each in rows] for name, rows in layouts.items()})
     else:
-        _print_table([HEADINGS, *map(_row, choices)])
+        _print_table([HEADINGS, *map(_row, choices, in_blocks)])
         if choices[0].plan.bits == TEXT_BITS:
             told = f"k = {max_distance} is a Jaccard similarity of {_jaccard_of_texts(max_distance):.2f} in the mean"
             say(f"fpstore: of texts by recipe text-1, {told}")
@@ -81,7 +86,7 @@ def _jaccard_of_texts(max_distance: int) -> float:
     return found
 
 
-def _row(prediction: "Prediction") -> tuple[str, ...]:
+def _row(prediction: "Prediction", in_blocks: "Prediction") -> tuple[str, ...]:
     return (
         prediction.plan.name,
         str(len(prediction.plan.tables)),
@@ -92,6 +97,8 @@ def _row(prediction: "Prediction") -> tuple[str, ...]:
         f"{prediction.block_decodes:,}",
         f"{prediction.candidates:,.1f}",
         f"{prediction.nanoseconds / 1000:,.1f}",
+        f"{in_blocks.bytes_per_key:.2f}",
+        f"{in_blocks.nanoseconds / 1000:,.1f}",
         ", ".join(prediction.picked_by),
     )
 

@@ -76,6 +76,7 @@ _NOT_ALL = Fact("goes without --all", _missing("shows_all"))
 _RECIPE = Fact("goes with --recipe", _given("recipe_name"))
 _NOT_EXIST_OK = Fact("goes without --exist-ok: expected one of the two", _missing("exist_ok"))
 _NO_MAX_BYTES = Fact("goes without --max-bytes, which stands in its place", _missing("max_bytes"))
+_IN_BLOCKS = Fact("goes with --layout blocks", lambda given: given["layout"] == "blocks")
 _LEADERS = Fact(
     "goes without --update-center and --components: those compare no document with another one",
     _missing("update_center", "components"),
@@ -109,6 +110,8 @@ _PLAN: dict[str, tuple[Fact, ...]] = {
     "plan": (_NO_MAX_BYTES, OF_BITS),
     "max_bytes": (OF_BITS,),
     "codec": (OF_BITS,),
+    "layout": (OF_BITS,),
+    "block_bytes": (_IN_BLOCKS,),
     "shuffle": (OF_BITS,),
     "bands": (OF_SIGNATURES,),
     "rows_per_band": (OF_SIGNATURES,),

@@ -28,6 +28,7 @@ FORMATS = (
     "warc",
 )
 CODECS = ("gap", "xor", "rice", "raw")
+LAYOUTS = ("slots", "blocks")
 RECIPES = (
     "text-1",
     "words-4",
@@ -130,6 +131,19 @@ codec_option = click.option(
     default="gap",
     show_default=True,
     help="How keys are coded; gap is nearly always the smallest.",
+)
+layout_option = click.option(
+    "--layout",
+    type=click.Choice(LAYOUTS),
+    default="slots",
+    show_default=True,
+    help="How tables are cut: slots, by the top bits of keys; blocks, by bytes, as in the paper.",
+)
+block_bytes_option = click.option(
+    "--block-bytes",
+    metavar="BYTES",
+    type=int,
+    help="Of layout blocks, the most bytes of a block.  [default: 1024]",
 )
 shuffle_option = click.option(
     "--shuffle",

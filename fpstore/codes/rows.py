@@ -32,8 +32,9 @@ class WideBuild:
         codec: str,
         memory: str | int,
         shuffle: int | None,
+        block_bytes: int = 0,
     ) -> None:
-        choice = PlanChoice(max_distance, plan, bits)
+        choice = PlanChoice(max_distance, plan, bits, block_bytes)
         self._options = BuildOptions(choice, codec, ids is not None, parse_memory(memory))
         self.max_distance, self._choice = choice.max_distance, choice.shuffled(shuffle, EXPECTED_KEYS)
         self._source = code_source(fingerprints, ids, choice.bits)

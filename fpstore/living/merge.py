@@ -64,7 +64,7 @@ def merge_segments(
     live = merge.count()
     if not live.keys:
         return None
-    with SegmentWriter(at, codec, planner.slot_bits(live.keys, plan.slot_keys), plan.bits) as writer:
+    with SegmentWriter(at, codec, planner.slot_bits(live.keys, plan.slot_keys), plan.bits, plan.block_bytes) as writer:
         for index, table in enumerate(plan.tables):
             writer.add_table(table, _Table(merge, index, live.keys), with_ranks=with_ids and index == 0)
         if with_ids:

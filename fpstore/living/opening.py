@@ -130,8 +130,10 @@ def open_part(segments: Folder, entry: SegmentEntry, plan: Plan, settings: Setti
     if found == expected:
         found = (segment.bits, CODECS[segment.tables[0].codec], segment.ids is not None)
         found += tuple((f"{table.prefix_mask:x}", table.flips) for table in segment.tables)
+        found += (segment.tables[0].block_bytes,)
         expected = (settings.bits, settings.codec, settings.ids)
         expected += tuple((f"{table.prefix_mask:x}", table.flips) for table in plan.tables)
+        expected += (plan.block_bytes,)
     if found != expected:
         segment.close()
         raise CorruptStore("segment", found, f"{expected}, which the catalog names", path=segment.path)

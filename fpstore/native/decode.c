@@ -56,7 +56,8 @@ static Status chunk_add_large(Pages *pages, const Table *table, Cursor *cursor) 
     for (cursor->in_slot = 1; cursor->in_slot;) {
         Block block;
         if (cursor->fence == table->fence_count) return BAD_DIRECTORY;
-        Status status = fence_block(pages, table, cursor->slot, cursor->fence, &block, &last_key);
+        Status status =
+            fence_block(pages, table, slot_start(cursor->slot, table->slot_shift), cursor->fence, &block, &last_key);
         if (status != OK) return status;
         if (last_key > top) return BAD_DIRECTORY;
         status = pages_check(pages, block.start >> 3, (block.end - 1) >> 3);
@@ -210,8 +211,53 @@ static void chunk_split(Chunk *chunk, unsigned streams) {
     }
 }
 
+/* Of keys[0..count), which increase, those in [least, most] come to the front; how many these are. */
+static uint64_t keep_between(uint64_t *keys, uint64_t count, uint64_t least, uint64_t most) {
+    uint64_t first = 0;
+    while (count > 0 && keys[count - 1] > most) count--;
+    while (first < count && keys[first] < least) first++;
+    if (first > 0) memmove(keys, keys + first, (count - first) * sizeof *keys);
+    return count - first;
+}
+
+/* cursor_decode() of a table of blocks: its slots are a range of keys, and the first and last block may have others. */
+static Status cursor_blocks(Pages *pages, const Table *table, Cursor *cursor, uint64_t *out, uint64_t room,
+                            uint64_t *count) {
+    const uint64_t least = slot_start(cursor->slot, table->slot_shift),
+                   most = slot_end(cursor->end_slot - 1, table->slot_shift);
+    Status status = OK;
+    if (!cursor->in_slot) status = fence_find(pages, table, least, &cursor->fence);
+    cursor->in_slot = 1;
+    for (*count = 0; status == OK && room - *count >= CHUNK_ROOM;) {
+        Block block;
+        uint64_t last_key, got;
+        if (cursor->fence == table->fence_count) {
+            cursor->slot = cursor->end_slot;
+            break;
+        }
+        status = fence_block(pages, table, 0, cursor->fence, &block, &last_key);
+        if (status == OK && !block.first_of_slot && block.previous >= most) {
+            cursor->slot = cursor->end_slot;
+            break;
+        }
+        if (status == OK) status = pages_check(pages, block.start >> 3, (block.end - 1) >> 3);
+        if (status == OK) status = decode_block(pages, table, &block, last_key, out + *count, &got);
+        if (status != OK) {
+            cursor->slot = slot_of(block.previous, table->slot_shift);
+            break;
+        }
+        *count += keep_between(out + *count, got, least, most);
+        cursor->fence++;
+    }
+    return status;
+}
+
 Status cursor_decode(Pages *pages, const Table *table, Cursor *cursor, uint64_t *out, uint64_t room, uint64_t *count) {
     uint64_t stored = 0, got;
+    if (table->block_bytes != 0) {
+        *count = 0;
+        return cursor->slot < cursor->end_slot ? cursor_blocks(pages, table, cursor, out, room, count) : OK;
+    }
     while (cursor->slot < cursor->end_slot && room - stored >= CHUNK_ROOM) {
         Chunk *chunk = cursor->chunk;
         Status status = chunk_fill(pages, table, cursor);

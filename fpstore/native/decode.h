@@ -78,7 +78,8 @@ Status cursor_decode(Pages *pages, const Table *table, Cursor *cursor, uint64_t 
 
 /* Decode a whole block with every check: keys strictly increasing (the first of a slot may equal its start), none
    above last_key, at most MAX_BLOCK_KEYS of them, the last code ending at the block's end. out has room for
-   MAX_BLOCK_KEYS. */
+   MAX_BLOCK_KEYS. Of a table of blocks, the first key is there as it is, the last is last_key, and out has room for as
+   many keys as the block has bits. */
 Status decode_block(const Pages *pages, const Table *table, const Block *block, uint64_t last_key, uint64_t *out,
                     uint64_t *count);
 

@@ -3,21 +3,26 @@
 
 #include "step_body.h"
 
-/* Decode a whole block with every check: keys strictly increasing (the first of a slot may equal its start), none
-   above last_key, at most MAX_BLOCK_KEYS of them, the last code ending at the block's end. out has room for
-   MAX_BLOCK_KEYS. */
 ALWAYS_INLINE Status KERNEL(block_as)(const Pages *pages, const Table *table, const Block *block, uint64_t last_key,
                                       int codec, unsigned fixed_bits, uint64_t *out, uint64_t *count) {
     uint64_t at = block->start, key = block->previous, stored = 0;
+    const uint64_t most = table->block_bytes != 0 ? block->end - block->start : MAX_BLOCK_KEYS;
+    if (table->block_bytes != 0) {
+        key = KERNEL(bits_at)(pages->base, at, table->key_bits);
+        at += table->key_bits;
+        if (UNLIKELY(key <= block->previous && !(key == block->previous && block->first_of_slot))) return BAD_BLOCK;
+        out[stored++] = key;
+    }
     while (at < block->end) {
         uint64_t before = key;
         Status status = KERNEL(step)(pages->base, table->decode, fixed_bits, codec, &at, &key);
         if (UNLIKELY(status != OK)) return status;
         if (UNLIKELY(key <= before && !(key == before && stored == 0 && block->first_of_slot))) return BAD_BLOCK;
-        if (UNLIKELY(stored == MAX_BLOCK_KEYS)) return BAD_BLOCK;
+        if (UNLIKELY(stored == most)) return BAD_BLOCK;
         out[stored++] = key;
     }
     if (UNLIKELY(at != block->end || key > last_key)) return BAD_BLOCK;
+    if (UNLIKELY(table->block_bytes != 0 && key != last_key)) return BAD_BLOCK;
     *count = stored;
     return OK;
 }

@@ -31,13 +31,15 @@ static void put_stream(BitWriter *writer, const uint8_t *bits, uint64_t bit_coun
 }
 
 void encoder_init(Encoder *encoder, int codec, unsigned key_bits, unsigned slot_bits, unsigned rice_bits,
-                  const uint8_t *code_lengths, const uint16_t *code_words, uint8_t *directory, uint64_t *ranks) {
+                  unsigned block_bytes, const uint8_t *code_lengths, const uint16_t *code_words, uint8_t *directory,
+                  uint64_t *ranks) {
     memset(encoder, 0, sizeof *encoder);
     encoder->codec = codec;
     encoder->key_bits = key_bits;
     encoder->slot_bits = slot_bits;
     encoder->slot_shift = key_bits - slot_bits;
     encoder->rice_bits = rice_bits;
+    encoder->block_bytes = block_bytes;
     for (int symbol = 0; symbol < SYMBOLS; symbol++) {
         unsigned length = code_lengths[symbol];
         uint16_t reversed = 0;
@@ -59,7 +61,9 @@ void encoder_init(Encoder *encoder, int codec, unsigned key_bits, unsigned slot_
 
 void encoder_free(Encoder *encoder) {
     free(encoder->fences);
+    free(encoder->keys_through);
     encoder->fences = NULL;
+    encoder->keys_through = NULL;
 }
 
 static void encoder_reset_block(Encoder *encoder) {
@@ -77,8 +81,14 @@ static Status encoder_emit_fenced(Encoder *encoder) {
         uint8_t *fences = realloc(encoder->fences, room * FENCE_BYTES);
         if (fences == NULL) return NO_MEMORY;
         encoder->fences = fences;
+        if (encoder->block_bytes != 0) {
+            uint64_t *keys_through = realloc(encoder->keys_through, room * sizeof *keys_through);
+            if (keys_through == NULL) return NO_MEMORY;
+            encoder->keys_through = keys_through;
+        }
         encoder->fence_room = room;
     }
+    if (encoder->block_bytes != 0) encoder->keys_through[encoder->fence_count] = encoder->key_count;
     uint8_t *fence = encoder->fences + encoder->fence_count++ * FENCE_BYTES;
     store64(fence, encoder->last_key);
     store64(fence + 8, encoder->payload_bits | encoder->block_bits << OFFSET_BITS);
@@ -185,11 +195,45 @@ ALWAYS_INLINE Status encoder_push_as(Encoder *encoder, const uint64_t *keys, uin
     return OK;
 }
 
+/* Bits that encoder_put_key() takes. */
+static unsigned key_code_bits(const Encoder *encoder, uint64_t key, uint64_t previous) {
+    const uint64_t delta = encoder->codec == CODEC_XOR ? key ^ previous : key - previous;
+    if (encoder->codec == CODEC_RAW) return encoder->key_bits;
+    if (encoder->codec == CODEC_RICE) {
+        const uint64_t quotient = delta >> encoder->rice_bits;
+        return quotient < RICE_ESCAPE ? (unsigned)quotient + 1 + encoder->rice_bits : RICE_ESCAPE + 64;
+    }
+    return encoder->group_codes[bit_length(delta)].all;
+}
+
+/* encoder_push_as() of a table of blocks: one ends before the first key whose code it has no room for. */
+static Status push_blocks(Encoder *encoder, const uint64_t *keys, uint64_t count) {
+    for (uint64_t i = 0; i < count; i++) {
+        const uint64_t key = keys[i];
+        if (UNLIKELY(encoder->key_count > 0 && key <= encoder->last_key)) return NOT_SORTED;
+        if (encoder->block_keys > 0 &&
+            encoder->block_bits + key_code_bits(encoder, key, encoder->last_key) > 8 * encoder->block_bytes) {
+            Status status = encoder_emit_fenced(encoder);
+            if (status != OK) return status;
+        }
+        encoder_put_key(encoder, key, encoder->last_key, encoder->block_keys == 0 ? CODEC_RAW : encoder->codec);
+        encoder->block_keys++;
+        encoder->key_count++;
+        encoder->last_key = key;
+    }
+    return OK;
+}
+
 Status encoder_push(Encoder *encoder, const uint64_t *keys, uint64_t count, uint8_t *out, uint64_t *written) {
     Status status;
     encoder->payload.at = out;
     *written = 0;
     if (!keys_fit(keys, count, encoder->key_bits)) return TOO_WIDE;
+    if (encoder->block_bytes != 0) {
+        status = push_blocks(encoder, keys, count);
+        *written = (uint64_t)(encoder->payload.at - out);
+        return status;
+    }
     switch (encoder->codec) { /* a constant in each call, so that each codec gets a loop of its own */
     case CODEC_GAP: status = encoder_push_as(encoder, keys, count, CODEC_GAP); break;
     case CODEC_XOR: status = encoder_push_as(encoder, keys, count, CODEC_XOR); break;
@@ -202,7 +246,11 @@ Status encoder_push(Encoder *encoder, const uint64_t *keys, uint64_t count, uint
 
 Status encoder_finish(Encoder *encoder, uint8_t *out, uint64_t *written) {
     encoder->payload.at = out;
-    uint64_t slots = (uint64_t)1 << encoder->slot_bits;
+    uint64_t slots = encoder->block_bytes != 0 ? 0 : (uint64_t)1 << encoder->slot_bits;
+    if (encoder->block_bytes != 0 && encoder->block_keys > 0) {
+        Status status = encoder_emit_fenced(encoder);
+        if (status != OK) return status;
+    }
     while (encoder->slot < slots) {
         Status status = encoder_close_slot(encoder);
         if (status != OK) return status;

@@ -24,7 +24,7 @@ ALWAYS_INLINE void put_bits(BitWriter *writer, uint64_t value, unsigned count) {
     }
 }
 
-#define BLOCK_BYTES (MAX_BLOCK_KEYS * MAX_CODE_BYTES_PER_KEY + 16)
+#define BLOCK_BYTES (MAX_BLOCK_BYTES + 16) /* which MAX_BLOCK_KEYS codes need less of */
 #define GROUP_BYTES (GROUP_SLOTS * MAX_BLOCK_BITS / 8 + 16)
 /* What one push of n keys can add to the payload, over what earlier pushes left pending. */
 #define PAYLOAD_SLACK (GROUP_BYTES + BLOCK_BYTES + 64)
@@ -41,6 +41,7 @@ typedef struct {
 typedef struct {
     int codec;
     unsigned key_bits, slot_bits, slot_shift, rice_bits;
+    unsigned block_bytes; /* 0, or there are blocks of at most so many bytes, whose first keys are there as they are */
     uint16_t code_words[SYMBOLS]; /* bit-reversed: written lowest bit first they read from the code's top */
     uint8_t code_lengths[SYMBOLS];
     GroupCode group_codes[SYMBOLS];
@@ -66,6 +67,7 @@ typedef struct {
     uint8_t *directory; /* directory_lines * 32 bytes, given by the caller */
     uint64_t *ranks;    /* 2^slot_bits + 1, or NULL */
     uint8_t *fences;
+    uint64_t *keys_through; /* of blocks: keys of each and of those before it, as many as fences */
     uint64_t fence_count, fence_room;
 
     uint8_t block_buffer[BLOCK_BYTES];
@@ -113,9 +115,11 @@ ALWAYS_INLINE void group_done(Encoder *encoder, const BitWriter *writer, const u
     encoder->last_key = keys[taken - 1];
 }
 
-/* slot_bits is at most key_bits. */
+/* slot_bits is at most key_bits. block_bytes: 0, or MIN_BLOCK_BYTES to MAX_BLOCK_BYTES, and there is neither a directory
+   nor ranks. */
 void encoder_init(Encoder *encoder, int codec, unsigned key_bits, unsigned slot_bits, unsigned rice_bits,
-                  const uint8_t *code_lengths, const uint16_t *code_words, uint8_t *directory, uint64_t *ranks);
+                  unsigned block_bytes, const uint8_t *code_lengths, const uint16_t *code_words, uint8_t *directory,
+                  uint64_t *ranks);
 void encoder_free(Encoder *encoder);
 
 /* Push sorted keys, TOO_WIDE where one is not below 2^key_bits; *written = the payload bytes stored at out, which has

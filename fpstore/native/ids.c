@@ -245,6 +245,35 @@ Status ids_walk(Pages *pages, const Ids *ids, IdWalk *walk, uint64_t end_rank, u
     return OK;
 }
 
+/* The keys of the block of fence `index` of a table of blocks, to be freed. */
+static Status keys_of_fence(Pages *pages, const Table *table, uint64_t index, uint64_t **keys, uint64_t *count) {
+    Block block;
+    uint64_t last_key;
+    *keys = NULL;
+    Status status = fence_block(pages, table, 0, index, &block, &last_key);
+    if (status == OK) status = pages_check(pages, block.start >> 3, (block.end - 1) >> 3);
+    if (status != OK) return status;
+    *keys = malloc((block.end - block.start) * sizeof **keys);
+    if (*keys == NULL) return NO_MEMORY;
+    return decode_block(pages, table, &block, last_key, *keys, count);
+}
+
+/* table_index() of a table of blocks: where a key is in its block, and the fence of that. */
+static Status index_in_block(Pages *pages, const Table *table, uint64_t key, uint64_t *fence, uint64_t *at, int *found) {
+    uint64_t *keys, count;
+    *found = 0;
+    Status status = fence_find(pages, table, key, fence);
+    if (status != OK || *fence == table->fence_count) return status;
+    status = keys_of_fence(pages, table, *fence, &keys, &count);
+    for (uint64_t i = 0; i < count && status == OK && !*found; i++)
+        if (keys[i] == key) {
+            *found = 1;
+            *at = i;
+        }
+    free(keys);
+    return status;
+}
+
 Status table_index(Pages *pages, const Table *table, uint64_t key, uint64_t *at, int *found) {
     Block block;
     uint64_t scratch[MAX_BLOCK_KEYS];
@@ -252,6 +281,7 @@ Status table_index(Pages *pages, const Table *table, uint64_t key, uint64_t *at,
     uint64_t slot = slot_of(key, table->slot_shift), last_key = slot_end(slot, table->slot_shift), skipped = 0, got;
     *found = 0;
     if (UNLIKELY(slot >> table->slot_bits != 0)) return OK; /* a stranger's key, which has too many bits */
+    if (table->block_bytes != 0) return index_in_block(pages, table, key, &skipped, at, found);
     Status status = slot_read(pages, table, slot, &block.start, &block.end, &large);
     if (status != OK) return status;
     block.previous = slot_start(slot, table->slot_shift);
@@ -262,7 +292,7 @@ Status table_index(Pages *pages, const Table *table, uint64_t key, uint64_t *at,
         if (status == OK) status = fence_find(pages, table, block.previous, &first);
         if (status != OK || index == table->fence_count) return status;
         uint64_t top = last_key;
-        status = fence_block(pages, table, slot, index, &block, &last_key);
+        status = fence_block(pages, table, block.previous, index, &block, &last_key);
         if (status != OK || last_key > top) return status;
         if (index < first) return BAD_DIRECTORY;
         skipped = (index - first) * MAX_BLOCK_KEYS;
@@ -280,10 +310,11 @@ Status table_index(Pages *pages, const Table *table, uint64_t key, uint64_t *at,
 }
 
 Status table_rank(Pages *pages, const Table *table, const Ids *ids, uint64_t key, uint64_t *rank, int *found) {
-    uint64_t at, before = 0;
-    Status status = table_index(pages, table, key, &at, found);
+    uint64_t at, before = 0, place = slot_of(key, table->slot_shift); /* of the rank: a slot, or a block */
+    Status status = table->block_bytes != 0 ? index_in_block(pages, table, key, &place, &at, found)
+                                            : table_index(pages, table, key, &at, found);
     if (status != OK || !*found) return status;
-    status = packed_get(pages, ids->ranks_offset, ids->rank_width, slot_of(key, table->slot_shift), &before);
+    status = packed_get(pages, ids->ranks_offset, ids->rank_width, place, &before);
     *rank = before + at;
     return status;
 }
@@ -291,7 +322,7 @@ Status table_rank(Pages *pages, const Table *table, const Ids *ids, uint64_t key
 Status table_ask(Pages *pages, const Table *table, uint64_t key) {
     uint64_t slot = slot_of(key, table->slot_shift), start, end;
     int large;
-    if (UNLIKELY(slot >> table->slot_bits != 0)) return OK;
+    if (UNLIKELY(slot >> table->slot_bits != 0 || table->block_bytes != 0)) return OK;
     Status status = slot_read(pages, table, slot, &start, &end, &large);
     if (status != OK || start == end) return status;
     bytes_ask(pages, start / 8);
@@ -307,13 +338,25 @@ Status ids_of_key(Pages *pages, const Table *table, const Ids *ids, uint64_t key
     return status == OK ? ids_range(pages, ids, rank, first, count) : status;
 }
 
+/* Key number `index` of the block of a fence. */
+static Status key_in_block(Pages *pages, const Table *table, uint64_t fence, uint64_t index, uint64_t *key) {
+    uint64_t *keys, count;
+    if (fence >= table->fence_count) return BAD_DIRECTORY;
+    Status status = keys_of_fence(pages, table, fence, &keys, &count);
+    if (status == OK && index >= count) status = BAD_DIRECTORY;
+    if (status == OK) *key = keys[index];
+    free(keys);
+    return status;
+}
+
 Status table_key(Pages *pages, const Table *table, const Ids *ids, uint64_t rank, uint64_t *key) {
     Block block;
     uint64_t scratch[MAX_BLOCK_KEYS];
     int large;
-    uint64_t low = 0, high = (uint64_t)1 << table->slot_bits, before = 0, got;
+    uint64_t low = 0, high = table->block_bytes != 0 ? table->fence_count : (uint64_t)1 << table->slot_bits, before = 0,
+             got;
     Status status = OK;
-    while (high - low > 1) { /* to the last slot with at most `rank` keys before it */
+    while (high - low > 1) { /* to the last slot or block with at most `rank` keys before it */
         uint64_t middle = low + (high - low) / 2;
         status = packed_get(pages, ids->ranks_offset, ids->rank_width, middle, &before);
         if (status != OK) return status;
@@ -323,9 +366,11 @@ Status table_key(Pages *pages, const Table *table, const Ids *ids, uint64_t rank
             high = middle;
     }
     status = packed_get(pages, ids->ranks_offset, ids->rank_width, low, &before);
-    if (status == OK) status = slot_read(pages, table, low, &block.start, &block.end, &large);
     if (status != OK) return status;
     if (before > rank) return BAD_DIRECTORY;
+    if (table->block_bytes != 0) return key_in_block(pages, table, low, rank - before, key);
+    status = slot_read(pages, table, low, &block.start, &block.end, &large);
+    if (status != OK) return status;
     uint64_t last_key = slot_end(low, table->slot_shift), index = rank - before;
     block.previous = slot_start(low, table->slot_shift);
     block.first_of_slot = 1;
@@ -334,7 +379,7 @@ Status table_key(Pages *pages, const Table *table, const Ids *ids, uint64_t rank
         status = fence_find(pages, table, block.previous, &first);
         if (status != OK) return status;
         if (first >= table->fence_count || index / MAX_BLOCK_KEYS >= table->fence_count - first) return BAD_DIRECTORY;
-        status = fence_block(pages, table, low, first + index / MAX_BLOCK_KEYS, &block, &last_key);
+        status = fence_block(pages, table, block.previous, first + index / MAX_BLOCK_KEYS, &block, &last_key);
         if (status != OK) return status;
         if (last_key > top) return BAD_DIRECTORY;
         index %= MAX_BLOCK_KEYS;

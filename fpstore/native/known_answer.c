@@ -70,7 +70,7 @@ static void fill_room(Room *room) {
     for (uint64_t i = 0; i < QUERIES; i++) room->queries[i] = room->fingerprints[150 * i] ^ (uint64_t)1 << 5 * i;
     room->table.key_bits = 64;
     room->table.slot_bits = 6;
-    room->table.slot_shift = 58;
+    table_set_shifts(&room->table);
     room->table.flips = 1;
     room->table.directory_offset = DIRECTORY_AT;
     room->table.fences_offset = FENCES_AT;
@@ -157,7 +157,7 @@ static uint64_t codec_answer(Room *room, int codec) {
     table->codec = codec;
     const unsigned rice_bits = codec == CODEC_RICE ? 50 : 0;
     table->fixed_bits = codec == CODEC_RAW ? table->key_bits : rice_bits;
-    encoder_init(encoder, codec, table->key_bits, table->slot_bits, rice_bits, lengths, words,
+    encoder_init(encoder, codec, table->key_bits, table->slot_bits, rice_bits, 0, lengths, words,
                  room->image + DIRECTORY_AT, NULL);
     Status status = encoder_push(encoder, room->keys, KEYS, room->payload, &written);
     if (status == OK) status = encoder_finish(encoder, room->payload + written, &more);

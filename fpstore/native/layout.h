@@ -18,6 +18,8 @@ enum { IDS_NONE = 0, IDS_ONE = 1, IDS_MANY = 2 };
 #define OFFSET_BITS 48
 #define MAX_BLOCK_KEYS 128  /* keys of a block at most */
 #define MAX_BLOCK_BITS 5461 /* bits of an inline block at most: 12 of them fit a 16-bit end */
+#define MIN_BLOCK_BYTES 64  /* of a block of a table of blocks: what a store may be told to have at most */
+#define MAX_BLOCK_BYTES 4096
 #define PAGE_BYTES 4096
 #define CRC_BYTES 4     /* of the checksum of a page */
 #define FOOTER_BYTES 64 /* so many bytes of a file, or more, come after what a table or a checksum reads */

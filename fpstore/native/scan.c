@@ -58,7 +58,7 @@ Status scan_slots(Scan *scan, uint64_t first, uint64_t end, Chunk *chunk, uint64
     Cursor cursor = {.slot = first, .end_slot = end, .chunk = chunk};
     Status status = OK;
     if (first == end) return OK;
-    if (table->codec == CODEC_RAW) return scan_raw(scan, first, end, room);
+    if (table->codec == CODEC_RAW && table->block_bytes == 0) return scan_raw(scan, first, end, room);
     while (status == OK && cursor.slot < end && !scan->search->done) {
         uint64_t count = 0;
         status = cursor_decode(scan->search->pages, table, &cursor, room, CHUNK_ROOM, &count);

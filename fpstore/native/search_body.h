@@ -8,10 +8,12 @@
    looked at it (its block was read for a neighbour's sake) or an earlier table's probe reports it. So each match is
    reported once. A hostile code may add up to more than a key has bits. */
 static __attribute__((noinline)) Status KERNEL(report)(Search *search, unsigned table_index, uint32_t query_index,
-                                                       uint64_t query, uint64_t key) {
+                                                       uint64_t query, uint64_t last_wanted, uint64_t key) {
     const Table *table = search->tables[table_index];
     uint64_t difference = key ^ query;
     if (UNLIKELY((key & ~low_bits(table->key_bits)) != 0)) return BAD_BLOCK;
+    if (table->block_bytes != 0 && slot_of(key ^ last_wanted, table->probe_shift) != 0)
+        return OK; /* another probe of this block reports it */
     if (KERNEL(ones)(difference & ~low_bits(table->permutation.below_bits)) > table->flips) return OK;
     uint64_t bits = KERNEL(invert)(&table->permutation, difference);
     for (unsigned earlier = 0; earlier < table_index; earlier++)
@@ -46,7 +48,7 @@ ALWAYS_INLINE Status KERNEL(scan_wide)(Search *search, Block *queue, unsigned co
             if (UNLIKELY(KERNEL(ones)(key[i] ^ query[i]) <= distance)) {
                 if (at[i] > end[i]) return BAD_BLOCK;
                 const Block *block = &queue[item[i]];
-                status = KERNEL(report)(search, block->table, block->query_index, block->query, key[i]);
+                status = KERNEL(report)(search, block->table, block->query_index, block->query, last_wanted[i], key[i]);
                 if (status != OK || search->done) return status;
             }
             if (UNLIKELY(at[i] >= end[i] || key[i] > last_wanted[i])) {
@@ -93,16 +95,33 @@ static Status KERNEL(scan)(Search *search, Block *queue, unsigned count) {
     }
 }
 
+/* A block of a table of blocks begins with its first key as it is: report that, and move past it. Whether codes that are
+   wanted follow: *more. */
+ALWAYS_INLINE Status KERNEL(begin_block)(Search *search, Block *block, int *more) {
+    const Table *table = search->tables[block->table];
+    const uint64_t key = KERNEL(bits_at)(search->pages->base, block->start, table->key_bits);
+    block->previous = key;
+    block->start += table->key_bits;
+    *more = block->start < block->end && key <= block->last_wanted;
+    if (KERNEL(ones)(key ^ block->query) > search->distance) return OK;
+    return KERNEL(report)(search, block->table, block->query_index, block->query, block->last_wanted, key);
+}
+
 /* Scan what was resolved one turn ago, whose payload has had time to arrive. */
 static Status KERNEL(scan_waiting)(Search *search) {
-    unsigned count = search->waiting_count;
+    unsigned count = search->waiting_count, begun = 0;
     search->waiting_count = 0;
     search->blocks_scanned += count;
     for (unsigned i = 0; i < count; i++) {
-        const Block *block = &search->rows.waiting[i];
+        Block *block = &search->rows.waiting[i];
+        int more = 1;
         Status status = pages_check(search->pages, block->start >> 3, (block->end - 1) >> 3);
-        if (UNLIKELY(status != OK)) return status;
+        if (status == OK && search->tables[block->table]->block_bytes != 0)
+            status = KERNEL(begin_block)(search, block, &more);
+        if (UNLIKELY(status != OK || search->done)) return status;
+        if (LIKELY(more)) search->rows.waiting[begun++] = *block;
     }
+    count = begun;
     return count == 0 || search->done ? OK : KERNEL(scan)(search, search->rows.waiting, count);
 }
 
@@ -138,12 +157,16 @@ ALWAYS_INLINE int KERNEL(may_hold)(const Search *search, const Table *table, uin
 static __attribute__((noinline)) Status KERNEL(next_large)(const Search *search, const SlotProbe *probe,
                                                            uint64_t *index, Block *block) {
     const Table *table = search->tables[probe->table];
-    const uint64_t top = slot_end(probe->slot, table->slot_shift);
+    const uint64_t top = slot_end(probe->slot, table->probe_shift);
     while (*index < table->fence_count) {
         uint64_t last_key;
-        Status status = fence_block(search->pages, table, probe->slot, *index, block, &last_key);
+        Status status =
+            fence_block(search->pages, table, slot_start(probe->slot, table->probe_shift), *index, block, &last_key);
         if (status != OK) return status;
-        if (last_key > top) break;
+        if (last_key > top) {
+            if (table->block_bytes == 0) break;
+            last_key = top; /* of those that follow, no key is the probe's */
+        }
         *index = last_key >= probe->last_wanted ? table->fence_count : *index + 1;
         if (KERNEL(may_hold)(search, table, probe->query, block->previous, last_key)) return OK;
     }
@@ -155,7 +178,7 @@ static __attribute__((noinline)) Status KERNEL(next_large)(const Search *search,
 /* The fence where the search of a large slot begins. */
 static Status KERNEL(first_large)(const Search *search, const SlotProbe *probe, uint64_t *index) {
     const Table *table = search->tables[probe->table];
-    const uint64_t from = slot_start(probe->slot, table->slot_shift);
+    const uint64_t from = slot_start(probe->slot, table->probe_shift);
     return fence_find(search->pages, table, probe->first_wanted > from ? probe->first_wanted : from, index);
 }
 
@@ -176,14 +199,16 @@ static Status KERNEL(resolve)(Search *search) {
         const SlotProbe *probe = &search->rows.slots[i];
         const Table *table = search->tables[probe->table];
         Block block;
-        int large;
-        Status status = slot_read(search->pages, table, probe->slot, &block.start, &block.end, &large);
+        int large = 1;
+        Status status = table->block_bytes != 0
+                            ? OK
+                            : slot_read(search->pages, table, probe->slot, &block.start, &block.end, &large);
         if (UNLIKELY(status != OK)) return status;
         block.query = probe->query;
         block.last_wanted = probe->last_wanted;
         block.query_index = probe->query_index;
         block.table = probe->table;
-        block.previous = slot_start(probe->slot, table->slot_shift);
+        block.previous = slot_start(probe->slot, table->probe_shift);
         block.first_of_slot = 1;
         if (UNLIKELY(large)) {
             status = KERNEL(want_large)(search, probe, &block);
@@ -222,22 +247,27 @@ ALWAYS_INLINE void KERNEL(widen_wanted)(uint64_t window, uint64_t key, unsigned 
     }
 }
 
+/* Where the directory tells of a slot; of a table of blocks, where it likely tells of a key. */
+ALWAYS_INLINE uint64_t KERNEL(place_of)(const Table *table, uint64_t slot, uint64_t key) {
+    return table->block_bytes != 0 ? fence_guess(table, key) : line_offset(table, slot);
+}
+
 /* Probe with the prefix of `key` (flips applied) and up to `left` more flips of prefix bits below the slot's bits. */
 ALWAYS_INLINE Status KERNEL(probe_slots)(Search *search, unsigned table_index, uint64_t query, uint64_t key,
                                          unsigned left) {
     const Table *table = search->tables[table_index];
-    unsigned prefix_bits = table->permutation.prefix_bits, slot_bits = table->slot_bits;
-    uint64_t below = low_bits(table->permutation.below_bits), first = slot_of(key & ~below, table->slot_shift),
+    unsigned prefix_bits = table->permutation.prefix_bits, slot_bits = table->probe_bits;
+    uint64_t below = low_bits(table->permutation.below_bits), first = slot_of(key & ~below, table->probe_shift),
              slots = 1;
     SlotProbe probe = {first, query, key & ~below, key | below, search->query_index, (uint16_t)table_index};
     if (prefix_bits < slot_bits) {
         slots = (uint64_t)1 << (slot_bits - prefix_bits);
     } else {
         KERNEL(widen_wanted)
-        (low_bits(table->slot_shift) & ~below, key, left, &probe.first_wanted, &probe.last_wanted);
+        (low_bits(table->probe_shift) & ~below, key, left, &probe.first_wanted, &probe.last_wanted);
     }
     for (; slots > 0; slots--, probe.slot++) {
-        bytes_ask(search->pages, line_offset(table, probe.slot));
+        bytes_ask(search->pages, KERNEL(place_of)(table, probe.slot, probe.first_wanted));
         search->rows.slots[search->slot_count++] = probe;
         if (UNLIKELY(search->slot_count == BATCH_SLOTS)) {
             Status status = KERNEL(resolve)(search);
@@ -276,7 +306,7 @@ Status KERNEL(search_begin)(Search *search, const uint64_t *queries, uint64_t co
         for (unsigned t = 0; t < search->table_count && status == OK && !search->done; t++) {
             const Table *table = search->tables[t];
             unsigned prefix_bits = table->permutation.prefix_bits;
-            unsigned bits = prefix_bits < table->slot_bits ? prefix_bits : table->slot_bits;
+            unsigned bits = prefix_bits < table->probe_bits ? prefix_bits : table->probe_bits;
             uint64_t key = KERNEL(apply)(&table->permutation, queries[i]);
             status = ONE_OF(KERNEL(name_probes)(search, t, key, key, 0, bits, table->flips),
                             KERNEL(probe_flips)(search, t, key, key, 0, bits, table->flips));
@@ -309,6 +339,14 @@ uint64_t KERNEL(touch)(Table *const *tables, unsigned table_count, const Pages *
         const uint64_t query = queries[i] ^ (sum == 1); /* which is known when the one before is done */
         for (unsigned t = 0; t < table_count; t++) {
             const Table *table = tables[t];
+            if (table->block_bytes != 0) { /* a fence, and the block of it */
+                const uint64_t key = KERNEL(apply)(&table->permutation, query);
+                if (table->fence_count == 0) continue;
+                const uint64_t begin = load64(pages->base + fence_guess(table, key) + 8) & low_bits(OFFSET_BITS);
+                const uint64_t at = table->payload_offset * 8 + (begin < table->payload_bits ? begin : 0);
+                sum += load64(pages->base + (at >> 3)) | 2;
+                continue;
+            }
             const uint64_t slot = slot_of(KERNEL(apply)(&table->permutation, query), table->slot_shift);
             const uint8_t *line = pages->base + line_offset(table, slot);
             uint16_t end;

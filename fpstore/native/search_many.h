@@ -50,13 +50,15 @@ static __attribute__((noinline)) Status KERNEL(slow_lanes)(const Search *search,
 
 /* Report the keys of the lanes of `near`. */
 static __attribute__((noinline)) Status KERNEL(report_lanes)(Search *search, unsigned near, __m512i tags,
-                                                             __m512i queries, __m512i keys) {
-    uint64_t tag[8], query[8], key[8];
+                                                             __m512i queries, __m512i lasts, __m512i keys) {
+    uint64_t tag[8], query[8], last[8], key[8];
     Status status = OK;
     _mm512_storeu_si512(tag, tags), _mm512_storeu_si512(query, queries), _mm512_storeu_si512(key, keys);
+    _mm512_storeu_si512(last, lasts);
     for (; near != 0 && status == OK && !search->done; near &= near - 1) {
         const unsigned i = (unsigned)__builtin_ctz(near);
-        status = KERNEL(report)(search, KERNEL(table_of)(tag[i]), KERNEL(query_of)(tag[i]), query[i], key[i]);
+        status = KERNEL(report)(search, KERNEL(table_of)(tag[i]), KERNEL(query_of)(tag[i]), query[i], last[i],
+                                key[i]);
     }
     return status;
 }
@@ -118,7 +120,8 @@ static __attribute__((noinline)) Status KERNEL(careful_pair)(Search *search, con
         const __mmask8 near =
             _mm512_mask_cmple_epu64_mask(lanes->active, KERNEL(lane_errors)(lanes->key, lanes->query), distance);
         if (status == OK && _mm512_mask_cmpgt_epu64_mask(near, lanes->at, lanes->end)) status = BAD_BLOCK;
-        if (status == OK && near) status = KERNEL(report_lanes)(search, near, lanes->tag, lanes->query, lanes->key);
+        if (status == OK && near)
+            status = KERNEL(report_lanes)(search, near, lanes->tag, lanes->query, lanes->last_wanted, lanes->key);
         if (status != OK || search->done) return status;
         lanes->active = _mm512_mask_cmplt_epu64_mask(
             _mm512_mask_cmple_epu64_mask(lanes->active, lanes->key, lanes->last_wanted), lanes->at, lanes->end);
@@ -196,9 +199,11 @@ ALWAYS_INLINE Status KERNEL(scan_lanes)(Search *search, BlockColumns *blocks, un
                                        first_active[v], KERNEL(lane_errors)(key[v], lanes.query[v]), distance);
                     if (_mm512_mask_cmpgt_epu64_mask(first_near | near, at[v], lanes.end[v])) return BAD_BLOCK;
                     if (first_near)
-                        status = KERNEL(report_lanes)(search, first_near, lanes.tag[v], lanes.query[v], first_key[v]);
+                        status = KERNEL(report_lanes)(search, first_near, lanes.tag[v], lanes.query[v],
+                                                      lanes.last_wanted[v], first_key[v]);
                     if (near && status == OK && !search->done)
-                        status = KERNEL(report_lanes)(search, near, lanes.tag[v], lanes.query[v], key[v]);
+                        status = KERNEL(report_lanes)(search, near, lanes.tag[v], lanes.query[v],
+                                                      lanes.last_wanted[v], key[v]);
                 }
                 if (status != OK || search->done) return status;
             }
@@ -295,16 +300,42 @@ static __attribute__((noinline)) Status KERNEL(scan_classes)(Search *search, con
     return rest_count > 0 ? KERNEL(scan)(search, rest, rest_count) : OK;
 }
 
+/* begin_block() of all blocks; those of which more is wanted come to the front, and are *count. */
+static __attribute__((noinline)) Status KERNEL(begin_blocks)(Search *search, BlockColumns *blocks, unsigned *count) {
+    unsigned begun = 0;
+    for (unsigned i = 0; i < *count; i++) {
+        Block block = {.start = blocks->at[i],
+                       .end = blocks->end[i],
+                       .query = blocks->query[i],
+                       .last_wanted = blocks->last_wanted[i],
+                       .query_index = KERNEL(query_of)(blocks->tag[i]),
+                       .table = (uint16_t)KERNEL(table_of)(blocks->tag[i])};
+        int more;
+        Status status = KERNEL(begin_block)(search, &block, &more);
+        if (status != OK || search->done) return status;
+        if (!more) continue;
+        blocks->at[begun] = block.start, blocks->key[begun] = block.previous, blocks->end[begun] = block.end;
+        blocks->query[begun] = block.query, blocks->last_wanted[begun] = block.last_wanted;
+        blocks->tag[begun++] = blocks->tag[i];
+    }
+    *count = begun;
+    return OK;
+}
+
 /* Scan what was resolved one turn ago, and have wait what was resolved since. */
 static Status KERNEL(turn_many)(Search *search) {
     BlockColumns *blocks = search->columns.waiting;
-    const unsigned count = search->waiting_count;
+    unsigned count = search->waiting_count;
     search->columns.waiting = search->columns.resolved, search->waiting_count = search->resolved_count;
     search->columns.resolved = blocks, search->resolved_count = 0;
     search->blocks_scanned += count;
     for (unsigned i = 0; i < count; i++) {
         Status status = pages_check(search->pages, blocks->at[i] >> 3, (blocks->end[i] - 1) >> 3);
         if (UNLIKELY(status != OK)) return status;
+    }
+    if (count > 0 && search->tables[0]->block_bytes != 0) {
+        Status status = KERNEL(begin_blocks)(search, blocks, &count);
+        if (status != OK) return status;
     }
     if (count == 0 || search->done) return OK;
     return search->columns.one_class ? KERNEL(scan_class)(search, blocks, count, 0)
@@ -315,7 +346,7 @@ static Status KERNEL(turn_many)(Search *search) {
 static __attribute__((noinline)) Status KERNEL(want_large_many)(Search *search, unsigned i) {
     const SlotColumns *slots = &search->columns.slots;
     const Table *table = search->tables[KERNEL(table_of)(slots->tag[i])];
-    SlotProbe probe = {slot_of(slots->start[i], table->slot_shift),
+    SlotProbe probe = {slot_of(slots->start[i], table->probe_shift),
                        slots->query[i],
                        slots->first_wanted[i],
                        slots->last_wanted[i],
@@ -421,6 +452,11 @@ static __attribute__((noinline)) Status KERNEL(resolve_many)(Search *search) {
     const unsigned count = search->slot_count;
     Status status = OK;
     search->slot_count = 0;
+    if (count > 0 && search->tables[0]->block_bytes != 0) {
+        for (unsigned i = 0; i < count && status == OK && !search->done; i++)
+            status = KERNEL(want_large_many)(search, i);
+        return status == OK ? KERNEL(turn_many)(search) : status;
+    }
     for (unsigned i = 0; i < count; i++) {
         status = pages_check(search->pages, slots->line[i], slots->line[i]);
         if (UNLIKELY(status != OK)) return status;
@@ -438,8 +474,8 @@ static __attribute__((noinline)) Status KERNEL(resolve_many)(Search *search) {
 /* probe_slots(), into the columns. */
 static Status KERNEL(name_slots)(Search *search, unsigned table_index, uint64_t query, uint64_t key, unsigned left) {
     const Table *table = search->tables[table_index];
-    const unsigned prefix_bits = table->permutation.prefix_bits, slot_bits = table->slot_bits;
-    const unsigned slot_shift = table->slot_shift;
+    const unsigned prefix_bits = table->permutation.prefix_bits, slot_bits = table->probe_bits;
+    const unsigned slot_shift = table->probe_shift;
     const uint64_t below = low_bits(table->permutation.below_bits);
     uint64_t slot = slot_of(key & ~below, slot_shift), first_wanted = key & ~below, last_wanted = key | below,
              count = 1;
@@ -450,7 +486,7 @@ static Status KERNEL(name_slots)(Search *search, unsigned table_index, uint64_t 
     for (; count > 0; count--, slot++) {
         SlotColumns *slots = &search->columns.slots;
         const unsigned n = search->slot_count++;
-        slots->line[n] = line_offset(table, slot);
+        slots->line[n] = KERNEL(place_of)(table, slot, first_wanted);
         bytes_ask(search->pages, slots->line[n]);
         slots->index[n] = slot % GROUP_SLOTS, slots->start[n] = slot_start(slot, slot_shift);
         slots->first_wanted[n] = first_wanted, slots->last_wanted[n] = last_wanted, slots->query[n] = query;
@@ -515,7 +551,7 @@ static Status KERNEL(name_probes)(Search *search, unsigned table_index, uint64_t
     const Table *table = search->tables[table_index];
     Status status = KERNEL(name_slots)(search, table_index, query, key, left);
     if (left == 0 || status != OK || search->done) return status;
-    if (left == 1 && table->slot_bits <= table->permutation.prefix_bits)
+    if (left == 1 && table->block_bytes == 0 && table->slot_bits <= table->permutation.prefix_bits)
         return KERNEL(name_flips)(search, table_index, query, key, from, bits);
     const unsigned top = table->key_bits - 1;
     for (unsigned bit = from; bit < bits && status == OK && !search->done; bit++)

@@ -150,23 +150,44 @@ void tables_share_codes(Table *const *tables, unsigned count) {
     }
 }
 
+/* Reads of a directory of blocks that go where the key would be if keys lay evenly; after these a few more look around
+   there, further and further away, and the rest halve what is left. */
+#define INTERPOLATED 3
+
+/* Where among fences [low, high) the first one is whose last key is at least `key`: they lie behind `least`, and what
+   follows them is `most`. */
+ALWAYS_INLINE uint64_t interpolated(uint64_t low, uint64_t high, uint64_t least, uint64_t most, uint64_t key) {
+    if (key >= most || key <= least) return key <= least ? low : high - 1;
+    const double share = (double)(key - least) / ((double)(most - least) + 1);
+    const uint64_t guess = low + (uint64_t)(share * (double)(high - low));
+    return guess < high ? guess : high - 1;
+}
+
 Status fence_find(Pages *pages, const Table *table, uint64_t key, uint64_t *found) {
-    uint64_t low = 0, high = table->fence_count, last_key, word;
-    while (low < high) {
+    uint64_t low = 0, high = table->fence_count, least = 0, most = low_bits(table->key_bits), away = 0, last_key, word;
+    int below = 0;
+    for (unsigned step = 0; low < high; step++) {
         uint64_t middle = low + (high - low) / 2;
+        if (table->block_bytes != 0 && step < INTERPOLATED) {
+            middle = interpolated(low, high, least, most, key);
+        } else if (table->block_bytes != 0 && away < (high - low) / 2) {
+            middle = below ? low + away : high - 1 - away;
+            away = 2 * away + 1;
+        }
         Status status = fence_read(pages, table, middle, &last_key, &word);
         if (status != OK) return status;
-        if (last_key < key)
-            low = middle + 1;
+        below = last_key < key;
+        if (below)
+            low = middle + 1, least = last_key;
         else
-            high = middle;
+            high = middle, most = last_key;
     }
     *found = low;
     return OK;
 }
 
-Status fence_block(Pages *pages, const Table *table, uint64_t slot, uint64_t index, Block *block, uint64_t *last_key) {
-    uint64_t word, before_key = 0, before_word, begin = slot_start(slot, table->slot_shift);
+Status fence_block(Pages *pages, const Table *table, uint64_t begin, uint64_t index, Block *block, uint64_t *last_key) {
+    uint64_t word, before_key = 0, before_word;
     Status status = fence_read(pages, table, index, last_key, &word);
     if (status != OK) return status;
     block->previous = begin;
@@ -185,6 +206,7 @@ Status fence_block(Pages *pages, const Table *table, uint64_t slot, uint64_t ind
     }
     uint64_t start = word & low_bits(OFFSET_BITS), bits = word >> OFFSET_BITS;
     if (bits == 0 || start > table->payload_bits || bits > table->payload_bits - start) return BAD_DIRECTORY;
+    if (table->block_bytes != 0 && (bits < table->key_bits || bits > 8 * table->block_bytes)) return BAD_DIRECTORY;
     block->start = table->payload_offset * 8 + start;
     block->end = block->start + bits;
     return OK;

@@ -72,6 +72,8 @@ typedef struct {
     int codec;
     unsigned key_bits, slot_bits, slot_shift, flips;
     unsigned fixed_bits; /* of a code without a code word: those of a Rice remainder, or of a raw key */
+    unsigned block_bytes; /* of a table of blocks, what one has at most; 0 where each slot has its own */
+    unsigned probe_bits, probe_shift; /* a probe looks for all keys that share these top bits: as slot_bits */
     /* Tables whose codes are nearly alike, so that blocks of all of them are decoded side by side: the first of them.
      */
     unsigned code_class;
@@ -80,6 +82,16 @@ typedef struct {
     DecodeEntry decode[1 << MAX_CODE_BITS];
     WideCode common; /* of the first table of a class: its own; advances by which others do not go have WIDE_DIFFERS */
 } Table;
+
+/* Fill in what follows from key_bits, slot_bits, block_bytes and the permutation. Slots of a table of blocks are ranges of
+   keys, which no block keeps to; there a probe needs no more of them than its prefix tells apart. */
+ALWAYS_INLINE void table_set_shifts(Table *table) {
+    const unsigned prefix_bits = table->permutation.prefix_bits;
+    const int few = table->block_bytes != 0 && prefix_bits < table->slot_bits;
+    table->slot_shift = table->key_bits - table->slot_bits;
+    table->probe_bits = few ? prefix_bits : table->slot_bits;
+    table->probe_shift = table->key_bits - table->probe_bits;
+}
 
 /* Fill decode[] from code lengths that huffman.check_lengths has passed. */
 void decode_init(DecodeEntry *decode, const uint8_t *code_lengths);
@@ -136,11 +148,18 @@ ALWAYS_INLINE Status fence_read(Pages *pages, const Table *table, uint64_t index
     return OK;
 }
 
+/* Of a table of blocks, where the fence of a key lies if keys lie evenly: byte offset. */
+ALWAYS_INLINE uint64_t fence_guess(const Table *table, uint64_t key) {
+    const double share = (double)key / ((double)low_bits(table->key_bits) + 1);
+    uint64_t index = (uint64_t)(share * (double)table->fence_count);
+    return table->fences_offset + (index < table->fence_count ? index : 0) * FENCE_BYTES;
+}
+
 /* Index of the first fence whose last key is at least key; fence_count when there is none. */
 Status fence_find(Pages *pages, const Table *table, uint64_t key, uint64_t *found);
 
-/* The block that fence `index` closes, in the large slot `slot`; the slot's keys that matter start at the block's
-   first. Fills start, end, previous, first_of_slot, and *last_key. */
-Status fence_block(Pages *pages, const Table *table, uint64_t slot, uint64_t index, Block *block, uint64_t *last_key);
+/* The block that fence `index` closes, of which keys from `begin` on matter: those of a large slot, whose first key may
+   be that. Fills start, end, previous, first_of_slot, and *last_key. */
+Status fence_block(Pages *pages, const Table *table, uint64_t begin, uint64_t index, Block *block, uint64_t *last_key);
 
 #endif

@@ -6,13 +6,23 @@ from math import inf
 from fpstore.arrays import as_integer
 from fpstore.checks import wrong
 from fpstore.errors import PlanError
-from fpstore.format import BITS_STEP, KEY_BITS, MAX_KEY_BITS, MIN_KEY_BITS, WIDE_BITS
+from fpstore.format import (
+    BITS_STEP,
+    BLOCK_BYTES,
+    KEY_BITS,
+    MAX_BLOCK_BYTES,
+    MAX_KEY_BITS,
+    MIN_BLOCK_BYTES,
+    MIN_KEY_BITS,
+    WIDE_BITS,
+)
 from fpstore.plans import families as plans
 from fpstore.plans import planner
 from fpstore.plans.permutation import Permutation
 from fpstore.plans.plan import Plan
 from fpstore.plans.planner import MAX_DISTANCE
 from fpstore.plans.wide import MAX_WIDE_DISTANCE, SLOT_CODES, choose_wide
+from fpstore.types import LAYOUTS
 
 # The number of fingerprints that a plan is chosen for when it is not known yet.
 EXPECTED_KEYS = 10**7
@@ -35,6 +45,21 @@ def plan_asked(plan: str | Plan, max_bytes: float | None) -> str | float | Plan:
     return float(max_bytes)
 
 
+def block_bytes_asked(layout: str, block_bytes: int | None) -> int:
+    """What PlanChoice takes of a caller's two arguments: 0 for layout slots. ValueError for what cannot be."""
+    if layout not in LAYOUTS:
+        raise ValueError(f"layout: found {layout!r:.40}, expected {' or '.join(LAYOUTS)}")
+    if layout == "slots":
+        if block_bytes is not None:
+            raise ValueError(f"block_bytes: found {block_bytes!r:.40} with layout slots, expected layout blocks")
+        return 0
+    number = as_integer(BLOCK_BYTES if block_bytes is None else block_bytes)
+    if number is None or not MIN_BLOCK_BYTES <= number <= MAX_BLOCK_BYTES:
+        expected = f"an integer from {MIN_BLOCK_BYTES} to {MAX_BLOCK_BYTES}"
+        raise ValueError(f"block_bytes: found {block_bytes!r:.40}, expected {expected}")
+    return number
+
+
 def expect_bits(bits: object, step: int = BITS_STEP, *, wide: bool = True) -> int:
     """bits, those of a store's fingerprints, as an int, a multiple of step. ValueError for what no store has.
 
@@ -55,13 +80,14 @@ def expect_bits(bits: object, step: int = BITS_STEP, *, wide: bool = True) -> in
 class PlanChoice:
     """A distance and an aim, a number of bytes per fingerprint, a name, or a Plan; checked when it is made.
 
-    bits: of a fingerprint. Raises ValueError for what is none of these, PlanError for a plan that would miss, is of
-    other fingerprints or answers a smaller distance.
+    bits: of a fingerprint. block_bytes: of a plan that has none, what it gets. Raises ValueError for what is none of
+    these, PlanError for a plan that would miss, is of other fingerprints or answers a smaller distance.
     """
 
     max_distance: int
     plan: str | float | Plan
     bits: int = KEY_BITS
+    block_bytes: int = 0
 
     def __post_init__(self) -> None:
         step = 1 if isinstance(self.plan, Plan) else BITS_STEP  # of the plan of another store, which has what it has
@@ -71,6 +97,8 @@ class PlanChoice:
         if k is None or not 0 <= k <= most:
             raise ValueError(f"max_distance: found {self.max_distance!r}, expected an integer from 0 to {most}")
         object.__setattr__(self, "max_distance", k)
+        if self.is_wide and self.block_bytes:
+            raise ValueError(f"layout: found 'blocks' with {self.bits} bits, expected 'slots'")
         if isinstance(self.plan, str):
             if self.plan not in planner.AIMS:
                 plan = plans.named(self.plan, k, self.bits, others=planner.AIMS)
@@ -94,10 +122,13 @@ class PlanChoice:
     def for_count(self, count: int) -> Plan:
         """The plan for so many fingerprints, or as many as there can be."""
         if isinstance(self.plan, Plan):
-            return self.plan
+            return (
+                self.plan if self.is_wide else replace(self.plan, block_bytes=self.block_bytes or self.plan.block_bytes)
+            )
         if self.is_wide:
             return choose_wide(count, self.max_distance, self.plan, self.bits)
-        return planner.choose(min(count, 1 << self.bits), self.max_distance, self.plan, self.bits)
+        plan = planner.choose(min(count, 1 << self.bits), self.max_distance, self.plan, self.bits)
+        return replace(plan, block_bytes=self.block_bytes)
 
     def shuffled(self, shuffle: int | None, count: int = EXPECTED_KEYS) -> "PlanChoice":
         """The choice with the plan's bits shuffled by this number; with None as it is. ValueError for anything else.

@@ -12,8 +12,9 @@ from hashlib import sha256
 from fpstore.arrays import as_integer
 from fpstore.checks import limited_list, named_fields, shown, typed, wrong
 from fpstore.errors import PlanError
-from fpstore.format import KEY_BITS, MAX_BLOCK_KEYS, MAX_TABLES
+from fpstore.format import KEY_BITS, MAX_BLOCK_BYTES, MAX_BLOCK_KEYS, MAX_TABLES, MIN_BLOCK_BYTES
 from fpstore.plans.proof import escape, ones
+from fpstore.types import Layout
 
 MAX_PLAN_BITS = 256  # the widest fingerprint the project means to hold; stores of this version have 64 at most
 MAX_NAME_LENGTH = 200
@@ -37,7 +38,8 @@ class Plan:
     """The tables of a store that answers every distance up to max_distance, over fingerprints of so many bits.
 
     bands: disjoint masks that cover every bit; each table's prefix is a union of bands.
-    slot_keys: the least average number of keys in a slot (docs/format.md, section 2).
+    slot_keys: the least average number of keys in a slot (docs/format.md, section 2). block_bytes: 0, or what a block
+    has at most where tables are laid out in blocks.
 
     Making one checks that it is sane, in time linear in its size, and raises PlanError; only `prove` says
     that it is exact.
@@ -49,6 +51,7 @@ class Plan:
     tables: tuple[TablePlan, ...]
     slot_keys: int = 24
     bits: int = KEY_BITS
+    block_bytes: int = 0
 
     def __post_init__(self) -> None:
         if not (1 <= len(self.name) <= MAX_NAME_LENGTH and self.name.isprintable()):
@@ -56,6 +59,8 @@ class Plan:
         check_range(self.name, "bits", self.bits, 1, MAX_PLAN_BITS)
         check_range(self.name, "max_distance", self.max_distance, 0, MAX_PLAN_BITS)
         check_range(self.name, "slot_keys", self.slot_keys, 1, MAX_BLOCK_KEYS)
+        if self.block_bytes:
+            check_range(self.name, "block_bytes", self.block_bytes, MIN_BLOCK_BYTES, MAX_BLOCK_BYTES)
         check_range(self.name, "number of bands", len(self.bands), 1, self.bits)
         check_range(self.name, "number of tables", len(self.tables), 1, MAX_TABLES)
         self._check_bands()
@@ -104,6 +109,11 @@ class Plan:
             raise TypeError(f"plan: found a {type(name).__name__}, expected a name")
         return named(name, int(max_distance), int(bits))
 
+    @property
+    def layout(self) -> Layout:
+        """How a table is cut: by the top bits of its keys, or by bytes."""
+        return "blocks" if self.block_bytes else "slots"
+
     def missed(self) -> int | None:
         """A pattern of min(max_distance, bits) errors, as a bit mask, that no table catches; None if there is none.
 
@@ -144,8 +154,12 @@ class Plan:
         return _replace(self, name=f"{self.name} shuffled"[:MAX_NAME_LENGTH], bands=bands, tables=tables)
 
     def to_json(self) -> dict[str, object]:
-        """The plan as a dict of plain values, masks as hex digits; `from_json` reads it back."""
-        return {
+        """The plan as a dict of plain values, masks as hex digits; `from_json` reads it back.
+
+        block_bytes is there where tables are laid out in blocks.
+        """
+        layout = {"block_bytes": self.block_bytes} if self.block_bytes else {}
+        return layout | {
             "name": self.name,
             "max_distance": self.max_distance,
             "bits": self.bits,
@@ -163,7 +177,12 @@ class Plan:
         It is not proven: whoever probes with it does that.
         """
         try:
-            fields = named_fields("plan", value, {"name", "max_distance", "bits", "slot_keys", "bands", "tables"})
+            names = {"name", "max_distance", "bits", "slot_keys", "bands", "tables"}
+            in_blocks = isinstance(value, dict) and "block_bytes" in value
+            fields = named_fields("plan", value, names | ({"block_bytes"} if in_blocks else set()))
+            block_bytes = typed("plan, block_bytes", fields["block_bytes"], int) if in_blocks else 0
+            if in_blocks:
+                check_range("from json", "block_bytes", block_bytes, MIN_BLOCK_BYTES, MAX_BLOCK_BYTES)
             key_bits = typed("plan, bits", fields["bits"], int)
             check_range("from json", "bits", key_bits, 1, MAX_PLAN_BITS)
             bands = limited_list("plan, bands", fields["bands"], key_bits)
@@ -175,6 +194,7 @@ class Plan:
                 tables=tuple(_table(f"plan, table {i}", table, key_bits) for i, table in enumerate(tables)),
                 slot_keys=typed("plan, slot_keys", fields["slot_keys"], int),
                 bits=key_bits,
+                block_bytes=block_bytes,
             )
         except PlanError:
             raise

@@ -14,8 +14,10 @@ from math import ceil, comb, inf, log2
 from fpstore.errors import PlanError
 from fpstore.format import (
     ALIGNMENT,
+    BLOCK_BYTES,
     CRC_BYTES,
     DIRECTORY_LINE_BYTES,
+    FENCE_BYTES,
     FOOTER_BYTES,
     GROUP_SLOTS,
     HEADER_BYTES,
@@ -35,6 +37,7 @@ QUERY_NS = 500.0
 BLOCK_NS = 40.0  # one block located, asked for and begun
 MISS_NS = 6.0  # one cache line from memory while others are under way
 KEY_NS = 1.8  # one key decoded and compared
+DIRECTORY_READS = 3  # lines of a directory of blocks that a search comes to after each other
 # A scan, which decodes table 0 once for all queries of a batch: tools/bench_far.py.
 SCAN_CALL_NS = 20_000.0  # one scan of a segment begun, and what it found put together
 SCAN_KEY_NS = 1.2  # one key decoded
@@ -99,6 +102,14 @@ class Prediction:
     picked_by: tuple[str, ...] = ()
 
     @property
+    def directory_bytes(self) -> int:
+        """Of all directories, on uniform fingerprints: lines of slots, or a last key and the place of each block."""
+        if not self.plan.block_bytes:
+            return len(self.plan.tables) * directory_bytes(self.slot_bits)
+        block_keys = _block_keys(self.n, self.plan, _code_bits(self.n, self.plan.bits))
+        return len(self.plan.tables) * FENCE_BYTES * ceil(self.n / block_keys)
+
+    @property
     def bytes_per_key(self) -> float:
         """The file's bytes for each fingerprint, all tables together; 0 when there is none."""
         return self.file_bytes / self.n if self.n else 0.0
@@ -110,6 +121,8 @@ class Prediction:
             "picked_by": list(self.picked_by),
             "tables": len(self.plan.tables),
             "slot_keys": self.plan.slot_keys,
+            "block_bytes": self.plan.block_bytes,
+            "directory_bytes": self.directory_bytes,
             "file_bytes": self.file_bytes,
             "bytes_per_key": self.bytes_per_key,
             "probes": self.probes,
@@ -134,6 +147,8 @@ def predict(plan: Plan, n: int, bits_saved: float = 0.0) -> Prediction:
     s = slot_bits(n, plan.slot_keys)
     slot_keys = n / (1 << s)
     code_bits = max(0.0, _code_bits(n, plan.bits) - bits_saved)
+    if plan.block_bytes:
+        return _predict_blocks(plan, n, s, code_bits)
     slot_lines = ceil(slot_keys * code_bits / 8 / CACHE_LINE_BYTES)
     probes = block_decodes = lines = 0
     keys_decoded = candidates = 0.0
@@ -170,6 +185,44 @@ def predict(plan: Plan, n: int, bits_saved: float = 0.0) -> Prediction:
 def scan_nanoseconds(n: int, query_count: int = 1) -> float:
     """What one of so many queries takes on one thread where all n keys are decoded once for them, and compared."""
     return (SCAN_CALL_NS + SCAN_KEY_NS * n) / max(1, query_count) + COMPARE_NS * n
+
+
+def in_blocks(prediction: Prediction, bits_saved: float = 0.0, block_bytes: int = BLOCK_BYTES) -> Prediction:
+    """The costs of a plan where tables are laid out in blocks of so many bytes."""
+    found = predict(_replace(prediction.plan, block_bytes=block_bytes), prediction.n, bits_saved)
+    return _replace(found, picked_by=prediction.picked_by)
+
+
+def _predict_blocks(plan: Plan, n: int, s: int, code_bits: float) -> Prediction:
+    """`predict` for tables of blocks: a probe looks for ranges of keys, decodes half of a block on average, and more
+    where the range goes on.
+    """
+    block_keys = _block_keys(n, plan, code_bits)
+    blocks = ceil(n / block_keys)
+    probes = 0
+    decodes = keys_decoded = candidates = 0.0
+    for table in plan.tables:
+        patterns = pattern_count(table.prefix_bits, table.flips)
+        probes += patterns
+        candidates += patterns * n / (1 << table.prefix_bits)
+        ranges = pattern_count(min(table.prefix_bits, s), table.flips)
+        range_keys = n / (1 << table.prefix_bits)
+        decodes += ranges * (1 + range_keys / block_keys) if n else 0
+        keys_decoded += ranges * (block_keys / 2 + range_keys)
+    lines = decodes * (DIRECTORY_READS + ceil(block_keys / 2 * code_bits / 8 / CACHE_LINE_BYTES))
+    table_bits = n * code_bits + blocks * (plan.bits - code_bits + 8 * FENCE_BYTES)
+    table_bytes = ceil(table_bits / 8 * (1 + CRC_BYTES / PAGE_BYTES))
+    return Prediction(
+        plan=plan,
+        n=n,
+        slot_bits=s,
+        file_bytes=FILE_BYTES + len(plan.tables) * (TABLE_BYTES + table_bytes),
+        probes=probes,
+        block_decodes=round(decodes),
+        keys_decoded=keys_decoded,
+        candidates=candidates,
+        nanoseconds=QUERY_NS + BLOCK_NS * decodes + MISS_NS * lines + KEY_NS * keys_decoded,
+    )
 
 
 def saving(n: int, code_bits: float, bits: int = KEY_BITS) -> float:
@@ -338,6 +391,12 @@ def _table_bits(n: int, s: int, code_bits: float) -> float:
 
 def _file_bytes(n: int, s: int, table_count: int, code_bits: float) -> int:
     return FILE_BYTES + table_count * (TABLE_BYTES + ceil(_table_bits(n, s, code_bits) / 8))
+
+
+def _block_keys(n: int, plan: Plan, code_bits: float) -> float:
+    """Keys of a block on average: half a code does not fit, and the first key is there as it is."""
+    room = max(0.0, 8 * plan.block_bytes - code_bits / 2 - plan.bits)
+    return max(1.0, min(float(n), 1 + room / max(1.0, code_bits)))
 
 
 def pattern_count(bits: int, flips: int) -> int:

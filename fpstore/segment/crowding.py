@@ -81,7 +81,8 @@ def largest_slots(segment: Segment, table: int, count: int) -> tuple[CrowdedSlot
     """The `count` most crowded slots of a table, the fullest first; fewer where fewer have keys.
 
     Reads the directory and the fences, and then the keys of these slots. Large slots come by their number of blocks,
-    the others by the size of their code. CorruptStore where one of those is damaged.
+    the others by the size of their code; in a table of blocks all by the blocks that end in them. CorruptStore where
+    one of those is damaged.
     """
     if count < 0:
         raise ValueError(f"count: found {count}, expected 0 or more")
@@ -89,7 +90,8 @@ def largest_slots(segment: Segment, table: int, count: int) -> tuple[CrowdedSlot
     permutation = Permutation(record.prefix_mask, record.key_bits)
     rows = np.zeros((0, 3), dtype=np.int64)
     with segment.naming:
-        for more in chain(_inline_slots(segment, table, count), _large_slots(segment, table, count)):
+        inline = iter(()) if record.block_bytes else _inline_slots(segment, table, count)
+        for more in chain(inline, _large_slots(segment, table, count)):
             rows = _most(np.concatenate([rows, more]), count)
         slots = rows[:, 2].tolist()
         keys = [sum(len(chunk) for chunk in segment.keys(table, slot, slot + 1)) for slot in slots]

@@ -140,6 +140,9 @@ class Segment:
         for index, table in enumerate(tables):
             if table.codec != tables[0].codec:
                 raise CorruptStore(f"table {index}, codec", table.codec, f"{tables[0].codec} as in table 0")
+            if table.block_bytes != tables[0].block_bytes:
+                found = f"{tables[0].block_bytes} as in table 0"
+                raise CorruptStore(f"table {index}, block_bytes", table.block_bytes, found)
         footer = self.footer
         view = SegmentView(self._map, footer.checksums_offset, footer.roots_offset, footer.footer_offset, tables)
         # From here on the view notices when the file's end changes; until here the footer was what it is.

@@ -371,7 +371,8 @@ class _TableKeys:
 def _report_table(segment: Segment, index: int, advance: Callable[[int], None]) -> TableReport:
     record = segment.tables[index]
     keys = _TableKeys(segment, index, segment.key_count, advance)
-    counts = leading_bit_histogram(keys, layout.CODECS[record.codec], record.slot_bits, bits=record.key_bits).tolist()
+    slot_bits = 0 if record.block_bytes else record.slot_bits  # from which the code was chosen
+    counts = leading_bit_histogram(keys, layout.CODECS[record.codec], slot_bits, bits=record.key_bits).tolist()
     if sum(counts) != keys.count:
         raise CorruptStore(f"table {index}", f"{sum(counts)} keys", keys.count)
     words = canonical_codes(record.code_lengths)
@@ -392,6 +393,7 @@ def _record_json(index: int, record: TableRecord) -> dict[str, Any]:
         "prefix_bits": record.prefix_mask.bit_count(),
         "flips": record.flips,
         "slot_bits": record.slot_bits,
+        "block_bytes": record.block_bytes,
         "rice_bits": record.rice_bits,
         "fence_count": record.fence_count,
     }

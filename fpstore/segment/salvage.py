@@ -13,11 +13,12 @@ from pathlib import Path
 import numpy as np
 
 from fpstore import format as layout
+from fpstore.forks import cached_property
 from fpstore.format import CODECS, LISTED_BYTES, Region
 from fpstore.plans.permutation import Permutation
 from fpstore.plans.plan import TablePlan
 from fpstore.segment.entry import segment_name
-from fpstore.segment.fields import read_bits, read_packed, slots_of
+from fpstore.segment.fields import read_bits, read_packed, read_records, slots_of
 from fpstore.segment.reader import Segment
 from fpstore.segment.wreck import Wreck
 from fpstore.segment.writer import SegmentWriter
@@ -155,7 +156,10 @@ class _Keys:
         path = scratch / segment_name(1)
         fingerprints = self._first.invert(keys0)
         try:
-            with SegmentWriter(path, CODECS[wreck.tables[0].codec], self._slot_bits, wreck.record.key_bits) as writer:
+            first = wreck.tables[0]
+            with SegmentWriter(
+                path, CODECS[first.codec], self._slot_bits, wreck.record.key_bits, first.block_bytes
+            ) as writer:
                 for index, table in enumerate(wreck.tables):
                     keys = (
                         np.sort(Permutation(table.prefix_mask, table.key_bits).apply(fingerprints)) if index else keys0
@@ -210,9 +214,16 @@ class _Keys:
 
     def _ranks(self) -> list[int]:
         """Of each run of _slots, the rank of its first key, or UNKNOWN where its ids cannot be told."""
-        runs = [(start, end, len(keys), not self._is_gone(start)) for start, end, keys in self._slots()]
+        in_blocks = self._wreck.tables[0].block_bytes > 0
+        runs, by_blocks = [], []
+        for start, end, keys in self._slots():
+            runs.append((start, end, len(keys), not self._is_gone(start)))
+            if in_blocks:
+                by_blocks.append(self._rank_by_block(keys) if runs[-1][-1] else UNKNOWN)
         bounds = [start for start, *_ in runs] + [runs[-1][1]]
-        known = self._known_ranks(np.array(bounds, dtype=np.int64))
+        known = [*by_blocks, UNKNOWN] if in_blocks else self._known_ranks(np.array(bounds, dtype=np.int64))
+        if in_blocks:
+            known[0], known[-1] = 0, self._wreck.record.key_count
         whole = [is_whole for *_, is_whole in runs]
         counts = [count for _, _, count, _ in runs]
         for i in range(len(runs)):
@@ -230,6 +241,30 @@ class _Keys:
                 for i in range(here, there):
                     ranks[i], rank = rank, rank + counts[i]
         return ranks
+
+    @cached_property
+    def _block_ends(self) -> tuple[Keys, Counts]:
+        """Of blocks of table 0 the last keys and the ranks behind them, of those of which both lie in sound pages."""
+        wreck, table = self._wreck, self._wreck.tables[0]
+        width, count = wreck.record.rank_width, table.fence_count
+        if not count:
+            return NO_KEYS, np.empty(0, dtype=np.int64)
+        blocks = np.arange(count, dtype=np.int64)
+        at, bits = table.fences_offset + blocks * layout.FENCE_BYTES, (blocks + 1) * width
+        sound = wreck.are_sound(at, at + layout.FENCE_BYTES)
+        offset = wreck.record.ranks_offset
+        sound &= wreck.are_sound(offset + bits // 8, offset + (bits + width + 7) // 8)
+        last_keys = read_records(wreck, layout.FENCE, table.fences_offset, 0, count)["last_key"]
+        ranks = read_packed(wreck, offset, width, 1, count).astype(np.int64)
+        return last_keys[sound], ranks[sound]
+
+    def _rank_by_block(self, keys: Keys) -> int:
+        """The rank of the first of these keys, all that table 0 has of a run, where a block ends among them."""
+        last_keys, ranks = self._block_ends
+        at = int(np.searchsorted(last_keys, keys[0])) if len(keys) else len(last_keys)
+        if at == len(last_keys) or last_keys[at] > keys[-1]:
+            return UNKNOWN
+        return int(ranks[at]) - int(np.searchsorted(keys, last_keys[at])) - 1
 
     def _known_ranks(self, slots: Counts) -> list[int]:
         """How many keys lie before each of these slots, where that is known of itself."""

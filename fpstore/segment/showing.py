@@ -25,7 +25,7 @@ from fpstore.plans.permutation import Permutation
 from fpstore.progress import Tell
 from fpstore.segment.pages import check_pages, region_name
 from fpstore.segment.reader import Segment
-from fpstore.segment.slots import SlotBlocks, used_slots
+from fpstore.segment.slots import SlotBlocks, slot_count, used_slots
 from fpstore.segment.wreck import Wreck
 
 PIECE_BYTES = 1 << 20
@@ -103,6 +103,7 @@ def show_table(seen: Inspection, found: Segment | Wreck, table: int, most: int |
         # Of the bits of a fingerprint, 0 the lowest: which come first in a key.
         "key_is_bits": _runs(record.prefix_mask, record.key_bits),
         "slot_bits": record.slot_bits,
+        "block_bytes": record.block_bytes,
         "key_count": found.record.key_count,
         "rice_bits": record.rice_bits,
         "payload_bits": record.payload_bits,
@@ -122,6 +123,7 @@ def show_table(seen: Inspection, found: Segment | Wreck, table: int, most: int |
             shown.append(slot)
         used, large, fullest = used + 1, large + is_large, max(fullest, bits)
     blocks = used - large + record.fence_count
+    large = 0 if record.block_bytes else large
     seen.fields |= {"block_count": blocks, "large_slot_count": large, "inline_bits_most": fullest}
     seen.put("used_slots", (_slot_row(found, table, slot, seen) for slot in shown), used, most)
 
@@ -136,14 +138,15 @@ def show_slot(seen: Inspection, found: Segment | Wreck, table: int, slot: int, m
     seen.fields |= {
         "table": table,
         "slot": slot,
-        "slot_count": 1 << record.slot_bits,
+        "slot_count": slot_count(record),
         "codec": CODECS[record.codec],
-        "lowest_key": hexadecimal(slot << record.slot_shift, record.key_bits),
+        "lowest_key": hexadecimal(blocks.lowest_key, record.key_bits),
         "is_large": blocks.is_large,
     }
     line = record.directory_offset + slot // layout.GROUP_SLOTS * layout.DIRECTORY_LINE_BYTES
-    with seen.noting():
-        _check(found, line, line + layout.DIRECTORY_LINE_BYTES, f"table {table} directory")
+    if not record.block_bytes:
+        with seen.noting():
+            _check(found, line, line + layout.DIRECTORY_LINE_BYTES, f"table {table} directory")
     rows = (_block_row(found, table, blocks, index, seen) for index in range(len(blocks)))
     seen.put("blocks", rows, len(blocks), most)
     keys = _coded(found, table, blocks, seen)
@@ -272,7 +275,9 @@ def _key_count(blocks: SlotBlocks, seen: Inspection) -> int:
     """How many keys a slot has: all blocks but the last are full."""
     count = 0
     with seen.noting():
-        if len(blocks):
+        if len(blocks) == 1:
+            count = sum(1 for _ in blocks.keys(0))
+        elif len(blocks):
             count = (len(blocks) - 1) * layout.MAX_BLOCK_KEYS + sum(1 for _ in blocks.keys(len(blocks) - 1))
     return count
 

@@ -1,5 +1,7 @@
 """One slot of a table read by hand: its blocks, and of each key the bits that code it, as docs/format.md tells.
 
+Of a table of blocks, a block stands for a slot.
+
 The way of tests/plain_codec.py, for people to look at; the compiled decoder is what answers. Nothing that is read is
 taken on trust, and no page need have been checked.
 """
@@ -54,10 +56,14 @@ class SlotBlocks:
     def __init__(self, segment: HasTables, table: int, slot: int) -> None:
         """ValueError for a slot that the table has not."""
         self._segment, self.record = segment, segment.tables[table]
-        if not 0 <= slot < 1 << self.record.slot_bits:
-            raise ValueError(f"slot: found {slot}, expected 0..{(1 << self.record.slot_bits) - 1}")
+        if not 0 <= slot < slot_count(self.record):
+            raise ValueError(f"slot: found {slot}, expected 0..{slot_count(self.record) - 1}")
         self._slot = slot
-        self._lowest = slot << self.record.slot_shift
+        if self.record.block_bytes:
+            self.is_large, self._fences = True, range(slot, slot + 1)
+            self.lowest_key = self._fence(slot - 1)[0] + 1 if slot else 0
+            return
+        self.lowest_key = slot << self.record.slot_shift
         line, index = divmod(slot, layout.GROUP_SLOTS)
         found = read_records(segment, LINE, self.record.directory_offset, line, 1)
         word, ends = int(found["word"][0]), [0, *found["ends"][0].tolist()]
@@ -72,10 +78,10 @@ class SlotBlocks:
         if not 0 <= index < len(self):
             raise IndexError(index)
         if not self.is_large:
-            return self._expect_inside(Block(*self._inline, self._lowest))
+            return self._expect_inside(Block(*self._inline, self.lowest_key))
         fence = self._fences[index]
         last_key, word = self._fence(fence)
-        before = self._fence(fence - 1)[0] if index else self._lowest
+        before = self._fence(fence - 1)[0] if index else self.lowest_key
         return self._expect_inside(
             Block(word & _OFFSET_MASK, word >> PAYLOAD_OFFSET_BITS, before, fence=fence, last_key=last_key)
         )
@@ -90,11 +96,12 @@ class SlotBlocks:
         decode = _Code(self.record)
         while at < len(bits):
             try:
-                delta, size = decode(bits, at)
+                delta, size = decode(bits, at) if at or not self.record.block_bytes else decode.first(bits)
             except ValueError:
                 where = f"slot {self._slot}, block {index}, bit {at} of {block.bits}"
                 raise CorruptStore(where, bits[at : at + 16], "a code") from None
-            before = {layout.CODEC_XOR: before ^ delta, layout.CODEC_RAW: delta}.get(self.record.codec, before + delta)
+            codec = layout.CODEC_RAW if at == 0 and self.record.block_bytes else self.record.codec
+            before = {layout.CODEC_XOR: before ^ delta, layout.CODEC_RAW: delta}.get(codec, before + delta)
             yield CodedKey(before & (1 << self.record.key_bits) - 1, delta, bits[at : at + size])
             at += size
 
@@ -122,9 +129,17 @@ class SlotBlocks:
         return first
 
 
+def slot_count(record: TableRecord) -> int:
+    """How many slots a table has to look at, or blocks."""
+    return record.fence_count if record.block_bytes else 1 << record.slot_bits
+
+
 def used_slots(segment: HasTables, table: int) -> Iterator[tuple[int, int, bool]]:
     """(slot, bits of its inline block, whether it is large) of each slot of a table that holds something, in order."""
     record = segment.tables[table]
+    if record.block_bytes:
+        yield from ((block, 0, True) for block in range(record.fence_count))
+        return
     lines = layout.directory_bytes(record.slot_bits) // LINE.itemsize
     for first in range(0, lines, PIECE_LINES):
         found = read_records(segment, LINE, record.directory_offset, first, min(PIECE_LINES, lines - first))
@@ -146,6 +161,10 @@ class _Code:
             for symbol, (word, length) in enumerate(zip(words, record.code_lengths, strict=True))
             if length
         }
+
+    def first(self, bits: str) -> tuple[int, int]:
+        """The key that a block of a table of blocks begins with, and its bits."""
+        return _number(bits, 0, self._key_bits), self._key_bits
 
     def __call__(self, bits: str, at: int) -> tuple[int, int]:
         """The delta that begins at a bit, and how many bits it takes."""

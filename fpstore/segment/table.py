@@ -25,13 +25,14 @@ class EncodedTable:
 
     codec: int
     slot_bits: int
+    block_bytes: int
     rice_bits: int
     code_lengths: tuple[int, ...]
     payload_bits: int
     key_count: int
     directory: Bytes
     fences: Bytes
-    ranks: Keys | None  # with_ranks: keys before each slot, and their number
+    ranks: Keys | None  # with_ranks: keys before each slot, or block, and their number
 
 
 @dataclass(frozen=True)
@@ -57,16 +58,18 @@ def encode_table(
     with_ranks: bool = False,
     advance: Callable[[int], None] | None = None,
     bits: int = KEY_BITS,
+    block_bytes: int = 0,
 ) -> EncodedTable:
     """Encode keys of so many bits in two passes, one to choose the code and one to write the payload through `write`.
 
+    block_bytes: what a block has at most in a table of blocks; 0 for blocks of slots.
     advance is called with the number of keys done, twice for each key in all. Raises ValueError when the keys are
     not strictly increasing, or one has more bits.
     """
     if codec not in CODECS:
         raise ValueError(f"codec: found {codec!r}, expected one of {', '.join(CODECS)}")
     codec_number = CODECS.index(codec)
-    histogram = Histogram(slot_bits, codec_number, bits=bits)
+    histogram = Histogram(0 if block_bytes else slot_bits, codec_number, bits=bits)  # blocks begin anywhere
     for chunk in keys.chunks():
         histogram.add(chunk)
         if advance:
@@ -81,6 +84,7 @@ def encode_table(
         np.array(canonical_codes(lengths), dtype=np.uint16),
         with_ranks=with_ranks,
         bits=bits,
+        block_bytes=block_bytes,
     )
     for chunk in keys.chunks():
         for first in range(0, len(chunk), PIECE_KEYS):
@@ -91,6 +95,7 @@ def encode_table(
     return EncodedTable(
         codec_number,
         slot_bits,
+        block_bytes,
         rice_bits,
         lengths,
         encoder.payload_bits,

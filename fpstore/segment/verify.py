@@ -15,10 +15,11 @@ import numpy as np
 from fpstore import format as layout
 from fpstore.checks import hexadecimal
 from fpstore.errors import CorruptStore, Damage, corrupt
-from fpstore.format import FENCE, LINE, PAYLOAD_OFFSET_MASK, Region, TableRecord
+from fpstore.format import LINE, PAYLOAD_OFFSET_MASK, Region, TableRecord
 from fpstore.plans.permutation import Permutation
 from fpstore.plans.plan import Plan
 from fpstore.progress import Tell
+from fpstore.segment.fences import Fences, code_bits, first_of
 from fpstore.segment.fields import line_flags, line_widths, read_bits, read_packed, read_records, slots_of
 from fpstore.segment.pages import STEP_BYTES, PageDamage, check_pages, fault, near
 from fpstore.segment.reader import Segment
@@ -27,7 +28,6 @@ from fpstore.types import Array, Counts, Keys
 # A piece of a table: a call or two of the decoder, few enough bytes for the second-level cache.
 PIECE_KEYS = 1 << 17
 PIECE_LINES = 1 << 12
-PIECE_FENCES = 1 << 14
 PIECE_BITS = 1 << 20  # of the id groups: whole samples
 PIECE_IDS = 1 << 17
 MIX_KEYS = 1 << 14
@@ -80,15 +80,14 @@ def are_spared(segment: Segment, pages: PageDamage, names: tuple[str, ...], tabl
     return all(pages.spares(region) for region in regions)
 
 
-def _first(wrong: Array) -> int | None:
-    """The index of the first true item."""
-    return int(wrong.argmax()) if wrong.any() else None
-
-
 def check_plan(segment: Segment, plan: Plan) -> None:
     """The tables are those of the plan."""
     if segment.bits != plan.bits:
         raise fault("summary", f"fingerprints of {segment.bits} bits", f"{plan.bits} of plan {plan.name}")
+    for index, record in enumerate(segment.tables):
+        if record.block_bytes != plan.block_bytes:
+            expected = f"{plan.block_bytes} of plan {plan.name}"
+            raise fault(f"table {index}, block_bytes", record.block_bytes, expected)
     if len(segment.tables) != len(plan.tables):
         raise fault("summary", f"{len(segment.tables)} tables", f"{len(plan.tables)} of plan {plan.name}")
     for index, (record, table) in enumerate(zip(segment.tables, plan.tables, strict=True)):
@@ -106,14 +105,14 @@ def check_padding(segment: Segment, pages: PageDamage) -> None:
         for offset in range(region.offset, region.offset + region.bytes, STEP_BYTES):
             length = min(STEP_BYTES, region.offset + region.bytes - offset)
             found = np.frombuffer(segment.read(offset, length), dtype=np.uint8)
-            if (index := _first(found != 0)) is not None:
+            if (index := first_of(found != 0)) is not None:
                 raise fault(f"padding, byte {offset + index}", f"{found[index]:#04x}", 0)
 
 
 def _check_zeros(segment: Segment, pages: PageDamage) -> None:
     """Between the regions, and after the last bit of a bit stream in its last byte, there are zeros only."""
     check_padding(segment, pages)
-    record, rank_count = segment.record, (1 << segment.tables[0].slot_bits) + 1
+    record, rank_count = segment.record, segment.tables[0].rank_count
     bit_streams = [(f"table {i} payload", t.payload_offset, t.payload_bits) for i, t in enumerate(segment.tables)]
     if record.id_kind != layout.ID_KIND_NONE:
         bit_streams.append(("ranks", record.ranks_offset, rank_count * record.rank_width))
@@ -148,10 +147,12 @@ def _check_tables(segment: Segment, pages: PageDamage, damage: FoundDamage, adva
         if not are_spared(segment, pages, ("payload", "directory", "fences"), index):
             continue
         ranked = index == 0 and segment.ids is not None and are_spared(segment, pages, ("ranks",))
-        table = _KeyCheck(segment, index, seeds, ranked)
+        kind = _BlockCheck if segment.tables[index].block_bytes else _KeyCheck
+        table = kind(segment, index, seeds, ranked)
 
-        def check(index: int = index, table: _KeyCheck = table) -> None:
-            _DirectoryCheck(segment, index).run()
+        def check(index: int = index, table: _BlockCheck | _KeyCheck = table) -> None:
+            if isinstance(table, _KeyCheck):
+                _DirectoryCheck(segment, index).run()
             for done in table.run():
                 advance("verify tables", index * segment.key_count + done, total)
 
@@ -163,46 +164,6 @@ def _check_tables(segment: Segment, pages: PageDamage, damage: FoundDamage, adva
             damage.found.append(Damage("", f"table {index}", "another set of fingerprints", f"that of table {first}"))
 
 
-class _Fences:
-    """The fences of a table, taken in order; every one is checked to lie behind the one before."""
-
-    def __init__(self, segment: Segment, table: int) -> None:
-        self._segment = segment
-        self._table = table
-        self._record = segment.tables[table]
-        self._read = 0
-        self._last_key = -1
-        self._waiting = np.empty(0, dtype=FENCE)
-
-    def through(self, key: int) -> Iterator[tuple[int, Array]]:
-        """(index of the first, fences) of the next fences whose last key is at most key, in pieces."""
-        while len(self._waiting) or self._read < self._record.fence_count:
-            if not len(self._waiting):
-                self._refill()
-            first = self._read - len(self._waiting)
-            taken = int(np.searchsorted(self._waiting["last_key"], np.uint64(key), side="right"))
-            piece, self._waiting = self._waiting[:taken], self._waiting[taken:]
-            if taken:
-                yield first, piece
-            if len(self._waiting):
-                return
-
-    def _refill(self) -> None:
-        count = min(PIECE_FENCES, self._record.fence_count - self._read)
-        fences = read_records(self._segment, FENCE, self._record.fences_offset, self._read, count)
-        keys = fences["last_key"]
-        backwards = np.concatenate([[int(keys[0]) <= self._last_key], keys[1:] <= keys[:-1]])
-        if (index := _first(backwards)) is not None:
-            before, bits = int(keys[index - 1]) if index else self._last_key, self._record.key_bits
-            where = f"table {self._table}, fence {self._read + index}"
-            raise fault(f"{where}, last key", hexadecimal(keys[index], bits), f"above {hexadecimal(before, bits)}")
-        if int(keys[-1]) >> self._record.key_bits:
-            where = f"table {self._table}, fence {self._read + count - 1}, last key"
-            raise fault(where, hexadecimal(keys[-1], layout.MAX_KEY_BITS), f"a key of {self._record.key_bits} bits")
-        self._last_key, self._waiting = int(keys[-1]), fences
-        self._read += count
-
-
 class _Table:
     """One table, cut into runs of directory lines."""
 
@@ -211,7 +172,7 @@ class _Table:
         self.index = index
         self.record: TableRecord = segment.tables[index]
         self.slots = 1 << self.record.slot_bits
-        self.fences = _Fences(segment, index)
+        self.fences = Fences(segment, index)
 
     def lines(self) -> Iterator[tuple[int, Array]]:
         """(first slot, directory lines) of each piece; a piece has about PIECE_KEYS keys unless slots are large."""
@@ -240,16 +201,16 @@ class _DirectoryCheck(_Table):
 
     def _check_lines(self, first_slot: int, lines: Array) -> None:
         unused_bits = lines["word"] >> np.uint64(layout.PAYLOAD_OFFSET_BITS + layout.GROUP_SLOTS)
-        if (line := _first(unused_bits != 0)) is not None:
+        if (line := first_of(unused_bits != 0)) is not None:
             where = f"directory line {first_slot // layout.GROUP_SLOTS + line}"
             raise self.fault(f"{where}, top bits", f"{unused_bits[line]:#x}", 0)
         widths, large = line_widths(lines), line_flags(lines)
         most = np.where(large, 0, layout.MAX_BLOCK_BITS)
         past_last = self.slots - first_slot
         most[past_last:] = 0
-        if (slot := _first((widths < 0) | (widths > most))) is not None:
+        if (slot := first_of((widths < 0) | (widths > most))) is not None:
             raise self.fault(f"slot {first_slot + slot}", f"inline block of {widths[slot]} bits", f"0..{most[slot]}")
-        if (slot := _first(large[past_last:])) is not None:
+        if (slot := first_of(large[past_last:])) is not None:
             raise self.fault(f"slot {self.slots + slot}", "large", f"{self.slots} slots")
 
     def _check_chain(self, first_slot: int, lines: Array, end_bit: int) -> int:
@@ -262,18 +223,18 @@ class _DirectoryCheck(_Table):
         last_key = (end_slot << self.record.slot_shift) - 1
         for first, fences in self.fences.through(last_key):
             slots = slots_of(fences["last_key"], self.record) - first_slot
-            if (fence := _first(~large[slots])) is not None:
+            if (fence := first_of(~large[slots])) is not None:
                 raise self.fault(f"fence {first + fence}", f"in slot {first_slot + slots[fence]}", "a large slot")
             bits = (fences["word"] >> np.uint64(layout.PAYLOAD_OFFSET_BITS)).astype(np.int64)
             self._check_fences(first, fences, bits, slots // layout.GROUP_SLOTS, reached)
             np.add.at(blocks, slots, 1)
             np.add.at(block_bits, slots, bits)
-        if (slot := _first(large & (blocks == 0))) is not None:
+        if (slot := first_of(large & (blocks == 0))) is not None:
             raise self.fault(f"slot {first_slot + slot}", "large without a fence", "one for each block")
-        if (line := _first(bases != reached)) is not None:
+        if (line := first_of(bases != reached)) is not None:
             where = f"directory line {first_slot // layout.GROUP_SLOTS + line}"
             raise self.fault(f"{where}, base", f"bit {bases[line]}", f"{reached[line]}, where the blocks before end")
-        if (slot := _first((blocks == 1) & (block_bits <= layout.MAX_BLOCK_BITS))) is not None:
+        if (slot := first_of((blocks == 1) & (block_bits <= layout.MAX_BLOCK_BITS))) is not None:
             found = f"large with one block of {block_bits[slot]} bits"
             raise self.fault(f"slot {first_slot + slot}", found, f"above {layout.MAX_BLOCK_BITS}, or inline")
         return int(ends[-1])
@@ -284,7 +245,7 @@ class _DirectoryCheck(_Table):
         follows = lines[1:] == lines[:-1]
         expected = reached[lines]
         expected[1:][follows] = (starts + bits)[:-1][follows]
-        if (fence := _first(starts != expected)) is not None:
+        if (fence := first_of(starts != expected)) is not None:
             found = f"bit {starts[fence]}"
             raise self.fault(
                 f"fence {first + fence}, start of its block", found, f"{expected[fence]}, where the one before ends"
@@ -383,7 +344,7 @@ class _KeyCheck(_Table):
         starts = self._key_count + np.searchsorted(keys, first_keys)
         sizes = ends - np.where(follows, np.concatenate([[self._block_end], ends[:-1]]), starts)
         sizes_before = np.concatenate([[self._block_keys], sizes[:-1]])
-        if (fence := _first(follows & (sizes_before != layout.MAX_BLOCK_KEYS))) is not None:
+        if (fence := first_of(follows & (sizes_before != layout.MAX_BLOCK_KEYS))) is not None:
             found, expected = (
                 f"block of {sizes_before[fence]} keys",
                 f"{layout.MAX_BLOCK_KEYS} before the slot's last",
@@ -394,8 +355,62 @@ class _KeyCheck(_Table):
     def _check_ranks(self, first_slot: int, expected: Counts) -> None:
         record = self.segment.record
         found = read_packed(self.segment, record.ranks_offset, record.rank_width, first_slot, len(expected))
-        if (slot := _first(found != expected.astype(np.uint64))) is not None:
+        if (slot := first_of(found != expected.astype(np.uint64))) is not None:
             raise fault(f"ranks, slot {first_slot + slot}", found[slot], expected[slot])
+
+
+class _BlockCheck(_Table):
+    """A table of blocks: its directory and keys together, each block as full as it can be, and its ranks."""
+
+    def __init__(self, segment: Segment, index: int, seeds: tuple[int, int], ranked: bool) -> None:
+        """ranked: as of _KeyCheck."""
+        super().__init__(segment, index)
+        self._ranked = ranked
+        self.sums = _SetSum(seeds)
+        self._permutation = Permutation(self.record.prefix_mask, self.record.key_bits)
+        # What the blocks so far come to: keys, bits of the payload, and of the last one the last key, and room left.
+        self._key_count, self._end_bit, self._last_key, self._room = 0, 0, np.uint64(0), 0
+
+    def run(self) -> Iterator[int]:
+        """Raise CorruptStore at the first thing wrong; yields the number of keys done."""
+        if self._ranked:
+            self._check_ranks(0, np.zeros(1, dtype=np.int64))
+        for keys in self.segment.keys(self.index):
+            for first, fences in self.fences.through(int(keys[-1])):
+                self._check_blocks(first, fences, keys)
+            self.sums.add(keys, self._permutation)
+            self._key_count += len(keys)
+            yield self._key_count
+        if self._end_bit != self.record.payload_bits:
+            raise self.fault("directory, end of the last block", f"bit {self._end_bit}", self.record.payload_bits)
+
+    def _check_blocks(self, first: int, fences: Array, keys: Keys) -> None:
+        """Blocks follow each other; a chunk has whole ones. The decoder has found the last key of each."""
+        starts = (fences["word"] & PAYLOAD_OFFSET_MASK).astype(np.int64)
+        bits = (fences["word"] >> np.uint64(layout.PAYLOAD_OFFSET_BITS)).astype(np.int64)
+        expected = self._end_bit + np.cumsum(bits) - bits
+        if (fence := first_of(starts != expected)) is not None:
+            found, wanted = f"bit {starts[fence]}", f"{expected[fence]}, where the one before ends"
+            raise self.fault(f"fence {first + fence}, start of its block", found, wanted)
+        ends = np.searchsorted(keys, fences["last_key"]) + 1
+        begin = int(np.searchsorted(keys, self._last_key, side="right")) if first else 0
+        firsts = keys[np.concatenate([[begin], ends[:-1]])]
+        before = np.concatenate([[self._last_key], fences["last_key"][:-1]])
+        room = np.concatenate([[self._room], 8 * self.record.block_bytes - bits])
+        fits = code_bits(self.record, firsts, before) <= room[:-1]
+        fits[0] &= first > 0
+        if (fence := first_of(fits)) is not None:
+            found = f"block with {room[fence]} bits left"
+            raise self.fault(f"fence {first + fence - 1}", found, "fewer than the next key's code has")
+        self._end_bit, self._last_key, self._room = int(expected[-1] + bits[-1]), fences["last_key"][-1], int(room[-1])
+        if self._ranked:
+            self._check_ranks(first + 1, self._key_count + ends)
+
+    def _check_ranks(self, first: int, expected: Counts) -> None:
+        record = self.segment.record
+        found = read_packed(self.segment, record.ranks_offset, record.rank_width, first, len(expected))
+        if (block := first_of(found != expected.astype(np.uint64))) is not None:
+            raise fault(f"ranks, block {first + block}", found[block], expected[block])
 
 
 def check_ids(segment: Segment, advance: Tell) -> None:
@@ -460,7 +475,7 @@ def _grouped_ids(segment: Segment) -> Iterator[Keys]:
         values = read_packed(segment, record.values_offset, record.id_width, zeros, len(at))
         before = np.concatenate([[last_value], values[:-1]])
         same_group = np.diff(first + at, prepend=last_zero) == 1
-        if (index := _first(same_group & (values <= before))) is not None:
+        if (index := first_of(same_group & (values <= before))) is not None:
             raise fault(f"id values, value {zeros + index}", values[index], f"above {before[index]}")
         zeros, last_zero, last_value = zeros + len(at), first + int(at[-1]), values[-1]
         yield values
@@ -472,5 +487,5 @@ def _grouped_ids(segment: Segment) -> Iterator[Keys]:
 def _check_samples(segment: Segment, first: int, expected: Counts) -> None:
     offset = segment.record.samples_offset + first * layout.SAMPLE_BYTES
     found = np.frombuffer(segment.read(offset, len(expected) * layout.SAMPLE_BYTES), dtype="<u8")
-    if (index := _first(found != expected.astype(np.uint64))) is not None:
+    if (index := first_of(found != expected.astype(np.uint64))) is not None:
         raise fault(f"group samples, sample {first + index}", found[index], expected[index])

@@ -104,7 +104,7 @@ class Wreck(Remnant):
             self._view = self._sealed_view()
 
     def _decoded(self, table: int, first: int, end: int) -> Iterator[Run]:
-        if not self._lenient and self._has_no_directory(table, first, end):
+        if not self._lenient and not self.tables[table].block_bytes and self._has_no_directory(table, first, end):
             yield first, end, None
             return
         try:

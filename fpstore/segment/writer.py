@@ -20,9 +20,12 @@ from fpstore.types import Ids, Keys, SortedKeys
 class SegmentWriter(IdsWriter):
     """Writes a segment table by table. Use as a context: leaving it before finish() removes the file."""
 
-    def __init__(self, at: Path | Place, codec: str, slot_bits: int, bits: int = layout.KEY_BITS) -> None:
-        """Create the file; FileExistsError if it is there. bits: of a fingerprint."""
+    def __init__(
+        self, at: Path | Place, codec: str, slot_bits: int, bits: int = layout.KEY_BITS, block_bytes: int = 0
+    ) -> None:
+        """Create the file; FileExistsError if it is there. bits: of a fingerprint. block_bytes: as of encode_table."""
         super().__init__(at)
+        self._block_bytes = block_bytes
         self._codec = codec
         self._slot_bits = slot_bits
         self._bits = bits
@@ -50,12 +53,13 @@ class SegmentWriter(IdsWriter):
             with_ranks=with_ranks,
             advance=advance,
             bits=self._bits,
+            block_bytes=self._block_bytes,
         )
         if self._tables and encoded.key_count != self._key_count:
             raise ValueError(f"table {len(self._tables)}: {encoded.key_count} keys, table 0 has {self._key_count}")
         self._key_count = encoded.key_count
         self._ranks = encoded.ranks if with_ranks else self._ranks
-        directory_offset = self._file.align()
+        directory_offset = 0 if encoded.block_bytes else self._file.align()
         self._file.write(encoded.directory)
         fence_count = len(encoded.fences) // layout.FENCE_BYTES
         fences_offset = self._file.align() if fence_count else 0
@@ -74,6 +78,7 @@ class SegmentWriter(IdsWriter):
                 fence_count,
                 encoded.code_lengths,
                 self._bits,
+                encoded.block_bytes,
             )
         )
 

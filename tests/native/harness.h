@@ -143,11 +143,11 @@ static void image_make(Image *image, const uint64_t *keys, uint64_t count, unsig
     table->codec = codec;
     table->key_bits = key_bits;
     table->slot_bits = slot_bits;
-    table->slot_shift = key_bits - slot_bits;
+    table_set_shifts(table);
     const unsigned rice_bits = codec == CODEC_RICE ? (unsigned)below(50) + 8 : 0;
     table->fixed_bits = codec == CODEC_RAW ? key_bits : rice_bits;
     table->flips = flips;
-    encoder_init(&encoder, codec, key_bits, slot_bits, rice_bits, lengths, words, directory, NULL);
+    encoder_init(&encoder, codec, key_bits, slot_bits, rice_bits, 0, lengths, words, directory, NULL);
     for (uint64_t done = 0; done < count; pushes++) {
         uint64_t some = pushes > 32 ? count - done : 1 + below(count - done);
         EXPECT(encoder_push(&encoder, keys + done, some, payload + filled, &written) == OK, "%llu keys",

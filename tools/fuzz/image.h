@@ -26,6 +26,7 @@ typedef struct __attribute__((packed)) {
     uint64_t id_base;
     uint16_t bad_page; /* 0, or one more than the page whose checksum does not hold */
     uint8_t distance, alone, key_bits;
+    uint16_t block_bytes; /* 0, or those of blocks, less one less than the fewest */
     uint64_t queries[QUERIES];
 } Head;
 
@@ -118,7 +119,7 @@ static uint64_t place(uint64_t *end, uint64_t bytes) {
 }
 
 static void read_table(Image *image, unsigned index, TableHead *head, uint64_t key_count, unsigned key_bits,
-                       int codec) {
+                       unsigned block_bytes, int codec) {
     const uint64_t most[] = {11 + key_bits, 11 + key_bits, 88, key_bits};
     unsigned mask = head->mask % MASKS;
     Table *table = image->tables[index];
@@ -132,14 +133,16 @@ static void read_table(Image *image, unsigned index, TableHead *head, uint64_t k
     table->codec = codec;
     table->key_bits = key_bits;
     table->slot_bits = head->slot_bits % ((key_bits < MAX_SLOT_BITS ? key_bits : MAX_SLOT_BITS) + 1);
-    table->slot_shift = key_bits - table->slot_bits;
+    table->block_bytes = block_bytes;
+    table_set_shifts(table);
     const unsigned rice_bits = codec == CODEC_RICE ? head->rice_bits % 64 : 0;
     table->fixed_bits = codec == CODEC_RAW ? key_bits : rice_bits;
     table->flips = head->flips % (key_bits + 1);
-    uint64_t least = codec == CODEC_RAW ? key_bits : rice_bits + 1;
+    uint64_t least = codec == CODEC_RAW || rice_bits >= key_bits ? key_bits : rice_bits + 1;
     table->payload_bits = clamp(head->payload_bits, least * key_count, most[codec] * key_count);
     table->payload_bits = clamp(table->payload_bits, 0, MAX_PAYLOAD_BITS);
-    table->fence_count = clamp(head->fence_count, 0, key_count);
+    const uint64_t blocks_least = block_bytes > 0 ? (table->payload_bits + 8 * block_bytes - 1) / (8 * block_bytes) : 0;
+    table->fence_count = clamp(head->fence_count, blocks_least < key_count ? blocks_least : key_count, key_count);
     if (codec == CODEC_GAP || codec == CODEC_XOR)
         repair_lengths(head->code_lengths, key_count);
     else
@@ -175,6 +178,8 @@ static void image_open(Image *image, const uint8_t *data, size_t size) {
     take(&input, image, &head, sizeof head);
     uint64_t key_count = head.key_count % (MAX_KEYS + 1);
     int codec = head.codec % 4;
+    const unsigned block_bytes =
+        head.block_bytes > 0 ? MIN_BLOCK_BYTES + (head.block_bytes - 1u) % (MAX_BLOCK_BYTES - MIN_BLOCK_BYTES + 1) : 0;
     image->table_count = 1 + head.table_count % MAX_TABLES;
     image->distance = head.distance % 65;
     image->alone = head.alone % 2;
@@ -183,14 +188,14 @@ static void image_open(Image *image, const uint8_t *data, size_t size) {
 #define REGION(length) (bytes[regions] = (length), offsets[regions] = place(&end, bytes[regions]), offsets[regions++])
     for (unsigned i = 0; i < image->table_count; i++) {
         take(&input, image, &tables[i], sizeof tables[i]);
-        read_table(image, i, &tables[i], key_count, key_bits, codec);
+        read_table(image, i, &tables[i], key_count, key_bits, block_bytes, codec);
     }
     tables_share_codes(image->tables, image->table_count);
     for (unsigned i = 0; i < image->table_count; i++) {
         Table *table = image->tables[i];
         uint64_t groups = (((uint64_t)1 << table->slot_bits) + GROUP_SLOTS - 1) / GROUP_SLOTS;
         table->payload_offset = REGION((table->payload_bits + 7) / 8);
-        table->directory_offset = REGION(groups * LINE_BYTES);
+        table->directory_offset = table->block_bytes > 0 ? 0 : REGION(groups * LINE_BYTES);
         table->fences_offset = table->fence_count ? REGION(table->fence_count * FENCE_BYTES) : 0;
     }
     Ids *ids = &image->ids;
@@ -203,7 +208,9 @@ static void image_open(Image *image, const uint8_t *data, size_t size) {
         ids->rank_width = bit_length(key_count);
         ids->base =
             clamp(head.id_base, 0, ids->id_count ? ~(uint64_t)0 - (low_bits(ids->width) / 2 + (ids->width > 0)) : 0);
-        uint64_t ranks = ((uint64_t)1 << image->tables[0]->slot_bits) + 1, bits = key_count + ids->id_count;
+        const Table *first = image->tables[0];
+        uint64_t ranks = (first->block_bytes > 0 ? first->fence_count : (uint64_t)1 << first->slot_bits) + 1,
+                 bits = key_count + ids->id_count;
         ids->ranks_offset = REGION((ids->rank_width * ranks + 7) / 8);
         if (ids->kind == IDS_MANY) {
             ids->groups_offset = REGION((bits + 7) / 8);

@@ -125,7 +125,7 @@ MUTANTS = (
     ),
     Mutant(
         "the fences of two pieces are not compared",
-        "fpstore/segment/verify.py",
+        "fpstore/segment/fences.py",
         "[int(keys[0]) <= self._last_key]",
         "[False]",
         "fences out of order pass where a piece ends",
@@ -198,8 +198,8 @@ MUTANTS = (
     Mutant(
         "each block of a large slot begins at the slot's lowest key",
         "fpstore/segment/slots.py",
-        "self._fence(fence - 1)[0] if index else self._lowest",
-        "self._lowest",
+        "self._fence(fence - 1)[0] if index else self.lowest_key",
+        "self.lowest_key",
         "inspect shows keys that are not there",
         ("tests/test_slots.py::test_every_slot_has_the_keys_of_the_decoder_and_the_codes_of_the_twin",),
     ),
