@@ -14,19 +14,11 @@ import numpy as np
 from fpstore._native cimport (
     OK,
     TOO_MANY,
-    Ids,
-    IdSet,
-    IdWalk,
-    Match,
-    Search,
-    Status,
-    Table,
+    Ids, IdSet, IdWalk,
+    Match, Search, Status, Table,
     id_of_value,
     id_set_fill,
-    ids_find,
-    ids_of_key,
-    ids_range,
-    ids_walk,
+    ids_find, ids_of_key, ids_range, ids_walk,
     keys_fit,
     listed_places,
     match_keep_room,
@@ -35,14 +27,11 @@ from fpstore._native cimport (
     permute_keys,
     places_of_ids,
     scan_keys,
-    search_init,
-    search_run,
-    search_touch,
+    search_init, search_run, search_touch,
     table_key,
-    tables_with_flips,
     unpermute_keys,
 )
-from fpstore._view cimport SegmentView, raise_status
+from fpstore._view cimport Flipped, SegmentView, raise_status
 
 from fpstore.errors import TooManyMatches
 
@@ -50,27 +39,6 @@ from fpstore.errors import TooManyMatches
 cdef enum:
     MIN_FILTER_BITS = 10
     MAX_FILTER_BITS = 28
-
-
-cdef class Flipped:
-    """The tables of a segment, looked up with other numbers of flips."""
-
-    cdef Table *copies
-    cdef Table **tables
-
-    def __cinit__(self, SegmentView view, flips):
-        cdef const unsigned int[::1] counts = np.array(flips, dtype=np.uintc)
-        if counts.shape[0] != view.table_count:
-            raise ValueError(f"{len(flips)} numbers of flips for {view.table_count} tables")
-        self.tables = <Table **>malloc((view.table_count + 1) * sizeof(void *))
-        if self.tables != NULL and view.table_count > 0:
-            self.copies = tables_with_flips(view.tables, <unsigned>view.table_count, &counts[0], self.tables)
-        if self.tables == NULL or (self.copies == NULL and view.table_count > 0):
-            raise MemoryError()
-
-    def __dealloc__(self):
-        free(self.copies)
-        free(self.tables)
 
 
 cdef tuple columns_of(const Search *state):

@@ -18,6 +18,11 @@ cdef class SegmentView:
     cdef void free(self)
 
 
+cdef class Flipped:
+    cdef Table *copies
+    cdef Table **tables
+
+
 cdef class MappedWords:
     cdef Py_buffer buffer
     cdef Guard *guard

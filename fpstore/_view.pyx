@@ -40,6 +40,7 @@ from fpstore._native cimport (
     permutation_init,
     table_set_shifts,
     tables_share_codes,
+    tables_with_flips,
 )
 
 from fpstore.errors import CorruptStore, StoreClosed
@@ -269,6 +270,24 @@ cdef class SegmentView:
         finally:
             self.leave()
         return result
+
+
+cdef class Flipped:
+    """The tables of a segment, looked up with other numbers of flips."""
+
+    def __cinit__(self, SegmentView view, flips):
+        cdef const unsigned int[::1] counts = np.array(flips, dtype=np.uintc)
+        if counts.shape[0] != view.table_count:
+            raise ValueError(f"{len(flips)} numbers of flips for {view.table_count} tables")
+        self.tables = <Table **>malloc((view.table_count + 1) * sizeof(void *))
+        if self.tables != NULL and view.table_count > 0:
+            self.copies = tables_with_flips(view.tables, <unsigned>view.table_count, &counts[0], self.tables)
+        if self.tables == NULL or (self.copies == NULL and view.table_count > 0):
+            raise MemoryError()
+
+    def __dealloc__(self):
+        free(self.copies)
+        free(self.tables)
 
 
 cdef class TableCursor:

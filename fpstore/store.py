@@ -493,10 +493,8 @@ class Store(_BaseStore):
         """What is asked for, where the tables of the plan have to answer it."""
         distance, plan = self._any_distance(max_distance), self.plan
         if distance > plan.max_distance:
-            possible = distance <= MAX_DISTANCE
-            advice = (
-                f"build the store with max_distance={distance}" if possible else f"no store has over {MAX_DISTANCE}"
-            )
+            built = f"build the store with max_distance={distance}"
+            advice = built if distance <= MAX_DISTANCE else f"no store has over {MAX_DISTANCE}"
             most = f"at most {plan.max_distance}, as plan {plan.name} answers"
             raise PlanError(f"max_distance: found {distance}, expected {most}; {advice}")
         return distance

@@ -275,6 +275,7 @@ def test_the_json_keeps_its_keys_and_survives_json() -> None:
         "prefix_bits",
         "flips",
         "slot_bits",
+        "block_bytes",
         "rice_bits",
         "fence_count",
         "key_count",

@@ -1,5 +1,6 @@
 """The exact scan: what brute force finds, at any distance, of any codec and width, in any pieces."""
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,7 @@ sets = st.builds(
 @settings(max_examples=100)
 @given(
     codec=st.sampled_from(CODECS),
+    block_bytes=st.sampled_from([0, 0, 64, 1024]),
     stored=sets,
     slot_bits=st.integers(0, 9),
     distance=st.integers(0, 64),
@@ -63,7 +65,7 @@ sets = st.builds(
     data=st.data(),
 )
 def test_what_a_scan_finds_is_what_brute_force_finds(
-    codec: str, stored: Keys, slot_bits: int, distance: int, keep: int, data: st.DataObject
+    codec: str, block_bytes: int, stored: Keys, slot_bits: int, distance: int, keep: int, data: st.DataObject
 ) -> None:
     bits = next(bits for bits in (16, 24, 40, 64) if int(stored[-1]) >> bits == 0)
     key = st.integers(0, (1 << bits) - 1) | st.sampled_from(stored.tolist())
@@ -71,7 +73,7 @@ def test_what_a_scan_finds_is_what_brute_force_finds(
     # Pieces and groups of queries of any size, as in a store of any size.
     with (
         pytest.MonkeyPatch.context() as patch,
-        segment_of(stored, plan_of(bits), codec=codec, slot_bits=slot_bits) as s,
+        segment_of(stored, replace(plan_of(bits), block_bytes=block_bytes), codec=codec, slot_bits=slot_bits) as s,
     ):
         patch.setattr(scans, "PIECE_KEYS", data.draw(st.integers(1, 4000)))
         patch.setattr(scans, "LEAST_KEYS", 1)

@@ -702,3 +702,12 @@ def test_a_reader_goes_over_to_what_replaces_a_wide_store(tmp_path: Path) -> Non
     with fpstore.build(tmp_path / "s", [1], bits=128) as store:
         fpstore.build(tmp_path / "s", [1, 2], bits=128, force=True).close()
         assert store.count() == 2
+
+
+def test_wide_fingerprints_are_not_laid_out_in_blocks(tmp_path: Path) -> None:
+    for call in (
+        lambda: fpstore.build(tmp_path / "s", [5], bits=256, layout="blocks"),
+        lambda: fpstore.predict(n=10, bits=128, layout="blocks"),
+    ):
+        with pytest.raises(ValueError, match=r"^layout: found 'blocks' with \d+ bits, expected 'slots'"):
+            call()

@@ -1,7 +1,7 @@
 """Measures searches within 3 of 10,000 queries, against FAISS MultiHash, and the planner's predictions against them.
 
     python tools/bench_probe.py [--n 1e7] [--sets u,c] [--plans size,balanced,speed] [--queries 10000]
-                                [--rounds 7] [--larger 1e8] [--small] [--json]
+                                [--rounds 7] [--larger 1e8] [--layout slots|blocks] [--small] [--json]
 
 R, the reference, is the time per query of FAISS IndexBinaryMultiHash with 2 x 32 bits and one flip, in a batch, on
 one thread. Each figure is taken in turns with R and given as the median of the ratios. It is processor time, but for
@@ -57,6 +57,7 @@ from fpstore._probe import blocks_decoded, search_each, touch
 from fpstore.plans import planner
 from fpstore.segment.table import codec_costs
 from fpstore.store import Store
+from fpstore.types import LAYOUTS
 
 QUERIES = 10_000
 SMALL_QUERIES = 1_000
@@ -147,7 +148,8 @@ def bench_set(kind: str, arguments: Namespace, folder: Path, results: Results) -
     sample = queries[:BRUTE_QUERIES]
     faiss = make_faiss(keys)
     stores = {
-        plan: fpstore.build(folder / f"{kind}-{plan}.fpstore", keys, ids=None, plan=plan) for plan in arguments.plans
+        plan: fpstore.build(folder / f"{kind}-{plan}.fpstore", keys, ids=None, plan=plan, layout=arguments.layout)
+        for plan in arguments.plans
     }
     try:
         expected = stores[arguments.plans[0]].probe_many(queries)
@@ -362,6 +364,7 @@ def main() -> int:
     parser = new_parser(__doc__, rounds=7)
     parser.add_argument("--sets", type=parse_list, default=list(SET_NAMES), help="u, c or u,c; default both")
     parser.add_argument("--plans", type=parse_list, default=list(planner.AIMS), help="separated by commas; default all")
+    parser.add_argument("--layout", choices=LAYOUTS, default="slots", help="default slots")
     parser.add_argument("--queries", type=int, help=f"default {QUERIES:,}")
     parser.add_argument("--larger", type=lambda text: int(float(text)), help="so many keys too")
     arguments = parse_arguments(parser)

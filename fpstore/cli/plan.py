@@ -37,6 +37,7 @@ HEADINGS = (
 LEFT_ALIGNED = (HEADINGS[0], HEADINGS[-1])
 # Of the fingerprints that recipes make.
 TEXT_BITS = 64
+WIDEST_IN_BLOCKS = 64
 
 
 @subcommand("plan", short_help="Compare plans: bytes, probes and time.", epilog=EPILOG)
@@ -55,7 +56,8 @@ def command(n: int | None, max_distance: int | None, bits: int | None, like: str
     The smallest comes first. bytes/key and total are the store's, without ids, on uniform fingerprints; skewed ones
     take less, and --like says how much. The other numbers are for one query: prefixes looked for, blocks decoded for
     them, stored keys that share such a prefix, and the time on one thread with everything in memory, by a model.
-    "in blocks" are bytes/key and us/query with --layout blocks of build, on the same plan.
+    "in blocks" are bytes/key and us/query with --layout blocks of build, on the same plan; fingerprints of 128 and 256
+    bits are not laid out so.
     What K means for texts by the default recipe is said below.
     """
     import fpstore
@@ -63,14 +65,17 @@ def command(n: int | None, max_distance: int | None, bits: int | None, like: str
     if n is None and like is None:
         raise click.UsageError("Missing option '--n' or '--like'.")
     choices = fpstore.predict(n=n, max_distance=max_distance, bits=bits, like=like)
-    in_blocks = fpstore.predict(n=n, max_distance=max_distance, bits=bits, like=like, layout="blocks")
+    has_blocks = choices[0].plan.bits <= WIDEST_IN_BLOCKS
+    in_blocks = []
+    if has_blocks:
+        in_blocks = fpstore.predict(n=n, max_distance=max_distance, bits=bits, like=like, layout="blocks")
     max_distance = choices[0].plan.max_distance
     if common().as_json:
         asked = {"n": choices[0].n, "max_distance": max_distance, "text_jaccard": _jaccard_of_texts(max_distance)}
         layouts = {"choices": choices, "in_blocks": in_blocks}
         print_document("plan", asked | {name: [each.to_json() for each in rows] for name, rows in layouts.items()})
     else:
-        _print_table([HEADINGS, *map(_row, choices, in_blocks)])
+        _print_table([HEADINGS, *map(_row, choices, in_blocks if has_blocks else [None] * len(choices))])
         if choices[0].plan.bits == TEXT_BITS:
             told = f"k = {max_distance} is a Jaccard similarity of {_jaccard_of_texts(max_distance):.2f} in the mean"
             say(f"fpstore: of texts by recipe text-1, {told}")
@@ -86,7 +91,7 @@ def _jaccard_of_texts(max_distance: int) -> float:
     return found
 
 
-def _row(prediction: "Prediction", in_blocks: "Prediction") -> tuple[str, ...]:
+def _row(prediction: "Prediction", in_blocks: "Prediction | None") -> tuple[str, ...]:
     return (
         prediction.plan.name,
         str(len(prediction.plan.tables)),
@@ -97,8 +102,8 @@ def _row(prediction: "Prediction", in_blocks: "Prediction") -> tuple[str, ...]:
         f"{prediction.block_decodes:,}",
         f"{prediction.candidates:,.1f}",
         f"{prediction.nanoseconds / 1000:,.1f}",
-        f"{in_blocks.bytes_per_key:.2f}",
-        f"{in_blocks.nanoseconds / 1000:,.1f}",
+        "-" if in_blocks is None else f"{in_blocks.bytes_per_key:.2f}",
+        "-" if in_blocks is None else f"{in_blocks.nanoseconds / 1000:,.1f}",
         ", ".join(prediction.picked_by),
     )
 

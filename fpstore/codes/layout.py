@@ -128,7 +128,7 @@ class CodeTableRecord:
 
     # Of all such tables.
     codec = CODEC_RAW
-    rice_bits = fence_count = 0
+    rice_bits = fence_count = block_bytes = 0
 
     @property
     def in_order(self) -> bool:

@@ -677,7 +677,7 @@ MUTANTS = (
         "if distance > plan.max_distance:",
         "if distance > plan.max_distance + 1:",
         "matches are missed without an error",
-        ("tests/test_store.py::test_a_distance_above_the_plans_names_what_to_rebuild",),
+        ("tests/test_reach.py::test_what_needs_the_tables_says_what_to_build_and_that_does_it",),
     ),
     Mutant(
         "a store is used after a fork",
