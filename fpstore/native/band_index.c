@@ -177,7 +177,9 @@ static int by_row(const void *one, const void *other) {
 
 static Status put(BandNears *found, uint32_t query, uint32_t *equal, uint64_t equal_count, uint64_t *heap,
                   uint64_t heap_count, uint64_t limit) {
-    const uint64_t others = equal_count >= limit ? 0 : limit - equal_count < heap_count ? limit - equal_count : heap_count;
+    const uint64_t others = equal_count >= limit               ? 0
+                            : limit - equal_count < heap_count ? limit - equal_count
+                                                               : heap_count;
     const uint64_t needed = found->count + equal_count + others;
     if (needed > found->room) {
         const uint64_t room = 2 * needed;

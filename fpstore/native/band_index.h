@@ -50,8 +50,8 @@ void band_index_free(BandIndex *index);
 /* Add documents: bands keys and words of a sketch of each. NO_MEMORY, after which it has as many as before. */
 Status band_index_add(BandIndex *index, const uint64_t *keys, const uint64_t *sketches, uint64_t count);
 
-/* The rows near each document, until there are more than most_rows, but of one document at least. answered: of how many.
-   NO_MEMORY. */
+/* The rows near each document, until there are more than most_rows, but of one document at least. answered: of how
+   many. NO_MEMORY. */
 Status band_index_near(BandIndex *index, const uint64_t *keys, const uint64_t *sketches, uint64_t count,
                        const BandAsked *asked, uint64_t most_rows, BandNears *found, uint64_t *answered);
 

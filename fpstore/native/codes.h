@@ -13,8 +13,8 @@
 #define MAX_CODE_WORDS 4
 #define MAX_ENTRY_BITS 56 /* a load of 64 bits has one of any shift */
 #define MAX_TAG_BITS 8
-#define VISITS 256      /* slots that are under way at once */
-#define VISIT_CODES 24  /* codes that are read in order while a slot is looked at */
+#define VISITS 256                      /* slots that are under way at once */
+#define VISIT_CODES 24                  /* codes that are read in order while a slot is looked at */
 #define NO_PATTERNS ((uint64_t)1 << 40) /* too many to hold, for a table that no search asks */
 
 /* Which bits of a slot to invert, and how many errors more the tag may have. */
@@ -68,9 +68,9 @@ Status codes_match(CodeMatches *matches, uint64_t rank, uint32_t query, unsigned
 
 void codes_choose(InstructionSet set);
 
-#define CODES_KERNELS(set)                                                                                   \
-    Status codes_search_##set(Pages *, const Codes *, const uint64_t *, uint32_t, unsigned, CodeMatches *);  \
-    Status codes_scan_##set(Pages *, const Codes *, const uint64_t *, uint32_t, unsigned, CodeMatches *);    \
+#define CODES_KERNELS(set)                                                                                  \
+    Status codes_search_##set(Pages *, const Codes *, const uint64_t *, uint32_t, unsigned, CodeMatches *); \
+    Status codes_scan_##set(Pages *, const Codes *, const uint64_t *, uint32_t, unsigned, CodeMatches *);   \
     void codes_keys_##set(const uint64_t *, uint64_t, unsigned, const uint64_t *, uint64_t *);
 CODES_KERNELS(portable)
 CODES_KERNELS(fast)

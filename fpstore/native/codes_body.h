@@ -131,8 +131,8 @@ ALWAYS_INLINE Status KERNEL(read_entries)(CodeSearch *search, unsigned visit, ui
     const uint64_t bit = start * width;
     const unsigned first_new = search->candidate_count;
     unsigned count = first_new;
-    Status status = pages_check(search->pages, table->entries_offset + bit / 8,
-                                table->entries_offset + (end * width - 1) / 8);
+    Status status =
+        pages_check(search->pages, table->entries_offset + bit / 8, table->entries_offset + (end * width - 1) / 8);
     if (UNLIKELY(status != OK)) return status;
     const uint8_t *entries = search->pages->base + table->entries_offset;
 #ifdef KERNEL_IS_WIDE
@@ -143,9 +143,10 @@ ALWAYS_INLINE Status KERNEL(read_entries)(CodeSearch *search, unsigned visit, ui
     const __m512i bits = _mm512_add_epi64(_mm512_mul_epu32(lanes, _mm512_set1_epi64((long long)width)),
                                           _mm512_set1_epi64((long long)(bit % 8)));
     const __m512i shifts = _mm512_and_si512(bits, _mm512_set1_epi64(7));
-    const __m512i places = _mm512_add_epi8(
-        _mm512_shuffle_epi8(_mm512_srli_epi64(bits, 3), _mm512_set4_epi64(0x0808080808080808, 0, 0x0808080808080808, 0)),
-        _mm512_set1_epi64(0x0706050403020100));
+    const __m512i places =
+        _mm512_add_epi8(_mm512_shuffle_epi8(_mm512_srli_epi64(bits, 3),
+                                            _mm512_set4_epi64(0x0808080808080808, 0, 0x0808080808080808, 0)),
+                        _mm512_set1_epi64(0x0706050403020100));
     const __m512i tag_mask = _mm512_set1_epi64((long long)low_bits(tag_bits));
     const __m512i rank_mask = _mm512_set1_epi64((long long)low_bits(codes->rank_bits));
     const __m512i wanted = _mm512_set1_epi64((long long)tag), most = _mm512_set1_epi64((long long)left);
@@ -154,13 +155,14 @@ ALWAYS_INLINE Status KERNEL(read_entries)(CodeSearch *search, unsigned visit, ui
     entries += bit / 8;
     for (uint64_t rest = end - start; rest > 0; rest -= rest < 8 ? rest : 8, entries += width) {
         const __mmask8 inside = (__mmask8)low_bits(rest < 8 ? (unsigned)rest : 8);
-        __m512i word = narrow ? _mm512_castsi256_si512(_mm256_loadu_si256((const void *)entries))
-                              : _mm512_loadu_si512(entries);
+        __m512i word =
+            narrow ? _mm512_castsi256_si512(_mm256_loadu_si256((const void *)entries)) : _mm512_loadu_si512(entries);
         word = _mm512_srlv_epi64(_mm512_permutexvar_epi8(places, word), shifts);
         const __m512i errors = _mm512_popcnt_epi64(_mm512_xor_si512(_mm512_and_si512(word, tag_mask), wanted));
         const __mmask8 near = _mm512_mask_cmple_epu64_mask(inside, errors, most);
         word = _mm512_and_si512(_mm512_srl_epi64(word, rank_shift), rank_mask);
-        _mm512_storeu_si512(&search->candidates[count], _mm512_or_si512(_mm512_maskz_compress_epi64(near, word), its_table));
+        _mm512_storeu_si512(&search->candidates[count],
+                            _mm512_or_si512(_mm512_maskz_compress_epi64(near, word), its_table));
         count += (unsigned)__builtin_popcount(near);
     }
 #else
@@ -193,7 +195,8 @@ ALWAYS_INLINE Status KERNEL(look)(CodeSearch *search, unsigned words) {
             else
                 status = KERNEL(read_entries)(search, i, start, piece, words);
             if (UNLIKELY(status != OK)) return status;
-            const uint64_t cost = (piece - start) / ENTRIES_A_CODE + CANDIDATE_CODES * (search->candidate_count - before);
+            const uint64_t cost =
+                (piece - start) / ENTRIES_A_CODE + CANDIDATE_CODES * (search->candidate_count - before);
             if (UNLIKELY(cost > search->budget)) return TOO_LARGE;
             search->budget -= cost;
             if (search->candidate_count > CANDIDATES / 2) status = KERNEL(compare)(search, words);
@@ -268,8 +271,7 @@ Status KERNEL(codes_search)(Pages *pages, const Codes *codes, const uint64_t *qu
     search.distance = distance;
     search.count = search.candidate_count = 0;
     search.budget = codes->count;
-    Status status =
-        codes->words == 4 ? KERNEL(search_tables)(&search, 4) : KERNEL(search_tables)(&search, 2);
+    Status status = codes->words == 4 ? KERNEL(search_tables)(&search, 4) : KERNEL(search_tables)(&search, 2);
     if (status != TOO_LARGE) return status;
     matches->count = count_before;
     return KERNEL(codes_scan)(pages, codes, query, index, distance, matches);

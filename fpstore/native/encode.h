@@ -115,8 +115,8 @@ ALWAYS_INLINE void group_done(Encoder *encoder, const BitWriter *writer, const u
     encoder->last_key = keys[taken - 1];
 }
 
-/* slot_bits is at most key_bits. block_bytes: 0, or MIN_BLOCK_BYTES to MAX_BLOCK_BYTES, and there is neither a directory
-   nor ranks. */
+/* slot_bits is at most key_bits. block_bytes: 0, or MIN_BLOCK_BYTES to MAX_BLOCK_BYTES, and there is neither a
+   directory nor ranks. */
 void encoder_init(Encoder *encoder, int codec, unsigned key_bits, unsigned slot_bits, unsigned rice_bits,
                   unsigned block_bytes, const uint8_t *code_lengths, const uint16_t *code_words, uint8_t *directory,
                   uint64_t *ranks);

@@ -259,7 +259,8 @@ static Status keys_of_fence(Pages *pages, const Table *table, uint64_t index, ui
 }
 
 /* table_index() of a table of blocks: where a key is in its block, and the fence of that. */
-static Status index_in_block(Pages *pages, const Table *table, uint64_t key, uint64_t *fence, uint64_t *at, int *found) {
+static Status index_in_block(Pages *pages, const Table *table, uint64_t key, uint64_t *fence, uint64_t *at,
+                             int *found) {
     uint64_t *keys, count;
     *found = 0;
     Status status = fence_find(pages, table, key, fence);

@@ -73,7 +73,7 @@ typedef struct {
     const Pending *pending;
     unsigned distance;
     int looks_at_all; /* the tables are not for such a distance */
-    uint32_t end; /* rows numbered up to it belong to the answer */
+    uint32_t end;     /* rows numbered up to it belong to the answer */
     PendingMatch *matches;
     uint64_t match_count, match_room, row_count;
     uint64_t match_most;  /* how many the caller takes: TOO_MANY where there are more; 0 for any number */

@@ -27,8 +27,8 @@ void scan_end(Search *search);
 void scan_choose(InstructionSet set);
 
 /* scan_block: compare keys[0..count), of any order. scan_unpack: keys of key_bits each, from bit `at` of the file. */
-#define SCAN_KERNELS(set)                                                     \
-    Status scan_block_##set(Scan *, const uint64_t *keys, uint64_t count);    \
+#define SCAN_KERNELS(set)                                                  \
+    Status scan_block_##set(Scan *, const uint64_t *keys, uint64_t count); \
     void scan_unpack_##set(const uint8_t *base, uint64_t at, unsigned key_bits, uint64_t count, uint64_t *out);
 SCAN_KERNELS(portable)
 SCAN_KERNELS(fast)

@@ -95,8 +95,8 @@ static Status KERNEL(scan)(Search *search, Block *queue, unsigned count) {
     }
 }
 
-/* A block of a table of blocks begins with its first key as it is: report that, and move past it. Whether codes that are
-   wanted follow: *more. */
+/* A block of a table of blocks begins with its first key as it is: report that, and move past it. Whether codes that
+   are wanted follow: *more. */
 ALWAYS_INLINE Status KERNEL(begin_block)(Search *search, Block *block, int *more) {
     const Table *table = search->tables[block->table];
     const uint64_t key = KERNEL(bits_at)(search->pages->base, block->start, table->key_bits);

@@ -57,8 +57,7 @@ static __attribute__((noinline)) Status KERNEL(report_lanes)(Search *search, uns
     _mm512_storeu_si512(last, lasts);
     for (; near != 0 && status == OK && !search->done; near &= near - 1) {
         const unsigned i = (unsigned)__builtin_ctz(near);
-        status = KERNEL(report)(search, KERNEL(table_of)(tag[i]), KERNEL(query_of)(tag[i]), query[i], last[i],
-                                key[i]);
+        status = KERNEL(report)(search, KERNEL(table_of)(tag[i]), KERNEL(query_of)(tag[i]), query[i], last[i], key[i]);
     }
     return status;
 }
@@ -202,8 +201,8 @@ ALWAYS_INLINE Status KERNEL(scan_lanes)(Search *search, BlockColumns *blocks, un
                         status = KERNEL(report_lanes)(search, first_near, lanes.tag[v], lanes.query[v],
                                                       lanes.last_wanted[v], first_key[v]);
                     if (near && status == OK && !search->done)
-                        status = KERNEL(report_lanes)(search, near, lanes.tag[v], lanes.query[v],
-                                                      lanes.last_wanted[v], key[v]);
+                        status = KERNEL(report_lanes)(search, near, lanes.tag[v], lanes.query[v], lanes.last_wanted[v],
+                                                      key[v]);
                 }
                 if (status != OK || search->done) return status;
             }

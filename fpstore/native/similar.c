@@ -47,7 +47,7 @@ static Status rows_of_some(const BandPart *part, const uint64_t *keys, uint64_t 
     for (uint64_t i = 0; i < count; i++) {
         uint64_t slot = slot_of(permuted[i], table->slot_shift);
         if (UNLIKELY(slot >> table->slot_bits != 0)) continue; /* a stranger's segment, whose keys have fewer bits */
-        if (UNLIKELY(table->block_bytes != 0)) continue; /* no slot has a line or a rank */
+        if (UNLIKELY(table->block_bytes != 0)) continue;       /* no slot has a line or a rank */
         bytes_ask(pages, line_offset(table, slot));
         if (ids != NULL) ids_ask_rank(pages, ids, slot);
     }

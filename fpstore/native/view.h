@@ -71,8 +71,8 @@ typedef struct {
 typedef struct {
     int codec;
     unsigned key_bits, slot_bits, slot_shift, flips;
-    unsigned fixed_bits; /* of a code without a code word: those of a Rice remainder, or of a raw key */
-    unsigned block_bytes; /* of a table of blocks, what one has at most; 0 where each slot has its own */
+    unsigned fixed_bits;              /* of a code without a code word: those of a Rice remainder, or of a raw key */
+    unsigned block_bytes;             /* of a table of blocks, what one has at most; 0 where each slot has its own */
     unsigned probe_bits, probe_shift; /* a probe looks for all keys that share these top bits: as slot_bits */
     /* Tables whose codes are nearly alike, so that blocks of all of them are decoded side by side: the first of them.
      */
@@ -83,8 +83,8 @@ typedef struct {
     WideCode common; /* of the first table of a class: its own; advances by which others do not go have WIDE_DIFFERS */
 } Table;
 
-/* Fill in what follows from key_bits, slot_bits, block_bytes and the permutation. Slots of a table of blocks are ranges of
-   keys, which no block keeps to; there a probe needs no more of them than its prefix tells apart. */
+/* Fill in what follows from key_bits, slot_bits, block_bytes and the permutation. Slots of a table of blocks are ranges
+   of keys, which no block keeps to; there a probe needs no more of them than its prefix tells apart. */
 ALWAYS_INLINE void table_set_shifts(Table *table) {
     const unsigned prefix_bits = table->permutation.prefix_bits;
     const int few = table->block_bytes != 0 && prefix_bits < table->slot_bits;

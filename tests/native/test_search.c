@@ -1,7 +1,6 @@
 /* Searches and scans beside a look at every key. */
 #include "harness.h"
 
-
 enum { TABLES = 3, MAX_QUERIES = 24 };
 
 static unsigned ones(uint64_t word) {
