@@ -43,7 +43,6 @@ CALLS: dict[str, Callable[[Path], Any]] = {
     "text.fingerprint": lambda folder: text.fingerprint("one", PRESET),
     "text.fingerprint_many": lambda folder: text.fingerprint_many(["one"], PRESET),
     "text.compare": lambda folder: text.compare("one", "two", PRESET),
-    "text.dedup": lambda folder: text.dedup(["one"], recipe=PRESET),
     "create": lambda folder: fpstore.create(folder / "s", recipe=PRESET),
     "create by name": lambda folder: fpstore.create(folder / "s", recipe="minhash-128"),
     "build": lambda folder: fpstore.build(folder / "s", [1], recipe=PRESET),

@@ -138,7 +138,7 @@ def test_a_function_of_stores_takes_what_the_surface_says(name: str, asked: Any)
 def test_a_store_has_the_methods_that_the_surface_says_and_no_others() -> None:
     asked = {name: each for name, each in vars(AStore).items() if not name.startswith("_")}
     found = {name for name in dir(MinHashStore) if not name.startswith("_")}
-    assert found - {*asked} == {"codec", "identity", "max_matches", "report"}  # of every store, and for tests
+    assert found - {*asked} == {"codec", "identity", "layout", "max_matches", "report"}  # of every store, and for tests
     for name, each in asked.items():
         if inspect.isfunction(each):
             assert parameters(getattr(MinHashStore, name)) == parameters(each), name

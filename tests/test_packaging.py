@@ -93,7 +93,7 @@ def test_a_wheel_has_every_module_and_what_it_reads(tree: Path, tmp_path: Path) 
         ("_codec.pyx", "fpstore/_codec.pyx"),
         ("_codec.pyi", "fpstore/_codec.pyi"),
         ("_*.py[xi]", "fpstore/*.pyx"),
-        ("_*.pyx", "fpstore/_codec.pyx, fpstore/_merge.pyx"),
+        ("_*.pyx", "fpstore/_band_index.pyx, fpstore/_codec.pyx"),
     ],
 )
 def test_a_source_that_is_missing_ends_the_build(tree: Path, removed: str, missing: str) -> None:
@@ -137,7 +137,7 @@ def test_each_long_step_of_make_is_announced(tmp_path: Path) -> None:
 
 
 def test_ci_works_with_what_is_handed_out() -> None:
-    assert "tools/check_packages.py" in (ROOT / ".ci" / "run").read_text().splitlines()[-1]
+    assert "tools/check_packages.py" in (ROOT / ".ci" / "run").read_text()
 
 
 def test_the_version_is_that_of_the_project() -> None:

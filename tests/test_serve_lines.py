@@ -381,7 +381,6 @@ def test_lines_that_are_packed_are_refused(
         ),
         (("probe", "STORE", "--input", "-", "--unbuffered", "--header"), "--header goes without --unbuffered"),
         (("probe", "STORE", "--input", "-", "--unbuffered", "--format", "hex"), "--format goes without --unbuffered"),
-        (("probe", "STORE", "--input", "-", "--unbuffered", "-k", "9"), "max_distance: found 9, expected at most 3"),
         (("probe", "STORE", "--input", "-", "--unbuffered", "--idf", "x"), "found no recipe for texts in the store"),
         (("add", "STORE", "-", "--unbuffered"), "--unbuffered goes with --if-new"),
         (

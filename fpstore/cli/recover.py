@@ -11,7 +11,6 @@ from fpstore.cli.failures import AT_FAULT_STORE, say
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.subcommand import subcommand
 from fpstore.cli.values import FILE_PATH, counted, store_argument
-from fpstore.types import KEY_NOUNS
 
 if TYPE_CHECKING:
     from fpstore import Recovered
@@ -35,6 +34,7 @@ def command(store: str, new: str) -> None:
     """
     import fpstore
     from fpstore.inputs.escapes import escaped
+    from fpstore.types import KEY_NOUNS
 
     with progress_bar() as bar:
         found = fpstore.recover(store, new, progress=bar)

@@ -12,7 +12,6 @@ from fpstore.cli.progress import progress_bar
 from fpstore.cli.stores import opened_store
 from fpstore.cli.subcommand import subcommand
 from fpstore.cli.values import FILE_PATH, decimal_size
-from fpstore.types import KEY_NOUNS
 
 if TYPE_CHECKING:
     from fpstore import Stats
@@ -75,6 +74,8 @@ def _tell(store: str, spikes: int, index: int) -> int:
 
 
 def _store_lines(stats: "Stats") -> Iterator[str]:
+    from fpstore.types import KEY_NOUNS
+
     noun = KEY_NOUNS[stats.kind]
     kinds = ("segments", "catalog", "names", "sketches", "jobs", "aside", "other")
     sizes = {kind: getattr(stats, f"{kind}_bytes") for kind in kinds}
@@ -100,6 +101,8 @@ def _store_lines(stats: "Stats") -> Iterator[str]:
 
 
 def _spike_lines(stats: "Stats", asked: int) -> Iterator[str]:
+    from fpstore.types import KEY_NOUNS
+
     if stats.spikes is not None:
         yield from (f"  {line}" for line in stats.spikes.to_text())
     elif asked:
@@ -107,6 +110,8 @@ def _spike_lines(stats: "Stats", asked: int) -> Iterator[str]:
 
 
 def _segment_lines(stats: "Stats") -> Iterator[str]:
+    from fpstore.types import KEY_NOUNS
+
     for segment in stats.segments:
         each = "" if segment.bits_per_fingerprint is None else f", {segment.bits_per_fingerprint:.1f} bits each"
         yield f"  segment {segment.name}: {_counted(segment.fingerprint_count, KEY_NOUNS[stats.kind])}{each}"

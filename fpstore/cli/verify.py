@@ -13,7 +13,6 @@ from fpstore.cli.progress import progress_bar
 from fpstore.cli.stores import opened_store
 from fpstore.cli.subcommand import subcommand
 from fpstore.cli.values import FILE_PATH, counted, decimal_size
-from fpstore.types import KEY_NOUNS
 
 if TYPE_CHECKING:
     from fpstore import Verified
@@ -42,6 +41,7 @@ def command(stores: tuple[str, ...]) -> None:
 def _verify(store: str) -> int:
     """Verify one; the exit status that it asks for."""
     import fpstore
+    from fpstore.types import KEY_NOUNS
 
     start = perf_counter()
     try:

@@ -10,7 +10,6 @@ from fpstore.cli.documents import tell_done
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.stores import size_of
 from fpstore.cli.values import counted, decimal_size
-from fpstore.inputs.wide import WIDE_BITS, WideReader, codes_of, parse_wide
 
 if TYPE_CHECKING:
     from fpstore import Store
@@ -30,6 +29,8 @@ COMMON = {"as_json", "threads", "progress", "help"}
 
 def is_wide(bits: int) -> bool:
     """Whether fingerprints of so many bits are wide."""
+    from fpstore.inputs.wide import WIDE_BITS
+
     return bits in WIDE_BITS
 
 
@@ -52,6 +53,7 @@ def build_wide(
 ) -> None:
     """Build a store of wide fingerprints, and say so; options: of fpstore.build."""
     import fpstore
+    from fpstore.inputs.wide import WideReader
 
     refuse_more(bits)
     done, ids = 0, asked.ids
@@ -96,6 +98,7 @@ def ask_wide(
 ) -> None:
     """Ask for what was typed, and for every fingerprint of a file."""
     from fpstore.inputs import BadInput
+    from fpstore.inputs.wide import WideReader, codes_of, parse_wide
 
     refuse_more(store.bits)
     try:

@@ -126,7 +126,9 @@ class Width:
 def width(bits: int) -> Width:
     """That of so many bits. ValueError for what no fingerprint has."""
     if not MIN_BITS <= bits <= BITS or bits % BITS_STEP:
-        raise ValueError(f"bits: found {bits}, expected a multiple of {BITS_STEP} from {MIN_BITS} to {BITS}")
+        raise ValueError(
+            f"bits: found {bits}, expected a multiple of {BITS_STEP} from {MIN_BITS} to {BITS}, or 128 or 256"
+        )
     return Width(bits)
 
 
