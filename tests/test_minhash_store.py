@@ -521,7 +521,7 @@ def test_commands_that_ask_nothing_of_the_kind_look_it_up(command: Command, tmp_
         store.remove(ids=[1])
     path, copy = tmp_path / "s", tmp_path / "copy"
     asked: list[tuple[Any, ...]] = [
-        ("stats", path, "signatures    16 values, 4 bands of 3, a band key for each; 16 bits of each kept"),
+        ("stats", path, "signatures    16 values, 4 bands of 3, a key for each; 16 bits of each kept"),
         ("verify", path, "sound; checked"),
         ("report", path, "band keys"),
         ("copy", path, copy, "rows"),
