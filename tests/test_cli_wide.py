@@ -100,3 +100,9 @@ def test_arrays_that_are_no_wide_fingerprints_are_refused(tmp_path: Path, comman
             (tmp_path / "a.npy").write_bytes(b"none")
         outcome = command("build", tmp_path / "s", tmp_path / "a.npy", "--bits", "128", *options)
         assert message in outcome.err, outcome.err
+
+
+def test_an_empty_input_is_said_to_be_empty(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "none.hex").write_text("")
+    outcome = command("build", tmp_path / "s", tmp_path / "none.hex", "--bits", "256")
+    assert (outcome.status, "holds nothing, as the input is empty" in outcome.err + outcome.out) == (0, True)

@@ -75,6 +75,7 @@ def build_wide(
         row_ids = None if ids is None else "row"
         with fpstore.build(store, pieces, ids=row_ids, bits=bits, progress=show, **options) as built:
             count, size = built.count(), size_of(built)
+    held = f"{counted(count, 'fingerprint')}, {decimal_size(size)}" if count else "nothing, as the input is empty"
     tell_done(
         "build",
         {
@@ -84,8 +85,7 @@ def build_wide(
             "row_count": reader.rows,
             "file_count": reader.files,
         },
-        f"{store}: read {counted(reader.rows, 'row')} of {counted(reader.files, 'file')};"
-        f" holds {counted(count, 'fingerprint')}, {decimal_size(size)}",
+        f"{store}: read {counted(reader.rows, 'row')} of {counted(reader.files, 'file')}; holds {held}",
     )
 
 
