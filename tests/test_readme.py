@@ -194,3 +194,12 @@ def test_the_commands_for_corpora_do_what_they_say(folder: Path) -> None:
     assert len(kept) + len(dropped) == len((folder / "clusters.tsv").read_text().splitlines()) == 30
     assert len((folder / "new-kept.jsonl").read_text().splitlines()) == len(kept)
     assert (folder / "pairs.tsv").read_text()
+
+
+def test_beyond_k_a_search_is_answered_and_pairs_and_additions_are_not(tmp_path: Path) -> None:
+    with fpstore.create(tmp_path / "s", id_type=None, max_distance=2) as store:
+        store.add([0])
+        assert len(store.probe(0xFF, max_distance=8)) == len(store.nearest(0xFF)) == 1
+        for refused in (lambda: store.pairs(max_distance=3), lambda: store.add_if_new([7], max_distance=3)):
+            with pytest.raises(fpstore.PlanError, match=r"^max_distance: found 3, expected at most 2"):
+                refused()
