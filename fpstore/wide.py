@@ -57,7 +57,7 @@ class WideStore(Store):
             try:
                 parts = self._team(count).map(search, slices(len(queries), count, SLICE_QUERIES, MIN_SLICE))
             except TooManyMatches as error:  # which may be about some of the queries only
-                raise TooManyMatches.found(len(queries), error.rows, self.max_matches, at_least=True) from None
+                raise error.of_all(len(queries), self.max_matches) from None
             found = parts[0] if len(parts) == 1 else concatenate(parts, snapshot.settings.ids)
             found.method = "scan" if any(part.method == "scan" for part in parts) else "probe"
             return self._out(found)
