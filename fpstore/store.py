@@ -19,7 +19,6 @@ from fpstore.living.radius import nearest_rows, tell_of_reach
 from fpstore.living.snapshot import Snapshot
 from fpstore.names.column import Names, as_named_rows, as_names
 from fpstore.plans.plan import Plan
-from fpstore.plans.planner import MAX_DISTANCE
 from fpstore.progress import OnProgress, Tell, told
 from fpstore.query.additions import Additions
 from fpstore.query.id_pairs import IdPairs
@@ -493,8 +492,7 @@ class Store(_BaseStore):
         """What is asked for, where the tables of the plan have to answer it."""
         distance, plan = self._any_distance(max_distance), self.plan
         if distance > plan.max_distance:
-            built = f"build the store with max_distance={distance}"
-            advice = built if distance <= MAX_DISTANCE else f"no store has over {MAX_DISTANCE}"
             most = f"at most {plan.max_distance}, as plan {plan.name} answers"
+            advice = f"build the store with max_distance={distance}"
             raise PlanError(f"max_distance: found {distance}, expected {most}; {advice}")
         return distance

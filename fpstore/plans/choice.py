@@ -93,7 +93,7 @@ class PlanChoice:
         step = 1 if isinstance(self.plan, Plan) else BITS_STEP  # of the plan of another store, which has what it has
         object.__setattr__(self, "bits", expect_bits(self.bits, step))
         k = as_integer(self.max_distance)
-        most = MAX_WIDE_DISTANCE if self.is_wide else MAX_DISTANCE
+        most = MAX_WIDE_DISTANCE if self.is_wide else min(MAX_DISTANCE, self.bits)
         if k is None or not 0 <= k <= most:
             raise ValueError(f"max_distance: found {self.max_distance!r}, expected an integer from 0 to {most}")
         object.__setattr__(self, "max_distance", k)
