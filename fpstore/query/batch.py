@@ -11,8 +11,9 @@ import numpy as np
 
 from fpstore._pairs import Queries
 from fpstore.plans.permutation import Permutation
+from fpstore.plans.planner import COMPARE_NS, pattern_count
 from fpstore.query.matches import MAX_MATCHES, Room
-from fpstore.query.pairs import load_windows, window_flips
+from fpstore.query.pairs import load_windows, window_flips, window_shape
 from fpstore.segment.reader import Segment
 from fpstore.types import Array, Counts, Keys
 
@@ -23,10 +24,14 @@ DECODE_NS = 7.0
 JOIN_NS = 17.0
 
 
-def streaming_nanoseconds(segment: Segment, query_count: int) -> float:
+def streaming_nanoseconds(segment: Segment, query_count: int, distance: int) -> float:
     """What a batch would take on one thread, to be held against the planner's prediction for single queries."""
-    joins = sum(len(window_flips(segment, index)[1]) for index in range(len(segment.tables)))
-    return DECODE_NS * segment.key_count * len(segment.tables) + JOIN_NS * joins * query_count
+    joined = 0.0
+    for index in range(len(segment.tables)):
+        window_bits, flips = window_shape(segment, index, distance)
+        window_keys = segment.key_count / (1 << window_bits)
+        joined += pattern_count(window_bits, flips) * (JOIN_NS + COMPARE_NS * window_keys)
+    return DECODE_NS * segment.key_count * len(segment.tables) + joined * query_count
 
 
 def stream(
@@ -47,7 +52,7 @@ def stream(
     distinct = distinct[first_of_run]
     keys = [np.sort(Permutation(table.prefix_mask, segment.bits).apply(distinct)) for table in segment.tables]
     tables = range(len(segment.tables))
-    pieces = [(index, chunk) for index in tables for chunk in range(1 << _split_bits(segment, index))]
+    pieces = [(index, chunk) for index in tables for chunk in range(1 << _split_bits(segment, index, distance))]
     rows = np.concatenate(
         [
             np.empty((0, 3), dtype=np.uint64),
@@ -78,8 +83,8 @@ def _by_query(rows: Array, distinct: Keys, first_of_run: Array, order: Array, mo
 def _stream_piece(segment: Segment, piece: tuple[int, int], queries: list[Keys], distance: int, room: Room) -> Array:
     """The matches of one chunk of one table: uint64[m, 3], query, stored fingerprint, distance."""
     index, chunk = piece
-    split_bits = _split_bits(segment, index)
-    window_bits, flips = window_flips(segment, index)
+    split_bits = _split_bits(segment, index, distance)
+    window_bits, flips = window_flips(segment, index, distance)
     keys = load_windows(segment, index, window_bits, chunk, split_bits)
     found = [np.empty((0, 3), dtype=np.uint64)]
     for mask in flips:
@@ -91,10 +96,10 @@ def _stream_piece(segment: Segment, piece: tuple[int, int], queries: list[Keys],
     return np.concatenate(found)
 
 
-def _split_bits(segment: Segment, index: int) -> int:
+def _split_bits(segment: Segment, index: int, distance: int) -> int:
     """Into how many aligned chunks, as a power of two, a table is cut."""
     wanted = max(0, (segment.key_count // CHUNK_KEYS).bit_length() - 1)
-    return min(wanted, window_flips(segment, index)[0], segment.tables[index].slot_bits)
+    return min(wanted, window_shape(segment, index, distance)[0], segment.tables[index].slot_bits)
 
 
 def _range(keys: Keys, chunk: int, split_bits: int, bits: int) -> Keys:
