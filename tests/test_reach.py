@@ -246,7 +246,7 @@ def test_each_way_answers_each_question_as_brute_force_does(kind: str) -> None:
         with pytest.raises(TooManyMatches):
             way.all(queries, len(query) - 1)
         assert len(way.all(queries, len(query))[0]) == len(query)
-        for index in (0, 1, len(queries) - 1):
+        for index in range(0, len(queries), 25):
             assert way.any(queries[index : index + 1]) == (index in query)
     team.close()
 
