@@ -227,7 +227,7 @@ def test_what_needs_the_tables_says_what_to_build_and_that_does_it(tmp_path: Pat
 def test_each_way_answers_each_question_as_brute_force_does(kind: str) -> None:
     """Of many queries, shared out and numbered, beyond the plan's distance; after what was found; limited; of any."""
     stored = distinct(KINDS["clustered"](3000, np.random.default_rng(9)))
-    queries = np.concatenate([np.resize(stored, 2500) ^ np.uint64(0x8000_0000_0421_0001), ~stored[:50]])
+    queries = np.concatenate([np.resize(stored, 2500) ^ np.uint64(0x8400_0000_0421_0001), ~stored[:50]])
     distance, flips, team = 8, (2, 2, 2), Threads(2)
     with segment_of(stored, plans.flips(3, (1, 0, 0), 3)) as segment:
         way = Lookup(segment, distance, flips, team.map) if kind == "lookup" else Scan(segment, distance, team.map)
