@@ -1,8 +1,10 @@
 """The writer of a store of signatures: documents to the log, each a row for every band, with its sketch."""
 
+import contextlib
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +16,7 @@ from fpstore.living.named import names_in
 from fpstore.living.similar import Similar, candidates, ordered
 from fpstore.living.sketched import Sketched, live_sketches
 from fpstore.living.snapshot import Snapshot
+from fpstore.living.withdrawal import complete
 from fpstore.living.writer import Writer
 from fpstore.merging import begins
 from fpstore.names.column import Names
@@ -121,6 +124,16 @@ def columns_of(signed: Signed, ids: Ids | None) -> tuple[Keys, ...]:
 class DocumentWriter(Writer):
     """Writes to a store of signatures; what changes nothing but removals is as in any other."""
 
+    def __init__(self, folder: Path, **options: Any) -> None:
+        """As of Writer."""
+        super().__init__(folder, **options)
+        try:
+            self._complete_jobs()
+        except BaseException:
+            with contextlib.closing(self._catalog):
+                self._end_jobs()
+            raise
+
     def add_documents(self, signed: Signed, given: Ids | Names | None) -> None:
         """Store signatures, each with its id in a store with ids."""
         large = signed.keys.size >= self.sizes.flush_rows
@@ -172,7 +185,20 @@ class DocumentWriter(Writer):
             return decision.answer(self.snapshot)
 
     def _undo_rows(self, keys: Keys, ids: Ids | Names) -> None:
-        self.remove(changes.IDS_REMOVED, ids)  # numbers, each of one document
+        if not isinstance(ids, Names):  # under which nothing is stored before a job has ended
+            self.remove(changes.IDS_REMOVED, ids)  # each of one document
+
+    def _complete_jobs(self) -> None:
+        """Store what jobs have kept under names that have ended."""
+        state = self.snapshot.state
+        if not state.settings.named or state.settings.kept is None:
+            return
+
+        def store(keys: Keys, sketches: Keys, names: Names) -> None:
+            self.add_documents(Signed(keys, sketches), names)
+            self.sync()
+
+        complete(self.home, state.identity, (state.settings.bands, state.settings.words), store)
 
     def _sketched(self, signed: Signed, ids: Ids | None) -> Sketched | None:
         kept = self.snapshot.settings.kept

@@ -41,6 +41,8 @@ class MinHashStore(_BaseStore):
     """
 
     max_matches = MAX_MATCHES
+    # Whether answers have what stands for names in place of them; for jobs, which ask for many more than they tell.
+    _gives_handles = False
     _writer = DocumentWriter
     _living: DocumentWriter
 
@@ -148,7 +150,8 @@ class MinHashStore(_BaseStore):
                 parts = self._team(threads).map(search, slices(size, threads, SLICE_QUERIES, MIN_SLICE))
             except TooManyMatches as error:  # which may be about some of the queries only
                 raise error.of_all(size, self.max_matches) from None
-            return self._out(answer(snapshot, joined(parts or [search(slice(0, 0))])))
+            found = joined(parts or [search(slice(0, 0))])
+            return self._out(SimilarMatches(*found) if self._gives_handles else answer(snapshot, found))
 
     def contains_near(self, signature: object, *, min_similarity: float | None = None) -> bool:
         """Whether a stored document shares a band with this signature, and has that estimated similarity or more."""
