@@ -9,6 +9,7 @@ from fpstore.plans import planner
 from fpstore.plans.plan import Plan
 from fpstore.plans.reach import lookup_nanoseconds, reaching
 from fpstore.query.batch import stream, streaming_nanoseconds
+from fpstore.query.matches import MAX_MATCHES, Room
 from fpstore.query.scans import LEAST_KEYS, PIECE_KEYS, Found, numbered, scan, scan_any, scan_nearest, whole
 from fpstore.segment.reader import Segment
 from fpstore.types import Array, Keys
@@ -63,9 +64,16 @@ class Lookup:
 
     def all(self, queries: Keys, most: int = 0) -> Found:
         """See Way."""
-        return self._shared(
-            queries, lambda own: search(self.segment.view, own, self.distance, most=most, flips=self.flips)
-        )
+        room = Room(len(queries), most or MAX_MATCHES)
+
+        def find(own: Keys) -> Found:
+            left = room.left if most else 0
+            found: Found = search(self.segment.view, own, self.distance, most=left, flips=self.flips)
+            if most:
+                room.take(len(found[0]))
+            return found
+
+        return self._shared(queries, find)
 
     def nearest(
         self, queries: Keys, keep: int = 1, bits: Array | None = None, fingerprints: Keys | None = None
