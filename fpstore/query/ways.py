@@ -1,6 +1,6 @@
 """The ways of finding what is near in one segment, and what each costs: tables looked up, streamed, or one scanned."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -148,3 +148,8 @@ def way_of(segment: Segment, plan: Plan, distance: int, query_count: int, run: R
         return Scan(segment, distance, run, scanned)
     flips = None if wider is plan else tuple(table.flips for table in wider.tables)
     return Lookup(segment, distance, flips, run, looked_up)
+
+
+def method_of(ways: Sequence[Way]) -> str:
+    """What `Matches.method` says of an answer that was found in these ways, one for each segment."""
+    return max(ways, key=lambda way: way.nanoseconds).method if ways else "probe"
