@@ -431,6 +431,33 @@ def test_each_pair_that_shares_a_band_is_told_once(
         assert pairs_of(store, 0.5) == model.pairs(0.5)
 
 
+@pytest.mark.parametrize("versions", [False, True])
+@pytest.mark.parametrize("bands", [1, 2])
+def test_pairs_of_the_first_key_of_all_and_of_the_last_are_told(bands: int, versions: bool, tmp_path: Path) -> None:
+    banding, values = Banding(bands, 1, 16), np.arange(1 << 20, dtype=np.uint32)
+    keys = banding.keys(np.repeat(values[:, None], bands, axis=1))
+    low, high = int(np.flatnonzero(keys[:, 0] == 0)[0]), int(np.flatnonzero(keys[:, -1] == (1 << 16) - 1)[0])
+    own = np.array([[low, 5], [low, 6], [7, high], [8, high]], dtype=np.uint32)
+    own = own if bands == 2 else own[[0, 1, 2, 3], [0, 0, 1, 1]][:, None]
+    ids = [0, 1, 2, 3]
+    if versions:  # each has another signature, which it shares with one that nothing else has
+        own, ids = np.concatenate([own, own + 900, own + 900])[: 3 * len(own)], [*ids, *ids, 10, 11, 12, 13]
+        own[4:] += np.tile(np.arange(4, dtype=np.uint32), 2)[:, None]
+    with minhash.build(tmp_path / "s", own, ids=ids, bands=bands, rows_per_band=1, bits=16) as store:
+        told = {(row.first_id, row.second_id): row.shared_bands for rows in store.pairs() for row in rows}
+    of_ids: dict[int, set[int]] = {}
+    for number, row in zip(ids, banding.keys(own).tolist(), strict=True):
+        of_ids.setdefault(number, set()).update(row)
+    wanted = {
+        (one, other): len({*banding.of(np.array([*both], dtype=np.uint64)).tolist()})
+        for one in of_ids
+        for other in of_ids
+        if one < other and (both := of_ids[one] & of_ids[other])
+    }
+    assert {(0, 1), (2, 3)} <= wanted.keys()
+    assert told == wanted
+
+
 def test_pairs_without_signatures_are_the_same_and_nothing_is_estimated(tmp_path: Path) -> None:
     own, model = signatures(20, 100), Model()
     model.add(own, range(100))
@@ -463,6 +490,47 @@ def test_a_bucket_of_thousands_is_told_whole(tmp_path: Path) -> None:
             shared += int(rows.shared_bands.sum())
         assert np.array_equal(seen, np.triu(np.ones((many, many), dtype=bool), 1))
         assert shared == many * (many - 1) // 2 + half * (half - 1) // 2
+
+
+def test_matches_are_limited_and_not_the_bands_that_they_share(tmp_path: Path) -> None:
+    own = np.repeat(signatures(30, 1), 130, axis=0)
+    with minhash.build(tmp_path / "s", own, **SETTINGS) as store:
+        store.max_matches = 130
+        assert len(store.probe(own[0])) == len(store.probe_many(own[:1])) == 130
+        store.max_matches = 129
+        for queries in (own[:1], own[:2]):
+            with pytest.raises(fpstore.TooManyMatches, match=r"found .* matches, expected at most 129 in one answer"):
+                store.probe_many(queries)
+        with pytest.raises(fpstore.TooManyMatches, match=r"^1 queries: found 130 matches, expected at most 129"):
+            store.probe(own[0])
+        assert not len(store.probe(signatures(31, 1)[0]))
+
+
+def test_of_many_that_share_a_band_so_many_are_looked_at_together(tmp_path: Path) -> None:
+    own = signatures(32, 200)
+    own[:, :ROWS] = 7
+    with minhash.build(tmp_path / "s", own, **SETTINGS) as store:
+        told = r"^2 queries: found more than 300 rows of documents that share a band, expected at most 300; ask fewer"
+        with pytest.raises(fpstore.TooManyMatches, match=told):
+            store._answer(2, lambda some: store._in_bands(own[:2][some]), 0.99, 1, 300)
+        assert len(store._answer(1, lambda some: store._in_bands(own[:1][some]), 0.99, 1, 300)) >= 1
+
+
+@pytest.mark.parametrize("least", [None, 0.6])
+def test_what_is_added_if_new_is_looked_for_in_parts(
+    least: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many share a band with each, memory is bounded, and the answer is the same."""
+    monkeypatch.setattr("fpstore.living.documents.MOST_FOUND", 50)
+    own, model = signatures(33, 120, kinds=3), Model()
+    own[::2, :ROWS] = 7
+    with minhash.create(tmp_path / "s", values=VALUES, **SETTINGS) as store:
+        store.add(own[:60], ids=range(60))
+        model.add(own[:60], range(60))
+        found = store.add_if_new(own[60:], ids=range(60, 120), min_similarity=least)
+        expected = model.add_if_new(own[60:], range(60, 120), least)
+        assert [row.match and tuple(row.match)[1:] for row in found] == expected
+        expect_like(store, model, own[::7], least)
 
 
 # --- Without signatures, and without ids ---
