@@ -172,3 +172,8 @@ def single_ways(segments: Sequence[Segment], plan: Plan) -> tuple[int, int]:
     while scans > 0 and all(way_of(segment, plan, scans - 1, 1).method == "scan" for segment in segments):
         scans -= 1
     return -1, scans
+
+
+def method_of(ways: Sequence[Way]) -> str:
+    """What `Matches.method` says of an answer that was found in these ways, one for each segment."""
+    return max(ways, key=lambda way: way.nanoseconds).method if ways else "probe"

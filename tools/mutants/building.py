@@ -105,8 +105,8 @@ MUTANTS = (
     Mutant(
         "pairs up to a cut are told by their keys",
         "fpstore/merging.py",
-        'return start + int(columns[1][start:end].searchsorted(cut[1], side="right"))',
-        "return end",
+        "start = first\n    return end",
+        "break\n    return end",
         "rows of a merge come twice, or out of order",
         ("tests/test_merging.py::test_pairs_up_to_a_cut_are_counted",),
     ),
@@ -178,8 +178,8 @@ MUTANTS = (
     Mutant(
         "a query that is asked twice is answered once",
         "fpstore/query/batch.py",
-        "repeats = bounds[of_row + 1] - bounds[of_row]",
-        "repeats = np.ones_like(of_row)",
+        "counts: Counts = self.bounds[rows + 1] - self.bounds[rows]",
+        "counts: Counts = np.ones_like(rows)",
         "a batch with repetitions has a shorter answer",
         ("tests/test_batch.py::test_streaming_is_exact",),
     ),
