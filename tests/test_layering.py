@@ -88,6 +88,7 @@ FOLDERS = {
         "crowding",
         "buckets",
         "spikes",
+        "layouts",
         "report",
     ),
     "building": ("spill", "permuted", "sources", "options", "rows"),
