@@ -119,6 +119,7 @@ MUTANTS = (
         "encoder->last_key) > 8 * encoder->block_bytes + 1",
         "blocks are larger than their bytes, and nothing reads them",
         ("tests/test_codec.py::test_a_table_has_the_bits_of_the_plain_twin",),
+        at_import=True,
     ),
     Mutant(
         "a block of a table of blocks may end before its last key",
@@ -151,6 +152,7 @@ MUTANTS = (
         "return OK;",
         "matches that begin a block are missed",
         ("tests/test_exactness.py::test_tiny_sets_are_searched_exactly",),
+        at_import=True,
     ),
     Mutant(
         "a block that two probes read reports its keys twice",
@@ -159,6 +161,7 @@ MUTANTS = (
         "if (0)",
         "a match is there more than once",
         ("tests/test_exactness.py::test_every_kind_with_every_codec_and_every_distance",),
+        at_import=True,
     ),
     Mutant(
         "the last block of a slot that is wanted is not read",
