@@ -22,6 +22,7 @@ Tell = Callable[[str, int, int | None], None]
 UNITS = {
     "copying": "bytes",
     "ids": "ids",
+    "layouts": "keys",
     "merging": "keys",
     "pairs": "thousandths",
     "reading": "rows",

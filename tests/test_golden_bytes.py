@@ -40,6 +40,8 @@ GOLDEN = {
     ("gap", None, "flips-2:1,1", 0): "17249d72371d97cd847c9d86d96644a5ddcd1c33871d6e1490f6f1f5cc2235e5",
     ("gap", None, "flips-2:1,1", 1024): "09d1de17937286b4591e8432443e7c1a09402a1ae1f33e4297f53cb361898907",
     ("xor", "many", "paper-4", 200): "370bd41676dde8ab55f6c709267f47cdcb4af4452fd066d74fbd80a206abd8b0",
+    ("raw", "row", "paper-4", 64): "315bdaad9026f8874f5118d77a3b6c831be1846ccd1c110798c2d2632f9e5301",
+    ("rice", None, "flips-3:1,0,0", 4096): "1a2069e457b471cb53c459346de02722b3ded6ff6fd5b7a572c410d2c11f9f42",
     ("gap", "many", "flips-3:1,0,0", 0): "29450fd1aa565e2c594883582fdf462242b2f043925d90c56748c9b749237ed9",
 }
 

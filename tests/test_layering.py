@@ -89,6 +89,7 @@ FOLDERS = {
         "crowding",
         "buckets",
         "spikes",
+        "layouts",
         "report",
     ),
     "building": ("spill", "permuted", "sources", "options", "rows"),

@@ -103,6 +103,7 @@ def test_there_are_parts() -> None:
         "pending",
         "signature",
         "turns",
+        "blocks",
     ]
 
 

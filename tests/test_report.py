@@ -267,7 +267,7 @@ def test_the_json_keeps_its_keys_and_survives_json() -> None:
     assert list(as_json) == [*totals, "spikes", "segments"]
     assert list(as_json["bytes"]) == ["payload", "directory", "fences", "ids", "rest", "total"]
     (segment,) = as_json["segments"]
-    assert list(segment) == ["segment", *totals, "tables", "warnings"]
+    assert list(segment) == ["segment", *totals, "tables", "layouts", "warnings"]
     assert list(segment["tables"][0]) == [
         "table",
         "codec",

@@ -347,7 +347,7 @@ def test_a_report_covers_the_segment(folder: Path) -> None:
         report = store.report(progress=lambda progress: phases.add(progress.phase))
     assert isinstance(report, Report)
     assert report.to_json()["bytes"]["total"] == segment_path(folder).stat().st_size
-    assert phases == {"report", "spikes"}
+    assert phases == {"report", "layouts", "spikes"}
 
 
 def test_verify_says_how_far_it_is(folder: Path) -> None:

@@ -1,7 +1,7 @@
 """Kills, starves and cuts the power of processes that write to stores, and checks that nothing acknowledged is lost.
 
     python tools/check_crash.py [--kill ROUNDS] [--faults [--call N] [--way WAY]] [--power WRITERS] [--short] [--seed 0]
-                                [--id-type uint64|string|bytes] [--json] [--plant NAME]
+                                [--id-type uint64|string|bytes] [--layout slots|blocks] [--json] [--plant NAME]
 
 --kill: a writer doing random operations is killed with -9 a random moment after one of them has begun; its store is
 checked, and the next writer goes on from there, five times before a new store is begun.
@@ -34,12 +34,14 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 import crash_child
 from crash_model import Broken, Passage, Row, State, fixed_operations, judge, names_in, random_operations
 from crash_replay import Tree, cuts, digest, losses, read_trace, write_tree
 from id_types import ID_TYPES, SIGNED
+
+from fpstore.types import Layout
 
 TOOLS = Path(__file__).parent
 KILLS_PER_STORE = 5
@@ -74,8 +76,10 @@ def build_shim(folder: Path) -> Path:
 class Children:
     """Runs requests in children of crash_child under the library, one after the other, in a folder of their own."""
 
-    def __init__(self, home: Path, shim: Path, plant: str | None, id_type: str = "uint64") -> None:
-        self.id_type = id_type
+    def __init__(
+        self, home: Path, shim: Path, plant: str | None, id_type: str = "uint64", layout: str = "slots"
+    ) -> None:
+        self.id_type, self.layout = id_type, layout
         self.home = home
         self.folder = home / "stores"
         self.trace = home / "trace"
@@ -139,6 +143,7 @@ class Children:
             "settled": False,
             "plant": self._plant,
             "id_type": self.id_type,
+            "layout": self.layout,
             "kill": None,
         }
         assert self._process.stdin is not None
@@ -305,6 +310,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--plant", choices=sorted(crash_child.PLANTS), help="make this mistake first")
     told = "what the ids of the stores are; minhash: stores of signatures"
     parser.add_argument("--id-type", choices=(*ID_TYPES, SIGNED), default="uint64", help=told)
+    parser.add_argument("--layout", choices=get_args(Layout), default="slots", help="of the stores with fingerprints")
     options = parser.parse_args(arguments)
     if not (options.kill or options.faults or options.power):
         parser.error("expected --kill, --faults or --power")
@@ -312,7 +318,8 @@ def main(arguments: list[str] | None = None) -> int:
     findings = Findings(first_only=options.plant is not None)
     with tempfile.TemporaryDirectory(prefix="fpstore-crash-") as name:
         home = Path(name).resolve()
-        with Children(home, build_shim(home), options.plant, options.id_type) as children, contextlib.suppress(Enough):
+        children = Children(home, build_shim(home), options.plant, options.id_type, options.layout)
+        with children, contextlib.suppress(Enough):
             check_kills(children, options.kill, options.seed, findings)
             if options.faults:
                 check_faults(children, options.short, options.call, options.way, findings)

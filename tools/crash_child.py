@@ -246,12 +246,12 @@ class Doer:
         stored = None
         if kind == "create":
             if not path.exists():  # an error may have come after the store was there
-                create(path, id_type, PLAN)
+                create(path, id_type, PLAN, layout=self.request["layout"])
                 self.stores[name] = opened(path, "w", sizes=SIZES)
         elif kind == "build":
             if name in self.stores:
                 self.stores.pop(name).close()
-            build(path, keys, ids, id_type, PLAN)
+            build(path, keys, ids, id_type, PLAN, self.request["layout"])
         elif kind == "copy":
             if not path.exists():
                 self.writer(operation["source"]).copy(path)

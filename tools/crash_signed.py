@@ -21,7 +21,7 @@ from fpstore.query.matches import Matches
 from fpstore.query.similar import Documents
 from fpstore.query.tables import Rows
 from fpstore.text import Recipe
-from fpstore.types import Array, Durability, Keys, Mode
+from fpstore.types import Array, Durability, Keys, Layout, Mode
 
 BITS = 64
 SETTINGS: dict[str, Any] = {"bands": 1, "rows_per_band": BITS}
@@ -94,17 +94,17 @@ def opened(path: Path, mode: Mode = "r", durability: Durability = "commit", size
         return Signed(MinHashStore(path, mode, durability, late))
 
 
-def create(path: Path, id_type: Any, plan: str, recipe: Recipe | None = None) -> None:
+def create(path: Path, id_type: Any, plan: str, recipe: Recipe | None = None, layout: Layout = "slots") -> None:
     """An empty store of the kind that id_type says."""
     if id_type == SIGNED:
         minhash.create(path, values=BITS, **SETTINGS).close()
     else:
-        fpstore.create(path, id_type=id_type, plan=plan, recipe=recipe).close()
+        fpstore.create(path, id_type=id_type, plan=plan, recipe=recipe, layout=layout).close()
 
 
-def build(path: Path, keys: Keys, ids: object, id_type: Any, plan: str) -> None:
+def build(path: Path, keys: Keys, ids: object, id_type: Any, plan: str, layout: Layout = "slots") -> None:
     """A store of these rows, in place of any that is there."""
     if id_type == SIGNED:
         minhash.build(os.fspath(path), signatures_of(keys), ids=ids, force=True, **SETTINGS).close()
     else:
-        fpstore.build(path, keys, ids=ids, id_type=id_type, plan=plan, force=True).close()
+        fpstore.build(path, keys, ids=ids, id_type=id_type, plan=plan, layout=layout, force=True).close()

@@ -21,6 +21,7 @@ def command(store: str) -> None:
 
     For each table and for the store: keys, bytes, bits per key, and the ratio to raw 64-bit keys and to the entropy
     bound. Then Huffman code lengths, the histogram behind them, and what each codec would have cost on this data.
+    Then both layouts, slots and blocks, side by side: bytes, directory, what a query decodes and takes.
     Last, in a store with ids, the fingerprints that the most rows have, such as those of empty and error pages, and how
     many rows share one.
     """

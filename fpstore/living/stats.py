@@ -20,6 +20,7 @@ from fpstore.plans.plan import Plan
 from fpstore.progress import Tell
 from fpstore.segment import report as reports
 from fpstore.segment.buckets import CROWDED_IDS, largest_buckets
+from fpstore.segment.layouts import layout_costs
 from fpstore.segment.reader import Segment
 from fpstore.segment.report import Report, SegmentStats
 from fpstore.segment.spikes import NAMED, Spikes, count_spikes
@@ -208,7 +209,8 @@ def report_of(snapshot: Snapshot, tell: Tell | None = None) -> Report:
     segments = []
     for part in snapshot.parts:
         found = reports.report_segment(part.segment, tell)
+        layouts = layout_costs(part.segment, snapshot.plan, tell) if snapshot.settings.kind == "hamming" else ()
         more = bucket_warnings(snapshot, part.segment) + _plan_warnings(snapshot, part.segment)
-        segments.append(replace(found, warnings=found.warnings + more))
+        segments.append(replace(found, layouts=layouts, warnings=found.warnings + more))
     settings = snapshot.settings
     return reports.combine(segments, spikes_of(snapshot, NAMED, tell), settings.bits, settings.kind)

@@ -18,6 +18,7 @@ from fpstore.format import TableRecord
 from fpstore.huffman import canonical_codes
 from fpstore.progress import Tell
 from fpstore.segment.crowding import crowding_warnings, largest_slots
+from fpstore.segment.layouts import LayoutCost, layouts_text
 from fpstore.segment.reader import Segment
 from fpstore.segment.spikes import Spikes
 from fpstore.segment.table import CodecCost, codec_costs, leading_bit_histogram
@@ -198,11 +199,13 @@ class SegmentReport(_Totals):
     name: str
     tables: tuple[TableReport, ...]
     warnings: tuple[str, ...]
+    layouts: tuple[LayoutCost, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The segment as plain values; see Report.to_json."""
-        tables = [table.to_json() for table in self.tables]
-        return {"segment": self.name, **self.totals_json(), "tables": tables, "warnings": list(self.warnings)}
+        tables, layouts = ([part.to_json() for part in parts] for parts in (self.tables, self.layouts))
+        told = {"tables": tables, "layouts": layouts, "warnings": list(self.warnings)}
+        return {"segment": self.name, **self.totals_json(), **told}
 
 
 @dataclass(frozen=True)
@@ -226,8 +229,9 @@ class Report(_Totals):
         segment's "tables": table, codec, prefix_mask (hex), prefix_bits, flips, slot_bits, rice_bits, fence_count,
         key_count, bytes and bits_per_key (payload, directory, fences, total), the same three ratios of this table
         alone, codec_bits_per_key (chain and slots, a number for each codec), and code (symbol, leading_bit, length,
-        word, count), which is the histogram too. Ratios and bits are rounded to 4 decimals. A segment's "warnings" are
-        those of fpstore/crowding.py. "spikes": as Spikes.to_json, or null.
+        word, count), which is the histogram too. Ratios and bits are rounded to 4 decimals. A segment's "layouts" are
+        those of LayoutCost.to_json, none for signatures; its "warnings" those of fpstore/crowding.py. "spikes": as
+        Spikes.to_json, or null.
         """
         spikes = None if self.spikes is None else self.spikes.to_json()
         segments = [segment.to_json() for segment in self.segments]
@@ -240,6 +244,7 @@ class Report(_Totals):
         for segment in self.segments:
             lines += ["", f"segment {segment.name}: {_described(segment, self.kind)}"]
             lines += [*_sizes_text(segment, self.kind), *_tables_text(segment.tables), *_costs_text(segment.tables)]
+            lines += layouts_text(segment.layouts, segment.keys)
             for table in segment.tables:
                 lines += _code_text(table)
             lines += [f"warning: {warning}" for warning in segment.warnings]

@@ -126,13 +126,18 @@ static void image_free(Image *image) {
     free(image->pages.seen);
 }
 
-/* Encode keys, in pushes of drawn sizes. All pages count as checked. */
+/* How tables are cut: by slots, or by bytes, so many in a block at most. */
+static unsigned draw_block_bytes(void) {
+    return below(3) ? 0 : MIN_BLOCK_BYTES + (unsigned)below(below(2) ? 100 : MAX_BLOCK_BYTES - MIN_BLOCK_BYTES + 1);
+}
+
+/* Encode keys, in pushes of drawn sizes. All pages count as checked. block_bytes: 0 for a table of slots. */
 static void image_make(Image *image, const uint64_t *keys, uint64_t count, unsigned key_bits, int codec,
-                       unsigned slot_bits, uint64_t prefix_mask, unsigned flips) {
+                       unsigned slot_bits, unsigned block_bytes, uint64_t prefix_mask, unsigned flips) {
     static Encoder encoder;
     uint8_t lengths[SYMBOLS];
     uint16_t words[SYMBOLS];
-    const uint64_t lines = (((uint64_t)1 << slot_bits) + GROUP_SLOTS - 1) / GROUP_SLOTS;
+    const uint64_t lines = block_bytes ? 0 : (((uint64_t)1 << slot_bits) + GROUP_SLOTS - 1) / GROUP_SLOTS;
     Table *table = &image->table;
     uint64_t filled = 0, written, pushes = 2;
     uint8_t *directory = room(lines, LINE_BYTES);
@@ -143,11 +148,13 @@ static void image_make(Image *image, const uint64_t *keys, uint64_t count, unsig
     table->codec = codec;
     table->key_bits = key_bits;
     table->slot_bits = slot_bits;
+    table->block_bytes = block_bytes;
     table_set_shifts(table);
     const unsigned rice_bits = codec == CODEC_RICE ? (unsigned)below(50) + 8 : 0;
     table->fixed_bits = codec == CODEC_RAW ? key_bits : rice_bits;
     table->flips = flips;
-    encoder_init(&encoder, codec, key_bits, slot_bits, rice_bits, 0, lengths, words, directory, NULL);
+    encoder_init(&encoder, codec, key_bits, slot_bits, rice_bits, block_bytes, lengths, words,
+                 block_bytes ? NULL : directory, NULL);
     for (uint64_t done = 0; done < count; pushes++) {
         uint64_t some = pushes > 32 ? count - done : 1 + below(count - done);
         EXPECT(encoder_push(&encoder, keys + done, some, payload + filled, &written) == OK, "%llu keys",

@@ -58,9 +58,37 @@ static int64_t plain_block(const Image *image, uint64_t start, uint64_t end, uin
     return bits.at == end ? count : -1;
 }
 
+/* All keys of a table of blocks, each of which begins with a key as it is; -1 where it breaks a rule. */
+static int64_t plain_blocks(const Image *image, uint64_t *out, uint64_t most) {
+    const Table *table = &image->table;
+    uint64_t count = 0, before = 0;
+    for (uint64_t fence = 0; fence < table->fence_count; fence++) {
+        const uint8_t *at = image->bytes + table->fences_offset + fence * FENCE_BYTES;
+        const uint64_t last = load64(at), word = load64(at + 8);
+        const uint64_t start = table->payload_offset * 8 + (word & low_bits(OFFSET_BITS)),
+                       end = start + (word >> OFFSET_BITS);
+        Bits bits = {image->bytes, start};
+        for (int first = 1; bits.at < end; first = 0) {
+            uint64_t value, key;
+            if (count == most) return -1;
+            if (first)
+                key = next_bits(&bits, table->key_bits);
+            else if (!next_value(image, &bits, &value))
+                return -1;
+            else
+                key = table->codec == CODEC_RAW ? value : table->codec == CODEC_XOR ? before ^ value : before + value;
+            if (count > 0 && key <= before) return -1;
+            out[count++] = before = key;
+        }
+        if (bits.at != end || before != last) return -1;
+    }
+    return (int64_t)count;
+}
+
 /* All keys of a table; -1 where it breaks a rule. */
 static int64_t plain_table(const Image *image, uint64_t *out, uint64_t most) {
     const Table *table = &image->table;
+    if (table->block_bytes != 0) return plain_blocks(image, out, most);
     uint64_t fence = 0, count = 0;
     for (uint64_t slot = 0; slot >> table->slot_bits == 0; slot++) {
         const uint8_t *line = image->bytes + table->directory_offset + slot / GROUP_SLOTS * LINE_BYTES;
@@ -132,14 +160,14 @@ void test_decode(void) {
     const unsigned key_bits = draw_bits();
     const uint64_t held = draw_keys((int)below(KINDS), keys, count, key_bits);
     const int codec = (int)below(4);
-    const unsigned slot_bits = (unsigned)below(11);
+    const unsigned slot_bits = (unsigned)below(11), block_bytes = draw_block_bytes();
     const uint64_t state = random_state;
     uint8_t *bytes = NULL;
     Image image;
     for (int set = SET_PORTABLE; set <= (int)machine_set; set++) { /* each encodes the same bytes */
         choose_all((InstructionSet)set);
         random_state = state;
-        image_make(&image, keys, held, key_bits, codec, slot_bits, low_bits(12) << (key_bits - 12), 1);
+        image_make(&image, keys, held, key_bits, codec, slot_bits, block_bytes, low_bits(12) << (key_bits - 12), 1);
         EXPECT(bytes == NULL || memcmp(bytes, image.bytes, image.size) == 0, "set %d encodes otherwise", set);
         if (bytes == NULL) {
             bytes = room(image.size, 1);

@@ -66,6 +66,7 @@ void test_search(void) {
     const uint64_t held = draw_keys((int)below(KINDS), fingerprints, count, key_bits);
     const unsigned distance = (unsigned)below(7), table_count = 1 + (unsigned)below(TABLES);
     const int codec = (int)below(4);
+    const unsigned block_bytes = draw_block_bytes(); /* of all tables of a segment the same */
     Match *expected = room(held * query_count, sizeof *expected);
     Image images[TABLES];
     Table *tables[TABLES];
@@ -79,7 +80,7 @@ void test_search(void) {
         permute_keys(&permutation, fingerprints, held, keys);
         qsort(keys, held, 8, key_order);
         may_be_alike = i > 0;
-        image_make(&images[i], keys, held, key_bits, codec, (unsigned)below(9), mask, (unsigned)below(3));
+        image_make(&images[i], keys, held, key_bits, codec, (unsigned)below(9), block_bytes, mask, (unsigned)below(3));
         file[i] = images[i].bytes;
     }
     may_be_alike = 0;

@@ -127,6 +127,31 @@ MUTANTS = (
         "encoder->last_key) > 8 * encoder->block_bytes + 1",
         "blocks are larger than their bytes, and nothing reads them",
         ("tests/test_codec.py::test_a_table_has_the_bits_of_the_plain_twin",),
+        at_import=True,
+    ),
+    Mutant(
+        "a block of a table of blocks may end before its last key",
+        "fpstore/native/decode_body.h",
+        "if (UNLIKELY(table->block_bytes != 0 && key != last_key)) return BAD_BLOCK;",
+        "",
+        "a damaged block gives other keys, and nobody is told",
+        ("tests/test_native_plain.py::test_every_set_of_kernels_does_what_the_plain_twins_do",),
+    ),
+    Mutant(
+        "the first key of a block may lie before the block",
+        "fpstore/native/decode_body.h",
+        "if (UNLIKELY(key <= block->previous && !(key == block->previous && block->first_of_slot))) return BAD_BLOCK;",
+        "",
+        "keys of a damaged table are out of order",
+        ("tests/test_native_plain.py::test_every_set_of_kernels_does_what_the_plain_twins_do",),
+    ),
+    Mutant(
+        "of a block that two ranges share both get all keys",
+        "fpstore/native/decode.c",
+        "*count += keep_between(out + *count, got, least, most);",
+        "*count += got;",
+        "a scan in parts finds keys twice",
+        ("tests/test_native_plain.py::test_every_set_of_kernels_does_what_the_plain_twins_do",),
     ),
     Mutant(
         "the first key of a block is not looked at",
@@ -135,6 +160,7 @@ MUTANTS = (
         "return OK;",
         "matches that begin a block are missed",
         ("tests/test_exactness.py::test_tiny_sets_are_searched_exactly",),
+        at_import=True,
     ),
     Mutant(
         "a block that two probes read reports its keys twice",
@@ -143,6 +169,7 @@ MUTANTS = (
         "if (0)",
         "a match is there more than once",
         ("tests/test_exactness.py::test_every_kind_with_every_codec_and_every_distance",),
+        at_import=True,
     ),
     Mutant(
         "the last block of a slot that is wanted is not read",

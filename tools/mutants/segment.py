@@ -307,4 +307,28 @@ MUTANTS = (
         "large batches miss what lies beyond the plan",
         ("tests/test_reach.py::test_what_is_streamed_is_within_the_plans_distance",),
     ),
+    Mutant(
+        "the report takes every store for one of slots",
+        "fpstore/segment/layouts.py",
+        "block_bytes == own)",
+        "block_bytes == 0)",
+        "whoever compares layouts takes the other one for theirs",
+        ("tests/test_layouts.py::test_each_layout_has_the_bytes_that_it_would_have",),
+    ),
+    Mutant(
+        "the directory of slots takes nothing where it is there",
+        "fpstore/segment/layouts.py",
+        "lines = 0 if own else layout.directory_bytes(record.slot_bits)",
+        "lines = 0",
+        "slots seem smaller than they are",
+        ("tests/test_layouts.py::test_each_layout_has_the_bytes_that_it_would_have",),
+    ),
+    Mutant(
+        "what a query costs is that of uniform keys",
+        "fpstore/segment/layouts.py",
+        "_replace(plan, block_bytes=block_bytes), count, saved,",
+        "_replace(plan, block_bytes=block_bytes), count, 0.0,",
+        "a report of skewed keys says what others would take",
+        ("tests/test_layouts.py::test_what_a_query_costs_is_what_the_planner_says_of_such_keys",),
+    ),
 )
