@@ -181,7 +181,7 @@ WINGS = {
         "threads",
         "types",
     },
-    "adapters": {"errors", "types", "checks", "arrays", "minhash"},
+    "adapters": {"", "errors", "types", "checks", "arrays", "minhash"},
     # origin: by which recipe fingerprints were made, which stores and files must tell in one way.
     "inputs": {"errors", "origin", "threads", "workers", "types", "text", "_native"},
     # Of query, the rule by which something is near an earlier one: jobs and add_if_new must not decide it apart.

@@ -1,45 +1,39 @@
-"""Holds fpstore.adapters.datasketch against datasketch's MinHashLSH: its own tests, and random calls of both.
+"""Runs other packages' own tests, unchanged, against the adapters that have their shape, or stand behind them.
 
-    python tools/check_adapter.py [PATH/test/test_lsh.py] [--random ROUNDS] [--seed N]
+    python tools/check_adapter.py datasketch PATH/test/test_lsh.py
+    python tools/check_adapter.py imagehash PATH
+    python tools/check_adapter.py pybktree PATH/pybktree.py
+    python tools/check_adapter.py threatexchange PATH/python-threatexchange
 
-The file, which is run unchanged, is not in datasketch's packages: it is test/test_lsh.py of its repository. Left out
-are the tests whose names end in redis, which are about where its storage is. --random: in each round both indexes, with
-settings that are drawn, get the same calls: insert, with and without a look for duplicates, remove, merge, sessions
-for both, also of few at a time, pickling, keys of many types and what is none. After each call the answers are
-compared: what was raised, who is near each of a pool of MinHashes, alone and by the query buffer, which keys there are,
-what get_counts and get_subset_counts say. Of a key that has several MinHashes datasketch 2.0 removes and counts the
-first alone: such a one is not removed here, nor counted by get_subset_counts. Exit status 1 for a difference, which is
-told with the round that makes it.
+PATH: a checkout of the package's repository, as its tests are not in what is installed; the package is (make
+test-clients). Left out is what is about its insides: where datasketch's storage is (redis), what a tree prints of its
+nodes, and FAISS within an index. imagehash has no index: its differences and equalities are asked of one, up to 256
+bits; what wide hashes differ in beyond 16 bits an index of them only confirms.
 """
 
 import argparse
+import doctest
+import importlib
 import importlib.util
-import pickle
-import random
 import sys
 import tempfile
 import types
 import unittest
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import datasketch
-import datasketch.lsh
-import numpy as np
-
 from fpstore.adapters.datasketch import MinHashLSH
+from fpstore.adapters.imagehash import ImageIndex
 
-CALLS_IN_A_ROUND = 30
-KINDS = ("affine32", "affine64", "legacy", "lean", "weighted")
-KEYS: tuple[Any, ...] = (
-    *("a", "b", "", "\u00e9", "a\0", "x" * 300),
-    *(b"a", b"", b"\xff\x00"),
-    *(0, 1, -1, 2**70, True, 1.5, -0.0, float("inf"), None),
-    *((), ("a", 1), ("a", (b"b", None)), frozenset({"a", 2}), frozenset()),
+# Of threatexchange's tests: what holds of any index, and what looks at FAISS within one.
+PDQ_FILES = (
+    "signal_type/tests/test_pdq_index.py",
+    "signal_type/tests/test_pdq_index2.py",
+    "tests/hashing/test_index_updates.py",
 )
-NO_KEYS: tuple[Any, ...] = ([], {}, {"a"}, ("a", []))
+MOST, MOST_BITS = 16, 256
+OF_FAISS = ("test_supports_pickling", "test_serialize_deserialize_index")
 
 
 def tests_in(suite: unittest.TestSuite | unittest.TestCase) -> Iterator[unittest.TestCase]:
@@ -50,214 +44,124 @@ def tests_in(suite: unittest.TestSuite | unittest.TestCase) -> Iterator[unittest
         yield from tests_in(each)
 
 
-def loaded(path: Path) -> types.ModuleType:
-    """The file as a module whose MinHashLSH is ours; its import of a stand-in for redis needs none."""
-    sys.modules["mockredis"] = types.ModuleType("mockredis")
-    datasketch.lsh.MinHashLSH = MinHashLSH
-    spec = importlib.util.spec_from_file_location("tests_of_datasketch", path)
+def loaded(path: Path, name: str) -> types.ModuleType:
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
 
 
-def own_tests(file: Path) -> bool:
-    """Whether all of its own tests pass."""
-    every = [*tests_in(unittest.defaultTestLoader.loadTestsFromModule(loaded(file)))]
-    own = [test for test in every if "redis" not in test.id()]
+def run(package: str, every: list[unittest.TestCase], left_out: Callable[[str], bool]) -> bool:
+    own = [test for test in every if not left_out(test.id())]
     result = unittest.TextTestRunner(verbosity=2).run(unittest.TestSuite(own))
-    print(f"datasketch {datasketch.__version__}: {len(own)} of {len(every)} tests are about behaviour")
+    print(f"{package}: {len(own)} of {len(every)} tests are about behaviour")
     print(f"{result.testsRun - len(result.failures) - len(result.errors)} of {len(own)} pass")
-    return result.wasSuccessful()
+    return bool(own) and result.wasSuccessful()
 
 
-# --- Random calls ---
+def check_datasketch(path: Path) -> bool:
+    sys.modules["mockredis"] = types.ModuleType("mockredis")  # its import of a stand-in for redis needs none
+    importlib.import_module("datasketch.lsh").MinHashLSH = MinHashLSH  # type: ignore[attr-defined]
+    tests = unittest.defaultTestLoader.loadTestsFromModule(loaded(path, "tests_of_datasketch"))
+    return run("datasketch", [*tests_in(tests)], lambda name: "redis" in name)
 
 
-class Round:
-    """Both indexes of one round, and what they are asked."""
+def difference(one: Any, other: Any) -> int | None:
+    """In how many bits two ImageHashes differ, as an index of the one has it; None where it does not tell."""
+    bits = one.hash.size
+    if bits > MOST_BITS:
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        index = ImageIndex.build(Path(folder, "s"), [(one, 0)], bits=bits, max_distance=MOST, id_type="uint64")
+        with index:
+            found = index.query(other) if bits > 64 else index.nearest(other)
+    return found[0].distance if found else None  # further than it was built for
 
-    def __init__(self, seed: int, folder: Path) -> None:
-        self.dice, self.folder = random.Random(seed), folder
-        self.kind = self.dice.choice(KINDS)
-        self.values = self.dice.choice([16, 32, 33, 64])
-        self.settings = self._settings()
-        self.pool = [self._minhash() for _ in range(25)]
-        self.theirs, self.ours = self._pair("one")
-        self.several: set[Any] = set()  # the keys that have more than one
 
-    def _settings(self) -> dict[str, Any]:
-        settings: dict[str, Any] = {"num_perm": self.values}
-        if self.dice.random() < 0.5:
-            return settings | {"params": self.dice.choice([(4, 4), (2, 8), (8, 2), (16, 1)])}
-        weight = self.dice.choice([0.5, 0.25, 0.75])
-        return settings | {"threshold": self.dice.choice([0.3, 0.5, 0.6]), "weights": (weight, 1 - weight)}
+def check_imagehash(path: Path) -> bool:
+    imagehash = importlib.import_module("imagehash")
+    its = imagehash.ImageHash.__sub__
 
-    def _minhash(self) -> Any:
-        if self.kind == "weighted":
-            weights = [self.dice.randrange(1, 4) for _ in range(6)]
-            return datasketch.WeightedMinHashGenerator(6, self.values).minhash(weights)
-        scheme = "affine32" if self.kind == "lean" else self.kind
-        made = datasketch.MinHash(num_perm=self.values, scheme=scheme)
-        made.update_batch([bytes([self.dice.randrange(8)]) for _ in range(8)])
-        return datasketch.LeanMinHash(made) if self.kind == "lean" else made
+    def subtracted(one: Any, other: Any) -> int:
+        found: int = its(one, other)  # raises where there is no difference
+        asked = difference(one, other)
+        if asked is None:
+            assert one.hash.size > MOST_BITS or found > MOST
+        return found if asked is None else asked
 
-    def _pair(self, name: str) -> tuple[Any, Any]:
-        return THEIRS(**self.settings), MinHashLSH(**self.settings, path=self.folder / name)
+    imagehash.ImageHash.__sub__ = subtracted
+    imagehash.ImageHash.__eq__ = lambda one, other: (
+        other is not None and (one.hash.size == other.hash.size and one - other == 0)
+    )
+    imagehash.ImageHash.__ne__ = lambda one, other: other is not None and not one.__eq__(other)
+    tests = unittest.defaultTestLoader.discover(str(path / "tests"), top_level_dir=str(path))
+    return run("imagehash", [*tests_in(tests)], lambda _: False)
 
-    def key(self) -> Any:
-        """One that can be; now and then one that is none."""
-        return self.dice.choice(NO_KEYS if self.dice.random() < 0.03 else KEYS)
 
-    def play(self) -> Counter[str]:
-        """Make the calls. Raises AssertionError with what differs."""
-        calls: list[Callable[[], None]] = [self.insert, self.insert, self.remove, self.insert_many, self.remove_many]
-        calls += [self.merge, self.pickled, self.opened]
-        made: Counter[str] = Counter()
-        assert (self.ours.b, self.ours.r) == (self.theirs.b, self.theirs.r)
-        for _ in range(CALLS_IN_A_ROUND):
-            call = self.dice.choice(calls)
-            call()
-            made[call.__name__] += 1
-            self.compare()
-        return made
+class Tree:
+    """pybktree's BKTree, over an index."""
 
-    def both(self, call: Callable[[Any], Any]) -> None:
-        """The same call of both raises the same, if anything."""
-        raised = []
-        for index in (self.theirs, self.ours):
-            try:
-                call(index)
-                raised.append("nothing")
-            except (TypeError, ValueError) as error:
-                raised.append(type(error).__name__)
-        assert raised[0] == raised[1], raised
+    def __init__(self, distance: Callable[[Any, Any], int], items: Any = ()) -> None:
+        self.distance_func = distance
+        self._index = ImageIndex(id_type="uint64")
+        self._items: list[Any] = []
+        for item in items:
+            self.add(item)
 
-    def insert(self) -> None:
-        key, own, checks = self.key(), self.dice.choice(self.pool), self.dice.random() < 0.7
-        if key not in NO_KEYS and key in self.theirs and not checks:
-            self.several.add(key)
-        self.both(lambda index: index.insert(key, own, check_duplication=checks))
+    @staticmethod
+    def _hash(item: Any) -> str:
+        return f"{getattr(item, 'bits', item):016x}"
 
-    def remove(self) -> None:
-        key = self.key()
-        if key in NO_KEYS or key not in self.several:
-            self.both(lambda index: index.remove(key))
+    def add(self, item: Any) -> None:
+        self._index.add(self._hash(item), len(self._items))
+        self._items.append(item)
 
-    def insert_many(self) -> None:
-        size = self.dice.choice([1, 3, 1000])
-        rows = [
-            (key, self.dice.choice(self.pool)) for key in KEYS if key not in self.theirs and self.dice.random() < 0.5
+    def find(self, item: Any, n: int) -> list[tuple[int, Any]]:
+        return [
+            (far, self._items[name])  # type: ignore[call-overload]
+            for far, name in self._index.query(self._hash(item), max_distance=min(n, 64))
         ]
-        again = self.dice.random() < 0.3
-        if again:
-            self.several |= {key for key, _ in rows[:3]}
 
-        def insert(index: Any) -> None:
-            with index.insertion_session(buffer_size=size) as session:
-                for key, own in rows:
-                    session.insert(key, own)
-                for key, own in rows[:3] if again else ():
-                    session.insert(key, own, check_duplication=False)
-
-        self.both(insert)
-
-    def remove_many(self) -> None:
-        size = self.dice.choice([1, 3, 1000])
-        keys = [key for key in KEYS if key in self.theirs and key not in self.several and self.dice.random() < 0.5]
-
-        def remove(index: Any) -> None:
-            with index.deletion_session(buffer_size=size) as session:
-                for key in {*keys}:
-                    session.remove(key)
-
-        self.both(remove)
-
-    def merge(self) -> None:
-        theirs, ours = self._pair("other")
-        others = [(key, self.dice.choice(self.pool)) for key in {*KEYS} if self.dice.random() < 0.3]
-        checks = self.dice.random() < 0.5
-        if not checks:
-            self.several |= {key for key, _ in others if key in self.theirs}
-        with ours:
-            for index in (theirs, ours):
-                for key, own in others:
-                    index.insert(key, own)
-            self.both(lambda index: index.merge(theirs if index is self.theirs else ours, check_overlap=checks))
-        for path in sorted((self.folder / "other").rglob("*"), reverse=True):
-            path.rmdir() if path.is_dir() else path.unlink()
-        (self.folder / "other").rmdir()
-
-    def pickled(self) -> None:
-        # Ours comes back for reading, as there is one writer; theirs is a copy.
-        self.theirs = pickle.loads(pickle.dumps(self.theirs))
-        with pickle.loads(pickle.dumps(self.ours)) as copied:
-            assert [{*copied.query(each)} for each in self.pool] == [{*self.ours.query(each)} for each in self.pool]
-
-    def opened(self) -> None:
-        self.ours.close()
-        self.ours = MinHashLSH(**self.settings, path=self.folder / "one")
-
-    def compare(self) -> None:
-        """What both say."""
-        theirs, ours = self.theirs, self.ours
-        for each in self.pool:
-            found = ours.query(each)
-            assert len(found) == len({*found}), "a key comes twice"
-            assert {*found} == {*theirs.query(each)}, "query"
-        assert [key in ours for key in KEYS] == [key in theirs for key in KEYS], "contains"
-        assert {*ours.keys} == {*theirs.keys.keys()}, "keys"
-        assert ours.is_empty() == theirs.is_empty(), "is_empty"
-        assert _counts(ours.get_counts()) == _counts(theirs.get_counts()), "get_counts"
-        some = [key for key in {*KEYS} if key in theirs and key not in self.several][:3]
-        if some:
-            assert _counts(ours.get_subset_counts(*some)) == _counts(theirs.get_subset_counts(*some)), "subset"
-        asked = self.dice.sample(self.pool, 2)
-        answers = []
-        for index in (theirs, ours):
-            for each in asked:
-                index.add_to_query_buffer(each)
-            answers.append({*index.collect_query_buffer()})
-        assert answers[0] == answers[1], "the query buffer"
+    def __iter__(self) -> Iterator[Any]:
+        return iter([self._items[name] for name in self._index])  # type: ignore[call-overload]
 
 
-def _counts(found: list[dict[Any, int]]) -> list[list[int]]:
-    return [sorted(each.values()) for each in found]
+def check_pybktree(path: Path) -> bool:
+    module = loaded(path, "pybktree")
+    named: dict[str, Any] = {**vars(module), "BKTree": Tree, "pybktree": module}
+    tests = [*doctest.DocTestSuite(module, globs=named)]
+    return run("pybktree", [test for each in tests for test in tests_in(each)], lambda name: "__repr__" in name)
 
 
-def random_calls(rounds: int, first: int) -> bool:
-    """Whether all rounds go as they should."""
-    made: Counter[str] = Counter()
-    different = 0
-    for seed in range(first, first + rounds):
-        with tempfile.TemporaryDirectory() as folder:
-            own = Round(seed, Path(folder))
-            try:
-                made += own.play()
-            except AssertionError as error:
-                different += 1
-                print(f"DIFFERENT: {error}; {own.kind}, {own.settings}: --random 1 --seed {seed}")
-            finally:
-                own.ours.close()
-    calls = ", ".join(f"{count} {name}" for name, count in sorted(made.items()))
-    print(f"datasketch {datasketch.__version__}: {rounds} rounds, {calls}: {different} different")
-    return not different
+def check_threatexchange(path: Path) -> bool:
+    import pytest
+
+    from fpstore.adapters.threatexchange import PDQIndex
+
+    importlib.import_module("threatexchange.signal_type.pdq.pdq_index").PDQIndex = PDQIndex  # type: ignore[attr-defined]
+    importlib.import_module("threatexchange.signal_type.pdq.pdq_index2").PDQIndex2 = PDQIndex  # type: ignore[attr-defined]
+    files = [str(path / "threatexchange" / file) for file in PDQ_FILES]
+    own = ["-p", "no:cacheprovider", "--import-mode=importlib", "-v", "-c", "/dev/null"]
+    return pytest.main([*own, "-k", " and ".join(f"not {name}" for name in OF_FAISS), *files]) == 0
 
 
-# Before own_tests has its module name ours.
-THEIRS = datasketch.lsh.MinHashLSH
+CHECKS = {
+    "datasketch": check_datasketch,
+    "imagehash": check_imagehash,
+    "pybktree": check_pybktree,
+    "threatexchange": check_threatexchange,
+}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("file", type=Path, nargs="?")
-    parser.add_argument("--random", type=int, default=0, metavar="ROUNDS")
-    parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
-    np.seterr(all="raise")
-    good = random_calls(arguments.random, arguments.seed) if arguments.random else True
-    return 0 if good and (arguments.file is None or own_tests(arguments.file)) else 1
+    parser.add_argument("package", choices=sorted(CHECKS))
+    parser.add_argument("path", type=Path)
+    asked = parser.parse_args()
+    return 0 if CHECKS[asked.package](asked.path) else 1
 
 
 if __name__ == "__main__":

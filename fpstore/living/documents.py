@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fpstore.building.spill import PairSorter
+from fpstore.errors import TooManyMatches
 from fpstore.living import changes, renewal
 from fpstore.living.changes import ADDED, Change, Told
 from fpstore.living.named import names_in
@@ -19,11 +20,14 @@ from fpstore.living.withdrawal import complete
 from fpstore.living.writer import Writer
 from fpstore.merging import begins
 from fpstore.names.column import Names
+from fpstore.query.matches import Room
 from fpstore.query.similar import SimilarAdditions
 from fpstore.sketches.bands import Banding, Signed, documents_of, rows_of
 from fpstore.sketches.pending import in_order
 from fpstore.types import Array, Ids, Keys
 
+# Where more rows are found for several that are added if new, fewer are looked up together.
+MOST_FOUND = 1 << 20
 # For sorting the rows of a store by id, where its documents are made again of them.
 MEMORY_BYTES = 256 << 20
 
@@ -237,15 +241,28 @@ class _Decision:
         """Go on with these."""
         self._take(piece.start)
         own = self._signed.part(slice(piece.start, piece.stop))
-        found = ordered(candidates(self._now, own, self._least, piece.start), self._now.names)
         self.stored[piece.start : piece.stop] = True
-        self._note(found)
+        for some in self._found(piece):
+            self._note(some)
         for index in _sharing(own.keys).tolist():
             # One before it in the piece has a band of its: whether that was stored is known by now.
             place = piece.start + index
             if self._take(place):
-                alone = self._signed.part(slice(place, place + 1))
-                self._note(ordered(candidates(self._now, alone, self._least, place), self._now.names))
+                for some in self._found(range(place, place + 1)):
+                    self._note(some)
+
+    def _found(self, piece: range) -> Iterator[Similar]:
+        """What each is like of what is stored, in the order of an answer: of fewer at a time where these are many."""
+        own = self._signed.part(slice(piece.start, piece.stop))
+        room = Room(len(piece), MOST_FOUND, MOST_FOUND) if len(piece) > 1 else None
+        try:
+            found = ordered(candidates(self._now, own, self._least, piece.start, room), self._now.names)
+        except TooManyMatches:
+            middle = piece.start + len(piece) // 2
+            yield from self._found(range(piece.start, middle))
+            yield from self._found(range(middle, piece.stop))
+        else:
+            yield found
 
     def _note(self, found: Similar) -> None:
         """The first match of each."""

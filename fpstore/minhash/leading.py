@@ -45,7 +45,8 @@ class SignedRows:
         while True:
             some = own.part(slice(answered))
             try:
-                found = self._store._answer(answered, some.part, least, self._threads)
+                most = most_rows if answered > 1 else None
+                found = self._store._answer(answered, some.part, least, self._threads, most)
                 if len(found) <= most_rows or answered == 1:
                     break
             except TooManyMatches:
