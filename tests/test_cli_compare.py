@@ -185,3 +185,31 @@ def test_a_name_or_a_shingle_cannot_start_a_line(command: Command, tmp_path: Pat
     assert outcome.status == 0
     assert "\x1b" not in outcome.out
     assert f"{tmp_path}/a\\nb.txt" in outcome.lines[0]
+
+
+def test_by_signatures_there_is_an_estimate_and_what_bands_are_shared(
+    command: Command, files: tuple[Path, Path]
+) -> None:
+    recipe = ["--recipe", "minhash-128"]
+    found = compare(ONE, OTHER, recipes()["minhash-128"], bands=64, rows_per_band=2)
+    assert found.shared_bands
+    outcome = command("compare", *files, *recipe, "--bands", "64", "--rows-per-band", "2")
+    near = f"near: {found.shared_bands} of 64 bands of 2 values shared"
+    assert outcome.lines[:5] == [
+        f"{files[0]}: {found.first_count} distinct shingles of 10 tokens",
+        f"{files[1]}: {found.second_count} distinct shingles of 10 tokens",
+        f"estimate  {found.similarity:.4f}  ({near})",
+        f"jaccard   {found.jaccard:.4f}  ({found.common_count} shingles in both)",
+        f"cosine    {found.cosine:.4f}",
+    ]
+    assert outcome.lines[5].endswith("(by default: one of 16 bands of 8, and jaccard>=0.82)")
+    assert "fingerprint" not in outcome.out + outcome.err
+    less = command("compare", *files, *recipe, "--bands", "64", "--rows-per-band", "2", "--min-similarity", "0.99")
+    assert less.lines[2].endswith(f"(not {near}, less than 0.99)")
+    assert (
+        "(not near: 0 of 16 bands of 8 values shared)" in command("compare", "--text", "a", "--text", "b", *recipe).out
+    )
+    short = command("compare", *files, *recipe)
+    assert "2 of 2 texts have fewer than 16 tokens, too few for recipe minhash-128 and 16 bands of 8" in short.err
+    told = json.loads(command("compare", *files, *recipe, "--json").out)
+    assert (told["format"], told["bands"], told["min_similarity"]) == ("fpstore.compare/1", 16, None)

@@ -143,6 +143,8 @@ MISSING: dict[tuple[str, str], list[str]] = {
     ("fingerprint", "goes with texts"): ["a.jsonl", "--features", "tokens"],
     ("fingerprint", "goes with --features"): ["a.txt"],
     ("compare", "goes with a FILE"): ["--text", "one", "--text", "two"],
+    ("compare", OF_BITS.reason): ["--text", "one", "--text", "two", "--recipe", "minhash-128"],
+    ("compare", OF_SIGNATURES.reason): ["--text", "one", "--text", "two"],
     ("inspect", "goes without --all"): ["s.fpstore", "--all"],
     ("export", WITH_IDS.reason): ["bare.fpstore", "out.csv"],
     ("export", SIGNED_FORMAT.reason): ["s.fpstore", "out.hex"],

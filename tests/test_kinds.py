@@ -18,9 +18,11 @@ import fpstore
 from fpstore import cli, minhash
 from fpstore.cli.values import decimal_size
 from fpstore.inputs import read
+from fpstore.minhash.making import bands_for
 from fpstore.serve.kinds import kind_of
 from fpstore.serve.lines import adding, answer_lines, probing
 from fpstore.text import DEFAULT_RECIPE, recipes
+from fpstore.text.short import short_below
 from fpstore.types import IdType
 
 PRESET = recipes()["minhash-128"]
@@ -118,7 +120,10 @@ TABLE = [
     Row("cluster in.jsonl --recipe RECIPE --update-center", minhash=NO_BITS),
     Row("cluster KIND", minhash="found signatures, expected fingerprints: cluster of a STORE"),
     Row("fingerprint in.jsonl --recipe RECIPE", minhash=MAKES_NONE),
-    Row("compare --text one --text two --recipe RECIPE", minhash=MAKES_NONE),
+    Row("compare --text one --text two --recipe RECIPE"),
+    Row("compare --text one --text two --recipe RECIPE -k 3", minhash=NO_BITS),
+    Row("compare --text one --text two --recipe RECIPE --bands 4", hamming=NO_SIGNATURES),
+    Row("compare --text one --text two --recipe RECIPE --min-similarity 0.5", hamming=NO_SIGNATURES),
     Row("recipe RECIPE"),
     Row("learn-idf in.jsonl -o model --recipe RECIPE", minhash=MAKES_NONE),
     Row("compact KIND"),
@@ -196,6 +201,37 @@ def test_a_text_without_a_token_and_with_tags_is_told(command: Command) -> None:
     Path("empty.jsonl").write_text("")
     assert "holds nothing, so nothing was asked for" in command("probe", "minhash", "--input", "empty.jsonl").err
     assert "nothing to ask for" in command("probe", "minhash").err
+
+
+@pytest.mark.parametrize(
+    ("line", "least"),
+    [
+        ("build new few.jsonl --recipe minhash-128", 16),
+        ("build new few.jsonl --recipe minhash-128 --bands 32 --rows-per-band 4", 7),
+        ("build new few.jsonl --recipe minhash-128 --min-similarity 0.5", 9),
+        ("add minhash few.jsonl --ids from:9", 16),
+        ("add minhash few.jsonl --ids from:9 --if-new", 16),
+        ("probe minhash --input few.jsonl", 16),
+        ("dedup few.jsonl -o kept --recipe minhash-128", 16),
+    ],
+)
+@pytest.mark.usefixtures("here")
+def test_short_texts_and_those_without_a_token_are_told_by_whoever_signs_them(
+    command: Command, line: str, least: int
+) -> None:
+    """A text of one token less than this is short, and one of this many is not."""
+    recipe, bands, rows = PRESET, 16, 8
+    if "--bands" in line:
+        bands, rows = 32, 4
+    elif "--min-similarity 0.5" in line:
+        bands, rows = bands_for(recipe.values, 0.5)
+    assert least == short_below(recipe, cut=(bands, rows))
+    texts = [" ".join(f"x{i}y{j}" for j in range(count)) for i, count in enumerate([least - 1] * 3 + [least]) if count]
+    Path("few.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in [*texts, "..."]))
+    told = command(*line.split()).err
+    near = f"recipe minhash-128 and {bands} bands of {rows} values"
+    assert f"3 of 5 texts have fewer than {least} tokens, too few for {near}" in told
+    assert "1 of 5 texts have no token for recipe minhash-128" in told
 
 
 @pytest.mark.usefixtures("here")

@@ -42,7 +42,6 @@ CALLS: dict[str, Callable[[Path], Any]] = {
     "fingerprint_many of none": lambda folder: PRESET.fingerprint_many([]),
     "text.fingerprint": lambda folder: text.fingerprint("one", PRESET),
     "text.fingerprint_many": lambda folder: text.fingerprint_many(["one"], PRESET),
-    "text.compare": lambda folder: text.compare("one", "two", PRESET),
     "create": lambda folder: fpstore.create(folder / "s", recipe=PRESET),
     "create by name": lambda folder: fpstore.create(folder / "s", recipe="minhash-128"),
     "build": lambda folder: fpstore.build(folder / "s", [1], recipe=PRESET),
@@ -80,7 +79,6 @@ def test_a_store_whose_record_is_of_one_takes_no_texts(tmp_path: Path) -> None:
     "arguments",
     [
         ("fingerprint", "in.jsonl"),
-        ("compare", "--text", "one", "--text", "two"),
         ("learn-idf", "in.jsonl", "-o", "model.idf"),
     ],
     ids=lambda arguments: arguments[0],

@@ -3,17 +3,20 @@
 import dataclasses
 import math
 from collections import Counter
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import plain_recipe
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from minhashes import estimate, shared
 from plain_hashes import hash_value
 from test_text_recipe import TEXTS, some_recipes
 
 from fpstore import text as fptext
-from fpstore.text import DEFAULT_RECIPE, Recipe, compare, comparison, recipes
+from fpstore.text import DEFAULT_RECIPE, Recipe, compare, comparison, dedup, recipes
 from fpstore.text.model import IdfModel
 
 WORDS = Recipe("words", shingle=1)
@@ -136,3 +139,42 @@ def test_a_comparison_as_json_has_hex_fingerprints_and_counts() -> None:
     assert (record["only_first_count"], record["only_first"][0]["text"]) == (1, "three")
     assert record["only_first"][0]["hash"] == f"{found.only_first[0].hash:016x}"
     assert Recipe.from_json(record["recipe"]) == WORDS
+
+
+SMALL = replace(recipes()["minhash-128"], name="small", values=16, shingle=1, dense_shingle=1)
+
+
+@given(TEXTS, TEXTS, st.sampled_from([(4, 2), (16, 1), (2, 8)]), st.sampled_from([None, 0.0, 0.4, 1.0]))
+@example("a b c d", "a b c d", (4, 2), 1.0)
+def test_by_signatures_near_is_what_shares_a_band_and_is_as_similar(
+    one: str, other: str, cut: tuple[int, int], least: float | None
+) -> None:
+    bands, rows = cut
+    found = compare(one, other, SMALL, bands=bands, rows_per_band=rows, min_similarity=least)
+    first, second = SMALL.sign_many([one, other]).tolist()
+    estimated, both = float(np.float32(estimate(first, second))), len(shared(first, second, bands, rows))
+    assert (found.first, found.second, found.max_distance, found.distance) == (tuple(first), tuple(second), None, None)
+    assert (found.similarity, found.shared_bands, found.bands, found.rows_per_band) == (estimated, both, bands, rows)
+    assert found.near == (both > 0 and (least is None or estimated >= least))
+    asked: dict[str, Any] = {"recipe": SMALL, "bands": bands, "rows_per_band": rows, "min_similarity": least}
+    assert (len(dedup([one, other], confirm=None, **asked).kept) == 1) == found.near
+    plain = compare(one, other, replace(SMALL, sketch="simhash", values=128))
+    assert (found.jaccard, found.common_count) == (plain.jaccard, plain.common_count)
+    record = found.to_json()
+    assert (record["similarity"], record["near"]) == (estimated, found.near)
+    assert not {"distance", "max_distance", "first_fingerprint"} & {*record}
+    assert found == compare(one, other, SMALL, bands=bands, rows_per_band=rows, min_similarity=least)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "asked", "told"),
+    [
+        (SMALL, {"max_distance": 3}, "max_distance: found 3 with recipe small, which makes signatures"),
+        (SMALL, {}, "bands \\* rows_per_band: found 128, expected at most 16"),
+        (recipes()["minhash-128"], {"min_similarity": 2}, "min_similarity: found 2"),
+        (DEFAULT_RECIPE, {"bands": 3}, "bands: found 3 with recipe text-1, which makes fingerprints"),
+    ],
+)
+def test_what_says_nothing_about_what_the_recipe_makes_is_refused(recipe: Recipe, asked: Any, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        compare("one", "two", recipe, **asked)

@@ -21,7 +21,7 @@ OF_WORDS = [name for name in FINGERPRINTING if name not in ("multilingual", "exa
 
 
 def distance(name: str, one: str, other: str) -> int:
-    return compare(one, other, recipes()[name]).distance
+    return int(compare(one, other, recipes()[name]).distance)
 
 
 def row_of(words: list[str], count: int, seed: int) -> str:

@@ -13,7 +13,7 @@ from fpstore.cli.documents import passed_over, tell_done
 from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.signed_stores import build_of_signatures
-from fpstore.cli.similar import cut_of, refuse_other_kind, signature_options
+from fpstore.cli.similar import cut_of, refuse_other_kind, settled_cut, signature_options
 from fpstore.cli.stores import size_of
 from fpstore.cli.subcommand import OF_TEXTS, refuse_unused, subcommand
 from fpstore.cli.texts import idf_option, recipe_of_any_kind, recipe_option, tell_short, text_options
@@ -164,6 +164,7 @@ def command(
             html=html,
             recipe=recipe if told else None,
             max_distance=max_distance,
+            cut=settled_cut(recipe, bands, rows_per_band, min_similarity),
             threads=common().threads,
             skip_bad=skip_bad,
             on_bytes=count_bytes,

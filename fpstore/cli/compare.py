@@ -8,8 +8,9 @@ import click
 from fpstore.cli.common import common
 from fpstore.cli.documents import print_document
 from fpstore.cli.failures import say
+from fpstore.cli.similar import near_options, refuse_other_kind
 from fpstore.cli.subcommand import subcommand
-from fpstore.cli.texts import idf_option, recipe_asked, recipe_option, tell_short, text_options
+from fpstore.cli.texts import idf_option, recipe_of_any_kind, recipe_option, tell_short, text_options
 from fpstore.cli.values import (
     FILE_PATH,
     counted,
@@ -40,7 +41,8 @@ TWO = 2
 @text_options
 @recipe_option
 @idf_option
-@distance_option("The Hamming distance up to which they count as near.", default=3)
+@distance_option("The Hamming distance up to which they count as near.  [default: 3]")
+@near_options
 @click.option(
     "--count",
     "shown",
@@ -59,7 +61,10 @@ def command(
     html: bool,
     recipe_name: str | None,
     idf_path: str | None,
-    max_distance: int,
+    max_distance: int | None,
+    bands: int | None,
+    rows_per_band: int | None,
+    min_similarity: float | None,
     shown: int,
 ) -> None:
     """Say how alike two texts are: those of two FILEs, or of --text.
@@ -67,8 +72,9 @@ def command(
     A shingle is some words or characters in a row, as the recipe cuts them. Jaccard is the share of all their
     shingles that both have, cosine that of the angle between them, by weight: both are exact. The distance is that of
     the fingerprints, in bits: probe, dedup and the rest go by it. By recipes of 1-bit MinHash, as the default, it
-    estimates the Jaccard, by simhashes the cosine. Near is what a store of distance K calls so. dedup takes another
-    distance by default, and confirms what it finds: what it makes of the two stands in a line of its own.
+    estimates the Jaccard, by simhashes the cosine. Near is what a store of distance K calls so. By recipes of sketch
+    minhash there is the estimated similarity in place of a distance, and near is what shares a band. dedup takes
+    another distance by default, and confirms what it finds: what it makes of the two stands in a line of its own.
 
     A FILE holds one document. Its format goes by its suffix, and what has none of those that fingerprint knows is a
     text; - is standard input.
@@ -78,12 +84,14 @@ def command(
     if len(files) + len(texts) != TWO:
         found = f"{counted(len(files), 'FILE')} and {len(texts)} of --text"
         raise click.UsageError(f"found {found}, expected two texts in all")
-    recipe = recipe_asked(recipe_name, idf_path)
+    recipe = recipe_of_any_kind(recipe_name, idf_path)
+    refuse_other_kind(recipe)
     named = _read(files, format, text_column, input_header, html, recipe)
     # A text that is typed may be of a page, too.
     named += [("--text", recipe.text_of(text) if html else text) for text in texts]
     (first, one), (second, other) = named
-    comparison = compare(one, other, recipe, max_distance=max_distance, shown=shown)
+    cut = {"bands": bands, "rows_per_band": rows_per_band, "min_similarity": min_similarity}
+    comparison = compare(one, other, recipe, max_distance=max_distance, shown=shown, **cut)  # type: ignore[arg-type]
     if common().as_json:
         print_document("compare", {"first_name": first, "second_name": second, **comparison.to_json()})
     else:
@@ -137,14 +145,18 @@ def _format(file: str, format: str) -> str:
 
 
 def _print(found: "Comparison", first: str, second: str, *, equal: bool, dedup: str) -> None:
-    near = f"near: at most {found.max_distance}" if found.near else f"not near: more than {found.max_distance}"
-    for name, fingerprint, distinct, tokens in (
+    by_bits = found.max_distance is not None
+    for name, sketch, distinct, tokens in (
         (first, found.first, found.first_count, found.first_tokens),
         (second, found.second, found.second_count, found.second_tokens),
     ):
         told = f"{counted(distinct, 'distinct shingle')} of {counted(tokens, 'token')}"
-        say(f"{fingerprint:016x}  {name}: {told}", err=False)
-    say(f"distance  {found.distance}  ({near})", err=False)
+        say(f"{sketch:016x}  {name}: {told}" if by_bits else f"{name}: {told}", err=False)
+    if by_bits:
+        near = f"near: at most {found.max_distance}" if found.near else f"not near: more than {found.max_distance}"
+        say(f"distance  {found.distance}  ({near})", err=False)
+    else:
+        say(f"estimate  {found.similarity:.4f}  ({_near_by_bands(found)})", err=False)
     say(f"jaccard   {found.jaccard:.4f}  ({counted(found.common_count, 'shingle')} in both)", err=False)
     say(f"cosine    {found.cosine:.4f}", err=False)
     say(f"dedup     {dedup}", err=False)
@@ -160,13 +172,22 @@ def _print(found: "Comparison", first: str, second: str, *, equal: bool, dedup: 
             _print_only(f"only in {name}" if first != second else f"only in the {which}", shingles, count)
 
 
+def _near_by_bands(found: "Comparison") -> str:
+    told = f"{found.shared_bands} of {found.bands} bands of {found.rows_per_band} values shared"
+    if found.shared_bands and not found.near:
+        told = f"{told}, less than {found.min_similarity}"
+    return f"{'near' if found.near else 'not near'}: {told}"
+
+
 def _by_dedup(one: str, other: str, recipe: "Recipe") -> str:
     """What dedup makes of two texts by default."""
     from fpstore.text import dedup
+    from fpstore.text.asked import BANDS, ROWS_PER_BAND
     from fpstore.text.confirm import CONFIRMED_DISTANCE, DEFAULT_CONFIRM
 
+    near = f"at most {CONFIRMED_DISTANCE}" if recipe.sketch != "minhash" else f"one of {BANDS} bands of {ROWS_PER_BAND}"
     told = "keeps both" if len(dedup([one, other], recipe=recipe).kept) == TWO else "drops the second"
-    return f"{told}  (by default: at most {CONFIRMED_DISTANCE}, and {DEFAULT_CONFIRM})"
+    return f"{told}  (by default: {near}, and {DEFAULT_CONFIRM})"
 
 
 def _print_only(where: str, shingles: tuple["Shingle", ...], count: int) -> None:
@@ -180,13 +201,16 @@ def _print_only(where: str, shingles: tuple["Shingle", ...], count: int) -> None
 
 def _tell(found: "Comparison", recipe: "Recipe", texts: list[str]) -> None:
     """What makes a comparison say little, on standard error."""
+    from fpstore.text.shared import measure_many
     from fpstore.text.short import Lengths
+    from fpstore.workers import Workers
 
     empty = (found.first_tokens == 0) + (found.second_tokens == 0)
     if empty:
         which = "neither text has" if empty == TWO else "one of the texts has not"
         say(f"fpstore: warning: {which} a single token by recipe {recipe.name}, so there is nothing to compare")
         return
-    lengths = Lengths(recipe, found.max_distance)
-    lengths.see(texts, recipe.measure_many(texts))
+    cut = None if found.bands is None or found.rows_per_band is None else (found.bands, found.rows_per_band)
+    lengths = Lengths(recipe, 0 if found.max_distance is None else found.max_distance, cut=cut)
+    lengths.see(texts, measure_many(recipe, texts, 1, Workers(1)))
     tell_short(lengths)

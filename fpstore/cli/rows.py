@@ -39,7 +39,7 @@ def read_for(
     from fpstore.inputs import read
 
     if store.kind == "minhash":
-        return read(inputs, recipe=recipe_of(store, idf_path), **options)
+        return read(inputs, recipe=recipe_of(store, idf_path), cut=(store.bands, store.rows_per_band), **options)
     options["bits"] = store.bits
     reader = read(inputs, **options)
     if reader.tells_nothing:

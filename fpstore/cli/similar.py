@@ -68,6 +68,16 @@ def cut_of(bands: int | None, rows_per_band: int | None, min_similarity: float |
     return told if source is click.core.ParameterSource.DEFAULT else told | {"bits": bits}
 
 
+def settled_cut(recipe: "Recipe", bands: int | None, rows: int | None, least: float | None) -> tuple[int, int] | None:
+    """The bands that signatures are cut into where this is asked for, and the values of each; None by fingerprints."""
+    from fpstore.minhash.making import bands_for
+    from fpstore.text.asked import Asked
+
+    if recipe.sketch != "minhash":
+        return None
+    return Asked(bands=bands, rows_per_band=rows).cut if least is None else bands_for(recipe.values, least)
+
+
 def refuse_other_kind(recipe: "Recipe | None") -> None:
     """UsageError for an option that says nothing about what this recipe makes; None: that of fingerprints."""
     signs = recipe is not None and recipe.sketch == "minhash"

@@ -288,7 +288,7 @@ _OWN: dict[str, dict[str, tuple[Fact, ...]]] = {
         "input_header": (_COMPARED,),
         "html": (),
         **_RECIPES,
-        "max_distance": (),
+        **_NEAR,
         "shown": (),
     },
     "recipe": {},

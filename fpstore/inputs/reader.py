@@ -195,6 +195,7 @@ def read(
     html: bool = False,
     recipe: Recipe | None = None,
     max_distance: int = DEFAULT_K,
+    cut: tuple[int, int] | None = None,
     threads: int | None = None,
     skip_bad: bool = False,
     batch: int = DEFAULT_BATCH,
@@ -220,10 +221,10 @@ def read(
     fingerprint_format: how the strings of a column write fingerprints: "hex" or "decimal"; "auto" is told by the
     first value that can be only one of them (fpstore.inputs.cells). bits: of a fingerprint that comes ready.
     html: the texts are HTML (those of formats html and warc are anyhow). max_distance: the distance that they will be
-    compared by, for Reader.lengths. threads: how many make the fingerprints, one for each processor where None.
-    skip_bad: count bad lines, rows and files instead of raising; where all are bad, the end is BadInput. rows_serve:
-    whether messages may advise row numbers as ids, where None unless ids are names. on_bytes: told of bytes as they
-    are read.
+    compared by, for Reader.lengths; cut: the bands of signatures, and the values of each. threads: how many make the
+    fingerprints, one for each processor where None. skip_bad: count bad lines, rows and files instead of raising; where
+    all are bad, the end is BadInput. rows_serve: whether messages may advise row numbers as ids, where None unless ids
+    are names. on_bytes: told of bytes as they are read.
 
     Raises ValueError for a wrong argument, and where some sources hold texts and others fingerprints; RecipeError for
     fingerprints by a recipe that makes none, and where they say that fingerprints are by other recipes; BadInput (a
@@ -235,7 +236,7 @@ def read(
     said = None if recipe is None or signs else recipe.to_json()
     recipe = DEFAULT_RECIPE if recipe is None else recipe
     rows_serve = id_type == "uint64" if rows_serve is None else rows_serve
-    lengths = Lengths(recipe, max_distance)
+    lengths = Lengths(recipe, max_distance, cut=cut)
     request = Request(
         asked=Asked(fingerprint_column, text_column, id_column, ids, header=header, rows_serve=rows_serve),
         fingerprint_format=fingerprint_format,

@@ -18,7 +18,6 @@ from fpstore.ledger import read_settings
 from fpstore.minhash import MinHashStore
 from fpstore.minhash.making import as_least, expect_bands, open_any
 from fpstore.text import DEFAULT_RECIPE, Recipe
-from fpstore.text.asked import BANDS, ROWS_PER_BAND
 from fpstore.text.asked import Asked as Asked
 from fpstore.text.confirm import CONFIRMED_DISTANCE
 from fpstore.text.permutations import permutations_of
@@ -78,7 +77,7 @@ def settle(recipe: Recipe, asked: Asked, default_distance: int) -> Settings:
     asked.expect_of(recipe)
     if recipe.sketch != "minhash":
         return Settings(recipe, default_distance if asked.max_distance is None else asked.max_distance)
-    bands, rows = _bands(asked, BANDS, ROWS_PER_BAND)
+    bands, rows = asked.cut
     expect_bands(recipe.values, bands, rows)
     least = as_least(asked.min_similarity)
     return Settings(recipe, bands=bands, rows_per_band=rows, min_similarity=least)

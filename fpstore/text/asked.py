@@ -19,6 +19,14 @@ class Asked:
     rows_per_band: int | None = None
     min_similarity: float | None = None
 
+    @property
+    def cut(self) -> tuple[int, int]:
+        """The bands of signatures, and the values of each."""
+        return (
+            BANDS if self.bands is None else self.bands,
+            ROWS_PER_BAND if self.rows_per_band is None else self.rows_per_band,
+        )
+
     def expect_of(self, recipe: Recipe) -> None:
         """ValueError for what says nothing about what the recipe makes."""
         if recipe.sketch == "minhash" and self.max_distance is not None:

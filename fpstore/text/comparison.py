@@ -1,4 +1,4 @@
-"""Compares two texts as a recipe sees them: distance, Jaccard, cosine, and the shingles that only one of them has.
+"""Compares two texts as a recipe sees them: what it makes of them, Jaccard, cosine, and the shingles of one alone.
 
 What the two measures are, and what they are of texts without shingles: fpstore/text/measures.py.
 """
@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from fpstore.text.asked import Asked
 from fpstore.text.held import Features
 from fpstore.text.measures import MEASURES, Measure
 from fpstore.text.presets import DEFAULT_RECIPE, expect_recipe
@@ -41,15 +42,18 @@ class Shingle(NamedTuple):
 class Comparison:
     """How alike two texts are.
 
-    first, second: their fingerprints. first_count, second_count, common_count: distinct shingles, of each and in both.
-    first_tokens, second_tokens: how many tokens each has. only_first, only_second: the shingles that weigh most of
-    those that only the one has, of one weight in the order of the text; so many as were asked for.
+    first, second: their fingerprints; by a recipe of sketch minhash their signatures, as tuples of numbers. Then there
+    is no max_distance, and bands, rows_per_band and min_similarity say what is near; similarity is estimated by what
+    stores keep of a signature, and shared_bands in how many bands the two agree. first_count, second_count,
+    common_count: distinct shingles, of each and in both. first_tokens, second_tokens: how many tokens each has.
+    only_first, only_second: the shingles that weigh most of those that only the one has, of one weight in the order of
+    the text; so many as were asked for.
     """
 
     recipe: Recipe
-    first: int
-    second: int
-    max_distance: int
+    first: Any
+    second: Any
+    max_distance: int | None
     jaccard: float
     cosine: float
     first_tokens: int
@@ -59,16 +63,24 @@ class Comparison:
     common_count: int
     only_first: tuple[Shingle, ...]
     only_second: tuple[Shingle, ...]
+    bands: int | None = None
+    rows_per_band: int | None = None
+    min_similarity: float | None = None
+    similarity: float | None = None
+    shared_bands: int | None = None
 
     @property
-    def distance(self) -> int:
-        """In how many bits the fingerprints differ."""
-        return (self.first ^ self.second).bit_count()
+    def distance(self) -> Any:
+        """In how many bits the fingerprints differ; None of signatures."""
+        return None if self.max_distance is None else int((self.first ^ self.second).bit_count())
 
     @property
     def near(self) -> bool:
-        """Whether a store of this max_distance takes the one for a near-duplicate of the other."""
-        return self.distance <= self.max_distance
+        """Whether a store that goes by this takes the one for a near-duplicate of the other."""
+        if self.max_distance is not None:
+            return bool(self.distance <= self.max_distance)
+        assert self.similarity is not None
+        return bool(self.shared_bands) and self.similarity >= (self.min_similarity or 0)
 
     @property
     def only_first_count(self) -> int:
@@ -88,10 +100,7 @@ class Comparison:
         }
         return {
             "recipe": self.recipe.to_json(),
-            "first_fingerprint": f"{self.first:016x}",
-            "second_fingerprint": f"{self.second:016x}",
-            "distance": self.distance,
-            "max_distance": self.max_distance,
+            **self._sketches(),
             "near": self.near,
             "jaccard": self.jaccard,
             "cosine": self.cosine,
@@ -105,36 +114,50 @@ class Comparison:
             **only,
         }
 
+    def _sketches(self) -> dict[str, Any]:
+        if self.max_distance is None:
+            names = ("similarity", "shared_bands", "bands", "rows_per_band", "min_similarity")
+            return {name: getattr(self, name) for name in names}
+        return {
+            "first_fingerprint": f"{self.first:016x}",
+            "second_fingerprint": f"{self.second:016x}",
+            "distance": self.distance,
+            "max_distance": self.max_distance,
+        }
+
 
 def compare(
     a: str | bytes,
     b: str | bytes,
     recipe: Recipe = DEFAULT_RECIPE,
     *,
-    max_distance: int = DEFAULT_DISTANCE,
+    max_distance: int | None = None,
+    bands: int | None = None,
+    rows_per_band: int | None = None,
+    min_similarity: float | None = None,
     shown: int = SHOWN,
 ) -> Comparison:
     """How alike two texts are by recipe; bytes are UTF-8.
 
-    max_distance: what is called near. shown: how many of the shingles that only one has are named, of each text.
-    Raises ValueError for one of these below 0, or a distance over 64.
+    max_distance: what is called near, 3 by default; by a recipe of sketch minhash what shares one of `bands` bands of
+    so many values, 16 and 8 by default, and has an estimated similarity of min_similarity, if given. shown: how many of
+    the shingles that only one has are named, of each text. Raises ValueError for one of these below 0, a distance over
+    64, bands that a signature does not have, and what says nothing about what the recipe makes.
     """
-    expect_recipe(recipe)
-    if not 0 <= max_distance <= 64:
+    near = Asked(max_distance, bands, rows_per_band, min_similarity)
+    near.expect_of(expect_recipe(recipe))
+    if not 0 <= (max_distance or 0) <= 64:
         raise ValueError(f"max_distance: found {max_distance}, expected 0..64")
     if shown < 0:
         raise ValueError(f"shown: found {shown}, expected 0 or more")
-    measured = recipe.measure_many([a, b])
-    (first, second), (first_tokens, second_tokens) = measured.fingerprints.tolist(), measured.token_counts.tolist()
+    sketches, (first_tokens, second_tokens) = _sketched(recipe, [a, b], near)
     one, other = recipe.features(a), recipe.features(b)
     common = np.intersect1d(one.hashes, other.hashes, assume_unique=True)
     same_bytes = utf8(a) == utf8(b)
     jaccard, cosine = (Measure(name, recipe).between(one, other, same_bytes=same_bytes) for name in MEASURES)
     return Comparison(
         recipe=recipe,
-        first=first,
-        second=second,
-        max_distance=max_distance,
+        **sketches,
         jaccard=jaccard,
         cosine=cosine,
         first_tokens=first_tokens,
@@ -145,6 +168,29 @@ def compare(
         only_first=tuple(_heaviest(recipe, a, one, common, shown)),
         only_second=tuple(_heaviest(recipe, b, other, common, shown)),
     )
+
+
+def _sketched(recipe: Recipe, texts: list[str | bytes], near: Asked) -> tuple[dict[str, Any], list[int]]:
+    """What a recipe makes of two texts, and what is called near, by the names of a Comparison; their tokens."""
+    if recipe.sketch != "minhash":
+        measured = recipe.measure_many(texts)
+        first, second = measured.fingerprints.tolist()
+        most = DEFAULT_DISTANCE if near.max_distance is None else near.max_distance
+        return {"first": first, "second": second, "max_distance": most}, measured.token_counts.tolist()
+    # As jobs and stores compare them, which is the engine's.
+    from fpstore.living.memory import as_least, sketch_memory
+
+    bands, rows = near.cut
+    memory = sketch_memory(recipe.values, bands, rows)
+    signatures, tokens = recipe.sign_counted(texts)
+    cut = memory.cut(signatures)
+    assert cut.sketches is not None
+    found: dict[str, Any] = dict(zip(("first", "second"), map(tuple, signatures.tolist()), strict=True))
+    found |= {"max_distance": None, "bands": bands, "rows_per_band": rows}
+    found["min_similarity"] = as_least(near.min_similarity)
+    found["similarity"] = float(memory.kept.similarity(cut.sketches[:1], cut.sketches[1:])[0])
+    found["shared_bands"] = int(np.count_nonzero(cut.keys[0] == cut.keys[1]))
+    return found, tokens.tolist()
 
 
 def _heaviest(

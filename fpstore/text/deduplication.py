@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from fpstore.text.asked import BANDS, ROWS_PER_BAND, Asked
+from fpstore.text.asked import Asked
 from fpstore.text.confirm import CONFIRMED_DISTANCE, DEFAULT_CONFIRM, Checker, Confirm
 from fpstore.text.held import KeptHashes, Sets
 from fpstore.text.presets import DEFAULT_RECIPE, expect_recipe
@@ -180,9 +180,7 @@ def _leaders(recipe: Recipe, near: Asked, check: Confirm | None, texts: Sequence
 
     class SimilarKept(Told, SimilarLeaders):
         def __init__(self) -> None:
-            bands = BANDS if near.bands is None else near.bands
-            rows = ROWS_PER_BAND if near.rows_per_band is None else near.rows_per_band
-            held = sketch_memory(recipe.values, bands, rows)
+            held = sketch_memory(recipe.values, *near.cut)
             SimilarLeaders.__init__(self, held, as_least(near.min_similarity), 0)
 
         def similarity(self, distances: npt.NDArray[np.uint16]) -> npt.NDArray[np.float32]:
