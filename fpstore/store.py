@@ -18,6 +18,7 @@ from fpstore.living.named import named_first, named_lookup, named_matches, named
 from fpstore.living.radius import nearest_rows, tell_of_reach
 from fpstore.living.snapshot import Snapshot
 from fpstore.names.column import Names, as_named_rows, as_names
+from fpstore.plans.choice import most_distance
 from fpstore.plans.plan import Plan
 from fpstore.progress import OnProgress, Tell, told
 from fpstore.query.additions import Additions
@@ -157,7 +158,7 @@ class Store(_BaseStore):
 
                 parts = self._team(count).map(search, slices(len(queries), count, SLICE_QUERIES, MIN_SLICE))
             except TooManyMatches as error:  # which may be about some of the queries only
-                raise TooManyMatches.found(len(queries), error.rows, self.max_matches, at_least=True) from None
+                raise error.of_all(len(queries), self.max_matches) from None
             found = parts[0] if len(parts) == 1 else concatenate(parts, snapshot.settings.ids)
             return self._matches(snapshot, found)
 
@@ -492,7 +493,8 @@ class Store(_BaseStore):
         """What is asked for, where the tables of the plan have to answer it."""
         distance, plan = self._any_distance(max_distance), self.plan
         if distance > plan.max_distance:
+            built, most_of_any = f"build the store with max_distance={distance}", most_distance(self.bits)
+            advice = built if distance <= most_of_any else f"no store has over {most_of_any}"
             most = f"at most {plan.max_distance}, as plan {plan.name} answers"
-            advice = f"build the store with max_distance={distance}"
             raise PlanError(f"max_distance: found {distance}, expected {most}; {advice}")
         return distance

@@ -11,7 +11,9 @@ from fpstore.codes.given import as_code, as_codes, not_yet
 from fpstore.codes.reader import CodesSegment
 from fpstore.errors import TooManyMatches, WrongKind
 from fpstore.living.snapshot import Snapshot
+from fpstore.living.stats import Stats
 from fpstore.living.wide import WideSnapshot
+from fpstore.progress import OnProgress
 from fpstore.query.matches import Matches, Room, concatenate
 from fpstore.store import Store
 from fpstore.threads import slices, thread_count
@@ -55,7 +57,7 @@ class WideStore(Store):
             try:
                 parts = self._team(count).map(search, slices(len(queries), count, SLICE_QUERIES, MIN_SLICE))
             except TooManyMatches as error:  # which may be about some of the queries only
-                raise TooManyMatches.found(len(queries), error.rows, self.max_matches, at_least=True) from None
+                raise error.of_all(len(queries), self.max_matches) from None
             found = parts[0] if len(parts) == 1 else concatenate(parts, snapshot.settings.ids)
             found.method = "scan" if any(part.method == "scan" for part in parts) else "probe"
             return self._out(found)
@@ -90,6 +92,15 @@ class WideStore(Store):
     def report(self, *args: Any, **named: Any) -> NoReturn:
         """Not there yet."""
         self._refuse("report")
+
+    def stats(self, *, largest_slots: int = 0, spikes: int = 0, progress: OnProgress | None = None) -> Stats:
+        """As that of Store, without spikes, which are not there yet."""
+        if spikes:
+            self._refuse("spikes")
+        return super().stats(largest_slots=largest_slots, progress=progress)
+
+    def _expect_narrow(self, what: str) -> None:
+        self._refuse(what)
 
 
 def _codes(snapshot: Snapshot) -> CodesSegment:

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fpstore
+from fpstore import jobs
 from fpstore._codec import page_checksums
 from fpstore._codes import CodeIndex, code_keys, pattern_count
 from fpstore._probe import WantedIds
@@ -713,6 +714,8 @@ def test_what_is_not_there_yet_is_refused_with_one_error_that_says_so(tmp_path: 
             "pairs": lambda: store.pairs(),
             "count_pairs": lambda: store.count_pairs(),
             "report": lambda: store.report(),
+            "spikes": lambda: store.stats(spikes=3),
+            "cluster": lambda: jobs.cluster_store(tmp_path / "s", tmp_path / "clusters.tsv"),
         }
         for what, call in calls.items():
             told = "not there yet for fingerprints of 256 bits, of which a store is built once and read"
@@ -754,6 +757,9 @@ def test_a_wide_store_is_opened_copied_pickled_and_closed_as_any(tmp_path: Path)
         assert len(copied.probe(codes[5])) == 1
         with pytest.raises(PlanError, match=r"^max_distance: found 32, expected at most 31"):
             copied.probe(1, max_distance=32)
+        for distance, advice in ((64, "build the store with max_distance=64"), (65, "no store has over 64")):
+            with pytest.raises(PlanError, match=rf"; {advice}$"):
+                copied.probe(1, max_distance=distance)
     with fpstore.build(tmp_path / "s", [7], bits=64, force=True) as narrow:
         assert narrow.probe(7).fingerprint.tolist() == [7]
     with fpstore.build(tmp_path / "s", [7], bits=128, force=True) as wide:

@@ -44,9 +44,7 @@ DIRECTORY_READS = 3  # lines of a directory of blocks that a search comes to aft
 SCAN_CALL_NS = 3000.0  # one scan of a segment begun, and what it found put together
 SCAN_KEY_NS = 1.2  # one key decoded
 COMPARE_NS = 0.04  # and compared with one query
-NEARLY_ALL = (
-    0.9  # of the keys: who looks up the slots of so many takes no less time than a scan, which has them in order
-)
+NEARLY_ALL = 0.9  # of the keys: who looks up the slots of so many takes no less time than a scan
 
 # The size model; its other numbers are those of the format.
 CODE_EXCESS_BITS = 0.12  # Huffman's whole-bit words and their limit of 12 bits, over the entropy
