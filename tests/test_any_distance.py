@@ -134,7 +134,7 @@ def test_a_scan_is_one_table_that_is_read_however_far_is_asked(tmp_path: Path, b
         assert (store.plan.name, len(store.plan.tables), reads_all(store.plan)) == ("scan", 1, True)
         (segment,) = store._segments
         assert single_ways([segment], store.plan)[0] == -1
-        for distance in (bits // 3, bits // 2):
+        for distance in (bits // 2 - 1, bits // 2):
             near = np.bitwise_count(keys ^ keys[7]) <= distance
             found = store.probe(int(keys[7]), max_distance=distance)
             assert (found.method, sorted(found.fingerprint.tolist())) == ("scan", keys[near].tolist())
@@ -203,29 +203,29 @@ def test_a_store_that_outgrew_its_scan_says_so_once_and_in_its_stats(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keys = np.unique(np.random.default_rng(1).integers(0, 1 << 63, 600_000, dtype=np.uint64))
-    few = planner.choose(12_000, 8, "balanced")
+    few = planner.choose(12_000, 12, "balanced")
     assert few.name == "scan"
     path = tmp_path / "s"
-    with fpstore.build(path, keys[:12_000], max_distance=8, ids=None) as store:
+    with fpstore.build(path, keys[:12_000], max_distance=12, ids=None) as store:
         assert store.plan == few
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             store.probe_many(keys[:3])
         assert store.stats().segments[0].warnings == ()
-    with fpstore.build(path, keys, max_distance=8, plan=few, ids=None, force=True) as store:
+    with fpstore.build(path, keys, max_distance=12, plan=few, ids=None, force=True) as store:
         monkeypatch.setattr(radius, "_told", False)
         with pytest.warns(StoreWarning, match=r"^plan scan: a query of these [0-9,]+ fingerprints takes some") as told:
             _ = store.probe(int(keys[5])), store.probe_many(keys[:2])
         assert len(told) == 1
         assert told[0].filename == __file__
-        better = faster_plan(store.plan, 8, len(keys), "balanced")
+        better = faster_plan(store.plan, 12, len(keys), "balanced")
         assert better is not None
         assert f"for so many {better.plan.name}" in str(told[0].message)
         assert store.stats().segments[0].warnings == (str(told[0].message),)
         assert str(told[0].message) in store.report().segments[0].warnings
     assert "plan scan: a query of these" in command("stats", path).out
     # Which it does.
-    with fpstore.build(tmp_path / "t", keys, max_distance=8, ids=None) as other:
+    with fpstore.build(tmp_path / "t", keys, max_distance=12, ids=None) as other:
         assert other.plan.name == better.plan.name
         assert other.stats().segments[0].warnings == ()
 

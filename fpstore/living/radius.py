@@ -17,7 +17,7 @@ from fpstore.query.matches import Matches, made
 from fpstore.types import Array, Keys
 
 # A radius is looked within where that takes at most this share of the time of looking at everything.
-SHARE = 1 / 8
+SHARE = 1 / 16
 # The next radius is the largest that takes at most so many times as long as the one before.
 GROWTH = 4
 
