@@ -189,7 +189,20 @@ class Round:
         ]
         # Whole documents have no column, and do not go with --text-column; folders of pages are told by --format.
         kinds = {"html" if source.format == "html" else source.format in WHOLE for source in made}
-        return made if len(kinds) == 1 else made[:1]
+        made = made if len(kinds) == 1 else made[:1]
+        if any(source.bad for source in made) and not any(source.rows or source.documents for source in made):
+            self.expect_refused(made)
+            return self.inputs(f"{name}-")
+        return made
+
+    def expect_refused(self, inputs: list[Input]) -> None:
+        """Of inputs of which all is bad nothing is made, with --skip-bad either."""
+        said = io.StringIO()
+        with contextlib.redirect_stderr(said):
+            status = fpstore(["document-pairs", *map(str, self.options(inputs)), "-o", str(self.folder / "none")])
+        if status != 1 or "as all that was found is bad" not in said.getvalue():
+            raise Differs(f"status {status}, expected 1, as all of the inputs is bad: {said.getvalue()}")
+        self.drawn.update(["all bad"])
 
     def suffix(self, inputs: list[Input] | None = None) -> str:
         """Of a result; of kept documents one that can hold these inputs."""
