@@ -164,12 +164,15 @@ def test_a_single_query_that_reads_all_keys_is_one_call(tmp_path: Path) -> None:
 def test_a_scan_with_keys_that_are_not_all_there_is_left_to_who_names_the_damage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    far = (1 << 64) - 1
     with fpstore.build(tmp_path / "s", np.arange(5000), plan="scan", max_distance=30) as store:
+        assert len(store._latest.single.probe(None, far, None, False)) == 0
         (segment,) = store._segments
         monkeypatch.setattr(type(segment), "key_count", 5001)
-        assert store._latest.single.probe(None, 5, None, False) is None
+    with fpstore.open(tmp_path / "s") as store:
+        assert store._latest.single.probe(None, far, None, False) is None
         with pytest.raises(fpstore.CorruptStore, match="5000 keys"):
-            store.probe(5)
+            store.probe(far)
 
 
 def test_tables_are_looked_up_with_no_more_flips_than_errors(tmp_path: Path) -> None:
