@@ -210,10 +210,10 @@ def test_what_needs_the_tables_says_what_to_build_and_that_does_it(tmp_path: Pat
             list(store.pairs(max_distance=9))
         with pytest.raises(PlanError, match="build the store with max_distance=9"):
             store.count_pairs(max_distance=9)
-        with pytest.raises(PlanError, match="no store has over 16"):
-            store.count_pairs(max_distance=17)
-    with pytest.raises(ValueError, match="expected an integer from 0 to 16"):
-        fpstore.build(tmp_path / "none", keys, max_distance=17)
+        with pytest.raises(PlanError, match="build the store with max_distance=64"):
+            store.count_pairs(max_distance=64)
+    with pytest.raises(ValueError, match="expected an integer from 0 to 64"):
+        fpstore.build(tmp_path / "none", keys, max_distance=65)
     with (
         fpstore.open(tmp_path / "s", "w") as store,
         pytest.raises(PlanError, match="build the store with max_distance=9"),
@@ -221,6 +221,8 @@ def test_what_needs_the_tables_says_what_to_build_and_that_does_it(tmp_path: Pat
         store.add_if_new([5], ids=[7], max_distance=9)
     with fpstore.build(tmp_path / "t", keys, max_distance=9) as store:
         assert store.count_pairs() == 2
+    with fpstore.build(tmp_path / "u", keys, max_distance=64) as store:
+        assert store.count_pairs() == 3
 
 
 @pytest.mark.parametrize("kind", ["lookup", "scan"])
