@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pages import all_code
+from pages import ROOT, all_code
 from test_adapters_faiss import flat, some
 from test_adapters_imagehash import image
 
 import fpstore
+from fpstore.adapters import faiss
 from fpstore.adapters.imagehash import ImageIndex
 
 PAGES = ("docs/images.md", "docs/pdq.md", "docs/faiss.md")
@@ -128,6 +129,15 @@ def test_an_index_of_faiss_is_read_as_the_page_tells() -> None:
     assert ran(code) == "9 64\n"
     with fpstore.open("codes.fpstore") as store:
         (rows,) = store.rows()
-        back = np.asarray(rows.fingerprint).astype(">u8").view("uint8").reshape(-1, 8)
-        assert np.array_equal(back, codes[np.argsort(codes.view(">u8")[:, 0])])
     assert struct.unpack(">Q", codes[0].tobytes())[0] in rows.fingerprint
+
+
+def test_codes_of_every_width_go_back_to_faiss_as_the_page_tells() -> None:
+    (way_back,) = re.findall(r"`(rows\.fingerprint.*)`", Path(ROOT, "docs/faiss.md").read_text())
+    for bits in (16, 24, 32, 64, 128, 256):
+        codes = some(bits, 9)
+        Path("other.index").write_bytes(flat(codes))
+        with faiss.build("other.fpstore", "other.index", max_distance=2, force=True) as store:
+            (rows,) = store.rows()
+            back = eval(way_back, {"rows": rows, "store": store})
+        assert np.array_equal(back, codes[np.asarray(rows.id, dtype=np.int64)])

@@ -90,6 +90,17 @@ def test_handles_that_do_not_fit_in_memory_are_written_all_the_same(
     assert read_all(write(tmp_path / "a", *map(list, zip(*rows, strict=True)))) == rows  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("at_once", [1, 2, 3])
+@pytest.mark.parametrize("sketches", [[1, 5, 4], [1, 5, 5], [5, 5, 6]])
+def test_sketches_out_of_order_or_twice_are_refused_wherever_pieces_meet(
+    sketches: list[int], at_once: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fpstore.sketches.reader.ROWS_AT_ONCE", at_once)
+    assert read_all(write(tmp_path / "a", [7, 7, 7], [1, 4, 5])) == [(7, 1), (7, 4), (7, 5)]
+    with pytest.raises(CorruptStore, match="out of order"):
+        read_all(write(tmp_path / "b", [7, 7, 7], sketches))
+
+
 def test_ids_that_the_segment_does_not_list_are_written(tmp_path: Path) -> None:
     for name, ids in (("a", [3, 1 << 40, 1 << 63]), ("b", [3, 1 << 41, 1 << 63]), ("in turn", [3, 4, 5])):
         own = np.array(ids, dtype=np.uint64)

@@ -91,7 +91,7 @@ class SketchesReader(Beside[SketchesRecord]):
             count = min(ROWS_AT_ONCE, self.count - start)
             ids, sketches = self.part(start, count)
             with self.naming:
-                if not _in_order(ids, sketches) or last > (int(ids[0]), *map(int, sketches[0])):
+                if not _in_order(ids, sketches) or last >= (int(ids[0]), *map(int, sketches[0])):
                     raise CorruptStore("sketches", f"some out of order from {start} on", "them by id")
             last = (int(ids[-1]), *map(int, sketches[-1]))
             yield ids, sketches

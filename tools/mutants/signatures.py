@@ -378,4 +378,12 @@ MUTANTS = (
         "in stores of 2^24 codes and more matches are missed",
         ("tests/test_wide.py::test_the_kernel_reads_ranks_and_starts_of_any_width",),
     ),
+    Mutant(
+        "a sketch may come twice where two pieces meet",
+        "fpstore/sketches/reader.py",
+        "or last >= (int(ids[0])",
+        "or last > (int(ids[0])",
+        "a stranger's file passes in which an id has a sketch twice",
+        ("tests/test_minhash_files.py::test_sketches_out_of_order_or_twice_are_refused_wherever_pieces_meet",),
+    ),
 )
