@@ -269,6 +269,7 @@ cdef extern from "banded.h" nogil:
         uint32_t most
         uint32_t *slots
         uint64_t slot_mask
+        uint64_t *column
         uint32_t *firsts
         uint32_t *heads
         uint32_t *earlier

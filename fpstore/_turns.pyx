@@ -35,6 +35,7 @@ cdef class Bands:
                  uint32_t far, int64_t most):
         cdef Banded *banded = &self.banded
         cdef uint32_t[::1] slots, firsts, heads, earlier, askers
+        cdef uint64_t[::1] column
         cdef uint64_t count = <uint64_t>keys.shape[0], entries = count * <uint64_t>keys.shape[1]
         if sketches.shape[0] != keys.shape[0] or keys.shape[1] < 1 or sketches.shape[1] < 1:
             raise ValueError(f"found {sketches.shape[0]} sketches of {sketches.shape[1]} words for {count} documents in "
@@ -43,16 +44,17 @@ cdef class Bands:
             raise ValueError(f"width: found {width} bits of a value, expected 1, 2, 4, 8, 16 or 32")
         if most < 0 or entries >= 1 << 31:
             raise ValueError(f"found {entries} keys, and {most} values that may differ, expected less than 2^31, and some")
-        slots = np.zeros(1 << max(1, int(2 * entries).bit_length()), dtype=np.uint32)
-        firsts, heads = np.zeros(entries + 1, dtype=np.uint32), np.zeros(entries + 1, dtype=np.uint32)
-        earlier, askers = np.zeros(entries + 1, dtype=np.uint32), np.zeros(count + 1, dtype=np.uint32)
+        slots = np.empty(1 << max(1, int(2 * count).bit_length()), dtype=np.uint32)
+        column, askers = np.empty(count + 1, dtype=np.uint64), np.zeros(count + 1, dtype=np.uint32)
+        firsts, heads = np.empty(entries + 1, dtype=np.uint32), np.zeros(entries + 1, dtype=np.uint32)
+        earlier = np.empty(entries + 1, dtype=np.uint32)
         banded.count, banded.bands, banded.words = count, <uint64_t>keys.shape[1], <uint64_t>sketches.shape[1]
         banded.width, banded.far, banded.most = width, far, <uint32_t>min(most, 1 << 31)
-        banded.slots, banded.slot_mask = &slots[0], <uint64_t>slots.shape[0] - 1
+        banded.slots, banded.slot_mask, banded.column = &slots[0], <uint64_t>slots.shape[0] - 1, &column[0]
         banded.firsts, banded.heads, banded.earlier, banded.askers = &firsts[0], &heads[0], &earlier[0], &askers[0]
         if count:
             banded.keys, banded.sketches = &keys[0, 0], &sketches[0, 0]
-        self.held = (keys, sketches, slots, firsts, heads, earlier, askers)
+        self.held = (keys, sketches, slots, column, firsts, heads, earlier, askers)
 
     def __len__(self):
         return self.banded.count

@@ -66,8 +66,8 @@ def test_tables_grow_and_nothing_is_lost() -> None:
     keys[1::2, 0] = keys[::2, 0]  # each shares a band with one other
     sketches = np.arange(5000, dtype=np.uint64)[:, None]
     index = BandIndex(3, 1, 1, 64)
-    for at in range(0, 5000, 700):
-        index.add(keys[at : at + 700], sketches[at : at + 700])
+    for at in range(0, 5000, 1700):  # more than are looked up together
+        index.add(keys[at : at + 1700], sketches[at : at + 1700])
     answered, query, row, _ = index.near(keys, sketches, 9, 64, 1 << 40)
     assert answered == 5000
     pairs = {*zip(query.tolist(), row.tolist(), strict=True)}

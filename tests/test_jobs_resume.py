@@ -21,14 +21,16 @@ import fpstore
 from fpstore import ledger
 from fpstore.disk import Folder
 from fpstore.jobs import Inputs, JobError, cluster, components, corpus, dedup, document_pairs, journal, runs
+from fpstore.jobs.corpus import Corpus
 from fpstore.jobs.files import AppendFile, write_json
 from fpstore.jobs.journal import Job
+from fpstore.jobs.keeping import Keeping
 from fpstore.jobs.kept import Kept
 from fpstore.jobs.settings import Settings
 from fpstore.jobs.spool import Spool
 from fpstore.jobs.standing import Workplace
 from fpstore.notes import FIRST_NUMBER, subfolder
-from fpstore.text import DEFAULT_RECIPE, Recipe
+from fpstore.text import DEFAULT_RECIPE, Recipe, load_recipe
 from fpstore.text.confirm import Confirm
 
 TOOLS = Path(__file__).parent.parent / "tools"
@@ -86,6 +88,60 @@ def test_an_interrupted_job_goes_on_to_the_same_end(
         if (tmp_path / f"whole{suffix}").exists():
             assert (tmp_path / f"whole{suffix}").read_bytes() == (tmp_path / f"out{suffix}").read_bytes()
     assert not (tmp_path / "out.job").exists()
+
+
+@pytest.mark.parametrize("begun", [1, 2, 4, 5])
+@pytest.mark.parametrize("options", [{}, {"store": "s"}, {"recipe": "minhash-128"}], ids=["own", "store", "signatures"])
+def test_what_was_done_since_the_last_commit_is_done_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, options: dict[str, Any], begun: int
+) -> None:
+    """Of batches that are full by their bytes several go into one commit."""
+    monkeypatch.setattr(corpus, "BATCH_BYTES", 20)
+    monkeypatch.setattr(corpus, "COMMIT_BYTES", 50)
+    monkeypatch.setattr(corpus, "BATCH_DOCUMENTS", 100)
+    monkeypatch.setattr("fpstore.jobs.signed.MOST_HELD", 2)
+    source = write_jsonl(tmp_path / "in.jsonl", [f"one more of {i % 11}" for i in range(30)])
+    recipe = load_recipe(options.get("recipe", "text-1"))
+    written, begun_batches = Keeping.lines, list[int]()
+
+    def run(name: str) -> Any:
+        store = tmp_path / f"{name}.fpstore" if "store" in options else None
+        return dedup([source], tmp_path / name, dropped=tmp_path / f"{name}.tsv", recipe=recipe, store=store)
+
+    def stop(self: Keeping, *given: Any, **more: Any) -> Any:
+        begun_batches.append(0)
+        if len(begun_batches) == begun:
+            raise KeyboardInterrupt
+        return written(self, *given, **more)
+
+    whole = run("whole")
+    assert whole.results == 11
+    with monkeypatch.context() as patch:
+        patch.setattr(Keeping, "lines", stop)
+        with pytest.raises(KeyboardInterrupt):
+            run("out")
+    assert without_run(run("out")) == without_run(whole)
+    for suffix in ("", ".tsv"):
+        assert (tmp_path / f"whole{suffix}").read_bytes() == (tmp_path / f"out{suffix}").read_bytes()
+
+
+def test_batches_that_are_full_by_their_bytes_are_committed_together(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path
+) -> None:
+    """By documents they are committed one by one."""
+    every = Corpus([source], DEFAULT_RECIPE, 3, 1)
+    assert [(len(batch.names), batch.settles) for batch in every.batches()] == [(3, True)] * 6 + [(2, True)]
+    monkeypatch.setattr(corpus, "BATCH_BYTES", 9)
+    monkeypatch.setattr(corpus, "COMMIT_BYTES", 20)
+    monkeypatch.setattr(corpus, "BATCH_DOCUMENTS", 100)
+    found = [(batch.text_bytes, batch.settles) for batch in every.batches()]
+    since = 0
+    for size, settles in found[:-1]:
+        since += size
+        assert settles is (since >= 20)
+        since = 0 if settles else since
+    assert found[-1][1]
+    assert [settles for _, settles in found].count(False) >= 3
 
 
 def test_finished_input_is_not_worked_on_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path) -> None:
@@ -399,6 +455,18 @@ def test_an_append_file_is_as_long_as_it_is_opened(tmp_path: Path) -> None:
     file.close()
     append_file(tmp_path / "f", 2).close()
     assert (tmp_path / "f").read_bytes() == b"12"
+
+
+def test_ranges_of_a_file_that_became_shorter_are_refused(tmp_path: Path) -> None:
+    file = append_file(tmp_path / "f", 0)
+    file.write(b"12345")
+    starts, ends = np.array([3, 0]), np.array([5, 2])
+    data, offsets = file.ranges(starts, ends)
+    assert (data.tobytes(), offsets.tolist()) == (b"4512", [0, 2, 4])
+    os.truncate(tmp_path / "f", 4)
+    with pytest.raises(JobError, match=r"f: found less than the 5 bytes that were written; --force begins again"):
+        file.ranges(starts, ends)
+    file.close()
 
 
 def test_what_the_journal_tells_of_is_in_the_file_when_it_does(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Values that are held packed are those that were given, and what is computed of them is what lists of them give."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -94,10 +95,10 @@ def test_values_that_lie_outside_of_the_bytes_are_refused() -> None:
         digests(data, offsets_of([4]), data, offsets_of([2, 2]), 0)
     one, other = np.zeros(1, dtype=np.int64), np.zeros(2, dtype=np.int64)
     with pytest.raises(ValueError, match="found 1 starts and 2 ends, expected as many"):
-        ranges(data, one, other)
+        ranges(-1, 4, one, other)
     for start, end in ((-1, 2), (0, 5), (2, 1)):
         with pytest.raises(ValueError, match=f"value 0: found {start} to {end}, expected some of 4 bytes"):
-            ranges(data, one + start, one + end)
+            ranges(-1, 4, one + start, one + end)
     with pytest.raises(ValueError, match="found columns of \\[0, 1\\] values, expected as many in each"):
         lines([(data, one), (data, other)])
     with pytest.raises(ValueError, match="found columns of \\[\\] values"):
@@ -109,13 +110,26 @@ def test_values_that_lie_outside_of_the_bytes_are_refused() -> None:
             call(Texts(data, np.array([0, 5], dtype=np.int64)))
 
 
-def test_ranges_and_lines_are_those_of_plain_python() -> None:
-    values = texts_of(["one", "", "zwei", "3"])
+def test_ranges_of_a_file_are_those_of_plain_python(tmp_path: Path) -> None:
+    """Also those that lie side by side, before others and last."""
+    values = texts_of(["one", "", "zwei", "3", "five"])
     starts, ends = values.offsets[:-1], values.offsets[1:]
-    which = [2, 1, 2, 0]
-    data, offsets = ranges(values.data, starts[which], ends[which])
-    assert [*Texts(data, offsets)] == ["zwei", "", "zwei", "one"]
-    assert [len(each) for each in ranges(values.data[:0], starts[:0], ends[:0])] == [0, 1]
+    path = tmp_path / "file"
+    path.write_bytes(values.data.tobytes())
+    with path.open("rb") as file:
+        fd = file.fileno()
+        for which in ([2, 1, 2, 0], [0, 1, 2, 4], [3], [1], [4, 3, 3], [0, 2, 3, 4], [1, 1]):
+            data, offsets = ranges(fd, len(values.data), starts[which], ends[which])
+            assert [*Texts(data, offsets)] == [values[index] for index in which]
+        assert [len(each) for each in ranges(fd, 0, starts[:0], ends[:0])] == [0, 1]
+        with pytest.raises(EOFError, match="found less than the 100 bytes of a file"):
+            ranges(fd, 100, starts[:1] + 2, ends[:1] + 90)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        ranges(-1, 100, starts[:1], ends[:1])
+
+
+def test_lines_are_those_of_plain_python() -> None:
+    values, which = texts_of(["one", "", "zwei", "3"]), [2, 1, 2, 0]
     taken = values.take(np.array(which))
     assert lines([(each.data, each.offsets) for each in (values, taken[:4])]).tobytes() == (
         b"one\tzwei\n\t\nzwei\tzwei\n3\tone\n"

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from fpstore._turns import ASK, DONE, NEED, NEW, Turns
 from fpstore.query.additions import distances_to, in_turn
+from fpstore.text import DEFAULT_RECIPE
+from fpstore.text.confirm import Checker, Confirm
 from fpstore.text.held import Features, Held, Sets
 
 BITS = 5  # so few that many are near each other
@@ -284,6 +286,33 @@ def test_what_is_held_is_what_was_made_and_stays_as_it_is(added: list[tuple[int,
     for sets, expected in given:
         assert [features.hashes.tolist() for features in sets] == expected
         assert [features.weights.tolist() for features in sets] == [[1.0] * len(each) for each in expected]
+
+
+def test_some_of_features_are_those_of_these_documents() -> None:
+    sets = Sets.of([_features({5}), _features(set()), _features({7, 8, 9}), _features({1, 2})])
+    for places in ([], [1], [2, 0], [3, 1, 2]):
+        found = sets.take(np.array(places, dtype=np.int64))
+        assert [features.hashes.tolist() for features in found] == [sets[place].hashes.tolist() for place in places]
+        assert [features.weights.tolist() for features in found] == [sets[place].weights.tolist() for place in places]
+
+
+def test_the_texts_of_documents_whose_features_are_told_are_not_read() -> None:
+    asked: list[int] = []
+
+    def texts(ids: list[int]) -> list[str]:
+        asked.extend(ids)
+        return ["x y z"] * len(ids)
+
+    checker = Checker(Confirm.parse("jaccard>=0.8"), DEFAULT_RECIPE, texts)
+    checker.hold([], Sets.of([]))
+    checker.hold([4, 6], Sets.of([_features({1}), _features({2, 3})]))
+    found = {
+        [4, 5, 6][place]: own
+        for places, sets in checker.sets_of_kept([4, 5, 6])
+        for place, own in zip(places, sets, strict=True)
+    }
+    assert asked == [5]
+    assert [found[each].hashes.tolist() for each in (4, 6)] == [[1], [2, 3]]
 
 
 def test_those_are_forgotten_first_that_came_first() -> None:

@@ -29,10 +29,11 @@ from fpstore.workers import Workers
 # Rows of Python: mappings of names to values.
 Rows = Iterable[Mapping[str, Any]]
 
-# A batch is full with this many documents, or this many bytes of text. It is what is held, and what an interruption
-# costs.
+# A batch is full with this many documents, or this many bytes of text. It is what is held. An interruption costs as
+# many documents, or so many bytes to commit: to wait for the disk more often would take longer than the work.
 BATCH_DOCUMENTS = 8192
-BATCH_BYTES = 8 << 20
+BATCH_BYTES = 4 << 20
+COMMIT_BYTES = 8 << 20
 
 # Options of reading that no result follows from.
 _NO_IDENTITY = ("skip_bad", "all_columns", "is_part")
@@ -58,7 +59,8 @@ class Batch:
     """Documents that follow each other, as columns; rows: all that the inputs have of each.
 
     digests: of that, uint8[n, 16]. end: the place behind them. skipped, notes: as in Place, from the first source on.
-    hashes: of the shingles of the texts, for recipe.features_of, where they were measured and kept.
+    hashes: of the shingles of the texts, for recipe.features_of, where they were measured and kept. settles: whether
+    there is enough behind the last that did, or the end, for a commit.
     """
 
     names: Sequence[str]
@@ -70,6 +72,7 @@ class Batch:
     skipped: Mapping[str, int]
     notes: Mapping[str, int]
     hashes: Sequence[KeptHashes] | None = None
+    settles: bool = True
 
 
 @dataclass(frozen=True)
@@ -267,11 +270,8 @@ class Corpus:
         def measure() -> Generator[tuple[Batch, Measured]]:
             with Workers(self.threads) as workers, closing(self._batches(start, workers)) as every:
                 for batch in every:
-                    if keeps:
-                        found, hashes = measured_and_kept(self._recipe, batch.texts, self.threads, workers)
-                        yield replace(batch, hashes=hashes), found
-                    else:
-                        yield batch, measured_apart(self._recipe, batch.texts, self.threads, workers)
+                    yield self._measured_of(batch, workers, keeps=keeps)
+                    del batch  # not held while the next is read
 
         reads_ahead = (
             self.threads > 1 and len(self.files) == len(self.sources) and not any(map(remote.is_remote, self.files))
@@ -282,6 +282,14 @@ class Corpus:
                 self._lengths.see(batch.texts, found)
                 self._measured = batch.texts, found
                 yield batch, found.fingerprints
+                self._measured = None
+                del batch, found
+
+    def _measured_of(self, batch: Batch, workers: Workers, *, keeps: bool) -> tuple[Batch, Measured]:
+        if not keeps:
+            return batch, measured_apart(self._recipe, batch.texts, self.threads, workers)
+        found, hashes = measured_and_kept(self._recipe, batch.texts, self.threads, workers)
+        return replace(batch, hashes=hashes), found
 
     def see_dropped(
         self, texts: Sequence[str], places: Sequence[int], kept_of: Callable[[list[int]], Sequence[str | None]]
@@ -319,7 +327,7 @@ class Corpus:
 
     def _batches(self, start: Place, workers: Workers) -> Generator[Batch]:
         held: list[Part] = []
-        count = size = 0
+        count = size = unsettled = 0
         skipped, notes = Counter(start.skipped), Counter(start.notes)
         good, bad = int(start != Place()), 0  # a place is behind a document
         digests = tuple(start.digests[: start.source])
@@ -348,8 +356,10 @@ class Corpus:
                             end = Place(number, index, *before, (*digests, digest.told()))
                             passed_over = skipped + Counter(found.skipped) + faults.counts
                             so_far = dict(passed_over), dict(notes + Counter(found.notes))
-                            yield _batch_of(held, end, *so_far)
-                            held, count, size = [], 0, 0
+                            unsettled += size
+                            settles = count == BATCH_DOCUMENTS or unsettled >= COMMIT_BYTES
+                            count, size, unsettled = 0, 0, 0 if settles else unsettled
+                            yield _batch_of(held, end, *so_far, settles=settles)
                 if index < first:
                     raise _changed(self.sources[number])
                 skipped += Counter(found.skipped) + faults.counts
@@ -400,9 +410,14 @@ class Corpus:
         self.read_bytes += count
 
 
-def _batch_of(held: list[Part], end: Place, skipped: Mapping[str, int], notes: Mapping[str, int]) -> Batch:
+def _batch_of(
+    held: list[Part], end: Place, skipped: Mapping[str, int], notes: Mapping[str, int], *, settles: bool = True
+) -> Batch:
+    """The documents of all parts; held is empty then, as both would take twice the memory."""
     whole = Part.join(held)
-    return Batch(whole.names, whole.texts, whole.rows, whole.digests, whole.text_bytes, end, skipped, notes)
+    held.clear()
+    columns = whole.names, whole.texts, whole.rows, whole.digests, whole.text_bytes
+    return Batch(*columns, end, skipped, notes, settles=settles)
 
 
 def _changed(source: str) -> JobError:

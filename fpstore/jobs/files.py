@@ -14,7 +14,8 @@ import numpy as np
 from fpstore.disk import Folder, naming, read_whole, replace_whole, write_all
 from fpstore.errors import CorruptStore, JobError
 from fpstore.ledger import parse_json
-from fpstore.types import Bytes
+from fpstore.text._packed import ranges
+from fpstore.types import Bytes, Counts
 
 
 @contextmanager
@@ -104,6 +105,18 @@ class AppendFile:
         """All that was written before, read from the disk as it is looked at."""
         # An empty file cannot be mapped.
         return memoryview(mmap.mmap(self._fd, self.length, prot=mmap.PROT_READ) if self.length else b"")
+
+    def ranges(self, starts: Counts, ends: Counts) -> tuple[Bytes, Counts]:
+        """The bytes from each start to its end, one after the other, and where each begins: uint8[m], int64[n + 1].
+
+        Not by view: around each the system would map 64 KiB. JobError where the file is shorter than what was written.
+        """
+        with naming(self.path):
+            try:
+                return ranges(self._fd, self.length, starts, ends)
+            except EOFError:
+                told = f"found less than the {self.length} bytes that were written; --force begins again"
+                raise JobError(told, path=self.path) from None
 
     def sync(self) -> None:
         """What was written is on the disk when this returns."""

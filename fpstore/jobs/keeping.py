@@ -30,6 +30,7 @@ from fpstore.jobs.packing import (
 from fpstore.jobs.rows import json_line
 from fpstore.text.loading import each_name_once
 from fpstore.text.packed import Packed
+from fpstore.types import Bytes
 
 _TABLES = (CSV, TSV, PARQUET)
 # The added column that holds the name of another document.
@@ -92,7 +93,7 @@ class Keeping:
 
     def lines(
         self, batch: Batch, indexes: Sequence[int], *, is_first: bool, added: Sequence[Sequence[Any]] = ()
-    ) -> bytes:
+    ) -> bytes | Bytes:
         """What is written of the documents of a batch with these indexes.
 
         is_first: nothing was written before. added: of each document the values of the added columns. Raises BadInput
@@ -107,7 +108,7 @@ class Keeping:
         if isinstance(batch.rows, Packed) and self._kind == JSON and not self._added:
             taken = batch.rows.take(np.asarray(indexes, dtype=np.int64))
             if not len(taken) or (taken.data[taken.offsets[1:] - 1] == ord("\n")).all():
-                return taken.data.tobytes()
+                return taken.data
         if not self._as_read:
             return b"".join(self._objects(batch, indexes, added))
         head = self._head(batch.rows[0].layout) if is_first and batch.rows else b""

@@ -16,8 +16,11 @@ from fpstore.query.similar_leaders import SimilarLeaders
 from fpstore.text import Recipe
 from fpstore.text.confirm import Checker, Confirm
 from fpstore.text.held import KeptHashes, Sets
-from fpstore.text.packed import taken
-from fpstore.types import Array, Ids, Keys
+from fpstore.text.packed import taken, text_sizes
+from fpstore.types import Array, Counts, Ids, Keys
+
+# So many bytes of text are decided together, or one text: their shingles take 3 to 16 times as many.
+PIECE_BYTES = 2 << 20
 
 
 class _Workplaced(Leaders):
@@ -35,12 +38,14 @@ class _Workplaced(Leaders):
         self._names: Sequence[str] = ()
         self._texts: Sequence[str] = ()
         self._hashes: Sequence[KeptHashes] | None = None
+        self._ends: Counts = np.empty(0, dtype=np.int64)  # of the texts, in the bytes of all
         # Of leaders whose texts the spool does not have yet: the first id, and the indexes in this batch from there on.
         self._first_unspooled, self._unspooled = self.next_id, list[int]()
         # The features of documents that may be near some, and which of them each is, by its index.
         self._ahead = Sets.of([])
         self._places: dict[int, int] = {}
         self.refused = self.cut_short = 0
+        self._is_settled = True
 
     def decide_all(
         self,
@@ -48,13 +53,27 @@ class _Workplaced(Leaders):
         names: Sequence[str],
         texts: Sequence[str],
         hashes: Sequence[KeptHashes] | None = None,
+        *,
+        settles: bool = True,
     ) -> Array:
-        """What becomes of the documents of a batch; when this returns it is durable. hashes: as of Batch."""
+        """What becomes of the documents of a batch. hashes: as of Batch.
+
+        settles: a commit follows, for which all is durable when this returns, and which comes before the next call.
+        """
         self._names, self._texts, self._hashes = names, texts, hashes
-        self._workplace.settle()
+        if self._is_settled:
+            self._workplace.settle()
+        self._ends = np.cumsum(text_sizes(texts))
         verdicts = self.decide(fingerprints)
-        self._workplace.sync()
+        self._names, self._texts, self._hashes, self._ahead = (), (), None, Sets.of([])
+        self._is_settled = settles
+        if settles:
+            self._workplace.sync()
         return verdicts
+
+    def _end_of_piece(self, start: int, end: int) -> int:
+        most = (int(self._ends[start - 1]) if start else 0) + PIECE_BYTES
+        return min(end, max(start + 1, int(np.searchsorted(self._ends, most, "right"))))
 
     def names(self, ids: Ids) -> Sequence[str]:
         """What kept documents are called."""
@@ -114,6 +133,10 @@ class _Workplaced(Leaders):
         names, rows = taken(self._names, indexes), self._workplace.rows
         known = None if rows is None else rows.known(fingerprints, names)
         self._spool.append(ids, self.told(fingerprints), names, taken(self._texts, indexes), known)
+        if self.share is not None and self._checker is not None:
+            near = [at for at, index in enumerate(indexes) if index in self._places]
+            places = np.array([self._places[indexes[at]] for at in near], dtype=np.int64)
+            self._checker.hold([ids[at] for at in near], self._ahead.take(places))
 
     def _texts_of(self, document_ids: list[int]) -> Sequence[str]:
         first = self._first_unspooled

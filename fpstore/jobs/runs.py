@@ -76,10 +76,12 @@ class FirstRun:
         """Do what is left."""
         with closing(self._read("deduplicating", keeps=self._measures)) as every:
             for batch, fingerprints in every:
-                verdicts = self._decide(fingerprints, batch.names, batch.texts, batch.hashes)
+                verdicts = self._decide(fingerprints, batch.names, batch.texts, batch.hashes, settles=batch.settles)
                 self._repeats.see(batch.names)
                 self._write(batch, verdicts)
-                self._commit()
+                if batch.settles:
+                    self._commit()
+                del batch, fingerprints, verdicts  # not held while the next is read
 
     def commit_last(self) -> None:
         """All is done."""
@@ -91,6 +93,7 @@ class FirstRun:
             for batch, fingerprints in every:
                 self._come_to(batch)
                 yield batch, fingerprints
+                del batch, fingerprints
                 self._show_bytes(phase)
 
     def _come_to(self, batch: Batch) -> None:
@@ -106,8 +109,10 @@ class FirstRun:
         names: Sequence[str],
         texts: Sequence[str],
         hashes: Sequence[KeptHashes] | None = None,
+        *,
+        settles: bool = True,
     ) -> Array:
-        verdicts = self._kept.decide_all(fingerprints, names, texts, hashes)
+        verdicts = self._kept.decide_all(fingerprints, names, texts, hashes, settles=settles)
         self._tally.documents += len(verdicts)
         self._tally.results += int(verdicts["leads"].sum())
         self._tally.refused, self._tally.cut_short = self._kept.refused, self._kept.cut_short

@@ -26,12 +26,10 @@ from fpstore.ledger import (
     sealed,
 )
 from fpstore.notes import MAX_ID, cut_back, document_count
-from fpstore.text._packed import ranges
 from fpstore.text.packed import Passed, packed
 from fpstore.types import Array, Bytes, Counts, Ids, Keys
 
 _VERSION = 4
-_RANGES_AT_ONCE = 128
 
 
 class Spool:
@@ -227,20 +225,11 @@ class Spool:
         ends, crcs = entries[f"{column}_end"], entries[f"{column}_crc"]
         before = np.maximum(rows - 1, 0)
         starts = np.where(rows > 0, ends[before], 0).astype(np.int64)
-        found = _read(file, starts, ends[rows].astype(np.int64))
+        found = Passed(*file.ranges(starts, ends[rows].astype(np.int64)))
         crcs_before = np.where(rows > 0, crcs[before], 0).astype(np.uint32)
         values = (found.data, found.offsets)
         expect_values(column, rows, values, crcs_before, crcs[rows].astype(np.uint32), file.path)
         return found
-
-
-def _read(file: AppendFile, starts: Counts, ends: Counts) -> Passed:
-    """These ranges of a file, which is mapped anew for some at a time: around each the system maps 64 KiB."""
-    parts = [slice(at, at + _RANGES_AT_ONCE) for at in range(0, len(starts), _RANGES_AT_ONCE)]
-    data = (np.frombuffer(file.view(), dtype=np.uint8) for _ in parts)
-    found = [Passed(*ranges(own, starts[part], ends[part])) for own, part in zip(data, parts, strict=True)]
-    joined = found[0] if len(found) == 1 else Passed.join(found)
-    return Passed(joined.data, joined.offsets)
 
 
 def _write_settings(folder: Folder, settings: dict[str, Any]) -> None:

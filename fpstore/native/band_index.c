@@ -3,43 +3,62 @@
 
 #include "banded.h"
 
-#define FIRST_SLOTS 64
+#define FIRST_BUCKETS 8
 #define FIRST_ROOM 64
-/* What is looked for so many documents later is asked for now. */
-#define AHEAD 4
+#define LINE_BYTES 64
+/* So many documents are looked up together, band after band: only one table is in reach of the caches at a time, and of
+   the addresses that a processor remembers. */
+#define TOGETHER 1024
 
-static uint64_t tag_of(uint64_t key) { return key * UINT64_C(0x9E3779B97F4A7C15) >> BAND_ROW_BITS; }
+typedef struct {
+    void (*find)(const BandTable *, const uint64_t *, uint64_t, uint64_t, uint32_t *);
+    void (*put)(BandTable *, const uint64_t *, uint64_t, uint64_t, uint64_t, uint32_t *);
+} Kernels;
 
-static uint64_t home_of(uint64_t tag, uint64_t size) { return (tag >> (BAND_TAG_BITS - 32)) * size >> 32; }
+#define KERNELS_OF(set) \
+    (Kernels) { band_find_##set, band_put_##set }
 
-/* The slot that has a tag, or the empty one where it would be. */
-static uint64_t *slot_of(const BandTable *table, uint64_t tag) {
-    uint64_t at = home_of(tag, table->size);
-    while (table->slots[at] != 0 && table->slots[at] >> BAND_ROW_BITS != tag) at = at + 1 < table->size ? at + 1 : 0;
-    return &table->slots[at];
+static Kernels kernels = {band_find_portable, band_put_portable};
+
+KERNELS_CHOSEN_AT_LOAD(band_choose)
+
+/* Put the slots of a table into a larger one, which is empty. filled: of each of its buckets how many slots are taken,
+   all 0; to look at the slots themselves would be to wait for what was just written there. */
+static void move_slots(const BandTable *table, const BandTable *larger, uint8_t *filled) {
+    for (uint64_t at = 0; at < table->buckets * BAND_BUCKET; at++) {
+        const uint64_t slot = table->slots[at];
+        if (slot == 0) continue;
+        uint64_t bucket = band_home(larger, slot >> BAND_ROW_BITS);
+        while (filled[bucket] == BAND_BUCKET) bucket = bucket + 1 < larger->buckets ? bucket + 1 : 0;
+        larger->slots[bucket * BAND_BUCKET + filled[bucket]++] = slot;
+    }
 }
 
-static Status make_slots(BandTable *table, uint64_t size) {
-    uint64_t *slots = calloc(size, sizeof *slots);
-    BandTable larger = {slots, size, table->used, NULL};
-    if (slots == NULL) return NO_MEMORY;
-    for (uint64_t at = 0; at < table->size; at++) {
-        if (table->slots[at] != 0) *slot_of(&larger, table->slots[at] >> BAND_ROW_BITS) = table->slots[at];
+static Status make_slots(BandTable *table, uint64_t buckets) {
+    const uint64_t bytes = buckets * BAND_BUCKET * sizeof(uint64_t);
+    const BandTable larger = {aligned_alloc(LINE_BYTES, bytes), buckets, table->used};
+    uint8_t *filled = calloc(buckets, 1);
+    if (larger.slots == NULL || filled == NULL) {
+        free(larger.slots);
+        free(filled);
+        return NO_MEMORY;
     }
+    memset(larger.slots, 0, bytes);
+    move_slots(table, &larger, filled);
+    free(filled);
     free(table->slots);
-    table->slots = slots;
-    table->size = size;
+    *table = larger;
     return OK;
 }
 
 Status band_index_make(BandIndex *index) {
     index->count = index->room = index->asker = 0;
     index->sketches = NULL;
-    index->askers = NULL;
+    index->earlier = index->askers = NULL;
     index->tables = calloc(index->bands, sizeof *index->tables);
     if (index->tables == NULL) return NO_MEMORY;
     for (uint64_t band = 0; band < index->bands; band++) {
-        if (make_slots(&index->tables[band], FIRST_SLOTS) != OK) return NO_MEMORY;
+        if (make_slots(&index->tables[band], FIRST_BUCKETS) != OK) return NO_MEMORY;
     }
     return OK;
 }
@@ -47,14 +66,14 @@ Status band_index_make(BandIndex *index) {
 void band_index_free(BandIndex *index) {
     for (uint64_t band = 0; index->tables != NULL && band < index->bands; band++) {
         free(index->tables[band].slots);
-        free(index->tables[band].earlier);
     }
     free(index->tables);
     free(index->sketches);
+    free(index->earlier);
     free(index->askers);
     index->tables = NULL;
     index->sketches = NULL;
-    index->askers = NULL;
+    index->earlier = index->askers = NULL;
 }
 
 static Status resize(void **column, uint64_t bytes) {
@@ -71,9 +90,7 @@ static Status make_room(BandIndex *index, uint64_t count) {
     if (room < count) room = count;
     if (resize((void **)&index->sketches, room * index->words * sizeof *index->sketches) != OK) return NO_MEMORY;
     if (resize((void **)&index->askers, room * sizeof *index->askers) != OK) return NO_MEMORY;
-    for (uint64_t band = 0; band < index->bands; band++) {
-        if (resize((void **)&index->tables[band].earlier, room * sizeof(uint32_t)) != OK) return NO_MEMORY;
-    }
+    if (resize((void **)&index->earlier, room * index->bands * sizeof *index->earlier) != OK) return NO_MEMORY;
     index->room = room;
     return OK;
 }
@@ -82,36 +99,24 @@ static Status make_room(BandIndex *index, uint64_t count) {
 static Status make_slots_for(BandIndex *index, uint64_t count) {
     for (uint64_t band = 0; band < index->bands; band++) {
         BandTable *table = &index->tables[band];
-        const uint64_t least = (table->used + count) * 4 / 3 + 1;
-        uint64_t size = table->size;
-        while (size < least) size += size / 2;
-        if (size > table->size && make_slots(table, size) != OK) return NO_MEMORY;
+        const uint64_t least = ((table->used + count) * 4 / 3 + BAND_BUCKET) / BAND_BUCKET;
+        uint64_t buckets = table->buckets;
+        while (buckets < least) buckets += buckets / 2;
+        if (buckets > table->buckets && make_slots(table, buckets) != OK) return NO_MEMORY;
     }
     return OK;
 }
 
-static void ask_for(const BandIndex *index, const uint64_t *keys) {
-    for (uint64_t band = 0; band < index->bands; band++) {
-        const BandTable *table = &index->tables[band];
-        __builtin_prefetch(&table->slots[home_of(tag_of(keys[band]), table->size)]);
-    }
-}
-
 Status band_index_add(BandIndex *index, const uint64_t *keys, const uint64_t *sketches, uint64_t count) {
     if (make_room(index, index->count + count) != OK || make_slots_for(index, count) != OK) return NO_MEMORY;
-    if (count > 0) memcpy(index->sketches + index->count * index->words, sketches, count * index->words * 8);
-    for (uint64_t i = 0; i < count; i++) {
-        const uint64_t row = index->count + i;
-        if (i + AHEAD < count) ask_for(index, keys + (i + AHEAD) * index->bands);
-        index->askers[row] = 0;
-        for (uint64_t band = 0; band < index->bands; band++) {
-            BandTable *table = &index->tables[band];
-            const uint64_t tag = tag_of(keys[i * index->bands + band]);
-            uint64_t *slot = slot_of(table, tag);
-            table->used += *slot == 0;
-            table->earlier[row] = (uint32_t)(*slot & BAND_MOST_ROWS);
-            *slot = tag << BAND_ROW_BITS | (row + 1);
-        }
+    if (count == 0) return OK;
+    memcpy(index->sketches + index->count * index->words, sketches, count * index->words * 8);
+    memset(index->askers + index->count, 0, count * sizeof *index->askers);
+    for (uint64_t first = 0; first < count; first += TOGETHER) {
+        const uint64_t some = count - first < TOGETHER ? count - first : TOGETHER;
+        for (uint64_t band = 0; band < index->bands; band++)
+            kernels.put(&index->tables[band], keys + first * index->bands + band, index->bands, some,
+                        index->count + first, index->earlier + (index->count + first) * index->bands + band);
     }
     index->count += count;
     return OK;
@@ -145,14 +150,19 @@ static void sift_up(uint64_t *heap, uint64_t at, uint64_t number) {
     heap[at] = number;
 }
 
-/* The rows near one document. heap: room for `limit`, of those that differ; equal: for all rows. How many of each. */
-static void collect(BandIndex *index, const uint64_t *keys, const uint64_t *sketch, const BandAsked *asked,
+/* Of documents and each of their bands the last row that has the key, 1 more, 0 for none. */
+static void find_heads(const BandIndex *index, const uint64_t *keys, uint64_t count, uint32_t *heads) {
+    for (uint64_t band = 0; band < index->bands; band++)
+        kernels.find(&index->tables[band], keys + band, index->bands, count, heads + band);
+}
+
+/* The rows near one document. heads: of its bands. heap: room for `limit`, of those that differ; equal: for all rows.
+   How many of each. */
+static void collect(BandIndex *index, const uint32_t *heads, const uint64_t *sketch, const BandAsked *asked,
                     uint64_t *heap, uint64_t *heap_count, uint32_t *equal, uint64_t *equal_count) {
     const uint32_t asker = index->asker;
     for (uint64_t band = 0; band < index->bands; band++) {
-        const BandTable *table = &index->tables[band];
-        uint64_t row = *slot_of(table, tag_of(keys[band])) & BAND_MOST_ROWS;
-        for (; row != 0; row = table->earlier[row - 1]) {
+        for (uint64_t row = heads[band]; row != 0; row = index->earlier[(row - 1) * index->bands + band]) {
             const uint64_t own = row - 1;
             if (index->askers[own] == asker) continue;
             index->askers[own] = asker;
@@ -203,33 +213,52 @@ static void next_asker(BandIndex *index) {
     }
 }
 
-Status band_index_near(BandIndex *index, const uint64_t *keys, const uint64_t *sketches, uint64_t count,
-                       const BandAsked *asked, uint64_t most_rows, BandNears *found, uint64_t *answered) {
-    uint64_t *heap = malloc((asked->limit + 1) * sizeof *heap);
-    uint32_t *equal = malloc((index->count + 1) * sizeof *equal);
-    Status status = heap == NULL || equal == NULL ? NO_MEMORY : OK;
-    *answered = 0;
-    for (uint64_t i = 0; i < count && status == OK; i++) {
+/* What band_index_near needs beside what it finds. */
+typedef struct {
+    uint64_t *heap;
+    uint32_t *equal, *heads;
+} Room;
+
+/* The rows near documents from `first` to `end`; heads: of the first of them. Whether there are more than most_rows. */
+static Status near_some(BandIndex *index, const Room *room, const uint64_t *sketches, uint64_t first, uint64_t end,
+                        const BandAsked *asked, uint64_t most_rows, BandNears *found, uint64_t *answered) {
+    for (uint64_t i = first; i < end; i++) {
         uint64_t heap_count = 0, equal_count = 0;
         const uint64_t before = found->count;
-        if (i + AHEAD < count) ask_for(index, keys + (i + AHEAD) * index->bands);
         next_asker(index);
-        collect(index, keys + i * index->bands, sketches + i * index->words, asked, heap, &heap_count, equal,
-                &equal_count);
-        status = put(found, (uint32_t)i, equal, equal_count, heap, heap_count, asked->limit);
+        collect(index, room->heads + (i - first) * index->bands, sketches + i * index->words, asked, room->heap,
+                &heap_count, room->equal, &equal_count);
+        const Status status = put(found, (uint32_t)i, room->equal, equal_count, room->heap, heap_count, asked->limit);
+        if (status != OK) return status;
         if (i > 0 && found->count > most_rows) {
             found->count = before;
-            break;
+            return OK;
         }
         *answered = i + 1;
     }
-    free(heap);
-    free(equal);
+    return OK;
+}
+
+Status band_index_near(BandIndex *index, const uint64_t *keys, const uint64_t *sketches, uint64_t count,
+                       const BandAsked *asked, uint64_t most_rows, BandNears *found, uint64_t *answered) {
+    const uint64_t together = count < TOGETHER ? count : TOGETHER;
+    const Room room = {malloc((asked->limit + 1) * sizeof(uint64_t)), malloc((index->count + 1) * sizeof(uint32_t)),
+                       malloc((together * index->bands + 1) * sizeof(uint32_t))};
+    Status status = room.heap == NULL || room.equal == NULL || room.heads == NULL ? NO_MEMORY : OK;
+    *answered = 0;
+    for (uint64_t first = 0; first < count && status == OK && *answered == first; first += TOGETHER) {
+        const uint64_t end = count - first < TOGETHER ? count : first + TOGETHER;
+        find_heads(index, keys + first * index->bands, end - first, room.heads);
+        status = near_some(index, &room, sketches, first, end, asked, most_rows, found, answered);
+    }
+    free(room.heap);
+    free(room.equal);
+    free(room.heads);
     return status;
 }
 
 uint64_t band_index_bytes(const BandIndex *index) {
     uint64_t bytes = index->room * (index->words * 8 + 4 + index->bands * 4);
-    for (uint64_t band = 0; band < index->bands; band++) bytes += index->tables[band].size * 8;
+    for (uint64_t band = 0; band < index->bands; band++) bytes += index->tables[band].buckets * LINE_BYTES;
     return bytes;
 }

@@ -10,10 +10,13 @@
 #define BAND_TAG_BITS (64 - BAND_ROW_BITS)
 #define BAND_MOST_ROWS ((UINT64_C(1) << BAND_ROW_BITS) - 1)
 
+/* Slots of one line of memory, which are filled one after the other: where one is empty no further bucket has what is
+   looked for. */
+#define BAND_BUCKET 8
+
 typedef struct {
-    uint64_t *slots; /* `size` of them, 0 where empty: the last row that has a key */
-    uint64_t size, used;
-    uint32_t *earlier; /* of each row, the one before it with its key, 1 more; 0 for none */
+    uint64_t *slots; /* BAND_BUCKET for each bucket, 0 where empty: the last row that has a key */
+    uint64_t buckets, used;
 } BandTable;
 
 typedef struct {
@@ -22,6 +25,7 @@ typedef struct {
     uint32_t far;       /* where so many values differ, more say nothing: all these are as far */
     BandTable *tables;  /* one for each band */
     uint64_t *sketches; /* words of each row */
+    uint32_t *earlier;  /* of each row and band, the row before it with its key, 1 more; 0 for none */
     uint32_t *askers;   /* of each row, who looked at it last */
     uint32_t asker;
 } BandIndex;
@@ -57,5 +61,26 @@ Status band_index_near(BandIndex *index, const uint64_t *keys, const uint64_t *s
 
 /* The bytes that it takes. */
 uint64_t band_index_bytes(const BandIndex *index);
+
+/* What a slot has of a key, and the bucket that it is looked for in first. */
+ALWAYS_INLINE uint64_t band_tag(uint64_t key) { return key * UINT64_C(0x9E3779B97F4A7C15) >> BAND_ROW_BITS; }
+ALWAYS_INLINE uint64_t band_home(const BandTable *table, uint64_t tag) {
+    return (tag >> (BAND_TAG_BITS - 32)) * table->buckets >> 32;
+}
+
+/* Of one table. Keys, heads and earlier rows lie `step` apart, one for each of `count` documents.
+
+   find: of each key the last row that has it, 1 more, 0 for none. put: rows from `first` on; earlier: of each the one
+   before it. */
+#define BAND_KERNELS(set)                                                                                      \
+    void band_find_##set(const BandTable *table, const uint64_t *keys, uint64_t step, uint64_t count,          \
+                         uint32_t *heads);                                                                     \
+    void band_put_##set(BandTable *table, const uint64_t *keys, uint64_t step, uint64_t count, uint64_t first, \
+                        uint32_t *earlier);
+BAND_KERNELS(portable)
+BAND_KERNELS(fast)
+BAND_KERNELS(wide)
+
+void band_choose(InstructionSet set);
 
 #endif

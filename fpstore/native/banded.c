@@ -1,10 +1,20 @@
 /* Documents of one piece that share a band. */
 #include "banded.h"
 
+/* Of each `width` bits the lowest: width is 1, 2, 4, 8, 16 or 32. */
+ALWAYS_INLINE uint64_t lowest_bits(unsigned width) {
+    static const uint64_t of_width[] = {UINT64_MAX,
+                                        UINT64_C(0x5555555555555555),
+                                        UINT64_C(0x1111111111111111),
+                                        UINT64_C(0x0101010101010101),
+                                        UINT64_C(0x0001000100010001),
+                                        UINT64_C(0x0000000100000001)};
+    return of_width[__builtin_ctz(width)];
+}
+
 uint32_t values_differing(const uint64_t *one, const uint64_t *other, uint64_t words, unsigned width, uint32_t far) {
-    uint64_t lowest = 0;
+    const uint64_t lowest = lowest_bits(width);
     uint32_t count = 0;
-    for (unsigned at = 0; at < 64; at += width) lowest |= UINT64_C(1) << at;
     for (uint64_t i = 0; i < words; i++) {
         uint64_t apart = one[i] ^ other[i];
         for (unsigned shift = 1; shift < width; shift *= 2) apart |= apart >> shift;
@@ -13,19 +23,26 @@ uint32_t values_differing(const uint64_t *one, const uint64_t *other, uint64_t w
     return count < far ? count : far;
 }
 
-void banded_look(Banded *banded, uint8_t *is_near, uint8_t *has_earlier) {
-    const uint64_t entries = banded->count * banded->bands;
-    for (uint64_t i = 0; i < entries; i++) {
-        const uint64_t key = banded->keys[i];
+/* The same of one band. */
+static void look_at_band(Banded *banded, uint64_t band, uint8_t *is_near, uint8_t *has_earlier) {
+    const uint64_t bands = banded->bands;
+    for (uint64_t i = 0; i < banded->count; i++) banded->column[i] = banded->keys[i * bands + band];
+    memset(banded->slots, 0, (banded->slot_mask + 1) * sizeof *banded->slots);
+    for (uint64_t i = 0; i < banded->count; i++) {
+        const uint64_t key = banded->column[i];
         uint64_t slot = (key * UINT64_C(0x9E3779B97F4A7C15) >> 32) & banded->slot_mask;
-        while (banded->slots[slot] != 0 && banded->keys[banded->slots[slot] - 1] != key) {
+        while (banded->slots[slot] != 0 && banded->column[banded->slots[slot] - 1] != key) {
             slot = (slot + 1) & banded->slot_mask;
         }
         if (banded->slots[slot] == 0) banded->slots[slot] = (uint32_t)i + 1;
-        banded->firsts[i] = banded->slots[slot] - 1;
-        const uint64_t own = i / banded->bands, first = banded->firsts[i] / banded->bands;
-        if (own != first) is_near[own] = is_near[first] = has_earlier[own] = 1;
+        const uint64_t first = banded->slots[slot] - 1;
+        banded->firsts[i * bands + band] = (uint32_t)(first * bands + band);
+        if (first != i) is_near[i] = is_near[first] = has_earlier[i] = 1;
     }
+}
+
+void banded_look(Banded *banded, uint8_t *is_near, uint8_t *has_earlier) {
+    for (uint64_t band = 0; band < banded->bands; band++) look_at_band(banded, band, is_near, has_earlier);
 }
 
 void banded_lead(Banded *banded, uint64_t document) {

@@ -13,16 +13,19 @@ typedef struct {
     uint32_t far;  /* where so many values differ, more say nothing: all these are as far */
     uint32_t most; /* in more values no two differ that are near */
 
-    /* A table of keys. Entry i * bands + b is the key of document i in band b; 0 stands for none, so all are 1 more. */
-    uint32_t *slots; /* slot_mask + 1 of them, a power of two, all 0: the entry that has the key first */
+    /* A table of the keys of one band after the other: 0 stands for no document, so all are 1 more. */
+    uint32_t *slots; /* slot_mask + 1 of them, a power of two: the document that has the key first */
     uint64_t slot_mask;
+    uint64_t *column; /* room for the keys of one band */
+
+    /* Entry i * bands + b is the key of document i in band b. */
     uint32_t *firsts;  /* of each entry, the first with its key */
-    uint32_t *heads;   /* of each entry that is a first, the last entry of a leader with that key; all 0 */
-    uint32_t *earlier; /* of each entry of a leader, the one before it with its key */
+    uint32_t *heads;   /* of each entry that is a first, the last entry of a leader with that key, 1 more; all 0 */
+    uint32_t *earlier; /* of each entry of a leader, the one before it with its key, 1 more */
     uint32_t *askers;  /* of each document, who looked at it last; all 0 */
 } Banded;
 
-/* Fill in the table. Set is_near of each document that shares a key with another, and has_earlier of all but the first
+/* Fill in firsts. Set is_near of each document that shares a key with another, and has_earlier of all but the first
    that has it. */
 void banded_look(Banded *banded, uint8_t *is_near, uint8_t *has_earlier);
 

@@ -95,7 +95,7 @@ static void find_near(Turns *turns) {
 void turns_answer(Turns *turns, int64_t row) {
     turns->rows[turns->at] = row;
     if (row == TURNS_NEW && turns->banded != NULL) {
-        banded_lead(turns->banded, turns->at);
+        if (turns->is_near[turns->at]) banded_lead(turns->banded, turns->at); /* else nobody asks for it */
     } else if (row == TURNS_NEW) {
         turns->leader_keys[turns->leader_count] = turns->keys[turns->at];
         turns->leaders[turns->leader_count++] = (uint32_t)turns->at;

@@ -1,9 +1,13 @@
 """Values of any length, packed one after the other: some of them together, and digests of them. The kernels are C."""
 
+import os
+
 import numpy as np
 
+from libc.errno cimport EINTR, errno
 from libc.stdint cimport int64_t, uint8_t, uint64_t
-from libc.string cimport memcpy
+from posix.types cimport off_t
+from posix.unistd cimport pread
 
 from fpstore._native cimport PackedColumn, packed_digests, packed_gather, packed_lines
 
@@ -43,31 +47,57 @@ def gather(const uint8_t[::1] data not None, const int64_t[::1] offsets not None
     return found
 
 
-def ranges(const uint8_t[::1] data not None, const int64_t[::1] starts not None, const int64_t[::1] ends not None):
-    """The values data[starts[i] : ends[i]], one after the other: uint8[bytes], and where each begins: int64[n + 1].
+cdef int read_at(int fd, uint8_t *out, size_t size, int64_t offset) noexcept nogil:
+    """Read bytes of a file: 0, the error of the system, or -1 where the file ends before."""
+    cdef ssize_t count
+    while size > 0:
+        count = pread(fd, out, size, <off_t>offset)
+        if count < 0 and errno != EINTR:
+            return errno
+        if count == 0:
+            return -1
+        if count > 0:
+            out += count
+            offset += count
+            size -= <size_t>count
+    return 0
 
-    Raises ValueError for what leads out of data.
+
+def ranges(int fd, int64_t size, const int64_t[::1] starts not None, const int64_t[::1] ends not None):
+    """The values from starts[i] to ends[i] of a file, one after the other: uint8[bytes], and where each begins.
+
+    The latter are int64[n + 1]. Those that lie side by side are read at once, and nothing of the file is mapped. Raises
+    ValueError for what leads out of its `size` bytes, EOFError where it has fewer, and what the system does.
     """
-    cdef Py_ssize_t i
-    cdef int64_t size = 0
+    cdef Py_ssize_t i, first = 0, count = starts.shape[0]
+    cdef int64_t used = 0
+    cdef int failed = 0
     cdef uint8_t[::1] out
     cdef int64_t[::1] offsets
-    if starts.shape[0] != ends.shape[0]:
-        raise ValueError(f"found {starts.shape[0]} starts and {ends.shape[0]} ends, expected as many")
-    places = np.zeros(starts.shape[0] + 1, dtype=np.int64)
+    if count != ends.shape[0]:
+        raise ValueError(f"found {count} starts and {ends.shape[0]} ends, expected as many")
+    places = np.zeros(count + 1, dtype=np.int64)
     offsets = places
-    for i in range(starts.shape[0]):
-        if not 0 <= starts[i] <= ends[i] <= data.shape[0]:
-            raise ValueError(f"value {i}: found {starts[i]} to {ends[i]}, expected some of {data.shape[0]} bytes")
-        size += ends[i] - starts[i]
-        offsets[i + 1] = size
-    found = np.empty(size, dtype=np.uint8)
-    if size:
-        out = found
-        with nogil:
-            for i in range(starts.shape[0]):
-                if ends[i] > starts[i]:
-                    memcpy(&out[offsets[i]], &data[starts[i]], <size_t>(ends[i] - starts[i]))
+    for i in range(count):
+        if not 0 <= starts[i] <= ends[i] <= size:
+            raise ValueError(f"value {i}: found {starts[i]} to {ends[i]}, expected some of {size} bytes")
+        used += ends[i] - starts[i]
+        offsets[i + 1] = used
+    found = np.empty(used, dtype=np.uint8)
+    if used == 0:
+        return found, places
+    out = found
+    with nogil:
+        for i in range(count):
+            if failed or (i + 1 < count and starts[i + 1] == ends[i]):
+                continue
+            if offsets[i + 1] > offsets[first]:
+                failed = read_at(fd, &out[offsets[first]], <size_t>(offsets[i + 1] - offsets[first]), starts[first])
+            first = i + 1
+    if failed > 0:
+        raise OSError(failed, os.strerror(failed))
+    if failed < 0:
+        raise EOFError(f"found less than the {size} bytes of a file, expected them")
     return found, places
 
 

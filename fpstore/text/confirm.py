@@ -121,6 +121,11 @@ class Checker:
         """The same of texts with these indexes, by the hashes that recipe.measure_and_keep gave of them all."""
         return self._recipe.features_of(kept, np.array(indexes, dtype=np.int64), threads=self._threads)
 
+    def hold(self, kept_ids: Sequence[int], sets: Sets) -> None:
+        """Documents that were just kept have these features, so that their texts need not be read for them."""
+        if len(kept_ids):
+            self._held.add(kept_ids, sets)
+
     def sets_of_kept(self, kept_ids: Sequence[int], *, ahead: bool = False) -> Iterator[tuple[list[int], Sets]]:
         """The features of kept documents, all different, in parts: the places among kept_ids, and the features.
 

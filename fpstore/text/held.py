@@ -12,6 +12,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from fpstore.text._packed import gather
+from fpstore.text.packed import offsets_of
+
 _BYTES_OF_ONE = 16
 _FIRST_ROOM = 1 << 12
 
@@ -55,6 +58,18 @@ class Sets:
         if hashes:
             same &= self.hashes[self.starts] == np.uint64(hashes[0])
         return same
+
+    def take(self, places: Counts) -> Sets:
+        """The features of some of documents whose features follow one another in the columns, likewise.
+
+        The columns may be empty then.
+        """
+        offsets = offsets_of(self.counts) * self.hashes.itemsize
+        hashes, weights = (
+            gather(column.view(np.uint8), offsets, places).view(column.dtype) for column in (self.hashes, self.weights)
+        )
+        counts = self.counts[places]
+        return Sets(hashes, weights, np.cumsum(counts) - counts, counts)
 
     def __iter__(self) -> Iterator[Features]:
         return (self[index] for index in range(len(self)))

@@ -147,6 +147,11 @@ def taken(values: Sequence[_Value], indexes: npt.NDArray[Any] | Sequence[int]) -
     return [values[index] for index in indexes]
 
 
+def text_sizes(texts: Sequence[str]) -> Offsets:
+    """How large each text is, packed or a list: int64[n], in bytes, or in characters."""
+    return texts.sizes if isinstance(texts, Packed) else np.array([len(text) for text in texts], dtype=np.int64)
+
+
 def heads(texts: Sequence[str], indexes: Sequence[int], characters: int) -> list[str]:
     """Of the texts with these indexes, packed or a list, so many characters at most."""
     if not isinstance(texts, Texts):

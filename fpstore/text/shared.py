@@ -13,7 +13,7 @@ import numpy as np
 
 from fpstore.text.cleaning import characters, stand_in, visible
 from fpstore.text.held import KeptHashes, Sets
-from fpstore.text.packed import Packed
+from fpstore.text.packed import Packed, text_sizes
 from fpstore.text.recipe import Measured, Recipe
 from fpstore.types import Array
 from fpstore.workers import Workers
@@ -94,8 +94,7 @@ def _groups(pages: Sequence[Page]) -> list[list[Page]]:
 
 def _parts(texts: Sequence[str]) -> list[Sequence[str]]:
     """The texts, some at a time; of none one part without any."""
-    sizes = texts.sizes if isinstance(texts, Packed) else np.array([len(text) for text in texts], dtype=np.int64)
-    number = np.cumsum(sizes) // TEXTS_AT_ONCE
+    number = np.cumsum(text_sizes(texts)) // TEXTS_AT_ONCE
     starts = [0, *(np.flatnonzero(np.diff(number)) + 1).tolist(), len(texts)]
     parts = [texts[start:end] for start, end in pairwise(starts)]
     # Of bytes that many share, each takes its own along.
