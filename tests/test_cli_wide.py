@@ -8,7 +8,7 @@ from outcome import Command
 from test_wide import many
 
 import fpstore
-from fpstore.codes.given import as_bytes, as_hexadecimal
+from fpstore.fingerprints import as_bytes, as_hexadecimal
 
 
 def test_commands_build_probe_and_export_wide_fingerprints(tmp_path: Path, command: Command) -> None:
@@ -55,10 +55,6 @@ def test_commands_refuse_what_is_not_there_yet_for_wide_fingerprints(tmp_path: P
         ("expected 32 hexadecimal digits (128 bits)", ("probe", store, "00")),
         (f"format csv: {told}", ("export", store, tmp_path / "o.csv")),
         (f"pairs: {told}", ("pairs", store)),
-        (f"nearest: {told}".replace("nearest:", "nearest_many:"), ("nearest", store, "0" * 32)),
-        (f"writing: {told}", ("add", store, given)),
-        (f"writing: {told}", ("compact", store)),
-        (f"create: {told}", ("create", tmp_path / "t", "--bits", "128")),
         (f"recover: {told}", ("recover", store, tmp_path / "t")),
         (f"a look into segments: {told}", ("inspect", store, "1")),
         (f"report: {told}", ("report", store)),

@@ -34,6 +34,7 @@ CORE = (
     "merging",
     "huffman",
     "format",
+    "fingerprints",
     "_names",
     "_names_view",
     "_names_pending",
@@ -62,7 +63,6 @@ CORE = (
     "inspection",
     "base",
     "store",
-    "wide",
     "making",
 )
 FOLDERS = {
@@ -108,7 +108,7 @@ FOLDERS = {
         "scans",
         "ways",
     ),
-    "codes": ("given", "layout", "sorting", "writer", "rows", "reader", "verify"),
+    "codes": ("layout", "sorting", "writer", "rows", "reader", "pending", "verify"),
     "living": (
         "changes",
         "state",
@@ -127,6 +127,7 @@ FOLDERS = {
         "census",
         "together",
         "warming",
+        "waiting",
         "snapshot",
         "wide",
         "radius",
@@ -308,7 +309,8 @@ def test_a_build_enters_building_by_one_door() -> None:
     assert taken == {
         "creation": {"Build", "Written"},
         # What they are of wide codes, sorted and told of as any rows.
-        "codes": {"BuildOptions", "OTHER_MEMORY", "PairSorter", "MIN_MEMORY_BYTES", "Written"},
+        "codes": {"BuildOptions", "OTHER_MEMORY", "PairSorter", "MIN_MEMORY_BYTES", "Write", "Written"}
+        | {"Source", "write_segment"},
         "documents": {"Build"},
         "living": {"write_rows", "write_stream", *sorters, "MIN_MEMORY_BYTES"},
         "names": sorters,

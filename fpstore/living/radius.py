@@ -11,9 +11,9 @@ import numpy as np
 
 from fpstore.errors import StoreWarning
 from fpstore.living.snapshot import Snapshot
-from fpstore.plans import planner
-from fpstore.plans.planner import scan_nanoseconds
-from fpstore.plans.reach import lookup_nanoseconds
+from fpstore.plans.choice import PlanChoice, most_distance
+from fpstore.plans.plan import Plan
+from fpstore.plans.reach import lookup_nanoseconds, predicted, reading_nanoseconds
 from fpstore.query.matches import Matches, made
 from fpstore.types import Array, Keys
 
@@ -58,8 +58,8 @@ def tell_of_reach(snapshot: Snapshot, distance: int) -> None:
     n = sum(part.segment.key_count for part in snapshot.searched)
     cost, bits = _cost(snapshot, distance, 1), snapshot.plan.bits
     better = inf
-    if distance <= planner.MAX_DISTANCE:
-        better = planner.predict(planner.choose(min(n, 1 << bits), distance, "speed", bits), n).nanoseconds
+    if distance <= most_distance(bits):
+        better = predicted(PlanChoice(distance, "speed", bits).for_count(n), n).nanoseconds
     advice = (
         f"a store built with max_distance={distance} and plan 'speed' would take {_time(better)}"
         if better < WORTH * cost
@@ -71,6 +71,14 @@ def tell_of_reach(snapshot: Snapshot, distance: int) -> None:
         StoreWarning,
         stacklevel=4,
     )
+
+
+def beyond(plan: Plan, distance: int) -> str:
+    """What is wrong with a distance that the tables of the plan have to answer, and do not."""
+    limit = most_distance(plan.bits)
+    advice = f"no store has over {limit}" if distance > limit else f"build the store with max_distance={distance}"
+    most = f"at most {plan.max_distance}, as plan {plan.name} answers"
+    return f"max_distance: found {distance}, expected {most}; {advice}"
 
 
 def _time(nanoseconds: float) -> str:
@@ -97,13 +105,14 @@ def _next_radius(snapshot: Snapshot, radius: int, distance: int, query_count: in
 
 
 def _scan_cost(snapshot: Snapshot, query_count: int) -> float:
-    return sum(scan_nanoseconds(part.segment.key_count, query_count) for part in snapshot.searched)
+    return sum(reading_nanoseconds(snapshot.plan, part.segment.key_count, query_count) for part in snapshot.searched)
 
 
 def _cost(snapshot: Snapshot, radius: int, query_count: int) -> float:
     """Of one query, within this radius."""
     counts = [part.segment.key_count for part in snapshot.searched]
-    return sum(min(lookup_nanoseconds(snapshot.plan, radius, n), scan_nanoseconds(n, query_count)) for n in counts)
+    plan = snapshot.plan
+    return sum(min(lookup_nanoseconds(plan, radius, n), reading_nanoseconds(plan, n, query_count)) for n in counts)
 
 
 def _of_queries(found: Matches, which: Array, numbers: Array) -> Matches:

@@ -76,6 +76,11 @@ def expect_bits(bits: object, step: int = BITS_STEP, *, wide: bool = True) -> in
     return number
 
 
+def most_distance(bits: int) -> int:
+    """The largest that a store of fingerprints of so many bits can be made for."""
+    return MAX_WIDE_DISTANCE if bits in WIDE_BITS else MAX_DISTANCE
+
+
 @dataclass(frozen=True)
 class PlanChoice:
     """A distance and an aim, a number of bytes per fingerprint, a name, or a Plan; checked when it is made.
@@ -93,7 +98,7 @@ class PlanChoice:
         step = 1 if isinstance(self.plan, Plan) else BITS_STEP  # of the plan of another store, which has what it has
         object.__setattr__(self, "bits", expect_bits(self.bits, step))
         k = as_integer(self.max_distance)
-        most = MAX_WIDE_DISTANCE if self.is_wide else MAX_DISTANCE
+        most = most_distance(self.bits)
         if k is None or not 0 <= k <= most:
             raise ValueError(f"max_distance: found {self.max_distance!r}, expected an integer from 0 to {most}")
         object.__setattr__(self, "max_distance", k)

@@ -10,8 +10,10 @@ from functools import lru_cache
 from math import inf
 
 from fpstore.errors import PlanError
+from fpstore.format import WIDE_BITS, WORD_BITS
 from fpstore.plans.plan import Plan, TablePlan
-from fpstore.plans.planner import pattern_count, predict, scan_nanoseconds, slot_bits
+from fpstore.plans.planner import Prediction, pattern_count, predict, scan_nanoseconds, slot_bits
+from fpstore.plans.wide import WORD_NS, predict_wide
 
 # Plans, distances and sizes of segments that were asked about lately.
 REMEMBERED = 1024
@@ -42,8 +44,20 @@ def reaching(plan: Plan, distance: int, n: int) -> Plan | None:
 @lru_cache(maxsize=REMEMBERED)
 def lookup_nanoseconds(plan: Plan, distance: int, n: int) -> float:
     """What one query takes that looks up so far among n keys, on one thread; infinite where that is not worth it."""
+    if plan.bits in WIDE_BITS:  # no table of these is asked with more flips than it was made for
+        return predict_wide(plan, n).nanoseconds if distance <= plan.max_distance else inf
     wider = reaching(plan, distance, n)
     return inf if wider is None else predict(wider, n).nanoseconds
+
+
+def reading_nanoseconds(plan: Plan, n: int, query_count: int) -> float:
+    """What one query of so many takes that are compared with all n fingerprints of a store of this plan."""
+    return WORD_NS * n * plan.bits / WORD_BITS if plan.bits in WIDE_BITS else scan_nanoseconds(n, query_count)
+
+
+def predicted(plan: Plan, n: int) -> Prediction:
+    """What a plan costs for n fingerprints, of any width."""
+    return predict_wide(plan, n) if plan.bits in WIDE_BITS else predict(plan, n)
 
 
 def _one_flip_more(tables: Sequence[TablePlan], s: int) -> tuple[TablePlan, ...]:
