@@ -3,9 +3,12 @@
 Nothing here knows what a row is, or when two of them are near: a class for each kind of store adds that.
 """
 
+import atexit
+import contextlib
 import os
 import threading
 import warnings
+import weakref
 from abc import ABC, abstractmethod
 from pathlib import Path
 from types import TracebackType
@@ -36,6 +39,17 @@ if TYPE_CHECKING:
     from fpstore.text import Recipe
 
 SomeTable = TypeVar("SomeTable", bound=Table[Any])
+
+
+_open_writers: "weakref.WeakSet[_BaseStore]" = weakref.WeakSet()
+
+
+@atexit.register
+def _close_writers() -> None:
+    """Before the interpreter takes modules apart: what waits for a sync could not be written after that."""
+    with contextlib.ExitStack() as stack:
+        for store in list(_open_writers):
+            stack.callback(store.__del__)
 
 
 class _BaseStore(ABC):
@@ -69,6 +83,8 @@ class _BaseStore(ABC):
         )
         self._watch = self._living.watch
         self._closed = False
+        if mode == "w":
+            _open_writers.add(self)
 
     def __bool__(self) -> bool:
         """True: whether it holds anything is for count() to tell, which may read all of it."""

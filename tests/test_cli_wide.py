@@ -73,6 +73,10 @@ def test_commands_refuse_what_is_not_there_yet_for_wide_fingerprints(tmp_path: P
         ("g" * 32 + "\n", (), "a.hex, line 1: found "),
         ("0" * 32 + "\tx\n", (), "a.hex, line 1: found id 'x', expected a decimal number from 0 to 2**64 - 1"),
         ("0" * 32 + "\n", ("--ids", "column"), "a.hex, line 1: found no tab, expected a fingerprint, a tab and an id"),
+        ("0" * 32 + "\n\n" + "1" * 32 + "\n", (), "a.hex, line 2: found a blank line before others"),
+        ("0" * 32 + "\n" + "1" * 32 + "\t7\n", (), "a.hex, line 2: found a tab, expected none, as in the first line"),
+        ("0" * 32 + "\n" + "1" * 32 + "\t7\n", ("--ids", "none"), "a.hex, line 2: found a tab, expected none"),
+        ("0" * 32 + "\t7\n" + "1" * 32 + "\n", ("--ids", "row"), "a.hex, line 2: found no tab, expected a fingerprint"),
     ],
 )
 def test_lines_that_are_no_wide_fingerprints_are_refused(
@@ -96,6 +100,28 @@ def test_arrays_that_are_no_wide_fingerprints_are_refused(tmp_path: Path, comman
             (tmp_path / "a.npy").write_bytes(b"none")
         outcome = command("build", tmp_path / "s", tmp_path / "a.npy", "--bits", "128", *options)
         assert message in outcome.err, outcome.err
+
+
+def test_an_array_with_bytes_behind_it_is_refused(tmp_path: Path, command: Command) -> None:
+    np.save(tmp_path / "a.npy", np.zeros((4, 2), np.uint64))
+    with (tmp_path / "a.npy").open("ab") as file:
+        file.write(b"more")
+    outcome = command("build", tmp_path / "s", tmp_path / "a.npy", "--bits", "128")
+    assert (outcome.status, "found bytes behind the array, expected those of its header" in outcome.err) == (1, True)
+
+
+def test_files_with_ids_and_without_are_not_mixed(tmp_path: Path, command: Command) -> None:
+    (tmp_path / "a.hex").write_text("\n" + "0" * 32 + "\t1\n\n")
+    (tmp_path / "b.hex").write_text("1" * 32 + "\n")
+    np.save(tmp_path / "c.npy", np.zeros((4, 2), np.uint64))
+    for second in ("b.hex", "c.npy"):
+        for files in (("a.hex", second), (second, "a.hex")):
+            outcome = command("build", tmp_path / "s", *(tmp_path / file for file in files), "--bits", "128")
+            assert outcome.status == 1
+            assert f"{files[1]}: found " in outcome.err
+            assert "in the files before; expected ids (--ids)" in outcome.err
+    outcome = command("build", tmp_path / "s", tmp_path / "a.hex", tmp_path / "b.hex", "--bits", "128", "--ids", "row")
+    assert outcome.status == 0
 
 
 def test_an_empty_input_is_said_to_be_empty(command: Command, tmp_path: Path) -> None:

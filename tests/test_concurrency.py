@@ -47,6 +47,9 @@ SHOWN = {
         "crash::test_nothing_acknowledged_is_lost_when_writers_are_killed",
         "living::test_a_process_that_dies_loses_the_batch_and_nothing_more",
     ],
+    "a process that ends without closing its writer": [
+        "store::test_rows_that_wait_are_kept_where_the_program_ends_without_closing"
+    ],
     "a coprocess (`--unbuffered`)": [
         "serve_lines::test_a_line_is_answered_before_the_next_is_asked_and_by_what_others_have_written",
     ],

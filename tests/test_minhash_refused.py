@@ -10,7 +10,7 @@ import pytest
 from outcome import Command
 
 import fpstore
-from fpstore import text
+from fpstore import minhash, text
 from fpstore.errors import RecipeError
 from fpstore.living.catalog import create_catalog
 from fpstore.living.state import Settings
@@ -109,3 +109,14 @@ def test_its_record_is_read_and_printed_as_that_of_any_other(command: Command) -
     assert Recipe.from_json(other.to_json()) == other
     # Which shingles a text has is decided neither by how many values there are nor by their permutations.
     assert other.steps() == PRESET.steps()
+
+
+def test_what_is_no_signature_is_refused_with_what_is_wanted(tmp_path: Path) -> None:
+    with minhash.create(tmp_path / "s", recipe=PRESET) as store:
+        for ask in (store.probe, store.contains_near):
+            with pytest.raises(TypeError, match=r"found a str, expected .* signature\(text\) .* probe_text\(text\)$"):
+                ask("one two three")
+            with pytest.raises(ValueError, match="signature: found 2 dimensions, expected 1"):
+                ask(store.signature_many(["one two three"]))
+        assert not store.contains_near(store.signature("one two three"))
+        assert not len(store.probe_text("one two three"))

@@ -431,6 +431,33 @@ def test_each_pair_that_shares_a_band_is_told_once(
         assert pairs_of(store, 0.5) == model.pairs(0.5)
 
 
+@pytest.mark.parametrize("versions", [False, True])
+@pytest.mark.parametrize("bands", [1, 2])
+def test_pairs_of_the_first_key_of_all_and_of_the_last_are_told(bands: int, versions: bool, tmp_path: Path) -> None:
+    banding, values = Banding(bands, 1, 16), np.arange(1 << 20, dtype=np.uint32)
+    keys = banding.keys(np.repeat(values[:, None], bands, axis=1))
+    low, high = int(np.flatnonzero(keys[:, 0] == 0)[0]), int(np.flatnonzero(keys[:, -1] == (1 << 16) - 1)[0])
+    own = np.array([[low, 5], [low, 6], [7, high], [8, high]], dtype=np.uint32)
+    own = own if bands == 2 else own[[0, 1, 2, 3], [0, 0, 1, 1]][:, None]
+    ids = [0, 1, 2, 3]
+    if versions:  # each has another signature, which it shares with one that nothing else has
+        own, ids = np.concatenate([own, own + 900, own + 900])[: 3 * len(own)], [*ids, *ids, 10, 11, 12, 13]
+        own[4:] += np.tile(np.arange(4, dtype=np.uint32), 2)[:, None]
+    with minhash.build(tmp_path / "s", own, ids=ids, bands=bands, rows_per_band=1, bits=16) as store:
+        told = {(row.first_id, row.second_id): row.shared_bands for rows in store.pairs() for row in rows}
+    of_ids: dict[int, set[int]] = {}
+    for number, row in zip(ids, banding.keys(own).tolist(), strict=True):
+        of_ids.setdefault(number, set()).update(row)
+    wanted = {
+        (one, other): len({*banding.of(np.array([*both], dtype=np.uint64)).tolist()})
+        for one in of_ids
+        for other in of_ids
+        if one < other and (both := of_ids[one] & of_ids[other])
+    }
+    assert {(0, 1), (2, 3)} <= wanted.keys()
+    assert told == wanted
+
+
 def test_pairs_without_signatures_are_the_same_and_nothing_is_estimated(tmp_path: Path) -> None:
     own, model = signatures(20, 100), Model()
     model.add(own, range(100))

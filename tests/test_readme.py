@@ -15,6 +15,7 @@ from pages import ROOT, all_code, code_blocks
 from test_inputs_warc import page
 
 import fpstore
+from fpstore import minhash
 from fpstore.text import fingerprint
 
 KNOWN = 0x9F3A5C0012AB44DE
@@ -53,6 +54,7 @@ def folder(tmp_path: Path) -> Path:
     np.save(tmp_path / "fingerprints.npy", np.append(some(20_000, 1), np.uint64(KNOWN)))
     rows = "".join(f"{100_000 + i},{key:016x}\n" for i, key in enumerate(some(50, 2).tolist()))
     (tmp_path / "new.csv").write_text("doc_id,simhash\n" + rows)
+    (tmp_path / "pdq.hex").write_text("".join(f"{code.tobytes().hex()}\n" for code in some(400, 3).reshape(100, 4)))
     (tmp_path / "documents").mkdir()
     (tmp_path / "documents" / "one.txt").write_text(TEXT)
     (tmp_path / "draft.txt").write_text(TEXT)
@@ -121,6 +123,10 @@ def test_each_command_of_the_table_does_what_was_wanted(folder: Path) -> None:
         assert store.contains_near(fingerprint(TEXT))
     with fpstore.open(folder / "backup.fpstore") as store:
         assert store.contains_near(KNOWN)
+    with fpstore.open(folder / "images.fpstore") as images:
+        assert images.contains_near(some(400, 3).reshape(100, 4)[17].tobytes())
+    with minhash.open(folder / "pages.fpstore") as pages:
+        assert pages.contains_near(pages.signature(TEXT))
 
 
 @pytest.mark.slow
@@ -188,3 +194,12 @@ def test_the_commands_for_corpora_do_what_they_say(folder: Path) -> None:
     assert len(kept) + len(dropped) == len((folder / "clusters.tsv").read_text().splitlines()) == 30
     assert len((folder / "new-kept.jsonl").read_text().splitlines()) == len(kept)
     assert (folder / "pairs.tsv").read_text()
+
+
+def test_beyond_k_a_search_is_answered_and_pairs_and_additions_are_not(tmp_path: Path) -> None:
+    with fpstore.create(tmp_path / "s", id_type=None, max_distance=2) as store:
+        store.add([0])
+        assert len(store.probe(0xFF, max_distance=8)) == len(store.nearest(0xFF)) == 1
+        for refused in (lambda: store.pairs(max_distance=3), lambda: store.add_if_new([7], max_distance=3)):
+            with pytest.raises(fpstore.PlanError, match=r"^max_distance: found 3, expected at most 2"):
+                refused()

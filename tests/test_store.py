@@ -437,6 +437,22 @@ del store
     assert ended.stderr == b""
 
 
+def test_rows_that_wait_are_kept_where_the_program_ends_without_closing(tmp_path: Path) -> None:
+    """Also where something else than the program's own names holds the writer, until modules are taken apart."""
+    path = tmp_path / "left.fpstore"
+    program = f"""
+import collections, os, sys
+import fpstore
+store = fpstore.create({str(path)!r}, id_type=None) and fpstore.open({str(path)!r}, "w", durability="batch")
+store.add([1, 2, 3])
+collections.kept = os.kept = sys.kept = [store]
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, timeout=60)
+    assert ended.stderr == b""
+    with fpstore.open(path) as store:
+        assert store.count() == 3
+
+
 def test_a_store_that_does_not_open_warns_of_nothing(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")

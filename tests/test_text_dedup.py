@@ -17,6 +17,8 @@ from plain_recipe import tokens_of
 
 from fpstore import jobs
 from fpstore.living.memory import Memory
+from fpstore.minhash import sign
+from fpstore.minhash.making import kept_of
 from fpstore.query.leaders import MOST_LOOKED_AT, Leaders
 from fpstore.text import DEFAULT_RECIPE, Deduplicated, Recipe, dedup, deduplication, recipes
 from fpstore.text.confirm import CONFIRMED_DISTANCE, DEFAULT_CONFIRM
@@ -209,6 +211,21 @@ def test_texts_are_decided_by_signatures_as_the_job_decides(
         assert found.duplicate_of[place] == (place if row["kept"] else int(row["duplicate_of"]))
         assert row["kept"] == (place in found.kept)
         assert row["kept"] or found.similarity[place] == np.float32(row["similarity"])
+
+
+def test_signatures_that_differ_in_more_values_than_a_byte_counts_are_as_far_as_they_are() -> None:
+    recipe = Recipe("wide", sketch="minhash", values=1024, permutations="fpstore", shingle=1, weights="presence")
+    words = [f"w{number}" for number in range(400)]
+    texts = [" ".join(words), " ".join(words[:130] + [f"x{number}" for number in range(270)])]
+    found = dedup(texts, recipe=recipe, bands=512, rows_per_band=2, confirm=None)
+    one, other = sign(texts, recipe)
+    kept = kept_of(1024)
+    expected = float(kept.similarity(kept.sketches(one[None]), kept.sketches(other[None]))[0])
+    assert found.duplicate_of.tolist() == [0, 0]
+    assert found.distance[1] > 255
+    assert found.similarity is not None
+    assert found.similarity[1] == np.float32(expected)
+    assert expected < 0.3
 
 
 def test_what_says_nothing_about_what_the_recipe_makes_is_refused() -> None:

@@ -4,6 +4,7 @@ import pickle
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fpstore
+from fpstore._codec import page_checksums
 from fpstore._codes import CodeIndex, code_keys, pattern_count
 from fpstore._probe import WantedIds
+from fpstore._view import SegmentView
 from fpstore.codes.layout import CodesRecord, CodesSummary, CodeTableRecord, is_in_order, mask_words, tag_bits, top_of
 from fpstore.codes.reader import CodesSegment
 from fpstore.codes.sorting import ROWS_AT_ONCE, Spool, groups_of, in_order
@@ -367,6 +370,65 @@ def test_the_kernel_refuses_what_would_read_elsewhere(tmp_path: Path) -> None:
         assert column is not None
         with pytest.raises(ValueError, match=r"^ids 0 to 101, room 5: the segment has 100$"):
             column.find_ranks(WantedIds(np.array([1], np.uint64)), 0, 101, 5)
+
+
+@pytest.mark.parametrize("bits", sorted(WIDTHS))
+@pytest.mark.parametrize("start_bytes", [4, 8])
+@pytest.mark.parametrize("rank_bits", [9, 16, 23, 24, 25, 31, 32, 33, 40, 47, 48])
+def test_the_kernel_reads_ranks_and_starts_of_any_width(bits: int, start_bytes: int, rank_bits: int) -> None:
+    """Those of stores that no test has the room for, too: ranks of 48 bits, starts of 8 bytes."""
+    random, tag_bits = np.random.default_rng(rank_bits), 8 - rank_bits % 3
+    codes = np.unique(many(bits, 500, "random", rank_bits), axis=0)
+    masks = [((1 << 64) - 1) << (64 * word) for word in range(bits // 64)]
+    data, tables = bytearray(64) + codes.astype("<u8").tobytes(), []
+    for number, mask in enumerate(masks):
+        slot_bits = 4 + number % 2
+        used = mask_words(top_of(mask, slot_bits + tag_bits), bits)
+        keys = code_keys(codes, used)
+        order = np.lexsort((np.arange(len(codes)), keys))
+        starts = np.searchsorted(keys[order] >> np.uint64(tag_bits), np.arange((1 << slot_bits) + 1))
+        data += bytes(-len(data) % 64)
+        starts_offset = len(data)
+        data += starts.astype(f"<u{start_bytes}").tobytes()
+        data += bytes(-len(data) % 64)
+        packed = 0
+        for at, rank in enumerate(order.tolist()):
+            tag = int(keys[rank]) & ((1 << tag_bits) - 1)
+            packed |= (rank << tag_bits | tag) << (at * (rank_bits + tag_bits))
+        tables.append(
+            SimpleNamespace(
+                used_mask=used,
+                slot_bits=slot_bits,
+                tag_bits=tag_bits,
+                flips=number % 2,
+                in_order=False,
+                starts_offset=starts_offset,
+                entries_offset=len(data),
+            )
+        )
+        data += packed.to_bytes(-(-len(codes) * (rank_bits + tag_bits) // 8), "little")
+    sums = page_checksums(data).astype("<u4").tobytes()
+    roots_offset, roots = len(data) + len(sums), page_checksums(sums).astype("<u4").tobytes()
+    whole = bytes(data) + sums + roots + bytes(64)
+    view = SegmentView(whole, len(data), roots_offset, roots_offset + len(roots), ())
+    record = SimpleNamespace(
+        words=bits // 64, key_count=len(codes), rank_bits=rank_bits, start_bytes=start_bytes, codes_offset=64
+    )
+    index = CodeIndex(view, record, tables)
+    queries = codes[random.integers(0, len(codes), 40)]
+    queries[::3, 0] ^= np.uint64(1)
+    query, rank, _, scanned = index.search(queries, WIDTHS[bits])
+    expected = []
+    for number, asked in enumerate(queries):
+        apart = codes ^ asked
+        caught = np.zeros(len(codes), dtype=bool)
+        for table in tables:
+            caught |= np.bitwise_count(apart & table.used_mask).sum(axis=1) <= table.flips
+        near_by = np.bitwise_count(apart).sum(axis=1)
+        expected += [(number, at) for at in np.flatnonzero((near_by <= WIDTHS[bits]) & caught).tolist()]
+    assert not scanned
+    assert sorted(zip(query.tolist(), rank.tolist(), strict=True)) == expected
+    assert len(expected) >= len(queries)
 
 
 def test_more_matches_than_asked_for_are_too_many(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from fpstore.inputs.columns import Asked, Decided, with_ids
 from fpstore.inputs.compressed import Lines, display_name, open_stream
 from fpstore.inputs.errors import BadInput, Faults, shown
 from fpstore.inputs.sources import inputs_of, total_bytes
@@ -59,6 +60,7 @@ class WideReader:
         """Raises ValueError for a format that holds no wide fingerprints, and what inputs_of does."""
         self._inputs, self._bits, self._ids, self._on_bytes = inputs_of(sources, format), bits, ids, on_bytes
         self._first_id, self.total_bytes = first_id, total_bytes(self._inputs)
+        self._asked, self._decided = Asked(ids=ids), Decided()
         self.rows = self.files = 0
         for one in self._inputs:
             for kind in one.kinds:
@@ -80,15 +82,27 @@ class WideReader:
 
     def _hex(self, path: str) -> Iterator[tuple[Codes, npt.NDArray[np.uint64] | None]]:
         with open_stream(path, self._on_bytes) as stream:
-            lines, has_ids = Lines(stream), None
+            lines, has_ids = Lines(stream), False
+            first_has_tab: bool | None = None
+            blank = 0  # the first blank line behind the last one that was read
             keys: list[int] = []
             ids: list[int] = []
             for line in lines:
                 if not line.strip():
+                    blank = blank or lines.number
                     continue
                 where = f"{stream.name}, line {lines.number}"
                 written, tab, id = line.rstrip(b"\r\n").partition(b"\t")
-                has_ids = self._expects_ids(bool(tab), where) if has_ids is None else has_ids
+                if first_has_tab is None:
+                    first_has_tab, blank = bool(tab), 0
+                    has_ids = self._expects_ids(first_has_tab, stream.name, where)
+                if blank:
+                    told = f"{stream.name}, line {blank}: found a blank line before others, expected a fingerprint"
+                    raise BadInput(told, source=stream.name, line=blank)
+                if bool(tab) != first_has_tab:
+                    found, expected = ("a tab", "none") if tab else ("no tab", "a fingerprint, a tab and an id")
+                    told = f"{where}: found {found}, expected {expected}, as in the first line"
+                    raise BadInput(told, source=stream.name, line=lines.number)
                 try:
                     keys.append(parse_wide(written.decode("ascii", "replace"), self._bits))
                 except BadInput as error:
@@ -104,10 +118,10 @@ class WideReader:
             if keys:
                 yield codes_of(keys, self._bits), np.array(ids, dtype=np.uint64) if has_ids else None
 
-    def _expects_ids(self, has_tab: bool, where: str) -> bool:
+    def _expects_ids(self, has_tab: bool, name: str, where: str) -> bool:
         if self._ids == "column" and not has_tab:
             raise BadInput(f"{where}: found no tab, expected a fingerprint, a tab and an id")
-        return has_tab and self._ids in ("auto", "column")
+        return with_ids(self._asked, self._decided, has_tab, name)
 
     def _npy(self, path: str) -> Iterator[tuple[Codes, None]]:
         words = self._bits // 64
@@ -119,6 +133,9 @@ class WideReader:
             except (ValueError, SyntaxError, TypeError, EOFError, MemoryError) as error:
                 reason = str(error).partition("\n")[0]
                 raise BadInput(f"{stream.name}: found no array ({reason}), expected a .npy file") from None
+            if stream.reader.read(1):
+                raise BadInput(f"{stream.name}: found bytes behind the array, expected those of its header")
+            with_ids(self._asked, self._decided, False, stream.name)
             forms = {np.dtype(np.uint64): words, np.dtype(np.int64): words, np.dtype(np.uint8): self._bits // 8}
             if array.ndim != 2 or forms.get(array.dtype) != array.shape[1]:
                 found = f"{array.dtype} of shape {list(array.shape)}"

@@ -159,10 +159,9 @@ class _Buckets:
             bands = np.count_nonzero(shared, axis=1).astype(np.uint16)
         else:
             new, bands = np.zeros(len(first), dtype=bool), np.zeros(len(first), dtype=np.uint16)
-            sets = [{*each.tolist()} for each in own.groups()]
-            nothing = {*self._documents.nothing.tolist()}
+            sets = [{*each.tolist()} for each in own.groups(self._documents.nothing)]
             for index, (a, b) in enumerate(zip(one.tolist(), other.tolist(), strict=True)):
-                both = (sets[a] & sets[b]) - nothing
+                both = sets[a] & sets[b]
                 new[index] = min(both) == int(keys[first[index]])
                 bands[index] = len({*self._banding.of(np.array([*both], dtype=np.uint64)).tolist()})
         left, right = ids[first[new]], ids[second[new]]
@@ -213,25 +212,27 @@ class _Own(NamedTuple):
     sizes: Counts
     simple: bool
 
-    def groups(self) -> list[Keys]:
-        """Of each id all of its keys."""
-        return [
-            self.keys[start : start + size].ravel()
-            for start, size in zip(self.first.tolist(), self.sizes.tolist(), strict=True)
+    def groups(self, nothing: Keys) -> list[Keys]:
+        """Of each id all of its keys; nothing: what stands in each column where there is none."""
+        are_keys = self.keys != nothing
+        rows = [
+            slice(start, start + size) for start, size in zip(self.first.tolist(), self.sizes.tolist(), strict=True)
         ]
+        return [self.keys[own][are_keys[own]] for own in rows]
 
 
 class _Documents:
     """The keys of ids, a row for each id with a column for each band; of an id with several signatures some rows.
 
-    nothing: what stands in each column where the id has no key; no key of that band is that.
+    nothing: what stands in each column where the id has no key: 0, and 2^64 - 1 in that of band 0. No key of the band
+    is that, as 0 is of band 0, and 2^64 - 1 of the last one, or of none where there is one band.
     """
 
     def __init__(self, scratch: Path, files: ExitStack, banding: Banding, rows: Iterator[tuple[Ids, Keys]]) -> None:
         """rows: ids and keys, in order, each once."""
         self._banding = banding
         self.nothing = np.zeros(banding.bands, dtype=np.uint64)
-        self.nothing[0] = (1 << banding.bits) - 1 if banding.bands > 1 else 0
+        self.nothing[0] = (1 << 64) - 1
         self._ids = _Column(scratch, files)
         self._keys = _Column(scratch, files, banding.bands)
         held: tuple[Ids, Keys] = (_NONE, _NONE)

@@ -348,6 +348,10 @@ class MinHashStore(_BaseStore):
 
 
 def _one(signature: object) -> Array:
+    if isinstance(signature, str):
+        raise TypeError(
+            "signature: found a str, expected a signature, as signature(text) makes it, or probe_text(text)"
+        )
     array = np.asarray(signature)
     if array.ndim != 1:
         raise ValueError(f"signature: found {array.ndim} dimensions, expected 1")

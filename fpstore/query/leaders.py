@@ -20,7 +20,7 @@ from fpstore.types import Array, Counts, Distances, Ids, Keys
 
 # What becomes of a document. leads: whether it is a leader. id: its own then, else that of its leader. distance: to
 # that. measure: how alike the two are, where that was checked, else NaN.
-VERDICT = np.dtype([("id", "<u8"), ("measure", "<f8"), ("distance", "u1"), ("leads", "?")])
+VERDICT = np.dtype([("id", "<u8"), ("measure", "<f8"), ("distance", "<u2"), ("leads", "?")])
 
 _LATER = np.uint64((1 << 64) - 1)
 # Of the leaders that a document is near, so many are looked at, where it may go to another than the nearest.

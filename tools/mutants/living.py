@@ -465,7 +465,7 @@ MUTANTS = (
         "a sweep comes before the store has been opened",
         "fpstore/living/writer.py",
         "self.snapshot = open_snapshot(self._catalog, kind=kind)\n            self.sizes",
-        "sweep_segments(self._catalog); self.snapshot = open_snapshot(self._catalog, kind=kind)\n            self.sizes",
+        "sweep_segments(self._catalog); self.snapshot = open_snapshot(self._catalog)\n            self.sizes",
         "an open that fails has moved the segments that the right catalog needs",
         ("tests/test_identity.py::test_a_catalog_of_one_moment_with_segments_of_another_loses_none",),
     ),

@@ -327,4 +327,31 @@ MUTANTS = (
         "components and pairs join documents that are not near",
         ("tests/test_jobs_minhash.py::test_signatures_of_one_hash_are_told_apart",),
     ),
+    Mutant(
+        "of how far signatures are only a byte is kept",
+        "fpstore/query/leaders.py",
+        '("distance", "<u2")',
+        '("distance", "u1")',
+        "documents that hardly resemble another one are told as like it",
+        (
+            "tests/test_text_dedup.py"
+            "::test_signatures_that_differ_in_more_values_than_a_byte_counts_are_as_far_as_they_are",
+        ),
+    ),
+    Mutant(
+        "the first key of all is taken for none",
+        "fpstore/living/similar_pairs.py",
+        "self.nothing[0] = (1 << 64) - 1",
+        "self.nothing[0] = 0",
+        "pairs that share it are told with a band too few",
+        ("tests/test_minhash_store.py::test_pairs_of_the_first_key_of_all_and_of_the_last_are_told",),
+    ),
+    Mutant(
+        "a key is none that stands for none in another band",
+        "fpstore/living/similar_pairs.py",
+        "are_keys = self.keys != nothing",
+        "are_keys = ~np.isin(self.keys, nothing)",
+        "pairs of ids with several signatures end in an error",
+        ("tests/test_minhash_store.py::test_pairs_of_the_first_key_of_all_and_of_the_last_are_told",),
+    ),
 )
