@@ -203,13 +203,14 @@ WINGS = {
         "_native",
         "_names",
     },
-    "serve": {"", "origin", "types", "text", "inputs", "minhash"},
+    "serve": {"", "fingerprints", "origin", "types", "text", "inputs", "minhash"},
     # inspection: what `fpstore inspect` shows is no part of the public surface. platforms: how many threads all are.
     # workers: what reads texts here, and in no job, shares HTML out as jobs do.
     "cli": {
         "",
         "platforms",
         "errors",
+        "fingerprints",
         "origin",
         "threads",
         "workers",
