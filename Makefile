@@ -46,7 +46,7 @@ test-fast: $(VENV)/.installed
 
 test-clients: $(VENV)/.clients
 	$(VENV)/bin/python -m pytest $(PYTEST_ARGS) tests/test_compatibility.py tests/test_text_given.py \
-		tests/test_clients.py
+		tests/test_clients.py tests/test_image_peers.py
 
 lint: $(VENV)/.linters
 	$(VENV)/bin/ruff check .

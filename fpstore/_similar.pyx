@@ -45,6 +45,8 @@ cdef object UINT16 = np.dtype(np.uint16), FLOAT32 = np.dtype(np.float32), EMPTY 
 cdef float UNKNOWN = float("nan")
 # Of what cannot be counted, and so of what nobody limits.
 cdef uint64_t ANY_NUMBER = <uint64_t>1 << 62
+# So many rows, of 24 bytes, are looked at together however few an answer may have.
+cdef uint64_t FEW_ROWS = <uint64_t>1 << 20
 
 
 cdef object as_words(object signatures, uint64_t least):
@@ -226,9 +228,10 @@ cdef class Candidates:
         """The documents that share a band with signatures, by query, then the most similar first, then by id.
 
         keys: uint64[n, bands]. sketches: uint64[n, words], or None. least: only those as similar as that, or None.
-        first_query: the number of the first. room: Room for all rows that are found, or None for any number. Returns
-        query int64[m], id uint64[m] or None in a store without, similarity float32[m], shared bands uint16[m].
-        CorruptStore where a page or a block that is needed is damaged, or an id has no sketch. TooManyMatches.
+        first_query: the number of the first. room: Room for what is returned, or None for any number. Returns query
+        int64[m], id uint64[m] or None in a store without, similarity float32[m], shared bands uint16[m]. CorruptStore
+        where a page or a block that is needed is damaged, or an id has no sketch. TooManyMatches where there is no room,
+        and where the rows of what shares a band are more than are held at once.
         """
         cdef uint64_t query_count = <uint64_t>keys.shape[0], count = 0
         cdef uint32_t bands = <uint32_t>keys.shape[1]
@@ -242,14 +245,15 @@ cdef class Candidates:
             raise ValueError(f"{query_count} queries of {bands} bands: expected fewer than 2^32 keys, a sketch for each")
         if key_count > 0 and not keys_fit(&keys[0, 0], key_count, self.pending.bits):
             raise ValueError(f"keys: found one of more bits, expected {self.pending.bits}")
-        rows.rows, rows.count, rows.room, rows.most = NULL, 0, 0, ANY_NUMBER if room is None else room.left
+        rows.rows, rows.count, rows.room, rows.most = NULL, 0, 0, ANY_NUMBER
+        if room is not None:
+            # A match has at most a row for each band in each segment, and in the log once, as a rule.
+            rows.most = min(max(FEW_ROWS, room.left * bands * (len(self.segments.segments) + 1)), room.held)
         try:
             if key_count > 0:
                 self.collect(&keys[0, 0], key_count, query_count, &rows)
             if rows.count > 0 and self.alive is not None:
                 self.keep_alive(&keys[0, 0], &rows)
-            if room is not None:
-                room.take(rows.count)
             if rows.count > 0:
                 found = <Candidate *>malloc(rows.count * sizeof(Candidate))
                 if found == NULL:
@@ -262,6 +266,9 @@ cdef class Candidates:
                     self.estimate(&sketches[0, 0], found, count)
                     if least is not None:
                         count = keep_similar(found, count, least)
+            if room is not None:
+                room.take(count)
+            if count > 0:
                 with nogil:
                     candidates_order(found, count)
             return self.columns(found, count, first_query)
@@ -286,14 +293,14 @@ cdef class Candidates:
                 finally:
                     view.leave()
             if status == TOO_MANY:
-                raise TooManyMatches.found(query_count, rows.most, rows.most, at_least=True)
+                raise TooManyMatches.of_rows(query_count, rows.most)
         if self.pending_end > 0:
             if pending_indexed(&self.pending.pending) < self.pending_end:
                 self.pending.index()
             with nogil:
                 status = band_rows_of_pending(&self.pending.pending, self.pending_end, keys, key_count, rows)
             if status == TOO_MANY:
-                raise TooManyMatches.found(query_count, rows.most, rows.most, at_least=True)
+                raise TooManyMatches.of_rows(query_count, rows.most)
             if status != OK:
                 raise MemoryError()
         return 0

@@ -153,18 +153,37 @@ class JobError(Error):
 class TooManyMatches(Error):
     """An answer would have more than is held at once. rows: how many it has, or more than which, where they count."""
 
+    _looked_at = False  # rows are those that were looked at for it
+
     def __init__(self, message: str = "", *, rows: int = 0) -> None:
         super().__init__(message)
         self.rows = rows
+
+    def of_all(self, queries: int, most: int) -> "TooManyMatches":
+        """This one, of so many queries, of which it may be about some only. most: what found was told."""
+        if self._looked_at:
+            return self.of_rows(queries, self.rows)
+        return self.found(queries, self.rows, most, at_least=True)
 
     @classmethod
     def found(cls, queries: int, rows: int, most: int, *, at_least: bool = False) -> "TooManyMatches":
         """For so many queries. at_least: there are more rows than that."""
         return cls(
             f"{queries} queries: found {'more than ' if at_least else ''}{rows} matches, expected at most {most} in "
-            "one answer; ask fewer queries at once, or with a smaller max_distance",
+            "one answer; ask fewer queries at once, or for what is nearer",
             rows=rows,
         )
+
+    @classmethod
+    def of_rows(cls, queries: int, most: int) -> "TooManyMatches":
+        """For so many queries by bands, of which more rows than that would be looked at together."""
+        error = cls(
+            f"{queries} queries: found more than {most} rows of documents that share a band, expected at most {most}; "
+            "ask fewer queries at once",
+            rows=most,
+        )
+        error._looked_at = True
+        return error
 
     @classmethod
     def of_names(cls, most: int) -> "TooManyMatches":

@@ -9,7 +9,7 @@ import os
 import struct
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,10 @@ NAME_BYTES, TEXT_BYTES = "names", "texts"
 # Of a store whose clusters have moving centers: the votes of their members, after the job that ended last; and after
 # one that is about to end, which count once its note is gone.
 VOTES, NEXT_VOTES = "votes", "votes.next"
+# Of a store of signatures whose ids are names: what a job has kept that is about to end. How many documents the record
+# had before these, how many they are, the keys of each, and the words of its sketch; these, and their checksum.
+LATER = "signed.next"
+LATER_HEAD, LATER_END = struct.Struct("<QQII"), struct.Struct("<Q")
 
 # known: 1 where the store had the row before, which is not to be taken out with the document. name_crc, text_crc: of
 # all names, and of all texts, up to the end of this one; crc: of all of the index before it.
@@ -155,7 +159,12 @@ def expect_crc(where: str, found: int, expected: int, path: Path) -> None:
 def damage_in(record: Folder, documents: int | None) -> list[Damage]:
     """What is wrong with what jobs keep, every byte of which is read. documents: how many count; None for all."""
     damage: list[Damage] = []
-    for check in (_check_settings, lambda folder: _check_record(folder, documents), *map(_votes_check, _VOTES)):
+    for check in (
+        _check_settings,
+        lambda folder: _check_record(folder, documents),
+        *map(_votes_check, _VOTES),
+        _check_later,
+    ):
         try:
             check(record)
         except FileNotFoundError as error:
@@ -247,3 +256,38 @@ def _crc_of_file(record: Folder, name: str, end: int) -> int:
             crc = crc32c(piece, crc)
             left -= len(piece)
     return crc
+
+
+# --- What is stored later ---
+
+
+class Later(NamedTuple):
+    """What the file of what is stored later says of itself."""
+
+    documents: int
+    document_count: int
+    keys: int
+    words: int
+
+
+def read_later(file: BinaryIO, path: Path) -> Later:
+    """What its head says; it is read up to there. Raises CorruptStore where any byte has changed."""
+    size, crc = os.fstat(file.fileno()).st_size, 0
+    left = size - LATER_END.size
+    while left > 0 and (piece := file.read(min(_PIECE_BYTES, left))):
+        crc, left = crc32c(piece, crc), left - len(piece)
+    if left or size < LATER_HEAD.size + LATER_END.size:
+        raise CorruptStore(LATER, f"{size} bytes", "a head and a checksum at least", path=path)
+    expect_crc("documents of a job", crc, LATER_END.unpack(file.read(LATER_END.size))[0], path)
+    file.seek(0)
+    found = Later(*LATER_HEAD.unpack(file.read(LATER_HEAD.size)))
+    expected = LATER_HEAD.size + 8 * (found.keys + found.words) * found.document_count + LATER_END.size
+    if size != expected:
+        raise CorruptStore(LATER, f"{size} bytes", expected, path=path)
+    return found
+
+
+def _check_later(record: Folder) -> None:
+    if record.identity_of(LATER) is not None:
+        with os.fdopen(record.open_file(LATER), "rb") as file, naming(record.path / LATER):
+            read_later(file, record.path / LATER)

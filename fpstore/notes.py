@@ -25,6 +25,7 @@ from fpstore.errors import CorruptStore, Damage, JobError
 from fpstore.ledger import (
     ENTRY,
     INDEX,
+    LATER,
     NAME_BYTES,
     NEXT_VOTES,
     NOTE,
@@ -312,6 +313,9 @@ def copy_record(source: Folder, target: Folder, identity: str) -> None:
     except FileNotFoundError:
         return
     with record:
+        if record.identity_of(LATER) is not None:
+            found = "found documents of a job that its end was to store, expected none: open it for writing once"
+            raise JobError(f"{found}; or a job is about to end", path=record.path / LATER)
         told = read_settings(record) or {}
         lasting = (NAME_BYTES, TEXT_BYTES) if told.get("texts") else ()
         if not told and not any(_votes_in(record)):
@@ -342,7 +346,15 @@ def forget(folder: Folder) -> None:
     """Remove what jobs keep from the folder of a store whose content was replaced; nothing else in it."""
     remove_note(folder)
     with suppress(FileNotFoundError), folder.inside(JOBS) as record:
-        for name in (NEXT_VOTES, VOTES, TEXT_BYTES, NAME_BYTES, INDEX, SETTINGS):  # last what says whose the others are
+        for name in (
+            LATER,
+            NEXT_VOTES,
+            VOTES,
+            TEXT_BYTES,
+            NAME_BYTES,
+            INDEX,
+            SETTINGS,
+        ):  # last what says whose the others are
             for made in (name + NEW_SUFFIX, name):
                 with suppress(IsADirectoryError, PermissionError):
                     record.unlink(made, missing_ok=True)

@@ -158,7 +158,7 @@ class Store(_BaseStore):
                 pieces = slices(len(queries), count, snapshot.slice_queries, snapshot.min_slice)
                 parts = self._team(count).map(search, pieces)
             except TooManyMatches as error:  # which may be about some of the queries only
-                raise TooManyMatches.found(len(queries), error.rows, self.max_matches, at_least=True) from None
+                raise error.of_all(len(queries), self.max_matches) from None
             found = parts[0] if len(parts) == 1 else concatenate(parts, snapshot.settings.ids)
             return self._matches(snapshot, found)
 

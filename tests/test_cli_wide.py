@@ -112,6 +112,8 @@ def test_commands_refuse_what_is_not_there_yet_for_wide_fingerprints(tmp_path: P
         (f"recover: {told}", ("recover", store, tmp_path / "t")),
         (f"a look into segments: {told}", ("inspect", store, "1")),
         (f"report: {told}", ("report", store)),
+        (f"spikes: {told}", ("stats", store, "--spikes", "3")),
+        (f"cluster: {told}", ("cluster", store)),
     ]
     for message, arguments in refused:
         outcome = command(*arguments)

@@ -40,6 +40,9 @@ BOUND = (
     "docs/operations.md",
     "docs/compatibility.md",
     "docs/concurrency.md",
+    "docs/images.md",
+    "docs/pdq.md",
+    "docs/faiss.md",
     "docs/json.md",
 )
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])

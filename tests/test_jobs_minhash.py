@@ -149,6 +149,7 @@ def test_more_near_ones_than_an_answer_holds_are_refused(tmp_path: Path, monkeyp
     monkeypatch.setattr(minhash.MinHashStore, "max_matches", 3)
     monkeypatch.setattr(leaders, "PIECE_ROWS", 1)
     source = write_jsonl(tmp_path / "in.jsonl", [f"{i} a b c d e f g h" for i in range(20)])
+    numbered(tmp_path / "s")
     with pytest.raises(fpstore.TooManyMatches):
         jobs.dedup([source], tmp_path / "kept", confirm="jaccard>=1", store=tmp_path / "s", **CUT)
     assert jobs.dedup([source], tmp_path / "kept", confirm="jaccard>=1", **CUT).results == 20
@@ -208,7 +209,7 @@ def test_a_file_of_signatures_that_is_too_short_is_refused(tmp_path: Path, monke
         run()
 
 
-@pytest.mark.parametrize("way", ["alone", "numbers"])
+@pytest.mark.parametrize("way", ["alone", "numbers", "names"])
 def test_an_equal_document_is_dropped_behind_any_number_of_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
@@ -223,6 +224,8 @@ def test_an_equal_document_is_dropped_behind_any_number_of_others(
     apart = [f"{least} {each}" for each in words[:12] if each != least]
     documents = apart + apart
     store = None if way == "alone" else tmp_path / "s.fpstore"
+    if way == "numbers":
+        minhash.create(tmp_path / "s.fpstore", recipe=one, bands=1, rows_per_band=1).close()
     asked: dict[str, Any] = {"recipe": one, "bands": 1, "rows_per_band": 1, "confirm": "jaccard>=0.9"}
     source = write_jsonl(tmp_path / "in.jsonl", documents)
     found = jobs.dedup([source], tmp_path / "kept", dropped=tmp_path / "dropped", store=store, **asked)
@@ -244,12 +247,20 @@ def tagged(folder: Path, name: str, documents: Sequence[str], **asked: Any) -> t
     return [line.split("\t", 1)[1] for line in lines_of(folder / f"dropped-{name}")], found
 
 
+def numbered(path: Path) -> None:
+    """Make a store whose ids are numbers; those that dedup makes have names."""
+    minhash.create(path, **CUT).close()
+
+
+@pytest.mark.parametrize("by_number", [False, True])
 @pytest.mark.parametrize("confirm", [None, "jaccard>=0.6"])
-def test_tomorrow_goes_on_with_what_is_kept(tmp_path: Path, confirm: str | None) -> None:
+def test_tomorrow_goes_on_with_what_is_kept(tmp_path: Path, confirm: str | None, by_number: bool) -> None:
     documents = [f"{i % 9} {i % 4} a b c d" for i in range(50)]
     asked = {**CUT, "confirm": confirm}
     _, whole = tagged(tmp_path, "all", documents, **asked)
     store = tmp_path / "s.fpstore"
+    if by_number:
+        numbered(store)
     parts = [tagged(tmp_path, str(at), documents[at : at + 20], store=store, **asked)[1] for at in (0, 20, 40)]
     assert sum(part.results for part in parts) == whole.results
     kept_lines = [line for at in (0, 20, 40) for line in lines_of(tmp_path / f"kept-{at}")]
@@ -271,6 +282,7 @@ def test_an_interrupted_job_goes_on_or_is_undone(
     monkeypatch.setattr(corpus, "BATCH_DOCUMENTS", 7)
     documents = [f"{i % 9} {i % 4} {i // 12} {i // 9} x{i // 9}" for i in range(40)]
     store, asked = tmp_path / "s.fpstore", {**CUT, "confirm": confirm}
+    numbered(store)
     job: Callable[..., Any] = jobs.cluster if clusters else jobs.dedup
 
     def run(name: str, some: Sequence[str], **more: Any) -> Any:
@@ -300,6 +312,7 @@ def test_an_interrupted_job_goes_on_or_is_undone(
 def test_a_job_that_lost_its_last_documents_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(corpus, "BATCH_DOCUMENTS", 7)
     source = write_jsonl(tmp_path / "in.jsonl", [f"x{i} y{i}" for i in range(30)])
+    numbered(tmp_path / "s")
 
     def run() -> Any:
         return jobs.dedup([source], tmp_path / "kept", store=tmp_path / "s", **CUT)
@@ -345,12 +358,10 @@ def test_what_does_not_go_with_the_recipe_is_refused(tmp_path: Path, job: str, n
 
 
 def test_stores_that_jobs_cannot_go_on_with_are_refused(tmp_path: Path) -> None:
-    for name, kind in (("names", {"id_type": "string"}), ("bare", {"keep_signatures": False})):
-        minhash.create(tmp_path / name, **{**CUT, **kind}).close()
+    minhash.create(tmp_path / "bare", keep_signatures=False, **CUT).close()
     minhash.create(tmp_path / "sound", **CUT).close()
     fpstore.create(tmp_path / "bits", recipe=DEFAULT_RECIPE).close()
     for store, asked, told in (
-        ("names", {}, "found signatures under names, expected ids that are numbers"),
         ("bare", {}, "found a store that keeps no signatures, expected one that does"),
         ("sound", {"bands": 2}, "found 2 bands of 2 values, expected 4 of 2, as the store has"),
         ("sound", {"max_distance": 3}, "max_distance: found 3 with recipe small"),
@@ -480,10 +491,15 @@ def test_the_news_of_two_days_as_jobs(tmp_path: Path) -> None:
         assert float(similarity) >= 0.6
 
 
-def test_what_was_stored_after_the_last_commit_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("by_number", [False, True])
+def test_what_was_stored_after_the_last_commit_is_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_number: bool
+) -> None:
     """The job ends between the additions of a batch and its commit."""
     monkeypatch.setattr(corpus, "BATCH_DOCUMENTS", 7)
     source = write_jsonl(tmp_path / "in.jsonl", [f"x{i} y{i}" for i in range(30)])
+    if by_number:
+        numbered(tmp_path / "s")
 
     def run() -> Any:
         return jobs.dedup([source], tmp_path / "kept", store=tmp_path / "s", **CUT)

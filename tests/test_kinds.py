@@ -362,6 +362,7 @@ def test_a_service_answers_of_signatures() -> None:
         assert (await client.ask("/remove", {"ids": ["9"]})).json["asked_count"] == 1
         assert (await client.ask("/lookup", {"ids": ["9"]})).json["rows"] == []
         for path, body, query, told in (
+            ("/probe", {}, "", "body: found no rows, expected texts"),
             ("/probe", {"fingerprints": ["ff"]}, "", "found some, expected texts: the store has signatures"),
             ("/remove", {"fingerprints": ["ff"]}, "", "found some, expected texts: the store has signatures"),
             ("/probe", {"texts": ["a"]}, "max_distance=3", "found 'max_distance', expected min_similarity"),

@@ -27,6 +27,7 @@ CORE = (
     "_codec",
     "ledger",
     "notes",
+    "later",
     "_view",
     "_watch",
     "_sort",
@@ -159,8 +160,9 @@ OF_WINGS = {"base": {"text"}, "making": {"text"}}
 WINGS = {
     # Of query and living, what decides which text is a duplicate of which, and rows in memory to decide it by.
     "text": {"errors", "threads", "workers", "forks", "types", "_native", "query", "living"},
-    # What a store of another kind is made of, as the one of fingerprints is.
+    # What a store of another kind is made of, as the one of fingerprints is. _names: as of jobs.
     "minhash": {
+        "_names",
         "arrays",
         "base",
         "creation",
@@ -180,11 +182,11 @@ WINGS = {
         "threads",
         "types",
     },
-    "adapters": {"errors", "types", "checks", "arrays", "minhash"},
+    "adapters": {"", "errors", "types", "checks", "arrays", "minhash"},
     # origin: by which recipe fingerprints were made, which stores and files must tell in one way.
     "inputs": {"errors", "origin", "threads", "workers", "types", "text", "_native"},
     # Of query, the rule by which something is near an earlier one: jobs and add_if_new must not decide it apart.
-    # ledger, notes: what a store and its jobs must both know. _names: the hash by which a store knows names.
+    # ledger, later, notes: what a store and its jobs must both know. _names: the hash by which a store knows names.
     "jobs": {
         "",
         "disk",
@@ -196,6 +198,7 @@ WINGS = {
         "progress",
         "query",
         "ledger",
+        "later",
         "minhash",
         "notes",
         "text",

@@ -492,6 +492,47 @@ def test_a_bucket_of_thousands_is_told_whole(tmp_path: Path) -> None:
         assert shared == many * (many - 1) // 2 + half * (half - 1) // 2
 
 
+def test_matches_are_limited_and_not_the_bands_that_they_share(tmp_path: Path) -> None:
+    own = np.repeat(signatures(30, 1), 130, axis=0)
+    with minhash.build(tmp_path / "s", own, **SETTINGS) as store:
+        store.max_matches = 130
+        assert len(store.probe(own[0])) == len(store.probe_many(own[:1])) == 130
+        store.max_matches = 129
+        for queries in (own[:1], own[:2]):
+            with pytest.raises(fpstore.TooManyMatches, match=r"found .* matches, expected at most 129 in one answer"):
+                store.probe_many(queries)
+        with pytest.raises(fpstore.TooManyMatches, match=r"^1 queries: found 130 matches, expected at most 129"):
+            store.probe(own[0])
+        assert not len(store.probe(signatures(31, 1)[0]))
+
+
+def test_of_many_that_share_a_band_so_many_are_looked_at_together(tmp_path: Path) -> None:
+    own = signatures(32, 200)
+    own[:, :ROWS] = 7
+    with minhash.build(tmp_path / "s", own, **SETTINGS) as store:
+        told = r"^2 queries: found more than 300 rows of documents that share a band, expected at most 300; ask fewer"
+        with pytest.raises(fpstore.TooManyMatches, match=told):
+            store._answer(2, lambda some: store._in_bands(own[:2][some]), 0.99, 1, 300)
+        assert len(store._answer(1, lambda some: store._in_bands(own[:1][some]), 0.99, 1, 300)) >= 1
+
+
+@pytest.mark.parametrize("least", [None, 0.6])
+def test_what_is_added_if_new_is_looked_for_in_parts(
+    least: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many share a band with each, memory is bounded, and the answer is the same."""
+    monkeypatch.setattr("fpstore.living.documents.MOST_FOUND", 50)
+    own, model = signatures(33, 120, kinds=3), Model()
+    own[::2, :ROWS] = 7
+    with minhash.create(tmp_path / "s", values=VALUES, **SETTINGS) as store:
+        store.add(own[:60], ids=range(60))
+        model.add(own[:60], range(60))
+        found = store.add_if_new(own[60:], ids=range(60, 120), min_similarity=least)
+        expected = model.add_if_new(own[60:], range(60, 120), least)
+        assert [row.match and tuple(row.match)[1:] for row in found] == expected
+        expect_like(store, model, own[::7], least)
+
+
 # --- Without signatures, and without ids ---
 
 

@@ -162,5 +162,5 @@ def test_what_the_error_says_is_in_its_attribute() -> None:
     assert error.rows == 20
     assert str(error) == (
         "3 queries: found 20 matches, expected at most 10 in one answer; "
-        "ask fewer queries at once, or with a smaller max_distance"
+        "ask fewer queries at once, or for what is nearer"
     )

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fpstore
+from fpstore import jobs
 from fpstore._codec import page_checksums
 from fpstore._codes import CodeIndex, code_keys, pattern_count
 from fpstore._probe import WantedIds
@@ -711,6 +712,7 @@ def test_what_is_not_there_yet_is_refused_with_one_error_that_says_so(tmp_path: 
         calls: dict[str, Callable[[], object]] = {
             "pairs": lambda: list(store.pairs()),
             "report": lambda: store.report(),
+            "cluster": lambda: jobs.cluster_store(tmp_path / "s", tmp_path / "clusters.tsv"),
         }
         for what, call in (*calls.items(), ("pairs", store.count_pairs)):
             with pytest.raises(WrongKind) as caught:

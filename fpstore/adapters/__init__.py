@@ -1,5 +1,8 @@
-"""Stores in the shape of other packages' indexes, each in a module of its package's name."""
+"""Stores in the shape of other packages' indexes, each in a module of its package's name.
 
-from fpstore.adapters import datasketch
+One that needs its package is imported by its own name: fpstore.adapters.threatexchange.
+"""
 
-__all__ = ["datasketch"]
+from fpstore.adapters import datasketch, faiss, imagehash
+
+__all__ = ["datasketch", "faiss", "imagehash"]

@@ -3,10 +3,6 @@
 The package need not be installed: what is given is asked for its hash values alone.
 """
 
-import os
-import shutil
-import tempfile
-import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator
 from pathlib import Path
@@ -16,7 +12,8 @@ from typing import Any, Self
 import numpy as np
 
 from fpstore import minhash
-from fpstore.adapters.keys import AnyKeys, Keys, NumberKeys, StringKeys
+from fpstore.adapters.keys import keys_for
+from fpstore.adapters.scratch import end_with, placed
 from fpstore.arrays import as_count, as_similarity
 from fpstore.checks import shown
 from fpstore.errors import PathLike, WrongKind
@@ -72,25 +69,17 @@ class MinHashLSH:
         bands, rows = params if params is not None else bands_for(num_perm, threshold, weights)
         if bands < 2:
             raise ValueError(f"bands: found {bands}, expected 2 or more")
-        folder = None
-        if path is None:
-            folder = tempfile.mkdtemp(prefix="fpstore-")
-            path, durability = Path(folder) / "lsh.fpstore", "batch"
-        try:
+        with placed(path) as (place, folder):
             store = minhash.create(
-                path,
+                place,
                 exist_ok=True,
                 id_type=id_type,
                 values=num_perm,
                 bands=bands,
                 rows_per_band=rows,
                 bits=64,  # whoever asks this index gets no estimate: a document met by chance would show as one found
-                durability=durability,
+                durability=durability if folder is None else "batch",
             )
-        except BaseException:
-            if folder is not None:
-                shutil.rmtree(folder)
-            raise
         self._take(store, prepickle, folder)
 
     @classmethod
@@ -107,15 +96,12 @@ class MinHashLSH:
         return made
 
     def _take(self, store: MinHashStore, prepickle: bool, folder: str | None) -> None:
-        settings = store._settings
-        if settings.id_type is None or settings.kept is None:
+        if store.id_type is None or store._settings.kept is None:
             store.close()
             raise WrongKind("found no ids, or no signatures, expected a store that has both", path=store.path)
         self._store, self._prepickle = store, prepickle
-        self._end = weakref.finalize(self, _ended, store, folder, os.getpid())
-        self._coded: Keys = AnyKeys(prepickle)
-        if store.id_type != "bytes":
-            self._coded = StringKeys() if store.id_type == "string" else NumberKeys()
+        self._end = end_with(self, store, folder)
+        self._coded = keys_for(store.id_type, prepickle)
         self._scheme: str | None = None
         self._buffered: list[Array] = []
         self.h, self.b, self.r = store.values, store.bands, store.rows_per_band
@@ -405,13 +391,6 @@ class BandView:
 
 def _opened(path: Path, prepickle: bool) -> MinHashLSH:
     return MinHashLSH.open(path, prepickle=prepickle)
-
-
-def _ended(store: MinHashStore, folder: str | None, process: int) -> None:
-    """Close it; a store without a path of its own goes, if this is the process that made it."""
-    store.close()
-    if folder is not None and os.getpid() == process:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _one_scheme(known: str | None, found: str | None) -> str | None:

@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from fpstore.checks import shown
-from fpstore.types import Array
+from fpstore.types import Array, IdType
 
 PICKLE_PROTOCOL = 5
 PLAIN = "a string, bytes, a whole or real number, None, or a tuple or frozenset of such"
@@ -90,6 +90,12 @@ class AnyKeys:
             raise ValueError("key: found a pickle, expected prepickle=True, for stores whose writers you trust")
         key: Hashable = pickle.loads(data[1:])
         return key
+
+
+def keys_for(id_type: IdType, pickled: bool = False) -> Keys:
+    """What the keys of an index are in a store with ids of this type; pickled: as of AnyKeys."""
+    kinds: dict[IdType, Keys] = {"uint64": NumberKeys(), "string": StringKeys(), "bytes": AnyKeys(pickled)}
+    return kinds[id_type]
 
 
 def _plain(key: Hashable) -> bytes | None:

@@ -121,7 +121,7 @@ def dedup(
             if standing is None:
                 opened = own_workplace(job, settings, texts=texts)
             else:
-                opened = standing_workplace(standing, job, settings, texts=texts)
+                opened = standing_workplace(standing, job, settings, texts=texts, threads=corpus.threads)
             with closing(Repeats(job, corpus)) as repeats, opened as workplace:
                 kind = FirstRun if kept_one.is_first else RankedRun
                 run = kind(job, corpus, workplace, repeats, settings, check, forms, kept_one, tag, progress)

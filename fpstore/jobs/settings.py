@@ -101,7 +101,7 @@ def settle_settings(
     expect_settings(recipe, asked.max_distance)
     if store is None or not os.path.lexists(store):
         settings = settle(recipe or DEFAULT_RECIPE, asked, default_distance)
-        return replace(settings, named=store is not None and not clusters and not settings.signs)
+        return replace(settings, named=store is not None and not clusters)
     with open_any(store) as opened:
         if not opened._settings.ids:
             raise ValueError(f"{store}: found a store without ids, expected one with ids")
@@ -141,9 +141,6 @@ def _of_fingerprints(store: Path, opened: Any, asked: Asked, *, clusters: bool) 
 
 
 def _of_signatures(store: Path, opened: MinHashStore, asked: Asked) -> Settings:
-    if opened._settings.named:
-        told = "found signatures under names, expected ids that are numbers, under which jobs keep the names beside"
-        raise ValueError(f"{store}: {told}; begin with a new store")
     if opened._settings.kept is None:
         raise ValueError(f"{store}: found a store that keeps no signatures, expected one that does")
     bands, rows = _bands(asked, opened.bands, opened.rows_per_band)

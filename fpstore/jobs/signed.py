@@ -15,17 +15,17 @@ from fpstore.jobs.files import AppendFile
 from fpstore.jobs.settings import Settings
 from fpstore.minhash import MinHashStore
 from fpstore.minhash.leading import Nears, Signed, SignedRows, SketchMemory, sketch_memory
-from fpstore.types import Array, Ids
+from fpstore.types import Array, Ids, IdType
 
 # So many documents are held in memory before they go to the store: with 16 bands, 320 MB.
 MOST_HELD = 1 << 20
 _AT_ONCE = 1 << 14
 
 
-def create_store(path: Path, settings: Settings, bits: int | None = None) -> None:
+def create_store(path: Path, settings: Settings, bits: int | None = None, id_type: IdType = "uint64") -> None:
     """Make an empty store of signatures for a job."""
     cut = {"bands": settings.bands, "rows_per_band": settings.rows_per_band, "bits": bits}
-    minhash.create(path, recipe=settings.recipe, **cut).close()  # type: ignore[arg-type]
+    minhash.create(path, recipe=settings.recipe, id_type=id_type, **cut).close()  # type: ignore[arg-type]
 
 
 def own_bytes(store: MinHashStore) -> int:
@@ -52,8 +52,8 @@ class OwnRows:
         self.kept = self._stored.kept
         self._type = _type_of(store)
         self.spilled = spilled
-        if self._count > spilled and len(store.lookup([self._count - 1])):
-            self.spilled = self._count  # they went to the store behind the last commit
+        if self.count > spilled and len(store.lookup([self.count - 1])):
+            self.spilled = self.count  # they went to the store behind the last commit
         self._memory = self._begun()
         for ids, signed in self._since_spill():
             self._memory.add(signed, ids)
@@ -64,7 +64,8 @@ class OwnRows:
         return self._file.path
 
     @property
-    def _count(self) -> int:
+    def count(self) -> int:
+        """How many there are."""
         return self._file.length // self._type.itemsize
 
     def _begun(self) -> SketchMemory:
@@ -112,5 +113,5 @@ class OwnRows:
         sketches = np.concatenate([signed.sketches for _, signed in every if signed.sketches is not None])
         self._stored.add(Signed(keys, sketches), np.concatenate([ids for ids, _ in every]))
         self._stored.sync()
-        self.spilled = self._count
+        self.spilled = self.count
         self._memory = self._begun()

@@ -4,7 +4,7 @@ Three files in a folder: names and texts, one after the other, and an index (fps
 fingerprint of each, and where its name and its text end. Numbers increase; where ids are numbers they are the ids.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -116,6 +116,19 @@ class Spool:
         """Number and fingerprint of each document, as the file has them: uint64[count]."""
         entries = self._entries()
         return entries["id"], entries["fingerprint"]
+
+    def pieces(self, end: int, count: int, most_bytes: int) -> Iterator[Ids]:
+        """The numbers of the documents below end, in order: so many at a time, or fewer where their texts are longer.
+
+        most_bytes: what the texts of several have at most.
+        """
+        entries = self._entries()
+        ends, last, start = entries["text_end"], int(entries["id"].searchsorted(np.uint64(end))), 0
+        while start < last:
+            most = (int(ends[start - 1]) if start else 0) + most_bytes
+            stop = max(start + 1, min(start + count, last, int(ends.searchsorted(np.uint64(most), side="right"))))
+            yield entries["id"][start:stop].astype(np.uint64)
+            start = stop
 
     def append(
         self,

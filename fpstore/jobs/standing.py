@@ -2,7 +2,7 @@
 
 The ids of a standing store that dedup makes are the names of the documents. While a job is not finished a record of
 what it stored lies in the store's folder, and a note which says which job that is and what was there before. So a job
-that never ended can be undone, by exactly what it stored.
+that never ended can be undone, by exactly what it stored. To a store of signatures under names it adds when it ends.
 """
 
 import os
@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 
 import fpstore
-from fpstore import Store, notes
+from fpstore import Store, later, notes
 from fpstore.disk import Folder
 from fpstore.errors import Error, JobError
 from fpstore.jobs.files import AppendFile, files_of_jobs
+from fpstore.jobs.held import KEPT, HeldRows, opened_rows
 from fpstore.jobs.journal import Job
 from fpstore.jobs.naming import ConfirmedRows, NamedRows
 from fpstore.jobs.scratch import scratch_store
@@ -49,14 +50,14 @@ class Workplace:
     """The store and the spool of a job, opened for writing; next_id: the first number that is free.
 
     rows: the store by numbers, where its ids are names. signed: signatures of the job's own, which are looked for in
-    place of the store's.
+    place of the store's, or beside them.
     """
 
     store: AnyStore
     spool: Spool
     next_id: int
-    rows: NamedRows | None = None
-    signed: OwnRows | None = None
+    rows: NamedRows | HeldRows | None = None
+    signed: OwnRows | HeldRows | None = None
 
     def settle(self) -> None:
         """What was decided so far was committed."""
@@ -107,7 +108,7 @@ def own_workplace(job: Job, settings: Settings, *, texts: bool) -> Iterator[Work
 
 @contextmanager
 def standing_workplace(
-    path: Path, job: Job, settings: Settings, *, texts: bool, clusters: str | None = None
+    path: Path, job: Job, settings: Settings, *, texts: bool, clusters: str | None = None, threads: int = 1
 ) -> Iterator[Workplace]:
     """The standing store at path, as it was at the last commit; made where there is none and the job begins.
 
@@ -133,19 +134,19 @@ def standing_workplace(
                 folder.close()
                 raise
             spool = spools.add(Spool(folder, texts=texts, store=store.identity, clusters=clusters))
-            next_id = FIRST_NUMBER + spool.count if named else _next_id(store, spool)
+            first_id = next_id = FIRST_NUMBER + spool.count if named else _next_id(store, spool)
         else:
             note = notes.read_note(home)
             if note is None:  # one of another job is refused, or undone, before this
                 raise JobError(
                     f"used by another job since {job.folder} was interrupted; --force begins again", path=path
                 )
-            count, next_id = job.state["spool"], job.state["next_id"]
+            count, next_id, first_id = job.state["spool"], job.state["next_id"], note.first_id
             _take_back(store, folder, count, next_id)
             spool = spools.add(Spool(folder, texts=texts, count=count))
-            if count > note.documents:
+            if count > note.documents and not _is_held(store):
                 _expect_last(store, spool)
-        rows: NamedRows | None = None
+        rows: NamedRows | HeldRows | None = None
         if named and texts and isinstance(store, Store):
             scratch = stack.enter_context(scratch_store(job.work / _OWN_STORE, settings.max_distance))
             rows = ConfirmedRows(store, spool, scratch)
@@ -153,9 +154,14 @@ def standing_workplace(
                 _refuse_lacking(path, rows.lacking)
         elif named and isinstance(store, Store):
             rows = NamedRows(store, spool)
+        elif named and isinstance(store, MinHashStore):
+            held = opened_rows(store, job, settings, spool, first_id, texts=texts, threads=threads)
+            rows = stack.enter_context(held)
+            if job.state is None and rows.lacking:
+                _refuse_lacking(path, rows.lacking)
         elif texts and job.state is None:
             _expect_texts(path, store, spool)
-        workplace = Workplace(store, spool, next_id, rows)
+        workplace = Workplace(store, spool, next_id, rows, rows if isinstance(rows, HeldRows) else None)
         if job.state is not None:
             yield workplace
             return
@@ -218,6 +224,7 @@ def release(path: Path, job: Job, votes: str | None = None) -> None:
     try:
         with open_any(path) as store:
             found = f"store {store.identity}" if store.identity != expected else None
+            shape = (store._settings.bands, store._settings.words) if _is_held(store) else None
     except (FileNotFoundError, fpstore.NotAStore):
         found = "no store"
     if found is not None:
@@ -233,11 +240,16 @@ def release(path: Path, job: Job, votes: str | None = None) -> None:
                     os.fdopen(work.open_file(votes), "rb") as file,
                 ):
                     notes.put_next_votes(record, file)
+            if shape is not None:
+                with home.inside(JOBS) as record, open(job.work / KEPT, "rb") as file:
+                    later.put_later(record, note.documents, shape, file)
             notes.remove_note(home)
             note = None
         if note is None and votes is not None:
             with home.inside(JOBS) as record:
                 notes.take_next_votes(record)
+    if note is None and shape is not None:
+        _complete(path)
     if note is None:
         # As the writer, so that no other job begins meanwhile; where that fails the next job clears it.
         with (
@@ -249,10 +261,21 @@ def release(path: Path, job: Job, votes: str | None = None) -> None:
             notes.clear_record(record, named=store._settings.named)
 
 
+def _complete(path: Path) -> None:
+    """Store what a job has kept that has ended, unless somebody else writes there, who did."""
+    with suppress(fpstore.StoreLocked), open_any(path, "w"):
+        pass
+
+
+def _is_held(store: AnyStore) -> bool:
+    """Whether a job stores what it keeps when it has ended."""
+    return isinstance(store, MinHashStore) and store._settings.named
+
+
 def _create(path: Path, settings: Settings, id_type: IdType, bits: int | None = None) -> None:
     """Make an empty store, for what the job keeps. bits: of a key of a band."""
     if settings.signs:
-        create_store(path, settings, bits)
+        create_store(path, settings, bits, id_type)
     else:
         fpstore.create(path, id_type=id_type, max_distance=settings.max_distance, recipe=settings.recipe).close()
 
@@ -299,6 +322,8 @@ def _opened(path: Path, job: Job, settings: Settings) -> Iterator[tuple[AnyStore
 def _take_back(store: AnyStore, record: Folder, count: int, next_id: int) -> None:
     """Remove what was stored after the last commit: part of a batch at most."""
     for keys, ids in stored_since(record, count, next_id, named=store._settings.named):
+        if _is_held(store):
+            continue
         if isinstance(store, MinHashStore):
             store.remove(ids=ids)
             continue

@@ -65,6 +65,7 @@ def cluster_store(
     path, result = Path(store).absolute(), Path(output).absolute()
     expect_outside_stores(result)
     with _opened(path) as opened:
+        opened._expect_narrow("cluster")
         most = opened.max_distance if max_distance is None else max_distance
         recipe, bits = opened._settings.recipe, opened.bits
         keys, ids = _rows_of(opened, progress)

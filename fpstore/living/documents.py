@@ -1,26 +1,33 @@
 """The writer of a store of signatures: documents to the log, each a row for every band, with its sketch."""
 
+import contextlib
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from fpstore.building.spill import PairSorter
+from fpstore.errors import TooManyMatches
 from fpstore.living import changes, renewal
 from fpstore.living.changes import ADDED, Change, Told
 from fpstore.living.named import names_in
 from fpstore.living.similar import Similar, candidates, ordered
 from fpstore.living.sketched import Sketched, live_sketches
 from fpstore.living.snapshot import Snapshot
+from fpstore.living.withdrawal import complete
 from fpstore.living.writer import Writer
 from fpstore.merging import begins
 from fpstore.names.column import Names
+from fpstore.query.matches import Room
 from fpstore.query.similar import SimilarAdditions
 from fpstore.sketches.bands import Banding, Signed, documents_of, rows_of
 from fpstore.sketches.pending import in_order
 from fpstore.types import Array, Ids, Keys
 
+# Where more rows are found for several that are added if new, fewer are looked up together.
+MOST_FOUND = 1 << 20
 # For sorting the rows of a store by id, where its documents are made again of them.
 MEMORY_BYTES = 256 << 20
 
@@ -117,6 +124,16 @@ def columns_of(signed: Signed, ids: Ids | None) -> tuple[Keys, ...]:
 class DocumentWriter(Writer):
     """Writes to a store of signatures; what changes nothing but removals is as in any other."""
 
+    def __init__(self, folder: Path, **options: Any) -> None:
+        """As of Writer."""
+        super().__init__(folder, **options)
+        try:
+            self._complete_jobs()
+        except BaseException:
+            with contextlib.closing(self._catalog):
+                self._end_jobs()
+            raise
+
     def add_documents(self, signed: Signed, given: Ids | Names | None) -> None:
         """Store signatures, each with its id in a store with ids."""
         large = signed.keys.size >= self.sizes.flush_rows
@@ -168,7 +185,20 @@ class DocumentWriter(Writer):
             return decision.answer(self.snapshot)
 
     def _undo_rows(self, keys: Keys, ids: Ids | Names) -> None:
-        self.remove(changes.IDS_REMOVED, ids)  # numbers, each of one document
+        if not isinstance(ids, Names):  # under which nothing is stored before a job has ended
+            self.remove(changes.IDS_REMOVED, ids)  # each of one document
+
+    def _complete_jobs(self) -> None:
+        """Store what jobs have kept under names that have ended."""
+        state = self.snapshot.state
+        if not state.settings.named or state.settings.kept is None:
+            return
+
+        def store(keys: Keys, sketches: Keys, names: Names) -> None:
+            self.add_documents(Signed(keys, sketches), names)
+            self.sync()
+
+        complete(self.home, state.identity, (state.settings.bands, state.settings.words), store)
 
     def _sketched(self, signed: Signed, ids: Ids | None) -> Sketched | None:
         kept = self.snapshot.settings.kept
@@ -211,15 +241,28 @@ class _Decision:
         """Go on with these."""
         self._take(piece.start)
         own = self._signed.part(slice(piece.start, piece.stop))
-        found = ordered(candidates(self._now, own, self._least, piece.start), self._now.names)
         self.stored[piece.start : piece.stop] = True
-        self._note(found)
+        for some in self._found(piece):
+            self._note(some)
         for index in _sharing(own.keys).tolist():
             # One before it in the piece has a band of its: whether that was stored is known by now.
             place = piece.start + index
             if self._take(place):
-                alone = self._signed.part(slice(place, place + 1))
-                self._note(ordered(candidates(self._now, alone, self._least, place), self._now.names))
+                for some in self._found(range(place, place + 1)):
+                    self._note(some)
+
+    def _found(self, piece: range) -> Iterator[Similar]:
+        """What each is like of what is stored, in the order of an answer: of fewer at a time where these are many."""
+        own = self._signed.part(slice(piece.start, piece.stop))
+        room = Room(len(piece), MOST_FOUND, MOST_FOUND) if len(piece) > 1 else None
+        try:
+            found = ordered(candidates(self._now, own, self._least, piece.start, room), self._now.names)
+        except TooManyMatches:
+            middle = piece.start + len(piece) // 2
+            yield from self._found(range(piece.start, middle))
+            yield from self._found(range(middle, piece.stop))
+        else:
+            yield found
 
     def _note(self, found: Similar) -> None:
         """The first match of each."""

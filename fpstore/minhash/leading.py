@@ -1,18 +1,24 @@
 """Owns how signatures are seen by who asks which leaders a document is near: those of a store, and those in memory."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
+from fpstore import _names
+from fpstore.base import Reading
 from fpstore.errors import TooManyMatches
 from fpstore.living.memory import MEMORY_BITS as MEMORY_BITS
 from fpstore.living.memory import sketch_memory as sketch_memory
+from fpstore.living.named import names_in
+from fpstore.living.sketched import all_sketches
 from fpstore.minhash.store import MinHashStore
+from fpstore.names.column import Names
 from fpstore.sketches.bands import Signed as Signed
 from fpstore.sketches.kept import Kept
 from fpstore.sketches.memory import Nears as Nears
 from fpstore.sketches.memory import SketchMemory as SketchMemory
-from fpstore.types import Array, Ids
+from fpstore.types import Array, Bytes, Counts, Ids, Keys
 
 
 class SignedRows:
@@ -39,7 +45,8 @@ class SignedRows:
         while True:
             some = own.part(slice(answered))
             try:
-                found = self._store._answer(answered, some.part, least, self._threads)
+                most = most_rows if answered > 1 else None
+                found = self._store._answer(answered, some.part, least, self._threads, most)
                 if len(found) <= most_rows or answered == 1:
                     break
             except TooManyMatches:
@@ -59,3 +66,41 @@ class SignedRows:
 
     def settle(self) -> None:
         """All before was committed."""
+
+
+class NamedRows(SignedRows):
+    """A store whose ids are names, by what stands for these: their handles."""
+
+    def __init__(self, store: MinHashStore, threads: int = 1) -> None:
+        super().__init__(store, threads)
+        store._gives_handles = True
+
+    def names(self, handles: Ids) -> Sequence[str]:
+        """The names that handles stand for."""
+        with Reading(self._store) as snapshot:
+            found: list[str] = names_in(snapshot, handles).tolist()
+            return found
+
+    def signs(self, key: int) -> Keys:
+        """The sign of each row that the store has, each once, in order: uint64[m]."""
+        with Reading(self._store) as snapshot:
+            found = [_signs(ids, sketches, key) for ids, sketches in all_sketches(snapshot)]
+        return np.unique(np.concatenate([np.empty(0, dtype=np.uint64), *found]))
+
+    def signs_of(self, data: Bytes, ends: Counts, own: Signed, key: int) -> tuple[Keys, Array]:
+        """The signs of rows, uint64[n], and whether their names have a handle, without which they are none, bool[n].
+
+        Name i ends at data[ends[i]].
+        """
+        assert own.sketches is not None
+        with Reading(self._store) as snapshot:
+            assert snapshot.names is not None
+            handles, known = snapshot.names.handles(Names(data, ends))
+        return _signs(handles, own.sketches, key), known
+
+
+def _signs(ids: Ids, sketches: Keys, key: int) -> Keys:
+    """A hash of each id and sketch, by a key that no stranger knows: uint64[n]."""
+    rows = np.column_stack([ids, sketches])
+    ends = np.arange(1, len(rows) + 1, dtype=np.int64) * (rows.shape[1] * rows.itemsize)
+    return _names.hashes(rows.reshape(-1).view(np.uint8), ends, key)

@@ -41,6 +41,8 @@ class MinHashStore(_BaseStore):
     """
 
     max_matches = MAX_MATCHES
+    # Whether answers have what stands for names in place of them; for jobs, which ask for many more than they tell.
+    _gives_handles = False
     _writer = DocumentWriter
     _living: DocumentWriter
 
@@ -125,14 +127,19 @@ class MinHashStore(_BaseStore):
         """Every stored document that shares a band with each of signatures (integers[n, values]).
 
         .query of the answer is the index of the signature. threads: how many at once, all processors by default.
-        TooManyMatches for more than 2^26 rows.
+        TooManyMatches for more than 2^26 rows, or for that many rows of documents that share a band, of some hundred.
         """
         given, least = self._array(signatures), self._least(min_similarity)
         return self._answer(len(given), lambda own: self._cut(given[own]), least, thread_count(threads))
 
-    def _answer(self, size: int, cut: Callable[[slice], Signed], least: float | None, threads: int) -> SimilarMatches:
-        """As probe_many of so many signatures. cut: gives some of them as they are compared."""
-        room = Room(size, self.max_matches)
+    def _answer(
+        self, size: int, cut: Callable[[slice], Signed], least: float | None, threads: int, most: int | None = None
+    ) -> SimilarMatches:
+        """As probe_many of so many signatures. cut: gives some of them as they are compared.
+
+        most: TooManyMatches where more rows have to be looked at for it.
+        """
+        room = Room(size, self.max_matches) if most is None else Room(size, min(most, self.max_matches), most)
         with Reading(self) as snapshot:
 
             def search(own: slice) -> Similar:
@@ -142,8 +149,9 @@ class MinHashStore(_BaseStore):
             try:
                 parts = self._team(threads).map(search, slices(size, threads, SLICE_QUERIES, MIN_SLICE))
             except TooManyMatches as error:  # which may be about some of the queries only
-                raise TooManyMatches.found(size, error.rows, self.max_matches, at_least=True) from None
-            return self._out(answer(snapshot, joined(parts or [search(slice(0, 0))])))
+                raise error.of_all(size, self.max_matches) from None
+            found = joined(parts or [search(slice(0, 0))])
+            return self._out(SimilarMatches(*found) if self._gives_handles else answer(snapshot, found))
 
     def contains_near(self, signature: object, *, min_similarity: float | None = None) -> bool:
         """Whether a stored document shares a band with this signature, and has that estimated similarity or more."""

@@ -15,9 +15,13 @@ MAX_MATCHES = 1 << 26
 
 
 class Room:
-    """How many rows more the answer to some queries may have, whichever of several threads finds them."""
+    """How many rows more the answer to some queries may have, whichever of several threads finds them.
 
-    def __init__(self, queries: int, most: int = MAX_MATCHES) -> None:
+    held: how many rows are looked at together, where an answer has a part of these.
+    """
+
+    def __init__(self, queries: int, most: int = MAX_MATCHES, held: int = MAX_MATCHES) -> None:
+        self.held = held
         self._queries = queries
         self._most = most
         self._taken = 0

@@ -76,12 +76,13 @@ class Service:
 
     def read(self, body: bytes, media_type: str, fields: tuple[str, ...]) -> Asked:
         """What a body says in these fields. BadInput, Refused for too many rows, RecipeError for texts."""
+        expected = [name for name in fields if name != "fingerprints" or self.kind.digits]
         columns = self._arrow(body, fields) if media_type == arrow.MEDIA_TYPE else self._json(body, fields)
         named = [name for name in ROW_FIELDS if name in columns]
         if len(named) > 1:
             raise BadInput("body: found fingerprints and texts, expected one of them")
         if not columns or not (named or "ids" in columns):
-            raise BadInput(f"body: found no rows, expected {' or '.join(fields)}")
+            raise BadInput(f"body: found no rows, expected {' or '.join(expected)}")
         counts = {len(column) for column in columns.values()}
         if max(counts) > self.limits.queries:
             most = self.limits.queries

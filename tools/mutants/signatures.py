@@ -290,7 +290,7 @@ MUTANTS = (
     Mutant(
         "signatures that went to the store behind the last commit are in memory too",
         "fpstore/jobs/signed.py",
-        "self.spilled = self._count  # they",
+        "self.spilled = self.count  # they",
         "pass  # they",
         "a job that goes on finds each of them twice",
         ("tests/test_jobs_minhash.py::test_a_job_of_its_own_goes_on_wherever_its_signatures_are",),
@@ -353,5 +353,29 @@ MUTANTS = (
         "are_keys = ~np.isin(self.keys, nothing)",
         "pairs of ids with several signatures end in an error",
         ("tests/test_minhash_store.py::test_pairs_of_the_first_key_of_all_and_of_the_last_are_told",),
+    ),
+    Mutant(
+        "of what is found in parts the first part counts",
+        "fpstore/living/documents.py",
+        "            yield from self._found(range(middle, piece.stop))\n",
+        "",
+        "documents are stored though others like them were, where very many share a band",
+        ("tests/test_minhash_store.py::test_what_is_added_if_new_is_looked_for_in_parts",),
+    ),
+    Mutant(
+        "a limit of matches counts the bands that they share",
+        "fpstore/_similar.pyx",
+        "room.take(count)",
+        "room.take(rows.count)",
+        "answers within the limit are refused",
+        ("tests/test_minhash_store.py::test_matches_are_limited_and_not_the_bands_that_they_share",),
+    ),
+    Mutant(
+        "a wide code is read from half of its entry where ranks are wide",
+        "fpstore/native/codes_body.h",
+        "bit % 8 + 8 * width <= 256",
+        "bit % 8 + 8 * width <= 512",
+        "in stores of 2^24 codes and more matches are missed",
+        ("tests/test_wide.py::test_the_kernel_reads_ranks_and_starts_of_any_width",),
     ),
 )

@@ -575,6 +575,41 @@ MUTANTS = (
         "what is read of a folder is not what was asked for",
         ("tests/test_inputs_sources.py::test_a_folder_that_cannot_be_meant_in_one_way_is_refused",),
     ),
+    # --- jobs by signatures under names ---
+    Mutant(
+        "what a job has kept counts before it has ended",
+        "fpstore/living/withdrawal.py",
+        "if later.has_later(record) and notes.read_note(home) is None:",
+        "if later.has_later(record):",
+        "a job that was cut off before its note went is stored, and then goes on",
+        ("tests/test_jobs_minhash_named.py::test_what_lies_beside_a_note_is_not_stored_yet",),
+    ),
+    Mutant(
+        "a copy leaves out what a job has kept that has ended",
+        "fpstore/notes.py",
+        "if record.identity_of(LATER) is not None:",
+        "if not record:",
+        "documents that a job said it had stored are not in the copy",
+        (
+            "tests/test_jobs_minhash_named.py::test_what_a_job_kept_is_stored_by_the_next_writer_where_its_end_was_cut_off",
+        ),
+    ),
+    Mutant(
+        "a document of the record that was removed is looked at all the same",
+        "fpstore/jobs/held.py",
+        "live &= (there[places] == signs) if len(there) else False",
+        "live &= len(there) > 0",
+        "documents are dropped for one that the store does not have any more",
+        ("tests/test_jobs_minhash_named.py::test_a_document_that_was_removed_is_no_reason_to_drop_another",),
+    ),
+    Mutant(
+        "what a job keeps under names is not looked through",
+        "fpstore/jobs/held.py",
+        "ids = np.concatenate([older.id, found.id + np.uint64(self._first_id)])",
+        "ids, query, distance = older.id, older.query, older.distance",
+        "near duplicates in one job are both kept, in batches of their own",
+        ("tests/test_jobs_minhash_named.py::test_jobs_over_several_days_decide_and_tell_names_as_a_plain_loop_does",),
+    ),
     # --- jobs ---
     Mutant(
         "what was written after the journal stays",
