@@ -277,8 +277,6 @@ class LivingStore(RuleBasedStateMachine):
 
     @rule(by_writer=st.booleans(), k=st.integers(0, 3))
     def pairs(self, by_writer: Any, k: Any) -> None:
-        if self.bits > 64:
-            return
         store = self.synced(by_writer)
         keys = sorted({key for key, _ in self.model})
         expected = [
@@ -289,6 +287,16 @@ class LivingStore(RuleBasedStateMachine):
         ]
         assert sorted(pair for batch in store.pairs(max_distance=k) for pair in batch) == expected
         assert store.count_pairs(max_distance=k) == len(expected)
+        if self.bits > 64 and self.ids:
+            rows: Any = sorted(self.model, key=lambda row: str(row[1]) if self.ids == "string" else row[1] or 0)
+            of_ids = [
+                (one[1], other[1], (one[0] ^ other[0]).bit_count())
+                for i, one in enumerate(rows)
+                for other in rows[i + 1 :]
+                if one[1] != other[1] and (one[0] ^ other[0]).bit_count() <= k
+            ]
+            assert sorted(p for batch in store.pairs(max_distance=k, of="ids") for p in batch) == sorted(of_ids)
+            assert store.count_pairs(max_distance=k, of="ids") == len(of_ids)
 
     @rule(by_writer=st.booleans())
     def all_rows(self, by_writer: Any) -> None:

@@ -7,22 +7,26 @@ order than that of the codes; what waits for a segment is compared with every qu
 import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from fpstore.codes.pending import PendingCodes
 from fpstore.codes.reader import CodesSegment, Matched
-from fpstore.errors import WrongKind
-from fpstore.fingerprints import as_strings, no_fingerprints, not_yet, of_strings, repeats
+from fpstore.fingerprints import as_strings, no_fingerprints, of_strings, repeats
 from fpstore.forks import cached_property
 from fpstore.living.live import Advance, Columns, Live, alive, matched_alive
 from fpstore.living.snapshot import Snapshot
 from fpstore.living.state import State
+from fpstore.living.together import HeldIds
 from fpstore.merging import Chunks, begins, each_once, first_few, merged
+from fpstore.query.id_pairs import Groups
 from fpstore.query.matches import Matches, Room, made
 from fpstore.query.ways import Run
-from fpstore.types import Ids, Keys
+from fpstore.types import Array, Ids, Keys
+
+# Codes whose pairs are looked for at once.
+PAIRED_CODES = 128
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +60,29 @@ class LiveCodes(Live):
                 codes, ids = codes[kept], None if ids is None else ids[kept]
             if len(codes):
                 yield (codes,) if ids is None else (codes, ids)
+
+
+class HeldPairs:
+    """Pairs that were found, as a Join hands them on. first, second: uint64[n, words]; bits: uint16[n]."""
+
+    def __init__(self, first: Keys, second: Keys, bits: Array) -> None:
+        self._columns, self.done = (first, second, bits), False
+
+    def next(self) -> tuple[Keys, Keys, Array]:
+        """All of them; there are no more."""
+        self.done = True
+        return self._columns
+
+    def count(self) -> int:
+        """How many there are; there are no more."""
+        return len(self.next()[2])
+
+
+def _follows(found: Matches) -> Array:
+    """Which rows are of the query and the code of the row before: bool[n]."""
+    same = repeats(found.fingerprint)
+    same[1:] &= found.query[1:] == found.query[:-1]
+    return same
 
 
 class _NoSingle:
@@ -188,11 +215,45 @@ class WideSnapshot(Snapshot):
             last = codes[-1]
         return count
 
-    def joins(self, distance: int, memory_bytes: int) -> NoReturn:
-        """Not there yet."""
-        raise WrongKind(not_yet("pairs", self.settings.bits), path=self.folder)
+    def joins(self, distance: int, memory_bytes: int) -> Iterator[tuple[Any, float]]:
+        """What finds every pair of live codes within distance once, by a search for each of them.
 
-    id_pairs = id_pair_counts = joins
+        Takes memory for what is near PAIRED_CODES of them.
+        """
+        for queries, found, share in self._near_each(distance):
+            above = as_strings(found.fingerprint) > as_strings(queries)[found.query]
+            above &= ~_follows(found)
+            yield HeldPairs(queries[found.query[above]], found.fingerprint[above], found.distance[above]), share
+
+    def _near_groups(self, distance: int, memory_bytes: int) -> Iterator[tuple[Groups, float]]:
+        for queries, found, share in self._near_each(distance):
+            assert found.id is not None
+            firsts = np.flatnonzero(~_follows(found))
+            counts = np.diff(firsts, append=len(found)).astype(np.uint64)
+            query, strings = found.query[firsts], as_strings(found.fingerprint[firsts])
+            asked = as_strings(queries)[query]
+            own, above, starts = np.flatnonzero(strings == asked), strings > asked, firsts.astype(np.uint64)
+            of, ids = own[query[above]], HeldIds(found.id)  # each query is stored, so it finds itself
+            none = np.zeros(len(own), dtype=np.uint16)
+            alone = Groups(starts[own], counts[own], starts[own], counts[own], none, True, ids)
+            yield alone.take(alone.counts > 1), share
+            yield (
+                Groups(starts[of], counts[of], starts[above], counts[above], found.distance[firsts][above], False, ids),
+                share,
+            )
+
+    def _near_each(self, distance: int) -> Iterator[tuple[Keys, Matches, float]]:
+        """The live codes, each once, PAIRED_CODES at a time, what is near them, and the share of the work before."""
+        total = max(1, sum(part.segment.key_count for part in self.parts) + self.pending_count)
+        done, last = 0, None
+        for codes, _ in self.rows():
+            fresh = ~repeats(codes)
+            fresh[0] = last is None or bool((codes[0] != last).any())
+            last, own = codes[-1], codes[fresh]
+            for first in range(0, len(own), PAIRED_CODES):
+                queries = own[first : first + PAIRED_CODES]
+                yield queries, self.search(queries, distance), min(1.0, (done + first) / total)
+            done += len(own)
 
     # --- Moving on ---
 
