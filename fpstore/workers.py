@@ -10,6 +10,7 @@ import os
 import pickle
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
@@ -26,15 +27,26 @@ _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 
+class WorkerEnded(ChildProcessError):
+    """A worker has ended before it has answered, as often as an item is tried. item: what it was given."""
+
+    def __init__(self, message: str, item: object) -> None:
+        super().__init__(message)
+        self.item = item
+
+
 class Workers:
     """At most so many processes at work for one caller at a time, until they are closed; a context manager.
 
     With a count of 1, in a fork, and where the system has no process to give, the caller's process does the work.
     """
 
-    def __init__(self, count: int, start_after: float | None = None) -> None:
-        """start_after: how many seconds of a processor the work takes here before a worker is started."""
-        self._count = count
+    def __init__(self, count: int, start_after: float | None = None, tries: int = 1) -> None:
+        """start_after: how many seconds of a processor the work takes here before a worker is started.
+
+        tries: how often an item is given to a worker; one that ends before it has answered is followed by another.
+        """
+        self._count, self._tries = count, tries
         self._left = START_AFTER_SECONDS if start_after is None else start_after
         if count < 2 or not sys.executable:
             self._left = math.inf
@@ -42,6 +54,8 @@ class Workers:
         self._workers: list[_Worker] = []
         self._idle: SimpleQueue[_Worker] = SimpleQueue()
         self._process = os.getpid()
+        self._lock = threading.Lock()  # over who the workers are
+        self._killed = False
 
     def __enter__(self) -> Self:
         return self
@@ -54,7 +68,7 @@ class Workers:
     def map(self, work: Callable[[_Item], _Result], items: Sequence[_Item]) -> list[_Result]:
         """[work(item) for item in items]; work: a function of a module. Both, and what it returns, can be pickled.
 
-        Raises what work raises, and ChildProcessError where a worker ends before it has answered.
+        Raises what work raises, and WorkerEnded where a worker ends before it has answered, as often as is tried.
         """
         results: list[_Result] = []
         for item in items:
@@ -84,8 +98,21 @@ class Workers:
 
     def _kill(self) -> None:
         if self._process == os.getpid():
-            for worker in self._workers:
-                worker.kill()
+            with self._lock:
+                self._killed = True
+                for worker in self._workers:
+                    worker.kill()
+
+    def _follow(self, ended: "_Worker") -> "_Worker | None":
+        """Another worker in the place of one that has ended; None where there is to be none, or none is given."""
+        with self._lock:
+            try:
+                worker = None if self._killed else _Worker()
+            except OSError:
+                return None
+            if worker is not None:
+                self._workers[self._workers.index(ended)] = worker
+            return worker
 
     def _start(self) -> bool:
         """Whether there are workers; started where there are none yet."""
@@ -109,12 +136,20 @@ class Workers:
     def _ask(self, work: Callable[[_Item], _Result], item: _Item) -> _Result:
         worker = self._idle.get()
         try:
-            return worker.ask(work, item)
+            for left in reversed(range(self._tries)):
+                try:
+                    return worker.ask(work, item)
+                except ChildProcessError as error:
+                    following = self._follow(worker) if left else None
+                    if following is None:
+                        raise WorkerEnded(str(error), item) from None
+                    worker = following
         except (KeyboardInterrupt, SystemExit):
             self._kill()  # or this thread would wait for the others
             raise
         finally:
             self._idle.put(worker)
+        raise AssertionError("an item is tried at least once")
 
 
 class _Worker:

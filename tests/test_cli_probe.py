@@ -206,3 +206,32 @@ def test_a_text_without_a_token_is_said_to_be_one(command: Command, tmp_path: Pa
     outcome = command("probe", tmp_path / "w.fpstore", "--text", text)
     told = "fpstore: warning: --text has no token for recipe pypi-simhash: no two such texts can be told apart\n"
     assert outcome == (0, "", told)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("here", [True, False])
+@pytest.mark.parametrize("options", [[], ["--json"], ["--signed", "--header"], ["5"]])
+def test_workers_print_what_one_process_prints(
+    command: Command, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, here: bool, options: list[str]
+) -> None:
+    monkeypatch.setattr("fpstore.cli.shared.PRINTED_ROWS", 1000)
+    if not here:
+        monkeypatch.setattr("fpstore.cluster.probing.START_AFTER_SECONDS", 0)
+        monkeypatch.setattr("fpstore.cluster.local.START_AFTER_SECONDS", 0)
+    queries = np.full(20_000, 1 << 62, dtype=np.uint64)
+    queries[::9] = BASE
+    queries[16_383] = 5
+    np.save(tmp_path / "q.npy", queries)
+    asked = ("probe", store, *options, "--input", tmp_path / "q.npy")
+    expected = command(*asked)
+    assert len(expected.lines) > 8000
+    assert command(*asked, "--workers", "1") == command(*asked, "--workers", "2") == expected
+
+
+def test_workers_need_an_input_of_fingerprints(command: Command, store: Path, tmp_path: Path) -> None:
+    assert "--workers goes with --input" in command("probe", store, "5", "--workers", "2").err
+    outcome = command("probe", store, "--input", "-", "--unbuffered", "--workers", "2")
+    assert (outcome.status, "--workers goes without --unbuffered" in outcome.err) == (2, True)
+    assert command("create", tmp_path / "m", "--recipe", "minhash-128").status == 0
+    outcome = command("probe", tmp_path / "m", "--input", tmp_path / "none.txt", "--workers", "2")
+    assert (outcome.status, "--workers goes with fingerprints: found signatures" in outcome.err) == (2, True)

@@ -321,7 +321,8 @@ def test_the_history_of_the_format_ends_with_the_versions_of_the_code() -> None:
 
 
 def test_public_modules_say_what_is_public() -> None:
-    for name in ("fpstore", "fpstore.text", "fpstore.minhash", "fpstore.adapters", "fpstore.inputs", "fpstore.jobs"):
+    public = ("fpstore", "fpstore.text", "fpstore.minhash", "fpstore.adapters", "fpstore.inputs", "fpstore.jobs")
+    for name in (*public, "fpstore.cluster"):
         module = import_module(name)
         assert all(hasattr(module, each) for each in module.__all__), name
         assert f"`{name}`" in (ROOT / DESIGN).read_text()

@@ -67,7 +67,7 @@ CORE = (
     "making",
 )
 FOLDERS = {
-    "plans": ("permutation", "proof", "plan", "families", "planner", "wide", "reach", "choice"),
+    "plans": ("permutation", "proof", "plan", "families", "considered", "planner", "wide", "reach", "choice"),
     "segment": (
         "entry",
         "files",
@@ -206,6 +206,22 @@ WINGS = {
         "_native",
         "_names",
     },
+    # The engine's own search, cut: shares of it, their rows in order, and names for handles.
+    "cluster": {
+        "",
+        "_codec",
+        "arrays",
+        "disk",
+        "errors",
+        "living",
+        "merging",
+        "plans",
+        "query",
+        "store",
+        "threads",
+        "types",
+        "workers",
+    },
     "serve": {"", "fingerprints", "origin", "types", "text", "inputs", "minhash"},
     # inspection: what `fpstore inspect` shows is no part of the public surface. platforms: how many threads all are.
     # workers: what reads texts here, and in no job, shares HTML out as jobs do.
@@ -222,6 +238,7 @@ WINGS = {
         "inputs",
         "jobs",
         "minhash",
+        "cluster",
         "serve",
         "inspection",
     },

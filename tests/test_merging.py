@@ -94,6 +94,13 @@ def test_pairs_up_to_a_cut_are_counted(cut: tuple[int, int], count: int) -> None
     assert count_up_to(pairs, (np.uint64(cut[0]), np.uint64(cut[1]))) == count
 
 
+@given(st.lists(st.tuples(VALUES, VALUES, VALUES), max_size=30), st.tuples(VALUES, VALUES, VALUES))
+def test_rows_up_to_a_cut_are_counted(rows: list[tuple[int, int, int]], cut: tuple[int, int, int]) -> None:
+    columns = columns_of(sorted(rows), 3)
+    found = count_up_to(columns, (np.uint64(cut[0]), np.uint64(cut[1]), np.uint64(cut[2])))
+    assert found == sum(row <= cut for row in rows)
+
+
 @given(st.lists(st.tuples(VALUES, VALUES, VALUES), max_size=30))
 def test_rows_in_no_order_are_put_in_order_each_once(rows: list[tuple[int, int, int]]) -> None:
     columns = each_once(columns_of(rows, 3))

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,6 +23,7 @@ from fpstore.cli.common import common
 from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.rows import read_for, recipe_of
+from fpstore.cli.shared import Share, ask_shared, workers_option
 from fpstore.cli.similar import refuse_other_kind, similarity_option
 from fpstore.cli.stores import opened_store
 from fpstore.cli.subcommand import subcommand
@@ -97,7 +98,8 @@ def query_options(command: Any) -> Any:
     "Of a store of signatures: the least estimated similarity, 0 to 1.  [default: all that share a band]"
 )
 @unbuffered_option
-def command(unbuffered: bool, **given: Any) -> None:
+@workers_option("With --input: how many processes share its queries, or the store, whichever costs less.  [default: 1]")
+def command(unbuffered: bool, workers: int | None, **given: Any) -> None:
     """Print every fingerprint in STORE that is near a query, and its id.
 
     A FINGERPRINT is 1 to 16 hexadecimal digits, fewer or more where those of the store have fewer or more bits, with 0x
@@ -108,6 +110,9 @@ def command(unbuffered: bool, **given: Any) -> None:
 
     Of a store of signatures a query is a text. A line is the number of the query, id, estimated similarity and how many
     bands are shared, the most similar first.
+
+    With --workers the whole of --input is one question, which is held in memory and cut into tasks for processes. What
+    is printed is the same; there may be any number of matches.
 
     With --unbuffered another program asks, for as long as it likes: each line of --input is answered at once by one
     line of JSON with a list of matches, a bad line by one with an error.
@@ -127,7 +132,8 @@ def command(unbuffered: bool, **given: Any) -> None:
         elif opened.kind == "minhash":
             _ask_of_signatures(opened, min_similarity, given)
         else:
-            print_found("probe", _probing(max_distance), opened, **_without_store(given))
+            share = None if workers in (None, 1) else partial(ask_shared, workers=workers, max_distance=max_distance)
+            print_found("probe", _probing(max_distance), opened, share, **_without_store(given))
 
 
 def _without_store(given: "Mapping[str, Any]") -> dict[str, Any]:
@@ -166,6 +172,7 @@ def print_found(
     name: str,
     ask: "Callable[[Store, Keys], Matches]",
     opened: "Store",
+    share: Share | None = None,
     *,
     fingerprints: tuple[str, ...],
     input_path: str | None,
@@ -182,7 +189,10 @@ def print_found(
     header: bool,
     signed: bool,
 ) -> None:
-    """Ask the store for what the options say, and print what is found; name: of the subcommand."""
+    """Ask the store for what the options say, and print what is found; name: of the subcommand.
+
+    share: what answers all queries of an input together.
+    """
     import numpy as np
 
     print_matches = _Printer(name, ask, signed)
@@ -213,8 +223,11 @@ def print_found(
         batch=BATCH_QUERIES,
     )
     with closing(reader), _counted(reader) as batches:
-        for queries in batches:
-            print_matches(opened, queries)
+        if share is not None:
+            share(opened, batches, print_matches.write)
+        else:
+            for queries in batches:
+                print_matches(opened, queries)
     tell_skipped(reader.skipped, reader.notes)
     tell_short(reader.lengths)
     if not reader.seen.rows:
@@ -257,7 +270,11 @@ class _Printer:
         self.queries = 0
 
     def __call__(self, store: "Store", queries: "Keys") -> None:
-        matches = self._ask(store, queries)
+        self.write(store, queries, self._ask(store, queries))
+        self.queries += len(queries)
+
+    def write(self, store: "Store", queries: "Keys", matches: "Matches") -> None:
+        """Print matches of these queries, the first of which is the next that is not numbered yet."""
         ids: Iterable[str] = [self._no_id] * len(matches)
         if matches.id is not None:
             ids = written_ids(matches.id, self._signed, self._as_json)
@@ -269,4 +286,3 @@ class _Printer:
             ids,
         )
         sys.stdout.write("".join(map(self._line.format, *columns)))
-        self.queries += len(queries)

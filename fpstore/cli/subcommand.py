@@ -218,6 +218,7 @@ _OWN: dict[str, dict[str, tuple[Fact, ...]]] = {
         **_of_files({name: _QUERIES[name] for name in _OF_QUERY_FILES}),
         "min_similarity": (OF_SIGNATURES,),
         "unbuffered": (_INPUT, _ASKED),
+        "workers": (_INPUT, _FILES, OF_BITS),
     },
     "nearest": {
         **{name: tuple(fact for fact in facts if fact is not OF_BITS) for name, facts in _QUERIES.items()},

@@ -48,7 +48,7 @@ from fpstore.query.nearest import (
     spread,
 )
 from fpstore.query.pairs import segment_joins
-from fpstore.query.ways import SLICE_QUERIES, Run, Way, way_of, way_to_all
+from fpstore.query.ways import SLICE_QUERIES, Run, Way, method_of, single_ways, way_of, way_to_all
 from fpstore.sketches.pending import PendingSketches
 from fpstore.types import Array, Counts, Ids, Keys
 
@@ -124,15 +124,15 @@ class Snapshot:
     @cached_property
     def single(self) -> Single:
         """What answers single queries, in handles where ids are names."""
-        parts = [(part.segment.view, part.segment.ids, part.position) for part in self.searched]
+        segments = [(part.segment, part.position) for part in self.searched]
+        parts = [(segment.view, segment.ids, position, segment.key_count) for segment, position in segments]
         distances = self.settings.max_distance, self.plan.max_distance
-        looks_up = not any(self._way(part, self.plan.max_distance, 1).method == "scan" for part in self.searched)
+        looks_up, scans = single_ways([segment for segment, _ in segments], self.plan)
         lives = functools.partial(alive, self.removals) if self.removals else None
         recipe = self.settings.recipe
-        made = of_sealed if recipe is None else lambda columns: of_sealed(columns)._of_store(recipe)
-        return Single(
-            Segments(parts), self.pending, self.pending_end, self.settings.named, *distances, lives, made, looks_up
-        )
+        made = of_sealed if recipe is None else lambda *columns: of_sealed(*columns)._of_store(recipe)
+        state = self.pending, self.pending_end, self.settings.named
+        return Single(Segments(parts), *state, *distances, lives, made, looks_up, scans)
 
     def search(self, queries: Keys, distance: int, first_query: int = 0, room: Room | None = None) -> Matches:
         """Every live fingerprint within distance of each query, a row for each of its ids.
@@ -141,13 +141,13 @@ class Snapshot:
         """
         ways = [self._way(part, distance, len(queries)) for part in self.searched]
         found = [part.search(queries, way, room) for part, way in zip(self.searched, ways, strict=True)]
-        return self._matches(found, queries, distance, first_query, self._method(ways), room)
+        return self._matches(found, queries, distance, first_query, method_of(ways), room)
 
     def search_whole(self, queries: Keys, distance: int, run: Run, room: Room | None = None) -> Matches:
         """What search returns, of each segment in the way that costs least for all queries together."""
         ways = [self._way_to_all(part, distance, len(queries), run) for part in self.searched]
         found = [part.search(queries, way, room) for part, way in zip(self.searched, ways, strict=True)]
-        return self._matches(found, queries, distance, 0, self._method(ways), room)
+        return self._matches(found, queries, distance, 0, method_of(ways), room)
 
     def is_whole(self, query_count: int, distance: int) -> bool:
         """Whether search_whole is the way of asking so many queries, rather than some of them at a time."""
@@ -158,10 +158,6 @@ class Snapshot:
 
     def _way_to_all(self, part: Live, distance: int, query_count: int, run: Run = map) -> Way:
         return way_to_all(part.segment, self.plan, distance, query_count, run)
-
-    @staticmethod
-    def _method(ways: Sequence[Way]) -> str:
-        return max(ways, key=lambda way: way.nanoseconds).method if ways else "probe"
 
     def nearest(self, queries: Keys, distance: int, first_query: int = 0, run: Run = map) -> Matches:
         """Of what search returns, the first row of each query; however much that is, it takes memory for these rows.
@@ -181,7 +177,7 @@ class Snapshot:
             return made(*_together([], self.settings.ids))
         query, fingerprint, bits, ids = nearest_of(found)
         ids = ids if self.names is None else self._least_names(fingerprint)
-        return made(query + first_query, fingerprint, bits, ids, self._method(ways))
+        return made(query + first_query, fingerprint, bits, ids, method_of(ways))
 
     def _least_names(self, fingerprints: Keys) -> Ids:
         """The handle of the least live name of each of fingerprints, which live: uint64[n]."""
@@ -206,7 +202,7 @@ class Snapshot:
             found.append(self._first_pending(queries, distance, count))
         found = [columns for columns in found if len(columns[0])]
         query, fingerprint, bits, ids = first_of(found, count) if found else _together([], self.settings.ids)
-        return made(query + first_query, fingerprint, bits, ids, self._method(ways))
+        return made(query + first_query, fingerprint, bits, ids, method_of(ways))
 
     def contains(self, query: Keys, distance: int) -> bool:
         """Whether a live fingerprint is within distance of the one query."""
@@ -214,7 +210,7 @@ class Snapshot:
             return True
         return self.pending_end > 0 and len(self._nearest_pending(query, distance)[0]) > 0
 
-    def _search_pending(self, queries: Keys, distance: int, room: Room | None) -> Matched:
+    def search_pending(self, queries: Keys, distance: int, room: Room | None) -> Matched:
         """What is pending and lives; not in the order of an answer."""
         most = room.left if room else 0
         query, fingerprint, bits, ids, positions = self.pending.search(queries, distance, self.pending_end, most)
@@ -292,7 +288,7 @@ class Snapshot:
         found = [columns for columns in found if len(columns[0])]
         ordered = len(found) == 1
         if self.pending_end:
-            columns = self._search_pending(queries, distance, room)
+            columns = self.search_pending(queries, distance, room)
             if len(columns[0]):
                 found.append(columns)
                 ordered = False

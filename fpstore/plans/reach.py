@@ -1,4 +1,4 @@
-"""How far the tables of a plan reach where more bits of a query are inverted than the plan says.
+"""How far the tables of a plan reach where more bits of a query are inverted than the plan says, or fewer.
 
 A store is searched beyond its plan's distance so, as long as that costs less than looking at every key. What is probed
 then is proven as a plan is.
@@ -12,26 +12,28 @@ from math import inf
 from fpstore.errors import PlanError
 from fpstore.format import WIDE_BITS, WORD_BITS
 from fpstore.plans.plan import Plan, TablePlan
-from fpstore.plans.planner import Prediction, pattern_count, predict, scan_nanoseconds, slot_bits
-from fpstore.plans.wide import WORD_NS, predict_wide
+from fpstore.plans.planner import Prediction, choose, pattern_count, predict, scan_nanoseconds, slot_bits
+from fpstore.plans.wide import MAX_WIDE_DISTANCE, WORD_NS, choose_wide, predict_wide
 
 # Plans, distances and sizes of segments that were asked about lately.
 REMEMBERED = 1024
+# Another plan is worth telling of where it answers in at most this share of the time.
+WORTH = 1 / 2
 
 
 @lru_cache(maxsize=REMEMBERED)
 def reaching(plan: Plan, distance: int, n: int) -> Plan | None:
     """The same tables with as many flips as answer `distance` among n keys, which the plan itself may answer.
 
-    The table whose next flip costs least gets it, until nothing is missed. None where looking at all n keys would take
-    one query less time.
+    Within the plan's distance no table needs more flips than that. Beyond it the table whose next flip costs least gets
+    it, until nothing is missed. None where looking at all n keys would take one query less time.
     """
     if distance <= plan.max_distance:
-        return plan
+        return _narrower(plan, distance)
     tables, s = plan.tables, slot_bits(n, plan.slot_keys)
     while True:
         wider = replace(plan, max_distance=distance, tables=tables)
-        if predict(wider, n).nanoseconds > scan_nanoseconds(n):
+        if predict(wider, n).lookup_nanoseconds > scan_nanoseconds(n):
             return None
         try:
             if wider.missed() is None:
@@ -47,17 +49,38 @@ def lookup_nanoseconds(plan: Plan, distance: int, n: int) -> float:
     if plan.bits in WIDE_BITS:  # no table of these is asked with more flips than it was made for
         return predict_wide(plan, n).nanoseconds if distance <= plan.max_distance else inf
     wider = reaching(plan, distance, n)
-    return inf if wider is None else predict(wider, n).nanoseconds
+    return inf if wider is None else predict(wider, n).lookup_nanoseconds
+
+
+@lru_cache(maxsize=REMEMBERED)
+def faster_plan(plan: Plan, distance: int, n: int, aim: str) -> Prediction | None:
+    """What that aim would pick for so many keys and this distance, where it is worth telling of."""
+    cost = min(lookup_nanoseconds(plan, distance, n), reading_nanoseconds(plan, n, 1))
+    if plan.bits in WIDE_BITS:
+        if distance > MAX_WIDE_DISTANCE:
+            return None
+        found = predict_wide(choose_wide(n, distance, aim, plan.bits), n)
+    else:
+        found = predict(choose(min(n, 1 << plan.bits), distance, aim, plan.bits), min(n, 1 << plan.bits))
+    return found if found.nanoseconds <= WORTH * cost else None
+
+
+def reads_all(plan: Plan) -> bool:
+    """Whether it is the scan's: a table that catches everything, which is read where fewer flips cost more."""
+    return plan.tables[0].flips == plan.tables[0].prefix_bits
+
+
+def _narrower(plan: Plan, distance: int) -> Plan:
+    """The plan itself where it has no flip too many: in a prefix lie at most as many errors as there are."""
+    if all(table.flips <= distance for table in plan.tables):
+        return plan
+    tables = tuple(replace(table, flips=min(table.flips, distance)) for table in plan.tables)
+    return replace(plan, max_distance=distance, tables=tables)
 
 
 def reading_nanoseconds(plan: Plan, n: int, query_count: int) -> float:
     """What one query of so many takes that are compared with all n fingerprints of a store of this plan."""
     return WORD_NS * n * plan.bits / WORD_BITS if plan.bits in WIDE_BITS else scan_nanoseconds(n, query_count)
-
-
-def predicted(plan: Plan, n: int) -> Prediction:
-    """What a plan costs for n fingerprints, of any width."""
-    return predict_wide(plan, n) if plan.bits in WIDE_BITS else predict(plan, n)
 
 
 def _one_flip_more(tables: Sequence[TablePlan], s: int) -> tuple[TablePlan, ...]:

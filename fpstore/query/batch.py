@@ -5,14 +5,19 @@ and joining it with the queries costs less than looking each query up. The joins
 one side.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Self
 
 import numpy as np
 
 from fpstore._pairs import Queries
+from fpstore.merging import begins
 from fpstore.plans.permutation import Permutation
+from fpstore.plans.planner import COMPARE_NS, pattern_count
 from fpstore.query.matches import MAX_MATCHES, Room
-from fpstore.query.pairs import load_windows, window_flips
+from fpstore.query.pairs import load_windows, window_flips, window_shape
 from fpstore.segment.reader import Segment
 from fpstore.types import Array, Counts, Keys
 
@@ -22,11 +27,74 @@ CHUNK_KEYS = 1 << 20
 DECODE_NS = 7.0
 JOIN_NS = 17.0
 
+_NONE = np.empty((0, 3), dtype=np.uint64)
+# A table, and a chunk of it.
+Piece = tuple[int, int]
 
-def streaming_nanoseconds(segment: Segment, query_count: int) -> float:
+
+@dataclass(frozen=True)
+class Asked:
+    """Queries, each once, and for which of all that were asked each stands.
+
+    distinct: uint64[d], strictly increasing. numbers: int64[m], of all; those of distinct[i] are those from bounds[i]
+    (int64[d + 1]) on.
+    """
+
+    distinct: Keys
+    numbers: Counts
+    bounds: Counts
+
+    @classmethod
+    def of(cls, queries: Keys) -> Self:
+        """Of queries in any order."""
+        order = np.argsort(queries)
+        return cls.of_sorted(queries[order], order)
+
+    @classmethod
+    def of_sorted(cls, queries: Keys, numbers: Counts) -> Self:
+        """Of queries in order, which have these numbers."""
+        starts = np.flatnonzero(begins(queries))
+        return cls(queries[starts], numbers, np.append(starts, len(queries)))
+
+    def repeats(self, rows: Counts) -> Counts:
+        """How many of all that were asked each of these distinct queries stands for."""
+        counts: Counts = self.bounds[rows + 1] - self.bounds[rows]
+        return counts
+
+    def spread(self, rows: Counts) -> tuple[Counts, Counts]:
+        """Row i, of the distinct query rows[i], once for each query that this stands for.
+
+        Which row each is a copy of, and the number of its query.
+        """
+        repeats = self.repeats(rows)
+        copy = np.arange(repeats.sum()) - np.repeat(np.cumsum(repeats) - repeats, repeats)
+        return np.repeat(np.arange(len(rows)), repeats), self.numbers[np.repeat(self.bounds[rows], repeats) + copy]
+
+
+def streaming_nanoseconds(segment: Segment, query_count: int, distance: int) -> float:
     """What a batch would take on one thread, to be held against the planner's prediction for single queries."""
-    joins = sum(len(window_flips(segment, index)[1]) for index in range(len(segment.tables)))
-    return DECODE_NS * segment.key_count * len(segment.tables) + JOIN_NS * joins * query_count
+    return sum(_table_nanoseconds(segment, index, query_count, distance) for index in range(len(segment.tables)))
+
+
+def _table_nanoseconds(segment: Segment, index: int, query_count: int, distance: int) -> float:
+    window_bits, flips = window_shape(segment, index, distance)
+    joined = pattern_count(window_bits, flips) * (JOIN_NS + COMPARE_NS * segment.key_count / (1 << window_bits))
+    return DECODE_NS * segment.key_count + joined * query_count
+
+
+def pieces(segment: Segment, distance: int) -> list[Piece]:
+    """What a segment is streamed in: the number of a table, and of a chunk of it. Just one finds each match."""
+    tables = range(len(segment.tables))
+    return [(index, chunk) for index in tables for chunk in range(1 << _split_bits(segment, index, distance))]
+
+
+def piece_nanoseconds(segment: Segment, query_count: int, distance: int) -> list[float]:
+    """What each of the pieces takes, of streaming_nanoseconds."""
+    each: list[float] = []
+    for index in range(len(segment.tables)):
+        chunks = 1 << _split_bits(segment, index, distance)
+        each += [_table_nanoseconds(segment, index, query_count, distance) / chunks] * chunks
+    return each
 
 
 def stream(
@@ -41,60 +109,64 @@ def stream(
     TooManyMatches for more than most.
     """
     room = Room(len(queries), most)
-    order = np.argsort(queries)
-    distinct = queries[order]
-    first_of_run = np.concatenate([np.ones(min(1, len(distinct)), dtype=bool), distinct[1:] != distinct[:-1]])
-    distinct = distinct[first_of_run]
-    keys = [np.sort(Permutation(table.prefix_mask, segment.bits).apply(distinct)) for table in segment.tables]
-    tables = range(len(segment.tables))
-    pieces = [(index, chunk) for index in tables for chunk in range(1 << _split_bits(segment, index))]
-    rows = np.concatenate(
-        [
-            np.empty((0, 3), dtype=np.uint64),
-            *run(lambda piece: _stream_piece(segment, piece, keys, distance, room), pieces),
-        ]
-    )
+    asked = Asked.of(queries)
+    keys = [_permuted(segment, index, asked.distinct) for index in range(len(segment.tables))]
+
+    def work(piece: Piece) -> Array:
+        found = [_NONE]
+        for rows in _stream_piece(segment, piece, keys[piece[0]], distance):
+            found.append(rows)
+            room.take(len(rows))
+        return np.concatenate(found)
+
+    rows = np.concatenate([_NONE, *run(work, pieces(segment, distance))])
     rows = rows[np.lexsort((rows[:, 1], rows[:, 2], rows[:, 0]))]
-    return _by_query(rows, distinct, np.flatnonzero(first_of_run), order, most)
+    return _by_query(rows, asked, most)
 
 
-def _by_query(rows: Array, distinct: Keys, first_of_run: Array, order: Array, most: int) -> tuple[Counts, Keys, Array]:
-    """Rows of distinct queries, sorted, as rows of the queries they stand for, in the order of a probe's answer.
+def stream_some(segment: Segment, some: Sequence[Piece], distinct: Keys, distance: int) -> Iterator[Array]:
+    """What some of the pieces, in their order, find of distinct queries (uint64[d], increasing), a batch at a time.
 
-    first_of_run: where the run of each distinct query starts in order, which names the queries.
+    uint64[m, 3], query, stored fingerprint, distance; in no order.
     """
-    of_row = np.searchsorted(distinct, rows[:, 0])
-    bounds = np.append(first_of_run, len(order))
-    repeats = bounds[of_row + 1] - bounds[of_row]
-    Room(len(order), most).take(int(repeats.sum()))
-    # Row i once for each query of its run: the j-th copy is that of query order[start of the run + j].
-    copy = np.arange(repeats.sum()) - np.repeat(np.cumsum(repeats) - repeats, repeats)
-    query = order[np.repeat(bounds[of_row], repeats) + copy]
-    rows = np.repeat(rows, repeats, axis=0)
+    for index, own in groupby(some, key=lambda piece: piece[0]):
+        keys = _permuted(segment, index, distinct)
+        for piece in own:
+            yield from _stream_piece(segment, piece, keys, distance)
+
+
+def _permuted(segment: Segment, index: int, distinct: Keys) -> Keys:
+    """Queries as keys of a table, sorted."""
+    return np.sort(Permutation(segment.tables[index].prefix_mask, segment.bits).apply(distinct))
+
+
+def _by_query(rows: Array, asked: Asked, most: int) -> tuple[Counts, Keys, Array]:
+    """Rows of distinct queries, sorted, as rows of the queries they stand for, in the order of a probe's answer."""
+    of_row = np.searchsorted(asked.distinct, rows[:, 0])
+    Room(len(asked.numbers), most).take(int(asked.repeats(of_row).sum()))
+    at, query = asked.spread(of_row)
     by_query = np.argsort(query, kind="stable")
-    return query[by_query], rows[by_query, 1], rows[by_query, 2].astype(np.uint16)
+    at = at[by_query]
+    return query[by_query], rows[at, 1], rows[at, 2].astype(np.uint16)
 
 
-def _stream_piece(segment: Segment, piece: tuple[int, int], queries: list[Keys], distance: int, room: Room) -> Array:
-    """The matches of one chunk of one table: uint64[m, 3], query, stored fingerprint, distance."""
+def _stream_piece(segment: Segment, piece: Piece, queries: Keys, distance: int) -> Iterator[Array]:
+    """The matches of one chunk of one table, of queries as its keys: uint64[m, 3], query, stored, distance."""
     index, chunk = piece
-    split_bits = _split_bits(segment, index)
-    window_bits, flips = window_flips(segment, index)
+    split_bits = _split_bits(segment, index, distance)
+    window_bits, flips = window_flips(segment, index, distance)
     keys = load_windows(segment, index, window_bits, chunk, split_bits)
-    found = [np.empty((0, 3), dtype=np.uint64)]
     for mask in flips:
-        left = _range(queries[index], chunk ^ (mask >> (segment.bits - split_bits)), split_bits, segment.bits)
+        left = _range(queries, chunk ^ (mask >> (segment.bits - split_bits)), split_bits, segment.bits)
         join = Queries(segment.view, index, left, keys, distance, mask)
         while not join.done:
-            found.append(np.column_stack(join.next()))
-            room.take(len(found[-1]))
-    return np.concatenate(found)
+            yield np.column_stack(join.next())
 
 
-def _split_bits(segment: Segment, index: int) -> int:
+def _split_bits(segment: Segment, index: int, distance: int) -> int:
     """Into how many aligned chunks, as a power of two, a table is cut."""
     wanted = max(0, (segment.key_count // CHUNK_KEYS).bit_length() - 1)
-    return min(wanted, window_flips(segment, index)[0], segment.tables[index].slot_bits)
+    return min(wanted, window_shape(segment, index, distance)[0], segment.tables[index].slot_bits)
 
 
 def _range(keys: Keys, chunk: int, split_bits: int, bits: int) -> Keys:

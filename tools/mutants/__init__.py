@@ -4,7 +4,7 @@ A mistake is one that somebody could make: a bound one off, a case left out, a s
 What cannot change an answer, a file or a promise is none.
 """
 
-from mutants import adapters, building, living, native, plans, segment, serving, signatures, wings
+from mutants import adapters, building, clusters, living, native, plans, segment, serving, signatures, wings
 from mutants.record import Mutant
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -15,6 +15,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *wings.MUTANTS,
     *serving.MUTANTS,
     *signatures.MUTANTS,
+    *clusters.MUTANTS,
     *native.MUTANTS,
     *adapters.MUTANTS,
 )

@@ -105,8 +105,8 @@ MUTANTS = (
     Mutant(
         "pairs up to a cut are told by their keys",
         "fpstore/merging.py",
-        'return start + int(columns[1][start:end].searchsorted(cut[1], side="right"))',
-        "return end",
+        "start = first\n    return end",
+        "break\n    return end",
         "rows of a merge come twice, or out of order",
         ("tests/test_merging.py::test_pairs_up_to_a_cut_are_counted",),
     ),
@@ -178,8 +178,8 @@ MUTANTS = (
     Mutant(
         "a query that is asked twice is answered once",
         "fpstore/query/batch.py",
-        "repeats = bounds[of_row + 1] - bounds[of_row]",
-        "repeats = np.ones_like(of_row)",
+        "counts: Counts = self.bounds[rows + 1] - self.bounds[rows]",
+        "counts: Counts = np.ones_like(rows)",
         "a batch with repetitions has a shorter answer",
         ("tests/test_batch.py::test_streaming_is_exact",),
     ),
@@ -194,10 +194,18 @@ MUTANTS = (
     Mutant(
         "windows are joined without the last flip",
         "fpstore/query/pairs.py",
-        "for count in range(min(table.flips, window_bits) + 1)",
-        "for count in range(max(1, min(table.flips, window_bits)))",
+        "for count in range(most + 1)",
+        "for count in range(max(1, most))",
         "pairs are missed whose prefixes differ by as much as a table allows",
         ("tests/test_pairs.py::test_fingerprints_that_share_all_ids_or_none_count_the_same",),
+    ),
+    Mutant(
+        "where all keys are one window the flips are those of windows",
+        "fpstore/query/pairs.py",
+        "        return 0, 0\n    return window_bits, flips",
+        "        return window_bits, 0\n    return window_bits, flips",
+        "pairs of a scan are missed",
+        ("tests/test_any_distance.py::test_pairs_are_the_same_where_all_keys_are_one_window[scan]",),
     ),
     Mutant(
         "two chunks are met from both sides",

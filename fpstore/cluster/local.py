@@ -1,0 +1,24 @@
+"""The engine of one machine: processes that do tasks, each again elsewhere where a process ends before it is done."""
+
+import math
+from collections.abc import Sequence
+
+from fpstore.cluster.tasks import ProbeTask, run
+from fpstore.errors import JobError
+from fpstore.workers import START_AFTER_SECONDS, WorkerEnded, Workers
+
+# How often a task is begun.
+TRIES = 3
+
+
+def run_here(tasks: Sequence[ProbeTask], workers: int, seconds: float) -> None:
+    """Do the tasks, by so many processes where they take so many seconds of a processor that it is worth it.
+
+    JobError where a task's process has ended TRIES times. What ends the caller ends the processes.
+    """
+    start_after = 0.0 if seconds > START_AFTER_SECONDS and len(tasks) > 1 else math.inf
+    with Workers(min(workers, len(tasks)), start_after, TRIES) as team:
+        try:
+            team.map(run, tasks)
+        except WorkerEnded as error:
+            raise JobError(f"{error.item}: tried {TRIES} times: {error}") from None

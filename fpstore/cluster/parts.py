@@ -1,0 +1,184 @@
+"""Owns the files that tasks hand over: parts, of sorted rows, which name the job and the task that made them.
+
+A part is written under a name of its own, synced and then renamed: whoever reads it finds all of it, whichever of
+several writers was the last, and whatever ended the others. docs/format.md has its bytes.
+"""
+
+import json
+import os
+import secrets
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import IO, Any
+
+import numpy as np
+
+from fpstore._codec import crc32c
+from fpstore.disk import NEW_SUFFIX, Folder, naming
+from fpstore.errors import JobError, PathLike
+from fpstore.merging import Columns
+from fpstore.types import Keys
+
+MAGIC = b"fppart01"
+# Of a block, which is what a reader holds of each run: 384 KiB with ids.
+BLOCK_ROWS = 1 << 14
+# What a part ends with: how many bytes its footer has, and the checksum of these.
+_TAIL = struct.Struct("<QI8s")
+_MAX_FOOTER_BYTES = 1 << 28
+_WORD_BYTES = 8
+
+
+@dataclass(frozen=True)
+class Maker:
+    """Who makes a part: a job, by its name, and the number of one of its tasks."""
+
+    job: str
+    task: int
+
+    @property
+    def name(self) -> str:
+        """What the part is called."""
+        return f"{self.task:05d}.part"
+
+
+@contextmanager
+def whole_file(folder: Folder, name: str) -> Iterator[IO[bytes]]:
+    """A file to write to, which gets its name, durably, when all of it is there; several may write it at once."""
+    own = f"{name}.{secrets.token_hex(8)}{NEW_SUFFIX}"
+    fd = folder.open_file(own, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+    try:
+        with os.fdopen(fd, "wb") as file, naming(folder.path / own):
+            yield file
+            file.flush()
+            os.fsync(fd)
+        folder.rename(own, name)
+    except BaseException:
+        folder.unlink(own, missing_ok=True)
+        raise
+    folder.sync()
+
+
+def write_part(folder: Folder, maker: Maker, columns: int, runs: Iterable[Iterable[Columns]]) -> int:
+    """Write the part of its maker; how many rows it has. runs: each sorted, of so many columns of uint64, in chunks."""
+    with whole_file(folder, maker.name) as file:
+        return write_runs(file, maker, columns, runs)
+
+
+def write_runs(file: IO[bytes], maker: Maker, columns: int, runs: Iterable[Iterable[Columns]]) -> int:
+    """What write_part writes, to an open file."""
+    described = [[_write_block(file, block) for chunk in run for block in _blocks(chunk)] for run in runs]
+    footer = json.dumps({"job": maker.job, "task": maker.task, "columns": columns, "runs": described}).encode()
+    file.write(footer + _TAIL.pack(len(footer), crc32c(footer), MAGIC))
+    file.flush()
+    return sum(rows for run in described for rows, _ in run)
+
+
+def _blocks(chunk: Columns) -> Iterator[Columns]:
+    for first in range(0, len(chunk[0]), BLOCK_ROWS):
+        yield [column[first : first + BLOCK_ROWS] for column in chunk]
+
+
+def _write_block(file: IO[bytes], block: Columns) -> tuple[int, int]:
+    data = b"".join(column.astype("<u8", copy=False).tobytes() for column in block)
+    file.write(data)
+    return len(block[0]), crc32c(data)
+
+
+class Part:
+    """A part open for reading; close it when its runs are done with."""
+
+    def __init__(self, fd: int, path: PathLike, maker: Maker, columns: int) -> None:
+        """Read the footer. JobError for what is no such part, for a damaged one, and for one of another job or task."""
+        self._fd, self._path, self._columns = fd, path, columns
+        try:
+            self._runs = self._read_footer(maker)
+        except BaseException:
+            self.close()
+            raise
+
+    @classmethod
+    def open(cls, folder: Folder, maker: Maker, columns: int) -> "Part":
+        """The part of its maker in the folder. FileNotFoundError, and what __init__ raises."""
+        return cls(folder.open_file(maker.name), folder.path / maker.name, maker, columns)
+
+    def runs(self) -> "list[Run]":
+        """What it has, to be merged."""
+        found, offset = [], 0
+        for blocks in self._runs:
+            found.append(Run(self, offset, blocks))
+            offset += sum(rows for rows, _ in blocks) * self._columns * _WORD_BYTES
+        return found
+
+    def read_block(self, offset: int, rows: int, crc: int) -> list[Keys]:
+        """The columns of the block that begins there."""
+        data = self._read(offset, rows * self._columns * _WORD_BYTES)
+        if crc32c(data) != crc:
+            raise self._damaged(f"a block at {offset}", "another checksum", "its own")
+        every = np.frombuffer(data, dtype="<u8").astype(np.uint64, copy=False)
+        return list(every.reshape(self._columns, rows))
+
+    def close(self) -> None:
+        """Let go of the file; may be called again."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _read_footer(self, maker: Maker) -> list[list[tuple[int, int]]]:
+        size = os.fstat(self._fd).st_size
+        if size < _TAIL.size:
+            raise self._damaged("the file", f"{size} bytes", f"at least {_TAIL.size}")
+        footer_bytes, crc, magic = _TAIL.unpack(self._read(size - _TAIL.size, _TAIL.size))
+        if magic != MAGIC:
+            raise self._damaged("its last bytes", repr(magic), repr(MAGIC))
+        if footer_bytes > min(size - _TAIL.size, _MAX_FOOTER_BYTES):
+            raise self._damaged("the footer", f"{footer_bytes} bytes", f"at most {size - _TAIL.size}")
+        start = size - _TAIL.size - footer_bytes
+        footer = self._read(start, footer_bytes)
+        if crc32c(footer) != crc:
+            raise self._damaged("the footer", "another checksum", "its own")
+        try:
+            return self._expect_own(json.loads(footer), maker, start)
+        except (KeyError, TypeError, ValueError):
+            raise self._damaged("the footer", f"{footer[:40]!r}", "what a task writes") from None
+
+    def _expect_own(self, footer: Any, maker: Maker, end: int) -> list[list[tuple[int, int]]]:
+        """The blocks of each run, of rows and checksum each. KeyError, TypeError and ValueError for no footer."""
+        found = footer["job"], footer["task"], footer["columns"]
+        if found != (maker.job, maker.task, self._columns):
+            told = "found the part of job {}, task {}, of {} columns".format(*found)
+            raise JobError(f"{told}; expected job {maker.job}, task {maker.task}, {self._columns}", path=self._path)
+        runs = [[(rows, crc) for rows, crc in run] for run in footer["runs"]]
+        counts = [rows for run in runs for rows, _ in run]
+        held = sum(counts) * self._columns * _WORD_BYTES
+        if held != end or not all(0 < rows <= BLOCK_ROWS for rows in counts):
+            raise self._damaged("the footer", f"{len(counts)} blocks of {held} bytes", end)
+        return runs
+
+    def _read(self, offset: int, length: int) -> bytes:
+        data = os.pread(self._fd, length, offset)
+        if len(data) != length:
+            raise self._damaged(f"bytes from {offset} on", f"{len(data)}", length)
+        return data
+
+    def _damaged(self, where: str, found: object, expected: object) -> JobError:
+        told = f"{where}: found {found}, expected {expected}; remove the file, and its task makes it anew"
+        return JobError(told, path=self._path)
+
+
+class Run:
+    """Sorted rows of a part, of which a block is held: a source for `merging.merged`."""
+
+    def __init__(self, part: Part, offset: int, blocks: Sequence[tuple[int, int]]) -> None:
+        self._part, self._offset, self._blocks = part, offset, list(blocks)[::-1]
+        self.held: Columns = (np.empty(0, dtype=np.uint64),)
+        self.ended = not blocks
+
+    def refill(self) -> None:
+        """Read the next block where nothing is held."""
+        if not len(self.held[0]) and self._blocks:
+            rows, crc = self._blocks.pop()
+            self.held = self._part.read_block(self._offset, rows, crc)
+            self._offset += rows * len(self.held) * _WORD_BYTES
+            self.ended = not self._blocks

@@ -1,0 +1,122 @@
+"""The tasks of a job, and the pure function that does one: small records that any engine can send to any worker.
+
+A task done twice, at the same time too, or ended half way and done again, leaves the same part.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+import fpstore
+from fpstore._codec import crc32c
+from fpstore.cluster.parts import Maker, whole_file, write_part
+from fpstore.cluster.shares import Share, runs_of
+from fpstore.disk import Folder
+from fpstore.errors import JobError, StoreChanged
+from fpstore.living.snapshot import Snapshot
+from fpstore.living.state import State
+from fpstore.merging import begins
+from fpstore.query.batch import Asked
+from fpstore.types import Array, Keys
+
+QUERIES = "queries.npy"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Which state of which store a job is about: what writers change with every change."""
+
+    identity: str
+    generation: int
+    next_change: int
+    transaction: int
+
+    @classmethod
+    def of(cls, state: State) -> "Seen":
+        """That state."""
+        return cls(state.identity, state.generation, state.next_change, state.transaction)
+
+    def __str__(self) -> str:
+        moment = f"generation {self.generation}, change {self.next_change}, transaction {self.transaction}"
+        return f"store {self.identity} at {moment}"
+
+
+@dataclass(frozen=True)
+class Queries:
+    """The file of the queries of a job: in order, with their numbers. crc: their checksum.
+
+    count: how many; distinct: how many of them differ.
+    """
+
+    count: int
+    distinct: int
+    crc: int
+
+    @classmethod
+    def of(cls, fingerprints: Keys) -> "tuple[Queries, Array]":
+        """Those of fingerprints (uint64[m]), and what the file has: uint64[2, m], which every worker maps."""
+        order = np.argsort(fingerprints)
+        table = np.stack([fingerprints[order], order.astype(np.uint64)])
+        return cls(len(fingerprints), int(np.count_nonzero(begins(table[0]))), crc32c(table)), table
+
+    @staticmethod
+    def write(folder: Folder, table: Array) -> None:
+        """Put them there, for `read`."""
+        with whole_file(folder, QUERIES) as file:
+            np.save(file, table)
+
+    def read(self, folder: Path) -> Asked:
+        """The queries. JobError where the file has others."""
+        table = np.load(folder / QUERIES, mmap_mode="r", allow_pickle=False)
+        found = table.shape, str(table.dtype), crc32c(np.ascontiguousarray(table))
+        expected = (2, self.count), "uint64", self.crc
+        if found != expected:
+            raise JobError(f"found queries {found}, expected {expected}, those of the job", path=folder / QUERIES)
+        return Asked.of_sorted(table[0], table[1].view(np.int64))
+
+
+@dataclass(frozen=True)
+class ProbeTask:
+    """Some shares of a search, of one state of a store. version: of the fpstore that cut it."""
+
+    maker: Maker
+    version: str
+    store: Path
+    seen: Seen
+    folder: Path
+    queries: Queries
+    max_distance: int
+    shares: tuple[Share, ...]
+
+    def __str__(self) -> str:
+        return f"task {self.maker.task} of a probe of {self.store}"
+
+    def run(self) -> int:
+        """Write the part; how many rows it has. StoreChanged where the store is not what it was."""
+        if self.version != fpstore.__version__:
+            raise JobError(f"{self}: found fpstore {fpstore.__version__}, expected {self.version}, as at the driver")
+        with Folder.open(self.folder) as folder, fpstore.open(self.store) as store:
+            snapshot = store._latest
+            expect_seen(self.store, self.seen, snapshot)
+            asked = self.queries.read(self.folder)
+            runs = ([run] for share in self.shares for run in runs_of(snapshot, share, asked, self.max_distance))
+            return write_part(folder, self.maker, columns_of(snapshot), runs)
+
+
+def run(task: ProbeTask) -> int:
+    """Do a task, as engines do that send a function and its argument."""
+    return task.run()
+
+
+def expect_seen(path: Path, seen: Seen, snapshot: Snapshot) -> None:
+    """StoreChanged where the snapshot is of another state."""
+    found = Seen.of(snapshot.state)
+    if found != seen:
+        told = f"found {found}, expected {seen}, which the job began with; run it again while nobody writes"
+        raise StoreChanged(told, path=path)
+
+
+def columns_of(snapshot: Snapshot) -> int:
+    """How many columns the parts have: ranks, fingerprints, and ids where there are any."""
+    return 3 if snapshot.settings.ids else 2
