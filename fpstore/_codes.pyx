@@ -4,7 +4,7 @@ Where a region lies is the layout's to know, and a CodeIndex is told; that its n
 """
 
 cimport cython
-from libc.stdint cimport uint16_t, uint64_t
+from libc.stdint cimport uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, qsort
 from libc.string cimport memcpy, memset
 
@@ -26,6 +26,7 @@ from fpstore._native cimport (
     c_codes_keys,
     code_pattern_count,
     code_patterns,
+    codes_near,
     codes_scan,
     codes_search,
     match_order,
@@ -55,6 +56,62 @@ def code_keys(const uint64_t[:, ::1] codes not None, const uint64_t[::1] mask no
 def pattern_count(unsigned slot_bits, unsigned flips, uint64_t most):
     """How many slots a probe looks at that inverts at most `flips` of slot_bits bits; 2^40 for `most` or more."""
     return code_pattern_count(slot_bits, flips, most)
+
+
+# Codes that all queries are compared with before the next ones: they stay in the first cache.
+cdef uint64_t NEAR_CODES = 512
+
+
+def near(const uint64_t[:, ::1] codes not None, const uint64_t[:, ::1] queries not None, unsigned distance, *,
+         uint64_t most=0):
+    """The index of every one of codes (uint64[n, words], 2 or 4 of them) within distance of each query, compared with all.
+
+    Returns (query int64[r], index uint64[r], distance uint16[r]), ordered by (query, distance, index). TooManyMatches for
+    more than most, unless that is 0.
+    """
+    cdef CodeMatches matches
+    cdef Status status = OK
+    cdef uint64_t i, first = 0, size, n = <uint64_t>codes.shape[0], count = <uint64_t>queries.shape[0]
+    cdef unsigned words = <unsigned>codes.shape[1]
+    if words not in (2, 4) or queries.shape[1] != codes.shape[1] or count >> 32:
+        raise ValueError(f"{count} queries of {queries.shape[1]} words among codes of {words}: expected as many, 2 or 4")
+    memset(&matches, 0, cython.sizeof(CodeMatches))
+    matches.most = most
+    try:
+        with nogil:
+            while first < n and status == OK:
+                size = min(NEAR_CODES, n - first)
+                for i in range(count):
+                    status = codes_near(&codes[0, 0], first, size, words, &queries[i, 0], <uint32_t>i, distance, &matches)
+                    if status != OK:
+                        break
+                first += size
+        if status == TOO_MANY:
+            raise TooManyMatches.found(count, most, most, at_least=True)
+        if status != OK:
+            raise MemoryError(f"no memory for {matches.count} matches")
+        return in_order(&matches)
+    finally:
+        free(matches.found)
+
+
+cdef tuple in_order(CodeMatches *matches):
+    """What was found as columns, ordered by (query, distance, rank)."""
+    cdef long long[::1] query
+    cdef uint64_t[::1] rank
+    cdef uint16_t[::1] bits
+    cdef uint64_t i
+    if matches.count > 1:
+        with nogil:
+            qsort(matches.found, matches.count, cython.sizeof(Match), match_order)
+    out_query = np.empty(matches.count, dtype=np.int64)
+    out_rank = np.empty(matches.count, dtype=np.uint64)
+    out_bits = np.empty(matches.count, dtype=np.uint16)
+    query, rank, bits = out_query, out_rank, out_bits
+    for i in range(matches.count):
+        query[i], rank[i] = matches.found[i].query, matches.found[i].fingerprint
+        bits[i] = <uint16_t>matches.found[i].distance
+    return out_query, out_rank, out_bits
 
 
 cdef class CodeIndex:
@@ -118,9 +175,6 @@ cdef class CodeIndex:
         cdef CodeMatches matches
         cdef Status status = OK
         cdef uint64_t i, count = <uint64_t>queries.shape[0]
-        cdef long long[::1] query
-        cdef uint64_t[::1] rank
-        cdef uint16_t[::1] bits
         if count >> 32:
             raise ValueError(f"{count} queries in one batch: expected fewer than 2^32")
         if <uint64_t>queries.shape[1] != self.codes.words:
@@ -137,19 +191,10 @@ cdef class CodeIndex:
                         status = codes_search(&self.view.pages, &self.codes, &queries[i, 0], i, distance, &matches)
                     if status != OK or (first_only and matches.count > 0):
                         break
-                if status == OK and matches.count > 1:
-                    qsort(matches.found, matches.count, cython.sizeof(Match), match_order)
             raise_status(OK if status == TOO_MANY else status, self.view, "probe")
             if status == TOO_MANY:
                 raise TooManyMatches.found(count, most, most, at_least=True)
-            out_query = np.empty(matches.count, dtype=np.int64)
-            out_rank = np.empty(matches.count, dtype=np.uint64)
-            out_bits = np.empty(matches.count, dtype=np.uint16)
-            query, rank, bits = out_query, out_rank, out_bits
-            for i in range(matches.count):
-                query[i], rank[i] = matches.found[i].query, matches.found[i].fingerprint
-                bits[i] = <uint16_t>matches.found[i].distance
-            return out_query, out_rank, out_bits, bool(matches.scanned)
+            return *in_order(&matches), bool(matches.scanned)
         finally:
             free(matches.found)
             self.view.leave()

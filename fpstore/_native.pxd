@@ -832,5 +832,7 @@ cdef extern from "codes.h" nogil:
                         CodeMatches *matches)
     Status codes_scan(Pages *pages, const Codes *codes, const uint64_t *query, uint32_t index, unsigned distance,
                       CodeMatches *matches)
+    Status codes_near(const uint64_t *codes, uint64_t first, uint64_t count, unsigned words, const uint64_t *query,
+                      uint32_t index, unsigned distance, CodeMatches *matches)
     void c_codes_keys "codes_keys"(const uint64_t *codes, uint64_t count, unsigned words, const uint64_t *mask,
                                    uint64_t *keys)

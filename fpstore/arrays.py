@@ -4,13 +4,12 @@ import importlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Set
 from operator import index
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fpstore.origin import Origin
-from fpstore.types import Array, Ids, Keys
+from fpstore.types import Array, Keys
 
 _EXPECTED = "expected integers of 64 bits"
 _EXPECTED_WIDE = f"{_EXPECTED} where some are below 0"
@@ -193,32 +192,6 @@ def _items(array: Array, what: str) -> list[Any]:
         expected = f"a list of bytes, an array of objects, or .view('V{width}') where each has {width} bytes"
         raise TypeError(f"{what}: found dtype {array.dtype}, which drops zeros that end an item, expected {expected}")
     return list(array.tolist())
-
-
-def as_rows(
-    fingerprints: object, ids: object, with_ids: bool, path: Path, origin: Origin | None = None, bits: int = 64
-) -> tuple[Keys, Ids | None]:
-    """What a caller gives to a store at path, with ids or without: uint64[n], and as many ids or None. ValueError."""
-    keys = as_keys(fingerprints, "fingerprints", origin, bits)
-    if not with_ids:
-        if ids is not None:
-            raise ValueError(f"{path}: the store has no ids, expected none to be given")
-        return keys, None
-    if ids is None:
-        raise ValueError(f"{path}: the store has ids, expected one for each fingerprint")
-    return _as_pairs(keys, ids)
-
-
-def as_pairs(fingerprints: object, ids: object, origin: Origin | None = None, bits: int = 64) -> tuple[Keys, Ids]:
-    """Fingerprints, and for each its id, in a store with ids: uint64[n] both. ValueError for another number of them."""
-    return _as_pairs(as_keys(fingerprints, "fingerprints", origin, bits), ids)
-
-
-def _as_pairs(keys: Keys, ids: object) -> tuple[Keys, Ids]:
-    numbers = as_keys(ids, "ids")
-    if len(numbers) != len(keys):
-        raise ValueError(f"{len(numbers)} ids for {len(keys)} fingerprints: expected one for each")
-    return keys, numbers
 
 
 def as_mode(mode: object) -> int | None:

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 from fpstore import forks
 from fpstore.arrays import as_mode
 from fpstore.creation import copy_store
-from fpstore.errors import CorruptStore, PathLike, ReadOnly, RecipeError, StoreClosed
+from fpstore.errors import CorruptStore, PathLike, ReadOnly, RecipeError, StoreClosed, WrongKind
+from fpstore.fingerprints import not_yet
 from fpstore.living import verified
 from fpstore.living.reader import Reader
 from fpstore.living.sizes import LivingSizes
@@ -305,8 +306,9 @@ class _BaseStore(ABC):
             return report_of(snapshot, told(progress))
 
     def _expect_narrow(self, what: str) -> None:
-        """WrongKind in a store of wide fingerprints, for what these do not have yet."""
-        del what  # any other has it
+        """WrongKind for what stores of wide fingerprints do not have yet."""
+        if self._settings.is_wide:
+            raise WrongKind(not_yet(what, self._settings.bits), path=self.path)
 
     def _expect_usable(self) -> None:
         if self._closed:

@@ -11,7 +11,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -20,13 +20,16 @@ from fpstore import notes
 from fpstore.arrays import parse_memory
 from fpstore.building.rows import Build, Written
 from fpstore.codes.reader import CodesSegment
-from fpstore.codes.rows import WideBuild
+from fpstore.codes.rows import write_of
+from fpstore.codes.sorting import Spool
 from fpstore.disk import CATALOG_NAME, Folder, Place, expect_outside_stores, naming, write_all
 from fpstore.errors import CorruptStore, JobError
+from fpstore.fingerprints import columns_of, words_of
 from fpstore.format import WIDE_BITS
 from fpstore.living import changes
 from fpstore.living.catalog import SEGMENTS, Catalog, create_catalog
-from fpstore.living.documents import columns_of, pending_documents
+from fpstore.living.documents import columns_of as document_columns
+from fpstore.living.documents import pending_documents
 from fpstore.living.locks import WRITER_LOCK_NAME
 from fpstore.living.mending import make_again
 from fpstore.living.records import Log
@@ -50,7 +53,7 @@ from fpstore.segment.entry import NamesEntry, SegmentEntry, is_segment_name, nam
 from fpstore.segment.files import check_file
 from fpstore.segment.reader import Segment
 from fpstore.sketches.reader import SketchesReader
-from fpstore.types import Keys
+from fpstore.types import Codec
 
 PIECE_BYTES = 4 << 20
 # Of the budget of a build, one part in so many sorts names.
@@ -60,7 +63,7 @@ LEAST_MEMORY = 64 << 20
 # Texts are private, unless whoever makes a store says otherwise.
 PRIVATE = 0o600
 # The codec of wide codes, which are kept as they are.
-WIDE_CODEC = "raw"
+WIDE_CODEC: Codec = "raw"
 
 
 def build_store(
@@ -71,7 +74,7 @@ def build_store(
     max_distance: int,
     bits: int,
     plan: str | float | Plan,
-    codec: str,
+    codec: Codec,
     memory: str | int,
     threads: int,
     progress: Tell | None,
@@ -88,29 +91,14 @@ def build_store(
     """
     with_ids = id_type in NAMED or ids is not None
     named = None
-    wide = bits in WIDE_BITS
-    if wide:
-        _expect_of_wide(id_type, codec, origin)
-        codec = WIDE_CODEC
+    codec = codec_of(codec, bits)
     if id_type in NAMED:
         budget = parse_memory(memory)
         named = NamedRows(fingerprints, ids, id_type == "string", budget // NAMES_SHARE, origin, bits)
         memory, ids = max(budget - budget // NAMES_SHARE, min(budget, LEAST_MEMORY)), "row"
     build = _NamedBuild(
         named,
-        WideBuild(
-            fingerprints,
-            ids,
-            max_distance=max_distance,
-            bits=bits,
-            plan=plan,
-            codec=codec,
-            memory=memory,
-            shuffle=shuffle,
-            block_bytes=block_bytes,
-        )
-        if wide
-        else Build(
+        Build(
             iter(()) if named else fingerprints,
             ids,
             max_distance=max_distance,
@@ -122,7 +110,9 @@ def build_store(
             shuffle=shuffle,
             origin=origin,
             block_bytes=block_bytes,
+            write=write_of(bits),
         ),
+        bits,
     )
     report = progress or (lambda phase, done, total: None)
 
@@ -138,12 +128,16 @@ def build_store(
     make_store(path, write, mode, force=force)
 
 
-def _expect_of_wide(id_type: str, codec: str, origin: Origin) -> None:
-    """What a store of wide codes does not have yet is refused. ValueError."""
-    if id_type in NAMED:
-        raise ValueError(f"id_type: found {id_type!r}, expected 'uint64': wide fingerprints have no names as ids yet")
+def codec_of(codec: Codec, bits: int) -> Codec:
+    """The codec of fingerprints of so many bits, where this one is asked for; of wide ones the default is none.
+
+    ValueError for another of wide ones.
+    """
+    if bits not in WIDE_BITS:
+        return codec
     if codec not in (WIDE_CODEC, "gap"):
         raise ValueError(f"codec: found {codec!r:.40}, expected {WIDE_CODEC!r}: wide fingerprints are kept as they are")
+    return WIDE_CODEC
 
 
 class Content(NamedTuple):
@@ -178,17 +172,18 @@ def make_store(path: Path, write: Write, mode: int | None, *, force: bool) -> No
 class _NamedBuild:
     """A build, and where its ids are names what gives it handles for them."""
 
-    def __init__(self, named: NamedRows | None, build: Build | WideBuild) -> None:
-        self._named, self._build = named, build
+    def __init__(self, named: NamedRows | None, build: Build, bits: int) -> None:
+        self._named, self._build, self._bits = named, build, bits
         self.max_distance = build.max_distance
 
     def write(self, at: Place, scratch: Path, progress: Tell, position: int = 1) -> Written:
         """As that of Build; writes the file of names beside the segment."""
-        if self._named is None or isinstance(self._build, WideBuild):
+        if self._named is None:
             return self._build.write(at, scratch, progress, position)
         try:
-            self._build.read_from(self._named.with_handles(Place(at.folder, names_name(at.name))))
-            written = self._build.write(at, scratch, progress, position)
+            with Spool(scratch, words_of(self._bits)) if self._bits in WIDE_BITS else nullcontext() as held:
+                self._build.read_from(self._named.with_handles(Place(at.folder, names_name(at.name)), held))
+                written = self._build.write(at, scratch, progress, position)
             file = self._named.file
             assert file is not None
         except BaseException:
@@ -288,6 +283,7 @@ def rebuild_store(
             build = Build(
                 source,
                 ids,
+                write=write_of(plan.bits),
                 max_distance=plan.max_distance,
                 bits=plan.bits,
                 plan=plan,
@@ -472,15 +468,14 @@ def _copy_again(segment: Segment, copied: Place, plan: Plan, error: CorruptStore
 def _log(snapshot: Snapshot) -> Log:
     """What is pending as changes after all others, so that no removal masks it; all removals are older than the log."""
     first, settings = snapshot.state.next_change, snapshot.settings
-    if settings.is_wide:
-        return Log(dataclasses.replace(snapshot.state, first_change=first), (), ())
     if settings.minhash is None:
         keys, ids = snapshot.pending_rows()
-        columns: tuple[Keys, ...] = (keys,) if ids is None else (keys, ids)
+        columns = columns_of(keys) if ids is None else (*columns_of(keys), ids)
     else:
         signed, ids = pending_documents(snapshot)
-        columns = columns_of(signed, ids)
+        columns = document_columns(signed, ids)
     names = None if snapshot.names is None or ids is None else snapshot.names.of(ids)
-    records = tuple(changes.split(changes.ADDED, columns, first, names, settings.bands, settings.words))
+    form = settings.bands, settings.words, settings.width
+    records = tuple(changes.split(changes.ADDED, columns, first, names, *form))
     state = dataclasses.replace(snapshot.state, first_change=first, next_change=first + len(records))
     return Log(state, records, tuple(snapshot.removals.records_before(first)))

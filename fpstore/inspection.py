@@ -14,7 +14,6 @@ import numpy as np
 
 from fpstore import format as layout
 from fpstore.checks import fields_of
-from fpstore.codes.given import not_yet
 from fpstore.disk import CATALOG_NAME, Folder, Place
 from fpstore.errors import (
     CorruptStore,
@@ -25,6 +24,7 @@ from fpstore.errors import (
     UnsupportedVersion,
     WrongKind,
 )
+from fpstore.fingerprints import not_yet
 from fpstore.living import changes
 from fpstore.living.catalog import SEGMENTS, Catalog
 from fpstore.living.census import census

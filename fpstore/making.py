@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from fpstore.arrays import as_integer, as_mode
 from fpstore.base import _BaseStore
-from fpstore.codes.given import not_yet
-from fpstore.creation import build_store, create_store
+from fpstore.creation import build_store, codec_of, create_store
 from fpstore.disk import folder_mode
 from fpstore.errors import PathLike, RecipeError
 from fpstore.format import KEY_BITS, WIDE_BITS
@@ -23,7 +22,6 @@ from fpstore.progress import OnProgress, told
 from fpstore.store import Store
 from fpstore.threads import thread_count
 from fpstore.types import Codec, Durability, IdType, Kind, Layout, Mode, expect_flags
-from fpstore.wide import WideStore
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -136,8 +134,7 @@ def create(
         raise ValueError(f'durability: found {durability!r}, expected "commit" or "batch"')
     in_blocks = block_bytes_asked(layout, block_bytes)
     choice = PlanChoice(max_distance, plan_asked(plan, max_bytes), bits, in_blocks).shuffled(shuffle)
-    if choice.is_wide:
-        raise ValueError(not_yet("create", choice.bits))
+    codec = codec_of(codec, choice.bits)
     record, file_mode = _recipe_record(recipe, choice.bits), as_mode(mode)
     try:
         create_store(Path(path), choice=choice, id_type=wanted, codec=codec, recipe=record, mode=file_mode, force=force)
@@ -206,8 +203,7 @@ def open(
     Raises FileNotFoundError, NotAStore, CorruptStore, UnsupportedVersion; StoreLocked while another writes, JobError
     before a job that adds to it has ended. One that never will is undone, with a warning.
     """
-    store = opened(Store, path, mode, durability, signed, warm)
-    return WideStore.of(store) if store._settings.is_wide else store
+    return opened(Store, path, mode, durability, signed, warm)
 
 
 def opened(

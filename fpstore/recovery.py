@@ -17,10 +17,10 @@ import numpy as np
 
 from fpstore._probe import search
 from fpstore.checks import hexadecimal
-from fpstore.codes.given import not_yet
 from fpstore.creation import rebuild_store
 from fpstore.disk import CATALOG_NAME, Folder, Place, expect_outside_stores
 from fpstore.errors import CorruptStore, Damage, NotAStore, PathLike, WrongKind
+from fpstore.fingerprints import not_yet
 from fpstore.format import CODECS, ID_KIND_NONE, TableRecord
 from fpstore.living import changes
 from fpstore.living.catalog import SEGMENTS

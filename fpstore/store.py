@@ -5,20 +5,20 @@ where the store was opened for writing, makes the next one.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Literal, get_args, overload
+from typing import Any, Literal, get_args, overload
 
 import numpy as np
 
 from fpstore._pairs import Join
-from fpstore.arrays import as_count, as_integer, as_key, as_keys, as_pairs, as_rows, parse_memory
+from fpstore.arrays import as_count, as_integer, as_keys, parse_memory
 from fpstore.base import Reading, _BaseStore
 from fpstore.errors import PlanError, RecipeError, TooManyMatches
+from fpstore.fingerprints import as_fingerprint, as_fingerprints, as_pairs, as_rows
 from fpstore.living import changes
 from fpstore.living.named import named_first, named_lookup, named_matches, named_pairs, named_rows, names_in
-from fpstore.living.radius import nearest_rows, tell_of_reach
+from fpstore.living.radius import beyond, nearest_rows, tell_of_reach
 from fpstore.living.snapshot import Snapshot
 from fpstore.names.column import Names, as_named_rows, as_names
-from fpstore.plans.choice import most_distance
 from fpstore.plans.plan import Plan
 from fpstore.progress import OnProgress, Tell, told
 from fpstore.query.additions import Additions
@@ -26,11 +26,10 @@ from fpstore.query.id_pairs import IdPairs
 from fpstore.query.matches import MAX_MATCHES, Matches, Room, concatenate
 from fpstore.query.pairs import Pairs
 from fpstore.query.tables import Rows
-from fpstore.query.ways import SLICE_QUERIES, Run
+from fpstore.query.ways import Run
 from fpstore.threads import slices, thread_count
 from fpstore.types import Array, Bytes, Counted, Counts, Ids, Keys, Paired
 
-MIN_SLICE = 256
 # Queries of which the first few matches are looked for together: of each at most the square of the count is held.
 FIRST_QUERIES = 256
 # In a store whose ids are names: rows that the queries of one call may have; with more, they are asked in halves.
@@ -120,19 +119,19 @@ class Store(_BaseStore):
         snapshot = self._living.snapshot
         found = snapshot.single.probe(self._watch, fingerprint, max_distance, self._signed)
         if found is None:
-            return self._probe(as_key(fingerprint, "fingerprint", self.bits), self._reach(max_distance))
+            return self._probe(self._key(fingerprint), self._reach(max_distance))
         return found if snapshot.pending_names is None else self._matches(snapshot, found)
 
-    def _probe(self, key: int, distance: int) -> Matches:
-        """As probe, where what is known is not sure to be the newest, or the answer is out of the common."""
+    def _probe(self, query: Keys, distance: int) -> Matches:
+        """As probe, of an array of one: what is known is not sure to be the newest, or the answer out of the common."""
         with Reading(self) as snapshot:
             # Whatever was committed since it was looked at: who waits for a moment without commits waits long.
-            found: Matches | None = snapshot.single.probe(None, key, distance, self._signed)
+            found: Matches | None = snapshot.single.probe(None, query.item(0), distance, self._signed)
             if found is not None and snapshot.pending_names is None:
                 return found
             if found is None:
                 run = self._team(thread_count(None)).map
-                found = snapshot.search_whole(np.array([key], dtype=np.uint64), distance, run)
+                found = snapshot.search_whole(query, distance, run)
             return self._matches(snapshot, found)
 
     def probe_many(
@@ -156,7 +155,8 @@ class Store(_BaseStore):
                     self._expect_usable()
                     return snapshot.search(queries[own], distance, own.start, room)
 
-                parts = self._team(count).map(search, slices(len(queries), count, SLICE_QUERIES, MIN_SLICE))
+                pieces = slices(len(queries), count, snapshot.slice_queries, snapshot.min_slice)
+                parts = self._team(count).map(search, pieces)
             except TooManyMatches as error:  # which may be about some of the queries only
                 raise error.of_all(len(queries), self.max_matches) from None
             found = parts[0] if len(parts) == 1 else concatenate(parts, snapshot.settings.ids)
@@ -167,8 +167,7 @@ class Store(_BaseStore):
 
         Of equally near ones the least fingerprints, and of these the least ids, are first.
         """
-        query = np.array([as_key(fingerprint, "fingerprint", self.bits)], dtype=np.uint64)
-        return self.nearest_many(query, count, max_distance=max_distance)
+        return self.nearest_many(self._key(fingerprint), count, max_distance=max_distance)
 
     def nearest_many(
         self, fingerprints: object, count: int = 1, *, max_distance: int | None = None, threads: int | None = None
@@ -202,7 +201,8 @@ class Store(_BaseStore):
         team = self._team(thread_total)
         if snapshot.is_whole(len(queries), distance):
             return search(slice(0, len(queries)), team.map)
-        pieces = slices(len(queries), thread_total, SLICE_QUERIES if most == 1 else FIRST_QUERIES, MIN_SLICE)
+        size = snapshot.slice_queries if most == 1 else min(FIRST_QUERIES, snapshot.slice_queries)
+        pieces = slices(len(queries), thread_total, size, snapshot.min_slice)
         parts = team.map(search, pieces)
         return parts[0] if len(parts) == 1 else concatenate(parts, snapshot.settings.ids)
 
@@ -253,10 +253,10 @@ class Store(_BaseStore):
         found = self._living.snapshot.single.contains(self._watch, fingerprint, max_distance)
         if found is not None:
             return found
-        key, distance = as_key(fingerprint, "fingerprint", self.bits), self._reach(max_distance)
+        query, distance = self._key(fingerprint), self._reach(max_distance)
         with Reading(self) as snapshot:
-            found = snapshot.single.contains(None, key, distance)
-            return snapshot.contains(np.array([key], dtype=np.uint64), distance) if found is None else found
+            found = snapshot.single.contains(None, query.item(0), distance)
+            return snapshot.contains(query, distance) if found is None else found
 
     @overload
     def pairs(
@@ -414,8 +414,11 @@ class Store(_BaseStore):
         """
         self._expect_writer().add(*self._given(fingerprints, ids))
 
+    def _key(self, fingerprint: object) -> Keys:
+        return as_fingerprint(fingerprint, "fingerprint", self.bits)
+
     def _keys(self, fingerprints: object) -> Keys:
-        return as_keys(fingerprints, "fingerprints", self._origin, self.bits)
+        return as_fingerprints(fingerprints, "fingerprints", self._origin, self.bits)
 
     def _given(self, fingerprints: object, ids: object) -> tuple[Keys, Ids | Names | None]:
         settings = self._settings
@@ -424,12 +427,10 @@ class Store(_BaseStore):
             return as_named_rows(fingerprints, ids, text, self.path, self._origin, settings.bits)
         return as_rows(fingerprints, ids, settings.ids, self.path, self._origin, settings.bits)
 
-    def _given_pairs(self, fingerprints: object, ids: object) -> tuple[Keys, Ids | Names]:
-        settings = self._settings
-        if settings.named:
-            text = settings.id_type == "string"
-            return as_named_rows(fingerprints, ids, text, self.path, self._origin, settings.bits)
-        return as_pairs(fingerprints, ids, self._origin, settings.bits)
+    def _given_pairs(self, fingerprints: object, ids: object) -> tuple[Keys, Any]:
+        if self._settings.named:
+            return self._given(fingerprints, ids)
+        return as_pairs(fingerprints, ids, self._origin, self.bits)
 
     def _given_ids(self, ids: object) -> Ids | Names:
         settings = self._settings
@@ -493,8 +494,5 @@ class Store(_BaseStore):
         """What is asked for, where the tables of the plan have to answer it."""
         distance, plan = self._any_distance(max_distance), self.plan
         if distance > plan.max_distance:
-            built, most_of_any = f"build the store with max_distance={distance}", most_distance(self.bits)
-            advice = built if distance <= most_of_any else f"no store has over {most_of_any}"
-            most = f"at most {plan.max_distance}, as plan {plan.name} answers"
-            raise PlanError(f"max_distance: found {distance}, expected {most}; {advice}")
+            raise PlanError(beyond(plan, distance))
         return distance

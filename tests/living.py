@@ -40,10 +40,27 @@ def writer_of(path: Path, durability: Durability = "commit", **sizes: int) -> fp
 def rows_of(store: fpstore.Store) -> list[tuple[int, int | None]]:
     """What a store holds, in order. It is asked by rows and by probes, which must agree."""
     found: list[tuple[int, int | None]] = []
+    if store.bits > 64:
+        found += ((row.fingerprint, row.id) for rows in store.rows() for row in rows)
+        expect_probes_of_codes(store, found)
+        return found
     for keys, ids in ((rows.fingerprint, rows.id) for rows in store.rows()):
         found += zip(keys.tolist(), [None] * len(keys) if ids is None else ids.tolist(), strict=True)
     expect_probes(store, found, [*SOME.tolist(), *MORE.tolist()])
     return found
+
+
+def expect_probes_of_codes(store: fpstore.Store, rows: Sequence[tuple[int, int | None]]) -> None:
+    """As expect_probes, of wide codes as numbers: some of those stored, and some near them."""
+    keys = sorted({key for key, _ in rows})[:: max(1, len(rows) // 20)]
+    asked = [*keys, *(key ^ (1 << 70 | 1) for key in keys[::3]), *(key ^ 0xFF << 50 for key in keys[::5])]
+    found = [tuple(match) for match in store.probe_many(asked)]
+    expected = []
+    for index, query in enumerate(asked):
+        near = [(index, key, (query ^ key).bit_count(), id) for key, id in rows]
+        near = [row for row in near if row[2] <= store.max_distance]
+        expected += sorted(near, key=lambda row: (row[2], row[1], row[3] if store.id_type else 0))
+    assert found == expected
 
 
 def expect_probes(store: fpstore.Store, rows: Sequence[tuple[int, int | None]], known: Sequence[int] = ()) -> None:

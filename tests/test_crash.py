@@ -14,7 +14,7 @@ import check_crash
 import crash_child
 from crash_model import Broken, Passage, fixed_operations, judge, random_operations
 from crash_replay import Disk, Event, Naming, Write, by_chance, digest, losses, write_tree
-from id_types import ID_TYPES, SIGNED
+from id_types import ID_TYPES, SIGNED, WIDE
 
 SECONDS = 600
 
@@ -38,9 +38,9 @@ def problems(findings: list[dict[str, object]]) -> str:
 
 # Some of them in blocks: how tables are cut and what ids are have nothing to do with each other.
 IN_BLOCKS = {"kill": "bytes", "faults": "string", "power": "string"}
-EACH = pytest.mark.parametrize("id_type", [*ID_TYPES, SIGNED])
+EACH = pytest.mark.parametrize("id_type", [*ID_TYPES, SIGNED, WIDE])
 # What is written for ids that are bytes is what is written for strings; by the tool they are tried apart.
-EACH_WRITTEN = pytest.mark.parametrize("id_type", ["uint64", "string", SIGNED])
+EACH_WRITTEN = pytest.mark.parametrize("id_type", ["uint64", "string", SIGNED, WIDE])
 
 
 def of_stores(way: str, id_type: str) -> tuple[str, ...]:

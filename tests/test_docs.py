@@ -133,8 +133,9 @@ def test_the_map_of_the_rooms_is_that_of_the_code() -> None:
         if any(room.endswith("/") for room in rooms):
             wings += [room.rstrip("/") for room in rooms]
         elif place and place != ["fpstore/"]:
-            folders[place[0].rstrip("/")] = tuple(rooms)
-            core.append(place[0].rstrip("/"))
+            name = place[0].rstrip("/")
+            core += [] if name in folders else [name]
+            folders[name] = (*folders.get(name, ()), *rooms)
         else:
             core += rooms
     assert core == list(CORE)

@@ -35,6 +35,7 @@ CORE = (
     "merging",
     "huffman",
     "format",
+    "fingerprints",
     "_names",
     "_names_view",
     "_names_pending",
@@ -63,7 +64,6 @@ CORE = (
     "inspection",
     "base",
     "store",
-    "wide",
     "making",
 )
 FOLDERS = {
@@ -110,7 +110,7 @@ FOLDERS = {
         "scans",
         "ways",
     ),
-    "codes": ("given", "layout", "sorting", "writer", "rows", "reader", "verify"),
+    "codes": ("layout", "sorting", "writer", "rows", "reader", "pending", "verify"),
     "living": (
         "changes",
         "state",
@@ -129,6 +129,7 @@ FOLDERS = {
         "census",
         "together",
         "warming",
+        "waiting",
         "snapshot",
         "wide",
         "radius",
@@ -222,13 +223,14 @@ WINGS = {
         "types",
         "workers",
     },
-    "serve": {"", "origin", "types", "text", "inputs", "minhash"},
+    "serve": {"", "fingerprints", "origin", "types", "text", "inputs", "minhash"},
     # inspection: what `fpstore inspect` shows is no part of the public surface. platforms: how many threads all are.
     # workers: what reads texts here, and in no job, shares HTML out as jobs do.
     "cli": {
         "",
         "platforms",
         "errors",
+        "fingerprints",
         "origin",
         "threads",
         "workers",
@@ -329,7 +331,8 @@ def test_a_build_enters_building_by_one_door() -> None:
     assert taken == {
         "creation": {"Build", "Written"},
         # What they are of wide codes, sorted and told of as any rows.
-        "codes": {"BuildOptions", "OTHER_MEMORY", "PairSorter", "MIN_MEMORY_BYTES", "Written"},
+        "codes": {"BuildOptions", "OTHER_MEMORY", "PairSorter", "MIN_MEMORY_BYTES", "Write", "Written"}
+        | {"Source", "write_segment"},
         "documents": {"Build"},
         "living": {"write_rows", "write_stream", *sorters, "MIN_MEMORY_BYTES"},
         "names": sorters,

@@ -60,10 +60,16 @@ def array(values: Any) -> np.ndarray:
     return np.array(list(values), dtype=np.uint64)
 
 
+def apart(key: int, bits: int) -> int:
+    """A key as a fingerprint of so many bits: its halves at both ends, so that order and distances are the same."""
+    return key >> 32 << bits - 32 | key & 2**32 - 1
+
+
 class LivingStore(RuleBasedStateMachine):
     """A writer and a reader of one store, beside the set of rows that it must hold. ids: what its ids are."""
 
     ids: Any = "uint64"
+    bits = 64
 
     def __init__(self) -> None:
         super().__init__()
@@ -96,6 +102,8 @@ class LivingStore(RuleBasedStateMachine):
     ) -> None:
         ids = self.ids
         built = self.named(built)
+        if self.bits > 64:
+            codec, layout, plan = "raw", "slots", plan if plan in PLANS[1:] else "balanced"
         self.sizes = LivingSizes(
             flush_rows=flush_rows,
             named_flush_rows=flush_rows,
@@ -106,15 +114,14 @@ class LivingStore(RuleBasedStateMachine):
             held_rows=held_rows,
         )
         if built:
-            keys = array(key for key, _ in built)
-            fpstore.build(
-                self.path, keys, ids=self.ids_of(built), id_type=ids or "uint64", plan=plan, codec=codec, layout=layout
-            ).close()
+            keys = self.array(key for key, _ in built)
+            of = {"bits": self.bits, "plan": plan, "codec": codec, "layout": layout}
+            fpstore.build(self.path, keys, ids=self.ids_of(built), id_type=ids or "uint64", **of).close()
             self.model = set(built)
             self.seen(built)
             self.writer = self.opened()
         else:
-            fpstore.create(self.path, id_type=ids, plan=plan, codec=codec, layout=layout).close()
+            fpstore.create(self.path, id_type=ids, bits=self.bits, plan=plan, codec=codec, layout=layout).close()
             self.writer = self.opened()
         self.reader = fpstore.open(self.path)
 
@@ -125,9 +132,17 @@ class LivingStore(RuleBasedStateMachine):
     def path(self) -> Path:
         return self.folder / "model.fpstore"
 
+    def key(self, key: int) -> int:
+        """A fingerprint of the store for one of 64 bits."""
+        return key if self.bits == 64 else apart(key, self.bits)
+
+    def array(self, keys: Any) -> Any:
+        """Fingerprints as they are given."""
+        return array(keys) if self.bits == 64 else list(keys)
+
     def named(self, given: Any) -> Any:
-        """Rows with ids of the store's type in place of the numbers."""
-        return [(key, ID_OF[self.ids](number)) for key, number in given]
+        """Rows of fingerprints of the store's width, with ids of its type in place of the numbers."""
+        return [(self.key(key), ID_OF[self.ids](number)) for key, number in given]
 
     def ids_of(self, given: Any) -> Any:
         return [one for _, one in given] if self.ids else None
@@ -147,7 +162,7 @@ class LivingStore(RuleBasedStateMachine):
             )
 
     def columns(self, given: Any) -> Any:
-        return {"fingerprints": array(key for key, _ in given), "ids": self.ids_of(given)}
+        return {"fingerprints": self.array(key for key, _ in given), "ids": self.ids_of(given)}
 
     @rule(given=rows)
     def add(self, given: Any) -> None:
@@ -181,7 +196,8 @@ class LivingStore(RuleBasedStateMachine):
 
     @rule(keys=st.lists(fingerprints, max_size=5))
     def remove_fingerprints(self, keys: Any) -> None:
-        self.writer.remove(fingerprints=array(keys))
+        keys = [self.key(key) for key in keys]
+        self.writer.remove(fingerprints=self.array(keys))
         self.model = {row for row in self.model if row[0] not in keys}
 
     @rule(given=rows, numbers=st.lists(st.integers(0, 12), max_size=5))
@@ -232,6 +248,7 @@ class LivingStore(RuleBasedStateMachine):
     @rule(queries=st.lists(fingerprints, min_size=1, max_size=10), k=st.integers(0, 3), by_writer=st.booleans())
     def probe(self, queries: Any, k: Any, by_writer: Any) -> None:
         store = self.synced(by_writer)
+        queries = [self.key(query) for query in queries]
         expected = (
             sorted(
                 (index, (query ^ key).bit_count(), key, number)
@@ -249,7 +266,7 @@ class LivingStore(RuleBasedStateMachine):
         )
         found = [
             (m.query, m.distance, m.fingerprint, *([m.id] if self.ids else []))
-            for m in store.probe_many(array(queries), max_distance=k)
+            for m in store.probe_many(self.array(queries), max_distance=k)
         ]
         assert found == expected
         first = [row[1:] for row in expected if row[0] == 0]
@@ -270,13 +287,21 @@ class LivingStore(RuleBasedStateMachine):
         ]
         assert sorted(pair for batch in store.pairs(max_distance=k) for pair in batch) == expected
         assert store.count_pairs(max_distance=k) == len(expected)
+        if self.bits > 64 and self.ids:
+            rows: Any = sorted(self.model, key=lambda row: str(row[1]) if self.ids == "string" else row[1] or 0)
+            of_ids = [
+                (one[1], other[1], (one[0] ^ other[0]).bit_count())
+                for i, one in enumerate(rows)
+                for other in rows[i + 1 :]
+                if one[1] != other[1] and (one[0] ^ other[0]).bit_count() <= k
+            ]
+            assert sorted(p for batch in store.pairs(max_distance=k, of="ids") for p in batch) == sorted(of_ids)
+            assert store.count_pairs(max_distance=k, of="ids") == len(of_ids)
 
     @rule(by_writer=st.booleans())
     def all_rows(self, by_writer: Any) -> None:
         store = self.synced(by_writer)
-        found = []
-        for keys, ids in ((rows.fingerprint, rows.id) for rows in store.rows()):
-            found += zip(keys.tolist(), ids.tolist() if ids is not None else [None] * len(keys), strict=True)
+        found = [tuple(row) for rows in store.rows() for row in rows]
         assert len(found) == len(set(found))
         assert set(found) == self.model
         assert store.count() == len({key for key, _ in self.model})
@@ -303,11 +328,7 @@ class LivingStore(RuleBasedStateMachine):
         with fpstore.open(self.folder / "copy.fpstore") as copied:
             copied.verify()
             self.expect_max_id(copied)
-            assert {
-                row
-                for keys, ids in ((rows.fingerprint, rows.id) for rows in copied.rows())
-                for row in zip(keys.tolist(), ids.tolist() if ids is not None else [None] * len(keys), strict=True)
-            } == self.model
+            assert {tuple(row) for rows in copied.rows() for row in rows} == self.model
         shutil.rmtree(self.folder / "copy.fpstore")
 
     @rule()
@@ -339,6 +360,18 @@ class LivingStoreWithoutIds(LivingStore):
     ids = None
 
 
+class LivingStoreOfCodes(LivingStore):
+    bits = 256
+
+
+class LivingStoreOfCodesOfStrings(LivingStore):
+    ids, bits = "string", 128
+
+
+class LivingStoreOfCodesWithoutIds(LivingStore):
+    ids, bits = None, 256
+
+
 def case_of(machine: type[LivingStore]) -> Any:
     """The test of a machine. Each type of ids has runs of its own: where one machine drew them, some had hardly any."""
     machine.TestCase.settings = settings(max_examples=RUNS, stateful_step_count=STEPS, deadline=None)
@@ -349,3 +382,6 @@ TestLivingStore = case_of(LivingStore)
 TestLivingStoreOfStrings = case_of(LivingStoreOfStrings)
 TestLivingStoreOfBytes = case_of(LivingStoreOfBytes)
 TestLivingStoreWithoutIds = case_of(LivingStoreWithoutIds)
+TestLivingStoreOfCodes = case_of(LivingStoreOfCodes)
+TestLivingStoreOfCodesOfStrings = case_of(LivingStoreOfCodesOfStrings)
+TestLivingStoreOfCodesWithoutIds = case_of(LivingStoreOfCodesWithoutIds)

@@ -316,7 +316,7 @@ def test_the_nearest_few_are_those_of_brute_force_whatever_is_held_at_once(
 ) -> None:
     with TemporaryDirectory() as folder, small_rounds(), pytest.MonkeyPatch.context() as patch:
         patch.setattr("fpstore.store.FIRST_QUERIES", held_at_once)
-        patch.setattr("fpstore.store.MIN_SLICE", 1)
+        patch.setattr("fpstore.living.snapshot.Snapshot.min_slice", 1)
         patch.setattr(snapshot, "FIRST_IDS_AT_ONCE", 2 * held_at_once)
         path = Path(folder) / "s"
         fpstore.create(path, id_type="uint64" if with_ids else None, plan="paper-4").close()

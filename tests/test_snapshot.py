@@ -16,7 +16,8 @@ from fpstore.living.catalog import Catalog
 from fpstore.living.changes import Change
 from fpstore.living.opening import open_snapshot
 from fpstore.living.records import Log
-from fpstore.living.snapshot import MIN_PENDING_ROOM, Snapshot
+from fpstore.living.snapshot import Snapshot
+from fpstore.living.waiting import MIN_PENDING_ROOM
 from fpstore.living.writer import Writer
 from fpstore.query.tables import Rows
 from fpstore.types import Keys

@@ -37,8 +37,8 @@ from numpy.typing import NDArray
 
 import fpstore
 from fpstore import PlanError, StoreClosed
-from fpstore import store as stores
 from fpstore.living.catalog import create_catalog
+from fpstore.living.snapshot import Snapshot
 from fpstore.living.state import Settings
 from fpstore.living.stats import moment_of
 from fpstore.plans import families as plans
@@ -132,7 +132,7 @@ def test_any_pairs_are_found_again(
 
 
 def test_one_two_and_many_threads_give_the_same_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stores, "SLICE_QUERIES", 64)
+    monkeypatch.setattr(Snapshot, "slice_queries", 64)
     fingerprints = KINDS["clustered"](5000, np.random.default_rng(4))
     ids = np.arange(5000, dtype=np.uint64) // 2
     queries = queries_near(fingerprints, 3, 1000, np.random.default_rng(5))
@@ -499,7 +499,7 @@ def test_closing_waits_for_a_probe_in_another_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
 ) -> None:
     # One prefix for all: each query looks at every key, so that the probe takes a while.
-    monkeypatch.setattr(stores, "SLICE_QUERIES", 64)
+    monkeypatch.setattr(Snapshot, "slice_queries", 64)
     fingerprints = distinct(KINDS["one_prefix"](1 << 18, np.random.default_rng(1)))
     queries = fingerprints[:512]
     expected = brute_force(fingerprints, queries, 3)

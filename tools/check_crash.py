@@ -1,7 +1,8 @@
 """Kills, starves and cuts the power of processes that write to stores, and checks that nothing acknowledged is lost.
 
     python tools/check_crash.py [--kill ROUNDS] [--faults [--call N] [--way WAY]] [--power WRITERS] [--short] [--seed 0]
-                                [--id-type uint64|string|bytes] [--layout slots|blocks] [--json] [--plant NAME]
+                                [--id-type uint64|string|bytes|minhash|wide] [--layout slots|blocks] [--json]
+                                [--plant NAME]
 
 --kill: a writer doing random operations is killed with -9 a random moment after one of them has begun; its store is
 checked, and the next writer goes on from there, five times before a new store is begun.
@@ -39,7 +40,7 @@ from typing import Any, Self, get_args
 import crash_child
 from crash_model import Broken, Passage, Row, State, fixed_operations, judge, names_in, random_operations
 from crash_replay import Tree, cuts, digest, losses, read_trace, write_tree
-from id_types import ID_TYPES, SIGNED
+from id_types import ID_TYPES, SIGNED, WIDE
 
 from fpstore.types import Layout
 
@@ -308,8 +309,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="which random numbers")
     parser.add_argument("--json", action="store_true", help="the counts and findings as JSON")
     parser.add_argument("--plant", choices=sorted(crash_child.PLANTS), help="make this mistake first")
-    told = "what the ids of the stores are; minhash: stores of signatures"
-    parser.add_argument("--id-type", choices=(*ID_TYPES, SIGNED), default="uint64", help=told)
+    told = "what the ids of the stores are; minhash: stores of signatures; wide: fingerprints of 256 bits"
+    parser.add_argument("--id-type", choices=(*ID_TYPES, SIGNED, WIDE), default="uint64", help=told)
     parser.add_argument("--layout", choices=get_args(Layout), default="slots", help="of the stores with fingerprints")
     options = parser.parse_args(arguments)
     if not (options.kill or options.faults or options.power):

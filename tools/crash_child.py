@@ -21,10 +21,9 @@ from pathlib import Path
 from typing import Any
 
 import lmdb
-import numpy as np
 from crash_model import Broken, inspect
 from crash_signed import build, create, opened
-from id_types import SIGNED, ids_of, numbered
+from id_types import SIGNED, WIDE, fingerprints_of, ids_of, numbered
 
 from fpstore import creation
 from fpstore.disk import Folder, Place
@@ -239,9 +238,9 @@ class Doer:
     def do(self, operation: dict[str, Any]) -> list[bool] | None:
         name, kind = operation["store"], operation["kind"]
         path = self.folder / name
-        keys = np.array(operation.get("keys", ()), dtype=np.uint64)
         id_type = self.request["id_type"]
-        numbers: IdType = "uint64" if id_type == SIGNED else id_type
+        keys = fingerprints_of(id_type == WIDE, operation.get("keys", ()))
+        numbers: IdType = "uint64" if id_type in (SIGNED, WIDE) else id_type
         ids = ids_of(numbers, operation.get("ids", ()))
         stored = None
         if kind == "create":
@@ -268,7 +267,7 @@ class Doer:
             self.writer(name).remove(fingerprints=keys, ids=ids)
         elif kind == "remove":
             what = operation["what"]
-            self.writer(name).remove(**{what: ids_of(numbers, keys.tolist()) if what == "ids" else keys})
+            self.writer(name).remove(**{what: ids_of(numbers, operation["keys"]) if what == "ids" else keys})
         else:
             getattr(self.writer(name), "_flush" if kind == "flush" else kind)()
         if self.request["settled"]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from crash_signed import opened
-from id_types import SIGNED, ids_of, numbered
+from id_types import SIGNED, fingerprints_of, ids_of, numbered
 
 import fpstore
 
@@ -219,7 +219,7 @@ def inspect_store(path: Path) -> frozenset[Row] | None:
         if left:
             raise Broken(f"{path.name}: what is no part of the store, or is missing: {sorted(left)}")
         keys = sorted({key for key, _ in rows})
-        found = store.probe_many(np.array(keys, dtype=np.uint64), max_distance=0)
+        found = store.probe_many(fingerprints_of(getattr(store, "bits", 64) > 64, keys), max_distance=0)
         if {*numbered(store.id_type, found)} != rows:
             raise Broken(f"{path.name}: probes find other rows than reading all")
         ids = ids_of(store.id_type, sorted({number for _, number in rows}))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from id_types import SIGNED
+from id_types import SIGNED, WIDE, WIDE_BITS
 
 import fpstore
 from fpstore import minhash
@@ -98,6 +98,8 @@ def create(path: Path, id_type: Any, plan: str, recipe: Recipe | None = None, la
     """An empty store of the kind that id_type says."""
     if id_type == SIGNED:
         minhash.create(path, values=BITS, **SETTINGS).close()
+    elif id_type == WIDE:
+        fpstore.create(path, bits=WIDE_BITS).close()
     else:
         fpstore.create(path, id_type=id_type, plan=plan, recipe=recipe, layout=layout).close()
 
@@ -106,5 +108,7 @@ def build(path: Path, keys: Keys, ids: object, id_type: Any, plan: str, layout: 
     """A store of these rows, in place of any that is there."""
     if id_type == SIGNED:
         minhash.build(os.fspath(path), signatures_of(keys), ids=ids, force=True, **SETTINGS).close()
+    elif id_type == WIDE:
+        fpstore.build(path, keys, ids=ids, bits=WIDE_BITS, force=True).close()
     else:
         fpstore.build(path, keys, ids=ids, id_type=id_type, plan=plan, layout=layout, force=True).close()

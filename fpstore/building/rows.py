@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from fpstore.arrays import parse_memory
 from fpstore.building.options import BuildOptions
@@ -42,6 +42,15 @@ class Written(NamedTuple):
     max_id: int | None
 
 
+class Write(Protocol):
+    """What makes a segment of a source of rows; write_segment is one."""
+
+    def __call__(
+        self, at: Path | Place, scratch: Path, source: Source, options: BuildOptions, report: Tell, position: int = 1
+    ) -> Written:
+        """Write the segment there; scratch: a folder for spill files."""
+
+
 class Build:
     """A segment to be built from what a caller gave. All arguments are checked when it is made; nothing is read yet.
 
@@ -64,10 +73,12 @@ class Build:
         origin: Origin | None = None,
         listing: Listing | None = None,
         block_bytes: int = 0,
+        write: Write | None = None,
     ) -> None:
+        """write: what writes the segment, write_segment by default."""
         choice = PlanChoice(max_distance, plan, bits, block_bytes)
         options = BuildOptions(choice, codec, ids is not None, parse_memory(memory), threads, listing)
-        self.max_distance = choice.max_distance
+        self.max_distance, self._write = choice.max_distance, write or write_segment
         self._source = source_of(fingerprints, ids, origin, choice.bits)
         count = len(self._source.keys) if isinstance(self._source, ArraySource) else EXPECTED_KEYS
         self._options = replace(options, choice=choice.shuffled(shuffle, count))
@@ -78,7 +89,7 @@ class Build:
 
     def write(self, at: Path | Place, scratch: Path, progress: Tell, position: int = 1) -> Written:
         """Write the segment there, with spill files in scratch."""
-        return write_segment(at, scratch, self._source, self._options, progress, position)
+        return self._write(at, scratch, self._source, self._options, progress, position)
 
 
 def write_rows(
@@ -91,21 +102,34 @@ def write_rows(
     position: int = 1,
     *,
     listing: Listing | None = None,
+    write: Write | None = None,
 ) -> SegmentEntry:
-    """Write a segment of these rows there, with spill files beside it. listing: as of SegmentWriter."""
+    """Write a segment of these rows there, with spill files beside it. listing: as of SegmentWriter.
+
+    write: as of Build.
+    """
     choice = PlanChoice(plan.max_distance, plan, plan.bits)
     options = BuildOptions(choice, codec, ids is not None, ROWS_MEMORY, listing=listing)
     report = progress or (lambda phase, done, total: None)
     with placed(at) as place:
-        return write_segment(
-            place, place.folder.reach, array_source(keys, ids, bits=plan.bits), options, report, position
-        ).entry
+        source = array_source(keys, ids, bits=plan.bits)
+        return (write or write_segment)(place, place.folder.reach, source, options, report, position).entry
 
 
-def write_stream(at: Path | Place, scratch: Path, rows: Source, plan: Plan, codec: str, with_ids: bool) -> SegmentEntry:
-    """Write a segment of a stream of rows there; scratch: a folder for spill files."""
+def write_stream(
+    at: Path | Place,
+    scratch: Path,
+    rows: Source,
+    plan: Plan,
+    codec: str,
+    with_ids: bool,
+    *,
+    write: Write | None = None,
+    report: Tell = lambda phase, done, total: None,
+) -> SegmentEntry:
+    """Write a segment of a stream of rows there; scratch: a folder for spill files. write: as of Build."""
     options = BuildOptions(PlanChoice(plan.max_distance, plan, plan.bits), codec, with_ids, ROWS_MEMORY)
-    return write_segment(at, scratch, rows, options, lambda phase, done, total: None).entry
+    return (write or write_segment)(at, scratch, rows, options, report).entry
 
 
 def write_segment(

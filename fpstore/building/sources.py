@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fpstore.arrays import as_keys
+from fpstore.fingerprints import as_fingerprints
 from fpstore.format import KEY_BITS
 from fpstore.origin import Origin
 from fpstore.types import Ids, Keys
@@ -16,8 +17,11 @@ CHUNK_KEYS = 1 << 20
 
 
 def array_source(fingerprints: object, ids: object, origin: Origin | None = None, bits: int = KEY_BITS) -> Source:
-    """Arrays as a stream. ids: uint64[n], "row" or None. ValueError where lengths differ. origin, bits: of as_keys."""
-    keys = as_keys(fingerprints, "fingerprints", origin, bits)
+    """Arrays as a stream. ids: uint64[n], "row" or None. ValueError where lengths differ.
+
+    origin, bits: of as_fingerprints.
+    """
+    keys = as_fingerprints(fingerprints, "fingerprints", origin, bits)
     if ids is not None and not isinstance(ids, str):
         ids = as_keys(ids, "ids")
         if len(ids) != len(keys):
@@ -44,7 +48,7 @@ class ArraySource:
 def source_of(fingerprints: object, ids: object, origin: Origin | None = None, bits: int = KEY_BITS) -> Source:
     """What build is given, as a source. ValueError or TypeError where the two do not go together.
 
-    origin, bits: as of as_keys.
+    origin, bits: as of as_fingerprints.
     """
     if isinstance(fingerprints, Iterator):
         if ids is not None and not isinstance(ids, str):
@@ -72,6 +76,6 @@ def _stream(items: Iterable[object], ids: str | None, origin: Origin | None, bit
             continue
         if isinstance(item, tuple):
             raise TypeError(f"the stream yields {item!r:.60} after arrays, expected arrays of fingerprints")
-        keys = as_keys(item, "fingerprints", origin, bits)
+        keys = as_fingerprints(item, "fingerprints", origin, bits)
         yield keys, np.arange(row, row + len(keys), dtype=np.uint64) if ids == "row" else None
         row += len(keys)

@@ -35,7 +35,6 @@ from fpstore.cli.values import (
     store_argument,
     tell_skipped,
 )
-from fpstore.cli.wide import build_wide, is_wide
 
 if TYPE_CHECKING:
     from fpstore.inputs import Reader
@@ -129,11 +128,6 @@ def command(
     import fpstore
     from fpstore.inputs import read
 
-    if is_wide(bits):
-        options = {"max_distance": max_distance, "plan": plan, "max_bytes": max_bytes, "codec": codec, "mode": mode}
-        options |= {"shuffle": shuffle, "memory": memory, "force": force, "id_type": id_type}
-        build_wide(store, inputs, bits, format=format, asked=IdSource("auto") if ids is None else ids, **options)
-        return
     recipe = recipe_of_any_kind(recipe_name, idf_path)
     refuse_other_kind(recipe)
     signs = recipe.sketch == "minhash"

@@ -10,11 +10,11 @@ from fpstore.cli.values import column, id_number
 
 if TYPE_CHECKING:
     from fpstore import Store
-    from fpstore.types import Array
+    from fpstore.types import Array, Keys
 
 MAX_ID = 2**64 - 1
 MAX_DIGITS = len(str(MAX_ID))
-WAYS = ("auto", "hex", "decimal")
+WAYS = ("auto", "hex", "decimal", "base64")
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -47,7 +47,7 @@ def fingerprint_options(command: _Command) -> _Command:
         type=click.Choice(WAYS),
         default="auto",
         show_default=True,
-        help="How a column writes fingerprints. auto: as the first value that can be only one of the two.",
+        help="How a column writes fingerprints. auto: hex or decimal, as the first value that can be only one of both.",
     )(command)
     return click.option(
         "--fingerprint-column",
@@ -98,12 +98,13 @@ signed_option = click.option(
 header_option = click.option("--header", is_flag=True, help="Begin with a line that names the columns.")
 
 
-def typed_fingerprints(values: Iterable[str], decimal: bool, bits: int, *, text_option: str = "") -> list[int]:
-    """FINGERPRINTs of so many bits as they were typed. UsageError for what is none.
+def typed_fingerprints(values: Iterable[str], decimal: bool, bits: int, *, text_option: str = "") -> "Keys":
+    """FINGERPRINTs of so many bits as they were typed: an array. UsageError for what is none.
 
     text_option: what takes a text in their place.
     """
     from fpstore.inputs import BadInput, parse_fingerprint
+    from fpstore.inputs.cells import width
 
     found = []
     for value in values:
@@ -111,7 +112,7 @@ def typed_fingerprints(values: Iterable[str], decimal: bool, bits: int, *, text_
             found.append(parse_fingerprint(value, decimal=decimal, bits=bits))
         except BadInput as error:
             raise click.UsageError(f"{error}{_hint(value, decimal, bits, text_option)}") from None
-    return found
+    return width(bits).array(found)
 
 
 def _hint(value: str, decimal: bool, bits: int, text_option: str) -> str:

@@ -1,11 +1,12 @@
 """`fpstore export`: everything in a store, as a file that build reads."""
 
+import math
 import os
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
@@ -19,7 +20,6 @@ from fpstore.cli.signed_export import Export, expect_format
 from fpstore.cli.stores import opened_store
 from fpstore.cli.subcommand import OF_BITS, SIGNED_FORMAT, STANDARD_OUTPUT, WITH_IDS, refuse_unused, subcommand
 from fpstore.cli.values import FILE_PATH, counted, decimal_size, store_argument
-from fpstore.cli.wide import is_wide, not_yet, refuse_more
 from fpstore.origin import metadata_of
 
 if TYPE_CHECKING:
@@ -80,10 +80,8 @@ def command(store: str, output: str, format: str, no_ids: bool, signed: bool, fo
             export = Export(opened, signed)
             _write_to(store, output, format, force, export, partial(export.write, format), "document")
             return
-        if is_wide(opened.bits):
-            refuse_more(opened.bits)
-            if format != "hex":
-                raise click.UsageError(f"format {format}: {not_yet(opened.bits)}, expected hex")
+        if opened.bits > 64 and format == "u64":
+            raise click.UsageError(f"format u64 holds 64 bits each: found {opened.bits}, expected another one")
         with_ids = opened._settings.ids and not no_ids
         if with_ids and format in ("npy", "u64"):
             raise click.UsageError(f"format {format} holds no ids: expected another one, or --no-ids")
@@ -179,24 +177,25 @@ class _Rows:
 
 def _write_u64(file: BinaryIO, batches: "Rows", rows: _Rows) -> None:
     for keys, _ in batches:
-        file.write(keys.astype("<u8", copy=False).data)
+        file.write(keys.astype("<u8", copy=False).tobytes())
 
 
 def _write_npy(file: BinaryIO, batches: "Rows", rows: _Rows) -> None:
-    _write_npy_header(file, 0, rows.signed)
+    row = (rows.bits // 64,) if rows.bits > 64 else ()
+    _write_npy_header(file, 0, row, rows.signed)
     start = file.tell()
     _write_u64(file, batches, rows)
-    count = (file.tell() - start) // 8
+    count = (file.tell() - start) // (8 * math.prod(row))
     file.seek(0)
-    _write_npy_header(file, count, rows.signed)
+    _write_npy_header(file, count, row, rows.signed)
 
 
-def _write_npy_header(file: BinaryIO, count: int, signed: bool) -> None:
-    """As long for every count: numpy leaves room for it to grow."""
+def _write_npy_header(file: BinaryIO, count: int, row: tuple[int, ...], signed: bool) -> None:
+    """As long for every count: numpy leaves room for it to grow. row: the shape of one."""
     from numpy.lib import format as npy
 
     descr = "<i8" if signed else "<u8"
-    npy.write_array_header_1_0(file, {"descr": descr, "fortran_order": False, "shape": (count,)})
+    npy.write_array_header_1_0(file, {"descr": descr, "fortran_order": False, "shape": (count, *row)})
 
 
 def _write_hex(file: BinaryIO, batches: "Rows", rows: _Rows) -> None:
@@ -228,7 +227,8 @@ def _write_parquet(file: BinaryIO, batches: "Rows", rows: _Rows) -> None:
     parquet = need("pyarrow.parquet", "arrow", "writing Parquet")
     number = arrow.int64() if rows.signed else arrow.uint64()
     types = {"string": arrow.string(), "bytes": arrow.binary()}
-    fields = [arrow.field("fingerprint", number, metadata=metadata_of(rows.recipe))]
+    of_fingerprints = arrow.binary(rows.bits // 8) if rows.bits > 64 else number
+    fields = [arrow.field("fingerprint", of_fingerprints, metadata=metadata_of(rows.recipe))]
     if rows.with_ids:
         fields.append(arrow.field("id", types.get(rows.id_type or "", number)))
     schema = arrow.schema(fields)
@@ -238,11 +238,18 @@ def _write_parquet(file: BinaryIO, batches: "Rows", rows: _Rows) -> None:
             columns = [keys] if ids is None else [keys, ids]
             arrays = [
                 arrow.array(column.view(dtype))
-                if column.dtype.kind in "ui"
-                else arrow.array(column.tolist(), field.type)
+                if column.ndim == 1 and column.dtype.kind in "ui"
+                else arrow.array(_plain_values(column), field.type)
                 for column, field in zip(columns, schema, strict=True)
             ]
             writer.write_batch(arrow.record_batch(arrays, schema=schema))
+
+
+def _plain_values(column: Any) -> list[Any]:
+    """The values of a column of names; of wide fingerprints, of words, their bytes."""
+    if column.ndim == 1:
+        return list(column.tolist())
+    return [row.tobytes() for row in column.view("uint64").astype(">u8")]
 
 
 WRITERS: "dict[str, Callable[[BinaryIO, Rows, _Rows], None]]" = {

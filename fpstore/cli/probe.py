@@ -36,7 +36,6 @@ from fpstore.cli.values import (
     store_argument,
     tell_skipped,
 )
-from fpstore.cli.wide import ask_wide, is_wide, refuse_more
 
 if TYPE_CHECKING:
     from fpstore import Matches, Store
@@ -103,8 +102,8 @@ def query_options(command: Any) -> Any:
 def command(unbuffered: bool, workers: int | None, **given: Any) -> None:
     """Print every fingerprint in STORE that is near a query, and its id.
 
-    A FINGERPRINT is 1 to 16 hexadecimal digits, fewer where those of the store have fewer bits, with 0x before them or
-    without; with --decimal a decimal number; where they have 128 or 256 bits all digits. Each match is a line of query,
+    A FINGERPRINT is 1 to 16 hexadecimal digits, fewer or more where those of the store have fewer or more bits, with 0x
+    before them or without; with --decimal a decimal number. Each match is a line of query,
     fingerprint, distance and id, separated by tabs, the nearest first; a fingerprint with several ids has a line for
     each, and the id of a store without ids is "-" (in JSON, null). No match is no error. Without -k they
     are near within the distance that the store was made for.
@@ -125,8 +124,6 @@ def command(unbuffered: bool, workers: int | None, **given: Any) -> None:
             signatures.expect_no_fingerprints(opened, given["fingerprints"])
         else:
             refuse_other_kind(None)
-        if unbuffered and is_wide(getattr(opened, "bits", 0)):
-            refuse_more(opened.bits)
         if unbuffered and given["input_path"] is not None:
             from fpstore.serve import lines
 
@@ -199,19 +196,14 @@ def print_found(
     import numpy as np
 
     print_matches = _Printer(name, ask, signed)
-    if is_wide(opened.bits):
-        refuse_more(opened.bits)
-        if header:
-            sys.stdout.write(HEADER)
-        ask_wide(opened, print_matches, fingerprints, input_path, format)
-        return
     typed = typed_fingerprints(fingerprints, decimal, opened.bits, text_option="--text")
     if text is not None:
-        typed.append(_fingerprint(recipe_of(opened, idf_path), text, html=html))
+        of_text = _fingerprint(recipe_of(opened, idf_path), text, html=html)
+        typed = np.append(typed, np.array([of_text], dtype=np.uint64))
     if header:
         sys.stdout.write(HEADER)
-    if typed:
-        print_matches(opened, np.array(typed, dtype=np.uint64))
+    if len(typed):
+        print_matches(opened, typed)
     if input_path is None:
         return
     reader = read_for(

@@ -99,7 +99,6 @@ def command(
     goes with its last id. How many rows were there is counted first: by a probe of each fingerprint, of ids by reading
     all rows of the store once. The space comes back when the store merges its segments, at the latest by compact.
     """
-    import numpy as np
 
     from fpstore.inputs import Batch, read_ids
 
@@ -120,7 +119,7 @@ def command(
                 )
             _expect_ids_alone(store, by_fingerprint)
         bits = opened._settings.bits
-        typed = [np.array(typed_fingerprints(values, decimal, bits), dtype=np.uint64), typed_ids(opened, ids)]
+        typed = [typed_fingerprints(values, decimal, bits), typed_ids(opened, ids)]
         if (by_id or pairs) and not opened._settings.ids:
             raise click.UsageError(f"{store}: the store has no ids, expected fingerprints")
         reader = None
@@ -201,11 +200,11 @@ def _batches(typed: "Batch", reader: "Reader | None") -> "Iterator[tuple[Iterato
 
 def _remove_fingerprints(store: "Store", batches: "Iterator[Batch]", bar: OnProgress | None) -> tuple[int, int]:
     """Remove them; how many were asked for, and how many rows there were."""
-    import numpy as np
+    from fpstore.fingerprints import distinct
 
     done = removed = 0
     for batch in batches:
-        removed += len(store.probe_many(np.unique(batch.fingerprints), max_distance=0))
+        removed += len(store.probe_many(distinct(batch.fingerprints)[0], max_distance=0))
         store.remove(fingerprints=batch.fingerprints)
         done += len(batch.fingerprints)
     return done, removed
@@ -215,14 +214,16 @@ def _remove_pairs(store: "Store", batches: "Iterator[Batch]", bar: OnProgress | 
     """As _remove_fingerprints, of each the one id."""
     import numpy as np
 
+    from fpstore.fingerprints import as_numbers, distinct
+
     done = removed = 0
     for batch in batches:
         assert batch.ids is not None
-        there = store.probe_many(np.unique(batch.fingerprints), max_distance=0)
+        there = store.probe_many(distinct(batch.fingerprints)[0], max_distance=0)
         assert there.id is not None
-        asked = set(zip(batch.fingerprints.tolist(), batch.ids.tolist(), strict=True))
+        asked = set(zip(as_numbers(batch.fingerprints), batch.ids.tolist(), strict=True))
         possible = np.isin(there.id, batch.ids)
-        rows = zip(there.fingerprint[possible].tolist(), there.id[possible].tolist(), strict=True)
+        rows = zip(as_numbers(there.fingerprint[possible]), there.id[possible].tolist(), strict=True)
         removed += sum(row in asked for row in rows)
         store.remove(fingerprints=batch.fingerprints, ids=batch.ids)
         done += len(batch.fingerprints)

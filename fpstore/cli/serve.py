@@ -99,7 +99,6 @@ def command(
     """
     from fpstore.cli.rows import recipe_of
     from fpstore.cli.stores import opened_store
-    from fpstore.cli.wide import is_wide, not_yet
     from fpstore.serve import server, sockets
     from fpstore.serve.app import App
     from fpstore.serve.limits import Limits
@@ -123,8 +122,6 @@ def command(
             writing = Writing(opened_store(store, "w"), limits.answer_bytes)
             stack.callback(writing.close)
         reader = stack.enter_context(opened_store(store))
-        if is_wide(getattr(reader, "bits", 0)):
-            raise click.UsageError(f"{store}: serve: {not_yet(reader.bits)}")
         recipe = None if reader.recipe is None and idf_path is None else recipe_of(reader, idf_path)
         if port is None:
             socket_path = f"{store.rstrip('/')}.sock" if socket_path is None else socket_path

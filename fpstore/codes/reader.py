@@ -6,20 +6,28 @@ import numpy as np
 
 from fpstore import format as layout
 from fpstore._codes import CodeIndex
-from fpstore._probe import IdCursor, WantedIds
+from fpstore._probe import WantedIds
 from fpstore._view import SegmentView
 from fpstore.codes.layout import KIND_CODES, CodesRecord, CodesSummary, CodeTableRecord
 from fpstore.disk import Place
-from fpstore.errors import TooManyMatches
 from fpstore.format import Header
-from fpstore.query.matches import Matches, Room, made
+from fpstore.query.matches import Room
 from fpstore.segment.reader import Segment
-from fpstore.types import Counts, Ids, Keys
+from fpstore.types import Array, Counts, Ids, Keys
 
 READ_CODES = 1 << 16
-# Ids that are compared at a time, and rows that are read.
+# Ids that are compared at a time.
 LOOKED_THROUGH = 1 << 21
-IDS_AT_ONCE = 1 << 16
+
+# query, code, distance, id
+Matched = tuple[Counts, Keys, Array, Ids | None]
+
+
+def open_segment(at: Place) -> Segment:
+    """The segment there, of either kind, as its header says."""
+    with open(at.folder.open_file(at.name), "rb") as file:
+        is_wide = file.read(layout.HEADER_BYTES) == Header(KIND_CODES).pack()
+    return CodesSegment(at) if is_wide else Segment(at)
 
 
 class CodesSegment(Segment):
@@ -36,27 +44,30 @@ class CodesSegment(Segment):
 
     # --- Searching ---
 
-    def search(self, queries: Keys, distance: int, first_query: int, room: Room) -> Matches:
+    def search(self, queries: Keys, distance: int, scans: bool, room: Room | None) -> tuple[Matched, bool]:
         """Every code within distance of each of queries (uint64[m, words]), a row for each of its ids.
 
-        The queries are numbered from first_query on. TooManyMatches where there is no room.
+        scans: read all codes for each, as for a distance that the tables do not answer. Also whether they were read for
+        some query. TooManyMatches where there is no room.
         """
+        take = room.take if room else None
         with self.naming:
-            query, rank, bits, scanned = self.codes.search(queries, distance, most=room.left)
+            most = room.left if room else 0
+            query, rank, bits, scanned = self.codes.search(queries, distance, most=most, scan=scans)
             codes = self.codes.gather(rank)
             ids = None
-            if self.ids is None:
-                room.take(len(query))
-            else:
-                counts, ids = self.ids.of_ranks(rank, room.take)
+            if self.ids is not None:
+                counts, ids = self.ids.of_ranks(rank, take)
                 if len(ids) != len(rank) or (counts != 1).any():
                     query, codes, bits = (np.repeat(column, counts, axis=0) for column in (query, codes, bits))
-        return made(query + first_query, codes, bits, ids, "scan" if scanned else "probe")
+            elif take:
+                take(len(query))
+        return (query, codes, bits, ids), scanned
 
-    def has_any(self, query: Keys, distance: int) -> bool:
+    def has_any(self, query: Keys, distance: int, scans: bool) -> bool:
         """Whether any code is within distance of the one query, uint64[1, words]."""
         with self.naming:
-            return len(self.codes.search(query, distance, first_only=True)[0]) > 0
+            return len(self.codes.search(query, distance, first_only=True, scan=scans)[0]) > 0
 
     # --- Everything ---
 
@@ -71,39 +82,23 @@ class CodesSegment(Segment):
         if self.ids is None:
             for codes in self.code_chunks():
                 yield codes, None
-            return
-        cursor = IdCursor(self.ids)
-        for first in range(0, self.key_count, READ_CODES):
-            end = min(first + READ_CODES, self.key_count)
-            with self.naming:
-                codes = self.codes.read(first, end)
-            while True:
+        for ranks, ids in self.id_rows():
+            if len(ranks):
+                first, last = int(ranks[0]), int(ranks[-1])
                 with self.naming:
-                    ranks, ids = cursor.read(end, IDS_AT_ONCE)
-                if len(ranks):
-                    yield codes[(ranks - np.uint64(first)).astype(np.int64)], ids
-                if len(ranks) < IDS_AT_ONCE:
-                    break
+                    codes = self.codes.read(first, last + 1)
+                yield codes[(ranks - np.uint64(first)).astype(np.int64)], ids
 
-    def lookup(self, ids: Ids, most: int) -> tuple[Keys, Ids]:
-        """All rows of ids (uint64[n], strictly increasing), by id, then code. TooManyMatches for more than most."""
-        none = np.empty(0, dtype=np.uint64)
-        ranks, numbers, at, count = [none], [none], 0, 0
-        if self.ids is not None and len(ids):
-            sought = WantedIds(ids)
-            while at < self.record.id_count:
-                with self.naming:
-                    at, found, own = self.ids.find_ranks(sought, at, min(at + LOOKED_THROUGH, self.record.id_count))
-                count += len(found)
-                if count > most:
-                    told = f"{len(ids)} ids: found more than {most} rows, expected at most {most} in one answer"
-                    raise TooManyMatches(f"{told}; look up fewer ids at once", rows=most)
-                ranks.append(found)
-                numbers.append(own)
-        rank, number = np.concatenate(ranks), np.concatenate(numbers)
-        order: Counts = np.lexsort((rank, number))
-        with self.naming:
-            return self.codes.gather(rank[order]), number[order]
+    def lookup(self, ids: Ids) -> Iterator[tuple[Keys, Ids]]:
+        """All rows of ids (uint64[n], strictly increasing), in chunks: codes and ids. Reads all ids."""
+        if self.ids is None or not len(ids):
+            return
+        sought, at = WantedIds(ids), 0
+        while at < self.record.id_count:
+            with self.naming:
+                at, ranks, own = self.ids.find_ranks(sought, at, min(at + LOOKED_THROUGH, self.record.id_count))
+                codes = self.codes.gather(ranks)
+            yield codes, own
 
     # --- The file ---
 

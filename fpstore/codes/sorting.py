@@ -7,6 +7,7 @@ those are compared too, in memory, or by another sorting where they are many. So
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 
@@ -41,6 +42,22 @@ class Spool:
             # Mapped anew each time, so that pages that were read do not count as this process's memory.
             mapped = np.memmap(self._file, dtype=np.uint64, mode="r", shape=(self.count, self.width))
             return np.array(mapped[numbers])
+
+    def put(self, rows: Keys) -> Keys:
+        """Append rows; their numbers, uint64[n]."""
+        first = self.count
+        self.add(rows)
+        return np.arange(first, self.count, dtype=np.uint64)
+
+    def take(self, numbers: Keys) -> Keys:
+        """Rows of these numbers."""
+        return self.rows(numbers.astype(np.int64))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def chunks(self) -> Iterator[Keys]:
         """All rows, as they came."""

@@ -1,6 +1,7 @@
 """Writes a segment of wide codes: codes in order, a table for each prefix, the ids; in a stated budget."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -47,8 +48,8 @@ class CodesWriter(IdsWriter):
             self._file.write(codes.astype("<u8", copy=False).view(np.uint8).ravel())
         tables = []
         for index, table in enumerate(self._plan.tables):
-            report(f"table {index + 1} of {len(self._plan.tables)}", 0, groups.count)
-            tables.append(self._write_table(table))
+            phase = f"table {index + 1} of {len(self._plan.tables)}"
+            tables.append(self._write_table(table, partial(self._tell, report, phase)))
         report("ids", 0, None)
         ids = IdFields()
         if groups.with_ids:
@@ -60,7 +61,10 @@ class CodesWriter(IdsWriter):
         name = self._at.name[: len(segment_name(0))]
         return SegmentEntry(name, self._file.offset, groups.count, ids.id_count, crc, position)
 
-    def _write_table(self, table: TablePlan) -> CodeTableRecord:
+    def _tell(self, report: Tell, phase: str, done: int) -> None:
+        report(phase, done, self._groups.count)
+
+    def _write_table(self, table: TablePlan, tell: Callable[[int], None]) -> CodeTableRecord:
         count, bits = self._groups.count, self._plan.bits
         slot_bits = min(planner.slot_bits(count, self._plan.slot_keys), table.prefix_bits)
         in_order = is_in_order(table.prefix_mask, bits)
@@ -69,12 +73,12 @@ class CodesWriter(IdsWriter):
         starts = np.zeros((1 << slot_bits) + 1, dtype=f"<u{start_bytes(count)}")
         entries_offset = 0
         if in_order:
-            for keys, _ in self._keys(record):
+            for keys, _ in self._keys(record, tell):
                 _count_slots(starts, keys)
             starts_offset = self._write_starts(starts)
         else:
             sorter = PairSorter(self._scratch, self._memory_bytes)
-            for keys, ranks in self._keys(record):
+            for keys, ranks in self._keys(record, tell):
                 _count_slots(starts, keys >> np.uint64(own_bits))
                 sorter.add(keys, ranks)
             starts_offset = self._write_starts(starts)
@@ -83,10 +87,13 @@ class CodesWriter(IdsWriter):
             table.prefix_mask, slot_bits, own_bits, table.flips, starts_offset, entries_offset, bits, count
         )
 
-    def _keys(self, record: CodeTableRecord) -> Iterator[tuple[Keys, Keys]]:
+    def _keys(self, record: CodeTableRecord, tell: Callable[[int], None]) -> Iterator[tuple[Keys, Keys]]:
         """The key of each code, slot and tag, and its rank."""
         rank, mask = 0, record.used_mask
+        tell(0)
         for codes in self._groups.codes():
+            if rank:
+                tell(rank)
             yield code_keys(codes, mask), np.arange(rank, rank + len(codes), dtype=np.uint64)
             rank += len(codes)
 

@@ -7,7 +7,8 @@ A written fingerprint is hexadecimal or decimal, and one column holds one of the
   16, as fewer are what fingerprints of fewer bits are in hexadecimal, so that way is to be said;
 - 16 decimal digits without a 0 in front could be either.
 
-Of fingerprints of h bits, 16 is h / 4, and numbers are those below 2**h.
+Of fingerprints of h bits, 16 is h / 4, and numbers are those below 2**h. Of 128 bits a UUID is hexadecimal. What writes
+bytes in base64 is read so where the caller says it.
 
 The first value of a column that can be only one of the two says what the column is, and all that could be either are
 read so, those before it too. A value that can be only the other is bad. Where bad values are passed over, the first
@@ -36,14 +37,15 @@ from fpstore.inputs.errors import BadInput, shown
 
 MAX_VALUE = 2**64 - 1  # of an id
 # Those of a fingerprint, as fpstore.format has them; a test holds them equal.
-MIN_BITS, BITS_STEP = 16, 8
-BITS = 64  # of an id, and of a fingerprint where nothing else is said
-WAYS = ("auto", "hex", "decimal")
+MIN_BITS, BITS_STEP, WIDE_BITS = 16, 8, (128, 256)
+BITS = 64  # of an id, and of a fingerprint where nothing else is said; of a word of a wide one
+WAYS = ("auto", "hex", "decimal", "base64")
 SURE = 16  # values that tell
 ASK_WAY = "fingerprint_format (--fingerprint-format)"
 EXPECTED_SAME = {
     "hex": f"hexadecimal, as the values before it; or {ASK_WAY}",
     "decimal": f"a decimal number, as the values before it; or {ASK_WAY}",
+    "base64": "base64, as was said",
 }
 EXPECTED_ONE_WAY = f"{ASK_WAY} to say which is meant, as the column begins with hexadecimal and decimal values"
 EXPECTED_WIDE_ENOUGH = "integers of 64 bits where some are below 0"
@@ -66,20 +68,25 @@ class Width:
     def __init__(self, bits: int) -> None:
         self.bits, self.digits, self.size = bits, bits // 4, bits // 8
         digit, digits = "[0-9a-fA-F]", self.digits
+        self.words = bits // BITS if bits in WIDE_BITS else 0  # of a row of an array; 0: each is a number
+        uuid = "|" + "-".join(f"{digit}{{{count}}}" for count in (8, 4, 4, 4, 12)) if bits == 128 else ""
+        most = max(20, len(str((1 << bits) - 1)))  # decimal digits
         # The named group that matches says which of the two a value can be.
         self.written = re.compile(
-            rf"(?P<either>[1-9][0-9]{{{digits - 1}}})|(?P<hex>0[xX]{digit}{{1,{digits}}}|{digit}{{{digits}}})"
-            rf"|(?P<decimal>[-+][0-9]{{1,20}}|0|[1-9][0-9]{{0,19}}|0[0-9]{{{digits},19}})"
+            rf"(?P<either>[1-9][0-9]{{{digits - 1}}})|(?P<hex>0[xX]{digit}{{1,{digits}}}|{digit}{{{digits}}}{uuid})"
+            rf"|(?P<decimal>[-+][0-9]{{1,{most}}}|0|[1-9][0-9]{{0,{most - 1}}}|0[0-9]{{{digits},{most - 1}}})"
         )
         self.said = {
-            "hex": re.compile(rf"(?P<hex>(?:0[xX])?{digit}{{1,{digits}}})"),
-            "decimal": re.compile(r"(?P<decimal>[-+]?[0-9]{1,20})"),
+            "hex": re.compile(rf"(?P<hex>(?:0[xX])?{digit}{{1,{digits}}}{uuid})"),
+            "decimal": re.compile(rf"(?P<decimal>[-+]?[0-9]{{1,{most}}})"),
+            "base64": re.compile(r"[0-9a-zA-Z+/]+={0,2}"),
         }
         numbers = f"from {'-2**63' if bits == BITS else 0} to 2**{bits} - 1"
         self.expected = {
             "hex": f"{digits} hexadecimal digits ({bits} bits), or 0x and up to {digits}",
             "said hex": f"1 to {digits} hexadecimal digits ({bits} bits)",
             "decimal": f"a decimal number of {bits} bits, {numbers}",
+            "base64": f"{self.size} bytes ({bits} bits) in base64",
             "any": f"{digits} hexadecimal digits ({bits} bits), 0x and up to {digits}, or a decimal number {numbers}",
             "bytes": f"{self.size} bytes ({bits} bits)",
             "number": EXPECTED_WIDE_ENOUGH if bits == BITS else f"a fingerprint of {bits} bits",
@@ -89,6 +96,36 @@ class Width:
         """The bits of a number, None where it has more; of 64 bits they stand for a number below 0, too."""
         least = -(1 << BITS - 1) if self.bits == BITS else 0
         return value & (1 << self.bits) - 1 if least <= value < 1 << self.bits else None
+
+    def number(self, written: str, way: str) -> int | None:
+        """What was written in one of WAYS but auto; None for what is none."""
+        if self.said[way].fullmatch(written) is None:
+            return None
+        if way == "base64":
+            try:
+                packed = binascii.a2b_base64(written, strict_mode=True)
+            except binascii.Error:
+                return None
+            return int.from_bytes(packed, "big") if len(packed) == self.size else None
+        digits = written.replace("-", "") if way == "hex" else written
+        return self.in_range(int(digits, 16 if way == "hex" else 10))
+
+    def array(self, numbers: Sequence[int]) -> npt.NDArray[np.uint64]:
+        """Fingerprints as batches have them: uint64[n], of wide ones uint64[n, words], the most significant first."""
+        if not self.words:
+            return np.array(numbers, dtype=np.uint64)
+        packed = b"".join(number.to_bytes(self.size, "big") for number in numbers)
+        return self.of_bytes(np.frombuffer(packed, dtype=np.uint8))
+
+    def of_bytes(self, packed: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
+        """Fingerprints of their bytes, the highest of each first, which follow one another."""
+        if self.size % 8 == 0:
+            numbers = packed.reshape(-1).view(">u8").astype(np.uint64)
+        else:
+            padded = np.zeros((packed.size // self.size, 8), dtype=np.uint8)
+            padded[:, -self.size :] = packed.reshape(-1, self.size)
+            numbers = padded.reshape(-1).view(">u8").astype(np.uint64)
+        return numbers.reshape(-1, self.words) if self.words else numbers
 
     def integer(self, value: object) -> int | None:
         """The bits of a whole number, None for anything else."""
@@ -102,12 +139,18 @@ class Width:
 
     def integers(self, column: npt.NDArray[Any]) -> Parsed:
         """Integers of 64 bits are their bits; a narrower one below 0 does not say which bits are meant."""
+        if column.ndim == 2:  # the words, or the bytes, of wide ones
+            own = np.ascontiguousarray(column)
+            return self.of_bytes(own) if own.dtype == np.uint8 else own.astype(np.uint64), {}
         values = column.astype(np.uint64)
         is_bad = column < 0 if column.dtype.kind == "i" and column.dtype.itemsize * 8 < BITS else None
         if self.bits < BITS:
             is_bad = values >> np.uint64(self.bits) != 0
         bad = np.empty(0, dtype=np.int64) if is_bad is None else np.flatnonzero(is_bad)
         values[bad] = 0
+        if self.words:
+            bad = np.flatnonzero(column < 0)
+            values = self.array([max(0, value) for value in column.tolist()])
         return values, {int(index): self.expected["number"] for index in bad}
 
     def kind(self, value: object) -> str:
@@ -125,7 +168,7 @@ class Width:
 @cache
 def width(bits: int) -> Width:
     """That of so many bits. ValueError for what no fingerprint has."""
-    if not MIN_BITS <= bits <= BITS or bits % BITS_STEP:
+    if bits not in WIDE_BITS and (not MIN_BITS <= bits <= BITS or bits % BITS_STEP):
         raise ValueError(
             f"bits: found {bits}, expected a multiple of {BITS_STEP} from {MIN_BITS} to {BITS}, or 128 or 256"
         )
@@ -145,8 +188,7 @@ def parse_fingerprint(text: str, *, decimal: bool = False, bits: int = BITS) -> 
     if not isinstance(text, str):
         raise TypeError(f"fingerprint: found {shown(text)}, a {type(text).__name__}, expected a str")
     of = width(bits)
-    match = of.said["decimal" if decimal else "hex"].fullmatch(text.strip())
-    value = None if match is None else of.in_range(int(match[0], 10 if decimal else 16))
+    value = of.number(text.strip(), "decimal" if decimal else "hex")
     if value is None:
         expected = of.expected["decimal" if decimal else "said hex"]
         raise BadInput(f"fingerprint: found {shown(text)}, expected {expected}")
@@ -212,12 +254,7 @@ class FingerprintColumn:
             packed = binascii.unhexlify(digits)
         except binascii.Error:
             return None
-        size = self.width.size
-        if size == BITS // 8:
-            return np.frombuffer(packed, dtype=">u8").astype(np.uint64)
-        words = np.zeros((len(packed) // size, BITS // 8), dtype=np.uint8)
-        words[:, -size:] = np.frombuffer(packed, dtype=np.uint8).reshape(-1, size)
-        return words.reshape(-1).view(">u8").astype(np.uint64)
+        return self.width.of_bytes(np.frombuffer(packed, dtype=np.uint8))
 
     def parse(self, column: Column) -> Parsed:
         """Fingerprints of a column, and for each bad one its index and what was expected there.
@@ -232,7 +269,7 @@ class FingerprintColumn:
             fingerprints = self.parse_digits(digits.encode("ascii", "replace"))
             if fingerprints is not None:
                 return fingerprints, {}
-        values = np.zeros(len(column), dtype=np.uint64)
+        values = [0] * len(column)
         bad: dict[int, str] = {}
         for index, each in enumerate(column):
             value, expected = self._read(each)
@@ -240,7 +277,7 @@ class FingerprintColumn:
                 bad[index] = expected
             else:
                 values[index] = value
-        return values, bad
+        return self.width.array(values), bad
 
     def _read(self, value: object) -> tuple[int | None, str]:
         """The fingerprint that a cell holds, or None and what was expected."""
@@ -249,14 +286,12 @@ class FingerprintColumn:
             return (int.from_bytes(value, "big"), "") if len(value) == of.size else (None, of.expected["bytes"])
         if not isinstance(value, str):
             number = of.integer(value)
-            if number is not None and self.way == "hex":
-                return None, EXPECTED_SAME["hex"]
+            if number is not None and self.way in ("hex", "base64"):
+                return None, EXPECTED_SAME[self.way]
             return number, of.expected["number" if isinstance(value, np.integer) else "decimal"]
         kind = of.kind(value)
         if self._said is not None:
-            match = of.said[self._said].fullmatch(value)
-            number = None if match is None else of.in_range(int(value, 16 if self._said == "hex" else 10))
-            return number, of.expected["said hex" if self._said == "hex" else "decimal"]
+            return of.number(value, self._said), of.expected["said hex" if self._said == "hex" else self._said]
         if kind == "bad":
             expected = of.expected[self.way or "any"]
             is_short = of.said["hex"].fullmatch(value) is not None
@@ -264,7 +299,7 @@ class FingerprintColumn:
             return None, f"{expected}; or {ASK_WAY} {ways}, for fewer digits" if is_short else expected
         if kind not in ("either", self.way) or self.way is None:
             return None, EXPECTED_SAME.get(self.way or "", ASK_WAY)
-        return of.in_range(int(value, 16 if self.way == "hex" else 10)), of.expected["decimal"]
+        return of.number(value, self.way), of.expected["decimal"]
 
 
 def parse_ids(column: Column) -> Parsed:

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fpstore.inputs.cells import FingerprintColumn
+from fpstore.inputs.cells import WIDE_BITS, FingerprintColumn, Width, width
 from fpstore.inputs.columns import ASK_IDS, with_ids
-from fpstore.inputs.compressed import Stream, open_stream
+from fpstore.inputs.compressed import Stream, display_name, open_stream
 from fpstore.inputs.errors import BLANK, BadInput, shown
 from fpstore.inputs.records import Piece, Records, Request, piece_of_fingerprints, piece_of_ids
 
@@ -45,15 +45,22 @@ _NPY_VERSIONS = {
 
 def read_u64(path: str, request: Request) -> Iterator[Piece]:
     """Raw little-endian 64-bit fingerprints, with no header."""
+    if request.bits in WIDE_BITS:
+        told = f"found format u64, of 64 bits each, expected another for {request.bits} bits"
+        raise BadInput(f"{display_name(path)}: {told}")
     # Any eight bytes are a fingerprint, so only the suffix can say that a file is compressed.
     with open_stream(path, request.on_bytes, by_magic=False) as stream:
         yield from _items(stream, request, np.dtype("<u8"), 0, None)
 
 
 def read_npy(path: str, request: Request) -> Iterator[Piece]:
-    """A numpy file of one-dimensional integers; int64 are the same bits, narrower ones below 0 are bad rows."""
+    """A numpy file of one-dimensional integers; int64 are the same bits, narrower ones below 0 are bad rows.
+
+    Of wide fingerprints rows of words, or of bytes, the most significant first.
+    """
+    of = width(request.bits)
     with open_stream(path, request.on_bytes) as stream:
-        dtype, count, offset = _npy_header(stream)
+        dtype, count, offset = _npy_header(stream, of)
         expected = offset + count * dtype.itemsize
         if stream.plain_bytes is not None and stream.plain_bytes != expected:
             raise BadInput(f"{stream.name}: found {stream.plain_bytes} bytes, expected {expected} by its header")
@@ -187,8 +194,9 @@ def _check_whole(name: str, size: int, offset: int, item_bytes: int) -> None:
         raise BadInput(f"{name}, offset {size - over}: found {over} bytes, expected {item_bytes} for each fingerprint")
 
 
-def _npy_header(stream: Stream) -> tuple[np.dtype[Any], int, int]:
+def _npy_header(stream: Stream, of: Width) -> tuple[np.dtype[Any], int, int]:
     """The type of the items, how many the header says there are, and where they begin."""
+    rows = {(of.words, 8): "ui", (of.size, 1): "u"} if of.words else {}
     head = stream.reader.read(_NPY_MAGIC_BYTES)
     try:
         version = np.lib.format.read_magic(io.BytesIO(head))
@@ -202,12 +210,14 @@ def _npy_header(stream: Stream) -> tuple[np.dtype[Any], int, int]:
     except (ValueError, SyntaxError, TypeError, TokenError, RecursionError, MemoryError) as error:
         reason = str(error).partition("\n")[0]
         raise BadInput(f"{stream.name}: found no numpy header ({reason}), expected a .npy file") from error
-    if dtype.kind not in "ui" or len(shape) != 1 or fortran_order:
+    is_row = len(shape) == 2 and dtype.kind in rows.get((shape[1], dtype.itemsize), "")
+    if (not is_row and (dtype.kind not in "ui" or len(shape) != 1 or of.words)) or fortran_order:
         order = " in Fortran order" if fortran_order else ""
-        raise BadInput(f"{stream.name}: found {dtype}{list(shape)}{order}, expected uint64[n]")
+        expected = f"uint64[n, {of.words}] or uint8[n, {of.size}]" if of.words else "uint64[n]"
+        raise BadInput(f"{stream.name}: found {dtype}{list(shape)}{order}, expected {expected}")
     if shape[0] < 0:
         raise BadInput(f"{stream.name}: found {shape[0]} items in its header, expected 0 or more")
-    return dtype, shape[0], len(head) + len(length) + len(header)
+    return np.dtype((dtype, shape[1:])), shape[0], len(head) + len(length) + len(header)
 
 
 def _items(stream: Stream, request: Request, dtype: np.dtype[Any], offset: int, count: int | None) -> Iterator[Piece]:

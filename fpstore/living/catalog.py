@@ -481,12 +481,13 @@ class Catalog:
             expected = [1, state.next_change - state.first_change, state.removal_records][: len(found.entries)]
             for name, entries, right in zip(("records", "changes", "removals"), found.entries, expected, strict=False):
                 expect(f"the number of {name}", entries, entries == right, f"{right}")
+            form = state.settings.log_form
             rows = changes.records_at(numbers, found.changes)
-            records = tuple(changes.decode_change(record, number, *state.settings.log_form) for number, record in rows)
+            records = tuple(changes.decode_change(record, number, *form) for number, record in rows)
             removed = None
             if generation == 0:
                 rows = changes.records_at(range(state.removal_records), found.removals)
-                removed = tuple(changes.decode_removed(block, index) for index, block in rows)
+                removed = tuple(changes.decode_removed(block, index, form.width) for index, block in rows)
         return Log(state, records, removed)
 
     @contextlib.contextmanager

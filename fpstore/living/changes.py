@@ -15,6 +15,7 @@ import numpy as np
 from fpstore._codec import crc32c
 from fpstore._names import expect_names
 from fpstore.errors import Wrong
+from fpstore.fingerprints import of_columns
 from fpstore.names.column import Names
 from fpstore.types import Ids, Keys
 
@@ -23,11 +24,11 @@ FINGERPRINTS_REMOVED = 2
 IDS_REMOVED = 3
 ROWS_REMOVED = 4
 
-# The columns of each kind of removal. An addition has one for the fingerprints, or one for the keys of each band of a
-# signature; then, where the store has such, the ids, the words of the sketches, and where each name ends.
-_COLUMNS = {FINGERPRINTS_REMOVED: (1,), IDS_REMOVED: (1,), ROWS_REMOVED: (2,)}
-# The same of removals that have left the log, which have their numbers beside them.
-_KEPT_COLUMNS = {kind: tuple(count + 1 for count in counts) for kind, counts in _COLUMNS.items()}
+# Which columns each kind of removal has: those of the fingerprints, one or one for each word, and that of the ids. An
+# addition has those of the fingerprints, or one for the keys of each band of a signature; then, where the store has
+# such, the ids, the words of the sketches, and where each name ends.
+_HAS_FINGERPRINTS = {FINGERPRINTS_REMOVED: True, IDS_REMOVED: False, ROWS_REMOVED: True}
+_HAS_IDS = {FINGERPRINTS_REMOVED: False, IDS_REMOVED: True, ROWS_REMOVED: True}
 # Checksum, kind, number of columns, words in each.
 _HEADER = struct.Struct("<IHHQ")
 # Larger values take whole pages of LMDB each, with little lost; smaller ones need no long run of free pages.
@@ -53,6 +54,7 @@ class Change:
     names: of the ids that were added, in a store with names. told: of these, where it is known.
     bands, words: of an addition of signatures, each of which has so many fingerprints, the keys of its bands, and so
     many words of a sketch, in columns of their own: those of the keys, that of the ids, those of the words.
+    width: how many words a fingerprint has, with a column for each.
     """
 
     number: int
@@ -62,6 +64,7 @@ class Change:
     told: Told | None = None
     bands: int = 1
     words: int = 0
+    width: int = 1
 
     @property
     def size_bytes(self) -> int:
@@ -72,7 +75,9 @@ class Change:
     @property
     def fingerprints(self) -> Keys:
         """The fingerprints added or removed."""
-        return self.columns[0] if self.bands == 1 else np.stack(self.columns[: self.bands], axis=1).ravel()
+        if self.bands == 1:
+            return of_columns(self.columns[: self.width])
+        return np.stack(self.columns[: self.bands], axis=1).ravel()
 
     @property
     def ids(self) -> Ids | None:
@@ -85,7 +90,8 @@ class Change:
         """The ids added or removed, of a signature once; None where there are none."""
         if self.kind == IDS_REMOVED:
             return self.columns[0]
-        return self.columns[self.bands] if len(self.columns) > self.bands + self.words else None
+        at = self.bands + self.width - 1
+        return self.columns[at] if len(self.columns) > at + self.words else None
 
     @property
     def sketches(self) -> Keys | None:
@@ -136,6 +142,17 @@ class RemovedBefore:
     numbers: Keys
 
 
+class LogForm(NamedTuple):
+    """What decode_change must know of a store. id_columns: of the ids of an addition: none, 1 where there are ids, 2
+    where these are names. bands, words, width: as Change has them.
+    """
+
+    id_columns: int
+    bands: int = 1
+    words: int = 0
+    width: int = 1
+
+
 def split(
     kind: int,
     columns: Sequence[Keys],
@@ -143,6 +160,7 @@ def split(
     names: Names | None = None,
     bands: int = 1,
     words: int = 0,
+    width: int = 1,
 ) -> Iterator[Change]:
     """Changes small enough for a record each, numbered from first_number on; one row at least is in each."""
     if names is not None:
@@ -151,23 +169,24 @@ def split(
         while start < names.size:
             end = max(int(filled.searchsorted(before + 8 * RECORD_WORDS, side="right")), start + 1)
             own = tuple(column[start:end] for column in columns)
-            yield Change(first_number, kind, own, names.part(start, end), bands=bands, words=words)
+            yield Change(first_number, kind, own, names.part(start, end), bands=bands, words=words, width=width)
             first_number, start, before = first_number + 1, end, int(filled[end - 1])
         return
     rows = max(1, RECORD_WORDS // len(columns))
     if 0 < len(columns[0]) <= rows:  # a row at a time should not pay for slices
-        yield Change(first_number, kind, tuple(columns), bands=bands, words=words)
+        yield Change(first_number, kind, tuple(columns), bands=bands, words=words, width=width)
         return
     for index, start in enumerate(range(0, len(columns[0]), rows)):
         own = tuple(column[start : start + rows] for column in columns)
-        yield Change(first_number + index, kind, own, bands=bands, words=words)
+        yield Change(first_number + index, kind, own, bands=bands, words=words, width=width)
 
 
 def records_of(change: Change) -> Iterator[Change]:
     """A change of any size in changes small enough for a record each, numbered from its own number on."""
     if change.names is None and len(change.columns[0]) == 1:  # a row at a time should not pay for another change
         return iter((change,))
-    return split(change.kind, change.columns, change.number, change.names, change.bands, change.words)
+    form = change.bands, change.words, change.width
+    return split(change.kind, change.columns, change.number, change.names, *form)
 
 
 def key_of(number: int) -> bytes:
@@ -196,24 +215,28 @@ def encode_change(change: Change) -> bytes:
     return b"".join([struct.pack("<I", checksum), *parts])
 
 
-def decode_change(record: bytes, number: int, id_columns: int, bands: int = 1, words: int = 0) -> Change:
-    """The change in a record. ValueError where it is not the one of this number.
-
-    id_columns: of the ids of an addition: none, 1 in a store with ids, 2 where these are names. bands, words: as Change
-    has them.
-    """
-    most = bands + id_columns + words
-    kind, columns, data = _decode(b"changes" + key_of(number), record, max(2, most), named=id_columns == 2)
-    expected = most if kind == ADDED else 1 + (kind == ROWS_REMOVED)
-    if len(columns) != expected or (kind in (IDS_REMOVED, ROWS_REMOVED) and not id_columns):
+def decode_change(
+    record: bytes, number: int, id_columns: int, bands: int = 1, words: int = 0, width: int = 1
+) -> Change:
+    """The change in a record of a log of this form. ValueError where it is not the one of this number."""
+    most = bands + width - 1 + id_columns + words
+    place = b"changes" + key_of(number)
+    kind, columns, data = _decode(place, record, max(1 + width, most), width, named=id_columns == 2)
+    expected = most if kind == ADDED else _removal_columns(kind, width)
+    if len(columns) != expected or (_HAS_IDS.get(kind, False) and not id_columns):
         raise ValueError(f"change {number} of kind {kind} has {len(columns)} columns, expected {expected}")
     if kind != ADDED:
-        return Change(number, kind, columns)
+        return Change(number, kind, columns, width=width)
     if id_columns < 2:
-        return Change(number, kind, columns, bands=bands, words=words)
+        return Change(number, kind, columns, bands=bands, words=words, width=width)
     names = Names(np.frombuffer(data, dtype=np.uint8), columns[-1].view(np.int64))
     expect_names(*names)
-    return Change(number, kind, columns[:-1], names, bands=bands, words=words)
+    return Change(number, kind, columns[:-1], names, bands=bands, words=words, width=width)
+
+
+def _removal_columns(kind: int, width: int) -> int:
+    """How many columns a removal has, of fingerprints of so many words."""
+    return _HAS_FINGERPRINTS[kind] * width + _HAS_IDS[kind]
 
 
 def encode_removed(removed: RemovedBefore, index: int) -> bytes:
@@ -221,9 +244,9 @@ def encode_removed(removed: RemovedBefore, index: int) -> bytes:
     return _encode(b"removals" + key_of(index), removed.kind, (*removed.columns, removed.numbers))
 
 
-def decode_removed(record: bytes, index: int) -> RemovedBefore:
-    """The removals in a record. ValueError where they are not those of this index."""
-    kind, columns, _ = _decode(b"removals" + key_of(index), record, 3, kept=True)
+def decode_removed(record: bytes, index: int, width: int = 1) -> RemovedBefore:
+    """The removals in a record, of fingerprints of so many words. ValueError where they are not those of this index."""
+    kind, columns, _ = _decode(b"removals" + key_of(index), record, width + 2, width, kept=True)
     if kind == ADDED:
         raise Wrong(f"removals record {index}", "additions", "removals")
     return RemovedBefore(kind, columns[:-1], columns[-1])
@@ -255,14 +278,15 @@ def _encode(place: bytes, kind: int, columns: tuple[Keys, ...]) -> bytes:
 
 
 def _decode(
-    place: bytes, record: bytes, most: int, kept: bool = False, named: bool = False
+    place: bytes, record: bytes, most: int, width: int, kept: bool = False, named: bool = False
 ) -> tuple[int, tuple[Keys, ...], bytes]:
+    """Kind, columns and what follows these. kept: of removals that have left the log, with a column of numbers."""
     if len(record) < _HEADER.size or struct.unpack_from("<I", record)[0] != crc32c(record[4:], crc32c(place)):
         raise Wrong("a record", f"{len(record)} bytes of another checksum", "those of its own")
     _, kind, column_count, words = _HEADER.unpack_from(record)
-    allowed: Sequence[int] = (_KEPT_COLUMNS if kept else _COLUMNS).get(kind, ())
-    if kind == ADDED:
-        allowed = range(1, most + 1)
+    allowed: Sequence[int] = range(1, most + 1) if kind == ADDED else ()
+    if kind in _HAS_IDS:
+        allowed = (_removal_columns(kind, width) + kept,)
     rest = len(record) - _HEADER.size - 8 * column_count * words
     fits = rest == 0 or (rest > 0 and column_count == most and named and kind == ADDED)
     if column_count not in allowed or column_count > most or not fits:

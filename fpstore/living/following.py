@@ -18,7 +18,7 @@ def follow(catalog: Catalog, before: Snapshot, transaction: int) -> Snapshot | N
     The caller holds the lock under which `before` is followed.
     """
     state = before.state
-    if state.settings.flushes_late or transaction <= state.transaction:
+    if state.settings.flushes_late or state.settings.is_wide or transaction <= state.transaction:
         return None
     found = catalog.tail.follow(
         PLACES,

@@ -20,8 +20,9 @@ from fpstore.living.live import Live
 from fpstore.living.naming import StoreNames
 from fpstore.living.removals import Removals
 from fpstore.living.sizes import LivingSizes
-from fpstore.living.snapshot import MIN_PENDING_ROOM, Snapshot
+from fpstore.living.snapshot import Snapshot
 from fpstore.living.state import State
+from fpstore.living.waiting import MIN_PENDING_ROOM
 from fpstore.names.pending import LogNames
 from fpstore.segment.entry import SegmentEntry
 from fpstore.types import Ids

@@ -6,8 +6,9 @@ from fpstore.arrays import as_similarity
 from fpstore.living import changes
 from fpstore.living.changes import Change
 from fpstore.living.removals import Removals
-from fpstore.living.snapshot import MIN_PENDING_ROOM, Snapshot, pending_index
+from fpstore.living.snapshot import Snapshot
 from fpstore.living.state import Settings, State, new_identity
+from fpstore.living.waiting import MIN_PENDING_ROOM, pending_index
 from fpstore.plans.choice import PlanChoice
 from fpstore.query.matches import Matches
 from fpstore.sketches.bands import Banding

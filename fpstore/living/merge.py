@@ -10,8 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
-from fpstore.disk import Place
+from fpstore.building.rows import write_stream
+from fpstore.codes.rows import write_codes
+from fpstore.disk import Place, placed
 from fpstore.errors import CorruptStore
+from fpstore.format import WIDE_BITS
 from fpstore.living.live import CHUNK_KEYS, Advance, Live
 from fpstore.merging import Chunks, Columns, merged
 from fpstore.plans import planner
@@ -37,7 +40,12 @@ def live_pairs(parts: Sequence[Live], extra: Columns = (), *, advance: Advance |
 
 
 def pass_count(plan: Plan, with_ids: bool, listing: Listing | None = None) -> int:
-    """How many times merge_segments reads every key of its parts, or one less where no list of ids is worth it."""
+    """How many times merge_segments reads every key of its parts, or one less where no list of ids is worth it.
+
+    merge_codes: once, and then for each table.
+    """
+    if plan.bits in WIDE_BITS:
+        return 1 + len(plan.tables)
     return 1 + 2 * len(plan.tables) + 2 * with_ids + (with_ids and listing is not None)
 
 
@@ -72,6 +80,35 @@ def merge_segments(
             writer.add_ids(live.ids, *span, sizes, merge.ids, listing=listing)
         # All of its removals were applied to every part; to what is in the latest one, no removal before it.
         return writer.finish(max(max(part.removals.last_position + 1, part.position) for part in parts))
+
+
+def merge_codes(
+    at: Path | Place, parts: Sequence[Live], plan: Plan, with_ids: bool, advance: Advance
+) -> SegmentEntry | None:
+    """As merge_segments, of wide codes: what lives is sorted as for a build, which its tables are anyway."""
+    total = sum(part.segment.key_count for part in parts)
+    read = 0
+
+    def counted(keys: int) -> None:
+        nonlocal read
+        advance(min(keys, total - read))  # rows are told of, of which there may be more than keys
+        read = min(total, read + keys)
+
+    def told(phase: str, done: int, of: int | None) -> None:
+        advance(total if phase.startswith("table") and done == 0 else 0)
+
+    def rows() -> Iterator[tuple[Keys, Ids | None]]:
+        for part in parts:
+            for keys, *ids in part.rows(counted):
+                yield keys, ids[0] if ids else None
+
+    with placed(at) as place:
+        scratch = place.folder.reach
+        entry = write_stream(place, scratch, rows(), plan, "raw", with_ids, write=write_codes, report=told)
+        if entry.key_count:
+            return entry
+        place.folder.unlink(place.name)
+        return None
 
 
 def _nothing(keys: int) -> None:

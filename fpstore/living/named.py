@@ -7,6 +7,7 @@ import numpy as np
 
 from fpstore._names import MAX_NAME_BYTES
 from fpstore.errors import TooManyMatches
+from fpstore.fingerprints import as_strings, distinct, repeats
 from fpstore.living.snapshot import Snapshot
 from fpstore.merging import first_few
 from fpstore.names.column import Names, joined, to_column
@@ -40,7 +41,7 @@ def named_lookup(
     (handles,) = in_handles(snapshot, (asked,))
     keys, ids = snapshot.lookup(np.unique(handles), most, go_on)
     names = _names(snapshot, ids, name_bytes)
-    order = np.lexsort([keys, names.ranks()])
+    order = np.lexsort([as_strings(keys), names.ranks()])
     return Rows(keys[order], to_column(names.take(order), _text(snapshot)))
 
 
@@ -112,8 +113,8 @@ def named_matches(snapshot: Snapshot, found: Matches, most: int | None) -> Match
 
     TooManyMatches where the names have more than most bytes.
     """
-    same = np.zeros(len(found), dtype=bool)
-    same[1:] = (found.query[1:] == found.query[:-1]) & (found.fingerprint[1:] == found.fingerprint[:-1])
+    same = repeats(found.fingerprint)
+    same[1:] &= found.query[1:] == found.query[:-1]
     names = _in_order(_names(snapshot, found.id, most), same)
     # Rows that belong together differ in nothing else.
     return made(found.query, found.fingerprint, found.distance, to_column(names, _text(snapshot)), found.method)
@@ -125,10 +126,10 @@ def named_first(snapshot: Snapshot, found: Matches, count: int, rows: int, most:
     Names are not in the order of what stands for them, so all of a fingerprint are needed to know the first.
     TooManyMatches where these have more than so many rows, or, as for named_matches, bytes.
     """
-    fingerprints, place = np.unique(found.fingerprint, return_inverse=True)
+    fingerprints, place = distinct(found.fingerprint)
     every = named_matches(snapshot, snapshot.search(fingerprints, 0, 0, Room(1, rows)), most)
-    first = np.ones(len(found), dtype=bool)
-    first[1:] = (found.query[1:] != found.query[:-1]) | (found.fingerprint[1:] != found.fingerprint[:-1])
+    first = ~repeats(found.fingerprint)
+    first[1:] |= found.query[1:] != found.query[:-1]
     groups = np.flatnonzero(first)
     starts = np.searchsorted(every.query, np.arange(len(fingerprints) + 1))
     counts = np.minimum(np.diff(starts), count)[place[groups]]
@@ -153,20 +154,19 @@ def named_additions(snapshot: Snapshot, found: Additions) -> Additions:
 
 def named_rows(snapshot: Snapshot, chunks: Iterator[tuple[Keys, Ids | None]]) -> Iterator[Rows]:
     """Rows with names for handles, those of a fingerprint in the order of the names."""
-    held: Keys = np.empty(0, dtype=np.uint64)
+    held: Keys | None = None
     held_names = joined([])
     for keys, ids in chunks:
-        keys, names = np.concatenate([held, keys]), joined([held_names, _names(snapshot, ids)])
+        keys = keys if held is None else np.concatenate([held, keys])
+        names = joined([held_names, _names(snapshot, ids)])
         # The last fingerprint may go on in the next chunk.
-        end = int(np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))[-1]) if len(keys) else 0
+        end = int(np.flatnonzero(~repeats(keys))[-1]) if len(keys) else 0
         held, held_names = keys[end:], names.part(end, names.size)
         if end:
             yield _rows(snapshot, keys[:end], names.part(0, end))
-    if len(held):
+    if held is not None and len(held):
         yield _rows(snapshot, held, held_names)
 
 
 def _rows(snapshot: Snapshot, keys: Keys, names: Names) -> Rows:
-    same = np.zeros(len(keys), dtype=bool)
-    same[1:] = keys[1:] == keys[:-1]
-    return Rows(keys, to_column(_in_order(names, same), _text(snapshot)))
+    return Rows(keys, to_column(_in_order(names, repeats(keys)), _text(snapshot)))

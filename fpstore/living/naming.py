@@ -13,11 +13,11 @@ import numpy as np
 
 from fpstore._names import hashes
 from fpstore._names_pending import NameFilter, first_places, give_back_memory, hashed
+from fpstore.codes.reader import open_segment
 from fpstore.disk import Place
 from fpstore.errors import CorruptStore, Damage
 from fpstore.living.changes import Told
 from fpstore.living.live import Live
-from fpstore.living.removals import Removals
 from fpstore.living.state import MAX_NUMBER, expect_left
 from fpstore.names.column import Named, Names, joined
 from fpstore.names.merging import NameSorter, merged_names
@@ -291,7 +291,7 @@ def merge_names(at: Place, entry: SegmentEntry, parts: Sequence[Live], due: Due 
     anew = set(due([file.count for file in files]) if due else range(len(files) if len(files) > 1 else 0))
     masks: list[Array | None] = [None] * len(files)
     if any(len(part.removals.since(part.position)) for part in parts):
-        with contextlib.closing(Segment(at)) as segment:
+        with contextlib.closing(open_segment(at)) as segment:
             masks = [None if mask.all() else mask for mask in _with_rows(segment, files)]
         anew |= {index for index, mask in enumerate(masks) if mask is not None}
     kept = [_entry_of(file) for index, file in enumerate(files) if index not in anew]
@@ -303,7 +303,7 @@ def merge_names(at: Place, entry: SegmentEntry, parts: Sequence[Live], due: Due 
 
 def keep_names(at: Place, entry: SegmentEntry, file: NamesReader) -> SegmentEntry:
     """As write_names, of those names of the file that have a row in the segment."""
-    with contextlib.closing(Segment(at)) as segment:
+    with contextlib.closing(open_segment(at)) as segment:
         (mask,) = _with_rows(segment, [file])
     return _written(at, entry, _kept(file.chunks(), mask))
 
@@ -341,7 +341,7 @@ def _with_names(entry: SegmentEntry, file: NamesFile, kept: Sequence[NamesEntry]
 def _with_rows(segment: Segment, files: Sequence[NamesReader]) -> list[Array]:
     """Which names of each file have a row in the segment: bool[n]. CorruptStore for a row without a name."""
     masks = [np.zeros(file.count, dtype=bool) for file in files]
-    for _, ids in Live(segment, 1, Removals.none()).rows(lambda keys: None):
+    for _, ids in segment.id_rows():
         named = np.zeros(len(ids), dtype=bool)
         for file, mask in zip(files, masks, strict=True):
             ranks = file.ranks(ids)

@@ -6,18 +6,18 @@ Shares with an older snapshot all that is the same.
 import dataclasses
 from pathlib import Path
 
-from fpstore.codes.given import not_yet
 from fpstore.codes.reader import CodesSegment
 from fpstore.disk import Folder, Place
-from fpstore.errors import CorruptStore, PlanError, ReadOnly, WrongKind
+from fpstore.errors import CorruptStore, PlanError, WrongKind
 from fpstore.format import CODECS
 from fpstore.living.catalog import Catalog
 from fpstore.living.live import Live
 from fpstore.living.records import Log
 from fpstore.living.removals import Removals
-from fpstore.living.snapshot import MIN_PENDING_ROOM, Snapshot, pending_index
+from fpstore.living.snapshot import Snapshot
 from fpstore.living.state import Settings, State
-from fpstore.living.wide import wide_snapshot
+from fpstore.living.waiting import MIN_PENDING_ROOM, pending_index
+from fpstore.living.wide import LiveCodes, WideSnapshot
 from fpstore.names.pending import LogNames
 from fpstore.names.reader import NamesReader
 from fpstore.plans.plan import Plan
@@ -61,16 +61,6 @@ def open_snapshot(
             generation = log.state.generation
 
 
-def open_for_writing(catalog: Catalog, kind: Kind | None) -> Snapshot:
-    """What open_snapshot returns for one who will write. ReadOnly for a store to which nothing can be written yet."""
-    snapshot = open_snapshot(catalog, kind=kind)
-    if snapshot.settings.is_wide:
-        for part in snapshot.parts:
-            part.close()
-        raise ReadOnly(not_yet("writing", snapshot.settings.bits), path=catalog.folder.path)
-    return snapshot
-
-
 def _difference(before: State, found: State) -> str:
     if found.origin != before.origin:
         return f"found the catalog of store {found.origin}, expected that of {before.origin}"
@@ -89,8 +79,6 @@ def _from_log(catalog: Catalog, log: Log, before: Snapshot | None, moved: bool) 
         known.get(entry) or open_part(catalog.segments, entry, plan, state.settings, removals)
         for entry in state.segments
     )
-    if state.settings.is_wide:
-        return wide_snapshot(folder, log, plan, parts, removals)
     same = before is not None and (before.settings, before.state.first_change) == (state.settings, state.first_change)
     if before is not None and same and not moved:
         # Only segments were merged. The pending rows are the same; removals that matter no longer go at the next flush.
@@ -101,7 +89,8 @@ def _from_log(catalog: Catalog, log: Log, before: Snapshot | None, moved: bool) 
     pending = pending_index(plan, state.settings, MIN_PENDING_ROOM)
     names = LogNames.none() if state.settings.named else None
     sketches = PendingSketches(state.settings.words) if state.settings.words else None
-    empty = Snapshot(folder, state, plan, parts, pending, 0, removals, names, pending_sketches=sketches)
+    snapshot_of: type[Snapshot] = WideSnapshot if state.settings.is_wide else Snapshot
+    empty = snapshot_of(folder, state, plan, parts, pending, 0, removals, names, pending_sketches=sketches)
     return empty.extended(log.changes, state)
 
 
@@ -147,7 +136,8 @@ def open_part(segments: Folder, entry: SegmentEntry, plan: Plan, settings: Setti
     except BaseException:
         Live(segment, entry.position, removals, names).close()
         raise
-    return Live(segment, entry.position, removals, names, sketches=sketches)
+    live_of = LiveCodes if settings.is_wide else Live
+    return live_of(segment, entry.position, removals, names, sketches=sketches)
 
 
 def _open_sketches(

@@ -10,9 +10,9 @@ import numpy as np
 
 from fpstore.errors import StoreWarning
 from fpstore.living.snapshot import Snapshot
+from fpstore.plans.choice import most_distance
 from fpstore.plans.plan import Plan
-from fpstore.plans.planner import scan_nanoseconds
-from fpstore.plans.reach import faster_plan, lookup_nanoseconds, reads_all
+from fpstore.plans.reach import faster_plan, lookup_nanoseconds, reading_nanoseconds, reads_all
 from fpstore.query.matches import Matches, made
 from fpstore.types import Array, Keys
 
@@ -76,9 +76,17 @@ def outgrown(plan: Plan, distance: int, n: int) -> str | None:
     faster = faster_plan(plan, distance, n, "balanced") if reads_all(plan) else None
     if faster is None:
         return None
-    cost = _time(min(lookup_nanoseconds(plan, distance, n), scan_nanoseconds(n)))
+    cost = _time(min(lookup_nanoseconds(plan, distance, n), reading_nanoseconds(plan, n, 1)))
     better = f"one built with plan 'balanced', for so many {faster.plan.name}, would take {_time(faster.nanoseconds)}"
     return f"plan {plan.name}: a query of these {n:,} fingerprints takes some {cost}, as it reads them all; {better}"
+
+
+def beyond(plan: Plan, distance: int) -> str:
+    """What is wrong with a distance that the tables of the plan have to answer, and do not."""
+    limit = most_distance(plan.bits)
+    advice = f"no store has over {limit}" if distance > limit else f"build the store with max_distance={distance}"
+    most = f"at most {plan.max_distance}, as plan {plan.name} answers"
+    return f"max_distance: found {distance}, expected {most}; {advice}"
 
 
 def _time(nanoseconds: float) -> str:
@@ -105,13 +113,14 @@ def _next_radius(snapshot: Snapshot, radius: int, distance: int, query_count: in
 
 
 def _scan_cost(snapshot: Snapshot, query_count: int) -> float:
-    return sum(scan_nanoseconds(part.segment.key_count, query_count) for part in snapshot.searched)
+    return sum(reading_nanoseconds(snapshot.plan, part.segment.key_count, query_count) for part in snapshot.searched)
 
 
 def _cost(snapshot: Snapshot, radius: int, query_count: int) -> float:
     """Of one query, within this radius."""
     counts = [part.segment.key_count for part in snapshot.searched]
-    return sum(min(lookup_nanoseconds(snapshot.plan, radius, n), scan_nanoseconds(n, query_count)) for n in counts)
+    plan = snapshot.plan
+    return sum(min(lookup_nanoseconds(plan, radius, n), reading_nanoseconds(plan, n, query_count)) for n in counts)
 
 
 def _of_queries(found: Matches, which: Array, numbers: Array) -> Matches:

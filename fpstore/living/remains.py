@@ -55,11 +55,11 @@ def read_remains(data: bytes) -> Remains:
     if state is None:
         return Remains(None, False)
     numbers = [n for n in file.numbers() if state.first_change <= n < state.next_change]
-    columns, bands, words = state.settings.log_form
-    decoders = [partial(changes.decode_change, number=n, id_columns=columns, bands=bands, words=words) for n in numbers]
+    form = state.settings.log_form
+    decoders = [partial(changes.decode_change, number=n, **form._asdict()) for n in numbers]
     records = [file.first(changes.key_of(n), decoded) for n, decoded in zip(numbers, decoders, strict=True)]
     indexes = [i for i in file.numbers() if i < state.removal_records]
-    blocks = [file.only(changes.key_of(i), partial(changes.decode_removed, index=i)) for i in indexes]
+    blocks = [file.only(changes.key_of(i), partial(changes.decode_removed, index=i, width=form.width)) for i in indexes]
     kept = tuple(record for record in records if record is not None)
     removed = tuple(block for block in blocks if block is not None)
     is_newest = bool(file.transactions) and state.transaction >= max(file.transactions)

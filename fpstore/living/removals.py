@@ -12,6 +12,7 @@ import numpy as np
 
 from fpstore._merge import mark_at_least, mark_pairs_at_least, merge_keys, merge_pairs
 from fpstore._sort import sort_pairs
+from fpstore.fingerprints import as_strings, columns_of, of_columns, of_strings
 from fpstore.forks import cached_property
 from fpstore.living.changes import FINGERPRINTS_REMOVED, IDS_REMOVED, ROWS_REMOVED, Change, RemovedBefore, split_removed
 from fpstore.types import Array, Ids, Keys
@@ -21,7 +22,8 @@ from fpstore.types import Array, Ids, Keys
 RUN_RATIO = 8
 
 
-# Of one removal a row of columns: a value, or a fingerprint and an id; and after these its position.
+# Of one removal a row of columns: a value, or a fingerprint and an id; and after these its position. A code, or a code
+# and an id, is one value: their string.
 _Run = tuple[Keys, ...]
 
 
@@ -49,7 +51,9 @@ class _Removed:
         marks = np.zeros(len(columns[0]), dtype=np.uint8)
         asked = [np.ascontiguousarray(column) for column in columns]
         least = _for_each(columns[0], positions)
-        mark: Callable[..., None] = mark_at_least if self.width == 1 else mark_pairs_at_least
+        mark: Callable[..., None] = mark_at_least if len(columns) == 1 else mark_pairs_at_least
+        if asked[0].dtype.kind == "S":
+            mark = _mark_strings_at_least
         for run in self.runs:
             mark(*run, *asked, least, marks)
         return marks.view(np.bool_)
@@ -83,8 +87,14 @@ def _for_each(values: Keys, positions: int | Keys) -> Keys:
     return np.ascontiguousarray(np.broadcast_to(np.asarray(positions, dtype=np.uint64), len(values)))
 
 
+def _mark_strings_at_least(values: Array, positions: Keys, asked: Array, least: Keys, marks: Array) -> None:
+    """As mark_at_least, of strings; values: at least one."""
+    at = np.minimum(values.searchsorted(asked), len(values) - 1)
+    marks |= (values[at] == asked) & (positions[at] >= least)
+
+
 def _sorted_run(columns: _Run) -> _Run:
-    if len(columns) == 2:
+    if len(columns) == 2 and columns[0].dtype == np.uint64:
         run = np.array(columns[0]), columns[1].copy()
         sort_pairs(*run)
         return _last_of_each(run)
@@ -93,9 +103,14 @@ def _sorted_run(columns: _Run) -> _Run:
 
 
 def _merged(one: _Run, other: _Run) -> _Run:
-    if len(one) == 2:
+    if len(one) == 2 and one[0].dtype == np.uint64:
         return _last_of_each(merge_pairs(*one, *other))
     return _sorted_run(tuple(np.concatenate([a, b]) for a, b in zip(one, other, strict=True)))
+
+
+def _of_rows(fingerprints: Keys, ids: Ids) -> tuple[Array, ...]:
+    """Rows as columns: two, or the strings of codes with their ids."""
+    return (fingerprints, ids) if fingerprints.ndim == 1 else (as_strings(np.column_stack([fingerprints, ids])),)
 
 
 def _last_of_each(run: _Run) -> _Run:
@@ -106,7 +121,7 @@ def _last_of_each(run: _Run) -> _Run:
 
 @dataclass(frozen=True)
 class Removals:
-    """Removed fingerprints, ids and rows; immutable, so that a reader keeps the ones it began with.
+    """Removed fingerprints, of any width, ids and rows; immutable, so that a reader keeps the ones it began with.
 
     A removal at a position masks what was stored at that position or before.
     """
@@ -122,7 +137,7 @@ class Removals:
 
     def with_fingerprints(self, fingerprints: Keys, positions: int | Keys) -> "Removals":
         """These, and fingerprints (uint64[n], any order) removed at positions, uint64[n] or one for all."""
-        return replace(self, _fingerprints=self._fingerprints.having((fingerprints,), positions))
+        return replace(self, _fingerprints=self._fingerprints.having((as_strings(fingerprints),), positions))
 
     def with_ids(self, ids: Ids, positions: int | Keys) -> "Removals":
         """These, and ids (uint64[n], any order) removed at positions, uint64[n] or one for all."""
@@ -130,7 +145,7 @@ class Removals:
 
     def with_rows(self, fingerprints: Keys, ids: Ids, positions: int | Keys) -> "Removals":
         """These, and rows (uint64[n] each, any order) removed at positions, uint64[n] or one for all."""
-        return replace(self, _rows=self._rows.having((fingerprints, ids), positions))
+        return replace(self, _rows=self._rows.having(_of_rows(fingerprints, ids), positions))
 
     def with_change(self, change: Change) -> "Removals":
         """These, and those of a change that is a removal."""
@@ -138,10 +153,10 @@ class Removals:
 
     def _with(self, kind: int, columns: tuple[Keys, ...], positions: int | Keys) -> "Removals":
         if kind == FINGERPRINTS_REMOVED:
-            return self.with_fingerprints(columns[0], positions)
+            return self.with_fingerprints(of_columns(columns), positions)
         if kind == IDS_REMOVED:
             return self.with_ids(columns[0], positions)
-        return self.with_rows(columns[0], columns[1], positions)
+        return self.with_rows(of_columns(columns[:-1]), columns[-1], positions)
 
     @staticmethod
     def of(records: Iterable[RemovedBefore]) -> "Removals":
@@ -162,7 +177,8 @@ class Removals:
         for kind, removed in kinds:
             *columns, positions = removed.joined()
             early = positions < np.uint64(position)
-            records += split_removed(kind, [column[early] for column in columns], positions[early])
+            kept = [each for column in columns for each in columns_of(of_strings(column[early]))]
+            records += split_removed(kind, kept, positions[early])
         return records
 
     def fingerprints_masked(self, fingerprints: Keys, positions: int | Keys) -> Array:
@@ -170,7 +186,9 @@ class Removals:
 
         positions: when each was stored, uint64[n], or one for all.
         """
-        return self._fingerprints.masked((fingerprints,), positions)
+        if not self._fingerprints.runs:
+            return np.zeros(len(fingerprints), dtype=bool)
+        return self._fingerprints.masked((as_strings(fingerprints),), positions)
 
     def ids_masked(self, ids: Ids, positions: int | Keys) -> Array:
         """Which of ids (uint64[n]) were removed at their position or after: bool[n]."""
@@ -178,7 +196,7 @@ class Removals:
 
     def rows_masked(self, fingerprints: Keys, ids: Ids, positions: int | Keys) -> Array:
         """Which of these rows (uint64[n] each) were removed as such at their position or after: bool[n]."""
-        return self._rows.masked((fingerprints, ids), positions)
+        return self._rows.masked(_of_rows(fingerprints, ids), positions)
 
     def row_fingerprints_since(self, position: int) -> Keys:
         """The distinct fingerprints of which a row was removed at position or after, sorted."""

@@ -4,17 +4,19 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from fpstore._names_pending import hashed
 from fpstore.building.rows import write_rows
+from fpstore.codes.rows import write_of
 from fpstore.disk import Place
-from fpstore.living.changes import ADDED, IDS_REMOVED, Change, split
+from fpstore.fingerprints import columns_of
+from fpstore.living.changes import ADDED, IDS_REMOVED, Change, Told, split
 from fpstore.living.live import Advance, Live
 from fpstore.living.mending import sound_parts
-from fpstore.living.merge import merge_segments
+from fpstore.living.merge import merge_codes, merge_segments
 from fpstore.living.naming import Due, StoreNames, merge_names, write_names
 from fpstore.living.opening import open_part
 from fpstore.living.removals import Removals
@@ -76,7 +78,8 @@ def segment_of_rows(
         return None
     names = names or snapshot.names
     plan, settings = snapshot.plan, snapshot.settings
-    rows = partial(write_rows, place, keys, ids, plan, settings.codec, tell, position, listing=settings.listing)
+    how: Any = {"listing": settings.listing, "write": write_of(settings.bits)}
+    rows = partial(write_rows, place, keys, ids, plan, settings.codec, tell, position, **how)
     entry = rows() if names is None or ids is None else write_names(place, rows, ids, names)
     return entry if sketches is None else write_sketches(place, entry, sketches)
 
@@ -101,8 +104,12 @@ def segment_of_parts(
             inputs.append(open_part(place.folder, old, plan, settings, removals))
             stack.callback(inputs[-1].close)
         sound = stack.enter_context(sound_parts(inputs, plan))
-        entry = merge_segments(
-            place, sound, settings.codec, plan, settings.ids, advance=advance, listing=settings.listing
+        entry = (
+            merge_codes(place, sound, plan, settings.ids, advance)
+            if settings.is_wide
+            else merge_segments(
+                place, sound, settings.codec, plan, settings.ids, advance=advance, listing=settings.listing
+            )
         )
         if entry is None:
             return None
@@ -131,9 +138,8 @@ def decided(
         piece = slice(start, start + size)
         own, own_ids = keys[piece], None if ids is None else ids[piece]
         parts.append(additions.decide(own, own_ids, snapshot.nearest(own, distance), distance))
-        columns = chosen_columns(own, own_ids, parts[-1].stored)
-        own_names = chosen_names(names, parts[-1].stored, start)
-        change = Change(snapshot.state.next_change, ADDED, columns, own_names)
+        rows = chosen_rows(own, own_ids, parts[-1].stored)
+        change = change_of(snapshot.state, ADDED, rows, chosen_names(names, parts[-1].stored, start))
     return snapshot, change, additions.concatenate(parts, ids is not None)
 
 
@@ -142,9 +148,27 @@ def chosen_names(names: Names | None, chosen: Array, start: int = 0) -> Names | 
     return None if names is None else names.take(np.flatnonzero(chosen) + start)
 
 
-def chosen_columns(keys: Keys, ids: Ids | None, chosen: Array) -> tuple[Keys, ...]:
-    """Rows that were chosen, bool[n], as columns."""
-    return (keys[chosen],) if ids is None else (keys[chosen], ids[chosen])
+def chosen_rows(keys: Keys, ids: Ids | None, chosen: Array) -> tuple[Keys, Ids | None]:
+    """Rows that were chosen, bool[n]."""
+    return keys[chosen], None if ids is None else ids[chosen]
+
+
+def change_of(
+    state: State, kind: int, given: Sequence[Keys | None], names: Names | None = None, told: Told | None = None
+) -> Change:
+    """The next change, of these columns but None; of fingerprints it has one for each word."""
+    columns = tuple([column for column in given if column is not None])
+    if (width := state.settings.width) > 1:
+        columns = tuple(each for column in columns for each in columns_of(column))
+    return Change(state.next_change, kind, columns, names, told, width=width)
+
+
+def added(
+    state: State, keys: Keys, ids: Ids | None, names: Names | None = None, first: int | None = None
+) -> list[Change]:
+    """The changes that add these rows, numbered from first on, or from the next one."""
+    columns = columns_of(keys) if ids is None else (*columns_of(keys), ids)
+    return list(split(ADDED, columns, first or state.next_change, names, width=state.settings.width))
 
 
 def replacing(snapshot: Snapshot, ids: Ids | None) -> tuple[Counts, Ids, list[Change], int]:

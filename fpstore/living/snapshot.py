@@ -18,6 +18,7 @@ from fpstore._pairs import Join
 from fpstore._pending import PendingIndex
 from fpstore._single import Segments, Single
 from fpstore.errors import CorruptStore, TooManyMatches
+from fpstore.fingerprints import distinct
 from fpstore.forks import cached_property
 from fpstore.living import changes
 from fpstore.living.changes import Change
@@ -28,6 +29,7 @@ from fpstore.living.naming import StoreNames
 from fpstore.living.removals import Removals
 from fpstore.living.state import Settings, State
 from fpstore.living.together import Together
+from fpstore.living.waiting import room_for
 from fpstore.merging import each_once
 from fpstore.names.pending import LogNames
 from fpstore.plans.permutation import Permutation
@@ -46,13 +48,10 @@ from fpstore.query.nearest import (
     spread,
 )
 from fpstore.query.pairs import segment_joins
-from fpstore.query.ways import Run, Way, method_of, single_ways, way_of, way_to_all
+from fpstore.query.ways import SLICE_QUERIES, Run, Way, method_of, single_ways, way_of, way_to_all
 from fpstore.sketches.pending import PendingSketches
 from fpstore.types import Array, Counts, Ids, Keys
 
-MIN_PENDING_ROOM = 1024
-# As many rows as are pending for long: an index with more room than it needs has its buckets further apart.
-ENOUGH_PENDING_ROOM = 1 << 18
 # Of pending ids so many are looked at together where the least few are asked for.
 FIRST_IDS_AT_ONCE = 1 << 12
 # Pending rows that are looked through for ids at a time.
@@ -78,6 +77,9 @@ class Snapshot:
     pending_names: LogNames | None = None
     pending_start: int = 0
     pending_sketches: PendingSketches | None = None
+
+    # Queries of a batch that a thread asks at a time, at most and at least.
+    slice_queries, min_slice = SLICE_QUERIES, 256
 
     @property
     def pending_count(self) -> int:
@@ -179,8 +181,8 @@ class Snapshot:
 
     def _least_names(self, fingerprints: Keys) -> Ids:
         """The handle of the least live name of each of fingerprints, which live: uint64[n]."""
-        distinct, place = np.unique(fingerprints, return_inverse=True)
-        rows = self.search(distinct, 0)
+        each, place = distinct(fingerprints)
+        rows = self.search(each, 0)
         names = self.names
         assert names is not None
         assert rows.id is not None
@@ -300,8 +302,8 @@ class Snapshot:
 
         TooManyMatches for more than most. go_on: called between pieces of the work, and may raise.
         """
-        none = np.empty(0, dtype=np.uint64)
-        parts, count = [(none, none)], 0
+        parts: list[tuple[Keys, Ids]] = []
+        count = 0
         if len(ids):
             for found in itertools.chain(*(part.lookup(ids) for part in self.parts), self._lookup_pending(ids)):
                 go_on()
@@ -313,7 +315,12 @@ class Snapshot:
                         rows=most,
                     )
                 parts.append(found)
-        numbers, keys = each_once([np.concatenate([part[i] for part in parts]) for i in (1, 0)])
+        return self._by_id(parts)
+
+    def _by_id(self, parts: Sequence[tuple[Keys, Ids]]) -> tuple[Keys, Ids]:
+        """Rows of several sources by id, then fingerprint, each once."""
+        none = np.empty(0, dtype=np.uint64)
+        numbers, keys = each_once([np.concatenate([none, *(part[i] for part in parts)]) for i in (1, 0)])
         return keys, numbers
 
     def _lookup_pending(self, ids: Ids) -> Iterator[tuple[Keys, Ids]]:
@@ -386,6 +393,9 @@ class Snapshot:
         """Distinct live fingerprints; reads all of them, unless they are one segment and nothing else."""
         if self.is_plain:
             return self.parts[0].segment.key_count
+        return self._distinct_count()
+
+    def _distinct_count(self) -> int:
         count, last = 0, np.empty(0, dtype=np.uint64)
         for keys, _ in self.rows():
             count += int(np.count_nonzero(keys[1:] != keys[:-1])) + (len(last) == 0 or int(keys[0] != last[0]))
@@ -408,7 +418,7 @@ class Snapshot:
         pending, removals = self.pending, self.removals
         room = changes.rows_of([change for change in records if change.kind == changes.ADDED])
         if pending.capacity - pending.count < room:
-            pending = pending.grown(_room_for(pending.count + room), indexed=False)
+            pending = pending.grown(room_for(pending.count + room), indexed=False)
         for change in records:
             if change.kind == changes.ADDED:
                 if self.pending_names is not None:
@@ -425,7 +435,7 @@ class Snapshot:
             return self.with_rows(pending, state)
         beside = self.pending_names, self.pending_start, self.pending_sketches
         parts = tuple(part.masked_by(removals) for part in self.parts)
-        return Snapshot(self.folder, state, self.plan, parts, pending, pending.count, removals, *beside)
+        return type(self)(self.folder, state, self.plan, parts, pending, pending.count, removals, *beside)
 
     def with_rows(self, pending: PendingIndex, state: State) -> "Snapshot":
         """This one in that state, which has all rows of pending, and the same but for these."""
@@ -467,22 +477,6 @@ class Snapshot:
         if self.pending_names is None:
             return self
         return dataclasses.replace(self, pending_names=self.pending_names.divided(self.state.next_change))
-
-
-def pending_index(plan: Plan, settings: Settings, capacity: int) -> PendingIndex:
-    """An empty index for rows that are not in a segment yet."""
-    masks = [table.prefix_mask for table in plan.tables]
-    flips = [table.flips for table in plan.tables]
-    distance = plan.max_distance
-    return PendingIndex(masks, flips, with_ids=settings.ids, capacity=capacity, bits=plan.bits, max_distance=distance)
-
-
-def _room_for(count: int) -> int:
-    """For so many rows and more: what grows is copied, so it grows by much, up to a point."""
-    room = MIN_PENDING_ROOM
-    while room < count:
-        room *= 4 if room < ENOUGH_PENDING_ROOM else 2
-    return room
 
 
 def _together(found: list[Matched], with_ids: bool) -> Matched:

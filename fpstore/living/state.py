@@ -16,7 +16,8 @@ from fpstore._tail import moved
 from fpstore.checks import canonical_json, expect, expect_integer, fields_of, named_fields, record_of
 from fpstore.errors import Error, UnsupportedVersion, Wrong
 from fpstore.forks import cached_property
-from fpstore.format import BITS_STEP, CODECS, KEY_BITS, MAX_KEY_BITS, MIN_KEY_BITS, WIDE_BITS
+from fpstore.format import BITS_STEP, CODECS, KEY_BITS, MAX_KEY_BITS, MIN_KEY_BITS, WIDE_BITS, WORD_BITS
+from fpstore.living.changes import LogForm
 from fpstore.segment.entry import MAX_SEGMENT, SegmentEntry, entry_of
 from fpstore.segment.listing import Listing
 from fpstore.sketches.bands import Banding
@@ -135,9 +136,14 @@ class Settings:
         return self.ids + self.named
 
     @property
-    def log_form(self) -> tuple[int, int, int]:
-        """What decode_change must know of additions: columns of ids, bands, words of a sketch."""
-        return self.id_columns, self.bands, self.words
+    def log_form(self) -> LogForm:
+        """What the log's records have."""
+        return LogForm(self.id_columns, self.bands, self.words, self.width)
+
+    @cached_property
+    def width(self) -> int:
+        """How many words a fingerprint has."""
+        return self.bits // WORD_BITS if self.is_wide else 1
 
     @property
     def listing(self) -> Listing | None:

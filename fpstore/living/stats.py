@@ -10,6 +10,8 @@ import numpy as np
 
 from fpstore.checks import fields_of, hexadecimal, shown_id
 from fpstore.disk import CATALOG_NAME, Folder, naming
+from fpstore.errors import WrongKind
+from fpstore.fingerprints import not_yet
 from fpstore.living.census import bytes_by_kind
 from fpstore.living.locks import find_writer
 from fpstore.living.named import names_in
@@ -206,6 +208,8 @@ def _plan_warnings(snapshot: Snapshot, segment: Segment) -> tuple[str, ...]:
 
 def report_of(snapshot: Snapshot, tell: Tell | None = None) -> Report:
     """Of the segments, each read a few times over, and how the rows share fingerprints."""
+    if snapshot.settings.is_wide:
+        raise WrongKind(not_yet("report", snapshot.settings.bits), path=snapshot.folder)
     segments = []
     for part in snapshot.parts:
         found = reports.report_segment(part.segment, tell)

@@ -1,54 +1,277 @@
-"""One state of a store of wide codes: a segment that was built, and nothing beside it yet."""
+"""One state of a store of wide codes, and what lives of its segments: as Snapshot and Live, which these are.
+
+A code is a row of words where a key is a number. The tables of a segment tell ranks, so nothing of it is in another
+order than that of the codes; what waits for a segment is compared with every query.
+"""
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
-from fpstore._pending import PendingIndex
-from fpstore.codes.reader import CodesSegment
-from fpstore.errors import CorruptStore
-from fpstore.living.changes import Change
-from fpstore.living.live import Live
-from fpstore.living.records import Log
-from fpstore.living.removals import Removals
+import numpy as np
+
+from fpstore.codes.pending import PendingCodes
+from fpstore.codes.reader import CodesSegment, Matched
+from fpstore.fingerprints import as_strings, no_fingerprints, of_strings, repeats
+from fpstore.forks import cached_property
+from fpstore.living.live import Advance, Columns, Live, alive, matched_alive
 from fpstore.living.snapshot import Snapshot
 from fpstore.living.state import State
-from fpstore.plans.plan import Plan
-from fpstore.types import Ids, Keys
+from fpstore.living.together import HeldIds
+from fpstore.merging import Chunks, begins, each_once, first_few, merged
+from fpstore.query.id_pairs import Groups
+from fpstore.query.matches import Matches, Room, made
+from fpstore.query.ways import Run
+from fpstore.types import Array, Ids, Keys
+
+# Codes whose pairs are looked for at once.
+PAIRED_CODES = 128
+
+
+@dataclass(frozen=True, eq=False)
+class LiveCodes(Live):
+    """A segment of wide codes and its position."""
+
+    @property
+    def codes(self) -> CodesSegment:
+        """The segment."""
+        assert isinstance(self.segment, CodesSegment)
+        return self.segment
+
+    def matched(self, queries: Keys, distance: int, scans: bool, room: Room | None) -> tuple[Matched, bool]:
+        """What lives within distance of each query, a row for each id; and whether all codes were read for some."""
+        found, scanned = self.codes.search(queries, distance, scans, room)
+        return matched_alive(self.removals, found, self.position), scanned
+
+    def lookup(self, ids: Ids) -> Iterator[tuple[Keys, Ids]]:
+        """What lives with one of these ids (uint64[n], strictly increasing), in chunks: codes and ids."""
+        for codes, own in self.codes.lookup(ids):
+            kept = alive(self.removals, codes, own, self.position)
+            yield (codes, own) if kept is None else (codes[kept], own[kept])
+
+    def rows(self, advance: Advance, dead: list[Keys] | None = None) -> Iterator[Columns]:
+        """What lives, in order, in chunks: codes and ids, or codes alone. advance is told how many rows were read."""
+        assert dead is None, "no other pass asks which codes are gone"
+        for codes, ids in self.codes.rows():
+            kept = alive(self.removals, codes, ids, self.position)
+            advance(len(codes))
+            if kept is not None:
+                codes, ids = codes[kept], None if ids is None else ids[kept]
+            if len(codes):
+                yield (codes,) if ids is None else (codes, ids)
+
+
+class HeldPairs:
+    """Pairs that were found, as a Join hands them on. first, second: uint64[n, words]; bits: uint16[n]."""
+
+    def __init__(self, first: Keys, second: Keys, bits: Array) -> None:
+        self._columns, self.done = (first, second, bits), False
+
+    def next(self) -> tuple[Keys, Keys, Array]:
+        """All of them; there are no more."""
+        self.done = True
+        return self._columns
+
+    def count(self) -> int:
+        """How many there are; there are no more."""
+        return len(self.next()[2])
+
+
+def _follows(found: Matches) -> Array:
+    """Which rows are of the query and the code of the row before: bool[n]."""
+    same = repeats(found.fingerprint)
+    same[1:] &= found.query[1:] == found.query[:-1]
+    return same
+
+
+class _NoSingle:
+    """Stands for what answers single queries of keys; of codes it answers none."""
+
+    def probe(self, *asked: Any) -> None:
+        """Nothing."""
+
+    def contains(self, *asked: Any) -> None:
+        """Nothing."""
 
 
 @dataclass(frozen=True, eq=False)
 class WideSnapshot(Snapshot):
-    """A state of a store of wide codes. Its index of pending rows is empty, and stays so."""
+    """A state of a store of wide codes."""
+
+    pending: PendingCodes  # type: ignore[assignment]
+    parts: tuple[LiveCodes, ...]
+
+    slice_queries, min_slice = 128, 16
+
+    @cached_property
+    def single(self) -> Any:
+        """What answers no query."""
+        return _NoSingle()
 
     @property
-    def codes(self) -> CodesSegment:
-        """Its one segment."""
-        segment = self.parts[0].segment
-        assert isinstance(segment, CodesSegment)
-        return segment
+    def searched(self) -> tuple[LiveCodes, ...]:
+        """All segments: of none the rows are held."""
+        return self.parts
 
-    def lookup(self, ids: Ids, most: int, go_on: Callable[[], None]) -> tuple[Keys, Ids]:
-        """All rows of these ids (uint64[n], strictly increasing), by id, then code."""
-        go_on()
-        return self.codes.lookup(ids, most)
+    # --- Searching ---
+
+    def is_whole(self, query_count: int, distance: int) -> bool:
+        """Whether a batch is better asked as one: never."""
+        return False
+
+    def search(self, queries: Keys, distance: int, first_query: int = 0, room: Room | None = None) -> Matches:
+        """As that of Snapshot."""
+        scans, scanned = distance > self.plan.max_distance, False
+        found: list[Matched] = []
+        for part in self.searched:
+            own, read_all = part.matched(queries, distance, scans, room)
+            found.append(own)
+            scanned |= read_all
+        if self.pending_count:
+            found.append(self._search_waiting(queries, distance, room))
+        found = [columns for columns in found if len(columns[0])]
+        if len(found) != 1 or self.pending_count:
+            found = [self._in_order(found)]
+        query, codes, bits, ids = found[0]
+        return made(query + first_query, codes, bits, ids, "scan" if scanned else "probe")
+
+    def search_whole(self, queries: Keys, distance: int, run: Run, room: Room | None = None) -> Matches:
+        """As search."""
+        return self.search(queries, distance, 0, room)
+
+    def _search_waiting(self, queries: Keys, distance: int, room: Room | None) -> Matched:
+        """What is pending and lives; in no order, and some maybe twice."""
+        most = room.left if room else 0
+        query, codes, bits, ids, positions = self.pending.search(
+            queries, distance, self.pending_start, self.pending_end, most
+        )
+        if room:
+            room.take(len(query))
+        return matched_alive(self.removals, (query, codes, bits, ids), positions)
+
+    def _in_order(self, found: Sequence[Matched]) -> Matched:
+        """Rows of several sources as those of one: in order, each once."""
+        none = np.empty(0, dtype=np.int64), no_fingerprints(self.settings.bits), np.empty(0, dtype=np.uint16)
+        query, codes, bits = (np.concatenate([none[i], *(columns[i] for columns in found)]) for i in range(3))
+        ids = [column for *_, column in found if column is not None]
+        if not self.settings.ids:
+            query, bits, strings = each_once([query, bits, as_strings(codes)])
+            return query, of_strings(strings), bits, None
+        every = np.concatenate([np.empty(0, dtype=np.uint64), *ids])
+        query, bits, strings, every = each_once([query, bits, as_strings(codes), every])
+        return query, of_strings(strings), bits, every
+
+    def nearest(self, queries: Keys, distance: int, first_query: int = 0, run: Run = map) -> Matches:
+        """Of what search returns, the first row of each query. Takes memory for all that is within the distance."""
+        found = self.search(queries, distance)
+        first = begins(found.query)
+        ids = found.id if found.id is None else found.id[first]
+        if self.names is not None and len(found):
+            ids = self._least_names(found.fingerprint[first])
+        return made(
+            found.query[first] + first_query, found.fingerprint[first], found.distance[first], ids, found.method
+        )
+
+    def first(self, queries: Keys, distance: int, count: int, first_query: int = 0, run: Run = map) -> Matches:
+        """Of what search returns, the first `count` rows of each query; memory as for nearest."""
+        found = self.search(queries, distance)
+        kept = first_few(found.query, count)
+        ids = found.id if found.id is None else found.id[kept]
+        return made(found.query[kept] + first_query, found.fingerprint[kept], found.distance[kept], ids, found.method)
+
+    def contains(self, query: Keys, distance: int) -> bool:
+        """Whether a live code is within distance of the one query, uint64[1, words]."""
+        if not self.removals:
+            scans = distance > self.plan.max_distance
+            if any(part.codes.has_any(query, distance, scans) for part in self.searched):
+                return True
+            return self.pending_count > 0 and len(self._search_waiting(query, distance, None)[0]) > 0
+        return len(self.search(query, distance)) > 0
+
+    # --- Everything ---
 
     def rows(self) -> Iterator[tuple[Keys, Ids | None]]:
-        """Every code once for each id, in order: uint64[m, words], and uint64[m] or None."""
-        return self.codes.rows()
+        """Every live code once for each id, in order: uint64[m, words], and uint64[m] or None."""
+        sources = [Chunks(_as_columns(each) for each in part.rows(_nothing)) for part in self.parts]
+        if self.pending_count:
+            codes, ids = self.pending_rows()
+            waiting = each_once([as_strings(codes)] if ids is None else [as_strings(codes), ids])
+            sources.append(Chunks(iter([waiting])))
+        for strings, *columns in merged(sources, _union):
+            yield of_strings(strings), columns[0] if columns else None
 
-    def extended(self, records: Sequence[Change], state: State) -> "Snapshot":
-        """This one in that state. CorruptStore where there are changes."""
-        if records:
-            raise CorruptStore("catalog, log", f"{len(records)} changes", "none to wide codes", path=self.folder)
-        return dataclasses.replace(self, state=state)
+    def _by_id(self, parts: Sequence[tuple[Keys, Ids]]) -> tuple[Keys, Ids]:
+        none = no_fingerprints(self.settings.bits), np.empty(0, dtype=np.uint64)
+        codes, ids = (np.concatenate([each[i] for each in (none, *parts)]) for i in (0, 1))
+        ids, strings = each_once([ids, as_strings(codes)])
+        return of_strings(strings), ids
+
+    def _distinct_count(self) -> int:
+        count, last = 0, None
+        for codes, _ in self.rows():
+            count += len(codes) - int(np.count_nonzero(repeats(codes)))
+            count -= last is not None and bool((codes[0] == last).all())
+            last = codes[-1]
+        return count
+
+    def joins(self, distance: int, memory_bytes: int) -> Iterator[tuple[Any, float]]:
+        """What finds every pair of live codes within distance once, by a search for each of them.
+
+        Takes memory for what is near PAIRED_CODES of them.
+        """
+        for queries, found, share in self._near_each(distance):
+            above = as_strings(found.fingerprint) > as_strings(queries)[found.query]
+            above &= ~_follows(found)
+            yield HeldPairs(queries[found.query[above]], found.fingerprint[above], found.distance[above]), share
+
+    def _near_groups(self, distance: int, memory_bytes: int) -> Iterator[tuple[Groups, float]]:
+        for queries, found, share in self._near_each(distance):
+            assert found.id is not None
+            firsts = np.flatnonzero(~_follows(found))
+            counts = np.diff(firsts, append=len(found)).astype(np.uint64)
+            query, strings = found.query[firsts], as_strings(found.fingerprint[firsts])
+            asked = as_strings(queries)[query]
+            own, above, starts = np.flatnonzero(strings == asked), strings > asked, firsts.astype(np.uint64)
+            of, ids = own[query[above]], HeldIds(found.id)  # each query is stored, so it finds itself
+            none = np.zeros(len(own), dtype=np.uint16)
+            alone = Groups(starts[own], counts[own], starts[own], counts[own], none, True, ids)
+            yield alone.take(alone.counts > 1), share
+            yield (
+                Groups(starts[of], counts[of], starts[above], counts[above], found.distance[firsts][above], False, ids),
+                share,
+            )
+
+    def _near_each(self, distance: int) -> Iterator[tuple[Keys, Matches, float]]:
+        """The live codes, each once, PAIRED_CODES at a time, what is near them, and the share of the work before."""
+        total = max(1, sum(part.segment.key_count for part in self.parts) + self.pending_count)
+        done, last = 0, None
+        for codes, _ in self.rows():
+            fresh = ~repeats(codes)
+            fresh[0] = last is None or bool((codes[0] != last).any())
+            last, own = codes[-1], codes[fresh]
+            for first in range(0, len(own), PAIRED_CODES):
+                queries = own[first : first + PAIRED_CODES]
+                yield queries, self.search(queries, distance), min(1.0, (done + first) / total)
+            done += len(own)
+
+    # --- Moving on ---
+
+    def with_rows(self, pending: PendingCodes, state: State) -> "Snapshot":  # type: ignore[override]
+        """This one in that state, which has all rows of pending, and the same but for these."""
+        return dataclasses.replace(self, state=state, pending=pending, pending_end=pending.count)
 
 
-def wide_snapshot(folder: Path, log: Log, plan: Plan, parts: tuple[Live, ...], removals: Removals) -> WideSnapshot:
-    """The snapshot of what a catalog says of a store of wide codes. CorruptStore unless it is one segment."""
-    if len(parts) != 1 or log.changes or removals:
-        found = f"{len(parts)} segments, {len(log.changes)} changes and {len(removals)} removals"
-        raise CorruptStore("catalog", found, "one segment of wide codes, which nothing changes", path=folder)
-    pending = PendingIndex([1], [0], with_ids=log.state.settings.ids, capacity=0)
-    return WideSnapshot(folder, log.state, plan, parts, pending, 0, removals)
+def _nothing(count: int) -> None:
+    pass
+
+
+def _as_columns(columns: Columns) -> Columns:
+    return (as_strings(columns[0]), *columns[1:])
+
+
+def _union(pieces: Sequence[Sequence[Keys]]) -> Sequence[Keys]:
+    """The items of sorted pieces, each once, in order."""
+    if len(pieces) == 1:
+        return pieces[0]
+    return each_once([np.concatenate([piece[i] for piece in pieces]) for i in range(len(pieces[0]))])

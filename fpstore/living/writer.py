@@ -25,7 +25,7 @@ from fpstore.living.live import Live
 from fpstore.living.merge import pass_count
 from fpstore.living.named import expect_room, in_handles, named_additions
 from fpstore.living.naming import GivenNames, StoreNames
-from fpstore.living.opening import open_for_writing, open_part, open_snapshot
+from fpstore.living.opening import open_part, open_snapshot
 from fpstore.living.sizes import LivingSizes
 from fpstore.living.sketched import Sketched
 from fpstore.living.snapshot import Snapshot
@@ -81,7 +81,7 @@ class Writer:
         self._catalog = Catalog.open(folder, writable=True)
         self.watch = self._catalog.watch
         try:
-            self.snapshot = open_for_writing(self._catalog, kind)
+            self.snapshot = open_snapshot(self._catalog, kind=kind)
             self.sizes = self.sizes.of(self.snapshot.settings.flushes_late)
             note = notes.abandoned(self.home, self.snapshot.state.identity, job)
             self._catalog.make_segments()
@@ -150,9 +150,9 @@ class Writer:
             snapshot, change, found = renewal.decided(self.snapshot, keys, ids, names, distance, self.sizes.piece_rows)
             expect_room(self.snapshot, names, ids, found, room)
             if change is not None and found.stored.any():
-                columns = renewal.chosen_columns(keys, ids, found.stored)
-                next_change, chosen = self.snapshot.state.next_change, renewal.chosen_names(names, found.stored)
-                records = list(changes.split(changes.ADDED, columns, next_change, chosen))
+                chosen = renewal.chosen_names(names, found.stored)
+                rows = renewal.chosen_rows(keys, ids, found.stored)
+                records = renewal.added(self.snapshot.state, *rows, names=chosen)
                 state = self._logged(records, self._defers)
                 self.snapshot = snapshot.extended([change], state)
         self._start_due_flush()
@@ -170,7 +170,8 @@ class Writer:
                 return
             names, ids, _ = self._handles(given)
             last, ids, records, following = renewal.replacing(self.snapshot, ids)
-            records += changes.split(changes.ADDED, (keys[last], ids), following, names and names.take(last))
+            own = names and names.take(last)
+            records += renewal.added(self.snapshot.state, keys[last], ids, names=own, first=following)
             with self._uncertain:
                 self.snapshot = self.snapshot.extended(records, self._write(records))
             self._start_due_flush()
@@ -198,8 +199,7 @@ class Writer:
         self._start_due_flush()
 
     def _change(self, kind: int, *given: Keys | None, names: Names | None = None, told: Told | None = None) -> Change:
-        columns = tuple([column for column in given if column is not None])
-        return Change(self.snapshot.state.next_change, kind, columns, names, told)
+        return renewal.change_of(self.snapshot.state, kind, given, names, told)
 
     def _logged(self, records: list[Change], deferred: bool) -> State:
         """The state after changes, which are in the log when this returns unless they may wait."""

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fpstore import _names
-from fpstore.arrays import as_keys, as_plain
+from fpstore.arrays import as_plain
+from fpstore.fingerprints import as_fingerprints
 from fpstore.origin import Origin
 from fpstore.types import Array, Bytes, Counts, Keys
 
@@ -96,7 +97,7 @@ def as_named_rows(
     fingerprints: object, ids: object, text: bool, path: Path, origin: Origin | None = None, bits: int = 64
 ) -> tuple[Keys, Names]:
     """What a caller gives to a store with names at path: uint64[n], and as many names. ValueError."""
-    keys = as_keys(fingerprints, "fingerprints", origin, bits)
+    keys = as_fingerprints(fingerprints, "fingerprints", origin, bits)
     if ids is None:
         raise ValueError(f"{path}: the store has ids, expected one for each fingerprint")
     names = as_names(ids, text, "ids")

@@ -1,13 +1,13 @@
 """From rows with names to rows with handles, for a build: names are sorted, each distinct one gets the next handle."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 
 from fpstore import _names
-from fpstore.arrays import as_keys
 from fpstore.disk import Place
+from fpstore.fingerprints import as_fingerprints
 from fpstore.format import KEY_BITS
 from fpstore.names.column import Named, Names, as_names, expect_each
 from fpstore.names.merging import NameSorter
@@ -16,6 +16,16 @@ from fpstore.origin import Origin
 from fpstore.types import Ids, Keys
 
 Rows = Iterator[tuple[Keys, Names]]
+
+
+class Held(Protocol):
+    """Holds fingerprints for which numbers stand."""
+
+    def put(self, keys: Keys) -> Keys:
+        """Hold these too; their numbers, uint64[n]."""
+
+    def take(self, numbers: Keys) -> Keys:
+        """Those of these numbers."""
 
 
 class NamedRows:
@@ -49,12 +59,15 @@ class NamedRows:
         named._rows = rows
         return named
 
-    def with_handles(self, at: Place) -> Iterator[tuple[Keys, Ids]]:
-        """Rows by name, with handles, once; the file of names is there when they have been read."""
+    def with_handles(self, at: Place, held: Held | None = None) -> Iterator[tuple[Keys, Ids]]:
+        """Rows by name, with handles, once; the file of names is there when they have been read.
+
+        held: what holds fingerprints meanwhile that are no numbers.
+        """
         sorter = NameSorter(at.folder.reach, self._memory_bytes)
         try:
             for keys, names in self._rows:
-                sorter.add(names, keys)
+                sorter.add(names, keys if held is None else held.put(keys))
             with NamesWriter(at, at.folder.reach) as writer:
                 last, count = None, 0
                 for names, keys in sorter.chunks():
@@ -63,7 +76,7 @@ class NamedRows:
                     writer.add(Named(names.take(np.flatnonzero(fresh)), handles[fresh]))
                     count += int(np.count_nonzero(fresh))
                     last = names.at(names.size - 1)
-                    yield keys, handles
+                    yield keys if held is None else held.take(keys), handles
                 self.file = writer.finish()
         finally:
             sorter.close()
@@ -75,7 +88,7 @@ class NamedRows:
             yield self._pair(*item)
 
     def _pair(self, fingerprints: object, ids: object) -> tuple[Keys, Names]:
-        keys = as_keys(fingerprints, "fingerprints", self._origin, self._bits)
+        keys = as_fingerprints(fingerprints, "fingerprints", self._origin, self._bits)
         names = as_names(ids, self._text, "ids")
         expect_each(names, keys)
         return keys, names

@@ -4,13 +4,14 @@
 typedef struct {
     Status (*search)(Pages *, const Codes *, const uint64_t *, uint32_t, unsigned, CodeMatches *);
     Status (*scan)(Pages *, const Codes *, const uint64_t *, uint32_t, unsigned, CodeMatches *);
+    Status (*near)(const uint64_t *, uint64_t, uint64_t, unsigned, const uint64_t *, uint32_t, unsigned, CodeMatches *);
     void (*keys)(const uint64_t *, uint64_t, unsigned, const uint64_t *, uint64_t *);
 } Kernels;
 
 #define KERNELS_OF(set) \
-    (Kernels) { codes_search_##set, codes_scan_##set, codes_keys_##set }
+    (Kernels) { codes_search_##set, codes_scan_##set, codes_near_##set, codes_keys_##set }
 
-static Kernels kernels = {codes_search_portable, codes_scan_portable, codes_keys_portable};
+static Kernels kernels = {codes_search_portable, codes_scan_portable, codes_near_portable, codes_keys_portable};
 
 KERNELS_CHOSEN_AT_LOAD(codes_choose)
 
@@ -59,6 +60,11 @@ Status codes_search(Pages *pages, const Codes *codes, const uint64_t *query, uin
 Status codes_scan(Pages *pages, const Codes *codes, const uint64_t *query, uint32_t index, unsigned distance,
                   CodeMatches *matches) {
     return kernels.scan(pages, codes, query, index, distance, matches);
+}
+
+Status codes_near(const uint64_t *codes, uint64_t first, uint64_t count, unsigned words, const uint64_t *query,
+                  uint32_t index, unsigned distance, CodeMatches *matches) {
+    return kernels.near(codes, first, count, words, query, index, distance, matches);
 }
 
 void codes_keys(const uint64_t *codes, uint64_t count, unsigned words, const uint64_t *mask, uint64_t *keys) {

@@ -60,6 +60,10 @@ Status codes_search(Pages *pages, const Codes *codes, const uint64_t *query, uin
 Status codes_scan(Pages *pages, const Codes *codes, const uint64_t *query, uint32_t index, unsigned distance,
                   CodeMatches *matches);
 
+/* The same among `count` codes in memory from the one of index `first` on, whose ranks are their indexes. */
+Status codes_near(const uint64_t *codes, uint64_t first, uint64_t count, unsigned words, const uint64_t *query,
+                  uint32_t index, unsigned distance, CodeMatches *matches);
+
 /* The bits of `mask` (words of them) of each of count codes, in their order, at the low end of a word: 64 at most. */
 void codes_keys(const uint64_t *codes, uint64_t count, unsigned words, const uint64_t *mask, uint64_t *keys);
 
@@ -68,9 +72,11 @@ Status codes_match(CodeMatches *matches, uint64_t rank, uint32_t query, unsigned
 
 void codes_choose(InstructionSet set);
 
-#define CODES_KERNELS(set)                                                                                  \
-    Status codes_search_##set(Pages *, const Codes *, const uint64_t *, uint32_t, unsigned, CodeMatches *); \
-    Status codes_scan_##set(Pages *, const Codes *, const uint64_t *, uint32_t, unsigned, CodeMatches *);   \
+#define CODES_KERNELS(set)                                                                                        \
+    Status codes_search_##set(Pages *, const Codes *, const uint64_t *, uint32_t, unsigned, CodeMatches *);       \
+    Status codes_scan_##set(Pages *, const Codes *, const uint64_t *, uint32_t, unsigned, CodeMatches *);         \
+    Status codes_near_##set(const uint64_t *, uint64_t, uint64_t, unsigned, const uint64_t *, uint32_t, unsigned, \
+                            CodeMatches *);                                                                       \
     void codes_keys_##set(const uint64_t *, uint64_t, unsigned, const uint64_t *, uint64_t *);
 CODES_KERNELS(portable)
 CODES_KERNELS(fast)

@@ -228,6 +228,18 @@ ALWAYS_INLINE Status KERNEL(search_tables)(CodeSearch *search, unsigned words) {
     return KERNEL(look)(search, words);
 }
 
+/* The `count` codes at `at`, which have ranks from `rank` on. */
+ALWAYS_INLINE Status KERNEL(scan_some)(const uint8_t *at, uint64_t rank, uint64_t count, const uint64_t *query,
+                                       uint32_t index, unsigned distance, CodeMatches *matches, unsigned words) {
+    for (const uint64_t end = rank + count; rank < end; rank++, at += 8 * words) {
+        const unsigned found = KERNEL(code_distance)(at, query, words);
+        if (LIKELY(found > distance)) continue;
+        Status status = codes_match(matches, rank, index, found);
+        if (status != OK || matches->first_only) return status;
+    }
+    return OK;
+}
+
 ALWAYS_INLINE Status KERNEL(scan_all)(Pages *pages, const Codes *codes, const uint64_t *query, uint32_t index,
                                       unsigned distance, CodeMatches *matches, unsigned words) {
     const uint64_t at_once = PAGE_BYTES / 8 / words;
@@ -238,15 +250,18 @@ ALWAYS_INLINE Status KERNEL(scan_all)(Pages *pages, const Codes *codes, const ui
         const uint64_t offset = codes->codes_offset + first * 8 * words;
         status = pages_check(pages, offset, offset + (end - first) * 8 * words - 1);
         if (status != OK) return status;
-        const uint8_t *at = pages->base + offset;
-        for (uint64_t rank = first; rank < end; rank++, at += 8 * words) {
-            const unsigned found = KERNEL(code_distance)(at, query, words);
-            if (LIKELY(found > distance)) continue;
-            status = codes_match(matches, rank, index, found);
-            if (status != OK || matches->first_only) return status;
-        }
+        const uint64_t count_before = matches->count;
+        status = KERNEL(scan_some)(pages->base + offset, first, end - first, query, index, distance, matches, words);
+        if (status != OK || (matches->first_only && matches->count > count_before)) return status;
     }
     return OK;
+}
+
+Status KERNEL(codes_near)(const uint64_t *codes, uint64_t first, uint64_t count, unsigned words, const uint64_t *query,
+                          uint32_t index, unsigned distance, CodeMatches *matches) {
+    const uint8_t *at = (const uint8_t *)(codes + first * words);
+    return words == 4 ? KERNEL(scan_some)(at, first, count, query, index, distance, matches, 4)
+                      : KERNEL(scan_some)(at, first, count, query, index, distance, matches, 2);
 }
 
 Status KERNEL(codes_scan)(Pages *pages, const Codes *codes, const uint64_t *query, uint32_t index, unsigned distance,

@@ -10,8 +10,10 @@ from functools import lru_cache
 from math import inf
 
 from fpstore.errors import PlanError
+from fpstore.format import WIDE_BITS, WORD_BITS
 from fpstore.plans.plan import Plan, TablePlan
 from fpstore.plans.planner import Prediction, choose, pattern_count, predict, scan_nanoseconds, slot_bits
+from fpstore.plans.wide import MAX_WIDE_DISTANCE, WORD_NS, choose_wide, predict_wide
 
 # Plans, distances and sizes of segments that were asked about lately.
 REMEMBERED = 1024
@@ -44,6 +46,8 @@ def reaching(plan: Plan, distance: int, n: int) -> Plan | None:
 @lru_cache(maxsize=REMEMBERED)
 def lookup_nanoseconds(plan: Plan, distance: int, n: int) -> float:
     """What one query takes that looks up so far among n keys, on one thread; infinite where that is not worth it."""
+    if plan.bits in WIDE_BITS:  # no table of these is asked with more flips than it was made for
+        return predict_wide(plan, n).nanoseconds if distance <= plan.max_distance else inf
     wider = reaching(plan, distance, n)
     return inf if wider is None else predict(wider, n).lookup_nanoseconds
 
@@ -51,8 +55,13 @@ def lookup_nanoseconds(plan: Plan, distance: int, n: int) -> float:
 @lru_cache(maxsize=REMEMBERED)
 def faster_plan(plan: Plan, distance: int, n: int, aim: str) -> Prediction | None:
     """What that aim would pick for so many keys and this distance, where it is worth telling of."""
-    cost = min(lookup_nanoseconds(plan, distance, n), scan_nanoseconds(n))
-    found = predict(choose(min(n, 1 << plan.bits), distance, aim, plan.bits), min(n, 1 << plan.bits))
+    cost = min(lookup_nanoseconds(plan, distance, n), reading_nanoseconds(plan, n, 1))
+    if plan.bits in WIDE_BITS:
+        if distance > MAX_WIDE_DISTANCE:
+            return None
+        found = predict_wide(choose_wide(n, distance, aim, plan.bits), n)
+    else:
+        found = predict(choose(min(n, 1 << plan.bits), distance, aim, plan.bits), min(n, 1 << plan.bits))
     return found if found.nanoseconds <= WORTH * cost else None
 
 
@@ -67,6 +76,11 @@ def _narrower(plan: Plan, distance: int) -> Plan:
         return plan
     tables = tuple(replace(table, flips=min(table.flips, distance)) for table in plan.tables)
     return replace(plan, max_distance=distance, tables=tables)
+
+
+def reading_nanoseconds(plan: Plan, n: int, query_count: int) -> float:
+    """What one query of so many takes that are compared with all n fingerprints of a store of this plan."""
+    return WORD_NS * n * plan.bits / WORD_BITS if plan.bits in WIDE_BITS else scan_nanoseconds(n, query_count)
 
 
 def _one_flip_more(tables: Sequence[TablePlan], s: int) -> tuple[TablePlan, ...]:

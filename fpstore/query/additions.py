@@ -8,9 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fpstore._codes import near as near_codes
 from fpstore._turns import ASK as ASK
 from fpstore._turns import NEW as NEW
 from fpstore._turns import Turns
+from fpstore.fingerprints import as_strings
 from fpstore.query.matches import Match, Matches
 from fpstore.query.tables import Table, read_only
 from fpstore.types import Array, Counts, Distances, Ids, Keys
@@ -103,11 +105,35 @@ def in_turn(
     Returns the row of each key, int64[n], and the distance to it, uint16[n], 0 for NEW. Takes time that grows with the
     square of the number of keys.
     """
+    if keys.ndim == 2:
+        assert choose is None, "codes go to the nearest"
+        return _codes_in_turn(keys, distance, query, bits, ties)
     turns = Turns(keys, distance, query, bits, ties, asks=choose is not None)
     while turns.run() == ASK:
         assert choose is not None
         turns.answer(choose(turns.at, turns.near))
     return turns.rows, distances_to(turns.rows, keys, bits)
+
+
+def _codes_in_turn(
+    keys: Keys, distance: int, query: Counts, bits: Distances, ties: Sequence[Array]
+) -> tuple[Counts, Distances]:
+    """As in_turn, of wide codes, uint64[n, words], each of which goes to the nearest."""
+    rows, found = np.full(len(keys), NEW, dtype=np.int64), len(bits)
+    asked, other, apart = near_codes(keys, keys, distance)
+    before = other.astype(np.int64) < asked
+    queries = np.concatenate([query, asked[before]])
+    at = np.concatenate([np.arange(found), found + other[before].astype(np.int64)])
+    far = np.concatenate([bits, apart[before]])
+    order = np.lexsort([at, *(tie[at] for tie in reversed(ties)), far, queries])
+    queries, at = queries[order], at[order]
+    starts = np.searchsorted(queries, np.arange(len(keys) + 1))
+    for index in np.flatnonzero(np.diff(starts)).tolist():
+        own = at[starts[index] : starts[index + 1]]
+        there = (own < found) | (rows[np.maximum(own - found, 0)] == NEW)
+        if there.any():
+            rows[index] = own[int(np.argmax(there))]
+    return rows, distances_to(rows, keys, bits)
 
 
 def distances_to(rows: Counts, keys: Keys, bits: Distances) -> Distances:
@@ -116,33 +142,37 @@ def distances_to(rows: Counts, keys: Keys, bits: Distances) -> Distances:
     before, within = (rows >= 0) & (rows < found), rows >= found
     distances = np.zeros(len(keys), dtype=np.uint16)
     distances[before] = bits[rows[before]]
-    distances[within] = np.bitwise_count(keys[within] ^ keys[rows[within] - found])
+    differing = np.bitwise_count(keys[within] ^ keys[rows[within] - found])
+    distances[within] = differing if keys.ndim == 1 else differing.sum(axis=1)
     return distances
 
 
 def decide(keys: Keys, ids: Ids | None, matches: Matches, distance: int) -> Additions:
     """What becomes of keys, given the matches of each among those that came before the batch."""
     if len(keys) == 1:  # the common case, in a twentieth of the time
-        return _decide_one(ids is not None, matches)
+        return _decide_one(keys, ids is not None, matches)
     near = [np.concatenate([matches.fingerprint, keys])]
     if ids is not None and matches.id is not None:
         near.append(np.concatenate([matches.id, ids]))
-    rows, bits = in_turn(keys, distance, matches.query, matches.distance, near)
+    ties = [as_strings(near[0]), *near[1:]]
+    rows, bits = in_turn(keys, distance, matches.query, matches.distance, ties)
     stored = rows == NEW
-    fingerprint, *match_id = (np.where(stored, np.uint64(0), column[rows]) for column in near)
+    fingerprint, *match_id = (column[rows] for column in near)
+    for column in (fingerprint, *match_id):
+        column[stored] = 0
     return Additions(stored, fingerprint, bits, match_id[0] if match_id else None)
 
 
-def _decide_one(with_ids: bool, matches: Matches) -> Additions:
+def _decide_one(keys: Keys, with_ids: bool, matches: Matches) -> Additions:
     if not len(matches):
-        return _ONE_STORED[with_ids]
+        return _ONE_STORED[with_ids] if keys.ndim == 1 else _one_stored(with_ids, keys.shape)
     ids = matches.id[:1] if matches.id is not None else None
     return Additions(np.zeros(1, dtype=bool), matches.fingerprint[:1], matches.distance[:1], ids)
 
 
-def _one_stored(with_ids: bool) -> Additions:
-    none = np.zeros(1, dtype=np.uint64)
-    return Additions(np.ones(1, dtype=bool), none, np.zeros(1, dtype=np.uint16), none if with_ids else None)
+def _one_stored(with_ids: bool, shape: tuple[int, ...] = (1,)) -> Additions:
+    none, no_id = np.zeros(shape, dtype=np.uint64), np.zeros(1, dtype=np.uint64)
+    return Additions(np.ones(1, dtype=bool), none, np.zeros(1, dtype=np.uint16), no_id if with_ids else None)
 
 
 # What becomes of a row that is new, without ids and with.
@@ -156,7 +186,7 @@ def concatenate(parts: list[Additions], with_ids: bool) -> Additions:
     ids = [part.match_id for part in parts if part.match_id is not None]
     return Additions(
         np.concatenate([np.empty(0, dtype=bool), *(part.stored for part in parts)]),
-        np.concatenate([np.empty(0, dtype=np.uint64), *(part.match_fingerprint for part in parts)]),
+        np.concatenate([part.match_fingerprint for part in parts] or [np.empty(0, dtype=np.uint64)]),
         np.concatenate([np.empty(0, dtype=np.uint16), *(part.match_distance for part in parts)]),
         np.concatenate([np.empty(0, dtype=np.uint64), *ids]) if with_ids else None,
     )

@@ -124,5 +124,5 @@ def concatenate(parts: list[Matches], with_ids: bool) -> Matches:
         np.concatenate([part.fingerprint for part in parts]),
         np.concatenate([part.distance for part in parts]),
         np.concatenate(ids) if with_ids else None,
-        parts[0].method,
+        next((part.method for part in parts if part.method != "probe"), "probe"),
     )

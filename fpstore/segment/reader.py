@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from fpstore import format as layout
-from fpstore._probe import IdColumn
+from fpstore._probe import IdColumn, IdCursor
 from fpstore._view import SegmentView, TableCursor
 from fpstore.disk import Place, placed
 from fpstore.errors import CorruptStore, Naming
@@ -19,6 +19,7 @@ from fpstore.segment.files import map_file, read_footer
 from fpstore.types import Counts, Ids, Keys
 
 READ_KEYS = 1 << 17  # that are decoded before they are handed on
+READ_IDS = 1 << 16
 
 
 class Segment:
@@ -83,6 +84,16 @@ class Segment:
                     yield chunk
             if count > self.key_count or (first_slot == 0 and end_slot is None and count != self.key_count):
                 raise CorruptStore(f"table {table}", f"{count} keys", self.key_count)
+
+    def id_rows(self) -> Iterator[tuple[Keys, Ids]]:
+        """The rank of the fingerprint and the id of every row, in order, in chunks; none where there are no ids."""
+        cursor = None if self.ids is None else IdCursor(self.ids)
+        while cursor is not None:
+            with self.naming:
+                ranks, ids = cursor.read(self.key_count, READ_IDS)
+            yield ranks, ids
+            if len(ranks) < READ_IDS:
+                return
 
     def listed(self, places: Counts) -> Ids:
         """The ids at these places of the list of ids, int64[n], all of which it has."""

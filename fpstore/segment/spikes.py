@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from fpstore.checks import hexadecimal, id_in_json, shown_id
+from fpstore.fingerprints import as_numbers, as_strings, no_fingerprints, of_strings
 from fpstore.format import KEY_BITS
 from fpstore.types import KEY_NOUNS, Counts, Keys, Kind
 
@@ -96,15 +97,15 @@ class Spikes:
 
 
 def count_spikes(chunks: Iterable[Keys], named: int = NAMED, bits: int = KEY_BITS) -> Spikes:
-    """The spikes of rows whose fingerprints (uint64, in chunks) come in an order in which equal ones are neighbours.
+    """The spikes of rows whose fingerprints (in chunks) come in an order in which equal ones are neighbours.
 
     bits: of a fingerprint. named: how many are named. Holds one chunk at a time.
     """
     # By the bit length of the count, less 1.
     fingerprints, rows = np.zeros((2, 64), dtype=np.int64)
-    best_keys, best_counts = np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64)
+    best_keys, best_counts = as_strings(no_fingerprints(bits)), np.empty(0, dtype=np.int64)
     # What the last run was, which may go on.
-    last, run = np.empty(0, dtype=np.uint64), 0
+    last, run = best_keys, 0
 
     def take(keys: Keys, counts: Counts) -> None:
         nonlocal best_keys, best_counts
@@ -117,7 +118,7 @@ def count_spikes(chunks: Iterable[Keys], named: int = NAMED, bits: int = KEY_BIT
         first = np.lexsort((best_keys, -best_counts))[:named]
         best_keys, best_counts = best_keys[first], best_counts[first]
 
-    for chunk in chunks:
+    for chunk in map(as_strings, chunks):
         if not len(chunk):
             continue
         starts = np.flatnonzero(np.concatenate([[True], chunk[1:] != chunk[:-1]]))
@@ -134,7 +135,7 @@ def count_spikes(chunks: Iterable[Keys], named: int = NAMED, bits: int = KEY_BIT
     return Spikes(
         int(fingerprints.sum()),
         int(rows.sum()),
-        tuple(Spike(*each) for each in zip(best_keys.tolist(), best_counts.tolist(), strict=True)),
+        tuple(Spike(*each) for each in zip(as_numbers(of_strings(best_keys)), best_counts.tolist(), strict=True)),
         tuple(
             Sharing(1 << size, (2 << size) - 1, int(fingerprints[size]), int(rows[size]))
             for size in np.flatnonzero(fingerprints).tolist()

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from fpstore import Additions, Error, Matches, Rows, TooManyMatches
+from fpstore.fingerprints import as_numbers
 from fpstore.inputs import BadInput
 from fpstore.inputs.cells import EXPECTED_ID, Column, FingerprintColumn, parse_ids, parse_names
 from fpstore.inputs.errors import shown
@@ -58,7 +59,7 @@ def items_of(record: Mapping[str, Any], name: str) -> list[Any]:
 
 
 def fingerprints_of(values: Column, bits: int, what: str = "fingerprints") -> Keys:
-    """Fingerprints of so many bits as programs write them: uint64[n]. Of Arrow integers and bytes, too. BadInput."""
+    """Fingerprints of so many bits as programs write them. Of Arrow integers and bytes, too. BadInput."""
     column = FingerprintColumn("hex", bits)
     if not isinstance(values, np.ndarray):
         _expect(values, what, str | bytes, column.width.expected["said hex"])
@@ -135,7 +136,7 @@ def _with_digits(form: str, bits: int) -> str:
 def matches_of(matches: Matches, bits: int, *, with_query: bool) -> Iterator[str]:
     """Each match as an object; bits: of a fingerprint; with_query: the number of its query in it."""
     columns: list[Iterable[Any]] = [
-        matches.fingerprint.tolist(),
+        as_numbers(matches.fingerprint),
         matches.distance.tolist(),
         cells_of(matches.id, len(matches)),
     ]
@@ -147,13 +148,14 @@ def matches_of(matches: Matches, bits: int, *, with_query: bool) -> Iterator[str
 def additions_of(found: Additions, bits: int) -> Iterator[str]:
     """What became of each row, as the fields of an object, without its brackets."""
     ids, known = cells_of(found.match_id, len(found)), _with_digits(_KNOWN, bits)
-    rows = zip(found.stored.tolist(), found.match_fingerprint.tolist(), found.match_distance.tolist(), ids, strict=True)
+    near = as_numbers(found.match_fingerprint)
+    rows = zip(found.stored.tolist(), near, found.match_distance.tolist(), ids, strict=True)
     return (_STORED if stored else known.format(*match) for stored, *match in rows)
 
 
 def rows_of(rows: Rows, bits: int) -> Iterator[str]:
     """Each row as an object."""
-    return map(_with_digits(_ROW, bits).format, rows.fingerprint.tolist(), cells_of(rows.id, len(rows)))
+    return map(_with_digits(_ROW, bits).format, as_numbers(rows.fingerprint), cells_of(rows.id, len(rows)))
 
 
 def cells_of(ids: Array | None, count: int) -> Iterable[str]:

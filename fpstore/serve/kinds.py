@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fpstore import PlanError, Store
+from fpstore.fingerprints import as_numbers
 from fpstore.inputs import BadInput
 from fpstore.minhash import MinHashStore
 from fpstore.serve import forms
@@ -82,7 +83,7 @@ class _OfFingerprints(Kind):
         return forms.fingerprints_of(values, self._bits, what)
 
     def told(self, sketch: Any) -> str:
-        return f'"{{}}fingerprint": "{forms.digits_of(int(sketch), self._bits)}"'
+        return f'"{{}}fingerprint": "{forms.digits_of(as_numbers(np.asarray(sketch)[np.newaxis])[0], self._bits)}"'
 
     def matches(self, found: Any, *, with_query: bool) -> Iterator[str]:
         return forms.matches_of(found, self._bits, with_query=with_query)

@@ -90,7 +90,7 @@ MUTANTS = (
     Mutant(
         "digits with zeros in front are taken for decimal",
         "fpstore/inputs/cells.py",
-        "|0|[1-9][0-9]{{0,19}}|",
+        "|0|[1-9][0-9]{{0,{most - 1}}}|",
         "|[0-9]{{1,20}}|",
         "fingerprints of fewer bits become others when their export is read",
         ("tests/test_advice.py::test_what_a_message_advises_goes_well",),

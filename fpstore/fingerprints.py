@@ -1,19 +1,112 @@
-"""What callers pass as wide fingerprints, turned into codes: uint64[n, words], word 0 the most significant."""
+"""Fingerprints of any width: what callers pass as such, and how wide ones are compared, sorted and written.
 
-from collections.abc import Iterable, Iterator
+Up to 64 bits they are keys, uint64[n]. Wide ones, of 128 or 256 bits, are codes: uint64[n, words], word 0 the most
+significant. As one column, which numpy sorts and looks in, a code is the string of its bytes, the highest first.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fpstore.arrays import arrow_bytes, as_integer, as_keys, expect_no_nulls
-from fpstore.format import WORD_BITS
-from fpstore.types import Array, Ids, Keys
+from fpstore.arrays import arrow_bytes, as_integer, as_key, as_keys, expect_no_nulls
+from fpstore.format import KEY_BITS, WIDE_BITS, WORD_BITS
+from fpstore.origin import Origin
+from fpstore.types import Array, Counts, Ids, Keys
 
-# Codes, and an id for each where there are any.
-CodeSource = Iterable[tuple[Keys, Ids | None]]
-
-CHUNK_CODES = 1 << 18
 _NO_VALUES = (str, bytes, bytearray, set, frozenset, dict)
+
+
+def as_fingerprints(values: object, what: str, origin: Origin | None = None, bits: int = KEY_BITS) -> Keys:
+    """values as fingerprints of so many bits: as as_keys says, or, where these are wide, as as_codes does."""
+    return as_codes(values, what, bits) if bits in WIDE_BITS else as_keys(values, what, origin, bits)
+
+
+def as_fingerprint(value: Any, what: str, bits: int = KEY_BITS) -> Keys:
+    """One fingerprint of so many bits as an array of one, as as_key or as_code says."""
+    return as_code(value, what, bits) if bits in WIDE_BITS else np.array([as_key(value, what, bits)], dtype=np.uint64)
+
+
+def as_rows(
+    fingerprints: object, ids: object, with_ids: bool, path: Path, origin: Origin | None = None, bits: int = KEY_BITS
+) -> tuple[Keys, Ids | None]:
+    """What a caller gives to a store at path, with ids or without: fingerprints, as many ids or None. ValueError."""
+    keys = as_fingerprints(fingerprints, "fingerprints", origin, bits)
+    if not with_ids:
+        if ids is not None:
+            raise ValueError(f"{path}: the store has no ids, expected none to be given")
+        return keys, None
+    if ids is None:
+        raise ValueError(f"{path}: the store has ids, expected one for each fingerprint")
+    return keys, _one_for_each(keys, ids)
+
+
+def as_pairs(fingerprints: object, ids: object, origin: Origin | None = None, bits: int = KEY_BITS) -> tuple[Keys, Ids]:
+    """Fingerprints, and for each its id, uint64[n], in a store with ids. ValueError for another number of them."""
+    keys = as_fingerprints(fingerprints, "fingerprints", origin, bits)
+    return keys, _one_for_each(keys, ids)
+
+
+def _one_for_each(keys: Keys, ids: object) -> Ids:
+    numbers = as_keys(ids, "ids")
+    if len(numbers) != len(keys):
+        raise ValueError(f"{len(numbers)} ids for {len(keys)} fingerprints: expected one for each")
+    return numbers
+
+
+def columns_of(keys: Keys) -> tuple[Keys, ...]:
+    """Fingerprints as columns, uint64[n] each: one, or one for each word of codes."""
+    return (keys,) if keys.ndim == 1 else tuple(np.ascontiguousarray(keys.T))
+
+
+def of_columns(columns: tuple[Keys, ...]) -> Keys:
+    """Fingerprints of their columns."""
+    return columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
+
+
+def as_strings(codes: Keys) -> Array:
+    """Codes, uint64[n, words], as one column in their order: S[8 * words]. Keys, which are one, as they are.
+
+    Of strings numpy drops the zeros that end one where it shows it, but not where it sorts and compares columns.
+    """
+    if codes.ndim == 1:
+        return codes
+    return as_bytes(codes).view(f"S{8 * codes.shape[1]}").ravel()
+
+
+def of_strings(strings: Array) -> Keys:
+    """Codes of their strings; keys as they are."""
+    if strings.dtype.kind != "S":
+        return strings
+    words = strings.dtype.itemsize // 8
+    return np.ascontiguousarray(strings).view(">u8").astype(np.uint64).reshape(-1, words)
+
+
+def no_fingerprints(bits: int) -> Keys:
+    """None of so many bits."""
+    return np.empty((0, words_of(bits)) if bits in WIDE_BITS else 0, dtype=np.uint64)
+
+
+def as_numbers(keys: Keys) -> list[int]:
+    """Fingerprints as Python's integers."""
+    if keys.ndim == 1:
+        numbers: list[int] = keys.tolist()
+        return numbers
+    return [int.from_bytes(row.tobytes(), "big") for row in as_bytes(keys)]
+
+
+def repeats(keys: Keys) -> Array:
+    """Which fingerprints are the one before them: bool[n]."""
+    same = np.zeros(len(keys), dtype=bool)
+    same[1:] = keys[1:] == keys[:-1] if keys.ndim == 1 else (keys[1:] == keys[:-1]).all(axis=1)
+    return same
+
+
+def distinct(keys: Keys) -> tuple[Keys, Counts]:
+    """The distinct ones of fingerprints, in order, and for each of all which of these it is, int64[n]."""
+    found, place = np.unique(as_strings(keys), return_inverse=True)
+    return of_strings(found), place
 
 
 def words_of(bits: int) -> int:
@@ -78,52 +171,6 @@ def expected(bits: int) -> str:
     return f"expected fingerprints of {bits} bits: uint64[n, {words_of(bits)}], or {bits // 8} bytes each"
 
 
-def code_source(fingerprints: object, ids: object, bits: int) -> CodeSource:
-    """What build is given, as a stream of pieces. TypeError, ValueError where the two do not go together."""
-    if isinstance(ids, str) and ids != "row":
-        raise ValueError(f'ids: found {ids!r:.40}, expected an array, "row" or None')
-    if isinstance(fingerprints, Iterator):
-        if ids is not None and not isinstance(ids, str):
-            raise TypeError(f'ids of a stream: found a {type(ids).__name__}, expected "row" or None, or pairs in it')
-        return _stream(fingerprints, ids, bits)
-    return _pieces(*_paired(fingerprints, ids, bits))
-
-
-def _stream(items: Iterator[object], ids: object, bits: int) -> CodeSource:
-    row, paired = 0, None
-    for item in items:
-        paired = isinstance(item, tuple) if paired is None else paired
-        if isinstance(item, tuple) != paired or (isinstance(item, tuple) and (len(item) != 2 or item[1] is None)):
-            kind = "pairs of arrays: (fingerprints, ids)" if paired else "arrays of fingerprints"
-            raise TypeError(f"the stream yields {item!r:.60}, expected {kind}")
-        if isinstance(item, tuple):
-            if ids is None:
-                raise TypeError("the stream yields pairs of fingerprints and ids, expected no ids: those of ids=None")
-            yield from _pieces(*_paired(item[0], item[1], bits))
-            continue
-        codes = as_codes(item, "fingerprints", bits)
-        yield codes, np.arange(row, row + len(codes), dtype=np.uint64) if ids == "row" else None
-        row += len(codes)
-
-
-def _paired(fingerprints: object, ids: object, bits: int) -> tuple[Keys, Ids | None]:
-    codes = as_codes(fingerprints, "fingerprints", bits)
-    if ids is None:
-        return codes, None
-    if isinstance(ids, str):
-        return codes, np.arange(len(codes), dtype=np.uint64)
-    numbers = as_keys(ids, "ids")
-    if len(numbers) != len(codes):
-        raise ValueError(f"{len(numbers)} ids for {len(codes)} fingerprints: expected one for each")
-    return codes, numbers
-
-
-def _pieces(codes: Keys, ids: Ids | None) -> CodeSource:
-    for first in range(0, len(codes), CHUNK_CODES):
-        own = slice(first, first + CHUNK_CODES)
-        yield codes[own], None if ids is None else ids[own]
-
-
 def _of_array(array: Array, what: str, bits: int) -> Keys:
     words, width = words_of(bits), bits // 8
     if array.dtype.kind == "V" and array.dtype.names is None and array.ndim == 1:
@@ -150,4 +197,4 @@ def _of_bytes(stored: Array, words: int) -> Keys:
 
 def not_yet(what: str, bits: int) -> str:
     """What a message says of what stores of wide fingerprints do not have yet."""
-    return f"{what}: not there yet for fingerprints of {bits} bits, of which a store is built once and read"
+    return f"{what}: not there yet for fingerprints of {bits} bits"
