@@ -65,9 +65,8 @@ class Sets:
         The columns may be empty then.
         """
         offsets = offsets_of(self.counts) * self.hashes.itemsize
-        hashes, weights = (
-            gather(column.view(np.uint8), offsets, places).view(column.dtype) for column in (self.hashes, self.weights)
-        )
+        hashes = gather(self.hashes.view(np.uint8), offsets, places).view(np.uint64)
+        weights = gather(self.weights.view(np.uint8), offsets, places).view(np.float64)
         counts = self.counts[places]
         return Sets(hashes, weights, np.cumsum(counts) - counts, counts)
 
