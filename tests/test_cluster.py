@@ -194,6 +194,18 @@ def test_a_share_finds_what_its_pieces_find(stores: dict[str, Path], small: None
             assert found(first, end) == set.union(*each[first:end])
 
 
+def test_names_are_in_order_where_a_batch_ends_among_those_of_one_fingerprint(tmp_path: Path, small: None) -> None:
+    names = [f"n{i * 37 % 100:02d}" for i in range(100)]
+    fpstore.create(tmp_path / "s", id_type="string").close()
+    with writer_of(tmp_path / "s") as store:
+        for name in names:  # each has a handle above those before
+            store.add([7], ids=[name])
+    with cluster.probe(tmp_path / "s", [7, 5], workers=1) as answer:
+        batches = list(answer)
+    assert len(batches) > 1
+    assert rows_of(batches) == [(query, 7, query, name) for query in (0, 1) for name in sorted(names)]
+
+
 def test_no_queries_have_no_tasks_and_no_rows(stores: dict[str, Path]) -> None:
     with cluster.probe(stores["plain"], []) as answer:
         assert list(answer) == []
