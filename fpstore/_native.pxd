@@ -466,7 +466,7 @@ cdef extern from "single.h" nogil:
         Table **tables
         unsigned table_count
         const Ids *ids
-        uint64_t position
+        uint64_t position, key_count
     ctypedef struct FoundRow:
         uint64_t fingerprint
         uint64_t id
@@ -482,8 +482,13 @@ cdef extern from "single.h" nogil:
         uint64_t count
         uint64_t room
         uint64_t most
-    Status single_search(const Sources *sources, uint64_t query, unsigned distance, FoundRows *found)
-    Status single_any(const Sources *sources, uint64_t query, unsigned distance, int *any)
+
+    ctypedef struct ScanRoom:
+        Chunk *chunk
+        uint64_t *room
+
+    Status single_search(const Sources *sources, uint64_t query, unsigned distance, ScanRoom *scan, FoundRows *found)
+    Status single_any(const Sources *sources, uint64_t query, unsigned distance, ScanRoom *scan, int *any)
     void single_order(FoundRows *found)
 
 cdef extern from "sketches.h" nogil:

@@ -37,9 +37,6 @@ from fpstore.errors import TooManyMatches
 cdef class Scanner:
     """Memory for scans, of one thread at a time; to be kept, as its pages are slow at their first use."""
 
-    cdef Chunk *chunk
-    cdef uint64_t *room
-
     def __cinit__(self):
         self.chunk, self.room = <Chunk *>malloc(sizeof(Chunk)), <uint64_t *>malloc(CHUNK_ROOM * sizeof(uint64_t))
         if self.chunk == NULL or self.room == NULL:

@@ -8,7 +8,7 @@ from fpstore._watch import Watch
 from fpstore.types import Array, Ids, Keys
 
 class Segments:
-    def __init__(self, parts: Sequence[tuple[SegmentView, IdColumn | None, int]]) -> None: ...
+    def __init__(self, parts: Sequence[tuple[SegmentView, IdColumn | None, int, int]]) -> None: ...
 
 class Single:
     def __init__(
@@ -20,8 +20,9 @@ class Single:
         distance: int,
         most: int,
         alive: Callable[[Keys, Ids | None, Keys], Array | None] | None,
-        made: Callable[[Any], Any],
-        looks_up: bool = True,
+        made: Callable[..., Any],
+        looks_up: int = 64,
+        scans: int = 65,
     ) -> None: ...
     def probe(self, watch: Watch | None, fingerprint: object, max_distance: object, signed: bool) -> Any: ...
     def grown(self, pending: PendingIndex, pending_end: int) -> Single: ...

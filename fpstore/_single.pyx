@@ -13,8 +13,10 @@ import numpy as np
 
 from fpstore._native cimport (
     OK,
+    MAX_KEY_BITS,
     FoundRows,
     Part,
+    ScanRoom,
     Sources,
     Status,
     keys_fit,
@@ -24,6 +26,7 @@ from fpstore._native cimport (
 )
 from fpstore._pending cimport PendingIndex
 from fpstore._probe cimport IdColumn
+from fpstore._scan cimport Scanner
 from fpstore._view cimport SegmentView, is_sound
 from fpstore._watch cimport Watch
 
@@ -63,12 +66,16 @@ cdef bint as_key(object value, uint64_t *key, unsigned bits) except -1:
     return overflow >= 0 and (bits == 64 or key[0] >> bits == 0)
 
 
+# For looks at every key: those that nobody is using.
+cdef list scanners = []
+
+
 cdef bint is_newest(Watch watch) except -1:
     return watch is None or watch.holds_now()
 
 
 cdef class Segments:
-    """Segments as single queries want them: for each its view, its ids or None, and its position."""
+    """Segments as single queries want them: for each its view, its ids or None, its position and how many keys it has."""
 
     cdef tuple views, ids
     cdef Part *parts
@@ -85,6 +92,7 @@ cdef class Segments:
             view, ids = self.views[i], self.ids[i]
             self.parts[i].pages, self.parts[i].tables = &view.pages, view.tables
             self.parts[i].table_count, self.parts[i].position = <unsigned>view.table_count, parts[i][2]
+            self.parts[i].key_count = parts[i][3]
             if ids is not None:
                 self.parts[i].ids = &ids.ids
 
@@ -97,8 +105,9 @@ cdef class Single:
 
     pending: the rows that are in no segment, up to pending_end. named: ids are handles, which have no sign. distance:
     that of the store; most: that of its plan. alive: tells which of fingerprints, ids or None and positions (uint64[n])
-    live, bool[n], or None for all; None where nothing was removed. made: makes the answer of its columns. looks_up: False
-    where reading all keys costs less than looking up, which is not done here.
+    live, bool[n], or None for all; None where nothing was removed. made: makes the answer of its columns. looks_up: up to
+    which distance the plan's tables are looked up, -1 for none. scans: from which on, up to `most`, all keys are read.
+    What lies between is not answered here.
     """
 
     cdef Segments segments
@@ -106,23 +115,25 @@ cdef class Single:
     cdef PendingIndex pending
     cdef Sources sources
     cdef unsigned distance, most
-    cdef bint with_ids, named, looks_up
+    cdef int looks_up, scans
+    cdef bint with_ids, named
     cdef object alive, made
     cdef list nothing
 
     def __cinit__(self, Segments segments not None, PendingIndex pending not None, uint64_t pending_end, bint named,
-                  unsigned distance, unsigned most, alive, made, bint looks_up=True):
+                  unsigned distance, unsigned most, alive, made, int looks_up=MAX_KEY_BITS, int scans=MAX_KEY_BITS + 1):
         pending.check_end(pending_end)
         self.segments, self.views, self.pending, self.with_ids = segments, segments.views, pending, pending.with_ids
         self.named, self.distance, self.most = named, distance, most
-        self.alive, self.made, self.nothing, self.looks_up = alive, made, [None, None], looks_up
+        self.alive, self.made, self.nothing = alive, made, [None, None]
+        self.looks_up, self.scans = looks_up, scans
         self.sources.parts, self.sources.part_count = segments.parts, <unsigned>len(segments.views)
         self.sources.pending, self.sources.pending_end = &pending.pending, pending_end
 
     def grown(self, PendingIndex pending not None, uint64_t pending_end):
         """Of a state that differs in what is pending alone."""
         cdef Single following = Single(self.segments, pending, pending_end, self.named, self.distance, self.most, self.alive,
-                                       self.made, self.looks_up)
+                                       self.made, self.looks_up, self.scans)
         following.nothing = self.nothing
         return following
 
@@ -146,11 +157,16 @@ cdef class Single:
     cdef object found(self, uint64_t key, unsigned distance, uint64_t most, bint signed, bint first_only=False):
         cdef Status status
         cdef FoundRows found
-        if distance > self.most or not keys_fit(&key, 1, self.pending.bits) or not self.enter():
+        cdef ScanRoom room
+        cdef Scanner scanner
+        if distance > self.most or not keys_fit(&key, 1, self.pending.bits) or not self.enter(distance):
             return None
+        scanner = self.scanner(distance, &room)
         found.rows, found.count, found.room, found.most = NULL, 0, 0, most
         with nogil:
-            status = single_search(&self.sources, key, distance, &found)
+            status = single_search(&self.sources, key, distance, &room if room.chunk != NULL else NULL, &found)
+        if scanner is not None:
+            scanners.append(scanner)
         try:
             if not self.leave() or status != OK:
                 return None
@@ -160,7 +176,7 @@ cdef class Single:
                 single_order(&found)
                 if first_only and found.count > 1:
                     found.count = 1
-            return self.answer(&found, signed)
+            return self.answer(&found, signed) if scanner is None else self.made(self.columns(&found, signed), "scan")
         finally:
             free(found.rows)
 
@@ -170,14 +186,19 @@ cdef class Single:
         cdef unsigned distance
         cdef Status status
         cdef int any = 0
+        cdef ScanRoom room
+        cdef Scanner scanner
         if self.alive is not None:
             found = self.probe(watch, fingerprint, max_distance, False)
             return None if found is None else len(found) > 0
         if not (is_newest(watch) and as_key(fingerprint, &key, self.pending.bits) and self.as_distance(max_distance, &distance)
-                and self.enter()):
+                and self.enter(distance)):
             return None
+        scanner = self.scanner(distance, &room)
         with nogil:
-            status = single_any(&self.sources, key, distance, &any)
+            status = single_any(&self.sources, key, distance, &room if room.chunk != NULL else NULL, &any)
+        if scanner is not None:
+            scanners.append(scanner)
         return any != 0 if self.leave() and status == OK else None
 
     def each(self, const uint64_t[::1] queries not None, unsigned distance, bint first_only):
@@ -187,23 +208,28 @@ cdef class Single:
         cdef int any
         cdef Status status = OK
         cdef FoundRows found
+        cdef ScanRoom room
+        cdef Scanner scanner
         found.rows, found.room, found.most = NULL, 0, MOST_ROWS
         if queries.shape[0] > 0 and not keys_fit(&queries[0], <uint64_t>queries.shape[0], self.pending.bits):
             return None
-        if not self.enter():
+        if not self.enter(distance):
             return None
+        scanner = self.scanner(distance, &room)
         with nogil:
             for i in range(queries.shape[0]):
                 found.count = any = 0
                 if first_only:
-                    status = single_any(&self.sources, queries[i], distance, &any)
+                    status = single_any(&self.sources, queries[i], distance, &room if room.chunk != NULL else NULL, &any)
                 else:
-                    status = single_search(&self.sources, queries[i], distance, &found)
+                    status = single_search(&self.sources, queries[i], distance, &room if room.chunk != NULL else NULL, &found)
                     single_order(&found)
                 if status != OK:
                     break
                 count += found.count + any
         free(found.rows)
+        if scanner is not None:
+            scanners.append(scanner)
         return count if self.leave() and status == OK else None
 
     cdef bint as_distance(self, object value, unsigned *distance) except -1:
@@ -218,9 +244,19 @@ cdef class Single:
         distance[0] = <unsigned>number
         return overflow == 0 and 0 <= number <= self.most
 
-    cdef bint enter(self) except -1:
-        # Whether all segments are open, and to be looked up; then none of them goes before leave().
-        if not self.looks_up:
+    cdef Scanner scanner(self, unsigned distance, ScanRoom *room):
+        # Where all keys are read, what they are decoded to.
+        cdef Scanner taken
+        room.chunk = NULL
+        if <int>distance < self.scans:
+            return None
+        taken = scanners.pop() if scanners else Scanner()
+        room.chunk, room.room = taken.chunk, taken.room
+        return taken
+
+    cdef bint enter(self, unsigned distance) except -1:
+        # Whether all segments are open, and what is asked for is answered here; then none of them goes before leave().
+        if self.looks_up < <int>distance < self.scans:
             return False
         self.pending.compare(self.sources.pending_end)
         for view in self.views:

@@ -77,5 +77,5 @@ def test_streaming_costs_less_than_probing_only_for_large_batches() -> None:
     plan = planner.choose(10**6, 3, "balanced")
     with segment_of(KINDS["uniform"](50_000, np.random.default_rng(1)), plan) as segment:
         probing = planner.predict(plan, 50_000).nanoseconds
-        assert batch.streaming_nanoseconds(segment, 10) > 10 * probing
-        assert batch.streaming_nanoseconds(segment, 10**6) < 10**6 * probing
+        assert batch.streaming_nanoseconds(segment, 10, 3) > 10 * probing
+        assert batch.streaming_nanoseconds(segment, 10**6, 3) < 10**6 * probing

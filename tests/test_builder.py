@@ -62,8 +62,8 @@ def as_stream(*columns: object, size: int) -> Iterator[tuple[Keys, Keys]]:
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"max_distance": -1}, ValueError, "max_distance: found -1, expected an integer from 0 to 16"),
-        ({"max_distance": 17}, ValueError, "max_distance: found 17, expected an integer from 0 to 16"),
+        ({"max_distance": -1}, ValueError, "max_distance: found -1, expected an integer from 0 to 64"),
+        ({"max_distance": 65}, ValueError, "max_distance: found 65, expected an integer from 0 to 64"),
         ({"max_distance": True}, ValueError, "max_distance: found True, expected an integer"),
         ({"max_distance": 2.0}, ValueError, r"max_distance: found 2\.0, expected an integer"),
         ({"codec": "zip"}, ValueError, "codec: found 'zip', expected one of gap, xor, rice, raw"),

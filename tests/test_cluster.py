@@ -170,7 +170,7 @@ def test_lots_have_every_piece_or_every_query_once_and_take_about_as_long(
         lots = cut(snapshot, 3, 200, count)
         assert 1 <= len(lots) <= count
         every = [share for lot in lots for share in lot]
-        ends = [len(batch.pieces(part.segment)) if streams else 200 for part in snapshot.searched]
+        ends = [len(batch.pieces(part.segment, 3)) if streams else 200 for part in snapshot.searched]
         for part, end in zip([*range(len(ends)), PENDING], [*ends, 200], strict=True):
             own = [share for share in every if share.part == part]
             assert [share.streams for share in own] == [streams and part != PENDING] * len(own)

@@ -67,7 +67,7 @@ CORE = (
     "making",
 )
 FOLDERS = {
-    "plans": ("permutation", "proof", "plan", "families", "planner", "wide", "reach", "choice"),
+    "plans": ("permutation", "proof", "plan", "families", "considered", "planner", "wide", "reach", "choice"),
     "segment": (
         "entry",
         "files",

@@ -139,7 +139,7 @@ def test_the_parts_of_a_table_are_cut_anew_between_windows(part_count: int) -> N
     with segment_of(keys, plans.paper("paper-4")) as segment:
         cut = iter(np.array_split(keys, part_count))
         # Their room is used again.
-        parts = [part.copy() for part in pairs._whole_windows(segment, 0, cut, 4, 1 << 20)]
+        parts = [part.copy() for part in pairs._whole_windows(segment, 0, cut, 4, 3, 1 << 20)]
     assert np.concatenate(parts).tolist() == keys.tolist()
     windows = [set((part >> np.uint64(60)).tolist()) for part in parts]
     assert sum(map(len, windows)) == len(set().union(*windows)) == 4

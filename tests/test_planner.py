@@ -14,6 +14,7 @@ from fpstore._probe import blocks_decoded
 from fpstore.errors import PlanError
 from fpstore.plans import families as plans
 from fpstore.plans import planner
+from fpstore.plans.considered import MAX_TABLES_CONSIDERED, considered
 from fpstore.plans.plan import Plan, TablePlan
 from fpstore.plans.planner import choose, predict, slot_bits, table_of_choices
 
@@ -26,7 +27,7 @@ def one_table(prefix_bits: int, flips: int, slot_keys: int = 24) -> Plan:
     """A plan of one table on top bits; what it would miss does not matter to its costs."""
     prefix = ALL_64 & ~(ALL_64 >> prefix_bits)
     bands = (prefix, ALL_64 ^ prefix) if prefix != ALL_64 else (prefix,)
-    return Plan("one", 0, bands, (TablePlan(prefix, flips),), slot_keys)
+    return Plan("one", flips, bands, (TablePlan(prefix, flips),), slot_keys)
 
 
 def patterns(bits: int, flips: int) -> list[int]:
@@ -200,7 +201,7 @@ def test_aims_are_ordered_by_size_and_by_time(k: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("k", DISTANCES)
-@pytest.mark.parametrize("n", [0, 100, 10**4, 10**6, 8 * 10**9])
+@pytest.mark.parametrize("n", [0, 100, 9999, 10**6, 8 * 10**9])
 def test_each_aim_picks_what_the_readme_says(n: int, k: int) -> None:
     planned = max(n, 10**6)
     in_large_blocks = planner._candidates(planned, k, planner.SMALL)
@@ -285,17 +286,78 @@ def test_an_unknown_aim_is_refused_with_what_is_known(aim: str | float) -> None:
     assert len(str(refusal.value)) < 150
 
 
-@pytest.mark.parametrize("k", [-1, 17])
+@pytest.mark.parametrize("k", [-1, 65])
 def test_distances_out_of_range_are_refused(k: int) -> None:
-    with pytest.raises(ValueError, match=f"max_distance: found {k}, expected 0 to 16"):
+    with pytest.raises(ValueError, match=f"max_distance: found {k}, expected 0 to 64"):
         choose(10**6, k, "size")
-    with pytest.raises(ValueError, match=f"max_distance: found {k}, expected 0 to 16"):
+    with pytest.raises(ValueError, match=f"max_distance: found {k}, expected 0 to 64"):
         table_of_choices(10**6, k)
 
 
-def test_the_largest_distance_gets_plans_too() -> None:
+@pytest.mark.parametrize("bits", [16, 40, 64])
+def test_a_distance_up_to_all_bits_gets_plans_and_none_beyond(bits: int) -> None:
+    for k in range(17, bits + 1, 3):
+        for n in (1000, 60_000):
+            for aim in planner.AIMS:
+                plan = choose(n, k, aim, bits)
+                assert (plan.max_distance, plan.bits, plan.missed()) == (k, bits, None)
+    with pytest.raises(ValueError, match=f"expected 0 to {bits}"):
+        choose(1000, bits + 1, "size", bits)
+
+
+# Fewer keys than LEAST_SCANNED fit a file that is within every limit, and any plan is as fast as another.
+GRID_COUNTS = (10**4, 10**5, 10**6, 10**7, 10**9, 10**13)
+GRID_DISTANCES = (0, 1, 2, 3, 4, 6, 8, 10, 12, 14, 16, 20, 24, 64)
+
+
+@pytest.mark.parametrize("bits", [16, 40, 64])
+def test_every_aim_is_monotone_over_the_whole_grid(bits: int) -> None:
+    """Bytes rise from size to the other aims, time falls; and no larger distance is served better by its own plan."""
+    picked: dict[tuple[int, str], list[planner.Prediction]] = {}
+    for n in GRID_COUNTS:
+        for k in GRID_DISTANCES:
+            if n > 1 << bits or k > bits:
+                continue
+            size, balanced, speed = found = [predict(choose(n, k, aim, bits), n) for aim in planner.AIMS]
+            assert size.file_bytes <= min(balanced.file_bytes, speed.file_bytes), (n, k)
+            assert speed.nanoseconds <= balanced.nanoseconds <= size.nanoseconds, (n, k)
+            for aim, prediction in zip(planner.AIMS, found, strict=True):
+                for smaller in picked.setdefault((n, aim), []):
+                    worse = prediction.file_bytes < smaller.file_bytes and prediction.nanoseconds <= smaller.nanoseconds
+                    assert not worse, (n, k, aim, smaller.plan)
+                picked[n, aim].append(prediction)
+
+
+@pytest.mark.parametrize("n", [10**10, 10**12, 10**13])
+def test_a_smaller_distance_takes_no_more_bytes_where_the_fewest_are_asked_for(n: int) -> None:
+    sizes = [predict(choose(n, k, "size"), n).file_bytes for k in range(4)]
+    assert sizes[2] <= max(sizes[1], sizes[3])
+
+
+def test_a_scan_is_picked_where_it_takes_less_for_its_bytes() -> None:
+    """And looking up where that does: the distances and sizes at which they change places."""
+    for k, scanned, looked_up in ((8, 10**4, 10**5), (10, 3 * 10**4, 3 * 10**5), (14, 10**6, 10**7)):
+        for n, name in ((scanned, "scan"), (looked_up, "flips-3:")):
+            assert choose(n, k, "balanced").name.startswith(name)
+    assert choose(10**4, 3, "balanced").name == "flips-3:1,0,0"
     for aim in planner.AIMS:
-        assert choose(10**6, 16, aim).max_distance == 16
+        assert choose(10**6, 24, aim).name == "scan"
+        assert predict(choose(10**6, 24, aim), 10**6).method == "scan"
+
+
+def test_a_store_of_few_keys_has_tables_for_those_that_come() -> None:
+    few, some = (choose(n, 8, "balanced") for n in (planner.LEAST_SCANNED - 1, planner.LEAST_SCANNED))
+    assert (len(few.tables), some.name) == (3, "scan")
+    assert predict(few, 10**7).nanoseconds < predict(some, 10**7).nanoseconds / 100
+
+
+def test_the_scan_costs_what_reading_all_keys_does_however_far() -> None:
+    for k in (12, 30, 64):
+        found = predict(plans.scan(k), 10**6)
+        assert (found.method, found.nanoseconds) == ("scan", planner.scan_nanoseconds(10**6))
+        assert found.file_bytes == predict(plans.flips(1, (k,), k), 10**6).file_bytes
+    near = predict(plans.scan(2), 10**6)
+    assert (near.method, near.nanoseconds) == ("probe", predict(plans.flips(1, (2,), 2), 10**6).nanoseconds)
 
 
 @pytest.mark.parametrize("k", DISTANCES)
@@ -316,7 +378,7 @@ def test_choices_at_distance_three_include_the_four_plans_of_the_paper() -> None
 
 
 def test_flips_are_spread_in_every_useful_way() -> None:
-    spread = {plan.name for plan in planner._families(10**7, 4) if plan.name.startswith("flips-")}
+    spread = {plan.name for plan in considered(10**7, 4, 64, 24) if plan.name.startswith("flips-")}
     assert spread == {
         "flips-1:4",
         "flips-2:3,0",
@@ -330,8 +392,8 @@ def test_flips_are_spread_in_every_useful_way() -> None:
 
 def test_more_tables_than_are_worth_it_are_never_considered() -> None:
     for k in DISTANCES:
-        counts = [len(plan.tables) for plan in planner._families(10**11, k)]
-        assert max(counts) <= planner.MAX_TABLES_CONSIDERED
+        counts = [len(plan.tables) for plan in considered(10**11, k, 64, 24)]
+        assert max(counts) <= MAX_TABLES_CONSIDERED
         assert comb(k + 1, k) in counts
 
 

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import KINDS, ask_by, brute_force, distinct, segment_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from outcome import Command
 
 import fpstore
-from fpstore.errors import PlanError, StoreWarning
+from fpstore.errors import PlanError, StoreWarning, TooManyMatches
 from fpstore.format import CODECS
 from fpstore.living import radius
 from fpstore.living.radius import SHARE
@@ -22,8 +23,9 @@ from fpstore.plans import families as plans
 from fpstore.plans import planner
 from fpstore.plans.plan import Plan
 from fpstore.plans.reach import lookup_nanoseconds, reaching
-from fpstore.query.ways import way_of
+from fpstore.query.ways import Lookup, Scan, way_of, way_to_all
 from fpstore.segment.reader import Segment
+from fpstore.threads import Threads
 from fpstore.types import Keys
 
 SOME_PLANS = ["flips-1:2", "flips-2:1,0", "flips-3:1,0,0", "paper-4", "choose-5", "paper-16", "flips-4:1,1,1,0"]
@@ -208,10 +210,10 @@ def test_what_needs_the_tables_says_what_to_build_and_that_does_it(tmp_path: Pat
             list(store.pairs(max_distance=9))
         with pytest.raises(PlanError, match="build the store with max_distance=9"):
             store.count_pairs(max_distance=9)
-        with pytest.raises(PlanError, match="no store has over 16"):
-            store.count_pairs(max_distance=17)
-    with pytest.raises(ValueError, match="expected an integer from 0 to 16"):
-        fpstore.build(tmp_path / "none", keys, max_distance=17)
+        with pytest.raises(PlanError, match="build the store with max_distance=64"):
+            store.count_pairs(max_distance=64)
+    with pytest.raises(ValueError, match="expected an integer from 0 to 64"):
+        fpstore.build(tmp_path / "none", keys, max_distance=65)
     with (
         fpstore.open(tmp_path / "s", "w") as store,
         pytest.raises(PlanError, match="build the store with max_distance=9"),
@@ -219,3 +221,41 @@ def test_what_needs_the_tables_says_what_to_build_and_that_does_it(tmp_path: Pat
         store.add_if_new([5], ids=[7], max_distance=9)
     with fpstore.build(tmp_path / "t", keys, max_distance=9) as store:
         assert store.count_pairs() == 2
+    with fpstore.build(tmp_path / "u", keys, max_distance=64) as store:
+        assert store.count_pairs() == 3
+
+
+@pytest.mark.parametrize("kind", ["lookup", "scan"])
+def test_each_way_answers_each_question_as_brute_force_does(kind: str) -> None:
+    """Of many queries, shared out and numbered, beyond the plan's distance; after what was found; limited; of any."""
+    stored = distinct(KINDS["clustered"](3000, np.random.default_rng(9)))
+    queries = np.concatenate([np.resize(stored, 2500) ^ np.uint64(0x8400_0000_0421_0001), ~stored[:50]])
+    distance, flips, team = 8, (2, 2, 2), Threads(2)
+    with segment_of(stored, plans.flips(3, (1, 0, 0), 3)) as segment:
+        way = Lookup(segment, distance, flips, team.map) if kind == "lookup" else Scan(segment, distance, team.map)
+        query, key, bits = brute_force(stored, queries, distance)
+        for found, expected in zip(way.all(queries), (query, key, bits), strict=True):
+            assert np.array_equal(found, expected)
+        first = np.flatnonzero(np.diff(query, prepend=-1))
+        for found, expected in zip(way.nearest(queries), (query[first], key[first], bits[first]), strict=True):
+            assert np.array_equal(found, expected)
+        asked = queries[query[first]]
+        rest = np.setdiff1d(np.arange(len(query)), first)
+        after = way.nearest(asked, 1 << 14, bits[first].astype(np.uint16), key[first])
+        assert np.array_equal(after[1], key[rest])
+        assert np.array_equal(query[first][after[0]], query[rest])
+        assert bits.max() == distance
+        with pytest.raises(TooManyMatches):
+            way.all(queries, len(query) - 1)
+        assert len(way.all(queries, len(query))[0]) == len(query)
+        for index in range(0, len(queries), 25):
+            assert way.any(queries[index : index + 1]) == (index in query)
+    team.close()
+
+
+def test_what_is_streamed_is_within_the_plans_distance(monkeypatch: pytest.MonkeyPatch) -> None:
+    ask_by(monkeypatch, "stream")
+    plan = plans.flips(3, (1, 0, 0), 3)
+    with segment_of(distinct(KINDS["uniform"](300, np.random.default_rng(10))), plan) as segment:
+        for distance, expected in ((3, "stream"), (4, "probe")):
+            assert way_to_all(segment, plan, distance, 100_000).method == expected

@@ -79,7 +79,7 @@ def _units(snapshot: Snapshot, distance: int, query_count: int, count: int) -> I
     for index, part in enumerate(snapshot.searched):
         way = way_to_all(part.segment, snapshot.plan, distance, query_count)
         if isinstance(way, Stream):
-            for piece, taken in enumerate(piece_nanoseconds(part.segment, query_count)):
+            for piece, taken in enumerate(piece_nanoseconds(part.segment, query_count, distance)):
                 yield Share(index, True, piece, piece + 1), taken
         else:
             # All keys are read for each slice of a scan: no more of them than there are to share it.
@@ -128,7 +128,7 @@ def _run(held: Sequence[Columns]) -> Columns:
 def _streamed(snapshot: Snapshot, share: Share, asked: Asked, distance: int) -> Iterator[Matched]:
     """The live rows of some pieces; the query is the index of the distinct one."""
     part = snapshot.searched[share.part]
-    own = pieces(part.segment)[share.first : share.end]
+    own = pieces(part.segment, distance)[share.first : share.end]
     with part.segment.naming:
         for rows in _batches(stream_some(part.segment, own, asked.distinct, distance)):
             order = np.argsort(rows[:, 0])  # or each would be looked for anew among all

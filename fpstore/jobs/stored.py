@@ -49,7 +49,7 @@ def cluster_store(
     """Write for each row of a store a line of the number of its cluster, its id, its fingerprint, a distance.
 
     output: as for cluster; a store without ids has no ids here. Clusters are those of cluster, or of components, over
-    the same fingerprints in this order. max_distance: the store's by default, else 0 to 16. memory: the budget for
+    the same fingerprints in this order. max_distance: the store's by default, else 0 to 64. memory: the budget for
     finding pairs. The store is read as it is at one moment, and not changed.
 
     Raises what fpstore.open does, FileExistsError for a result that is there, and ValueError for update_center with

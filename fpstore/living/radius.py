@@ -5,22 +5,19 @@ The nearest are looked for within a radius that grows while that costs little, t
 
 import warnings
 from collections.abc import Callable
-from math import inf
 
 import numpy as np
 
 from fpstore.errors import StoreWarning
 from fpstore.living.snapshot import Snapshot
-from fpstore.plans import planner
+from fpstore.plans.plan import Plan
 from fpstore.plans.planner import scan_nanoseconds
-from fpstore.plans.reach import lookup_nanoseconds
+from fpstore.plans.reach import faster_plan, lookup_nanoseconds, reads_all
 from fpstore.query.matches import Matches, made
 from fpstore.types import Array, Keys
 
 # A radius is looked within where that takes at most this share of the time of looking at everything.
 SHARE = 1 / 8
-# A store made for a distance is worth saying where it answers in a fraction of the time.
-WORTH = 1 / 2
 # The next radius is the largest that takes at most so many times as long as the one before.
 GROWTH = 4
 
@@ -50,27 +47,38 @@ def nearest_rows(snapshot: Snapshot, queries: Keys, distance: int, count: int, w
 
 
 def tell_of_reach(snapshot: Snapshot, distance: int) -> None:
-    """Warn, once a process, where the plan was not made for distance: of what it costs, and what would cost less."""
+    """Warn, once a process, where the plan is for a smaller distance, or for fewer keys, of what would cost less."""
     global _told
-    if _told or distance <= snapshot.plan.max_distance or not snapshot.searched:
+    plan = snapshot.plan
+    if _told or not snapshot.searched or (distance <= plan.max_distance and not reads_all(plan)):
         return
-    _told = True
     n = sum(part.segment.key_count for part in snapshot.searched)
-    cost, bits = _cost(snapshot, distance, 1), snapshot.plan.bits
-    better = inf
-    if distance <= planner.MAX_DISTANCE:
-        better = planner.predict(planner.choose(min(n, 1 << bits), distance, "speed", bits), n).nanoseconds
-    advice = (
-        f"a store built with max_distance={distance} and plan 'speed' would take {_time(better)}"
-        if better < WORTH * cost
-        else "no plan would take much less"
-    )
-    warnings.warn(
-        f"max_distance: {distance} is above the {snapshot.plan.max_distance} that plan {snapshot.plan.name} is for: a "
-        f"query of these {n:,} fingerprints takes some {_time(cost)}; {advice}",
-        StoreWarning,
-        stacklevel=4,
-    )
+    if distance <= plan.max_distance:
+        told = outgrown(plan, distance, n)
+        if told is None:
+            return
+    else:
+        faster = faster_plan(plan, distance, n, "speed")
+        advice = "no plan would take much less"
+        if faster:
+            built = f"a store built with max_distance={distance} and plan 'speed'"
+            advice = f"{built} would take {_time(faster.nanoseconds)}"
+        told = (
+            f"max_distance: {distance} is above the {plan.max_distance} that plan {plan.name} is for: a query of these "
+            f"{n:,} fingerprints takes some {_time(_cost(snapshot, distance, 1))}; {advice}"
+        )
+    _told = True
+    warnings.warn(told, StoreWarning, stacklevel=4)
+
+
+def outgrown(plan: Plan, distance: int, n: int) -> str | None:
+    """What to say where n fingerprints are too many for a plan that reads them all; None where they are not."""
+    faster = faster_plan(plan, distance, n, "balanced") if reads_all(plan) else None
+    if faster is None:
+        return None
+    cost = _time(min(lookup_nanoseconds(plan, distance, n), scan_nanoseconds(n)))
+    better = f"one built with plan 'balanced', for so many {faster.plan.name}, would take {_time(faster.nanoseconds)}"
+    return f"plan {plan.name}: a query of these {n:,} fingerprints takes some {cost}, as it reads them all; {better}"
 
 
 def _time(nanoseconds: float) -> str:

@@ -46,7 +46,7 @@ from fpstore.query.nearest import (
     spread,
 )
 from fpstore.query.pairs import segment_joins
-from fpstore.query.ways import Run, Way, method_of, way_of, way_to_all
+from fpstore.query.ways import Run, Way, method_of, single_ways, way_of, way_to_all
 from fpstore.sketches.pending import PendingSketches
 from fpstore.types import Array, Counts, Ids, Keys
 
@@ -122,15 +122,15 @@ class Snapshot:
     @cached_property
     def single(self) -> Single:
         """What answers single queries, in handles where ids are names."""
-        parts = [(part.segment.view, part.segment.ids, part.position) for part in self.searched]
+        segments = [(part.segment, part.position) for part in self.searched]
+        parts = [(segment.view, segment.ids, position, segment.key_count) for segment, position in segments]
         distances = self.settings.max_distance, self.plan.max_distance
-        looks_up = not any(self._way(part, self.plan.max_distance, 1).method == "scan" for part in self.searched)
+        looks_up, scans = single_ways([segment for segment, _ in segments], self.plan)
         lives = functools.partial(alive, self.removals) if self.removals else None
         recipe = self.settings.recipe
-        made = of_sealed if recipe is None else lambda columns: of_sealed(columns)._of_store(recipe)
-        return Single(
-            Segments(parts), self.pending, self.pending_end, self.settings.named, *distances, lives, made, looks_up
-        )
+        made = of_sealed if recipe is None else lambda *columns: of_sealed(*columns)._of_store(recipe)
+        state = self.pending, self.pending_end, self.settings.named
+        return Single(Segments(parts), *state, *distances, lives, made, looks_up, scans)
 
     def search(self, queries: Keys, distance: int, first_query: int = 0, room: Room | None = None) -> Matches:
         """Every live fingerprint within distance of each query, a row for each of its ids.

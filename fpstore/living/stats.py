@@ -13,6 +13,7 @@ from fpstore.disk import CATALOG_NAME, Folder, naming
 from fpstore.living.census import bytes_by_kind
 from fpstore.living.locks import find_writer
 from fpstore.living.named import names_in
+from fpstore.living.radius import outgrown
 from fpstore.living.snapshot import Snapshot
 from fpstore.living.state import Minhash
 from fpstore.plans.plan import Plan
@@ -190,7 +191,16 @@ def bucket_warnings(snapshot: Snapshot, segment: Segment) -> tuple[str, ...]:
 
 def _segment_stats(snapshot: Snapshot, segment: Segment, largest_slots: int) -> SegmentStats:
     found = reports.stats(segment, largest_slots)
-    return replace(found, warnings=found.warnings + bucket_warnings(snapshot, segment)) if largest_slots else found
+    buckets = bucket_warnings(snapshot, segment) if largest_slots else ()
+    return replace(found, warnings=found.warnings + buckets + _plan_warnings(snapshot, segment))
+
+
+def _plan_warnings(snapshot: Snapshot, segment: Segment) -> tuple[str, ...]:
+    settings = snapshot.settings
+    if settings.kind != "hamming" or settings.is_wide:
+        return ()
+    told = outgrown(snapshot.plan, settings.max_distance, segment.key_count)
+    return () if told is None else (told,)
 
 
 def report_of(snapshot: Snapshot, tell: Tell | None = None) -> Report:
@@ -198,6 +208,7 @@ def report_of(snapshot: Snapshot, tell: Tell | None = None) -> Report:
     segments = []
     for part in snapshot.parts:
         found = reports.report_segment(part.segment, tell)
-        segments.append(replace(found, warnings=found.warnings + bucket_warnings(snapshot, part.segment)))
+        more = bucket_warnings(snapshot, part.segment) + _plan_warnings(snapshot, part.segment)
+        segments.append(replace(found, warnings=found.warnings + more))
     settings = snapshot.settings
     return reports.combine(segments, spikes_of(snapshot, NAMED, tell), settings.bits, settings.kind)

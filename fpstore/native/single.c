@@ -69,6 +69,31 @@ static Status search_parts(const Sources *sources, uint64_t query, unsigned dist
     return status;
 }
 
+/* Look at every key of a segment. */
+static Status scan_part(const Part *part, uint64_t query, ScanRoom *room, Search *search) {
+    const Table *table = part->tables[0];
+    uint64_t key, limit = search->distance;
+    Scan scan = {search, &key, &limit, 1, 0};
+    permute_keys(&table->permutation, &query, 1, &key);
+    chunk_init(room->chunk, table->decode);
+    Status status = scan_slots(&scan, 0, (uint64_t)1 << table->slot_bits, room->chunk, room->room);
+    return status == OK && !search->done && scan.key_count != part->key_count ? BAD_BLOCK : status;
+}
+
+static Status scan_parts(const Sources *sources, uint64_t query, unsigned distance, ScanRoom *room, FoundRows *found) {
+    Status status = OK;
+    for (unsigned i = 0; i < sources->part_count && status == OK; i++) {
+        const Part *part = &sources->parts[i];
+        Search search;
+        search_init(&search, part->pages, part->tables, 1, distance, 1);
+        search.match_most = found->most;
+        status = scan_part(part, query, room, &search);
+        if (status == OK) status = add_part(part, &search, found);
+        free(search.matches);
+    }
+    return status;
+}
+
 /* Of the pending rows so many, from the first on, are found by their index; those after them are compared. */
 static uint32_t indexed_rows(const Sources *sources) {
     uint32_t indexed = pending_indexed(sources->pending);
@@ -107,13 +132,14 @@ static Status search_pending(const Sources *sources, uint64_t query, unsigned di
     return status == OK ? compare_pending(sources, query, distance, indexed + 1, found) : status;
 }
 
-Status single_search(const Sources *sources, uint64_t query, unsigned distance, FoundRows *found) {
-    Status status = search_parts(sources, query, distance, found);
+Status single_search(const Sources *sources, uint64_t query, unsigned distance, ScanRoom *scan, FoundRows *found) {
+    Status status = scan == NULL ? search_parts(sources, query, distance, found)
+                                 : scan_parts(sources, query, distance, scan, found);
     if (sources->pending_end > 0 && status == OK) status = search_pending(sources, query, distance, found);
     return status;
 }
 
-Status single_any(const Sources *sources, uint64_t query, unsigned distance, int *any) {
+Status single_any(const Sources *sources, uint64_t query, unsigned distance, ScanRoom *scan, int *any) {
     Status status = OK;
     *any = 0;
     for (unsigned i = 0; i < sources->part_count && status == OK && !*any; i++) {
@@ -121,7 +147,7 @@ Status single_any(const Sources *sources, uint64_t query, unsigned distance, int
         Search search;
         search_init(&search, part->pages, part->tables, part->table_count, distance, 1);
         search.first_only = 1;
-        status = search_run(&search, &query, 1, 0);
+        status = scan == NULL ? search_run(&search, &query, 1, 0) : scan_part(part, query, scan, &search);
         *any = search.match_count > 0;
         free(search.matches);
     }

@@ -6,7 +6,7 @@
 
 #include "ids.h"
 #include "pending.h"
-#include "search.h"
+#include "scan.h"
 
 /* A segment. */
 typedef struct {
@@ -14,8 +14,14 @@ typedef struct {
     Table *const *tables;
     unsigned table_count;
     const Ids *ids; /* NULL without */
-    uint64_t position;
+    uint64_t position, key_count;
 } Part;
+
+/* Where keys are decoded to that are all looked at: memory of one search at a time. room has room for CHUNK_ROOM. */
+typedef struct {
+    Chunk *chunk;
+    uint64_t *room;
+} ScanRoom;
 
 /* position: when it was stored, which decides whether a removal masks it. */
 typedef struct {
@@ -36,11 +42,12 @@ typedef struct {
     uint64_t count, room, most;
 } FoundRows;
 
-/* Add what is within `distance` of query to found, in no order and maybe twice. TOO_MANY where there are more. */
-Status single_search(const Sources *sources, uint64_t query, unsigned distance, FoundRows *found);
+/* Add what is within `distance` of query to found, in no order and maybe twice. TOO_MANY where there are more. scan:
+   NULL where segments are looked up, or for a look at all their keys. */
+Status single_search(const Sources *sources, uint64_t query, unsigned distance, ScanRoom *scan, FoundRows *found);
 
 /* Whether anything is within `distance` of query; stops at the first. */
-Status single_any(const Sources *sources, uint64_t query, unsigned distance, int *any);
+Status single_any(const Sources *sources, uint64_t query, unsigned distance, ScanRoom *scan, int *any);
 
 /* Put the rows in the order of an answer, each once. */
 void single_order(FoundRows *found);

@@ -78,7 +78,7 @@ def expect_bits(bits: object, step: int = BITS_STEP, *, wide: bool = True) -> in
 
 def most_distance(bits: int) -> int:
     """The largest max_distance that a store of fingerprints of so many bits is made for."""
-    return MAX_WIDE_DISTANCE if bits in WIDE_BITS else MAX_DISTANCE
+    return MAX_WIDE_DISTANCE if bits in WIDE_BITS else min(MAX_DISTANCE, bits)
 
 
 @dataclass(frozen=True)

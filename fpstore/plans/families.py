@@ -27,7 +27,8 @@ _NUMBER = r"(0|[1-9][0-9]{0,19})"
 _CHOOSE_NAME = re.compile(rf"choose-{_NUMBER}")
 _FLIPS_NAME = re.compile(rf"flips-{_NUMBER}:({_NUMBER}(?:,{_NUMBER})*)")
 _GENERAL_NAME = re.compile(rf"general-{_NUMBER}:{_NUMBER}")
-KNOWN_NAMES = (*PAPER_NAMES, "choose-BANDS", "flips-BANDS:FLIPS,FLIPS,...", "general-COUNT:TAU")
+SCAN_NAME = "scan"
+KNOWN_NAMES = (*PAPER_NAMES, SCAN_NAME, "choose-BANDS", "flips-BANDS:FLIPS,FLIPS,...", "general-COUNT:TAU")
 
 
 def even_bands(mask: int, count: int) -> tuple[int, ...]:
@@ -71,15 +72,29 @@ def flips(bands: int | Iterable[int], flip_counts: Iterable[int], k: int, key_bi
     bands: how many even bands, or their masks. Of k errors on m bands, some band i has at most e_i when
     sum(e_i) >= k - m + 1 (the general pigeonhole); anything less is a PlanError that names what is missed.
     """
+    plan = unproven_flips(bands, flip_counts, k, key_bits)
+    plan.prove()
+    return plan
+
+
+def unproven_flips(bands: int | Iterable[int], flip_counts: Iterable[int], k: int, key_bits: int = KEY_BITS) -> Plan:
+    """What `flips` makes, before it is proven."""
     counts = tuple(flip_counts)
     masks = even_bands(_every_bit(key_bits), bands) if isinstance(bands, int) else tuple(bands)
     label = str(len(masks)) if masks == even_bands(_every_bit(key_bits), len(masks) or 1) else "masks"
     name = f"flips-{label}:{','.join(map(str, counts))}"
     if len(counts) != len(masks):
         raise refusal(f"plan {name}", f"{len(counts)} flips", f"one for each of {len(masks)} bands")
-    plan = Plan(name, k, masks, tuple(map(TablePlan, masks, counts)), bits=key_bits)
-    plan.prove()
-    return plan
+    return Plan(name, k, masks, tuple(map(TablePlan, masks, counts)), bits=key_bits)
+
+
+def scan(k: int, key_bits: int = KEY_BITS) -> Plan:
+    """One table, in the order of the fingerprints, which catches everything: all keys are read, at any distance.
+
+    Where so few flips as the distance asked for are looked up sooner, that is done.
+    """
+    every_bit = _every_bit(key_bits)
+    return Plan(SCAN_NAME, k, (every_bit,), (TablePlan(every_bit, key_bits),), bits=key_bits)
 
 
 def general_table_count(key_bits: int, k: int, n: int, tau: int = DEFAULT_TAU) -> int | None:
@@ -113,6 +128,8 @@ def named(name: str, k: int, key_bits: int = KEY_BITS, *, others: Iterable[str] 
     if name in PAPER_NAMES:
         check_range(name, "bits", key_bits, PAPER_KEY_BITS, PAPER_KEY_BITS)
         plan = replace(paper(name), max_distance=k)
+    elif name == SCAN_NAME:
+        plan = scan(k, key_bits)
     elif match := _CHOOSE_NAME.fullmatch(name):
         plan = choose(int(match[1]), k, key_bits)
     elif match := _FLIPS_NAME.fullmatch(name):

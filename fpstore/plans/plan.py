@@ -94,7 +94,7 @@ class Plan:
     def named(cls, name: str, *, max_distance: int = 3, bits: int = KEY_BITS) -> "Plan":
         """The plan of that name, proven, for fingerprints of so many bits.
 
-        name: paper-4, -10, -16 or -20, which are of 64 bits, choose-BANDS, flips-BANDS:FLIPS,FLIPS,... or
+        name: paper-4, -10, -16 or -20, which are of 64 bits, scan, choose-BANDS, flips-BANDS:FLIPS,FLIPS,... or
         general-COUNT:TAU. What size, balanced and speed pick depends on the number of fingerprints: fpstore.predict has
         it. Raises TypeError for what is no name and no integer, PlanError where there is no such plan,
         or it would miss.

@@ -1,14 +1,14 @@
 """The planner: what each plan would cost for n fingerprints, and which one to use.
 
 Predictions are arithmetic by the layout of docs/format.md, on uniform keys or on keys whose code is known to take
-fewer bits; the time is a model of one query on one thread with everything in memory. The same n, k and aim always
-give the same plan.
+fewer bits; the time is a model of one query on one thread with everything in memory, which looks up or reads all keys,
+whichever costs less. The same n, k and aim always give the same plan.
 """
 
-from collections.abc import Iterator
+from collections import Counter
 from dataclasses import dataclass
 from dataclasses import replace as _replace
-from functools import cache
+from functools import cache, partial
 from math import ceil, comb, inf, log2
 
 from fpstore.errors import PlanError
@@ -29,7 +29,8 @@ from fpstore.format import (
     directory_bytes,
 )
 from fpstore.plans import families as plans
-from fpstore.plans.plan import Plan, TablePlan
+from fpstore.plans.considered import considered, scan_plan
+from fpstore.plans.plan import Plan
 
 # The time model: queries in batches, one thread. Fitted to what tools/bench_probe.py found for size, balanced and
 # speed at 10^7 keys (docs/benchmarks.md), within 15 % of each.
@@ -39,7 +40,7 @@ MISS_NS = 6.0  # one cache line from memory while others are under way
 KEY_NS = 1.8  # one key decoded and compared
 DIRECTORY_READS = 3  # lines of a directory of blocks that a search comes to after each other
 # A scan, which decodes table 0 once for all queries of a batch: tools/bench_far.py.
-SCAN_CALL_NS = 20_000.0  # one scan of a segment begun, and what it found put together
+SCAN_CALL_NS = 3000.0  # one scan of a segment begun, and what it found put together
 SCAN_KEY_NS = 1.2  # one key decoded
 COMPARE_NS = 0.04  # and compared with one query
 
@@ -51,17 +52,17 @@ FILE_BYTES = HEADER_BYTES + FOOTER_BYTES + SEGMENT_RECORD_BYTES
 TABLE_BYTES = TABLE_RECORD_BYTES + ALIGNMENT  # the zeros before two regions are half a line each
 
 AIMS = ("size", "balanced", "speed")
-MAX_DISTANCE = 16
+MAX_DISTANCE = 64
 MAX_KEYS = 10**13  # beyond it the payload of one table outgrows its 48-bit offsets
 # A store grows and its plan stays, and a small store is fast under any plan: choose for at least this many.
 MIN_PLANNED_KEYS = 10**6
-# More tables than this is beyond any limit on bytes below: at 10^11 keys a table takes 4 bytes a key.
-MAX_TABLES_CONSIDERED = 64
-CHOICES_OF_BANDS = 6  # k + 1 bands up to k + 6; more make prefixes longer than any slot needs
-TAUS = (4, 6, 8, 12, 16)
 # One table with k flips is always the smallest. At k = 3 and 10^6 keys or more the model gives it 60 to 160
 # times the time of the fastest plan, and two tables 3 to 5 times: the limit lies between.
 SIZE_SLOWDOWN = 32
+# Of "balanced" where "size" is a scan, which it then may be as fast as only with several tables more.
+BALANCED_TABLES = 3
+# Fewer keys are expected to become more than a scan is good for: at 12 us each, nobody loses by a plan that scales.
+LEAST_SCANNED = 10**4
 SPEED_BYTES_PER_KEY = 80
 NEARLY_AS_FAST = 1.1  # the model is no better, so such a difference is worth no bytes
 # A file below this is within every limit on bytes per key: a few keys cannot pay for its fixed parts.
@@ -87,7 +88,8 @@ class Prediction:
     A file has file_bytes and 2^slot_bits slots in each table; the rest is for one query.
     probes: patterns looked for, over all tables. block_decodes: slots decoded for them. keys_decoded: keys in
     these up to the last that is looked at. candidates: keys that share a probed prefix. nanoseconds: on one thread
-    with everything in memory, by a model. picked_by: which of size, balanced and speed take this plan.
+    with everything in memory, by a model: of looking up, lookup_nanoseconds, or of reading all keys where that is less.
+    picked_by: which of size, balanced and speed take this plan.
     """
 
     plan: Plan
@@ -100,6 +102,12 @@ class Prediction:
     candidates: float
     nanoseconds: float
     picked_by: tuple[str, ...] = ()
+    lookup_nanoseconds: float = 0.0
+
+    @property
+    def method(self) -> str:
+        """What `Matches.method` says of one query: "scan" where reading all keys takes less time than looking up."""
+        return "scan" if self.nanoseconds < self.lookup_nanoseconds else "probe"
 
     @property
     def directory_bytes(self) -> int:
@@ -130,6 +138,7 @@ class Prediction:
             "keys_decoded": self.keys_decoded,
             "candidates": self.candidates,
             "nanoseconds": self.nanoseconds,
+            "method": self.method,
         }
 
 
@@ -152,23 +161,23 @@ def predict(plan: Plan, n: int, bits_saved: float = 0.0) -> Prediction:
     slot_lines = ceil(slot_keys * code_bits / 8 / CACHE_LINE_BYTES)
     probes = block_decodes = lines = 0
     keys_decoded = candidates = 0.0
-    for table in plan.tables:
-        p = table.prefix_bits
-        patterns = pattern_count(p, table.flips)
-        probes += patterns
-        candidates += patterns * n / (1 << p)
+    for (p, flips), tables in _kinds(plan).items():
+        patterns = pattern_count(p, flips)
+        probes += tables * patterns
+        candidates += tables * patterns * n / (1 << p)
         if p < s:
             run = 1 << (s - p)  # whole slots, neighbours in the directory and in the payload
             decodes = patterns * run
-            lines += patterns * ceil(run / GROUP_SLOTS * DIRECTORY_LINE_BYTES / CACHE_LINE_BYTES)
-            keys_decoded += decodes * slot_keys
+            lines += tables * patterns * ceil(run / GROUP_SLOTS * DIRECTORY_LINE_BYTES / CACHE_LINE_BYTES)
+            keys_decoded += tables * decodes * slot_keys
         else:
-            decodes = pattern_count(s, table.flips)
-            lines += decodes
-            for used in range(min(table.flips, s) + 1):
-                keys_decoded += comb(s, used) * slot_keys * _reach(p - s, table.flips - used)
-        block_decodes += decodes
-        lines += decodes * slot_lines
+            decodes = pattern_count(s, flips)
+            lines += tables * decodes
+            for used in range(min(flips, s) + 1):
+                keys_decoded += tables * comb(s, used) * slot_keys * _reach(p - s, flips - used)
+        block_decodes += tables * decodes
+        lines += tables * decodes * slot_lines
+    looked_up = QUERY_NS + BLOCK_NS * block_decodes + MISS_NS * lines + KEY_NS * keys_decoded
     return Prediction(
         plan=plan,
         n=n,
@@ -178,8 +187,14 @@ def predict(plan: Plan, n: int, bits_saved: float = 0.0) -> Prediction:
         block_decodes=block_decodes,
         keys_decoded=keys_decoded,
         candidates=candidates,
-        nanoseconds=QUERY_NS + BLOCK_NS * block_decodes + MISS_NS * lines + KEY_NS * keys_decoded,
+        nanoseconds=min(looked_up, scan_nanoseconds(n)),
+        lookup_nanoseconds=looked_up,
     )
+
+
+def _kinds(plan: Plan) -> Counter[tuple[int, int]]:
+    """How many tables there are of so many prefix bits and flips: more flips than errors are never made."""
+    return Counter((table.prefix_bits, min(table.flips, plan.max_distance)) for table in plan.tables)
 
 
 def scan_nanoseconds(n: int, query_count: int = 1) -> float:
@@ -201,15 +216,16 @@ def _predict_blocks(plan: Plan, n: int, s: int, code_bits: float) -> Prediction:
     blocks = ceil(n / block_keys)
     probes = 0
     decodes = keys_decoded = candidates = 0.0
-    for table in plan.tables:
-        patterns = pattern_count(table.prefix_bits, table.flips)
-        probes += patterns
-        candidates += patterns * n / (1 << table.prefix_bits)
-        ranges = pattern_count(min(table.prefix_bits, s), table.flips)
-        range_keys = n / (1 << table.prefix_bits)
+    for (p, flips), tables in _kinds(plan).items():
+        patterns = pattern_count(p, flips)
+        probes += tables * patterns
+        candidates += tables * patterns * n / (1 << p)
+        ranges = tables * pattern_count(min(p, s), flips)
+        range_keys = n / (1 << p)
         decodes += ranges * (1 + range_keys / block_keys) if n else 0
         keys_decoded += ranges * (block_keys / 2 + range_keys)
     lines = decodes * (DIRECTORY_READS + ceil(block_keys / 2 * code_bits / 8 / CACHE_LINE_BYTES))
+    looked_up = QUERY_NS + BLOCK_NS * decodes + MISS_NS * lines + KEY_NS * keys_decoded
     table_bits = n * code_bits + blocks * (plan.bits - code_bits + 8 * FENCE_BYTES)
     table_bytes = ceil(table_bits / 8 * (1 + CRC_BYTES / PAGE_BYTES))
     return Prediction(
@@ -221,7 +237,8 @@ def _predict_blocks(plan: Plan, n: int, s: int, code_bits: float) -> Prediction:
         block_decodes=round(decodes),
         keys_decoded=keys_decoded,
         candidates=candidates,
-        nanoseconds=QUERY_NS + BLOCK_NS * decodes + MISS_NS * lines + KEY_NS * keys_decoded,
+        nanoseconds=min(looked_up, scan_nanoseconds(n)),
+        lookup_nanoseconds=looked_up,
     )
 
 
@@ -233,25 +250,30 @@ def saving(n: int, code_bits: float, bits: int = KEY_BITS) -> float:
 def choose(n: int, k: int, aim: str | float, bits: int = KEY_BITS) -> Plan:
     """The plan for n fingerprints of so many bits and distance k that serves the aim best, proven.
 
-    - "size": the fewest bytes, unless that takes SIZE_SLOWDOWN times as long as the fastest plan;
-    - "balanced": the fastest in slots of SMALL with at most one table more than "size" has;
-    - "speed": the fastest of at most SPEED_BYTES_PER_KEY, or the smallest nearly as fast;
-    - a number: the same for at most so many bytes per fingerprint, or NEGLIGIBLE_FILE_BYTES; PlanError when there is
-      none.
+    - "size": the fewest bytes, unless that takes SIZE_SLOWDOWN times as long as the fastest plan; or fewer yet, where
+      they shrink by more than the time grows;
+    - "balanced": the fastest in slots of SMALL with at most one table more than "size" has, or BALANCED_TABLES where
+      that is a scan; the scan itself, where the tables would save less time than they take bytes;
+    - "speed": the fastest of at most SPEED_BYTES_PER_KEY, or the smallest nearly as fast and no slower than "balanced";
+    - a number: the fastest of at most so many bytes per fingerprint, or NEGLIGIBLE_FILE_BYTES, or the smallest nearly
+      as fast; PlanError when there is none.
 
-    Ties go to fewer bytes, then to the name. Fewer than MIN_PLANNED_KEYS are expected to become that many. Raises
-    ValueError for another aim, and for n or k out of range.
+    So no aim takes more bytes than another and more time, too. Ties go to fewer bytes, then to the name. Fewer than
+    MIN_PLANNED_KEYS are expected to become that many, unless a scan serves the n there are, from LEAST_SCANNED on.
+    Raises ValueError for another aim, and for n or k out of range.
     """
-    if aim == "size":
-        best = _smallest(n, k, bits)
-    elif aim == "balanced":
-        best = _balanced(n, k, bits)
-    elif aim == "speed":
-        best = _fastest_within(n, k, SPEED_BYTES_PER_KEY, _every_candidate(_planned(n, bits), k, bits))
-    elif not isinstance(aim, str) and 0 < aim < inf:
-        best = _fastest_within(n, k, aim, _every_candidate(_planned(n, bits), k, bits))
-    else:
+    if aim not in AIMS if isinstance(aim, str) else not 0 < aim < inf:
         raise ValueError(f"aim: found {aim!r:.40}, expected {', '.join(AIMS)} or a number of bytes per key")
+    planned = max(n, min(MIN_PLANNED_KEYS, 1 << bits))
+    small, every = _candidates(planned, k, SMALL, bits), partial(_every_candidate, planned, k, bits)
+    if aim == "size":
+        best = _smallest(n, small)
+    elif aim == "balanced":
+        best = _balanced(n, small)
+    elif aim == "speed":
+        best = _fastest(n, small, every())
+    else:
+        best = _fastest_within(n, float(aim), every())
     best.plan.prove()
     return best.plan
 
@@ -284,30 +306,73 @@ def choices(n: int, k: int, bits_saved: float = 0.0, bits: int = KEY_BITS) -> li
     return sorted(predictions, key=_by_size)
 
 
-def _smallest(n: int, k: int, bits: int) -> Prediction:
-    predictions = _candidates(_planned(n, bits), k, SMALL, bits)
-    patience = SIZE_SLOWDOWN * _fastest_within(n, k, SPEED_BYTES_PER_KEY, predictions).nanoseconds
-    return min((each for each in predictions if each.nanoseconds <= patience), key=_by_size)
+def _smallest(n: int, predictions: list[Prediction]) -> Prediction:
+    patience = SIZE_SLOWDOWN * _fastest_within(n, SPEED_BYTES_PER_KEY, predictions).nanoseconds
+    small = min((each for each in predictions if each.nanoseconds <= patience), key=_by_size)
+    smallest = min((each for each in predictions if _effort(each) <= _effort(small)), key=_by_size)
+    return min(small, smallest, _scanned(n, smallest), key=_by_size)
 
 
-def _balanced(n: int, k: int, bits: int) -> Prediction:
-    table_count = len(_smallest(n, k, bits).plan.tables) + 1
-    predictions = _candidates(_planned(n, bits), k, SMALL, bits)
-    return min((each for each in predictions if len(each.plan.tables) <= table_count), key=_by_time)
+def _balanced(n: int, predictions: list[Prediction]) -> Prediction:
+    smallest = _smallest(n, predictions)
+    table_count = len(smallest.plan.tables) + 1
+    if smallest.method == "scan":
+        table_count = max(table_count, BALANCED_TABLES)
+    few = [each for each in predictions if len(each.plan.tables) <= table_count]
+    fastest = min(_within(n, SPEED_BYTES_PER_KEY, few), key=_by_time)
+    if n >= LEAST_SCANNED:
+        now = predict(smallest.plan, n)
+        if now.method == "scan" and _effort(now) <= _effort(predict(fastest.plan, n)):
+            return smallest
+    return _no_slower(n, fastest, smallest)
 
 
-def _fastest_within(n: int, k: int, bytes_per_key: float, predictions: list[Prediction]) -> Prediction:
-    """Of the plans within the limit for n fingerprints (not for as many as are planned), the fastest.
+def _fastest(n: int, small: list[Prediction], every: list[Prediction]) -> Prediction:
+    balanced = _balanced(n, small)
+    enough = predict(balanced.plan, every[0].n).nanoseconds
+    return _no_slower(n, _fastest_within(n, SPEED_BYTES_PER_KEY, every, enough), balanced)
 
-    Or rather the smallest of those that are NEARLY_AS_FAST.
+
+def _effort(prediction: Prediction) -> float:
+    """Bytes times time: what saves more of the one than it costs of the other has less."""
+    return prediction.file_bytes * prediction.nanoseconds
+
+
+def _scanned(n: int, other: Prediction) -> Prediction:
+    """The scan of the n keys that there are, where its effort is less than that of the other plan; or else that."""
+    scan = predict(scan_plan(other.plan.max_distance, other.plan.bits, other.plan.slot_keys), n)
+    worth = n >= LEAST_SCANNED and scan.method == "scan" and _effort(scan) <= _effort(predict(other.plan, n))
+    return scan if worth else other
+
+
+def _no_slower(n: int, one: Prediction, other: Prediction) -> Prediction:
+    """The one, unless the other, which takes fewer bytes, is as fast among the n keys that there are, or faster.
+
+    Among few keys that says nothing: they are expected to become more, and any plan is fast.
     """
-    limit = max(bytes_per_key * n, NEGLIGIBLE_FILE_BYTES)
-    within = [each for each in predictions if predict(each.plan, n).file_bytes <= limit]
-    if not within:
-        least = min(predict(each.plan, n).bytes_per_key for each in predictions)
-        raise PlanError(f"plan for n = {n}, k = {k}: takes {least:.2f} bytes per key, expected {bytes_per_key:g}")
-    enough = NEARLY_AS_FAST * min(each.nanoseconds for each in within)
+    faster = n < LEAST_SCANNED or predict(one.plan, n).nanoseconds < predict(other.plan, n).nanoseconds
+    return one if faster else other
+
+
+def _fastest_within(
+    n: int, bytes_per_key: float, predictions: list[Prediction], most_nanoseconds: float = inf
+) -> Prediction:
+    """Of the plans within the limit the fastest, or rather the smallest of those that are NEARLY_AS_FAST."""
+    within = _within(n, bytes_per_key, predictions)
+    fastest = min(each.nanoseconds for each in within)
+    enough = max(fastest, min(most_nanoseconds, NEARLY_AS_FAST * fastest))
     return min((each for each in within if each.nanoseconds <= enough), key=_by_size)
+
+
+def _within(n: int, bytes_per_key: float, predictions: list[Prediction]) -> list[Prediction]:
+    """The plans within the limit for n fingerprints (not for as many as are planned). PlanError for none."""
+    limit = max(bytes_per_key * n, NEGLIGIBLE_FILE_BYTES)
+    sizes = [each.file_bytes if each.n == n else predict(each.plan, n).file_bytes for each in predictions]
+    within = [each for each, size in zip(predictions, sizes, strict=True) if size <= limit]
+    if not within:
+        least, k = min(sizes) / max(1, n), predictions[0].plan.max_distance
+        raise PlanError(f"plan for n = {n}, k = {k}: takes {least:.2f} bytes per key, expected {bytes_per_key:g}")
+    return within
 
 
 def _by_size(prediction: Prediction) -> tuple[float, float, str]:
@@ -318,51 +383,23 @@ def _by_time(prediction: Prediction) -> tuple[float, float, str]:
     return prediction.nanoseconds, prediction.file_bytes, prediction.plan.name
 
 
-def _planned(n: int, bits: int) -> int:
-    return max(n, min(MIN_PLANNED_KEYS, 1 << bits))
-
-
 def _every_candidate(n: int, k: int, bits: int) -> list[Prediction]:
     return _candidates(n, k, SMALL, bits) + _candidates(n, k, FAST, bits)
 
 
 def _candidates(n: int, k: int, slots: _SlotPolicy, bits: int = KEY_BITS) -> list[Prediction]:
     _check_count(n, bits)
-    if not 0 <= k <= MAX_DISTANCE:
-        raise ValueError(f"max_distance: found {k}, expected 0 to {MAX_DISTANCE}")
+    if not 0 <= k <= min(MAX_DISTANCE, bits):
+        raise ValueError(f"max_distance: found {k}, expected 0 to {min(MAX_DISTANCE, bits)}")
     slot_keys = _slot_keys(n, slots, bits)
     # Families overlap (paper-4 is choose-4 is flips-4:0,0,0,0): the first name stays.
-    distinct: dict[tuple[TablePlan, ...], Plan] = {}
-    for plan in _families(n, k, bits):
-        distinct.setdefault(plan.tables, plan)
-    return [predict(_replace(plan, slot_keys=slot_keys), n) for plan in distinct.values()]
-
-
-def _families(n: int, k: int, bits: int = KEY_BITS) -> Iterator[Plan]:
-    if k == plans.PAPER_DISTANCE and bits == plans.PAPER_KEY_BITS:
-        yield from map(plans.paper, plans.PAPER_NAMES)
-    for band_count in range(k + 1, k + 1 + CHOICES_OF_BANDS):
-        if band_count <= bits and comb(band_count, k) <= MAX_TABLES_CONSIDERED:
-            yield plans.choose(band_count, k, bits)
-    for band_count in range(1, min(k + 1, bits) + 1):
-        narrowest_bits = bits // band_count  # more flips than a band has bits are no plan
-        for flip_counts in _partitions(k - band_count + 1, band_count, narrowest_bits):
-            yield plans.flips(band_count, flip_counts, k, bits)
-    for tau in TAUS:
-        table_count = plans.general_table_count(bits, k, n, tau)
-        if table_count is not None and table_count <= MAX_TABLES_CONSIDERED:
-            yield plans.general(bits, k, n, tau)
-
-
-def _partitions(total: int, parts: int, most: int) -> Iterator[tuple[int, ...]]:
-    """Every way to write total as so many terms of 0 to most, largest first: wider bands get more flips."""
-    if parts == 0:
-        if total == 0:
-            yield ()
-        return
-    for first in range(min(total, most), -1, -1):
-        for rest in _partitions(total - first, parts - 1, first):
-            yield (first, *rest)
+    distinct = {plan.tables: plan for plan in reversed(considered(n, k, bits, slot_keys))}
+    found = [predict(plan, n) for plan in distinct.values()]
+    scanned = predict(scan_plan(k, bits, slot_keys), n)
+    if scanned.method == "probe":
+        return found
+    # What is scanned in any case is so by one table, whose flips then mean nothing.
+    return [each for each in found if len(each.plan.tables) > 1] + [scanned]
 
 
 def _slot_keys(n: int, slots: _SlotPolicy, bits: int = KEY_BITS) -> int:

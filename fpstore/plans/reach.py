@@ -1,4 +1,4 @@
-"""How far the tables of a plan reach where more bits of a query are inverted than the plan says.
+"""How far the tables of a plan reach where more bits of a query are inverted than the plan says, or fewer.
 
 A store is searched beyond its plan's distance so, as long as that costs less than looking at every key. What is probed
 then is proven as a plan is.
@@ -11,25 +11,27 @@ from math import inf
 
 from fpstore.errors import PlanError
 from fpstore.plans.plan import Plan, TablePlan
-from fpstore.plans.planner import pattern_count, predict, scan_nanoseconds, slot_bits
+from fpstore.plans.planner import Prediction, choose, pattern_count, predict, scan_nanoseconds, slot_bits
 
 # Plans, distances and sizes of segments that were asked about lately.
 REMEMBERED = 1024
+# Another plan is worth telling of where it answers in at most this share of the time.
+WORTH = 1 / 2
 
 
 @lru_cache(maxsize=REMEMBERED)
 def reaching(plan: Plan, distance: int, n: int) -> Plan | None:
     """The same tables with as many flips as answer `distance` among n keys, which the plan itself may answer.
 
-    The table whose next flip costs least gets it, until nothing is missed. None where looking at all n keys would take
-    one query less time.
+    Within the plan's distance no table needs more flips than that. Beyond it the table whose next flip costs least gets
+    it, until nothing is missed. None where looking at all n keys would take one query less time.
     """
     if distance <= plan.max_distance:
-        return plan
+        return _narrower(plan, distance)
     tables, s = plan.tables, slot_bits(n, plan.slot_keys)
     while True:
         wider = replace(plan, max_distance=distance, tables=tables)
-        if predict(wider, n).nanoseconds > scan_nanoseconds(n):
+        if predict(wider, n).lookup_nanoseconds > scan_nanoseconds(n):
             return None
         try:
             if wider.missed() is None:
@@ -43,7 +45,28 @@ def reaching(plan: Plan, distance: int, n: int) -> Plan | None:
 def lookup_nanoseconds(plan: Plan, distance: int, n: int) -> float:
     """What one query takes that looks up so far among n keys, on one thread; infinite where that is not worth it."""
     wider = reaching(plan, distance, n)
-    return inf if wider is None else predict(wider, n).nanoseconds
+    return inf if wider is None else predict(wider, n).lookup_nanoseconds
+
+
+@lru_cache(maxsize=REMEMBERED)
+def faster_plan(plan: Plan, distance: int, n: int, aim: str) -> Prediction | None:
+    """What that aim would pick for so many keys and this distance, where it is worth telling of."""
+    cost = min(lookup_nanoseconds(plan, distance, n), scan_nanoseconds(n))
+    found = predict(choose(min(n, 1 << plan.bits), distance, aim, plan.bits), min(n, 1 << plan.bits))
+    return found if found.nanoseconds <= WORTH * cost else None
+
+
+def reads_all(plan: Plan) -> bool:
+    """Whether it is the scan's: a table that catches everything, which is read where fewer flips cost more."""
+    return plan.tables[0].flips == plan.tables[0].prefix_bits
+
+
+def _narrower(plan: Plan, distance: int) -> Plan:
+    """The plan itself where it has no flip too many: in a prefix lie at most as many errors as there are."""
+    if all(table.flips <= distance for table in plan.tables):
+        return plan
+    tables = tuple(replace(table, flips=min(table.flips, distance)) for table in plan.tables)
+    return replace(plan, max_distance=distance, tables=tables)
 
 
 def _one_flip_more(tables: Sequence[TablePlan], s: int) -> tuple[TablePlan, ...]:

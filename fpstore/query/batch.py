@@ -15,8 +15,9 @@ import numpy as np
 from fpstore._pairs import Queries
 from fpstore.merging import begins
 from fpstore.plans.permutation import Permutation
+from fpstore.plans.planner import COMPARE_NS, pattern_count
 from fpstore.query.matches import MAX_MATCHES, Room
-from fpstore.query.pairs import load_windows, window_flips
+from fpstore.query.pairs import load_windows, window_flips, window_shape
 from fpstore.segment.reader import Segment
 from fpstore.types import Array, Counts, Keys
 
@@ -70,27 +71,29 @@ class Asked:
         return np.repeat(np.arange(len(rows)), repeats), self.numbers[np.repeat(self.bounds[rows], repeats) + copy]
 
 
-def streaming_nanoseconds(segment: Segment, query_count: int) -> float:
+def streaming_nanoseconds(segment: Segment, query_count: int, distance: int) -> float:
     """What a batch would take on one thread, to be held against the planner's prediction for single queries."""
-    return sum(_table_nanoseconds(segment, index, query_count) for index in range(len(segment.tables)))
+    return sum(_table_nanoseconds(segment, index, query_count, distance) for index in range(len(segment.tables)))
 
 
-def _table_nanoseconds(segment: Segment, index: int, query_count: int) -> float:
-    return DECODE_NS * segment.key_count + JOIN_NS * len(window_flips(segment, index)[1]) * query_count
+def _table_nanoseconds(segment: Segment, index: int, query_count: int, distance: int) -> float:
+    window_bits, flips = window_shape(segment, index, distance)
+    joined = pattern_count(window_bits, flips) * (JOIN_NS + COMPARE_NS * segment.key_count / (1 << window_bits))
+    return DECODE_NS * segment.key_count + joined * query_count
 
 
-def pieces(segment: Segment) -> list[Piece]:
+def pieces(segment: Segment, distance: int) -> list[Piece]:
     """What a segment is streamed in: the number of a table, and of a chunk of it. Just one finds each match."""
     tables = range(len(segment.tables))
-    return [(index, chunk) for index in tables for chunk in range(1 << _split_bits(segment, index))]
+    return [(index, chunk) for index in tables for chunk in range(1 << _split_bits(segment, index, distance))]
 
 
-def piece_nanoseconds(segment: Segment, query_count: int) -> list[float]:
+def piece_nanoseconds(segment: Segment, query_count: int, distance: int) -> list[float]:
     """What each of the pieces takes, of streaming_nanoseconds."""
     each: list[float] = []
     for index in range(len(segment.tables)):
-        chunks = 1 << _split_bits(segment, index)
-        each += [_table_nanoseconds(segment, index, query_count) / chunks] * chunks
+        chunks = 1 << _split_bits(segment, index, distance)
+        each += [_table_nanoseconds(segment, index, query_count, distance) / chunks] * chunks
     return each
 
 
@@ -116,7 +119,7 @@ def stream(
             room.take(len(rows))
         return np.concatenate(found)
 
-    rows = np.concatenate([_NONE, *run(work, pieces(segment))])
+    rows = np.concatenate([_NONE, *run(work, pieces(segment, distance))])
     rows = rows[np.lexsort((rows[:, 1], rows[:, 2], rows[:, 0]))]
     return _by_query(rows, asked, most)
 
@@ -150,8 +153,8 @@ def _by_query(rows: Array, asked: Asked, most: int) -> tuple[Counts, Keys, Array
 def _stream_piece(segment: Segment, piece: Piece, queries: Keys, distance: int) -> Iterator[Array]:
     """The matches of one chunk of one table, of queries as its keys: uint64[m, 3], query, stored, distance."""
     index, chunk = piece
-    split_bits = _split_bits(segment, index)
-    window_bits, flips = window_flips(segment, index)
+    split_bits = _split_bits(segment, index, distance)
+    window_bits, flips = window_flips(segment, index, distance)
     keys = load_windows(segment, index, window_bits, chunk, split_bits)
     for mask in flips:
         left = _range(queries, chunk ^ (mask >> (segment.bits - split_bits)), split_bits, segment.bits)
@@ -160,10 +163,10 @@ def _stream_piece(segment: Segment, piece: Piece, queries: Keys, distance: int) 
             yield np.column_stack(join.next())
 
 
-def _split_bits(segment: Segment, index: int) -> int:
+def _split_bits(segment: Segment, index: int, distance: int) -> int:
     """Into how many aligned chunks, as a power of two, a table is cut."""
     wanted = max(0, (segment.key_count // CHUNK_KEYS).bit_length() - 1)
-    return min(wanted, window_flips(segment, index)[0], segment.tables[index].slot_bits)
+    return min(wanted, window_shape(segment, index, distance)[0], segment.tables[index].slot_bits)
 
 
 def _range(keys: Keys, chunk: int, split_bits: int, bits: int) -> Keys:

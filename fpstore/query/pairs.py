@@ -15,6 +15,7 @@ import numpy as np
 
 from fpstore._pairs import Flips, Join, Neighbours, Windows
 from fpstore._view import SegmentView
+from fpstore.plans.planner import pattern_count
 from fpstore.query.tables import Table, read_only
 from fpstore.segment.reader import Segment
 from fpstore.types import Array, Distances, Keys
@@ -27,6 +28,8 @@ MAX_CHUNK_KEYS = (1 << 31) - 1
 # over 4 keys, which takes a second step. 10^7 uniform keys, plan size: 0.38 s with 1.2, 0.33 with 2.4, 0.57 with 4.8.
 WINDOW_KEYS = 1.5
 MAX_WINDOW_BITS = 40
+# Fewer flips are always worth it: to compare a window with its partner takes as long as with some 20 keys in a row.
+MANY_FLIPS = 1 << 12
 # Chunks are chosen by a counter for each possible one, which takes an eighth of the budget at most, or half a MiB.
 MIN_COUNTER_BITS = 16
 COUNTER_SHARE_BYTES = 8 * 8
@@ -134,15 +137,26 @@ def segment_joins(segment: Joined, distance: int, memory_bytes: int) -> Iterator
             yield join, (index + share) / len(segment.tables)
 
 
-def window_flips(segment: Joined, index: int) -> tuple[int, list[int]]:
-    """How many top bits make a window in this table, and the masks by which joined windows differ."""
-    table = segment.tables[index]
-    bits = segment.view.bits
+def window_shape(segment: Joined, index: int, distance: int) -> tuple[int, int]:
+    """How many top bits make a window in this table, and in how many of them joined windows differ at most.
+
+    Where windows would be joined with most others, all keys are one window.
+    """
+    table, bits = segment.tables[index], segment.view.bits
     dense_bits = min(MAX_WINDOW_BITS, bits - 1, max(0, int(segment.key_count / WINDOW_KEYS).bit_length() - 1))
     window_bits = min(table.prefix_mask.bit_count(), dense_bits)
+    flips = min(table.flips, distance, window_bits)
+    if pattern_count(window_bits, flips) > max(MANY_FLIPS, (1 << window_bits) // 8):
+        return 0, 0
+    return window_bits, flips
+
+
+def window_flips(segment: Joined, index: int, distance: int) -> tuple[int, list[int]]:
+    """How many top bits make a window in this table, and the masks by which joined windows differ."""
+    (window_bits, most), bits = window_shape(segment, index, distance), segment.view.bits
     flips = [
         sum(1 << (bits - 1 - place) for place in places)
-        for count in range(min(table.flips, window_bits) + 1)
+        for count in range(most + 1)
         for places in combinations(range(window_bits), count)
     ]
     return window_bits, flips
@@ -169,16 +183,16 @@ def _chunk_parts(segment: Joined, index: int, chunk: int = 0, split_bits: int = 
 def _neighbour_joins(segment: Joined, index: int, distance: int, memory_bytes: int) -> Iterator[tuple[Join, float]]:
     """Of a table without flips: every pair of keys that share the prefix."""
     prefix_bits, done = segment.tables[index].prefix_mask.bit_count(), 0
-    for keys in _whole_windows(segment, index, _chunk_parts(segment, index), prefix_bits, memory_bytes):
+    for keys in _whole_windows(segment, index, _chunk_parts(segment, index), prefix_bits, distance, memory_bytes):
         yield Neighbours(segment.view, index, keys, distance, prefix_bits), done / segment.key_count
         done += len(keys)
 
 
 def _flip_joins(segment: Joined, index: int, distance: int, memory_bytes: int) -> Iterator[tuple[Join, float]]:
     """Of a table with flips: the pairs within windows, then those with windows that differ by a flip."""
-    window_bits, masks = window_flips(segment, index)
+    window_bits, masks = window_flips(segment, index, distance)
     most_bits = _split_bits(segment, index, window_bits, memory_bytes)
-    split_bits, most_keys = _split(segment, index, most_bits, memory_bytes)
+    split_bits, most_keys = _split(segment, index, most_bits, distance, memory_bytes)
     chunk_bits, chunk_count, bits = window_bits - split_bits, 1 << split_bits, segment.view.bits
     flips: dict[int, list[int]] = {}  # by what they do to a chunk's number: to the number of a window in the chunk
     for mask in masks[1:]:
@@ -189,7 +203,7 @@ def _flip_joins(segment: Joined, index: int, distance: int, memory_bytes: int) -
         share = chunk / chunk_count
         windows.begin(chunk)
         parts = _chunk_parts(segment, index, chunk, split_bits)
-        for keys in _whole_windows(segment, index, parts, window_bits, memory_bytes):
+        for keys in _whole_windows(segment, index, parts, window_bits, distance, memory_bytes):
             yield Neighbours(segment.view, index, keys, distance, window_bits), share
             windows.append(keys)
         yield Flips(segment.view, index, windows, distance, flips.get(0, [])), share
@@ -203,7 +217,7 @@ def _flip_joins(segment: Joined, index: int, distance: int, memory_bytes: int) -
 
 
 def _whole_windows(
-    segment: Joined, index: int, parts: Iterator[Keys], window_bits: int, memory_bytes: int
+    segment: Joined, index: int, parts: Iterator[Keys], window_bits: int, distance: int, memory_bytes: int
 ) -> Iterator[Keys]:
     """The parts cut anew, so that none ends within a window; their room is used again."""
     in_window = np.uint64((1 << (segment.view.bits - window_bits)) - 1)
@@ -222,12 +236,12 @@ def _whole_windows(
             yield part[:cut]
         held.append(part[cut:].copy())
         if sum(map(len, held)) > memory_bytes // BYTES_PER_CHUNK_KEY:
-            raise _no_room(segment, index, memory_bytes)
+            raise _no_room(segment, index, distance, memory_bytes)
     if held:
         yield np.concatenate(held)
 
 
-def _split(segment: Joined, index: int, most: int, memory_bytes: int) -> tuple[int, int]:
+def _split(segment: Joined, index: int, most: int, distance: int, memory_bytes: int) -> tuple[int, int]:
     """The fewest top bits that split the table into chunks which fit the budget, and how many keys the largest has."""
     room = min(memory_bytes // BYTES_PER_CHUNK_KEY, MAX_CHUNK_KEYS)
     if segment.key_count <= room:
@@ -242,7 +256,7 @@ def _split(segment: Joined, index: int, most: int, memory_bytes: int) -> tuple[i
         largest = int(counts.reshape(1 << bits, -1).sum(axis=1).max())
         if largest <= room:
             return bits, largest
-    raise _no_room(segment, index, memory_bytes)
+    raise _no_room(segment, index, distance, memory_bytes)
 
 
 def _split_bits(segment: Joined, index: int, window_bits: int, memory_bytes: int) -> int:
@@ -251,7 +265,7 @@ def _split_bits(segment: Joined, index: int, window_bits: int, memory_bytes: int
     return min(window_bits, segment.tables[index].slot_bits, counters)
 
 
-def _no_room(segment: Joined, first: int, memory_bytes: int) -> ValueError:
+def _no_room(segment: Joined, first: int, distance: int, memory_bytes: int) -> ValueError:
     """What tells of the most keys that must be held together of any table, from the first on: what is enough for all.
 
     Reads these tables.
@@ -260,7 +274,7 @@ def _no_room(segment: Joined, first: int, memory_bytes: int) -> ValueError:
     for index, table in enumerate(segment.tables[first:], first):
         bits = table.prefix_mask.bit_count()
         if table.flips:
-            bits = _split_bits(segment, index, window_flips(segment, index)[0], memory_bytes)
+            bits = _split_bits(segment, index, window_shape(segment, index, distance)[0], memory_bytes)
         crowds.append((_largest(segment.keys(index), segment.view.bits - bits), index, bits))
     crowd, index, bits = max(crowds, key=lambda each: each[0])
     return ValueError(

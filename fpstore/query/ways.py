@@ -9,7 +9,8 @@ from fpstore.plans import planner
 from fpstore.plans.plan import Plan
 from fpstore.plans.reach import lookup_nanoseconds, reaching
 from fpstore.query.batch import stream, streaming_nanoseconds
-from fpstore.query.scans import LEAST_KEYS, Found, numbered, scan, scan_any, scan_nearest, whole
+from fpstore.query.matches import MAX_MATCHES, Room
+from fpstore.query.scans import LEAST_KEYS, PIECE_KEYS, Found, numbered, scan, scan_any, scan_nearest, whole
 from fpstore.segment.reader import Segment
 from fpstore.types import Array, Keys
 
@@ -63,9 +64,16 @@ class Lookup:
 
     def all(self, queries: Keys, most: int = 0) -> Found:
         """See Way."""
-        return self._shared(
-            queries, lambda own: search(self.segment.view, own, self.distance, most=most, flips=self.flips)
-        )
+        room = Room(len(queries), most or MAX_MATCHES)
+
+        def find(own: Keys) -> Found:
+            left = room.left if most else 0
+            found: Found = search(self.segment.view, own, self.distance, most=left, flips=self.flips)
+            if most:
+                room.take(len(found[0]))
+            return found
+
+        return self._shared(queries, find)
 
     def nearest(
         self, queries: Keys, keep: int = 1, bits: Array | None = None, fingerprints: Keys | None = None
@@ -135,7 +143,7 @@ def way_to_all(segment: Segment, plan: Plan, distance: int, query_count: int, ru
     way = way_of(segment, plan, distance, query_count, run)
     if distance > plan.max_distance or query_count < MIN_STREAMED:
         return way
-    streamed = streaming_nanoseconds(segment, query_count) / query_count
+    streamed = streaming_nanoseconds(segment, query_count, distance) / query_count
     return Stream(segment, distance, None, run, streamed) if streamed < way.nanoseconds else way
 
 
@@ -148,6 +156,22 @@ def way_of(segment: Segment, plan: Plan, distance: int, query_count: int, run: R
         return Scan(segment, distance, run, scanned)
     flips = None if wider is plan else tuple(table.flips for table in wider.tables)
     return Lookup(segment, distance, flips, run, looked_up)
+
+
+def single_ways(segments: Sequence[Segment], plan: Plan) -> tuple[int, int]:
+    """Up to which distance single queries look up with the plan's own flips, -1 for none, and from which on they read
+    all keys by one thread; one more than the plan's for none. Between the two other flips or more threads take less.
+    """
+    most, flips = plan.max_distance, max(table.flips for table in plan.tables)
+    methods = {way_of(segment, plan, most, 1).method for segment in segments}
+    if not segments or ("scan" not in methods and flips <= most):
+        return most, most + 1
+    if methods != {"scan"} or sum(segment.key_count for segment in segments) >= 2 * PIECE_KEYS:
+        return -1, most + 1
+    scans = most
+    while scans > 0 and all(way_of(segment, plan, scans - 1, 1).method == "scan" for segment in segments):
+        scans -= 1
+    return -1, scans
 
 
 def method_of(ways: Sequence[Way]) -> str:

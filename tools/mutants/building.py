@@ -194,10 +194,18 @@ MUTANTS = (
     Mutant(
         "windows are joined without the last flip",
         "fpstore/query/pairs.py",
-        "for count in range(min(table.flips, window_bits) + 1)",
-        "for count in range(max(1, min(table.flips, window_bits)))",
+        "for count in range(most + 1)",
+        "for count in range(max(1, most))",
         "pairs are missed whose prefixes differ by as much as a table allows",
         ("tests/test_pairs.py::test_fingerprints_that_share_all_ids_or_none_count_the_same",),
+    ),
+    Mutant(
+        "where all keys are one window the flips are those of windows",
+        "fpstore/query/pairs.py",
+        "        return 0, 0\n    return window_bits, flips",
+        "        return window_bits, 0\n    return window_bits, flips",
+        "pairs of a scan are missed",
+        ("tests/test_any_distance.py::test_pairs_are_the_same_where_all_keys_are_one_window[scan]",),
     ),
     Mutant(
         "two chunks are met from both sides",

@@ -8,8 +8,8 @@ MUTANTS = (
     Mutant(
         "a share of a stream ends a piece early",
         "fpstore/cluster/shares.py",
-        "own = pieces(part.segment)[share.first : share.end]",
-        "own = pieces(part.segment)[share.first : max(share.first + 1, share.end - 1)]",
+        "own = pieces(part.segment, distance)[share.first : share.end]",
+        "own = pieces(part.segment, distance)[share.first : max(share.first + 1, share.end - 1)]",
         "what one piece in some finds is not in the answer",
         ("tests/test_cluster.py::test_a_share_finds_what_its_pieces_find",),
     ),

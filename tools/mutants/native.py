@@ -20,6 +20,14 @@ MUTANTS = (
         ("tests/test_wide.py::test_the_tables_and_a_scan_find_the_same",),
     ),
     Mutant(
+        "a single query does not ask whether all keys were read",
+        "fpstore/native/single.c",
+        "return status == OK && !search->done && scan.key_count != part->key_count ? BAD_BLOCK : status;",
+        "return status;",
+        "an answer lacks what a damaged directory hides",
+        ("tests/test_any_distance.py::test_a_scan_with_keys_that_are_not_all_there_is_left_to_who_names_the_damage",),
+    ),
+    Mutant(
         "a scan compares with the limit of the query before",
         "fpstore/native/scan_body.h",
         "if (LIKELY(distance > scan->limits[query])) continue;",

@@ -4,6 +4,38 @@ from mutants.record import Mutant
 
 MUTANTS = (
     Mutant(
+        "a table is looked up with a flip too few",
+        "fpstore/plans/reach.py",
+        "flips=min(table.flips, distance)",
+        "flips=min(table.flips, max(0, distance - 1))",
+        "matches at a distance below the plan's are missed",
+        ("tests/test_any_distance.py::test_tables_are_looked_up_with_no_more_flips_than_errors",),
+    ),
+    Mutant(
+        "a slower plan is taken for more bytes",
+        "fpstore/plans/planner.py",
+        "faster = n < LEAST_SCANNED or predict(one.plan, n).nanoseconds < predict(other.plan, n).nanoseconds",
+        "faster = True",
+        "speed takes four tables where all keys are read in any case",
+        ("tests/test_planner.py::test_every_aim_is_monotone_over_the_whole_grid[64]",),
+    ),
+    Mutant(
+        "a plan is taken to cost what looking up does",
+        "fpstore/plans/planner.py",
+        "looked_up,\n    )\n\n\ndef _kinds",
+        "0.0,\n    )\n\n\ndef _kinds",
+        "no plan is ever a scan",
+        ("tests/test_planner.py::test_the_scan_costs_what_reading_all_keys_does_however_far",),
+    ),
+    Mutant(
+        "a store that outgrew its scan is silent",
+        "fpstore/living/radius.py",
+        'faster_plan(plan, distance, n, "balanced") if reads_all(plan) else None',
+        "None",
+        "a query takes a thousand times what it could, and nothing says so",
+        ("tests/test_any_distance.py::test_a_store_that_outgrew_its_scan_says_so_once_and_in_its_stats",),
+    ),
+    Mutant(
         "more flips are taken to be enough without a proof",
         "fpstore/plans/reach.py",
         "if wider.missed() is None:",
