@@ -186,7 +186,7 @@ def test_a_share_finds_what_its_pieces_find(stores: dict[str, Path], small: None
             runs = [np.stack(list(run)) for run in shares.runs_of(snapshot, Share(0, True, first, end), asked, 3)]
             return set(map(tuple, np.concatenate(runs, axis=1).T.tolist())) if runs else set()
 
-        count = len(batch.pieces(snapshot.searched[0].segment))
+        count = len(batch.pieces(snapshot.searched[0].segment, 3))
         each = [found(index, index + 1) for index in range(count)]
         assert min(map(len, each)) > 0
         assert sum(map(len, each)) == len(set.union(*each)) == len(store.probe_many(queries))
