@@ -12,8 +12,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from queue import SimpleQueue
+from types import MappingProxyType
 from typing import Any, Self, TypeVar
 
 from fpstore.threads import Threads
@@ -41,11 +42,19 @@ class Workers:
     With a count of 1, in a fork, and where the system has no process to give, the caller's process does the work.
     """
 
-    def __init__(self, count: int, start_after: float | None = None, tries: int = 1) -> None:
+    def __init__(
+        self,
+        count: int,
+        start_after: float | None = None,
+        tries: int = 1,
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         """start_after: how many seconds of a processor the work takes here before a worker is started.
 
         tries: how often an item is given to a worker; one that ends before it has answered is followed by another.
+        environment: variables of the workers, where the caller's own has no others.
         """
+        self._environment = environment
         self._count, self._tries = count, tries
         self._left = START_AFTER_SECONDS if start_after is None else start_after
         if count < 2 or not sys.executable:
@@ -107,7 +116,7 @@ class Workers:
         """Another worker in the place of one that has ended; None where there is to be none, or none is given."""
         with self._lock:
             try:
-                worker = None if self._killed else _Worker()
+                worker = None if self._killed else _Worker(self._environment)
             except OSError:
                 return None
             if worker is not None:
@@ -120,7 +129,7 @@ class Workers:
             return False
         while len(self._workers) < self._count:
             try:
-                worker = _Worker()
+                worker = _Worker(self._environment)
             except OSError:
                 break
             self._workers.append(worker)
@@ -155,7 +164,7 @@ class Workers:
 class _Worker:
     """One process, and the pipes to it."""
 
-    def __init__(self) -> None:
+    def __init__(self, environment: Mapping[str, str]) -> None:
         """Raises OSError where the system gives no process."""
         code = f"import sys; sys.path[:] = {sys.path!r}; from fpstore.workers import serve; serve()"
         self._process = subprocess.Popen(
@@ -163,7 +172,7 @@ class _Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,  # what a terminal sends to its processes is for the caller
-            env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
+            env={**environment, **os.environ, "OPENBLAS_NUM_THREADS": "1"},
         )
 
     def ask(self, work: Callable[[_Item], _Result], item: _Item) -> _Result:

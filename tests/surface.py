@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 import fpstore
+import fpstore.cluster
 import fpstore.minhash
 import fpstore.text
 from fpstore import (
@@ -224,6 +225,19 @@ class ClusterStore(Protocol):
         force: bool = False,
         progress: OnProgress | None = None,
     ) -> jobs.ClusterSummary: ...
+
+
+class ClusterProbe(Protocol):
+    def __call__(
+        self,
+        store: AnyPath,
+        fingerprints: Values,
+        *,
+        max_distance: int | None = None,
+        workers: int | None = None,
+        tasks: int | None = None,
+        folder: AnyPath | None = None,
+    ) -> fpstore.cluster.Answer: ...
 
 
 class AComparison(Protocol):
@@ -688,7 +702,10 @@ JOBS = {
     "cluster_store": ClusterStore,
 }
 
+CLUSTER: dict[str, type] = {"probe": ClusterProbe}
+
 # What mypy compares.
+cluster_probe: ClusterProbe = fpstore.cluster.probe
 dedup: Dedup = jobs.dedup
 cluster: Cluster = jobs.cluster
 components: Components = jobs.components

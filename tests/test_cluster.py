@@ -21,7 +21,7 @@ from fpstore import cluster, minhash
 from fpstore._codec import crc32c
 from fpstore.cluster import gathering, parts, probing, shares, tasks
 from fpstore.cluster.parts import Maker, Part, write_part
-from fpstore.cluster.shares import PENDING, cut
+from fpstore.cluster.shares import PENDING, Share, cut
 from fpstore.cluster.tasks import ProbeTask, Queries, Seen, run
 from fpstore.disk import Folder
 from fpstore.errors import JobError, StoreChanged, TooManyMatches, WrongKind
@@ -42,7 +42,7 @@ def some_keys(count: int, seed: int) -> Keys:
 def ids_for(id_type: Any, first: int, count: int) -> Any:
     if id_type is None:
         return None
-    return [f"n{i % 700:04d}" if id_type == "string" else i for i in range(first, first + count)]
+    return [f"n{i * 263 % 700:04d}" if id_type == "string" else i for i in range(first, first + count)]
 
 
 def grown(path: Path, id_type: Any) -> Path:
@@ -57,6 +57,8 @@ def grown(path: Path, id_type: Any) -> Path:
         if id_type is not None:
             store.remove(ids=ids_for(id_type, 100, 30))
             store.remove(fingerprints=keys[300:330], ids=ids_for(id_type, 300, 30))
+        store.add(np.repeat(keys[500:540], 8), ids=ids_for(id_type, 5000, 320))
+        store._flush()
         store.add(keys[2300:], ids=ids_for(id_type, 2300, 700))
         store.remove(fingerprints=keys[2990:])
     return path
@@ -143,7 +145,7 @@ def test_tasks_find_what_one_search_finds(
         if kind == "random":
             queries = some_keys(count, seed) >> np.uint64(64 - store.bits)
         elif kind == "near":
-            queries = queries ^ (np.uint64(1) << rng.integers(0, store.bits, count, dtype=np.uint64))
+            queries = flipped(queries, rng.integers(0, 4, count), rng, store.bits)
         elif kind == "repeated":
             queries = rng.choice(queries[:3], count) if count else queries
         expected = store.probe_many(queries, max_distance=distance)
@@ -173,6 +175,35 @@ def test_lots_have_every_piece_or_every_query_once_and_take_about_as_long(
             own = [share for share in every if share.part == part]
             assert [share.streams for share in own] == [streams and part != PENDING] * len(own)
             assert [0, *(share.end for share in own)] == [*(share.first for share in own), end]
+
+
+def test_a_share_finds_what_its_pieces_find(stores: dict[str, Path], small: None) -> None:
+    queries = flipped(some_keys(2000, 5), np.full(2000, 3), np.random.default_rng(1))
+    with fpstore.open(stores["plain"]) as store:
+        snapshot, asked = store._latest, batch.Asked.of(queries)
+
+        def found(first: int, end: int) -> set[tuple[int, ...]]:
+            runs = [np.stack(list(run)) for run in shares.runs_of(snapshot, Share(0, True, first, end), asked, 3)]
+            return set(map(tuple, np.concatenate(runs, axis=1).T.tolist())) if runs else set()
+
+        count = len(batch.pieces(snapshot.searched[0].segment, 3))
+        each = [found(index, index + 1) for index in range(count)]
+        assert min(map(len, each)) > 0
+        assert sum(map(len, each)) == len(set.union(*each)) == len(store.probe_many(queries))
+        for first, end in ((0, count), (3, count - 5), (count - 2, count)):
+            assert found(first, end) == set.union(*each[first:end])
+
+
+def test_names_are_in_order_where_a_batch_ends_among_those_of_one_fingerprint(tmp_path: Path, small: None) -> None:
+    names = [f"n{i * 37 % 100:02d}" for i in range(100)]
+    fpstore.create(tmp_path / "s", id_type="string").close()
+    with writer_of(tmp_path / "s") as store:
+        for name in names:  # each has a handle above those before
+            store.add([7], ids=[name])
+    with cluster.probe(tmp_path / "s", [7, 5], workers=1) as answer:
+        batches = list(answer)
+    assert len(batches) > 1
+    assert rows_of(batches) == [(query, 7, query, name) for query in (0, 1) for name in sorted(names)]
 
 
 def test_no_queries_have_no_tasks_and_no_rows(stores: dict[str, Path]) -> None:

@@ -48,6 +48,7 @@ class Where(ProbeTask):
 
     def run(self) -> int:
         (self.folder / f"{self.maker.task}.process").write_text(str(os.getpid()))
+        (self.folder / f"{self.maker.task}.heap").write_text(os.environ.get("MALLOC_TRIM_THRESHOLD_", "as it is"))
         return super().run()
 
 
@@ -101,6 +102,8 @@ def test_small_work_starts_no_process(store: Path, tmp_path: Path, seconds: floa
     run_here(tasks, workers, seconds)
     processes = {int(path.read_text()) for path in tmp_path.glob("*.process")}
     assert (processes == {os.getpid()}) == here == (os.getpid() in processes)
+    heaps = {path.read_text() for path in tmp_path.glob("*.heap")}
+    assert heaps == {"as it is" if here else str(256 << 20)}
 
 
 def test_whoever_leaves_is_followed_by_no_new_process(store: Path, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 import surface
 
 import fpstore
+import fpstore.cluster
 import fpstore.minhash
 import fpstore.text
 from fpstore import RecipeError, Spikes, jobs, making, types
@@ -178,6 +179,12 @@ def test_a_function_takes_what_the_surface_says(name: str) -> None:
 def test_a_job_takes_what_the_surface_says(name: str) -> None:
     assert parameters(getattr(jobs, name)) == parameters(surface.JOBS[name].__call__)
     assert name in jobs.__all__
+
+
+@pytest.mark.parametrize("name", surface.CLUSTER)
+def test_a_function_of_cluster_takes_what_the_surface_says(name: str) -> None:
+    assert parameters(getattr(fpstore.cluster, name)) == parameters(surface.CLUSTER[name].__call__)
+    assert name in fpstore.cluster.__all__
 
 
 @pytest.mark.parametrize("name", surface.TEXT_FUNCTIONS)

@@ -475,3 +475,12 @@ def test_bench_minhash_jobs_measures_each_way_that_is_there_and_the_pairs() -> N
     assert ways["rows"][1]["CPU of fpstore --confirm"] == 1
     (row,) = pairs["rows"]
     assert 0 < row["found of them"] <= row["alike"]
+
+
+@pytest.mark.slow
+def test_bench_cluster_compares_tasks_with_one_search() -> None:
+    found = result_of("bench_cluster", "--queries", 3000, "--tasks", 3)
+    (row,) = rows_of(found, "3,000 queries, 3 tasks")
+    assert row["of one, here"] == pytest.approx(row["tasks here"] / row["probe_many"])
+    assert [row["way"] for row in rows_of(found, "memory")] == ["tasks", "one"]
+    assert len(found["bars"]) == 2

@@ -11,7 +11,7 @@ MUTANTS = (
         "own = pieces(part.segment, distance)[share.first : share.end]",
         "own = pieces(part.segment, distance)[share.first : max(share.first + 1, share.end - 1)]",
         "what one piece in some finds is not in the answer",
-        (_SAME,),
+        ("tests/test_cluster.py::test_a_share_finds_what_its_pieces_find",),
     ),
     Mutant(
         "what is pending is in no share",
@@ -43,7 +43,7 @@ MUTANTS = (
         "chunks if snapshot.names is None else _whole_groups(chunks)",
         "chunks",
         "names of one fingerprint are in another order where a batch ends among them",
-        (_SAME,),
+        ("tests/test_cluster.py::test_names_are_in_order_where_a_batch_ends_among_those_of_one_fingerprint",),
     ),
     Mutant(
         "a task answers from whatever the store is",
@@ -96,8 +96,8 @@ MUTANTS = (
     Mutant(
         "workers follow those that were killed because nobody wants them",
         "fpstore/workers.py",
-        "worker = None if self._killed else _Worker()",
-        "worker = _Worker()",
+        "worker = None if self._killed else _Worker(self._environment)",
+        "worker = _Worker(self._environment)",
         "Ctrl-C is followed by new processes",
         ("tests/test_cluster_local.py::test_whoever_leaves_is_followed_by_no_new_process",),
     ),

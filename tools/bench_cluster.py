@@ -1,0 +1,148 @@
+"""Measures one large search cut into tasks, against one `probe_many` of the same queries.
+
+    python tools/bench_cluster.py [--n 1e7] [--queries 1e6] [--tasks 8] [--workers 2] [--rounds 3] [--small] [--json]
+
+Seconds of processors, in turns; those of the tasks with all processes, without what it takes to start these, which is
+measured by starting as many that do nothing. The rows are compared. Memory: the most that a process of its own has
+resident, mapped pages of the store among it, beyond what it had with its queries at hand.
+"""
+
+import resource
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+from benchlib import (
+    DISTANCE,
+    Keys,
+    Results,
+    child_task,
+    give_back_memory,
+    make_queries,
+    make_set,
+    new_parser,
+    parse_arguments,
+    parse_count,
+    print_json,
+    resident_bytes,
+    run_child,
+    scratch_folder,
+)
+
+import fpstore
+from fpstore import Matches, cluster
+from fpstore.cluster.shares import ranked
+from fpstore.workers import Workers
+
+MOST_OF_ONE = 1.15
+MOST_BYTES = 1 << 29
+SMALL_QUERIES = 20_000
+
+
+def processor_seconds(call: Callable[[], Any]) -> float:
+    """What a call takes, here and in the processes that it has waited for."""
+
+    def taken() -> float:
+        children = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return time.process_time() + children.ru_utime + children.ru_stime
+
+    began = taken()
+    call()
+    return taken() - began
+
+
+def start(workers: int) -> None:
+    """Have processes import what tasks need, and end."""
+    with Workers(workers, 0) as team:
+        team.map(ranked, [np.empty(0, dtype=np.uint64)] * workers)
+
+
+def by_tasks(path: Path, queries: Keys, tasks: int, workers: int, keep: list[Matches] | None = None) -> None:
+    with cluster.probe(path, queries, max_distance=DISTANCE, tasks=tasks, workers=workers) as answer:
+        for matches in answer:
+            if keep is not None:
+                keep.append(matches)
+
+
+def in_one(path: Path, queries: Keys) -> Matches:
+    with fpstore.open(path) as store:
+        return store.probe_many(queries, max_distance=DISTANCE, threads=1)
+
+
+def same(parts: list[Matches], whole: Matches) -> bool:
+    columns = ("query", "fingerprint", "distance")
+    return all(np.array_equal(np.concatenate([getattr(p, c) for p in parts]), getattr(whole, c)) for c in columns)
+
+
+def child(task: dict[str, Any]) -> int:
+    path, queries = Path(task["path"]), np.load(task["queries"])
+    give_back_memory()
+    before = resident_bytes()
+    if task["way"] == "tasks":
+        by_tasks(path, queries, task["tasks"], 1)
+    else:
+        in_one(path, queries)
+    return resident_bytes("VmHWM") - before
+
+
+def bench(arguments: Any, results: Results, folder: Path) -> None:
+    keys = make_set("u", arguments.n)
+    queries = make_queries(keys, arguments.queries)
+    path, asked = folder / "s.fpstore", folder / "queries.npy"
+    np.save(asked, queries)
+    fpstore.build(path, keys, ids=None, max_distance=DISTANCE).close()
+    del keys
+    found: list[Matches] = []
+    by_tasks(path, queries, arguments.tasks, arguments.workers, found)
+    results.expect(same(found, in_one(path, queries)), "the rows of tasks")
+    found.clear()
+    rows = []
+    for _ in range(arguments.rounds):
+        one = processor_seconds(lambda: in_one(path, queries))
+        here = processor_seconds(lambda: by_tasks(path, queries, arguments.tasks, 1))
+        started = processor_seconds(lambda: start(arguments.workers))
+        began = time.perf_counter()
+        shared = processor_seconds(lambda: by_tasks(path, queries, arguments.tasks, arguments.workers))
+        wall = time.perf_counter() - began
+        rows.append(
+            {
+                "probe_many": one,
+                "tasks here": here,
+                f"{arguments.workers} processes": shared,
+                "of these started": started,
+                "of one, here": here / one,
+                "of one": (shared - started) / one,
+                "wall": wall,
+            }
+        )
+    results.table(f"{arguments.queries:,} queries, {arguments.tasks} tasks: seconds of processors", rows)
+    results.bar("processes, of one probe_many", median(row["of one"] for row in rows), at_most=MOST_OF_ONE)
+    about = {"path": str(path), "queries": str(asked), "tasks": arguments.tasks}
+    held = {way: run_child(__file__, about | {"way": way})["bytes"] for way in ("tasks", "one")}
+    results.table("memory, MiB", [{"way": way, "most": each / 2**20} for way, each in held.items()])
+    results.bar("memory of tasks", held["tasks"] / 2**20, at_most=MOST_BYTES / 2**20, unit="MiB")
+
+
+def main() -> int:
+    if (task := child_task(sys.argv)) is not None:
+        print_json({"bytes": child(task)})
+        return 0
+    parser = new_parser(__doc__, rounds=3)
+    parser.add_argument("--queries", type=parse_count, help="how many; default 1,000,000")
+    parser.add_argument("--tasks", type=parse_count, default=8, help="how many; default 8")
+    parser.add_argument("--workers", type=parse_count, default=2, help="how many processes; default 2")
+    arguments = parse_arguments(parser)
+    if arguments.queries is None:
+        arguments.queries = SMALL_QUERIES if arguments.small else 10**6
+    results = Results("bench_cluster", arguments)
+    with scratch_folder(arguments) as folder:
+        bench(arguments, results, folder)
+    return results.finish()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
