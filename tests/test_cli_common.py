@@ -89,7 +89,7 @@ LINES: dict[str, list[str]] = {
     "dedup": ["dedup a.jsonl -o kept.jsonl"],
     "cluster": ["cluster a.jsonl", "cluster a.jsonl -o c.tsv", "cluster s.fpstore", "cluster bare.fpstore"],
     "fingerprint": ["fingerprint a.jsonl", "fingerprint tokens.jsonl --features tokens"],
-    "compare": ["compare --text one --text two"],
+    "compare": ["compare --text one --text two", "compare --text one --text two --recipe minhash-128"],
     "recipe": ["recipe", "recipe exact"],
     "learn-idf": ["learn-idf a.jsonl --recipe simhash-1 -o m.idf"],
     "compact": ["compact s.fpstore"],

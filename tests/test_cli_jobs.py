@@ -86,7 +86,7 @@ def test_dedup_reads_html_by_the_recipe(command: Command, tmp_path: Path) -> Non
     ("arguments", "message"),
     [
         (("--confirm", "jaccard"), "expected jaccard>=0.8 or cosine>=0.9"),
-        (("--k", "17"), "expected an integer from 0 to 16"),
+        (("--k", "65"), "expected an integer from 0 to 64"),
         (("--keep", "last"), "expected first, longest, max:FIELD or min:FIELD"),
         (("--recipe", "nosuch"), "expected one of"),
         (("--store", "in.jsonl.d/x"), "would lie in one that is not there"),

@@ -6,6 +6,7 @@ import pkgutil
 import subprocess
 import sys
 import threading
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,9 +19,13 @@ from fpstore.forks import cached_property
 
 
 def modules() -> list[ModuleType]:
-    """All of fpstore's that can be imported here."""
-    names = [module.name for module in pkgutil.walk_packages(fpstore.__path__, "fpstore.")]
-    return [importlib.import_module(name) for name in names if not name.endswith("__main__")]
+    """All of fpstore's, but adapters whose packages are not there."""
+    found = []
+    for module in pkgutil.walk_packages(fpstore.__path__, "fpstore."):
+        with suppress(ImportError) if module.name.startswith("fpstore.adapters.") else nullcontext():
+            if not module.name.endswith("__main__"):
+                found.append(importlib.import_module(module.name))
+    return found
 
 
 def computed_once() -> list[functools.cached_property[Any]]:
