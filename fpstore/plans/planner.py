@@ -33,8 +33,9 @@ from fpstore.plans.considered import considered, scan_plan
 from fpstore.plans.plan import Plan
 
 # The time model: queries in batches, one thread, a store whose pages are mapped already. Fitted to what 17 plans take
-# at 10^6 and 10^7 keys, k = 3 to 14, on an AMD EPYC with AVX-512, each within 22 %; but for many tables without flips,
-# whose reads nothing hides: paper-10 takes twice as long as this says (tools/bench_far.py).
+# at 10^6 and 10^7 keys, k = 3 to 14, on an AMD EPYC with AVX-512 that had other work. With nothing beside, 14 of 16 are
+# within 30 %: at 10^6, k = 3, flips-3:1,0,0 takes 0.7 of what this says, and paper-10, whose reads nothing hides, at
+# 10^7 twice as much.
 QUERY_NS = 206.0
 BLOCK_NS = 12.4  # one block located, asked for and begun
 MISS_NS = 2.85  # one cache line from memory while others are under way
