@@ -30,6 +30,8 @@ def ask_shared(
 
     from fpstore.cluster import probe
 
+    if store._settings.is_wide:
+        raise click.UsageError(f"--workers goes with fingerprints of at most 64 bits: found a store of {store.bits}")
     queries = np.concatenate([np.empty(0, dtype=np.uint64), *batches])
     with probe(store.path, queries, max_distance=max_distance, workers=workers) as answer:
         for matches in answer:
