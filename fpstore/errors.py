@@ -163,7 +163,7 @@ class TooManyMatches(Error):
         """This one, of so many queries, of which it may be about some only. most: what found was told."""
         if self._looked_at:
             return self.of_rows(queries, self.rows)
-        return self.found(queries, self.rows, most, at_least=True)
+        return self.found(queries, max(self.rows, most), most, at_least=True)
 
     @classmethod
     def found(cls, queries: int, rows: int, most: int, *, at_least: bool = False) -> "TooManyMatches":
