@@ -98,15 +98,6 @@ def test_wide_hashes_are_built_at_once_and_asked(tmp_path: Path, bits: int) -> N
         assert index.query(images[3][0])[0] == Found(0, 3)
 
 
-@pytest.fixture(scope="module")
-def wide_stores_live(tmp_path_factory: pytest.TempPathFactory) -> None:
-    try:
-        fpstore.create(tmp_path_factory.mktemp("wide") / "s", bits=256).close()
-    except ValueError as error:
-        pytest.skip(str(error))
-
-
-@pytest.mark.usefixtures("wide_stores_live")
 def test_wide_hashes_come_and_go() -> None:
     draw = random.Random(5)
     images = {f"{number}.png": draw.getrandbits(256) for number in range(50)}

@@ -232,15 +232,6 @@ def test_what_is_no_pdq_hash_is_refused_and_nothing_is_added(hash: Any) -> None:
     assert PDQIndex.build([("A" * 64, 3)]).query("a" * 64)[0].metadata == 3
 
 
-@pytest.fixture(scope="module")
-def wide_stores_live(tmp_path_factory: pytest.TempPathFactory) -> None:
-    try:
-        fpstore.create(tmp_path_factory.mktemp("wide") / "s", bits=256).close()
-    except ValueError as error:
-        pytest.skip(str(error))
-
-
-@pytest.mark.usefixtures("wide_stores_live")
 def test_hashes_are_added_to_those_that_are_there() -> None:
     entries = [(hash, number) for number, hash in enumerate(signals(400))]
     random.Random(1).shuffle(entries)

@@ -15,13 +15,12 @@ ALL_SLOW = {
     "test_identity_cases.py",
     "test_lanes.py",
     "test_living_model.py",
-    "test_minhash_peers.py",
     "test_native_plain.py",
     "test_readers.py",
     "test_workers.py",
 }
 # Skipped whole where the packages of make test-clients are not installed.
-OF_CLIENTS = {"test_image_peers.py"}
+OF_CLIENTS = {"test_image_peers.py", "test_minhash_peers.py"}
 
 
 @pytest.mark.slow

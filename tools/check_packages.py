@@ -30,7 +30,11 @@ import fpstore
 assert fpstore.__file__.startswith(sys.prefix), fpstore.__file__
 modules = [each.name for each in pkgutil.walk_packages(fpstore.__path__, "fpstore.") if "__main__" not in each.name]
 for name in modules:
-    import_module(name)
+    try:
+        import_module(name)
+    except ImportError as error:  # of an adapter, which says what it needs
+        assert name.startswith("fpstore.adapters."), name
+        assert "pip install 'fpstore[" in str(error), error
 first, second, _ = fingerprints = FINGERPRINTS
 with fpstore.create("python.fpstore") as store:
     store.add(fingerprints, ids=[7, 8, 9])
