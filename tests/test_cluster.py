@@ -377,13 +377,13 @@ def test_what_was_done_is_not_done_again(
 ) -> None:
     done: list[int] = []
 
-    def interrupted(self: ProbeTask) -> int:
+    def interrupted(self: ProbeTask, store: fpstore.Store) -> int:
         if len(done) == 2:
             raise KeyboardInterrupt
         done.append(self.maker.task)
-        return runs(self)
+        return runs(self, store)
 
-    runs: Callable[[ProbeTask], int] = ProbeTask.run
+    runs: Callable[[ProbeTask, fpstore.Store], int] = ProbeTask.run
     queries = some_keys(3000, 4)
     asked: dict[str, Any] = {"tasks": 4, "workers": 1, "folder": tmp_path / "f"}
     with monkeypatch.context() as patch:
@@ -393,9 +393,9 @@ def test_what_was_done_is_not_done_again(
     assert done == [0, 1]
     patient = done.copy()
 
-    def counted(self: ProbeTask) -> int:
+    def counted(self: ProbeTask, store: fpstore.Store) -> int:
         patient.append(self.maker.task)
-        return runs(self)
+        return runs(self, store)
 
     monkeypatch.setattr(ProbeTask, "run", counted)
     for _ in range(2):

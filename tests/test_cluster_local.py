@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +21,7 @@ from fpstore.cluster.parts import Part
 from fpstore.cluster.tasks import ProbeTask
 from fpstore.disk import Folder
 from fpstore.errors import JobError, StoreChanged
+from fpstore.store import Store
 from fpstore.workers import WorkerEnded, Workers
 
 pytestmark = pytest.mark.slow
@@ -32,24 +33,24 @@ DEATHS = "deaths"
 class Killed(ProbeTask):
     """A task whose process is killed in the middle, after part of it was written, as often as DEATHS has lines left."""
 
-    def run(self) -> int:
+    def run(self, store: Store) -> int:
         deaths = self.folder / DEATHS
         count = int(deaths.read_text()) if self.maker.task == 1 else 0
         if count:
             deaths.write_text(str(count - 1))
             (self.folder / f"{self.maker.name}.half.new").write_bytes(b"half")
             os.kill(os.getpid(), signal.SIGKILL)
-        return super().run()
+        return super().run(store)
 
 
 @dataclass(frozen=True)
 class Where(ProbeTask):
     """A task that says which process did it."""
 
-    def run(self) -> int:
+    def run(self, store: Store) -> int:
         (self.folder / f"{self.maker.task}.process").write_text(str(os.getpid()))
         (self.folder / f"{self.maker.task}.heap").write_text(os.environ.get("MALLOC_TRIM_THRESHOLD_", "as it is"))
-        return super().run()
+        return super().run(store)
 
 
 @pytest.fixture(scope="module")
@@ -106,6 +107,34 @@ def test_small_work_starts_no_process(store: Path, tmp_path: Path, seconds: floa
     assert heaps == {"as it is" if here else str(256 << 20)}
 
 
+def test_the_store_stays_open_from_task_to_task_and_no_longer(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[Store] = []
+    opens = fpstore.open
+
+    def watched(path: Path) -> Store:
+        opened.append(opens(path))
+        return opened[-1]
+
+    queries = some_keys(300, 4)
+    both = [tasks_of(store, tmp_path / name, queries, 4) for name in "ab"]
+    other = tmp_path / "other"
+    fpstore.build(other, queries).close()
+    monkeypatch.setattr(fpstore, "open", watched)
+    run_here([*both[0], *both[1]], 1, LONG)
+    assert [one.path for one in opened] == [store]
+    with pytest.raises(fpstore.StoreClosed):
+        opened[0].probe(5)
+    opened.clear()
+    with pytest.raises(StoreChanged):
+        run_here([both[0][0], replace(both[0][1], store=other)], 1, LONG)
+    assert [one.path for one in opened] == [store, other]
+    for one in opened:
+        with pytest.raises(fpstore.StoreClosed):
+            one.probe(5)
+
+
 def test_whoever_leaves_is_followed_by_no_new_process(store: Path, tmp_path: Path) -> None:
     with Workers(2, 0, 3) as team:
         team.map(os.getpgid, [0, 0])
@@ -130,8 +159,8 @@ run_here(tasks_of(Path({store!r}), Path({folder!r}), some_keys(300, 4), 2, Sleep
 class Sleeping(Where):
     """A task that takes a while."""
 
-    def run(self) -> int:
-        rows = super().run()
+    def run(self, store: Store) -> int:
+        rows = super().run(store)
         time.sleep(3)
         return rows
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from fpstore.cluster.tasks import ProbeTask, run
+from fpstore.cluster.tasks import HELD, ProbeTask, run_held
 from fpstore.errors import JobError
 from fpstore.workers import START_AFTER_SECONDS, WorkerEnded, Workers
 
@@ -22,6 +22,8 @@ def run_here(tasks: Sequence[ProbeTask], workers: int, seconds: float) -> None:
     start_after = 0.0 if seconds > START_AFTER_SECONDS and len(tasks) > 1 else math.inf
     with Workers(min(workers, len(tasks)), start_after, TRIES, HEAP) as team:
         try:
-            team.map(run, tasks)
+            team.map(run_held, tasks)
         except WorkerEnded as error:
             raise JobError(f"{error.item}: tried {TRIES} times: {error}") from None
+        finally:
+            HELD.let_go()  # of tasks that were done here

@@ -3,6 +3,7 @@
 A task done twice, at the same time too, or ended half way and done again, leaves the same part.
 """
 
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from fpstore.living.snapshot import Snapshot
 from fpstore.living.state import State
 from fpstore.merging import begins
 from fpstore.query.batch import Asked
+from fpstore.store import Store
 from fpstore.types import Array, Keys
 
 QUERIES = "queries.npy"
@@ -92,11 +94,11 @@ class ProbeTask:
     def __str__(self) -> str:
         return f"task {self.maker.task} of a probe of {self.store}"
 
-    def run(self) -> int:
-        """Write the part; how many rows it has. StoreChanged where the store is not what it was."""
+    def run(self, store: Store) -> int:
+        """Write the part; how many rows it has. StoreChanged where the store, which is open, is not what it was."""
         if self.version != fpstore.__version__:
             raise JobError(f"{self}: found fpstore {fpstore.__version__}, expected {self.version}, as at the driver")
-        with Folder.open(self.folder) as folder, fpstore.open(self.store) as store:
+        with Folder.open(self.folder) as folder:
             snapshot = store._latest
             expect_seen(self.store, self.seen, snapshot)
             asked = self.queries.read(self.folder)
@@ -104,9 +106,41 @@ class ProbeTask:
             return write_part(folder, self.maker, columns_of(snapshot), runs)
 
 
+class Held(threading.local):
+    """The store of the last task that a thread did, open for the next: whoever opens it checks each page anew."""
+
+    store: Store | None = None
+
+    def opened(self, path: Path) -> Store:
+        """The store of that path."""
+        if self.store is None or self.store.path != path:
+            self.let_go()
+            self.store = fpstore.open(path)
+        return self.store
+
+    def let_go(self) -> None:
+        """Close what is open."""
+        store, self.store = self.store, None
+        if store is not None:
+            store.close()
+
+
+HELD = Held()
+
+
 def run(task: ProbeTask) -> int:
     """Do a task, as engines do that send a function and its argument."""
-    return task.run()
+    with fpstore.open(task.store) as store:
+        return task.run(store)
+
+
+def run_held(task: ProbeTask) -> int:
+    """Do a task, in a thread or a process that does more of them and lets go of HELD at the end."""
+    try:
+        return task.run(HELD.opened(task.store))
+    except BaseException:
+        HELD.let_go()
+        raise
 
 
 def expect_seen(path: Path, seen: Seen, snapshot: Snapshot) -> None:
