@@ -19,12 +19,12 @@ from fpstore import minhash
 from fpstore.jobs.corpus import BATCH_BYTES, BATCH_DOCUMENTS
 from fpstore.jobs.files import AppendFile
 from fpstore.jobs.journal import Job
+from fpstore.jobs.naming import names_of
 from fpstore.jobs.settings import Settings
 from fpstore.jobs.signed import OwnRows, create_store, own_bytes
 from fpstore.jobs.spool import Spool
 from fpstore.minhash import MinHashStore
 from fpstore.minhash.leading import NamedRows, Nears, Signed
-from fpstore.notes import FIRST_NUMBER
 from fpstore.text.deduplication import measured_apart
 from fpstore.types import Array, Ids
 
@@ -80,12 +80,7 @@ class HeldRows:
 
     def names(self, ids: Ids) -> list[str]:
         """What documents are called."""
-        own = ids >= np.uint64(FIRST_NUMBER)
-        found = np.empty(len(ids), dtype=object)
-        found[own] = self._spool.names(ids[own])
-        found[~own] = self._rows.names(ids[~own])
-        names: list[str] = found.tolist()
-        return names
+        return names_of(ids, self._spool, self._rows.names)
 
     def sync(self) -> None:
         """What was added is on the disk when this returns."""

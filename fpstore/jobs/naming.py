@@ -4,7 +4,7 @@ A document that this job keeps has a number of its own, under which the record h
 its handle, which is the store's own number for a name and is smaller than any of those.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -57,12 +57,7 @@ class NamedRows:
 
     def names(self, ids: Ids) -> list[str]:
         """What documents are called."""
-        own = ids >= np.uint64(FIRST_NUMBER)
-        found = np.empty(len(ids), dtype=object)
-        found[own] = self._spool.names(ids[own])
-        found[~own] = self._store._names_of(ids[~own])
-        names: list[str] = found.tolist()
-        return names
+        return names_of(ids, self._spool, self._store._names_of)
 
 
 class ConfirmedRows(NamedRows):
@@ -118,6 +113,16 @@ class ConfirmedRows(NamedRows):
         """Store documents of the record, given their numbers."""
         self._seen.add(fingerprints, ids=ids)
         super().add(fingerprints, ids=ids)
+
+
+def names_of(ids: Ids, spool: Spool, in_store: Callable[[Ids], Sequence[str | bytes]]) -> list[str]:
+    """What documents are called: those of the record there, and by in_store those of a store."""
+    own = ids >= np.uint64(FIRST_NUMBER)
+    found = np.empty(len(ids), dtype=object)
+    found[own] = spool.names(ids[own])
+    found[~own] = in_store(ids[~own])
+    names: list[str] = found.tolist()
+    return names
 
 
 def _places(sorted_keys: Keys, wanted: Keys) -> Counts:
