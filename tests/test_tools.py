@@ -1,6 +1,7 @@
 """The benchmarks say what they promise and check their answers; how fast anything is, no test asks."""
 
 import json
+import math
 import subprocess
 import sys
 from itertools import product
@@ -12,6 +13,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
 
+import bench_model
 import bench_pairs
 import bench_probe
 import bench_scale
@@ -239,6 +241,21 @@ def test_bench_scale_leaves_the_store_where_it_is_told_and_uses_it_again(tmp_pat
     assert any("phases" in title for title in titles(result_of("bench_scale", *arguments)))
     assert (tmp_path / "scale.fpstore").is_dir()
     assert not any("phases" in title for title in titles(result_of("bench_scale", *arguments)))
+
+
+@pytest.mark.slow
+def test_bench_model_says_what_a_large_store_would_take() -> None:
+    found = result_of("bench_model")
+    assert [row["keys"] for row in rows_of(found, "2,000 queries")] == ["32,768", "65,536", "20,000"]
+    assert [row["way"] for row in rows_of(found, "20,000 keys")] == ["looked up", "streamed"]
+    whats = [(bar["what"], bar["verdict"]) for bar in found["bars"]]
+    assert whats == [("looked up: off by", "small"), ("streamed: off by", "small"), ("8,000,000,000 keys", "small")]
+    assert found["differences"] == []
+
+
+def test_a_line_goes_through_both_figures() -> None:
+    found = bench_model.line(math.log2, [4, 16], [1.0, 3.0])
+    assert [found(n) for n in (4, 16, 64)] == [1.0, 3.0, 5.0]
 
 
 def test_bench_scale_refuses_to_keep_a_store_in_a_folder_that_goes() -> None:
