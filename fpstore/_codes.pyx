@@ -121,9 +121,6 @@ cdef class CodeIndex:
     slot_bits, tag_bits, flips, in_order, starts_offset, entries_offset.
     """
 
-    cdef SegmentView view
-    cdef Codes codes
-
     def __cinit__(self, SegmentView view not None, record, tables):
         cdef CodeTable *table
         cdef CodePattern *patterns

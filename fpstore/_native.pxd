@@ -836,3 +836,21 @@ cdef extern from "codes.h" nogil:
                       uint32_t index, unsigned distance, CodeMatches *matches)
     void c_codes_keys "codes_keys"(const uint64_t *codes, uint64_t count, unsigned words, const uint64_t *mask,
                                    uint64_t *keys)
+
+cdef extern from "codes_rows.h" nogil:
+    ctypedef struct CodePart:
+        Pages *pages
+        const Codes *codes
+        const Ids *ids
+    ctypedef struct CodeRow:
+        uint64_t *code
+        uint64_t id
+        uint32_t distance
+    ctypedef struct CodeRows:
+        CodeRow *rows
+        uint64_t count
+        uint64_t room
+        uint64_t most
+        int scanned
+    Status codes_rows(const CodePart *parts, unsigned part_count, const uint64_t *query, unsigned distance, CodeRows *found)
+    Status codes_any(const CodePart *parts, unsigned part_count, const uint64_t *query, unsigned distance, int *any)

@@ -1,6 +1,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from fpstore._codes import CodeIndex
 from fpstore._pending import PendingIndex
 from fpstore._probe import IdColumn
 from fpstore._view import SegmentView
@@ -29,3 +30,16 @@ class Single:
     def nearest(self, fingerprint: int, distance: int) -> Any: ...
     def contains(self, watch: Watch | None, fingerprint: object, max_distance: object) -> bool | None: ...
     def each(self, queries: Keys, distance: int, first_only: bool) -> int | None: ...
+
+class SingleCodes:
+    def __init__(
+        self,
+        parts: Sequence[tuple[CodeIndex, IdColumn | None]],
+        bits: int,
+        with_ids: bool,
+        distance: int,
+        most: int,
+        made: Callable[..., Any],
+    ) -> None: ...
+    def probe(self, watch: Watch | None, fingerprint: object, max_distance: object, signed: bool) -> Any: ...
+    def contains(self, watch: Watch | None, fingerprint: object, max_distance: object) -> bool | None: ...

@@ -8,22 +8,29 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_Clear, PyErr_Occurred
 from libc.stdint cimport int64_t, uint16_t, uint64_t
 from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy
 
 import numpy as np
 
 from fpstore._native cimport (
     OK,
+    MAX_CODE_WORDS,
     MAX_KEY_BITS,
+    CodePart,
+    CodeRows,
     FoundRows,
     Part,
     ScanRoom,
     Sources,
     Status,
+    codes_any,
+    codes_rows,
     keys_fit,
     single_any,
     single_order,
     single_search,
 )
+from fpstore._codes cimport CodeIndex
 from fpstore._pending cimport PendingIndex
 from fpstore._probe cimport IdColumn
 from fpstore._scan cimport Scanner
@@ -64,6 +71,39 @@ cdef bint as_key(object value, uint64_t *key, unsigned bits) except -1:
             PyErr_Clear()
             return False
     return overflow >= 0 and (bits == 64 or key[0] >> bits == 0)
+
+
+cdef bint as_distance(object value, unsigned own, unsigned most, unsigned *distance) except -1:
+    # Whether it is None, for the store's own, or a distance up to `most`.
+    cdef int overflow = 0
+    cdef long long number
+    if value is None:
+        distance[0] = own
+        return own <= most
+    if type(value) is not int:
+        return False
+    number = PyLong_AsLongLongAndOverflow(value, &overflow)
+    distance[0] = <unsigned>number
+    return overflow == 0 and 0 <= number <= most
+
+
+cdef bint enter_all(tuple views) except -1:
+    # Whether all are open; then none of them goes before leave_all().
+    for view in views:
+        if (<SegmentView>view).closed:
+            return False
+    for view in views:
+        (<SegmentView>view).users += 1
+    return True
+
+
+cdef bint leave_all(tuple views) except -1:
+    # Whether what was read may be believed.
+    cdef bint sound = True
+    for view in views:
+        sound &= is_sound(<SegmentView>view)
+        (<SegmentView>view).leave()
+    return sound
 
 
 # For looks at every key: those that nobody is using.
@@ -146,7 +186,8 @@ cdef class Single:
         """
         cdef uint64_t key
         cdef unsigned distance
-        if not (is_newest(watch) and as_key(fingerprint, &key, self.pending.bits) and self.as_distance(max_distance, &distance)):
+        if not (is_newest(watch) and as_key(fingerprint, &key, self.pending.bits)
+                and as_distance(max_distance, self.distance, self.most, &distance)):
             return None
         return self.found(key, distance, MOST_ROWS, signed)
 
@@ -191,8 +232,8 @@ cdef class Single:
         if self.alive is not None:
             found = self.probe(watch, fingerprint, max_distance, False)
             return None if found is None else len(found) > 0
-        if not (is_newest(watch) and as_key(fingerprint, &key, self.pending.bits) and self.as_distance(max_distance, &distance)
-                and self.enter(distance)):
+        if not (is_newest(watch) and as_key(fingerprint, &key, self.pending.bits)
+                and as_distance(max_distance, self.distance, self.most, &distance) and self.enter(distance)):
             return None
         scanner = self.scanner(distance, &room)
         with nogil:
@@ -232,18 +273,6 @@ cdef class Single:
             scanners.append(scanner)
         return count if self.leave() and status == OK else None
 
-    cdef bint as_distance(self, object value, unsigned *distance) except -1:
-        cdef int overflow = 0
-        cdef long long number
-        if value is None:
-            distance[0] = self.distance
-            return True
-        if type(value) is not int:
-            return False
-        number = PyLong_AsLongLongAndOverflow(value, &overflow)
-        distance[0] = <unsigned>number
-        return overflow == 0 and 0 <= number <= self.most
-
     cdef Scanner scanner(self, unsigned distance, ScanRoom *room):
         # Where all keys are read, what they are decoded to.
         cdef Scanner taken
@@ -259,20 +288,10 @@ cdef class Single:
         if self.looks_up < <int>distance < self.scans:
             return False
         self.pending.compare(self.sources.pending_end)
-        for view in self.views:
-            if (<SegmentView>view).closed:
-                return False
-        for view in self.views:
-            (<SegmentView>view).users += 1
-        return True
+        return enter_all(self.views)
 
     cdef bint leave(self) except -1:
-        # Whether what was read may be believed.
-        cdef bint sound = True
-        for view in self.views:
-            sound &= is_sound(<SegmentView>view)
-            (<SegmentView>view).leave()
-        return sound
+        return leave_all(self.views)
 
     cdef int keep_alive(self, FoundRows *found) except -1:
         cdef uint64_t i, kept = 0
@@ -314,3 +333,115 @@ cdef class Single:
         return (FIRST if n == 1 else column(INT64, bytes(8 * n), rows, 0), column(number, data, rows, 0),
                 DISTANCES[bits[0]] if n == 1 else column(UINT16, data, rows, 16 * n),
                 column(UINT64 if self.named else number, data, rows, 8 * n) if self.with_ids else None)
+
+
+cdef class SingleCodes:
+    """Answers single queries from one state of a store of wide codes, of which nothing waits for a segment or was removed.
+
+    parts: of each segment its codes, and its ids or None. with_ids: whether rows have ids. distance, most, made: as for Single.
+    """
+
+    cdef tuple indexes, ids, views
+    cdef CodePart *parts
+    cdef unsigned words, distance, most, part_count
+    cdef bint with_ids
+    cdef object made, nothing
+
+    def __cinit__(self, parts, unsigned bits, bint with_ids, unsigned distance, unsigned most, made):
+        cdef CodeIndex index
+        cdef IdColumn ids
+        cdef unsigned i
+        self.words, self.with_ids, self.distance, self.most = bits // 64, with_ids, distance, most
+        self.made, self.nothing = made, None
+        self.indexes, self.ids = tuple(part[0] for part in parts), tuple(part[1] for part in parts)
+        self.part_count = <unsigned>len(self.indexes)
+        self.views = tuple((<CodeIndex?>part).view for part in self.indexes)
+        self.parts = <CodePart *>calloc(self.part_count + 1, sizeof(CodePart))
+        if self.parts == NULL:
+            raise MemoryError()
+        for i in range(self.part_count):
+            index, ids = self.indexes[i], self.ids[i]
+            if index.codes.words != self.words:
+                raise ValueError(f"codes of {index.codes.words} words: expected {self.words}")
+            self.parts[i].pages, self.parts[i].codes = &index.view.pages, &index.codes
+            if ids is not None:
+                self.parts[i].ids = &ids.ids
+
+    def __dealloc__(self):
+        free(self.parts)
+
+    def probe(self, Watch watch, fingerprint, max_distance, bint signed):
+        """As that of Single; fingerprint: an int, bytes or uint64[words]. None for signed ones, too."""
+        cdef uint64_t query[MAX_CODE_WORDS]
+        cdef unsigned distance
+        cdef Status status
+        cdef CodeRows found
+        if not (not signed and is_newest(watch) and self.as_code(fingerprint, query)
+                and as_distance(max_distance, self.distance, self.most, &distance) and enter_all(self.views)):
+            return None
+        found.rows, found.count, found.room, found.most = NULL, 0, 0, MOST_ROWS
+        with nogil:
+            status = codes_rows(self.parts, self.part_count, query, distance, &found)
+        try:
+            return self.answer(&found) if leave_all(self.views) and status == OK else None
+        finally:
+            free(found.rows)
+
+    def contains(self, Watch watch, fingerprint, max_distance):
+        """As that of Single."""
+        cdef uint64_t query[MAX_CODE_WORDS]
+        cdef unsigned distance
+        cdef Status status
+        cdef int any = 0
+        if not (is_newest(watch) and self.as_code(fingerprint, query)
+                and as_distance(max_distance, self.distance, self.most, &distance) and enter_all(self.views)):
+            return None
+        with nogil:
+            status = codes_any(self.parts, self.part_count, query, distance, &any)
+        return any != 0 if leave_all(self.views) and status == OK else None
+
+    cdef bint as_code(self, object value, uint64_t *code) except -1:
+        # Whether it is a fingerprint in one of the forms that are common.
+        cdef const uint64_t[::1] row
+        cdef bytes data
+        cdef unsigned i
+        if type(value) is NDARRAY:
+            if value.dtype != UINT64 or value.ndim != 1 or not value.flags.c_contiguous or len(value) != self.words:
+                return False
+            row = value
+            memcpy(code, &row[0], 8 * self.words)
+            return True
+        if type(value) is bytes and len(value) == 8 * self.words:
+            data = value[::-1]
+        elif type(value) is int and value >= 0 and value.bit_length() <= 64 * self.words:
+            data = value.to_bytes(8 * self.words, "little")
+        else:
+            return False
+        for i in range(self.words):
+            memcpy(&code[i], PyBytes_AS_STRING(data) + 8 * (self.words - 1 - i), 8)
+        return True
+
+    cdef object answer(self, CodeRows *found):
+        # Of no rows that were looked up, always the same.
+        if found.scanned:
+            return self.made(self.columns(found), "scan")
+        if found.count > 0:
+            return self.made(self.columns(found))
+        if self.nothing is None:
+            self.nothing = self.made(self.columns(found))
+        return self.nothing
+
+    cdef tuple columns(self, CodeRows *found):
+        # query, fingerprint, distance, and id or None.
+        cdef uint64_t n = found.count, i
+        cdef bytes data = PyBytes_FromStringAndSize(NULL, <Py_ssize_t>((8 * self.words + 10) * n))
+        cdef uint64_t *code = <uint64_t *>PyBytes_AS_STRING(data)
+        cdef uint64_t *id = code + self.words * n
+        cdef uint16_t *bits = <uint16_t *>(id + n)
+        cdef object rows = (n,)
+        for i in range(n):
+            memcpy(code + i * self.words, found.rows[i].code, 8 * self.words)
+            id[i], bits[i] = found.rows[i].id, <uint16_t>found.rows[i].distance
+        return (FIRST if n == 1 else column(INT64, bytes(8 * n), rows, 0), column(UINT64, data, (n, self.words), 0),
+                column(UINT16, data, rows, 8 * (self.words + 1) * n),
+                column(UINT64, data, rows, 8 * self.words * n) if self.with_ids else None)

@@ -96,6 +96,11 @@ def as_numbers(keys: Keys) -> list[int]:
     return [int.from_bytes(row.tobytes(), "big") for row in as_bytes(keys)]
 
 
+def single_of(keys: Keys) -> Any:
+    """The one fingerprint as what answers single queries takes it: an integer, or the words of a code."""
+    return keys.item(0) if keys.ndim == 1 else keys[0]
+
+
 def repeats(keys: Keys) -> Array:
     """Which fingerprints are the one before them: bool[n]."""
     same = np.zeros(len(keys), dtype=bool)

@@ -13,7 +13,7 @@ from fpstore._pairs import Join
 from fpstore.arrays import as_count, as_integer, as_keys, parse_memory
 from fpstore.base import Reading, _BaseStore
 from fpstore.errors import PlanError, RecipeError, TooManyMatches
-from fpstore.fingerprints import as_fingerprint, as_fingerprints, as_pairs, as_rows
+from fpstore.fingerprints import as_fingerprint, as_fingerprints, as_pairs, as_rows, single_of
 from fpstore.living import changes
 from fpstore.living.named import named_first, named_lookup, named_matches, named_pairs, named_rows, names_in
 from fpstore.living.radius import beyond, nearest_rows, tell_of_reach
@@ -126,7 +126,7 @@ class Store(_BaseStore):
         """As probe, of an array of one: what is known is not sure to be the newest, or the answer out of the common."""
         with Reading(self) as snapshot:
             # Whatever was committed since it was looked at: who waits for a moment without commits waits long.
-            found: Matches | None = snapshot.single.probe(None, query.item(0), distance, self._signed)
+            found: Matches | None = snapshot.single.probe(None, single_of(query), distance, self._signed)
             if found is not None and snapshot.pending_names is None:
                 return found
             if found is None:
@@ -255,7 +255,7 @@ class Store(_BaseStore):
             return found
         query, distance = self._key(fingerprint), self._reach(max_distance)
         with Reading(self) as snapshot:
-            found = snapshot.single.contains(None, query.item(0), distance)
+            found = snapshot.single.contains(None, single_of(query), distance)
             return snapshot.contains(query, distance) if found is None else found
 
     @overload

@@ -42,7 +42,7 @@ def test_commands_build_probe_and_export_wide_fingerprints(tmp_path: Path, comma
     assert command("build", tmp_path / "e", tmp_path / "c.npy", "--bits", "256", "--ids", "from:5").status == 0
     with fpstore.open(tmp_path / "e") as counted:
         assert [row.fingerprint for row in counted.lookup([5])] == [int(written[0], 16)]
-    assert "flips-11:1,2,2,2,2,2,2,2,2,2,2" in command("plan", "--n", "1e7", "-k", "31", "--bits", "256").out
+    assert "spread-11:1,2,2,2,2,2,2,2,2,2,2" in command("plan", "--n", "1e7", "-k", "31", "--bits", "256").out
 
 
 def test_every_format_that_holds_fingerprints_holds_wide_ones(tmp_path: Path, command: Command) -> None:

@@ -49,6 +49,7 @@ def named_plans() -> list[tuple[str, int]]:
         for band_count in range(1, k + 2):
             for counts in partitions(k - band_count + 1, band_count, k):
                 names.append((f"flips-{band_count}:{','.join(map(str, counts))}", k))
+    names += [("spread-1:3", 3), ("spread-2:1,1", 3), ("spread-4:0,0,0,0", 3), ("spread-5:0,1,1,1,1", 8)]
     return names
 
 
@@ -308,18 +309,42 @@ def test_flips_of_no_bands_are_refused() -> None:
         plans.flips((), (), 3)
 
 
+def test_spread_bands_are_the_top_and_bits_from_all_over_below_it() -> None:
+    assert [f"{mask:010b}" for mask in plans.spread_bands(3, 10)] == ["1111000000", "0000101010", "0000010101"]
+    assert plans.spread_bands(1, 10) == (0b1111111111,)
+    for bits, count in ((64, 4), (128, 5), (256, 11)):
+        bands = plans.spread_bands(count, bits)
+        assert [mask.bit_count() for mask in bands] == [
+            mask.bit_count() for mask in plans.even_bands((1 << bits) - 1, count)
+        ]
+        assert sum(bands) == (1 << bits) - 1
+        for other in bands[1:]:
+            assert not other & other >> 1
+
+
+def test_spread_bands_are_proven_and_want_a_number_of_flips_each() -> None:
+    with pytest.raises(PlanError, match="plan spread-2:1,0 would miss matches at distance 3"):
+        plans.spread(2, (1, 0), 3)
+    with pytest.raises(PlanError, match="plan spread-2:1,1,1: found 3 flips, expected one for each of 2 bands"):
+        plans.spread(2, (1, 1, 1), 3)
+    with pytest.raises(PlanError, match="number of bands: found 0, expected 1 to 64"):
+        plans.named("spread-0:1", 3)
+
+
 # --- names ---
 
 
 UNKNOWN_NAMES = """
 paper-5 Paper-4 paper-4, choose choose- choose-05 choose--5 flips-3 flips-3: flips-3:1,,0 flips-03:1,0,0
-flips-masks:1,1 general-10 general-1e6:8 balanced
+flips-masks:1,1 spread-3 spread-masks:1,1 general-10 general-1e6:8 balanced
 """
 
 
 @pytest.mark.parametrize("name", [*UNKNOWN_NAMES.split(), "", " ", "paper-4\n", "x" * 10**6])
 def test_an_unknown_name_is_refused_with_what_is_known(name: str) -> None:
-    with pytest.raises(PlanError, match=r"plan: found '.*expected one of paper-4, paper-10, .*choose-.*flips-") as e:
+    with pytest.raises(
+        PlanError, match=r"plan: found '.*expected one of paper-4, paper-10, .*choose-.*flips-.*spread-"
+    ) as e:
         plans.named(name, 3)
     assert len(str(e.value)) < 250
 

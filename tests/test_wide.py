@@ -17,6 +17,7 @@ from fpstore import jobs
 from fpstore._codec import page_checksums
 from fpstore._codes import CodeIndex, code_keys, pattern_count
 from fpstore._probe import WantedIds
+from fpstore._single import SingleCodes
 from fpstore._view import SegmentView
 from fpstore.codes.layout import CodesRecord, CodesSummary, CodeTableRecord, is_in_order, mask_words, tag_bits, top_of
 from fpstore.codes.reader import CodesSegment
@@ -27,6 +28,7 @@ from fpstore.format import HEADER_BYTES, Footer
 from fpstore.plans import wide as planner
 from fpstore.plans.plan import Plan, TablePlan
 from fpstore.plans.planner import MIN_PLANNED_KEYS
+from fpstore.query.matches import Matches
 
 WIDTHS = {128: 9, 256: 31}
 Rows = list[tuple[int, int | None]]
@@ -443,12 +445,85 @@ def test_more_matches_than_asked_for_are_too_many(tmp_path: Path) -> None:
             store.lookup(np.arange(200, dtype=np.uint64))
 
 
+# --- One query in one call ---
+
+
+@pytest.mark.parametrize("bits", sorted(WIDTHS))
+@pytest.mark.parametrize("with_ids", [False, True])
+def test_one_query_in_one_call_has_the_answer_of_a_batch(bits: int, with_ids: bool, tmp_path: Path) -> None:
+    """Of several segments that have codes, and rows, in common."""
+    codes, random = many(bits, 600, "clusters"), np.random.default_rng(4)
+    options: dict[str, Any] = {"bits": bits, "max_distance": WIDTHS[bits], "id_type": "uint64" if with_ids else None}
+    with fpstore.create(tmp_path / "s", **options) as store:
+        for first in (0, 150, 400):
+            own = codes[first : first + 200]
+            store.add(own, ids=random.integers(0, 3, len(own), dtype=np.uint64) if with_ids else None)
+            store._flush()
+        assert len(store._segments) > 1
+        answers = 0
+        for number in numbers_of(codes[::7]):
+            asked = flipped(number, random.choice(bits, random.integers(0, 12), replace=False).tolist())
+            row = as_code(asked, "query", bits)
+            for distance in (None, 0, 5, WIDTHS[bits]):
+                expected = store.probe_many(row, max_distance=distance, threads=1)
+                for form in (asked, asked.to_bytes(bits // 8, "big"), row[0]):
+                    own = store._latest.single.probe(None, form, distance, False)
+                    assert own == expected
+                    assert own.method == expected.method
+                    assert store._latest.single.contains(None, form, distance) is (len(expected) > 0)
+                answers += len(expected)
+        assert answers > 86  # those that were asked
+
+
+def test_what_one_call_does_not_answer_is_answered_in_the_general_way(tmp_path: Path) -> None:
+    codes = many(128, 5000, "random")
+    with fpstore.build(tmp_path / "s", codes, bits=128, max_distance=9) as store:
+        single, number = store._latest.single, numbers_of(codes)[7]
+        assert len(single.probe(None, number, None, False)) == 1
+        for fingerprint, distance, signed in (
+            (number, None, True),
+            (-1, None, False),
+            (1 << 128, None, False),
+            (True, None, False),
+            (bytes(15), None, False),
+            (codes[7].astype(np.int64), None, False),
+            (codes[7:8], None, False),
+            (np.repeat(codes[7], 2)[::2], None, False),
+            (codes[7][:1], None, False),
+            (number, 10, False),
+            (number, -1, False),
+            (number, 3.0, False),
+            (number, 1 << 70, False),
+        ):
+            assert single.probe(None, fingerprint, distance, signed) is None
+            assert signed or single.contains(None, fingerprint, distance) is None
+        assert len(store.probe(number, max_distance=128)) == 5000
+        assert store.contains_near(number, max_distance=128)
+        store.close()
+        assert single.probe(None, number, None, False) is None
+    with fpstore.build(tmp_path / "t", [5] * 5000, bits=128, ids=np.arange(5000)) as store:
+        assert store._latest.single.probe(None, 5, None, False) is None
+        assert len(store.probe(5)) == 5000
+    with fpstore.open(tmp_path / "t", mode="w") as store:
+        store.add([6], ids=[1])
+        assert store._latest.single.probe(None, 5, None, False) is None
+        assert len(store.probe(6, max_distance=0)) == 1
+        assert store.contains_near(6, max_distance=0)
+
+
+def test_codes_of_another_width_are_refused_for_single_queries(tmp_path: Path) -> None:
+    with fpstore.build(tmp_path / "s", [5], bits=128) as store:
+        segment = codes_of(store)
+        with pytest.raises(ValueError, match=r"^codes of 2 words: expected 4$"):
+            SingleCodes([(segment.codes, segment.ids)], 256, True, 3, 3, Matches)
+
+
 # --- Plans ---
 
 
 def test_pdq_has_eleven_bands_and_is_proven() -> None:
     plan = planner.choose_wide(10**7, 31, "balanced", 256)
-    assert plan.name == "flips-11:1,2,2,2,2,2,2,2,2,2,2"
+    assert plan.name == "spread-11:1,2,2,2,2,2,2,2,2,2,2"
     plan.prove()
     one_less = tuple(
         TablePlan(table.prefix_mask, max(0, table.flips - (i == 0))) for i, table in enumerate(plan.tables)

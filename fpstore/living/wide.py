@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from fpstore._single import SingleCodes
 from fpstore.codes.pending import PendingCodes
 from fpstore.codes.reader import CodesSegment, Matched
 from fpstore.fingerprints import as_strings, no_fingerprints, of_strings, repeats
@@ -21,7 +22,7 @@ from fpstore.living.state import State
 from fpstore.living.together import HeldIds
 from fpstore.merging import Chunks, begins, each_once, first_few, merged
 from fpstore.query.id_pairs import Groups
-from fpstore.query.matches import Matches, Room, made
+from fpstore.query.matches import Matches, Room, made, of_sealed
 from fpstore.query.ways import Run
 from fpstore.types import Array, Ids, Keys
 
@@ -86,7 +87,7 @@ def _follows(found: Matches) -> Array:
 
 
 class _NoSingle:
-    """Stands for what answers single queries of keys; of codes it answers none."""
+    """Stands for what answers single queries; it answers none."""
 
     def probe(self, *asked: Any) -> None:
         """Nothing."""
@@ -106,8 +107,12 @@ class WideSnapshot(Snapshot):
 
     @cached_property
     def single(self) -> Any:
-        """What answers no query."""
-        return _NoSingle()
+        """What answers single queries where nothing waits for a segment, and nothing was removed; else none."""
+        if self.pending_count or self.removals:
+            return _NoSingle()
+        parts = [(part.codes.codes, part.codes.ids) for part in self.searched]
+        distances = self.settings.max_distance, self.plan.max_distance
+        return SingleCodes(parts, self.settings.bits, self.settings.ids, *distances, of_sealed)
 
     @property
     def searched(self) -> tuple[LiveCodes, ...]:

@@ -13,7 +13,7 @@
 #define MAX_CODE_WORDS 4
 #define MAX_ENTRY_BITS 56 /* a load of 64 bits has one of any shift */
 #define MAX_TAG_BITS 8
-#define VISITS 256                      /* slots that are under way at once */
+#define VISITS 32                       /* slots at a stage */
 #define VISIT_CODES 24                  /* codes that are read in order while a slot is looked at */
 #define NO_PATTERNS ((uint64_t)1 << 40) /* too many to hold, for a table that no search asks */
 

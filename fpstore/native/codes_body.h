@@ -8,6 +8,9 @@
 /* What a candidate costs, in codes that are read in order; how many entries cost as much as one of these. */
 #define CANDIDATE_CODES 4
 #define ENTRIES_A_CODE 4
+/* What is asked for of a slot at once, but for its last line: of long ones the processor asks by itself. */
+#define ASKED_BYTES 1024
+#define CACHE_BYTES 64
 
 ALWAYS_INLINE uint64_t KERNEL(extract)(uint64_t word, uint64_t mask) {
 #ifdef KERNEL_IS_FAST
@@ -47,17 +50,25 @@ ALWAYS_INLINE int KERNEL(catches)(const CodeTable *table, const uint8_t *at, con
     return errors <= table->flips;
 }
 
-/* Slots under way, and candidates: ranks, with the number of the table that each is of above RANK_BITS. */
+/* Slots of one table that are under way: their numbers, then where their entries begin. */
+typedef struct {
+    unsigned table, count;
+    uint64_t tag;                /* of the query */
+    const CodePattern *patterns; /* of each slot */
+    uint64_t slots[VISITS], ends[VISITS];
+} Visits;
+
+/* Slots at each of three stages, and candidates: ranks, with the number of the table that each is of above RANK_BITS.
+ */
 typedef struct {
     Pages *pages;
     const Codes *codes;
     const uint64_t *query;
     CodeMatches *matches;
     uint32_t index;
-    unsigned distance, count, candidate_count;
+    unsigned distance, candidate_count;
     uint64_t budget; /* what may be looked at until reading all codes would have cost less, in codes */
-    uint64_t slots[VISITS], ends[VISITS], tags[VISITS], left[VISITS];
-    uint16_t table[VISITS];
+    Visits visits[3];
     uint64_t candidates[CANDIDATES + 8]; /* and what is stored beyond the last one */
 } CodeSearch;
 
@@ -68,30 +79,43 @@ ALWAYS_INLINE uint64_t KERNEL(start_of)(const uint8_t *at, unsigned bytes) {
     return narrow;
 }
 
-/* Where the slots' entries begin and end, in place of their numbers; asks for the first of them. */
-ALWAYS_INLINE Status KERNEL(read_starts)(CodeSearch *search) {
+/* Name some slots of a table, and ask for their starts. */
+ALWAYS_INLINE void KERNEL(name_slots)(CodeSearch *search, Visits *visits, unsigned table, uint64_t slot, uint64_t tag,
+                                      uint64_t first) {
+    const CodeTable *own = &search->codes->tables[table];
+    const unsigned bytes = search->codes->start_bytes;
+    visits->table = table;
+    visits->tag = tag;
+    visits->count = (unsigned)(own->pattern_count - first < VISITS ? own->pattern_count - first : VISITS);
+    visits->patterns = own->patterns + first;
+    for (unsigned i = 0; i < visits->count; i++) {
+        visits->slots[i] = slot ^ visits->patterns[i].flipped;
+        bytes_ask(search->pages, own->starts_offset + visits->slots[i] * bytes);
+    }
+}
+
+/* Where the slots' entries begin and end, in place of their numbers; asks for the entries. */
+ALWAYS_INLINE Status KERNEL(read_starts)(CodeSearch *search, Visits *visits, unsigned words) {
     const Codes *codes = search->codes;
+    const CodeTable *table = &codes->tables[visits->table];
     const unsigned bytes = codes->start_bytes;
-    for (unsigned i = 0; i < search->count; i++) {
-        const CodeTable *table = &codes->tables[search->table[i]];
-        const unsigned entry_bits = codes->rank_bits + table->tag_bits;
-        const uint64_t offset = table->starts_offset + search->slots[i] * bytes;
+    const unsigned entry_bits = table->in_order ? 64 * words : codes->rank_bits + table->tag_bits;
+    const uint64_t entries_offset = table->in_order ? codes->codes_offset : table->entries_offset;
+    for (unsigned i = 0; i < visits->count; i++) {
+        const uint64_t offset = table->starts_offset + visits->slots[i] * bytes;
         Status status = pages_check(search->pages, offset, offset + 2 * bytes - 1);
         if (UNLIKELY(status != OK)) return status;
         const uint8_t *at = search->pages->base + offset;
         const uint64_t start = KERNEL(start_of)(at, bytes), end = KERNEL(start_of)(at + bytes, bytes);
         if (UNLIKELY(start > end || end > codes->count)) return BAD_DIRECTORY;
-        search->slots[i] = start;
-        search->ends[i] = end;
+        visits->slots[i] = start;
+        visits->ends[i] = end;
         if (start == end) continue;
-        if (table->in_order) {
-            bytes_ask(search->pages, codes->codes_offset + start * 8 * codes->words);
-        } else {
-            const uint64_t first = table->entries_offset + start * entry_bits / 8;
-            const uint64_t last = table->entries_offset + (end * entry_bits - 1) / 8;
-            bytes_ask(search->pages, first);
-            if ((first ^ last) >= 64) bytes_ask(search->pages, last);
-        }
+        const uint64_t first = entries_offset + start * entry_bits / 8;
+        const uint64_t last = entries_offset + (end * entry_bits - 1) / 8;
+        for (uint64_t line = first; line < last && line - first < ASKED_BYTES; line += CACHE_BYTES)
+            bytes_ask(search->pages, line);
+        if ((first ^ last) >= CACHE_BYTES) bytes_ask(search->pages, last);
     }
     return OK;
 }
@@ -121,12 +145,11 @@ ALWAYS_INLINE Status KERNEL(compare)(CodeSearch *search, unsigned words) {
 
 /* Entries [start, end) of a slot under way whose tag is near enough become candidates; asks for their codes. Up to
    CANDIDATES / 2 entries. */
-ALWAYS_INLINE Status KERNEL(read_entries)(CodeSearch *search, unsigned visit, uint64_t start, uint64_t end,
-                                          unsigned words) {
+ALWAYS_INLINE Status KERNEL(read_entries)(CodeSearch *search, unsigned t, uint64_t tag, uint64_t left, uint64_t start,
+                                          uint64_t end, unsigned words) {
     const Codes *codes = search->codes;
-    const CodeTable *table = &codes->tables[search->table[visit]];
-    const uint64_t of_table = (uint64_t)search->table[visit] << RANK_BITS;
-    const uint64_t tag = search->tags[visit], left = search->left[visit];
+    const CodeTable *table = &codes->tables[t];
+    const uint64_t of_table = (uint64_t)t << RANK_BITS;
     const unsigned tag_bits = table->tag_bits, width = codes->rank_bits + tag_bits;
     const uint64_t bit = start * width;
     const unsigned first_new = search->candidate_count;
@@ -137,8 +160,10 @@ ALWAYS_INLINE Status KERNEL(read_entries)(CodeSearch *search, unsigned visit, ui
     const uint8_t *entries = search->pages->base + table->entries_offset;
 #ifdef KERNEL_IS_WIDE
     /* Eight entries are `width` bytes. Each lane gets the 8 bytes in which its entry begins, of 32 that are read where
-       these are enough: what lies behind the last entry has not been asked for. */
+       these are enough. What lies behind the line of the last entry has not been asked for: what is read ends there. */
     const int narrow = bit % 8 + 8 * width <= 256;
+    const uint8_t *const line_end = entries + (end * width - 1) / 8;
+    const uint8_t *const last = line_end + CACHE_BYTES - (uintptr_t)line_end % CACHE_BYTES - (narrow ? 32 : 64);
     const __m512i lanes = _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0);
     const __m512i bits = _mm512_add_epi64(_mm512_mul_epu32(lanes, _mm512_set1_epi64((long long)width)),
                                           _mm512_set1_epi64((long long)(bit % 8)));
@@ -155,9 +180,11 @@ ALWAYS_INLINE Status KERNEL(read_entries)(CodeSearch *search, unsigned visit, ui
     entries += bit / 8;
     for (uint64_t rest = end - start; rest > 0; rest -= rest < 8 ? rest : 8, entries += width) {
         const __mmask8 inside = (__mmask8)low_bits(rest < 8 ? (unsigned)rest : 8);
+        const uint8_t *const from = entries < last ? entries : last;
+        const __m512i those = _mm512_add_epi8(places, _mm512_set1_epi8((char)(entries - from)));
         __m512i word =
-            narrow ? _mm512_castsi256_si512(_mm256_loadu_si256((const void *)entries)) : _mm512_loadu_si512(entries);
-        word = _mm512_srlv_epi64(_mm512_permutexvar_epi8(places, word), shifts);
+            narrow ? _mm512_castsi256_si512(_mm256_loadu_si256((const void *)from)) : _mm512_loadu_si512(from);
+        word = _mm512_srlv_epi64(_mm512_permutexvar_epi8(those, word), shifts);
         const __m512i errors = _mm512_popcnt_epi64(_mm512_xor_si512(_mm512_and_si512(word, tag_mask), wanted));
         const __mmask8 near = _mm512_mask_cmple_epu64_mask(inside, errors, most);
         word = _mm512_and_si512(_mm512_srl_epi64(word, rank_shift), rank_mask);
@@ -181,19 +208,21 @@ ALWAYS_INLINE Status KERNEL(read_entries)(CodeSearch *search, unsigned visit, ui
     return OK;
 }
 
-/* Look at the slots under way. TOO_LARGE where reading all codes costs less. */
-ALWAYS_INLINE Status KERNEL(look)(CodeSearch *search, unsigned words) {
-    Status status = KERNEL(read_starts)(search);
-    for (unsigned i = 0; status == OK && i < search->count; i++) {
-        const uint64_t of_table = (uint64_t)search->table[i] << RANK_BITS;
-        for (uint64_t start = search->slots[i], piece; start < search->ends[i]; start = piece) {
+/* Look at the entries of slots: what may do becomes a candidate. TOO_LARGE where reading all codes costs less. */
+ALWAYS_INLINE Status KERNEL(look)(CodeSearch *search, const Visits *visits, unsigned words) {
+    const CodeTable *table = &search->codes->tables[visits->table];
+    const uint64_t of_table = (uint64_t)visits->table << RANK_BITS;
+    Status status = OK;
+    for (unsigned i = 0; i < visits->count; i++) {
+        for (uint64_t start = visits->slots[i], piece; start < visits->ends[i]; start = piece) {
             const unsigned before = search->candidate_count;
-            piece = search->ends[i] - start < CANDIDATES / 2 ? search->ends[i] : start + CANDIDATES / 2;
-            if (search->codes->tables[search->table[i]].in_order)
+            piece = visits->ends[i] - start < CANDIDATES / 2 ? visits->ends[i] : start + CANDIDATES / 2;
+            if (table->in_order)
                 for (uint64_t rank = start; rank < piece; rank++)
                     search->candidates[search->candidate_count++] = rank | of_table;
             else
-                status = KERNEL(read_entries)(search, i, start, piece, words);
+                status = KERNEL(read_entries)(search, visits->table, visits->tag, visits->patterns[i].left, start,
+                                              piece, words);
             if (UNLIKELY(status != OK)) return status;
             const uint64_t cost =
                 (piece - start) / ENTRIES_A_CODE + CANDIDATE_CODES * (search->candidate_count - before);
@@ -203,29 +232,38 @@ ALWAYS_INLINE Status KERNEL(look)(CodeSearch *search, unsigned words) {
             if (UNLIKELY(status != OK)) return status;
         }
     }
-    search->count = 0;
-    return status == OK ? KERNEL(compare)(search, words) : status;
+    return OK;
+}
+
+/* One turn of the stages, each of which goes on with what the one before it did a turn ago. */
+ALWAYS_INLINE Status KERNEL(turn)(CodeSearch *search, uint64_t turn, unsigned words) {
+    Visits *known = &search->visits[(turn + 2) % 3], *read = &search->visits[(turn + 1) % 3];
+    Status status = KERNEL(read_starts)(search, known, words);
+    if (status == OK) status = KERNEL(compare)(search, words);
+    if (status == OK) status = KERNEL(look)(search, read, words);
+    read->count = 0;
+    return status;
 }
 
 ALWAYS_INLINE Status KERNEL(search_tables)(CodeSearch *search, unsigned words) {
     const Codes *codes = search->codes;
+    uint64_t turn = 0;
+    Status status = OK;
+    for (unsigned i = 0; i < 3; i++) search->visits[i].table = search->visits[i].count = 0;
     for (unsigned t = 0; t < codes->table_count; t++) {
         const CodeTable *table = &codes->tables[t];
         const uint64_t key = KERNEL(code_key)(search->query, words, table->mask);
         const uint64_t slot = key >> table->tag_bits, tag = key & low_bits(table->tag_bits);
-        for (uint64_t i = 0; i < table->pattern_count; i++) {
-            const unsigned at = search->count++;
-            search->slots[at] = slot ^ table->patterns[i].flipped;
-            search->left[at] = table->patterns[i].left;
-            search->tags[at] = tag;
-            search->table[at] = (uint16_t)t;
-            bytes_ask(search->pages, table->starts_offset + search->slots[at] * codes->start_bytes);
-            if (search->count < VISITS) continue;
-            Status status = KERNEL(look)(search, words);
+        for (uint64_t first = 0; first < table->pattern_count; first += VISITS, turn++) {
+            KERNEL(name_slots)(search, &search->visits[turn % 3], t, slot, tag, first);
+            status = KERNEL(turn)(search, turn, words);
             if (status != OK || (search->matches->first_only && search->matches->count > 0)) return status;
         }
     }
-    return KERNEL(look)(search, words);
+    for (unsigned left = 0; left < 2 && status == OK; left++, turn++) {
+        status = KERNEL(turn)(search, turn, words);
+    }
+    return status == OK ? KERNEL(compare)(search, words) : status;
 }
 
 /* The `count` codes at `at`, which have ranks from `rank` on. */
@@ -284,7 +322,7 @@ Status KERNEL(codes_search)(Pages *pages, const Codes *codes, const uint64_t *qu
     search.matches = matches;
     search.index = index;
     search.distance = distance;
-    search.count = search.candidate_count = 0;
+    search.candidate_count = 0;
     search.budget = codes->count;
     Status status = codes->words == 4 ? KERNEL(search_tables)(&search, 4) : KERNEL(search_tables)(&search, 2);
     if (status != TOO_LARGE) return status;

@@ -26,9 +26,17 @@ _PAPER_BANDS = {"paper-4": 4, "paper-10": 5, "paper-20": 6}
 _NUMBER = r"(0|[1-9][0-9]{0,19})"
 _CHOOSE_NAME = re.compile(rf"choose-{_NUMBER}")
 _FLIPS_NAME = re.compile(rf"flips-{_NUMBER}:({_NUMBER}(?:,{_NUMBER})*)")
+_SPREAD_NAME = re.compile(rf"spread-{_NUMBER}:({_NUMBER}(?:,{_NUMBER})*)")
 _GENERAL_NAME = re.compile(rf"general-{_NUMBER}:{_NUMBER}")
 SCAN_NAME = "scan"
-KNOWN_NAMES = (*PAPER_NAMES, SCAN_NAME, "choose-BANDS", "flips-BANDS:FLIPS,FLIPS,...", "general-COUNT:TAU")
+KNOWN_NAMES = (
+    *PAPER_NAMES,
+    SCAN_NAME,
+    "choose-BANDS",
+    "flips-BANDS:FLIPS,FLIPS,...",
+    "spread-BANDS:FLIPS,FLIPS,...",
+    "general-COUNT:TAU",
+)
 
 
 def even_bands(mask: int, count: int) -> tuple[int, ...]:
@@ -79,10 +87,33 @@ def flips(bands: int | Iterable[int], flip_counts: Iterable[int], k: int, key_bi
 
 def unproven_flips(bands: int | Iterable[int], flip_counts: Iterable[int], k: int, key_bits: int = KEY_BITS) -> Plan:
     """What `flips` makes, before it is proven."""
-    counts = tuple(flip_counts)
     masks = even_bands(_every_bit(key_bits), bands) if isinstance(bands, int) else tuple(bands)
     label = str(len(masks)) if masks == even_bands(_every_bit(key_bits), len(masks) or 1) else "masks"
-    name = f"flips-{label}:{','.join(map(str, counts))}"
+    return _of_bands(f"flips-{label}", masks, tuple(flip_counts), k, key_bits)
+
+
+def spread(band_count: int, flip_counts: Iterable[int], k: int, key_bits: int = KEY_BITS) -> Plan:
+    """As `flips`, of bands whose bits lie far apart: the first is the top, and the others are dealt what follows.
+
+    Where some words of a fingerprint are common, or its neighbouring bits are alike, runs of bits have few values, each
+    of which many fingerprints share; bits from all over have more.
+    """
+    masks = spread_bands(band_count, key_bits)
+    plan = _of_bands(f"spread-{band_count}", masks, tuple(flip_counts), k, key_bits)
+    plan.prove()
+    return plan
+
+
+def spread_bands(count: int, key_bits: int) -> tuple[int, ...]:
+    """The masks of so many bands, the first of which is the top; every bit below it goes to the next of the others."""
+    top, *others = even_bands(_every_bit(key_bits), count)
+    below = [1 << i for i in reversed(range(key_bits - top.bit_count()))]
+    return top, *(sum(below[index :: len(others)]) for index in range(len(others)))
+
+
+def _of_bands(label: str, masks: tuple[int, ...], counts: tuple[int, ...], k: int, key_bits: int) -> Plan:
+    """A table for each band, with so many flips."""
+    name = f"{label}:{','.join(map(str, counts))}"
     if len(counts) != len(masks):
         raise refusal(f"plan {name}", f"{len(counts)} flips", f"one for each of {len(masks)} bands")
     return Plan(name, k, masks, tuple(map(TablePlan, masks, counts)), bits=key_bits)
@@ -134,6 +165,8 @@ def named(name: str, k: int, key_bits: int = KEY_BITS, *, others: Iterable[str] 
         plan = choose(int(match[1]), k, key_bits)
     elif match := _FLIPS_NAME.fullmatch(name):
         plan = flips(int(match[1]), map(int, match[2].split(",")), k, key_bits)
+    elif match := _SPREAD_NAME.fullmatch(name):
+        plan = spread(int(match[1]), map(int, match[2].split(",")), k, key_bits)
     elif match := _GENERAL_NAME.fullmatch(name):
         plan = general(key_bits, k, int(match[1]), int(match[2]))
     else:

@@ -17,7 +17,7 @@ from fpstore.plans.planner import AIMS, MIN_PLANNED_KEYS, Prediction, slot_bits
 
 MAX_WIDE_DISTANCE = 64
 # On average; up to twice as many. Smaller slots are more of them, larger ones more lines of memory each.
-SLOT_CODES = 12
+SLOT_CODES = 6
 MAX_TAG_BITS = 8
 # Fitted to what tools/bench_wide.py found at 10^6 and 10^7 codes.
 QUERY_NS = 1500.0
@@ -108,13 +108,13 @@ def choices_wide(n: int, k: int, bits: int) -> list[Prediction]:
 
 
 def flips_over(band_count: int, k: int, bits: int) -> Plan:
-    """A table for each of so many even bands, with as many flips as k asks for: the first bands have the fewest.
+    """A table for each of so many spread bands, with as many flips as k asks for: the first bands have the fewest.
 
     The first is the top of a fingerprint, where they lie in order: what its slots hold is all compared.
     """
     least, more = divmod(k + 1, band_count)
     counts = [least - 1 + (index >= band_count - more) for index in range(band_count)]
-    return replace(families.flips(band_count, counts, k, bits), slot_keys=SLOT_CODES)
+    return replace(families.spread(band_count, counts, k, bits), slot_keys=SLOT_CODES)
 
 
 @cache

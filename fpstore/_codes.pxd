@@ -1,0 +1,8 @@
+# What single queries of wide codes use of a segment's.
+from fpstore._native cimport Codes
+from fpstore._view cimport SegmentView
+
+
+cdef class CodeIndex:
+    cdef SegmentView view
+    cdef Codes codes
