@@ -276,6 +276,31 @@ cdef class Candidates:
             free(rows.rows)
             free(found)
 
+    def similarities(self, const uint64_t[:, ::1] sketches not None, const uint64_t[::1] ids not None):
+        """How similar the one of sketches, uint64[1, words], is to each of ids, which have rows: float32[n].
+
+        CorruptStore as of find. ValueError in a store that keeps no sketches.
+        """
+        cdef uint64_t count = <uint64_t>ids.shape[0], i
+        cdef Candidate *found
+        cdef float[::1] similarity
+        if self.shape is None or sketches.shape[0] != 1 or sketches.shape[1] != <Py_ssize_t>self.shape.shape.words:
+            raise ValueError(f"sketches: found [{sketches.shape[0]}, {sketches.shape[1]}], expected one as the store keeps them")
+        similarities = EMPTY(count, FLOAT32)
+        similarity = similarities
+        found = <Candidate *>malloc((count + 1) * sizeof(Candidate))
+        if found == NULL:
+            raise MemoryError()
+        try:
+            for i in range(count):
+                found[i].id, found[i].query, found[i].similarity, found[i].shared = ids[i], 0, UNKNOWN, 0
+            self.estimate(&sketches[0, 0], found, count)
+            for i in range(count):
+                similarity[i] = found[i].similarity
+            return similarities
+        finally:
+            free(found)
+
     cdef int collect(self, const uint64_t *keys, uint64_t key_count, uint64_t query_count, BandRows *rows) except -1:
         # The rows of all keys.
         cdef Status status = OK

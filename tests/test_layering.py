@@ -138,6 +138,7 @@ FOLDERS = {
         "sketched",
         "similar",
         "similar_pairs",
+        "crowd",
         "stats",
         "verified",
         "opening",

@@ -16,7 +16,10 @@ from pages import ROOT
 
 import fpstore
 from fpstore import minhash
+from fpstore.base import Reading
+from fpstore.living import crowd
 from fpstore.living.sizes import LivingSizes
+from fpstore.living.sketched import similar_in
 from fpstore.living.state import Minhash, Settings
 from fpstore.minhash.making import bands_for
 from fpstore.minhash.store import MinHashStore
@@ -517,20 +520,99 @@ def test_of_many_that_share_a_band_so_many_are_looked_at_together(tmp_path: Path
 
 
 @pytest.mark.parametrize("least", [None, 0.6])
+@pytest.mark.parametrize("id_type", ["uint64", "string", "bytes"])
 def test_what_is_added_if_new_is_looked_for_in_parts(
-    least: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    least: float | None, id_type: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many share a band with each, memory is bounded, and the answer is the same."""
     monkeypatch.setattr("fpstore.living.documents.MOST_FOUND", 50)
-    own, model = signatures(33, 120, kinds=3), Model()
+    monkeypatch.setattr("fpstore.minhash.store.CROWD_ROWS", 5)
+    monkeypatch.setattr("fpstore.living.crowd.FIRST_ROWS", 2)
+    monkeypatch.setattr("fpstore.living.crowd.MOST_ROWS", 7)
+    own, model = signatures(33, 160, kinds=3), Model()
     own[::2, :ROWS] = 7
-    with minhash.create(tmp_path / "s", values=VALUES, **SETTINGS) as store:
-        store.add(own[:60], ids=range(60))
-        model.add(own[:60], range(60))
-        found = store.add_if_new(own[60:], ids=range(60, 120), min_similarity=least)
-        expected = model.add_if_new(own[60:], range(60, 120), least)
+    own[90:120] = own[:30]
+    numbers = [(i * 37) % 160 for i in range(160)]
+    ids: list[Any] = numbers
+    if id_type != "uint64":
+        ids = [f"n{i}" if id_type == "string" else b"\xff%d" % i for i in numbers]
+    with minhash.create(tmp_path / "s", values=VALUES, id_type=id_type, **SETTINGS) as store:
+        for start, end in ((0, 40), (40, 80), (80, 100)):
+            store.add(own[start:end], ids=ids[start:end])
+            model.add(own[start:end], ids[start:end])
+            if start < 80:
+                store._flush()
+        again, gone = slice(10, 30), ids[0:60:7]  # some ids have two signatures, in two segments and the log
+        store.add(own[60:80], ids=ids[again])
+        model.add(own[60:80], ids[again])
+        store.remove(ids=gone)
+        model.remove(gone)
+        store.upsert(own[70:75], ids=ids[30:35])
+        model.upsert(own[70:75], ids[30:35])
+        for query in own:
+            assert store.contains_near(query, min_similarity=least) == bool(model.similar(query, least))
+        expected = model.add_if_new(own[100:], ids[100:], least)
+        found = store.add_if_new(own[100:], ids=ids[100:], min_similarity=least)
         assert [row.match and tuple(row.match)[1:] for row in found] == expected
         expect_like(store, model, own[::7], least)
+
+
+def test_of_very_many_that_are_equal_few_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first of all that are as similar as can be is the answer, and those behind it are not read."""
+    monkeypatch.setattr("fpstore.living.documents.MOST_FOUND", 50)
+    monkeypatch.setattr("fpstore.living.crowd.FIRST_ROWS", 3)
+    own = np.repeat(signatures(34, 1), 500, axis=0)
+    seen = 0
+    values = crowd._Run.ids
+
+    def ids(run: crowd._Run, start: int, end: int) -> Array:
+        nonlocal seen
+        seen += end - start
+        return values(run, start, end)
+
+    monkeypatch.setattr(crowd._Run, "ids", ids)
+    with minhash.build(tmp_path / "s", own, **SETTINGS) as built:
+        assert len(built.probe(own[0])) == 500
+    with minhash.open(tmp_path / "s", "w") as store:
+        (answer,) = store.add_if_new(own[:1], ids=[1000])
+        assert answer == (False, (0, 0, 1.0, BANDS))
+        # Of each band the first three, the next six, and the ten places at which the first id is looked for.
+        assert seen <= BANDS * (3 + 6 + 10)
+        store.remove(ids=range(7))
+        assert store.add_if_new(own[:1], ids=[1000])[0].match == (0, 7, 1.0, BANDS)
+        assert not len(store.add_if_new(own[:0], ids=[]))
+
+
+@pytest.mark.parametrize("with_ids", [True, False])
+def test_without_signatures_very_many_are_looked_at_too(
+    with_ids: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fpstore.living.documents.MOST_FOUND", 20)
+    monkeypatch.setattr("fpstore.minhash.store.CROWD_ROWS", 5)
+    own = np.repeat(signatures(35, 1), 90, axis=0)
+    ids, id_type = (range(10, 100), "uint64") if with_ids else (None, None)
+    kept: dict[str, Any] = {"id_type": id_type, "keep_signatures": False, **SETTINGS}
+    with minhash.create(tmp_path / "s", values=VALUES, **kept) as store:
+        store.add(own, ids=ids)
+        store._flush()
+        assert store.contains_near(own[0])
+        assert not store.contains_near(signatures(36, 1)[0])
+        (answer,) = store.add_if_new(own[:1], ids=[5] if with_ids else None)
+        assert not answer.stored
+        assert answer.match is not None
+        assert answer.match.shared_bands == BANDS
+        assert np.isnan(answer.match.similarity)
+        assert answer.match.id == (10 if with_ids else None)
+
+
+def test_sketches_of_another_shape_are_refused(tmp_path: Path) -> None:
+    own, ids = signatures(37, 2), np.arange(2, dtype=np.uint64)
+    with minhash.build(tmp_path / "s", own, **SETTINGS) as store, Reading(store) as snapshot:
+        sketches = store._in_bands(own).sketches
+        assert sketches is not None
+        assert similar_in(snapshot).similarities(sketches[:1], ids)[0] == 1
+        with pytest.raises(ValueError, match="expected one as the store keeps them"):
+            similar_in(snapshot).similarities(sketches, ids)
 
 
 # --- Without signatures, and without ids ---

@@ -12,6 +12,7 @@ from fpstore.building.spill import PairSorter
 from fpstore.errors import TooManyMatches
 from fpstore.living import changes, renewal
 from fpstore.living.changes import ADDED, Change, Told
+from fpstore.living.crowd import most_similar
 from fpstore.living.named import names_in
 from fpstore.living.similar import Similar, candidates, ordered
 from fpstore.living.sketched import Sketched, live_sketches
@@ -26,8 +27,8 @@ from fpstore.sketches.bands import Banding, Signed, documents_of, rows_of
 from fpstore.sketches.pending import in_order
 from fpstore.types import Array, Ids, Keys
 
-# Where more rows are found for several that are added if new, fewer are looked up together.
-MOST_FOUND = 1 << 20
+# Where more rows are found for several that are added if new, fewer are looked up together; for one, its crowd.
+MOST_FOUND = 1 << 17
 # For sorting the rows of a store by id, where its documents are made again of them.
 MEMORY_BYTES = 256 << 20
 
@@ -252,12 +253,16 @@ class _Decision:
                     self._note(some)
 
     def _found(self, piece: range) -> Iterator[Similar]:
-        """What each is like of what is stored, in the order of an answer: of fewer at a time where these are many."""
+        """What each is like of what is stored, in the order of an answer, or just the first where these are many."""
         own = self._signed.part(slice(piece.start, piece.stop))
-        room = Room(len(piece), MOST_FOUND, MOST_FOUND) if len(piece) > 1 else None
+        # Without ids a key has a row in each segment, and all else is in memory.
+        room = None if self._ids is None else Room(len(piece), MOST_FOUND, MOST_FOUND)
         try:
             found = ordered(candidates(self._now, own, self._least, piece.start, room), self._now.names)
         except TooManyMatches:
+            if len(piece) == 1:
+                yield most_similar(self._now, own, self._least, piece.start)
+                return
             middle = piece.start + len(piece) // 2
             yield from self._found(range(piece.start, middle))
             yield from self._found(range(middle, piece.stop))

@@ -9,6 +9,7 @@ from fpstore.arrays import as_count, as_keys, as_signatures, as_similarity, pars
 from fpstore.base import Reading, _BaseStore
 from fpstore.errors import RecipeError, TooManyMatches
 from fpstore.living import changes
+from fpstore.living.crowd import is_similar
 from fpstore.living.documents import DocumentWriter
 from fpstore.living.named import in_handles, names_in
 from fpstore.living.similar import Similar, answer, candidates, joined
@@ -29,6 +30,8 @@ from fpstore.types import Array, Ids, Keys
 # Signatures of one call without the lock.
 SLICE_QUERIES = 256
 MIN_SLICE = 32
+# Where more rows share a band with a signature, it is looked for one that is similar, and not for all.
+CROWD_ROWS = 1 << 12
 # Documents of a batch of rows().
 DOCUMENTS_AT_ONCE = 1 << 16
 
@@ -157,7 +160,12 @@ class MinHashStore(_BaseStore):
         """Whether a stored document shares a band with this signature, and has that estimated similarity or more."""
         queries, least = self._in_bands(_one(signature)), self._least(min_similarity)
         with Reading(self) as snapshot:
-            return len(candidates(snapshot, queries, least, room=Room(1, self.max_matches)).query) > 0
+            # Without ids a key has a row in each segment, and all else is in memory.
+            room = Room(1, self.max_matches, CROWD_ROWS) if self._settings.ids else None
+            try:
+                return len(candidates(snapshot, queries, least, room=room).query) > 0
+            except TooManyMatches:
+                return is_similar(snapshot, queries, least)
 
     def pairs(
         self, *, min_similarity: float | None = None, memory: str | int = "1GiB", progress: OnProgress | None = None
