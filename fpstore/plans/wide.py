@@ -19,11 +19,13 @@ MAX_WIDE_DISTANCE = 64
 # On average; up to twice as many. Smaller slots are more of them, larger ones more lines of memory each.
 SLOT_CODES = 6
 MAX_TAG_BITS = 8
-# Fitted to what tools/bench_wide.py found at 10^6 and 10^7 codes.
-QUERY_NS = 1500.0
-SLOT_NS = 32.0  # its starts and its entries asked for and read
+# Fitted to what tools/bench_wide.py found at 10^6 and 10^7 codes of 256 bits, k = 31, and of 128 bits, k = 9, on an AMD
+# EPYC (Zen 4) with AVX-512.
+QUERY_NS = 1000.0
+SLOT_NS = 31.5  # its starts and its entries asked for and read
 ENTRY_NS = 0.4
-CANDIDATE_NS = 15.0  # a code from anywhere in memory, while others are under way
+CANDIDATE_NS = 25.0  # a line of memory with a code from anywhere, while others are under way
+LINE_BITS = 512
 WORD_NS = 0.36  # of codes that are all read in order
 SIZE_SLOWDOWN = 32
 BALANCED_COPIES = 2.5  # bytes a code, in codes
@@ -37,7 +39,7 @@ def predict_wide(plan: Plan, n: int) -> Prediction:
     if not 0 <= n <= MAX_CODES:
         raise ValueError(f"n: found {n}, expected 0 to {MAX_CODES} fingerprints")
     rank_bits = max(1, (n - 1).bit_length()) if n else 1
-    size, slots, entries, candidates = float(FILE_BYTES + n * plan.bits // 8), 0, 0.0, 0.0
+    size, slots, entries, candidates, lines = float(FILE_BYTES + n * plan.bits // 8), 0, 0.0, 0.0, 0.0
     for table in plan.tables:
         s = min(slot_bits(n, plan.slot_keys), table.prefix_bits, MAX_SLOT_BITS)
         top = plan.bits - table.prefix_bits
@@ -46,10 +48,12 @@ def predict_wide(plan: Plan, n: int) -> Prediction:
         visited, matching = _patterns(s, table.flips), _patterns(s + tag, table.flips)
         slots += visited
         entries += visited * n / (1 << s)
-        candidates += matching * n / (1 << (s + tag))
+        compared = matching * n / (1 << (s + tag))
+        candidates += compared
+        lines += compared * plan.bits / LINE_BITS if in_order else compared
         size += TABLE_RECORD_BYTES + (4 if n < 1 << 32 else 8) * ((1 << s) + 1)
         size += 0 if in_order else n * (rank_bits + tag) / 8
-    searched = SLOT_NS * slots + ENTRY_NS * entries + CANDIDATE_NS * candidates
+    searched = SLOT_NS * slots + ENTRY_NS * entries + CANDIDATE_NS * lines
     return Prediction(
         plan=plan,
         n=n,
