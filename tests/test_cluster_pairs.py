@@ -1,5 +1,6 @@
 """All pairs cut into tasks: those of one `Store.pairs`, in order, whatever the store and the cut."""
 
+import errno
 import fcntl
 import os
 import pickle
@@ -295,6 +296,21 @@ def test_a_file_that_was_swept_away_before_it_was_locked_is_made_anew(
         file.write(b"whole")
     assert len(swept) == 1
     assert os.listdir(tmp_path) == ["a"]
+
+
+def test_where_there_are_no_locks_files_are_written_and_none_is_swept_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(fd: int, how: int) -> None:
+        raise OSError(errno.ENOSYS, "no locks")
+
+    monkeypatch.setattr(fcntl, "flock", refused)
+    (tmp_path / f"a.00{NEW_SUFFIX}").write_bytes(b"half")
+    with Folder.open(tmp_path) as home:
+        with whole_file(home, "a") as file:
+            file.write(b"whole")
+        sweep(home)
+    assert sorted(os.listdir(tmp_path)) == ["a", f"a.00{NEW_SUFFIX}"]
 
 
 def test_a_driver_leaves_no_half_files_of_killed_workers(stores: dict[str, Path], tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ A part is written under a name of its own, synced and then renamed: whoever read
 several writers was the last, and whatever ended the others. docs/format.md has its bytes.
 """
 
+import contextlib
 import fcntl
 import json
 import os
@@ -65,7 +66,8 @@ def _fresh(folder: Folder, name: str) -> tuple[str, int]:
     while True:
         own = f"{name}.{secrets.token_hex(8)}{NEW_SUFFIX}"
         fd = folder.open_file(own, os.O_RDWR | os.O_CREAT | os.O_EXCL)
-        fcntl.flock(fd, fcntl.LOCK_EX)
+        with contextlib.suppress(OSError):  # where a shared file system has no locks, nothing is swept away
+            fcntl.flock(fd, fcntl.LOCK_EX)
         if os.fstat(fd).st_nlink:
             return own, fd
         os.close(fd)  # swept away before it was locked
@@ -82,9 +84,10 @@ def sweep(folder: Folder) -> None:
             continue  # it has its name by now
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            pass  # someone is at work on it, or there are no locks
+        else:
             folder.unlink(name, missing_ok=True)
-        except BlockingIOError:
-            pass
         finally:
             os.close(fd)
 
