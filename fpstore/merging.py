@@ -109,7 +109,17 @@ def count_up_to(columns: Columns, cut: tuple[np.uint64, ...]) -> int:
 
 
 def each_once(columns: Sequence[Array]) -> list[Array]:
-    """Rows in no order as those of one source: sorted by the first column, then the next, and each once."""
+    """Rows in no order as those of one source: in_order, and each once."""
+    ordered = in_order(columns)
+    fresh = begins(ordered[0])
+    if fresh.all():
+        return ordered
+    fresh = reduce(np.logical_or, [begins(column) for column in ordered[1:]], fresh)
+    return [column[fresh] for column in ordered]
+
+
+def in_order(columns: Sequence[Array]) -> list[Array]:
+    """Rows sorted by the first column, then the next."""
     order = np.argsort(columns[0])
     ordered = [column[order] for column in columns]
     equal = ~begins(ordered[0])
@@ -121,9 +131,7 @@ def each_once(columns: Sequence[Array]) -> list[Array]:
     sorted_at = at[np.lexsort([column[at] for column in ordered[::-1]])]
     for column in ordered:
         column[at] = column[sorted_at]
-    fresh = np.ones(len(order), dtype=bool)
-    fresh[1:] = reduce(np.logical_or, [column[1:] != column[:-1] for column in ordered])
-    return [column[fresh] for column in ordered]
+    return ordered
 
 
 def begins(sorted_values: Array) -> Array:

@@ -227,6 +227,20 @@ class ClusterStore(Protocol):
     ) -> jobs.ClusterSummary: ...
 
 
+class ClusterPairs(Protocol):
+    def __call__(
+        self,
+        store: AnyPath,
+        *,
+        max_distance: int | None = None,
+        of: Literal["fingerprints"] = "fingerprints",
+        memory: str | int = "1GiB",
+        workers: int | None = None,
+        tasks: int | None = None,
+        folder: AnyPath | None = None,
+    ) -> Iterator[fpstore.Pairs]: ...
+
+
 class ClusterProbe(Protocol):
     def __call__(
         self,
@@ -702,9 +716,10 @@ JOBS = {
     "cluster_store": ClusterStore,
 }
 
-CLUSTER: dict[str, type] = {"probe": ClusterProbe}
+CLUSTER: dict[str, type] = {"pairs": ClusterPairs, "probe": ClusterProbe}
 
 # What mypy compares.
+cluster_pairs: ClusterPairs = fpstore.cluster.pairs
 cluster_probe: ClusterProbe = fpstore.cluster.probe
 dedup: Dedup = jobs.dedup
 cluster: Cluster = jobs.cluster

@@ -84,3 +84,39 @@ def test_pairs_of_ids_need_ids_and_are_signed_where_that_is_asked_for(command: C
     assert "has no ids" in outcome.err
     fpstore.build(tmp_path / "s", [1, 2], ids=[-1, -2]).close()
     assert command("pairs", tmp_path / "s", "--of", "ids", "--signed").out == "-2\t-1\t2\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("here", [True, False])
+@pytest.mark.parametrize("options", [[], ["--json"], ["--signed"], ["--of", "ids"], ["--of", "ids", "--json"]])
+def test_workers_print_the_same_pairs_in_order(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, here: bool, options: list[str]
+) -> None:
+    monkeypatch.setattr("fpstore.cli.pairs.PRINTED_ROWS", 100)
+    if not here:
+        monkeypatch.setattr("fpstore.cluster.probing.START_AFTER_SECONDS", 0)
+        monkeypatch.setattr("fpstore.cluster.local.START_AFTER_SECONDS", 0)
+    fpstore.build(tmp_path / "s", np.arange(60, dtype=np.uint64).repeat(2), ids="row").close()
+    asked = ("pairs", tmp_path / "s", *options)
+    expected = command(*asked)
+    assert len(expected.lines) > 300
+    found = command(*asked, "--workers", "2")
+    assert (found.status, found.err) == (0, "")
+    assert sorted(found.lines) == sorted(expected.lines)
+    if not options:
+        assert found.lines == sorted(found.lines)
+    titled = command(*asked, "--workers", "2", "--header") if "--json" not in options else found
+    assert titled.lines[-len(found.lines) :] == found.lines
+
+
+def test_workers_find_pairs_of_fingerprints_that_are_not_wide(command: Command, tmp_path: Path) -> None:
+    assert command("create", tmp_path / "w", "--bits", "256").status == 0
+    assert command("create", tmp_path / "m", "--recipe", "minhash-128").status == 0
+    fpstore.build(tmp_path / "s", [5, 6]).close()
+    for asked, told in (
+        (("w", "--workers", "2"), "--workers goes with fingerprints of at most 64 bits: found a store of 256"),
+        (("m", "--workers", "2"), "--workers goes with fingerprints: found signatures"),
+        (("s", "--workers", "2", "--count"), "--workers goes without --count"),
+    ):
+        outcome = command("pairs", tmp_path / asked[0], *asked[1:])
+        assert (outcome.status, told in outcome.err) == (2, True)

@@ -11,13 +11,14 @@ from fpstore.cli.columns import header_option, signed_option, written, written_i
 from fpstore.cli.common import common
 from fpstore.cli.documents import print_document
 from fpstore.cli.progress import progress_bar
+from fpstore.cli.shared import PRINTED_ROWS, workers_option
 from fpstore.cli.similar import similarity_option
 from fpstore.cli.stores import opened_store
 from fpstore.cli.subcommand import OF_BITS, OF_SIGNATURES, refuse_unused, subcommand
 from fpstore.cli.values import distance_option, store_argument
 
 if TYPE_CHECKING:
-    from fpstore import Store
+    from fpstore import IdPairs, Pairs, Store
     from fpstore.types import Array, Paired
 
 EPILOG = """\b
@@ -48,6 +49,7 @@ QUOTES = {"fingerprints": '"', "ids": ""}
 )
 @click.option("--count", "count_only", is_flag=True, help="Print only how many pairs there are.")
 @click.option("--memory", default="1GiB", show_default=True, help="The budget for fingerprints held at once.")
+@workers_option("How many processes share the work; then the lines are in order.  [default: 1]")
 @header_option
 @signed_option
 def command(
@@ -57,6 +59,7 @@ def command(
     of: "Paired",
     count_only: bool,
     memory: str,
+    workers: int | None,
     header: bool,
     signed: bool,
 ) -> None:
@@ -65,6 +68,9 @@ def command(
     With --of ids a line for every two rows of different ids, of which the fingerprints are near or equal: first_id,
     second_id, distance. Of the two, the smaller comes first, as numbers without a sign, names by their bytes; the lines
     are in no particular order, printed as they are found. A fingerprint that several documents share is one.
+
+    With --workers, other than 1, processes share the work and --memory; the lines are then by the first of a pair, then
+    by the second, names in the order in which they were first added.
     """
     with opened_store(store) as opened:
         if opened.kind == "minhash":
@@ -72,6 +78,9 @@ def command(
             signatures.print_pairs(opened, min_similarity, memory, count_only=count_only, header=header, signed=signed)
             return
         refuse_unused(OF_SIGNATURES)
+        if workers not in (None, 1):
+            _print_shared(opened, workers, max_distance, of, memory, header=header, signed=signed)
+            return
         _print_pairs(opened, max_distance, of, memory, count_only=count_only, header=header, signed=signed)
 
 
@@ -93,18 +102,49 @@ def _print_pairs(
             else:
                 click.echo(str(count))
             return
-        as_json = common().as_json
-        line = JSON_LINE.format(*COLUMNS[of], QUOTES[of]) if as_json else LINE
-        if header:
-            sys.stdout.write(LINE.format(*COLUMNS[of], "distance"))
-        if of == "ids":
-            for rows in opened.pairs(max_distance=max_distance, of="ids", memory=memory, progress=bar):
-                first, second = (written_ids(ids, signed, as_json) for ids in (rows.first_id, rows.second_id))
-                _write(line, first, second, rows.distance)
-            return
-        for found in opened.pairs(max_distance=max_distance, memory=memory, progress=bar):
+        _print_found(
+            opened,
+            opened.pairs(max_distance=max_distance, of=of, memory=memory, progress=bar),
+            header=header,
+            signed=signed,
+            of=of,
+        )
+
+
+def _print_shared(
+    opened: "Store",
+    workers: int,
+    max_distance: int | None,
+    of: "Paired",
+    memory: str,
+    *,
+    header: bool,
+    signed: bool,
+) -> None:
+    from fpstore.cluster import pairs
+
+    if opened._settings.is_wide:
+        raise click.UsageError(f"--workers goes with fingerprints of at most 64 bits: found a store of {opened.bits}")
+    with pairs(opened.path, max_distance=max_distance, of=of, memory=memory, workers=workers) as found:
+        few = (some[first : first + PRINTED_ROWS] for some in found for first in range(0, len(some), PRINTED_ROWS))
+        _print_found(opened, few, of=of, header=header, signed=signed)
+
+
+def _print_found(
+    opened: "Store", batches: "Iterable[Pairs | IdPairs]", *, of: "Paired", header: bool, signed: bool
+) -> None:
+    from fpstore import IdPairs
+
+    as_json = common().as_json
+    line = JSON_LINE.format(*COLUMNS[of], QUOTES[of]) if as_json else LINE
+    if header:
+        sys.stdout.write(LINE.format(*COLUMNS[of], "distance"))
+    for found in batches:
+        if isinstance(found, IdPairs):
+            first, second = (written_ids(ids, signed, as_json) for ids in (found.first_id, found.second_id))
+        else:
             first, second = (written(keys, signed, opened.bits) for keys in (found.first, found.second))
-            _write(line, first, second, found.distance)
+        _write(line, first, second, found.distance)
 
 
 def _write(line: str, first: Iterable[object], second: Iterable[object], distance: "Array") -> None:

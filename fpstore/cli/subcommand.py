@@ -239,6 +239,7 @@ _OWN: dict[str, dict[str, tuple[Fact, ...]]] = {
         "of": (OF_BITS,),
         "count_only": (),
         "memory": (),
+        "workers": (_NOT_COUNTED, OF_BITS),
         "header": (_NOT_COUNTED, _LINES),
         "signed": (_NOT_COUNTED, _LINES),
     },

@@ -1,5 +1,6 @@
-"""Owns the batch job: a search cut into tasks that processes do, on one machine or many, which give one answer."""
+"""Owns the batch job: searches cut into tasks that processes do, on one machine or many, which give one answer."""
 
+from fpstore.cluster.pairing import pairs
 from fpstore.cluster.probing import Answer, probe
 
-__all__ = ["Answer", "probe"]
+__all__ = ["Answer", "pairs", "probe"]

@@ -1,41 +1,86 @@
-"""The rows of all parts as one answer: merged in bounded memory, each once, in the order of `probe_many`."""
+"""The rows of all parts as one answer: merged in bounded memory, in order."""
 
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack
+from types import TracebackType
+from typing import Self, TypeVar
 
 import numpy as np
 
 from fpstore.cluster.parts import Maker, Part, Run, write_runs
-from fpstore.merging import Columns, each_once, merged
+from fpstore.merging import Columns, each_once, in_order, merged
+from fpstore.store import Store
 from fpstore.types import Keys
 
+_Batch = TypeVar("_Batch")
 # Runs that are merged at a time, of which a block is held of each; more become one first, some at a time.
 MOST_RUNS = 64
 
 
-def gathered(parts: Sequence[Part], columns: int) -> Iterator[Columns]:
-    """The rows of the parts, in order, each once, in chunks; closes the parts at the end."""
+class Batches(Iterator[_Batch]):
+    """What the parts have, some at a time; a context manager. The store is open until it ends."""
+
+    def __init__(self, store: Store, parts: Sequence[Part], batches: Generator[_Batch]) -> None:
+        self._store, self._parts, self._batches = store, parts, batches
+
+    def __next__(self) -> _Batch:
+        try:
+            return next(self._batches)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the parts and of the store; may be called again."""
+        self._batches.close()
+        for part in self._parts:
+            part.close()
+        self._store.close()
+
+
+def each_row(pieces: Sequence[Columns]) -> list[Keys]:
+    """All rows of sorted pieces, in order: as often as they are there."""
+    return in_order(_together(pieces))
+
+
+def each_row_once(pieces: Sequence[Columns]) -> list[Keys]:
+    """The rows of sorted pieces, in order, each once."""
+    return each_once(_together(pieces))
+
+
+def _together(pieces: Sequence[Columns]) -> list[Keys]:
+    return [np.concatenate(column) for column in zip(*pieces, strict=True)]
+
+
+def gathered(
+    parts: Sequence[Part], columns: int, combine: Callable[[Sequence[Columns]], Columns] = each_row_once
+) -> Iterator[Columns]:
+    """The rows of the parts, in order, in chunks; closes the parts at the end. combine: each_row or each_row_once."""
     with ExitStack() as opened:
         for part in parts:
             opened.callback(part.close)
         runs = [run for part in parts for run in part.runs()]
         while len(runs) > MOST_RUNS:
-            few = [_one(runs[first : first + MOST_RUNS], columns) for first in range(0, len(runs), MOST_RUNS)]
+            few = [_one(runs[first : first + MOST_RUNS], columns, combine) for first in range(0, len(runs), MOST_RUNS)]
             for part in few:
                 opened.callback(part.close)
             runs = [run for part in few for run in part.runs()]
-        yield from merged(runs, _once)
+        yield from merged(runs, combine)
 
 
-def _one(runs: Sequence[Run], columns: int) -> Part:
+def _one(runs: Sequence[Run], columns: int, combine: Callable[[Sequence[Columns]], Columns]) -> Part:
     """The runs as the one run of a part without a name."""
     maker = Maker("merged", 0)
     with tempfile.TemporaryFile() as file:
-        write_runs(file, maker, columns, [merged(runs, _once)])
+        write_runs(file, maker, columns, [merged(runs, combine)])
         return Part(os.dup(file.fileno()), "a merged part", maker, columns)
-
-
-def _once(pieces: Sequence[Columns]) -> list[Keys]:
-    return each_once([np.concatenate(column) for column in zip(*pieces, strict=True)])

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from fpstore.cluster.tasks import HELD, ProbeTask, run_held
+from fpstore.cluster.tasks import HELD, Task, run_held
 from fpstore.errors import JobError
 from fpstore.workers import START_AFTER_SECONDS, WorkerEnded, Workers
 
@@ -14,7 +14,7 @@ TRIES = 3
 HEAP = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(256 << 20)}
 
 
-def run_here(tasks: Sequence[ProbeTask], workers: int, seconds: float) -> None:
+def run_here(tasks: Sequence[Task], workers: int, seconds: float) -> None:
     """Do the tasks, by so many processes where they take so many seconds of a processor that it is worth it.
 
     JobError where a task's process has ended TRIES times. What ends the caller ends the processes.

@@ -4,6 +4,8 @@ A part is written under a name of its own, synced and then renamed: whoever read
 several writers was the last, and whatever ended the others. docs/format.md has its bytes.
 """
 
+import contextlib
+import fcntl
 import json
 import os
 import secrets
@@ -46,18 +48,48 @@ class Maker:
 @contextmanager
 def whole_file(folder: Folder, name: str) -> Iterator[IO[bytes]]:
     """A file to write to, which gets its name, durably, when all of it is there; several may write it at once."""
-    own = f"{name}.{secrets.token_hex(8)}{NEW_SUFFIX}"
-    fd = folder.open_file(own, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+    own, fd = _fresh(folder, name)
     try:
         with os.fdopen(fd, "wb") as file, naming(folder.path / own):
             yield file
             file.flush()
             os.fsync(fd)
-        folder.rename(own, name)
+            folder.rename(own, name)  # while it is open, and so locked
     except BaseException:
         folder.unlink(own, missing_ok=True)
         raise
     folder.sync()
+
+
+def _fresh(folder: Folder, name: str) -> tuple[str, int]:
+    """A file of one writer, by its name and open: locked for as long as that is, so that nobody sweeps it away."""
+    while True:
+        own = f"{name}.{secrets.token_hex(8)}{NEW_SUFFIX}"
+        fd = folder.open_file(own, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        with contextlib.suppress(OSError):  # where a shared file system has no locks, nothing is swept away
+            fcntl.flock(fd, fcntl.LOCK_EX)
+        if os.fstat(fd).st_nlink:
+            return own, fd
+        os.close(fd)  # swept away before it was locked
+
+
+def sweep(folder: Folder) -> None:
+    """Remove what writers of `whole_file` left that were killed; what one is at work on stays."""
+    for name in folder.names():
+        if not name.endswith(NEW_SUFFIX):
+            continue
+        try:
+            fd = folder.open_file(name)
+        except FileNotFoundError:
+            continue  # it has its name by now
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            pass  # someone is at work on it, or there are no locks
+        else:
+            folder.unlink(name, missing_ok=True)
+        finally:
+            os.close(fd)
 
 
 def write_part(folder: Folder, maker: Maker, columns: int, runs: Iterable[Iterable[Columns]]) -> int:

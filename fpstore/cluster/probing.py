@@ -4,22 +4,20 @@ import hashlib
 import json
 import math
 import tempfile
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 
 import fpstore
 from fpstore.arrays import as_count
-from fpstore.cluster.gathering import gathered
+from fpstore.cluster.gathering import Batches, gathered
 from fpstore.cluster.local import run_here
-from fpstore.cluster.parts import Maker, Part, whole_file
+from fpstore.cluster.parts import Maker, Part, sweep, whole_file
 from fpstore.cluster.shares import Share, cut, ranked, search_method, search_nanoseconds
-from fpstore.cluster.tasks import ProbeTask, Queries, Seen, columns_of
+from fpstore.cluster.tasks import ProbeTask, Queries, Seen, Task, columns_of
 from fpstore.disk import PRIVATE_FOLDER, Folder, expect_outside_stores, read_whole
 from fpstore.errors import JobError, PathLike, WrongKind
 from fpstore.merging import Columns
@@ -38,34 +36,11 @@ TASKS_OF_A_WORKER = 4
 _JOB = "job"
 
 
-class Answer(Iterator[Matches]):
+class Answer(Batches[Matches]):
     """The matches, some at a time, in the order of `probe_many`; a context manager. The store is open until it ends."""
 
     def __init__(self, store: Store, parts: list[Part], method: str) -> None:
-        self._store, self._parts = store, parts
-        self._batches = _batches(store, gathered(parts, columns_of(store._latest)), method)
-
-    def __next__(self) -> Matches:
-        try:
-            return next(self._batches)
-        except BaseException:
-            self.close()
-            raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Let go of the parts and of the store; may be called again."""
-        self._batches.close()
-        for part in self._parts:
-            part.close()
-        self._store.close()
+        super().__init__(store, parts, _batches(store, gathered(parts, columns_of(store._latest)), method))
 
 
 def probe(
@@ -177,7 +152,8 @@ def _is_done(home: Folder, maker: Maker, columns: int) -> bool:
     return True
 
 
-def _opened(home: Folder, tasks: list[ProbeTask], columns: int) -> list[Part]:
+def _opened(home: Folder, tasks: Sequence[Task], columns: int) -> list[Part]:
+    sweep(home)
     parts: list[Part] = []
     try:
         for task in tasks:

@@ -47,7 +47,7 @@ from fpstore.query.nearest import (
     nearest_of,
     spread,
 )
-from fpstore.query.pairs import segment_joins
+from fpstore.query.pairs import Only, Stretch, segment_joins, stretches
 from fpstore.query.ways import SLICE_QUERIES, Run, Way, method_of, single_ways, way_of, way_to_all
 from fpstore.sketches.pending import PendingSketches
 from fpstore.types import Array, Counts, Ids, Keys
@@ -336,18 +336,23 @@ class Snapshot:
 
     # --- Everything ---
 
-    def joins(self, distance: int, memory_bytes: int) -> Iterator[tuple[Join, float]]:
+    def joins(self, distance: int, memory_bytes: int, only: Only = None) -> Iterator[tuple[Join, float]]:
         """What finds every pair of live fingerprints within distance once; see pairs.segment_joins."""
         with sound_parts(self.parts, self.plan) as parts:
             if self.is_plain:
                 with parts[0].segment.naming:
-                    yield from segment_joins(parts[0].segment, distance, memory_bytes)
+                    yield from segment_joins(parts[0].segment, distance, memory_bytes, only)
             else:
-                yield from segment_joins(self._together(parts, memory_bytes), distance, memory_bytes)
+                yield from segment_joins(self._together(parts, memory_bytes), distance, memory_bytes, only)
 
-    def id_pairs(self, distance: int, memory_bytes: int) -> Iterator[tuple[IdPairs, float]]:
+    def stretches(self, distance: int, count: int) -> list[tuple[Stretch, float]]:
+        """What the search of joins can be cut into; see pairs.stretches."""
+        whole = self.parts[0].segment if self.is_plain else self._together(self.parts, 0)
+        return list(stretches(whole, distance, count))
+
+    def id_pairs(self, distance: int, memory_bytes: int, only: Only = None) -> Iterator[tuple[IdPairs, float]]:
         """Every pair of live rows of different ids within distance, with the share of the work before it; as joins."""
-        for groups, share in self._near_groups(distance, memory_bytes):
+        for groups, share in self._near_groups(distance, memory_bytes, only):
             for found in id_pairs(groups):
                 yield found, share
 
@@ -356,13 +361,13 @@ class Snapshot:
         for groups, share in self._near_groups(distance, memory_bytes):
             yield id_pair_count(groups), share
 
-    def _near_groups(self, distance: int, memory_bytes: int) -> Iterator[tuple[Groups, float]]:
+    def _near_groups(self, distance: int, memory_bytes: int, only: Only = None) -> Iterator[tuple[Groups, float]]:
         with sound_parts(self.parts, self.plan) as parts:
             if self.is_plain:
                 with parts[0].segment.naming:
-                    yield from near_groups(OfSegment(parts[0].segment), distance, memory_bytes)
+                    yield from near_groups(OfSegment(parts[0].segment), distance, memory_bytes, only)
             else:
-                yield from near_groups(self._together(parts, memory_bytes), distance, memory_bytes)
+                yield from near_groups(self._together(parts, memory_bytes), distance, memory_bytes, only)
 
     def _together(self, parts: Sequence[Live], memory_bytes: int) -> Together:
         return Together(self.folder, self.plan, parts, *self.pending_rows(), memory_bytes)

@@ -23,6 +23,7 @@ from fpstore.living.together import HeldIds
 from fpstore.merging import Chunks, begins, each_once, first_few, merged
 from fpstore.query.id_pairs import Groups
 from fpstore.query.matches import Matches, Room, made, of_sealed
+from fpstore.query.pairs import Only
 from fpstore.query.ways import Run
 from fpstore.types import Array, Ids, Keys
 
@@ -220,17 +221,19 @@ class WideSnapshot(Snapshot):
             last = codes[-1]
         return count
 
-    def joins(self, distance: int, memory_bytes: int) -> Iterator[tuple[Any, float]]:
+    def joins(self, distance: int, memory_bytes: int, only: Only = None) -> Iterator[tuple[Any, float]]:
         """What finds every pair of live codes within distance once, by a search for each of them.
 
-        Takes memory for what is near PAIRED_CODES of them.
+        Takes memory for what is near PAIRED_CODES of them. There are no stretches.
         """
+        assert only is None
         for queries, found, share in self._near_each(distance):
             above = as_strings(found.fingerprint) > as_strings(queries)[found.query]
             above &= ~_follows(found)
             yield HeldPairs(queries[found.query[above]], found.fingerprint[above], found.distance[above]), share
 
-    def _near_groups(self, distance: int, memory_bytes: int) -> Iterator[tuple[Groups, float]]:
+    def _near_groups(self, distance: int, memory_bytes: int, only: Only = None) -> Iterator[tuple[Groups, float]]:
+        assert only is None
         for queries, found, share in self._near_each(distance):
             assert found.id is not None
             firsts = np.flatnonzero(~_follows(found))

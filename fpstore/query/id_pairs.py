@@ -10,13 +10,15 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from fpstore.plans.permutation import Permutation
-from fpstore.query.pairs import Joined, segment_joins
+from fpstore.query.pairs import Joined, Only, Stretch, segment_joins
 from fpstore.query.tables import Table, read_only
 from fpstore.segment.reader import Segment
 from fpstore.types import Array, Distances, Ids, Keys
 
 SIDE = 256
 PAIRS_AT_ONCE = SIDE * SIDE
+# The pairs of rows of one fingerprint, among the stretches of a search for pairs of rows.
+OWN_ROWS = Stretch(-1, 0, 0, 1)
 
 
 class IdPair(NamedTuple):
@@ -134,15 +136,17 @@ class OfSegment:
         yield Groups(*ids.ranges(first), *ids.ranges(second), bits.astype(np.uint16), False, ids)
 
 
-def near_groups(rows: Rows, distance: int, memory_bytes: int) -> Iterator[tuple[Groups, float]]:
+def near_groups(rows: Rows, distance: int, memory_bytes: int, only: Only = None) -> Iterator[tuple[Groups, float]]:
     """The groups whose ids make all pairs of rows within distance, each with the share of the work before it.
 
-    memory_bytes and what is raised: as for pairs.segment_joins.
+    only: of some stretches, among which OWN_ROWS may be. memory_bytes and what is raised: as for pairs.segment_joins.
     """
     passes = len(rows.tables) + 1
-    for groups, share in rows.own_groups():
-        yield groups, share / passes
-    for join, share in segment_joins(rows, distance, memory_bytes):
+    if only is None or OWN_ROWS in only:
+        for groups, share in rows.own_groups():
+            yield groups, share / passes
+    others = None if only is None else [stretch for stretch in only if stretch != OWN_ROWS]
+    for join, share in segment_joins(rows, distance, memory_bytes, others):
         while not join.done:
             for groups in rows.near_groups(*join.next()):
                 yield groups, (1 + share * len(rows.tables)) / passes

@@ -1,0 +1,196 @@
+"""All pairs of stored fingerprints by tasks: the windows of the tables cut into stretches, each pair once, in order."""
+
+import hashlib
+import json
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, overload
+
+import numpy as np
+
+import fpstore
+from fpstore.arrays import as_count, parse_memory
+from fpstore.cluster.gathering import Batches, each_row, gathered
+from fpstore.cluster.local import run_here
+from fpstore.cluster.parts import Maker, write_part
+from fpstore.cluster.probing import _claim, _is_done, _opened, _task_count, _workplace
+from fpstore.cluster.shares import RUN_ROWS
+from fpstore.cluster.tasks import Seen, expect_seen, expect_version
+from fpstore.disk import Folder
+from fpstore.errors import PathLike
+from fpstore.living.named import named_pairs
+from fpstore.living.snapshot import Snapshot
+from fpstore.merging import Columns, in_order
+from fpstore.query.id_pairs import OWN_ROWS, IdPairs
+from fpstore.query.pairs import Pairs, Stretch
+from fpstore.store import Store
+from fpstore.threads import thread_count
+from fpstore.types import Keys, Paired
+
+# The two of a pair, and the distance.
+COLUMNS = 3
+# What the pairs of rows of one fingerprint take of a thread, for each row: they are read once.
+OWN_ROWS_NS = 6.0
+
+
+@dataclass(frozen=True)
+class PairsTask:
+    """The pairs of some stretches, of one state of a store. version: of the fpstore that cut it."""
+
+    maker: Maker
+    version: str
+    store: Path
+    seen: Seen
+    folder: Path
+    of: Paired
+    max_distance: int
+    memory_bytes: int
+    stretches: tuple[Stretch, ...]
+
+    def __str__(self) -> str:
+        return f"task {self.maker.task} of the pairs of {self.store}"
+
+    def run(self, store: Store) -> int:
+        """Write the part; how many pairs it has. StoreChanged where the store, which is open, is not what it was."""
+        expect_version(self, self.version)
+        with Folder.open(self.folder) as folder:
+            snapshot = store._latest
+            expect_seen(self.store, self.seen, snapshot)
+            found = self._of_rows(snapshot) if self.of == "ids" else self._of_fingerprints(snapshot)
+            return write_part(folder, self.maker, COLUMNS, ([run] for run in _runs(found)))
+
+    def _of_fingerprints(self, snapshot: Snapshot) -> Iterator[Columns]:
+        for join, _ in snapshot.joins(self.max_distance, self.memory_bytes, self.stretches):
+            while not join.done:
+                yield join.next()
+
+    def _of_rows(self, snapshot: Snapshot) -> Iterator[Columns]:
+        for pairs, _ in snapshot.id_pairs(self.max_distance, self.memory_bytes, self.stretches):
+            yield pairs.first_id, pairs.second_id, pairs.distance.astype(np.uint64)
+
+
+def _runs(found: Iterator[Columns]) -> Iterator[Columns]:
+    """The pairs sorted, RUN_ROWS or a few more at a time: uint64[m], each column."""
+    held: list[Columns] = []
+    count = 0
+    for columns in found:
+        if len(columns[0]):
+            held.append([column.astype(np.uint64) for column in columns])  # what is found lies in room used again
+            count += len(columns[0])
+        if count >= RUN_ROWS:
+            yield _in_order(held)
+            held, count = [], 0
+    if held:
+        yield _in_order(held)
+
+
+def _in_order(held: Sequence[Columns]) -> list[Keys]:
+    return in_order([np.concatenate(column) for column in zip(*held, strict=True)])
+
+
+@overload
+def pairs(
+    store: PathLike,
+    *,
+    max_distance: int | None = None,
+    of: Literal["fingerprints"] = "fingerprints",
+    memory: str | int = "1GiB",
+    workers: int | None = None,
+    tasks: int | None = None,
+    folder: PathLike | None = None,
+) -> Batches[Pairs]: ...
+@overload
+def pairs(
+    store: PathLike,
+    *,
+    max_distance: int | None = None,
+    of: Literal["ids"],
+    memory: str | int = "1GiB",
+    workers: int | None = None,
+    tasks: int | None = None,
+    folder: PathLike | None = None,
+) -> Batches[IdPairs]: ...
+def pairs(
+    store: PathLike,
+    *,
+    max_distance: int | None = None,
+    of: Paired = "fingerprints",
+    memory: str | int = "1GiB",
+    workers: int | None = None,
+    tasks: int | None = None,
+    folder: PathLike | None = None,
+) -> Batches[Any]:
+    """The pairs of `Store.pairs`, each once, some at a time: by the first of a pair, then by the second.
+
+    Names are in the order in which they were first added. The windows of the tables are cut into tasks that processes
+    do. memory: the budget for keys held at once, of which each process has its share. workers, tasks, folder: as for
+    `probe`. What it returns is a context manager; the store is open until it ends.
+
+    All tasks are done when it returns. It raises what `probe` does, and what `Store.pairs` does.
+    """
+    opened = fpstore.open(store)
+    try:
+        opened._expect_narrow("cluster.pairs")
+        distance, budget = opened._distance(max_distance), parse_memory(memory)
+        opened._expect_paired(of)
+        team = thread_count(None) if workers is None else as_count(workers, "workers")
+        asked = None if tasks is None else as_count(tasks, "tasks")
+        snapshot = opened._latest
+        seconds, lots = _cut(snapshot, of, distance, team, asked)
+        each = budget // max(1, min(team, len(lots)))
+        seen = Seen.of(snapshot.state)
+        job = _name_of(seen, of, distance, lots)
+        with _workplace(folder) as home:
+            _claim(home, job)
+            about = fpstore.__version__, opened.path.absolute(), seen, home.path.absolute(), of, distance, each
+            every = [PairsTask(Maker(job, number), *about, lot) for number, lot in enumerate(lots)]
+            left = [task for task in every if not _is_done(home, task.maker, COLUMNS)]
+            run_here(left, team, seconds * len(left) / max(1, len(every)))
+            parts = _opened(home, every, COLUMNS)
+        return Batches(opened, parts, _batches(opened, of, gathered(parts, COLUMNS, each_row)))
+    except BaseException:
+        opened.close()
+        raise
+
+
+def _cut(
+    snapshot: Snapshot, of: Paired, distance: int, workers: int, asked: int | None
+) -> tuple[float, list[tuple[Stretch, ...]]]:
+    """The seconds that all pairs take, and lots of stretches that take about as long as each other."""
+    seconds = sum(taken for _, taken in _units(snapshot, of, distance, 1)) / 1e9
+    count = _task_count(seconds, workers, asked)
+    lots: list[list[Stretch]] = [[] for _ in range(count)]
+    total, done = seconds * 1e9, 0.0
+    for stretch, taken in _units(snapshot, of, distance, count):
+        lot = lots[min(count - 1, int((done + taken / 2) / total * count))]
+        done += taken
+        if lot and lot[-1][:2] == stretch[:2]:
+            stretch = stretch._replace(first=lot.pop().first)
+        lot.append(stretch)
+    return seconds, [tuple(lot) for lot in lots if lot]
+
+
+def _units(snapshot: Snapshot, of: Paired, distance: int, count: int) -> list[tuple[Stretch, float]]:
+    """All stretches, which are cut no further, with the nanoseconds that each takes."""
+    rows = sum(part.segment.record.id_count for part in snapshot.parts) + snapshot.pending_count
+    own = [(OWN_ROWS, OWN_ROWS_NS * rows)] if of == "ids" and rows else []
+    return own + snapshot.stretches(distance, count)
+
+
+def _name_of(seen: Seen, of: Paired, distance: int, lots: Sequence[Sequence[Stretch]]) -> str:
+    """The name of a job: the same for the same work of the same version, and no other's."""
+    told = [fpstore.__version__, asdict(seen), "pairs", of, distance, lots]
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _batches(store: Store, of: Paired, chunks: Iterator[Columns]) -> Generator[Pairs | IdPairs]:
+    """Sorted rows as pairs."""
+    snapshot = store._latest
+    for first, second, distance in chunks:
+        bits = distance.astype(np.uint16)
+        if of == "fingerprints":
+            yield store._out(Pairs(first, second, bits))
+        else:
+            found = IdPairs(first, second, bits)
+            yield store._out(found if snapshot.names is None else named_pairs(snapshot, found))
