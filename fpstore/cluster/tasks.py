@@ -6,6 +6,7 @@ A task done twice, at the same time too, or ended half way and done again, leave
 import threading
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
@@ -78,6 +79,21 @@ class Queries:
         return Asked.of_sorted(table[0], table[1].view(np.int64))
 
 
+class Task(Protocol):
+    """What an engine does, by `run_held`: it can be pickled, and says which task it is."""
+
+    @property
+    def maker(self) -> Maker:
+        """Of its part."""
+
+    @property
+    def store(self) -> Path:
+        """What it reads."""
+
+    def run(self, store: Store) -> int:
+        """Write the part; how many rows it has. store: of that path, open."""
+
+
 @dataclass(frozen=True)
 class ProbeTask:
     """Some shares of a search, of one state of a store. version: of the fpstore that cut it."""
@@ -128,13 +144,13 @@ class Held(threading.local):
 HELD = Held()
 
 
-def run(task: ProbeTask) -> int:
+def run(task: Task) -> int:
     """Do a task, as engines do that send a function and its argument."""
     with fpstore.open(task.store) as store:
         return task.run(store)
 
 
-def run_held(task: ProbeTask) -> int:
+def run_held(task: Task) -> int:
     """Do a task, in a thread or a process that does more of them and lets go of HELD at the end."""
     try:
         return task.run(HELD.opened(task.store))
