@@ -5,6 +5,8 @@
 #   make test-fast  without those marked slow, which every file of tests but a few has
 #   make test-clients  against polars, pandas, DuckDB and Hugging Face's datasets, and the packages whose fingerprints
 #                docs/compatibility.md compares, which it installs
+#   make test-cluster  on Ray and on Spark, which it installs; Java is not, and Spark's tests are skipped without it
+#                (CLUSTER_KEYS=1e5 for a small store)
 #   make lint    ruff and mypy, and clang-format where it is installed
 #   make bench   the benchmarks, small (tools/bench_*.py without --small for the real sizes)
 #   make asan    the tests of the compiled core under the address and undefined-behaviour sanitizers (gcc)
@@ -22,12 +24,15 @@ ASAN_TESTS ?= $(wildcard $(addprefix tests/test_,$(addsuffix *.py,codec cut_shor
 	sort tail text_joined text_packed text_simhash text_unicode)))
 SANITIZERS := -fsanitize=address,undefined
 
+# How many keys the store has that the engines of clusters are asked for.
+CLUSTER_KEYS ?= 1e7
+
 SOURCES := $(wildcard fpstore/*.pyx fpstore/*.pxd fpstore/*/*.pyx fpstore/*/*.pxd fpstore/native/*.[ch] tools/kernels.py)
 
 # Of pip's words only its errors: what is going on is said by a line before each step.
 PIP := $(VENV)/bin/python -m pip install --quiet --quiet --disable-pip-version-check
 
-.PHONY: install demo test test-fast test-clients lint bench asan gate gate-reduced mutants fuzz clean
+.PHONY: install demo test test-fast test-clients test-cluster lint bench asan gate gate-reduced mutants fuzz clean
 C_SOURCES := $(wildcard $(foreach folder,fpstore/native tests/native tools/fuzz tools/minhash,$(folder)/*.c $(folder)/*.h))
 
 install: $(VENV)/.installed
@@ -47,6 +52,12 @@ test-fast: $(VENV)/.installed
 test-clients: $(VENV)/.clients
 	$(VENV)/bin/python -m pytest $(PYTEST_ARGS) tests/test_compatibility.py tests/test_text_given.py \
 		tests/test_clients.py tests/test_image_peers.py
+
+# One after the other: each engine has two workers.
+test-cluster: $(VENV)/.engines
+	@java -version >/dev/null 2>&1 || echo "Java is not installed (Debian: openjdk-17-jre-headless): Spark is not tested."
+	FPSTORE_CLUSTER_KEYS=$(CLUSTER_KEYS) $(VENV)/bin/python -m pytest -rs tests/test_cluster_ranks.py \
+		tests/test_cluster_local.py tests/test_cluster_engines.py
 
 lint: $(VENV)/.linters
 	$(VENV)/bin/ruff check .
@@ -112,6 +123,11 @@ $(VENV)/.clients: $(VENV)/.installed
 	@$(PIP) -e '.[test-clients]'
 	@$(PIP) --no-deps --upgrade --target $(VENV)/clients \
 		text-dedup==0.4.0 floc-simhash==0.1.0 simhash-pybind==0.0.3
+	@touch $@
+
+$(VENV)/.engines: $(VENV)/.installed
+	@echo "Installing Ray and Spark: some minutes, 700 MB."
+	@$(PIP) -e '.[ray,spark]'
 	@touch $@
 
 $(VENV)/.linters: $(VENV)/.installed

@@ -248,10 +248,27 @@ class ClusterProbe(Protocol):
         fingerprints: Values,
         *,
         max_distance: int | None = None,
+        engine: str = "local",
+        address: str | None = None,
         workers: int | None = None,
         tasks: int | None = None,
         folder: AnyPath | None = None,
+        world_size: int | None = None,
     ) -> fpstore.cluster.Answer: ...
+
+
+class ClusterProbeRank(Protocol):
+    def __call__(
+        self,
+        store: AnyPath,
+        fingerprints: Values,
+        *,
+        rank: int,
+        world_size: int,
+        folder: AnyPath,
+        max_distance: int | None = None,
+        tasks: int | None = None,
+    ) -> int: ...
 
 
 class AComparison(Protocol):
@@ -716,11 +733,12 @@ JOBS = {
     "cluster_store": ClusterStore,
 }
 
-CLUSTER: dict[str, type] = {"pairs": ClusterPairs, "probe": ClusterProbe}
+CLUSTER: dict[str, type] = {"pairs": ClusterPairs, "probe": ClusterProbe, "probe_rank": ClusterProbeRank}
 
 # What mypy compares.
 cluster_pairs: ClusterPairs = fpstore.cluster.pairs
 cluster_probe: ClusterProbe = fpstore.cluster.probe
+cluster_probe_rank: ClusterProbeRank = fpstore.cluster.probe_rank
 dedup: Dedup = jobs.dedup
 cluster: Cluster = jobs.cluster
 components: Components = jobs.components

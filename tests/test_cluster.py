@@ -19,7 +19,7 @@ from living import writer_of
 import fpstore
 from fpstore import cluster, minhash
 from fpstore._codec import crc32c
-from fpstore.cluster import gathering, parts, probing, shares, tasks
+from fpstore.cluster import gathering, local, parts, shares, tasks
 from fpstore.cluster.parts import Maker, Part, write_part
 from fpstore.cluster.shares import PENDING, Share, cut
 from fpstore.cluster.tasks import ProbeTask, Queries, Seen, run
@@ -465,7 +465,7 @@ def test_a_part_that_is_damaged_meanwhile_ends_the_answer(stores: dict[str, Path
 def test_a_part_that_vanished_is_an_error_that_leaves_no_file_open(
     stores: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(probing, "run_here", lambda *_: None)
+    monkeypatch.setattr(local, "run_here", lambda *_: None)
     before = set(os.listdir("/proc/self/fd"))
     with pytest.raises(FileNotFoundError):
         cluster.probe(stores["grown uint64"], some_keys(900, 5), tasks=3)

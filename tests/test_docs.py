@@ -41,6 +41,7 @@ BOUND = (
     "docs/compatibility.md",
     "docs/concurrency.md",
     "docs/images.md",
+    "docs/cluster.md",
     "docs/pdq.md",
     "docs/faiss.md",
     "docs/json.md",

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from functools import partial, reduce
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,7 +23,7 @@ from fpstore.cli.common import common
 from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.rows import read_for, recipe_of
-from fpstore.cli.shared import Share, ask_shared, workers_option
+from fpstore.cli.shared import Share, engine_options, share_of, workers_option
 from fpstore.cli.similar import refuse_other_kind, similarity_option
 from fpstore.cli.stores import opened_store
 from fpstore.cli.subcommand import subcommand
@@ -99,7 +99,8 @@ def query_options(command: Any) -> Any:
 )
 @unbuffered_option
 @workers_option("With --input: how many processes share its queries, or the store, whichever costs less.  [default: 1]")
-def command(unbuffered: bool, workers: int | None, **given: Any) -> None:
+@engine_options
+def command(unbuffered: bool, **given: Any) -> None:
     """Print every fingerprint in STORE that is near a query, and its id.
 
     A FINGERPRINT is 1 to 16 hexadecimal digits, fewer or more where those of the store have fewer or more bits, with 0x
@@ -112,12 +113,15 @@ def command(unbuffered: bool, workers: int | None, **given: Any) -> None:
     bands are shared, the most similar first.
 
     With --workers the whole of --input is one question, which is held in memory and cut into tasks for processes. What
-    is printed is the same; there may be any number of matches.
+    is printed is the same; there may be any number of matches. --engine ray and --engine spark have the processes of a
+    cluster do the tasks. Where something else starts processes, such as Slurm, each of W of them does its tasks with
+    --rank, --world-size and --folder; then the same command without --rank prints what all have found.
 
     With --unbuffered another program asks, for as long as it likes: each line of --input is answered at once by one
     line of JSON with a list of matches, a bad line by one with an error.
     """
     max_distance, min_similarity = given.pop("max_distance"), given.pop("min_similarity")
+    share = share_of(given, max_distance)
     expect_something(given)
     with opened_store(given["store"]) as opened:
         if opened.kind == "minhash":
@@ -132,7 +136,6 @@ def command(unbuffered: bool, workers: int | None, **given: Any) -> None:
         elif opened.kind == "minhash":
             _ask_of_signatures(opened, min_similarity, given)
         else:
-            share = None if workers in (None, 1) else partial(ask_shared, workers=workers, max_distance=max_distance)
             print_found("probe", _probing(max_distance), opened, share, **_without_store(given))
 
 

@@ -1,9 +1,12 @@
-"""One large question that processes share: all queries of an input, answered by the tasks of `fpstore.cluster`."""
+"""One large question that workers share: all queries of an input, answered by the tasks of `fpstore.cluster`."""
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from fpstore.cli.failures import say
 
 if TYPE_CHECKING:
     from fpstore import Matches, Store
@@ -13,6 +16,8 @@ if TYPE_CHECKING:
 Write = Callable[["Store", "Keys", "Matches"], None]
 Share = Callable[["Store", "Iterator[Keys]", Write], None]
 
+# As fpstore.cluster.engines has them, which is imported for a search only.
+ENGINES = ("local", "ray", "spark")
 # Rows that are printed at a time: what Python makes of each takes half a kilobyte.
 PRINTED_ROWS = 1 << 16
 
@@ -22,18 +27,60 @@ def workers_option(told: str) -> Callable[[Any], Any]:
     return click.option("--workers", type=click.IntRange(min=1), metavar="N", help=told)
 
 
-def ask_shared(
-    store: "Store", batches: "Iterable[Keys]", write: Write, *, workers: int, max_distance: int | None
+def engine_options(command: Any) -> Any:
+    """Who does the tasks, and where these leave their parts."""
+    options = (
+        click.option("--engine", type=click.Choice(ENGINES), help="What does the tasks.  [default: local]"),
+        click.option("--address", metavar="A", help="Of Ray, or Spark's master.  [default: one that is started here]"),
+        click.option(
+            "--folder",
+            metavar="FOLDER",
+            help="Where tasks leave their parts, to go on with later; all workers share it.",
+        ),
+        click.option(
+            "--rank", type=click.IntRange(min=0), metavar="R", help="Do the tasks of one of W processes only."
+        ),
+        click.option(
+            "--world-size", type=click.IntRange(min=1), metavar="W", help="How many processes do tasks by --rank."
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def share_of(given: dict[str, Any], max_distance: int | None) -> Share | None:
+    """What answers all queries together, by the options above and --workers, which are taken out; None for none."""
+    asked = {name: given.pop(name) for name in ("workers", "engine", "address", "folder", "rank", "world_size")}
+    if asked["workers"] == 1 and not any(value is not None for name, value in asked.items() if name != "workers"):
+        return None
+    asked = {name: value for name, value in asked.items() if value is not None}
+    return partial(_ask_shared, asked=asked, max_distance=max_distance) if asked else None
+
+
+def _ask_shared(
+    store: "Store", batches: "Iterable[Keys]", write: Write, *, asked: dict[str, Any], max_distance: int | None
 ) -> None:
-    """Ask for all queries together by so many processes, and have what is found written, in the order of queries."""
+    """Ask for all queries together, and have what is found written, in the order of queries."""
     import numpy as np
 
-    from fpstore.cluster import probe
+    from fpstore.cluster import probe, probe_rank
 
     if store._settings.is_wide:
-        raise click.UsageError(f"--workers goes with fingerprints of at most 64 bits: found a store of {store.bits}")
+        raise click.UsageError(
+            f"{_option(asked)} goes with fingerprints of at most 64 bits: found a store of {store.bits}"
+        )
     queries = np.concatenate([np.empty(0, dtype=np.uint64), *batches])
-    with probe(store.path, queries, max_distance=max_distance, workers=workers) as answer:
+    if "rank" in asked:
+        count = probe_rank(store.path, queries, max_distance=max_distance, **asked)
+        say(f"rank {asked['rank']} of {asked['world_size']}: did {count} tasks, whose parts are in {asked['folder']}")
+        return
+    with probe(store.path, queries, max_distance=max_distance, **asked) as answer:
         for matches in answer:
             for first in range(0, len(matches), PRINTED_ROWS):
                 write(store, queries, matches[first : first + PRINTED_ROWS])
+
+
+def _option(asked: dict[str, Any]) -> str:
+    """The first of the options that were given."""
+    return "--" + next(iter(asked)).replace("_", "-")

@@ -98,6 +98,11 @@ _JSON_ANNOTATED = Fact(
 _PORT = Fact("goes with --port", _with_number("port"))
 _NO_PORT = Fact("goes without --port", _without_number("port"))
 
+_NO_RANK = Fact("goes without --rank, which does tasks in this process", _without_number("rank"))
+_CLUSTER = Fact("goes with --engine ray or spark", lambda given: given["engine"] in ("ray", "spark"))
+_RANKED = Fact("goes with --world-size", _given("world_size"))
+_IN_FOLDER = Fact("goes with --folder, which all processes share", _given("folder"))
+
 _COMMON: dict[str, tuple[Fact, ...]] = dict.fromkeys(Common._fields, ())
 # Of each option, what it needs. Those that texts, or columns, need of an input are refused by fpstore.inputs.
 _READ: dict[str, tuple[Fact, ...]] = {"format": (), "text_column": (), "input_header": (), "html": (), "skip_bad": ()}
@@ -218,7 +223,11 @@ _OWN: dict[str, dict[str, tuple[Fact, ...]]] = {
         **_of_files({name: _QUERIES[name] for name in _OF_QUERY_FILES}),
         "min_similarity": (OF_SIGNATURES,),
         "unbuffered": (_INPUT, _ASKED),
-        "workers": (_INPUT, _FILES, OF_BITS),
+        **dict.fromkeys(("workers", "engine"), (_INPUT, _FILES, OF_BITS, _NO_RANK)),
+        "address": (_CLUSTER,),
+        "folder": (_INPUT, _FILES, OF_BITS),
+        "rank": (_RANKED,),
+        "world_size": (_IN_FOLDER,),
     },
     "nearest": {
         **{name: tuple(fact for fact in facts if fact is not OF_BITS) for name, facts in _QUERIES.items()},

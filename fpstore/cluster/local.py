@@ -2,9 +2,11 @@
 
 import math
 from collections.abc import Sequence
+from typing import Self
 
 from fpstore.cluster.tasks import HELD, Task, run_held
 from fpstore.errors import JobError
+from fpstore.threads import thread_count
 from fpstore.workers import START_AFTER_SECONDS, WorkerEnded, Workers
 
 # How often a task is begun.
@@ -12,6 +14,28 @@ TRIES = 3
 # A worker's malloc keeps what is freed, up to 256 MiB, for the next array: to get each anew from the system costs a
 # fifth of a task (10^6 queries of 2*10^7 keys: 112,000 page faults, 18,000 so).
 HEAP = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(256 << 20)}
+
+
+class Local:
+    """Tasks by so many processes of this machine, as many as processors by default; a context manager."""
+
+    is_here = True
+
+    def __init__(self, address: str | None = None, workers: int | None = None) -> None:
+        """ValueError for an address."""
+        if address is not None:
+            raise ValueError(f"address: found {address}, expected none: engine local is this machine")
+        self.workers = workers or thread_count(None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def __call__(self, tasks: Sequence[Task], seconds: float) -> None:
+        """Do the tasks."""
+        run_here(tasks, self.workers, seconds)
 
 
 def run_here(tasks: Sequence[Task], workers: int, seconds: float) -> None:

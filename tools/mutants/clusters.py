@@ -80,8 +80,8 @@ MUTANTS = (
     Mutant(
         "the folder of another job is taken over",
         "fpstore/cluster/probing.py",
-        "if found is not None or home.names():",
-        "if found is None and home.names():",
+        "if found is not None or names:",
+        "if found is None and names:",
         "parts of two jobs lie in one folder",
         ("tests/test_cluster.py::test_a_folder_of_another_job_or_of_none_is_refused",),
     ),

@@ -1,0 +1,112 @@
+"""Ray as an engine, and Ray's data sets asked batch by batch (extra `ray`)."""
+
+import logging
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+from fpstore.cluster.batches import Probing
+from fpstore.cluster.sent import TRIES, attempt, failed
+from fpstore.cluster.tasks import Task
+from fpstore.errors import JobError, PathLike
+
+if TYPE_CHECKING:
+    import ray.data
+
+# Of the store of objects of a Ray that is started here: a task's argument and answer are less than a kilobyte each.
+OBJECT_BYTES = 80 << 20
+
+
+def _ray() -> Any:
+    try:
+        import ray
+    except ImportError as error:
+        raise ImportError("engine ray needs Ray: pip install 'fpstore[ray]'") from error
+    return ray
+
+
+class OnRay:
+    """Tasks as Ray's core tasks, so many at a time; a context manager.
+
+    By the connection that the program has to Ray; otherwise by one to address; otherwise on a Ray that is started here,
+    with so many processors, and ends with the engine.
+    """
+
+    def __init__(self, address: str | None, workers: int | None) -> None:
+        """ValueError for an address where there is a connection; ConnectionError where nobody answers."""
+        self._ray = ray = _ray()
+        self._is_own = not ray.is_initialized()
+        if self._is_own:
+            given: dict[str, Any] = {"address": address} if address is not None else self._alone(workers)
+            ray.init(**given, logging_level=logging.ERROR, log_to_driver=False)
+        elif address is not None:
+            raise ValueError(f"address: found {address}, expected none: the program is connected to Ray already")
+        self.workers = workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
+        own = ray.util.get_node_ip_address()
+        self.is_here = all(node["NodeManagerAddress"] == own for node in ray.nodes() if node["Alive"])
+
+    @staticmethod
+    def _alone(workers: int | None) -> dict[str, Any]:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # or Ray tells its makers
+        return {
+            "address": "local",
+            "num_cpus": workers,
+            "include_dashboard": False,
+            "object_store_memory": OBJECT_BYTES,
+        }
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_own:
+            self._ray.shutdown()
+
+    def __call__(self, tasks: Sequence[Task], seconds: float) -> None:
+        """Do the tasks. What one raises; JobError where Ray cannot do it, or its worker has ended TRIES times."""
+        ray = self._ray
+        do = ray.remote(num_cpus=1, max_retries=TRIES - 1)(attempt)
+        left, asked = list(tasks)[::-1], dict[Any, Task]()
+        try:
+            while left or asked:
+                while left and len(asked) < self.workers:
+                    task = left.pop()
+                    asked[do.remote(task)] = task
+                for done in ray.wait(list(asked))[0]:
+                    self._expect_done(asked.pop(done), done)
+        finally:
+            for reference in asked:
+                ray.cancel(reference)
+
+    def _expect_done(self, task: Task, done: Any) -> None:
+        try:
+            raised = self._ray.get(done)
+        except self._ray.exceptions.WorkerCrashedError as error:
+            raise JobError(f"{task}: tried {TRIES} times: {str(error).splitlines()[0]}") from None
+        except self._ray.exceptions.RayError as error:
+            raise failed(task, error) from None
+        if raised is not None:
+            raise raised
+
+
+def probe(
+    dataset: "ray.data.Dataset",
+    store: PathLike,
+    *,
+    fingerprint_column: str = "fingerprint",
+    query_column: str | None = None,
+    max_distance: int | None = None,
+) -> "ray.data.Dataset":
+    """The matches of a data set's fingerprints, as `batches.Probing` has them, whose arguments these are.
+
+    Each block is asked by itself, where it lies; workers open the store by its path. ValueError for a column that is
+    not there, or that is not of integers of 64 bits.
+    """
+    _ray()
+    probing = Probing(
+        store, fingerprint_column=fingerprint_column, query_column=query_column, max_distance=max_distance
+    )
+    schema = dataset.schema()
+    if schema is not None:  # where it has rows
+        probing.schema(schema.base_schema)
+    return dataset.map_batches(probing, batch_format="pyarrow", batch_size=None)

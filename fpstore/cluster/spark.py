@@ -1,0 +1,158 @@
+"""Spark as an engine, and Spark's data frames asked batch by batch (extra `spark`, and Java).
+
+`python -m fpstore.cluster.spark STORE QUERIES OUTPUT` asks for all of a Parquet file or folder.
+"""
+
+import argparse
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from fpstore.cluster.batches import Probing
+from fpstore.cluster.sent import TRIES, attempt, failed
+from fpstore.cluster.tasks import Task
+from fpstore.errors import Error, PathLike
+from fpstore.threads import thread_count
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def session(address: str | None = None, workers: int | None = None) -> tuple[Any, bool]:
+    """The session of Spark that the program has, and False; otherwise a new one at address, and True.
+
+    Without an address that which spark-submit says, or this machine, with so many workers. ImportError without PySpark,
+    ChildProcessError without Java, ValueError for an address where there is a session.
+    """
+    try:
+        from pyspark import SparkConf
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise ImportError("engine spark needs PySpark: pip install 'fpstore[spark]'") from error
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        if address is not None:
+            raise ValueError(f"address: found {address}, expected none: the program has a session of Spark already")
+        return active, False
+    home = os.environ.get("JAVA_HOME")
+    if shutil.which("java" if home is None else str(Path(home, "bin", "java"))) is None:
+        where = "PATH" if home is None else f"JAVA_HOME, {home}"
+        told = f"found no java in {where}, expected Java 17 or newer (Debian: openjdk-17-jre-headless)"
+        raise ChildProcessError(f"engine spark: {told}")
+    conf = SparkConf().setAppName("fpstore")
+    if address is not None or not conf.contains("spark.master"):
+        conf.setMaster(address or f"local[{workers or thread_count(None)},{TRIES}]")
+    if conf.get("spark.master", "").startswith("local"):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        for name, value in _HERE.items():
+            conf.setIfMissing(name, value)
+    return SparkSession.builder.config(conf=conf).getOrCreate(), True
+
+
+# Of a Spark of this machine alone: nobody else sees it, and it says nothing but errors.
+_HERE = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "OFF",
+}
+
+
+class OnSpark:
+    """Tasks as elements of a resilient data set, each in a partition of its own; a context manager.
+
+    By the session that the program has; otherwise by one that ends with the engine (see `session`).
+    """
+
+    def __init__(self, address: str | None, workers: int | None) -> None:
+        self._session, self._is_own = session(address, workers)
+        self._context = self._session.sparkContext
+        self.workers = workers or self._context.defaultParallelism
+        self.is_here = self._context.master.startswith("local")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_own:
+            self._session.stop()
+
+    def __call__(self, tasks: Sequence[Task], seconds: float) -> None:
+        """Do the tasks. What the first of them raises that does; JobError where Spark cannot do them."""
+        if not tasks:
+            return
+        try:
+            outcomes = self._context.parallelize(list(tasks), len(tasks)).map(attempt).collect()
+        except Exception as error:
+            raise failed(f"{tasks[0]} and {len(tasks) - 1} more", error) from None
+        for raised in outcomes:
+            if raised is not None:
+                raise raised
+
+
+def probe(
+    dataframe: "DataFrame",
+    store: PathLike,
+    *,
+    fingerprint_column: str = "fingerprint",
+    query_column: str | None = None,
+    max_distance: int | None = None,
+) -> "DataFrame":
+    """The matches of a data frame's fingerprints, as `batches.Probing` has them, whose arguments these are.
+
+    fingerprint and id are bigint, the same bits; each partition is asked by itself, where it lies; workers open the
+    store by its path. ValueError for a column that is not there, or that is not bigint.
+    """
+    from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+
+    probing = Probing(
+        store,
+        fingerprint_column=fingerprint_column,
+        query_column=query_column,
+        max_distance=max_distance,
+        signed=True,
+    )
+    schema = from_arrow_schema(probing.schema(to_arrow_schema(dataframe.schema)))
+    return dataframe.mapInArrow(probing.all, schema)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command. It ends with status 1 for an error of fpstore's own or of the machine, which it says."""
+    parser = argparse.ArgumentParser(
+        prog="python -m fpstore.cluster.spark",
+        description="Find what a store has near each fingerprint of Parquet files, by Spark, into Parquet files.",
+    )
+    parser.add_argument("store", help="the store, on storage that all workers see")
+    parser.add_argument("queries", help="Parquet with a column of fingerprints (bigint)")
+    parser.add_argument("output", help="a folder of Parquet files, which must not be there yet")
+    parser.add_argument("--fingerprint-column", default="fingerprint", metavar="C")
+    parser.add_argument("--query-column", metavar="C", help="what names a row in the output [default: its fingerprint]")
+    parser.add_argument("-k", "--max-distance", type=int, metavar="N")
+    parser.add_argument("--address", help="Spark's master [default: spark-submit's, or this machine]")
+    given = parser.parse_args(arguments)
+    try:
+        spark, is_own = session(given.address)
+        try:
+            found = probe(
+                spark.read.parquet(given.queries),
+                given.store,
+                fingerprint_column=given.fingerprint_column,
+                query_column=given.query_column,
+                max_distance=given.max_distance,
+            )
+            found.write.parquet(given.output)
+        finally:
+            if is_own:
+                spark.stop()
+    except (Error, OSError, ValueError, ImportError) as error:
+        print(f"fpstore: error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

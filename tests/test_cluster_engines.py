@@ -1,0 +1,272 @@
+"""Ray and Spark as engines: the rows of `probe_many`, whatever happens to a worker, and what is said of their errors.
+
+Needs the extras fpstore[ray,spark] and Java (make test-cluster). FPSTORE_CLUSTER_KEYS: how many keys the store has.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_tasks import DEATHS, Dying, Twice
+from helpers import flipped
+from outcome import Command
+from test_cluster import rows_of, tasks_of
+from test_cluster_local import gathered
+
+import fpstore
+from fpstore import cluster
+from fpstore.cluster.engines import engine_named
+from fpstore.cluster.sent import TRIES
+from fpstore.errors import JobError, StoreChanged
+from fpstore.types import Keys
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore"), pytest.mark.xdist_group("engines")]
+LACKING = "installed by make test-cluster"
+KEYS = int(float(os.environ.get("FPSTORE_CLUSTER_KEYS", "1e5")))
+HERE = Path(__file__).parent
+# A package of that name, in front of the real one, for workers only.
+HIDING = "raise ModuleNotFoundError(\"No module named 'fpstore'\")"
+
+
+def some_stored() -> Keys:
+    return np.random.default_rng(7).integers(0, 1 << 64, KEYS, dtype=np.uint64)
+
+
+@pytest.fixture(scope="module")
+def queries() -> Keys:
+    rng = np.random.default_rng(8)
+    return flipped(some_stored()[: KEYS // 100], rng.integers(0, 4, KEYS // 100), rng)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("engines") / "s"
+    keys = some_stored()
+    fpstore.build(path, np.concatenate([keys, keys[: KEYS // 20]]), ids="row").close()
+    return path
+
+
+@pytest.fixture(scope="module")
+def expected(store: Path, queries: Keys) -> Any:
+    with fpstore.open(store) as opened:
+        return rows_of([opened.probe_many(queries)])
+
+
+def ray_there() -> None:
+    pytest.importorskip("ray", reason=LACKING)
+
+
+def spark_there() -> None:
+    pytest.importorskip("pyspark", reason=LACKING)
+    if shutil.which("java") is None:
+        pytest.skip("Spark needs Java, which is not installed: openjdk-17-jre-headless")
+
+
+THERE = {"ray": ray_there, "spark": spark_there}
+
+
+@pytest.fixture(scope="module", params=THERE)
+def engine(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A name of one to which the program is connected; its workers find the tasks of tests."""
+    THERE[request.param]()
+    before = dict(os.environ)
+    os.environ["PYTHONPATH"] = os.pathsep.join(map(str, (HERE.parent, HERE)))
+    os.environ |= {"PYSPARK_PYTHON": sys.executable, "RAY_USAGE_STATS_ENABLED": "0"}
+    try:
+        if request.param == "ray":
+            import ray
+
+            ray.init("local", num_cpus=2, include_dashboard=False, object_store_memory=80 << 20, log_to_driver=False)
+            yield "ray"
+            ray.shutdown()
+        else:
+            from fpstore.cluster.spark import session
+
+            spark, _ = session("local[2,4]")
+            yield "spark"
+            spark.stop()
+    finally:
+        for name in set(os.environ) - set(before):
+            del os.environ[name]
+        os.environ |= before
+
+
+def do(engine: str, tasks: list[Any]) -> None:
+    with engine_named(engine, None, None) as chosen:
+        chosen(tasks, 1.0)
+
+
+def plain(rows: Any) -> Any:
+    return [[row[column] for row in rows] for column in (0, 1, 3)]
+
+
+def found_by(tasks: list[Any], folder: Path) -> Any:
+    ranks, *rest = gathered(tasks, folder)
+    return [[rank >> 16 for rank in ranks], *rest]
+
+
+def test_an_engine_finds_the_rows_of_one_search(engine: str, store: Path, queries: Keys, expected: Any) -> None:
+    with cluster.probe(store, queries, engine=engine, tasks=7) as answer:
+        assert rows_of(list(answer)) == expected
+    assert len(expected) >= len(queries)
+
+
+def test_a_worker_that_is_killed_twice_is_followed_by_another(
+    engine: str, store: Path, queries: Keys, expected: Any, tmp_path: Path
+) -> None:
+    tasks = tasks_of(store, tmp_path, queries, 4, Dying)
+    (tmp_path / DEATHS).write_text(str(TRIES - 1))
+    do(engine, tasks)
+    assert (tmp_path / DEATHS).read_text() == "0"
+    assert found_by(tasks, tmp_path) == plain(expected)
+
+
+def test_a_worker_that_is_killed_each_time_is_one_error(engine: str, store: Path, tmp_path: Path) -> None:
+    tasks = tasks_of(store, tmp_path, np.arange(300, dtype=np.uint64), 4, Dying)
+    (tmp_path / DEATHS).write_text("99")
+    with pytest.raises(JobError, match=rf"^task [01] .*of a probe of {store}"):
+        do(engine, tasks)
+    assert int((tmp_path / DEATHS).read_text()) >= 99 - 4
+
+
+def test_a_task_that_is_done_twice_by_turns_and_at_once_leaves_the_same(
+    engine: str, store: Path, queries: Keys, expected: Any, tmp_path: Path
+) -> None:
+    tasks = tasks_of(store, tmp_path, queries, 2, Twice)
+    do(engine, [task for task in tasks for _ in range(3)])
+    assert found_by(tasks, tmp_path) == plain(expected)
+
+
+def test_what_a_task_raises_is_raised_at_the_driver(engine: str, store: Path, tmp_path: Path) -> None:
+    queries = np.arange(300, dtype=np.uint64)
+    copy = tmp_path / "copy"
+    shutil.copytree(store, copy)
+    tasks = tasks_of(copy, tmp_path / "a", queries, 2)
+    with pytest.raises(JobError, match=r"^task 0 .*: found fpstore .*, expected 0.0.1, as at the driver"):
+        do(engine, [replace(tasks[0], version="0.0.1")])
+    with fpstore.open(copy, "w") as opened:
+        opened.add([5], ids=[1 << 40])
+    with pytest.raises(StoreChanged, match=f"^{copy}: found store"):
+        do(engine, tasks)
+    # Workers hold what they had open, and see what lies there now.
+    do(engine, tasks_of(copy, tmp_path / "b", queries, 2))
+    with fpstore.open(copy, "w") as opened:
+        opened.add([6], ids=[1 << 41])
+    tasks = tasks_of(copy, tmp_path / "c", queries, 2)
+    do(engine, tasks)
+    with pytest.raises(JobError, match=rf"^task 0 .*: found no {tmp_path / 'none'} where a worker looked, expected"):
+        do(engine, [replace(tasks[0], folder=tmp_path / "none")])
+
+
+def test_an_address_beside_a_connection_is_refused(engine: str, store: Path) -> None:
+    with pytest.raises(ValueError, match=r"^address: found elsewhere, expected none: the program"):
+        cluster.probe(store, [5], engine=engine, address="elsewhere")
+
+
+def test_a_frame_is_asked_batch_by_batch(engine: str, store: Path, queries: Keys, expected: Any) -> None:
+    import pyarrow
+
+    own = pyarrow.table({"row": np.arange(len(queries)), "fingerprint": queries.view(np.int64)})
+    if engine == "ray":
+        import ray.data
+
+        import fpstore.cluster.ray
+
+        ray.data.DataContext.get_current().enable_progress_bars = False
+        dataset = ray.data.from_arrow([own.slice(0, 300), own.slice(300)])
+        refs = fpstore.cluster.ray.probe(dataset, store, query_column="row").to_arrow_refs()
+        table = pyarrow.concat_tables(ray.get(refs))
+        with pytest.raises(ValueError, match=r"^columns: found row, fingerprint, expected one column simhash"):
+            fpstore.cluster.ray.probe(dataset, store, fingerprint_column="simhash")
+    else:
+        import fpstore.cluster.spark
+
+        spark, _ = fpstore.cluster.spark.session()
+        frame = spark.createDataFrame(own).repartition(3)
+        table = fpstore.cluster.spark.probe(frame, store, query_column="row").toArrow()
+        assert table.schema.types == [pyarrow.int64(), pyarrow.int64(), pyarrow.int32(), pyarrow.int64()]
+        text = frame.selectExpr("row", "hex(fingerprint) as fingerprint")
+        told = "^column fingerprint: found string, expected integers of 64 bits, int64 .in Spark bigint. or uint64"
+        with pytest.raises(ValueError, match=told):
+            fpstore.cluster.spark.probe(text, store)
+    assert table.column_names == ["query", "fingerprint", "distance", "id"]
+    columns = [table.column(name).to_numpy() for name in table.column_names]
+    rows = zip(columns[0], columns[1].view(np.uint64), columns[2], columns[3], strict=True)
+    assert sorted(tuple(map(int, row)) for row in rows) == sorted(expected)
+
+
+# --- Engines that the command starts ---
+
+
+@pytest.mark.parametrize("name", THERE)
+def test_the_command_starts_an_engine_and_ends_it(
+    command: Command, store: Path, queries: Keys, tmp_path: Path, name: str
+) -> None:
+    THERE[name]()
+    np.save(tmp_path / "q.npy", queries[:500])
+    asked = ("probe", store, "--input", tmp_path / "q.npy")
+    outcome = command(*asked, "--engine", name, "--workers", "2")
+    assert outcome.out == command(*asked).out
+    assert outcome.status == 0
+
+
+HIDDEN = """
+import os, sys
+from pathlib import Path
+import fpstore
+from fpstore import cluster
+os.environ["PYTHONPATH"] = {hiding!r}
+os.environ["PYSPARK_PYTHON"] = sys.executable
+try:
+    cluster.probe({store!r}, [5], engine={engine!r}, workers=1)
+except fpstore.JobError as error:
+    print("told:", error)
+"""
+
+
+@pytest.mark.parametrize("name", THERE)
+def test_a_worker_without_the_package_is_one_error_at_the_driver(store: Path, tmp_path: Path, name: str) -> None:
+    THERE[name]()
+    (tmp_path / "hiding" / "fpstore").mkdir(parents=True)
+    (tmp_path / "hiding" / "fpstore" / "__init__.py").write_text(HIDING)
+    script = tmp_path / "driver.py"
+    script.write_text(HIDDEN.format(hiding=str(tmp_path / "hiding"), store=str(store), engine=name))
+    run = subprocess.run(
+        [sys.executable, script],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "PYTHONPATH": str(HERE.parent)},
+        cwd=tmp_path,
+        check=False,
+    )
+    told = f"a worker: found no fpstore, expected {fpstore.__version__}, as at the driver: install it where the workers"
+    assert told in run.stdout, run.stderr[-2000:]
+
+
+def test_the_spark_command_writes_parquet(store: Path, queries: Keys, expected: Any, tmp_path: Path) -> None:
+    spark_there()
+    import pyarrow
+    from pyarrow import parquet
+
+    table = pyarrow.table({"row": np.arange(len(queries)), "simhash": queries.view(np.int64)})
+    parquet.write_table(table, tmp_path / "q.parquet")
+    line = [sys.executable, "-m", "fpstore.cluster.spark", str(store), str(tmp_path / "q.parquet")]
+    line.append(str(tmp_path / "out"))
+    named = ["--fingerprint-column", "simhash", "--query-column", "row", "--address", "local[2]"]
+    environment = {**os.environ, "PYTHONPATH": str(HERE.parent)}
+    subprocess.run([*line, *named], check=True, capture_output=True, timeout=300, env=environment)
+    found = parquet.read_table(tmp_path / "out")
+    columns = [found.column(name).to_numpy() for name in ("query", "fingerprint", "distance", "id")]
+    rows = zip(columns[0], columns[1].view(np.uint64), columns[2], columns[3], strict=True)
+    assert sorted(tuple(map(int, row)) for row in rows) == sorted(expected)
+    again = subprocess.run(line, capture_output=True, text=True, timeout=300, env=environment, check=False)
+    assert again.returncode == 1
+    assert "fpstore: error: columns: found row, simhash, expected one column fingerprint" in again.stderr
