@@ -18,6 +18,7 @@ from minhashes import estimate, shared
 import fpstore
 from fpstore import jobs, minhash
 from fpstore.errors import JobError
+from fpstore.inputs.errors import BadInput
 from fpstore.jobs import Inputs, corpus, kept, runs, signed
 from fpstore.ledger import NOTE
 from fpstore.notes import JOBS
@@ -236,6 +237,29 @@ def test_an_equal_document_is_dropped_behind_any_number_of_others(
     if store is not None:
         again = jobs.dedup([source], tmp_path / "again", store=store, **asked)
         assert again.results == 0
+
+
+@pytest.mark.parametrize("job", ["dedup", "cluster", "components", "document_pairs"])
+@pytest.mark.parametrize("width", [None, 16])
+def test_ids_that_are_bytes_are_refused_with_their_row(tmp_path: Path, job: str, width: int | None) -> None:
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    of_bytes = pa.binary() if width is None else pa.binary(width)
+    ids = pa.array([bytes([255, i] * 8) for i in range(3)], of_bytes)
+    source = tmp_path / "in.parquet"
+    pq.write_table(pa.table({"id": ids, "text": ["a b c", "a b c", "x y z"]}), source)
+    inputs = Inputs([source], id_column="id", text_column="text")
+    with pytest.raises(BadInput, match=r"row 0: found id b'.*, expected a text of 1 to 10000 characters or a whole"):
+        getattr(jobs, job)(inputs, tmp_path / "out", **CUT)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(("job", "expected"), [("dedup", "ids that are bytes"), ("cluster", "ids that are names")])
+def test_stores_whose_ids_are_bytes_are_refused(tmp_path: Path, job: str, expected: str) -> None:
+    minhash.create(tmp_path / "s", id_type="bytes", **CUT).close()
+    source = write_jsonl(tmp_path / "in.jsonl", ["a b c", "a b c"])
+    with pytest.raises(ValueError, match=f"found {expected}, expected"):
+        getattr(jobs, job)([source], tmp_path / "out", store=tmp_path / "s", **CUT)
+    assert not (tmp_path / "out").exists()
 
 
 # --- A standing store ---
