@@ -155,6 +155,21 @@ def test_the_tables_and_a_scan_find_the_same(bits: int, tmp_path: Path) -> None:
         assert all(np.array_equal(one, other) for one, other in zip(searched[:3], scanned[:3], strict=True))
 
 
+@pytest.mark.parametrize("bits", sorted(WIDTHS))
+def test_a_match_that_one_table_alone_catches_is_found_whichever_that_is(bits: int, tmp_path: Path) -> None:
+    """Of as many errors as may be, one more than its flips in every other band, and its own in its highest bits."""
+    codes = many(bits, 30_000, "random")
+    with fpstore.build(tmp_path / "s", codes, bits=bits, max_distance=WIDTHS[bits]) as store:
+        places = [[at for at in reversed(range(bits)) if mask >> at & 1] for mask in store.plan.bands]
+        for index, number in enumerate(numbers_of(codes[:: len(codes) // len(places)])[: len(places)]):
+            flips = [table.flips + (other != index) for other, table in enumerate(store.plan.tables)]
+            errors = [at for own, count in zip(places, flips, strict=True) for at in own[:count]]
+            assert len(errors) == WIDTHS[bits]
+            found = store.probe(flipped(number, errors))
+            assert found.method == "probe"
+            assert number in [match.fingerprint for match in found]
+
+
 def test_where_a_scan_costs_less_all_codes_are_read(tmp_path: Path) -> None:
     with fpstore.build(tmp_path / "few", many(256, 200, "random"), bits=256, max_distance=31) as store:
         assert store.probe(0).method == "scan"

@@ -89,7 +89,9 @@ def decode(segment: Segment) -> None:
 def bench_scan(name: str, keys: Keys, queries: Keys, folder: Path, rounds: int, results: Results) -> None:
     rows: list[dict[str, Any]] = []
     for codec in ("gap", "raw"):
-        with fpstore.build(folder / f"{codec}.fpstore", keys, ids=None, plan="flips-1:3", codec=codec) as store:
+        path = folder / f"{codec}.fpstore"
+        fpstore.build(path, keys, ids=None, plan="flips-1:3", codec=codec).close()
+        with fpstore.open(path, warm=True) as store:
             (segment,) = store._segments
             limit = partial(decode, segment) if codec == "gap" else partial(scan_in_memory, keys, int(queries[0]), 3)
             calls = [limit, partial(scan, segment, queries[:1], 3), partial(scan, segment, queries, 3)]

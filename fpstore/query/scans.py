@@ -10,7 +10,7 @@ import numpy as np
 
 from fpstore._scan import Scanner
 from fpstore.errors import CorruptStore
-from fpstore.format import GROUP_SLOTS
+from fpstore.format import CODEC_RAW, GROUP_SLOTS
 from fpstore.merging import each_once, first_few
 from fpstore.query.matches import MAX_MATCHES, Room
 from fpstore.segment.reader import Segment
@@ -19,6 +19,7 @@ from fpstore.types import Array, Counts, Keys
 # Keys of a piece, on average: of few queries enough to hide the call, and few enough that threads end together; of many
 # so many that a piece takes some 10 ms.
 PIECE_KEYS = 1 << 18
+RAW_TIMES = 4  # so many times as many where keys are not coded, and are compared in the time that decoding takes of one
 LEAST_KEYS = 1 << 16
 PIECE_COMPARISONS = 1 << 28
 # Queries for which a key is decoded once: decoding is then 1 % of the work.
@@ -97,10 +98,10 @@ def scan_nearest(
 
 def scan_any(segment: Segment, query: Keys, distance: int) -> bool:
     """Whether anything is within distance of the one query; stops at the first."""
-    scanner, slots = _scanner(), 1 << segment.tables[0].slot_bits
+    scanner = _scanner()
     return any(
         len(scanner.search(segment.view, query, distance, first, end, first_only=True)[0])
-        for first, end in _ranges(slots, segment.key_count, 1)
+        for first, end in _ranges(segment, 1)
     )
 
 
@@ -120,7 +121,7 @@ def _pieces(
     def piece(range_: tuple[int, int]) -> tuple[Counts, Keys, Array, int]:
         return work(_scanner(), *range_)
 
-    parts = list(run(piece, _ranges(1 << segment.tables[0].slot_bits, segment.key_count, query_count)))
+    parts = list(run(piece, _ranges(segment, query_count)))
     count = sum(part[3] for part in parts)
     if count != segment.key_count:
         raise CorruptStore("table 0", f"{count} keys", segment.key_count)
@@ -131,9 +132,11 @@ def _pieces(
     return query, fingerprint, bits
 
 
-def _ranges(slots: int, key_count: int, query_count: int) -> list[tuple[int, int]]:
+def _ranges(segment: Segment, query_count: int) -> list[tuple[int, int]]:
     """The slots of each piece, whole groups of them."""
-    keys = min(PIECE_KEYS, max(LEAST_KEYS, PIECE_COMPARISONS // query_count))
+    table, key_count = segment.tables[0], segment.key_count
+    slots, most = 1 << table.slot_bits, PIECE_KEYS * (RAW_TIMES if table.codec == CODEC_RAW else 1)
+    keys = min(most, max(LEAST_KEYS, PIECE_COMPARISONS // query_count))
     groups = -(-slots // GROUP_SLOTS)
     step = GROUP_SLOTS * -(-groups // max(1, key_count // keys))
     return [(first, min(first + step, slots)) for first in range(0, slots, step)]

@@ -17,7 +17,7 @@ MUTANTS = (
         "left < 2 && status == OK",
         "left < 1 && status == OK",
         "matches that the last table alone catches are missed",
-        ("tests/test_wide.py::test_the_tables_and_a_scan_find_the_same",),
+        ("tests/test_wide.py::test_a_match_that_one_table_alone_catches_is_found_whichever_that_is",),
     ),
     Mutant(
         "entries that are read from before their place are taken for those at it",
