@@ -25,9 +25,13 @@ Matched = tuple[Counts, Keys, Array, Ids | None]
 
 def open_segment(at: Place) -> Segment:
     """The segment there, of either kind, as its header says."""
+    return CodesSegment(at) if is_of_codes(at) else Segment(at)
+
+
+def is_of_codes(at: Place) -> bool:
+    """Whether the header of the segment there says that it is of wide codes."""
     with open(at.folder.open_file(at.name), "rb") as file:
-        is_wide = file.read(layout.HEADER_BYTES) == Header(KIND_CODES).pack()
-    return CodesSegment(at) if is_wide else Segment(at)
+        return file.read(layout.HEADER_BYTES) == Header(KIND_CODES).pack()
 
 
 class CodesSegment(Segment):
