@@ -7,7 +7,7 @@ catalog what is left of its records, of a segment what its sound pages tell. Lis
 import errno
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -300,7 +300,7 @@ def _readable(
         seen.damage.append(told_damage(error))
     with seen.noting():
         try:
-            wreck = stack.enter_context(_wreck_of(home, place, entry))
+            wreck = _wreck_of(home, place, entry, stack)
         except (CorruptStore, UnsupportedVersion) as error:
             _show_ends(seen, place)
             if isinstance(error, CorruptStore):
@@ -311,12 +311,12 @@ def _readable(
     return None
 
 
-def _wreck_of(
-    home: "_Home", place: Place, entry: SegmentEntry | None
-) -> AbstractContextManager[Wreck] | AbstractContextManager[CodesWreck]:
+def _wreck_of(home: "_Home", place: Place, entry: SegmentEntry | None, stack: ExitStack) -> Wreck | CodesWreck:
     """What is left of a segment, whose kind is as the catalog says, or else its header."""
     is_wide = is_of_codes(place) if home.state is None else home.state.settings.is_wide
-    return CodesWreck.opened(place, entry, None) if is_wide else Wreck.opened(place, entry, None)
+    if is_wide:
+        return stack.enter_context(CodesWreck.opened(place, entry, None))
+    return stack.enter_context(Wreck.opened(place, entry, None))
 
 
 def _show_ends(seen: Inspection, place: Place) -> None:
