@@ -327,19 +327,8 @@ cdef class IdColumn:
         finally:
             self.view.leave()
 
-    def of_ranks(self, const uint64_t[::1] ranks not None, expect=None):
-        """The ids of fingerprints of these ranks (uint64[n]), in a segment that tells ranks by itself; else as lookup."""
-        firsts, counts = self.rank_ranges(ranks)
-        if expect is not None:
-            expect(int(counts.sum()))
-        self.view.enter()
-        try:
-            return counts.astype(np.int64), self.values_of(firsts, counts, counts)
-        finally:
-            self.view.leave()
-
     def rank_ranges(self, const uint64_t[::1] ranks not None):
-        """Where the ids of fingerprints of these ranks are: as ranges()."""
+        """As ranges(), of fingerprints of these ranks (uint64[n]), in a segment that tells ranks by itself."""
         cdef uint64_t n = <uint64_t>ranks.shape[0], i
         cdef uint64_t[::1] first, count
         cdef Status status = OK

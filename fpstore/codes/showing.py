@@ -119,7 +119,7 @@ def _code(seen: Inspection, found: CodesSegment | CodesWreck, rank: int, most: i
         row |= {"id_count": None, "ids": None}
         with seen.noting(), found.naming:
             if rank < found.record.key_count:
-                _, ids = found.ids.of_ranks(np.array([rank], dtype=np.uint64), None)
+                _, ids = found.ids_of(np.array([rank], dtype=np.uint64))
                 row |= {"id_count": len(ids), "ids": [str(each) for each in ids[:most].tolist()]}
     return row
 
