@@ -19,6 +19,7 @@ from fpstore._native cimport (
     VISIT_CODES,
     CodeMatches,
     CodePattern,
+    CodeRows,
     Codes,
     CodeTable,
     Match,
@@ -73,8 +74,7 @@ def near(const uint64_t[:, ::1] codes not None, const uint64_t[:, ::1] queries n
     cdef Status status = OK
     cdef uint64_t i, first = 0, size, n = <uint64_t>codes.shape[0], count = <uint64_t>queries.shape[0]
     cdef unsigned words = <unsigned>codes.shape[1]
-    if words not in (2, 4) or queries.shape[1] != codes.shape[1] or count >> 32:
-        raise ValueError(f"{count} queries of {queries.shape[1]} words among codes of {words}: expected as many, 2 or 4")
+    expect_alike(codes.shape[1], queries.shape[1], count)
     memset(&matches, 0, cython.sizeof(CodeMatches))
     matches.most = most
     try:
@@ -93,6 +93,61 @@ def near(const uint64_t[:, ::1] codes not None, const uint64_t[:, ::1] queries n
         return in_order(&matches)
     finally:
         free(matches.found)
+
+
+def near_first(const uint64_t[:, ::1] codes not None, const uint64_t[::1] ids, const uint64_t[:, ::1] queries not None,
+               unsigned distance, uint64_t keep, after=None):
+    """Of what near() returns, the first `keep` of each query, by distance, code, id and index; in the order of near().
+
+    ids: uint64[n], or None without. after: (distances uint16[m], indexes uint64[m]): of each query only what comes after
+    that one of the codes, which is so far from it.
+    """
+    cdef CodeMatches matches
+    cdef CodeRows rows
+    cdef Match bound
+    cdef Status status = OK
+    cdef uint64_t i, n = <uint64_t>codes.shape[0], count = <uint64_t>queries.shape[0]
+    cdef const uint16_t[::1] distances = None
+    cdef const uint64_t[::1] indexes = None
+    expect_alike(codes.shape[1], queries.shape[1], count)
+    if keep == 0 or (ids is not None and <uint64_t>ids.shape[0] != n):
+        raise ValueError(f"keep {keep} of each query, ids of {n} codes: expected 1 or more, and as many or none")
+    if after is not None:
+        distances, indexes = bounds_of(after, count, n)
+    rows.codes = &codes[0, 0] if n > 0 else NULL
+    rows.ids = &ids[0] if ids is not None and n > 0 else NULL
+    rows.words = <unsigned>codes.shape[1]
+    memset(&matches, 0, cython.sizeof(CodeMatches))
+    matches.keep, matches.rows = keep, &rows
+    try:
+        with nogil:
+            for i in range(count if n > 0 else 0):
+                matches.begin = matches.count
+                if indexes is not None:
+                    bound.fingerprint, bound.query, bound.distance = indexes[i], <uint32_t>i, distances[i]
+                    matches.after = &bound
+                status = codes_near(rows.codes, 0, n, rows.words, &queries[i, 0], <uint32_t>i, distance, &matches)
+                if status != OK:
+                    break
+        if status != OK:
+            raise MemoryError(f"no memory for {matches.count} matches")
+        return in_order(&matches)
+    finally:
+        free(matches.found)
+
+
+cdef expect_alike(Py_ssize_t words, Py_ssize_t query_words, uint64_t count):
+    """ValueError for queries of other words than codes, or too many of them."""
+    if words not in (2, 4) or query_words != words or count >> 32:
+        raise ValueError(f"{count} queries of {query_words} words among codes of {words}: expected as many, 2 or 4")
+
+
+cdef tuple bounds_of(after, uint64_t count, uint64_t most):
+    """What the matches of each of count queries come after: distances, and ranks below most. ValueError for others."""
+    distances, ranks = after
+    if len(distances) != count or len(ranks) != count or (count and int(ranks.max()) >= most):
+        raise ValueError(f"{len(distances)} distances and {len(ranks)} ranks for {count} queries among {most} codes")
+    return distances, ranks
 
 
 cdef tuple in_order(CodeMatches *matches):
@@ -161,27 +216,37 @@ cdef class CodeIndex:
         free(self.codes.tables)
 
     def search(self, const uint64_t[:, ::1] queries not None, unsigned distance, *, bint first_only=False,
-               uint64_t most=0, bint scan=False):
+               uint64_t most=0, bint scan=False, uint64_t keep=0, after=None):
         """The rank of every code within `distance` of each query (uint64[m, words], m below 2^32).
 
         first_only: stop at the first match of all. scan: read all codes, whatever that costs. Returns (query int64[r],
         rank uint64[r], distance uint16[r], whether all codes were read for some query), ordered by (query, distance,
         rank). CorruptStore where a page that is needed is damaged, or points elsewhere. TooManyMatches for more than
-        most, unless that is 0.
+        most, unless that is 0. keep: 0, or how many of each query are kept, the first in that order, in memory for these;
+        after: with keep, (distances uint16[m], ranks uint64[m]) of what the matches of each query come after.
         """
         cdef CodeMatches matches
+        cdef Match bound
         cdef Status status = OK
         cdef uint64_t i, count = <uint64_t>queries.shape[0]
+        cdef const uint16_t[::1] distances = None
+        cdef const uint64_t[::1] indexes = None
         if count >> 32:
             raise ValueError(f"{count} queries in one batch: expected fewer than 2^32")
         if <uint64_t>queries.shape[1] != self.codes.words:
             raise ValueError(f"queries of {queries.shape[1]} words: expected {self.codes.words}")
         memset(&matches, 0, cython.sizeof(CodeMatches))
-        matches.first_only, matches.most = first_only, most
+        matches.first_only, matches.most, matches.keep = first_only, most, keep
+        if after is not None:
+            distances, indexes = bounds_of(after, count, self.codes.count)
         self.view.enter()
         try:
             with nogil:
                 for i in range(count):
+                    matches.begin = matches.count
+                    if indexes is not None:
+                        bound.fingerprint, bound.query, bound.distance = indexes[i], <uint32_t>i, distances[i]
+                        matches.after = &bound
                     if scan:
                         status = codes_scan(&self.view.pages, &self.codes, &queries[i, 0], i, distance, &matches)
                     else:

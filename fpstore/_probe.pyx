@@ -327,8 +327,8 @@ cdef class IdColumn:
         finally:
             self.view.leave()
 
-    def of_ranks(self, const uint64_t[::1] ranks not None, expect=None):
-        """The ids of fingerprints of these ranks (uint64[n]), in a segment that tells ranks by itself; else as lookup."""
+    def rank_ranges(self, const uint64_t[::1] ranks not None):
+        """As ranges(), of fingerprints of these ranks (uint64[n]), in a segment that tells ranks by itself."""
         cdef uint64_t n = <uint64_t>ranks.shape[0], i
         cdef uint64_t[::1] first, count
         cdef Status status = OK
@@ -342,9 +342,7 @@ cdef class IdColumn:
                     if status != OK:
                         break
             raise_status(status, self.view, "ids")
-            if expect is not None:
-                expect(int(counts.sum()))
-            return counts.astype(np.int64), self.values_of(first, count, counts)
+            return firsts, counts
         finally:
             self.view.leave()
 

@@ -14,6 +14,9 @@ import numpy as np
 
 from fpstore import format as layout
 from fpstore.checks import fields_of
+from fpstore.codes.reader import CodesSegment, is_of_codes, open_segment
+from fpstore.codes.salvage import CodesWreck
+from fpstore.codes.showing import show_codes_slot, show_codes_table
 from fpstore.disk import CATALOG_NAME, Folder, Place
 from fpstore.errors import (
     CorruptStore,
@@ -22,9 +25,7 @@ from fpstore.errors import (
     PlanError,
     StoreChanged,
     UnsupportedVersion,
-    WrongKind,
 )
-from fpstore.fingerprints import not_yet
 from fpstore.living import changes
 from fpstore.living.catalog import SEGMENTS, Catalog
 from fpstore.living.census import census
@@ -63,6 +64,8 @@ from fpstore.segment.showing import Inspection as Inspection
 from fpstore.segment.wreck import Wreck
 from fpstore.sketches.bands import Banding
 
+# A segment to look at, or what can be read of it.
+Seen = Segment | Wreck | CodesWreck
 # So many rows of a list are shown where nobody says how many.
 SHOWN = 20
 # A writer that goes on may take away what a look at its store has just read of.
@@ -108,7 +111,9 @@ def inspect_table(path: PathLike, segment: str, table: int, most: int | None = S
     Raises as inspect_segment; ValueError for a table that is not there.
     """
     with _opened("table", path, segment) as (seen, found):
-        if found is not None:
+        if isinstance(found, CodesSegment | CodesWreck):
+            show_codes_table(seen, found, table, most)
+        elif found is not None:
             show_table(seen, found, table, most)
     return seen
 
@@ -121,19 +126,20 @@ def inspect_slot(path: PathLike, segment: str, table: int, slot: int, most: int 
     Raises as inspect_table; ValueError for a slot that is not there.
     """
     with _opened("slot", path, segment) as (seen, found):
-        if found is not None:
+        if isinstance(found, CodesSegment | CodesWreck):
+            show_codes_slot(seen, found, table, slot, most)
+        elif found is not None:
             show_slot(seen, found, table, slot, most)
+        if isinstance(found, Segment):
             _put_names(seen, found)
     return seen
 
 
-def _put_names(seen: Inspection, found: Segment | Wreck) -> None:
+def _put_names(seen: Inspection, found: Segment) -> None:
     """Where ids are names, say what they are beside the handles that the segment has for them.
 
     Bytes that are no UTF-8 are halves of surrogate pairs.
     """
-    if not isinstance(found, Segment):
-        return
     entry, folder = seen.fields["entry"], found.path.parent
     if entry is None:  # nobody says which of the files are its own
         files = [path for path in sorted(folder.iterdir()) if path.name == names_name(segment_of(path.name))]
@@ -233,13 +239,12 @@ class _Home:
 
 
 @contextmanager
-def _opened(of: str, path: PathLike, name: str) -> Iterator[tuple[Inspection, Segment | Wreck | None]]:
+def _opened(of: str, path: PathLike, name: str) -> Iterator[tuple[Inspection, Seen | None]]:
     """A segment to look at: sound, or what can be read of it, or None where that is nothing."""
     for _ in range(MAX_LOOKS):
         seen = Inspection(of, {"path": os.fspath(Path(path).absolute())})
         with ExitStack() as stack:
             home = stack.enter_context(_Home(Path(path), seen))
-            _expect_narrow(home)
             there = [] if home.segments is None else [each for each in home.segments.names() if is_segment_name(each)]
             entries = {} if home.state is None else {entry.name: entry for entry in home.state.segments}
             wanted = _named(path, name, sorted({*there, *entries}))
@@ -287,7 +292,7 @@ def _named(path: PathLike, name: str, known: Sequence[str]) -> str:
 
 def _readable(
     seen: Inspection, home: "_Home", place: Place, entry: SegmentEntry | None, stack: ExitStack
-) -> Segment | Wreck | None:
+) -> Seen | None:
     """The segment at place, or what can be read of it, for as long as the stack lasts."""
     try:
         return stack.enter_context(closing(_sound(place, entry, home)))
@@ -295,7 +300,7 @@ def _readable(
         seen.damage.append(told_damage(error))
     with seen.noting():
         try:
-            wreck = stack.enter_context(Wreck.opened(place, entry, None))
+            wreck = _wreck_of(home, place, entry, stack)
         except (CorruptStore, UnsupportedVersion) as error:
             _show_ends(seen, place)
             if isinstance(error, CorruptStore):
@@ -304,6 +309,14 @@ def _readable(
         seen.damage += [str(each) for each in wreck.damage(os.fspath(place.path))]
         return wreck
     return None
+
+
+def _wreck_of(home: "_Home", place: Place, entry: SegmentEntry | None, stack: ExitStack) -> Wreck | CodesWreck:
+    """What is left of a segment, whose kind is as the catalog says, or else its header."""
+    is_wide = is_of_codes(place) if home.state is None else home.state.settings.is_wide
+    if is_wide:
+        return stack.enter_context(CodesWreck.opened(place, entry, None))
+    return stack.enter_context(Wreck.opened(place, entry, None))
 
 
 def _show_ends(seen: Inspection, place: Place) -> None:
@@ -320,14 +333,9 @@ def _show_ends(seen: Inspection, place: Place) -> None:
         seen.fields["footer"] = footer_fields(layout.Footer.unpack(tail, size))
 
 
-def _expect_narrow(home: "_Home") -> None:
-    if home.state is not None and home.state.settings.is_wide:
-        raise WrongKind(not_yet("a look into segments", home.state.settings.bits), path=home.folder.path)
-
-
 def _sound(place: Place, entry: SegmentEntry | None, home: _Home) -> Segment:
     if entry is None or home.state is None:
-        return Segment(place)
+        return open_segment(place)
     settings = home.state.settings
     try:
         plan = Plan.from_json(settings.plan)

@@ -17,10 +17,12 @@ import numpy as np
 
 from fpstore._probe import search
 from fpstore.checks import hexadecimal
+from fpstore.codes.reader import CodesSegment, open_segment
+from fpstore.codes.salvage import CodesWreck, salvage_codes
 from fpstore.creation import rebuild_store
 from fpstore.disk import CATALOG_NAME, Folder, Place, expect_outside_stores
-from fpstore.errors import CorruptStore, Damage, NotAStore, PathLike, WrongKind
-from fpstore.fingerprints import not_yet
+from fpstore.errors import CorruptStore, Damage, NotAStore, PathLike
+from fpstore.fingerprints import as_numbers, distinct, no_fingerprints
 from fpstore.format import CODECS, ID_KIND_NONE, TableRecord
 from fpstore.living import changes
 from fpstore.living.catalog import SEGMENTS
@@ -39,13 +41,13 @@ from fpstore.names.salvage import salvaged_names
 from fpstore.names.writer import NamesWriter
 from fpstore.plans.families import of_tables
 from fpstore.plans.plan import Plan, TablePlan
+from fpstore.plans.wide import SLOT_CODES
 from fpstore.progress import OnProgress, Tell, told
 from fpstore.recovered import Recovered
 from fpstore.segment.entry import SegmentEntry, is_segment_name, names_name, segment_name, segment_of, sketches_name
 from fpstore.segment.files import read_readable
-from fpstore.segment.reader import Segment
 from fpstore.segment.salvage import Salvaged, salvage
-from fpstore.segment.wreck import Wreck
+from fpstore.segment.wreck import AnyWreck, Wreck
 from fpstore.sketches.kept import Kept
 from fpstore.sketches.reader import SketchesReader
 from fpstore.sketches.salvage import NONE_LISTED, salvaged_sketches
@@ -133,8 +135,7 @@ class _Recovery:
         self._removals = _removals_of(self._remains)
         self._parts = self._find_parts()
         self._plan, self._settings = self._find_settings()
-        if self._settings.is_wide:
-            raise WrongKind(not_yet("recover", self._settings.bits), path=folder.path)
+        self._none = no_fingerprints(self._settings.bits)
         self._names: NamesReader | None = None
         self._sketches: SketchesReader | None = None
         entries = [part.entry for part in self._parts if part.entry is not None]
@@ -150,9 +151,9 @@ class _Recovery:
         losses, remains = self._losses, self._remains
         if losses.segments:
             self._tell_of_others()
-        bare = np.unique(np.concatenate([NO_KEYS, *losses.bare]))
-        stored = _stored(new / SEGMENTS / entry.name, bare)
-        short = np.unique(np.concatenate([bare[stored], *losses.partial]))
+        bare, _ = distinct(np.concatenate([self._none, *losses.bare]))
+        stored = _stored(new / SEGMENTS, entry.name, bare)
+        short, _ = distinct(np.concatenate([bare[stored], *losses.partial]))
         named = self._settings.minhash is None  # else they are keys of bands, which tell nobody anything
         return Recovered(
             fingerprints=entry.key_count,
@@ -162,8 +163,8 @@ class _Recovery:
             segments_lost=losses.segments,
             log_records_lost=remains.changes_lost,
             removals_lost=remains.removals_lost,
-            without_ids=tuple(bare[~stored].tolist()) if named else (),
-            partial=tuple(short.tolist()) if named else (),
+            without_ids=tuple(as_numbers(bare[~stored])) if named else (),
+            partial=tuple(as_numbers(short)) if named else (),
             unknown=tuple(losses.unknown),
             damage=tuple(losses.damage),
             bits=self._settings.bits,
@@ -223,16 +224,23 @@ class _Recovery:
         if state is not None:
             return Plan.from_json(state.settings.plan), state.settings
         for part in self._parts:
-            with contextlib.suppress(CorruptStore, OSError), self._wreck(part, None) as wreck:
-                wreck.expect_certain()
-                tables = [TablePlan(table.prefix_mask, table.flips) for table in wreck.tables]
-                plan = replace(of_tables(tables, wreck.record.key_bits), block_bytes=wreck.tables[0].block_bytes)
-                codec, with_ids = CODECS[wreck.tables[0].codec], wreck.record.id_kind != ID_KIND_NONE
-                id_type = self._id_type_beside() if with_ids else None
-                return plan, Settings(plan.max_distance, plan.to_json(), codec, id_type, bits=plan.bits)
+            for kind in (Wreck, CodesWreck):
+                with contextlib.suppress(CorruptStore, OSError), self._wreck(part, None, kind) as wreck:
+                    wreck.expect_certain()
+                    return self._settings_of(wreck)
         raise CorruptStore(
             "store", "neither a catalog nor a segment that tells what it was", "one of them", path=self._folder.path
         )
+
+    def _settings_of(self, wreck: AnyWreck) -> tuple[Plan, Settings]:
+        """What a store was by one of its segments."""
+        tables = [TablePlan(table.prefix_mask, table.flips) for table in wreck.tables]
+        plan = replace(of_tables(tables, wreck.record.key_bits), block_bytes=wreck.tables[0].block_bytes)
+        if isinstance(wreck, CodesWreck):
+            plan = replace(plan, slot_keys=SLOT_CODES)
+        codec, with_ids = CODECS[wreck.tables[0].codec], wreck.record.id_kind != ID_KIND_NONE
+        id_type = self._id_type_beside() if with_ids else None
+        return plan, Settings(plan.max_distance, plan.to_json(), codec, id_type, bits=plan.bits)
 
     def _id_type_beside(self) -> str:
         """What the ids of segments are, by what lies beside them: where all names are text they are taken for that."""
@@ -278,16 +286,24 @@ class _Recovery:
             if (wreck.record.id_kind != ID_KIND_NONE) != self._settings.ids:
                 own, other = ("none", "some") if self._settings.ids else ("some", "none")
                 raise CorruptStore("ids", own, f"{other}, as in the store")
-            yield from salvage(wreck, scratch, salvaged)
+            if isinstance(wreck, CodesWreck):
+                yield from salvage_codes(wreck, self._plan, scratch, salvaged)
+            else:
+                assert isinstance(wreck, Wreck)
+                yield from salvage(wreck, scratch, salvaged)
         losses.fingerprints += salvaged.fingerprints_lost
         losses.ids += salvaged.ids_lost
         for names, keys in ((losses.bare, salvaged.without_ids), (losses.partial, salvaged.partial)):
             names += [each[~self._removals.fingerprints_masked(each, part.position)] for each in keys]
 
-    def _wreck(self, part: _Part, scratch: Path | None) -> contextlib.AbstractContextManager[Wreck]:
+    def _wreck(
+        self, part: _Part, scratch: Path | None, kind: type[AnyWreck] | None = None
+    ) -> contextlib.AbstractContextManager[AnyWreck]:
+        """The wreck of a segment, of this kind, or by what holds for the store."""
         if self._segments is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self._path_of(part))
-        return Wreck.opened(Place(self._segments, part.name), part.entry, scratch)
+        kind = kind or (CodesWreck if self._settings.is_wide else Wreck)
+        return kind.opened(Place(self._segments, part.name), part.entry, scratch)
 
     def _path_of(self, part: _Part) -> str:
         return str(self._folder.path / SEGMENTS / part.name)
@@ -356,7 +372,8 @@ class _Recovery:
     def _told_by(self, part: _Part, scratch: Path, ask: Callable[[Wreck, Path], T], nothing: T) -> T:
         """What a segment tells of itself, if anything of it can be read."""
         try:
-            with self._wreck(part, scratch) as wreck:
+            with self._wreck(part, scratch, Wreck) as wreck:
+                assert isinstance(wreck, Wreck)
                 return ask(wreck, scratch)
         except (CorruptStore, FileNotFoundError):
             return nothing
@@ -426,12 +443,15 @@ def _removals_of(remains: Remains) -> Removals:
     return removals
 
 
-def _stored(path: Path, fingerprints: Keys) -> Array:
-    """Which of these are in the segment at path: bool[n]."""
+def _stored(segments: Path, name: str, fingerprints: Keys) -> Array:
+    """Which of these are in the segment of that name there: bool[n]."""
     stored = np.zeros(len(fingerprints), dtype=bool)
-    if len(fingerprints) and path.exists():
-        with contextlib.closing(Segment(path)) as segment:
-            stored[search(segment.view, fingerprints, 0)[0]] = True
+    if len(fingerprints) and (segments / name).exists():
+        with Folder.open(segments) as folder, contextlib.closing(open_segment(Place(folder, name))) as segment:
+            if isinstance(segment, CodesSegment):
+                stored[segment.codes.search(fingerprints, 0)[0]] = True
+            else:
+                stored[search(segment.view, fingerprints, 0)[0]] = True
     return stored
 
 

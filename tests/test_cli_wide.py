@@ -115,9 +115,6 @@ def test_commands_refuse_what_is_not_there_yet_for_wide_fingerprints(tmp_path: P
         (u64, ("build", tmp_path / "t", tmp_path / "a.u64", "--bits", "128")),
         ("expected 1 to 32 hexadecimal digits (128 bits)", ("probe", store, "0" * 33)),
         ("format u64 holds 64 bits each: found 128", ("export", store, tmp_path / "o.u64", "--no-ids")),
-        (f"recover: {told}", ("recover", store, tmp_path / "t")),
-        (f"a look into segments: {told}", ("inspect", store, "1")),
-        (f"report: {told}", ("report", store)),
         (f"cluster: {told}", ("cluster", store)),
     ]
     for message, arguments in refused:

@@ -91,6 +91,7 @@ FOLDERS = {
         "spikes",
         "layouts",
         "report",
+        "stats",
     ),
     "building": ("spill", "permuted", "sources", "options", "rows"),
     "names": ("column", "layout", "writer", "reader", "salvage", "merging", "pending", "rows"),
@@ -110,7 +111,7 @@ FOLDERS = {
         "scans",
         "ways",
     ),
-    "codes": ("layout", "sorting", "writer", "rows", "reader", "pending", "verify"),
+    "codes": ("layout", "sorting", "writer", "rows", "reader", "pending", "verify", "salvage", "showing"),
     "living": (
         "changes",
         "state",

@@ -20,6 +20,7 @@ from fpstore.plans.permutation import Permutation
 from fpstore.plans.plan import Plan
 from fpstore.segment import crowding, report
 from fpstore.segment.reader import Segment
+from fpstore.segment.stats import stats
 from fpstore.types import Keys
 
 PLAN = plans.flips(2, (1, 1), 3)
@@ -85,7 +86,7 @@ def test_a_file_longer_than_its_parts_is_an_error(tmp_path: Path) -> None:
     segment = Segment(helpers.write_segment(tmp_path / "x.fpseg", UNIFORM, PLAN))
     with segment.path.open("ab") as file:
         file.write(b"x")
-    for read in (report.report_segment, report.stats):
+    for read in (report.report_segment, stats):
         with pytest.raises(
             CorruptStore, match=r"x\.fpseg: file: found (\d+) bytes, expected \d+, the sum of its parts$"
         ):
@@ -324,7 +325,7 @@ def test_the_longest_bar_of_the_histogram_is_the_commonest_symbol() -> None:
 
 def test_stats_say_what_the_records_say() -> None:
     with helpers.segment_of(UNIFORM, PLAN, codec="xor", pairs=pairs_of(UNIFORM, "many")) as segment:
-        found = report.stats(segment)
+        found = stats(segment)
         json.dumps(asdict(found))
         assert (found.name, found.codec) == ("x.fpseg", "xor")
         assert (found.fingerprint_count, found.id_count, found.id_bits) == (4000, 6000, 13)
@@ -339,7 +340,7 @@ def test_stats_decode_nothing(tmp_path: Path) -> None:
     data[5000] ^= 1
     path.write_bytes(data)
     segment = Segment(path)
-    assert report.stats(segment).fingerprint_count == 4000
+    assert stats(segment).fingerprint_count == 4000
     segment.close()
 
 

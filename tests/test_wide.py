@@ -798,9 +798,8 @@ def test_masks_are_told_by_their_bits() -> None:
 
 
 def test_what_is_not_there_yet_is_refused_with_one_error_that_says_so(tmp_path: Path) -> None:
-    with fpstore.build(tmp_path / "s", [1, 2], bits=256, max_distance=31) as store:
+    with fpstore.build(tmp_path / "s", [1, 2], bits=256, max_distance=31):
         calls: dict[str, Callable[[], object]] = {
-            "report": lambda: store.report(),
             "cluster": lambda: jobs.cluster_store(tmp_path / "s", tmp_path / "clusters.tsv"),
         }
         for what, call in calls.items():

@@ -8,7 +8,8 @@ import threading
 
 import numpy as np
 
-from fpstore._codes import near
+from fpstore._codes import near, near_first
+from fpstore.fingerprints import as_strings
 from fpstore.types import Array, Counts, Ids, Keys
 
 # query, code, distance, id, position
@@ -73,3 +74,22 @@ class PendingCodes:
         codes, ids, positions = self.rows(first, end)
         query, at, bits = near(codes, queries, distance, most=most)
         return query, codes[at], bits, None if ids is None else ids[at], positions[at]
+
+    def first(
+        self, queries: Keys, distance: int, first: int, end: int, keep: int, after: tuple[Array, Keys] | None
+    ) -> tuple[Counts, Keys, Array]:
+        """Of rows [first, end) the first `keep` within distance of each query, by distance, code, id and position.
+
+        Where after is given, (distances uint16[m], indexes uint64[m]), those that come after these of the rows. Which
+        query, which row, counted from first, and how far; ordered so. Takes memory for these.
+        """
+        codes, ids, _ = self.rows(first, end)
+        query, at, bits = near_first(codes, ids, queries, distance, keep, after)
+        columns = [at, *([] if ids is None else [ids[at]]), as_strings(codes[at]), bits, query]
+        order = np.lexsort(columns)
+        return query[order], at[order], bits[order]
+
+    def rows_at(self, indexes: Keys, first: int) -> tuple[Keys, Ids | None, Keys]:
+        """Rows of these indexes, counted from first: codes, ids or None, positions."""
+        at = indexes.astype(np.int64) + first
+        return self._codes[at], None if self._ids is None else self._ids[at], self._positions[at]

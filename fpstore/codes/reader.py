@@ -1,6 +1,6 @@
 """Reads a segment of wide codes: the file as any segment, what it holds by its own records."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -25,9 +25,13 @@ Matched = tuple[Counts, Keys, Array, Ids | None]
 
 def open_segment(at: Place) -> Segment:
     """The segment there, of either kind, as its header says."""
+    return CodesSegment(at) if is_of_codes(at) else Segment(at)
+
+
+def is_of_codes(at: Place) -> bool:
+    """Whether the header of the segment there says that it is of wide codes."""
     with open(at.folder.open_file(at.name), "rb") as file:
-        is_wide = file.read(layout.HEADER_BYTES) == Header(KIND_CODES).pack()
-    return CodesSegment(at) if is_wide else Segment(at)
+        return file.read(layout.HEADER_BYTES) == Header(KIND_CODES).pack()
 
 
 class CodesSegment(Segment):
@@ -57,12 +61,23 @@ class CodesSegment(Segment):
             codes = self.codes.gather(rank)
             ids = None
             if self.ids is not None:
-                counts, ids = self.ids.of_ranks(rank, take)
+                counts, ids = self.ids_of(rank, take)
                 if len(ids) != len(rank) or (counts != 1).any():
                     query, codes, bits = (np.repeat(column, counts, axis=0) for column in (query, codes, bits))
             elif take:
                 take(len(query))
         return (query, codes, bits, ids), scanned
+
+    def ids_of(self, ranks: Keys, take: Callable[[int], None] | None = None) -> tuple[Counts, Ids]:
+        """The ids of codes of these ranks, where there are any: how many each has, and they, of each increasing.
+
+        take: is told how many ids there are before there is room for them, and may raise.
+        """
+        assert self.ids is not None
+        firsts, counts = self.ids.rank_ranges(ranks)
+        if take:
+            take(int(counts.sum()))
+        return counts.astype(np.int64), self.ids.values(firsts, counts)
 
     def has_any(self, query: Keys, distance: int, scans: bool) -> bool:
         """Whether any code is within distance of the one query, uint64[1, words]."""

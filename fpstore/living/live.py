@@ -19,7 +19,7 @@ from fpstore.names.reader import NamesReader
 from fpstore.plans.permutation import Permutation
 from fpstore.query.matches import Room
 from fpstore.query.nearest import Found, Nearest, first_live, first_rows, least_live, nearest, spread
-from fpstore.query.ways import Way
+from fpstore.query.ways import NearestWay, Way
 from fpstore.segment.reader import Segment
 from fpstore.sketches.reader import SketchesReader
 from fpstore.types import Array, Counts, Ids, Keys
@@ -55,6 +55,10 @@ def alive(removals: Removals, fingerprints: Keys, ids: Ids | None, positions: in
         if removals.has_rows:
             masked |= removals.rows_masked(fingerprints, ids, positions)
     return ~masked if masked.any() else None
+
+
+def _no_ranges() -> tuple[Array, Array]:
+    return np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.uint64)
 
 
 def matched_alive(removals: Removals, matched: Matched, positions: int | Keys) -> Matched:
@@ -115,7 +119,7 @@ class Live:
             found = way.all(queries, room.left if room else 0)
             return self.with_ids(*found, room) if len(found[0]) else (*found, found[1] if self.has_ids else None)
 
-    def nearest(self, queries: Keys, way: Way) -> Nearest:
+    def nearest(self, queries: Keys, way: NearestWay) -> Nearest:
         """What lives nearest to each query that is within the distance of anything, with its least id."""
         with self.segment.naming:
             found = way.nearest(queries)
@@ -129,7 +133,7 @@ class Live:
 
             return nearest(queries, find, self._least_live_ids)
 
-    def first(self, queries: Keys, way: Way, count: int) -> Nearest:
+    def first(self, queries: Keys, way: NearestWay, count: int) -> Nearest:
         """Of what lives within the distance of each query the first `count` rows, and maybe more; in no order."""
 
         def find(some: Keys, bits: Array | None, fingerprints: Keys | None, keep: int) -> Found:
@@ -164,15 +168,25 @@ class Live:
         if not self.removals and ids is not None:
             counts, least = ids.least(found[1])
             return (None if counts.all() else counts > 0), least
-        fingerprints, place = np.unique(found[1], return_inverse=True)
+        return self._least_of_each(found)
+
+    def _least_of_each(self, found: Found) -> tuple[Array | None, Ids | None]:
+        """The same where some may not live."""
+        ids = self.segment.ids
+        fingerprints, place, firsts, counts = self._distinct(found[1])
         lives = ~self.removals.fingerprints_masked(fingerprints, self.position)
         if ids is None:
             return lives[place], None
-        firsts, counts = ids.ranges(fingerprints)
         counts[~lives] = 0
 
         lives, least = least_live(firsts, counts, ids.values, self._lives_of(fingerprints))
         return lives[place], least[place]
+
+    def _distinct(self, found: Keys) -> tuple[Keys, Array, Array, Array]:
+        """The distinct ones of fingerprints found, for each of all which it is, and where the ids of each are."""
+        fingerprints, place = np.unique(found, return_inverse=True)
+        ids = self.segment.ids
+        return fingerprints, place, *(_no_ranges() if ids is None else ids.ranges(fingerprints))
 
     def _lives_of(self, fingerprints: Keys) -> Callable[[Ids, Array], Array]:
         """Tells which ids live, each of one of these fingerprints, none of which was removed; its place is given."""
@@ -188,11 +202,10 @@ class Live:
     def _first_live_ids(self, found: Found, most: int) -> tuple[Counts, Ids | None]:
         """Of the fingerprints found the first live ids of each: of which of them each is, and these, or None."""
         ids = self.segment.ids
-        fingerprints, place = np.unique(found[1], return_inverse=True)
+        fingerprints, place, firsts, counts = self._distinct(found[1])
         lives = ~self.removals.fingerprints_masked(fingerprints, self.position)
         if ids is None:
             return np.flatnonzero(lives[place]), None
-        firsts, counts = ids.ranges(fingerprints)
         counts[~lives] = 0
 
         return spread(*first_live(firsts, counts, most, ids.values, self._lives_of(fingerprints)), place)

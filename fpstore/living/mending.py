@@ -13,6 +13,9 @@ from pathlib import Path
 from weakref import WeakSet
 
 from fpstore.building.rows import write_stream
+from fpstore.codes.reader import CodesSegment, open_segment
+from fpstore.codes.rows import write_of
+from fpstore.codes.salvage import CodesWreck, salvage_codes
 from fpstore.disk import Folder, Place
 from fpstore.errors import CorruptStore, StoreWarning
 from fpstore.format import CODECS
@@ -23,6 +26,7 @@ from fpstore.segment.pages import check_ahead
 from fpstore.segment.reader import Segment
 from fpstore.segment.salvage import Salvaged, salvage
 from fpstore.segment.wreck import Wreck
+from fpstore.types import Ids, Keys
 
 _told: WeakSet[Segment] = WeakSet()
 
@@ -45,7 +49,7 @@ def sound_parts(parts: Sequence[Live], plan: Plan, table_count: int | None = Non
                 path = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fpstore-")))
                 at = Place(stack.enter_context(Folder.open(path)), part.segment.path.name)
                 make_again(part.segment, at, plan, error)
-                segment = Segment(at)
+                segment = open_segment(at)
                 stack.callback(segment.close)
                 sound.append(replace(part, segment=segment))
             else:
@@ -60,9 +64,8 @@ def make_again(segment: Segment, at: Place, plan: Plan, error: CorruptStore) -> 
     counts = segment.key_count, segment.record.id_count
     entry = SegmentEntry(segment.path.name, segment.file_bytes, *counts, segment.footer_crc)
     try:
-        with _scratch(at.folder) as scratch, Wreck.opened(segment.path, entry, scratch) as wreck:
-            rows = salvage(wreck, scratch, salvaged)
-            write_stream(at, scratch, rows, plan, CODECS[wreck.tables[0].codec], segment.ids is not None)
+        with _scratch(at.folder) as scratch, _salvaging(segment, entry, plan, scratch, salvaged) as (rows, codec):
+            write_stream(at, scratch, rows, plan, codec, segment.ids is not None, write=write_of(plan.bits))
     except (CorruptStore, FileNotFoundError):
         raise error from None
     lost = [f"{salvaged.fingerprints_lost} fingerprints"] * (salvaged.fingerprints_lost > 0)
@@ -74,6 +77,19 @@ def make_again(segment: Segment, at: Place, plan: Plan, error: CorruptStore) -> 
     if segment not in _told:
         _told.add(segment)
         warnings.warn(f"{error}; read from its other tables", StoreWarning, stacklevel=2)
+
+
+@contextlib.contextmanager
+def _salvaging(
+    segment: Segment, entry: SegmentEntry, plan: Plan, scratch: Path, salvaged: Salvaged
+) -> Iterator[tuple[Iterator[tuple[Keys, Ids | None]], str]]:
+    """The rows that are left of a segment, and its codec."""
+    if isinstance(segment, CodesSegment):
+        with CodesWreck.opened(segment.path, entry, scratch) as codes:
+            yield salvage_codes(codes, plan, scratch, salvaged), CODECS[codes.tables[0].codec]
+    else:
+        with Wreck.opened(segment.path, entry, scratch) as wreck:
+            yield salvage(wreck, scratch, salvaged), CODECS[wreck.tables[0].codec]
 
 
 @contextlib.contextmanager

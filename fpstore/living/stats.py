@@ -10,8 +10,6 @@ import numpy as np
 
 from fpstore.checks import fields_of, hexadecimal, shown_id
 from fpstore.disk import CATALOG_NAME, Folder, naming
-from fpstore.errors import WrongKind
-from fpstore.fingerprints import not_yet
 from fpstore.living.census import bytes_by_kind
 from fpstore.living.locks import find_writer
 from fpstore.living.named import names_in
@@ -24,8 +22,9 @@ from fpstore.segment import report as reports
 from fpstore.segment.buckets import CROWDED_IDS, largest_buckets
 from fpstore.segment.layouts import layout_costs
 from fpstore.segment.reader import Segment
-from fpstore.segment.report import Report, SegmentStats
+from fpstore.segment.report import Report
 from fpstore.segment.spikes import NAMED, Spikes, count_spikes
+from fpstore.segment.stats import SegmentStats, stats
 from fpstore.types import Keys, Kind
 
 # A file may have any time; of the years 1 and 9999, the first and the last second.
@@ -193,7 +192,7 @@ def bucket_warnings(snapshot: Snapshot, segment: Segment) -> tuple[str, ...]:
 
 
 def _segment_stats(snapshot: Snapshot, segment: Segment, largest_slots: int) -> SegmentStats:
-    found = reports.stats(segment, largest_slots)
+    found = stats(segment, largest_slots)
     buckets = bucket_warnings(snapshot, segment) if largest_slots else ()
     return replace(found, warnings=found.warnings + buckets + _plan_warnings(snapshot, segment))
 
@@ -208,10 +207,11 @@ def _plan_warnings(snapshot: Snapshot, segment: Segment) -> tuple[str, ...]:
 
 def report_of(snapshot: Snapshot, tell: Tell | None = None) -> Report:
     """Of the segments, each read a few times over, and how the rows share fingerprints."""
-    if snapshot.settings.is_wide:
-        raise WrongKind(not_yet("report", snapshot.settings.bits), path=snapshot.folder)
     segments = []
     for part in snapshot.parts:
+        if snapshot.settings.is_wide:
+            segments.append(reports.report_codes(part.segment))
+            continue
         found = reports.report_segment(part.segment, tell)
         layouts = layout_costs(part.segment, snapshot.plan, tell) if snapshot.settings.kind == "hamming" else ()
         more = bucket_warnings(snapshot, part.segment) + _plan_warnings(snapshot, part.segment)

@@ -5,8 +5,9 @@ order than that of the codes; what waits for a segment is compared with every qu
 """
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,15 +21,37 @@ from fpstore.living.live import Advance, Columns, Live, alive, matched_alive
 from fpstore.living.snapshot import Snapshot
 from fpstore.living.state import State
 from fpstore.living.together import HeldIds
-from fpstore.merging import Chunks, begins, each_once, first_few, merged
+from fpstore.merging import Chunks, each_once, merged
 from fpstore.query.id_pairs import Groups
 from fpstore.query.matches import Matches, Room, made, of_sealed
+from fpstore.query.nearest import Found, Nearest, first_of, nearest_of
 from fpstore.query.pairs import Only
 from fpstore.query.ways import Run
-from fpstore.types import Array, Ids, Keys
+from fpstore.types import Array, Counts, Ids, Keys
 
 # Codes whose pairs are looked for at once.
 PAIRED_CODES = 128
+
+
+class _RankWay:
+    """How the nearest codes of a segment are found: by their ranks, which are in the order of codes.
+
+    scanned: whether all codes were read for some query.
+    """
+
+    def __init__(self, segment: CodesSegment, distance: int, scans: bool) -> None:
+        self._segment, self._distance, self._scans = segment, distance, scans
+        self.scanned = False
+
+    def nearest(
+        self, queries: Keys, keep: int = 1, bits: Array | None = None, fingerprints: Keys | None = None
+    ) -> tuple[Counts, Keys, Array]:
+        """As that of Way, of ranks."""
+        after = None if bits is None or fingerprints is None else (bits, fingerprints)
+        index = self._segment.codes
+        query, rank, found, scanned = index.search(queries, self._distance, scan=self._scans, keep=keep, after=after)
+        self.scanned |= scanned
+        return query, rank, found
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +68,31 @@ class LiveCodes(Live):
         """What lives within distance of each query, a row for each id; and whether all codes were read for some."""
         found, scanned = self.codes.search(queries, distance, scans, room)
         return matched_alive(self.removals, found, self.position), scanned
+
+    def nearest_codes(self, queries: Keys, distance: int, scans: bool) -> tuple[Nearest, bool]:
+        """What lives nearest to each query, with its least id, codes as strings; and whether all codes were read."""
+        way = _RankWay(self.codes, distance, scans)
+        return self._as_strings(self.nearest(queries, way)), way.scanned
+
+    def first_codes(self, queries: Keys, distance: int, scans: bool, count: int) -> tuple[Nearest, bool]:
+        """Of what lives within distance of each query the first `count` rows, and maybe more; as nearest_codes."""
+        way = _RankWay(self.codes, distance, scans)
+        return self._as_strings(self.first(queries, way, count)), way.scanned
+
+    def _as_strings(self, found: Nearest) -> Nearest:
+        query, ranks, bits, ids = found
+        with self.segment.naming:
+            return query, as_strings(self.codes.codes.gather(ranks)), bits, ids
+
+    def _least_live_ids(self, found: Found) -> tuple[Array | None, Ids | None]:
+        return self._least_of_each(found)
+
+    def _distinct(self, found: Keys) -> tuple[Keys, Array, Array, Array]:
+        """As that of Live, of ranks: their codes."""
+        ranks, place = np.unique(found, return_inverse=True)
+        none = np.empty(0, dtype=np.uint64)
+        firsts, counts = (none, none) if self.segment.ids is None else self.segment.ids.rank_ranges(ranks)
+        return self.codes.codes.gather(ranks), place, firsts, counts
 
     def lookup(self, ids: Ids) -> Iterator[tuple[Keys, Ids]]:
         """What lives with one of these ids (uint64[n], strictly increasing), in chunks: codes and ids."""
@@ -169,31 +217,64 @@ class WideSnapshot(Snapshot):
         return query, of_strings(strings), bits, every
 
     def nearest(self, queries: Keys, distance: int, first_query: int = 0, run: Run = map) -> Matches:
-        """Of what search returns, the first row of each query. Takes memory for all that is within the distance."""
-        found = self.search(queries, distance)
-        first = begins(found.query)
-        ids = found.id if found.id is None else found.id[first]
-        if self.names is not None and len(found):
-            ids = self._least_names(found.fingerprint[first])
-        return made(
-            found.query[first] + first_query, found.fingerprint[first], found.distance[first], ids, found.method
-        )
+        """As that of Snapshot."""
+        found, method = self._of_parts(LiveCodes.nearest_codes, queries, distance)
+        if self.pending_count:
+            found.append(self._first_waiting(queries, distance, 1))
+        query, strings, bits, ids = nearest_of(found) if found else self._nothing()
+        codes = of_strings(strings)
+        if self.names is not None and len(query):
+            ids = self._least_names(codes)
+        return made(query + first_query, codes, bits, ids, method)
 
     def first(self, queries: Keys, distance: int, count: int, first_query: int = 0, run: Run = map) -> Matches:
-        """Of what search returns, the first `count` rows of each query; memory as for nearest."""
-        found = self.search(queries, distance)
-        kept = first_few(found.query, count)
-        ids = found.id if found.id is None else found.id[kept]
-        return made(found.query[kept] + first_query, found.fingerprint[kept], found.distance[kept], ids, found.method)
+        """As that of Snapshot."""
+        found, method = self._of_parts(partial(LiveCodes.first_codes, count=count), queries, distance)
+        if self.pending_count:
+            found.append(self._first_waiting(queries, distance, count))
+        query, strings, bits, ids = first_of(found, count) if found else self._nothing()
+        return made(query + first_query, of_strings(strings), bits, ids, method)
+
+    def _of_parts(
+        self, ask: Callable[[LiveCodes, Keys, int, bool], tuple[Nearest, bool]], queries: Keys, distance: int
+    ) -> tuple[list[Nearest], str]:
+        """What each segment answers, and how it was found."""
+        scans = distance > self.plan.max_distance
+        answers = [ask(part, queries, distance, scans) for part in self.searched]
+        scanned = any(read_all for _, read_all in answers)
+        return [found for found, _ in answers], "scan" if scanned else "probe"
+
+    def _first_waiting(self, queries: Keys, distance: int, count: int) -> Nearest:
+        """Of what is pending and lives, the first `count` rows of each query, each once, in order."""
+        left, after, more = np.arange(len(queries)), None, count
+        parts = [self._nothing()]
+        while len(left):
+            asked, at, bits = self.pending.first(
+                queries[left], distance, self.pending_start, self.pending_end, more, after
+            )
+            codes, ids, positions = self.pending.rows_at(at, self.pending_start)
+            query, own, apart, own_ids = matched_alive(self.removals, (left[asked], codes, bits, ids), positions)
+            parts = [first_of([*parts, (query, as_strings(own), apart, own_ids)], count)]
+            counts = np.bincount(asked, minlength=len(left))
+            full = counts == more
+            last = (np.cumsum(counts) - 1)[full]
+            short = np.bincount(parts[0][0], minlength=len(queries))[left[full]] < count
+            left, after, more = left[full][short], (bits[last][short], at[last][short]), more * 4
+        return parts[0]
+
+    def _nothing(self) -> Nearest:
+        none = np.empty(0, dtype=np.uint64)
+        strings = as_strings(no_fingerprints(self.settings.bits))
+        return np.empty(0, np.int64), strings, np.empty(0, np.uint16), none if self.settings.ids else None
 
     def contains(self, query: Keys, distance: int) -> bool:
         """Whether a live code is within distance of the one query, uint64[1, words]."""
-        if not self.removals:
-            scans = distance > self.plan.max_distance
-            if any(part.codes.has_any(query, distance, scans) for part in self.searched):
-                return True
-            return self.pending_count > 0 and len(self._search_waiting(query, distance, None)[0]) > 0
-        return len(self.search(query, distance)) > 0
+        if self.removals:
+            return len(self.nearest(query, distance)) > 0
+        scans = distance > self.plan.max_distance
+        if any(part.codes.has_any(query, distance, scans) for part in self.searched):
+            return True
+        return self.pending_count > 0 and len(self._first_waiting(query, distance, 1)[0]) > 0
 
     # --- Everything ---
 

@@ -39,7 +39,52 @@ void code_patterns(unsigned slot_bits, unsigned flips, CodePattern *patterns) {
     }
 }
 
+/* Whether one match of a query comes before another. */
+static int comes_before(const CodeMatches *matches, const Match *one, const Match *other) {
+    const CodeRows *rows = matches->rows;
+    if (rows == NULL || one->distance != other->distance) return match_order(one, other) < 0;
+    const uint64_t *left = rows->codes + one->fingerprint * rows->words;
+    const uint64_t *right = rows->codes + other->fingerprint * rows->words;
+    for (unsigned i = 0; i < rows->words; i++)
+        if (left[i] != right[i]) return left[i] < right[i];
+    if (rows->ids != NULL && rows->ids[one->fingerprint] != rows->ids[other->fingerprint])
+        return rows->ids[one->fingerprint] < rows->ids[other->fingerprint];
+    return one->fingerprint < other->fingerprint;
+}
+
+/* Put a match where the last of those kept is, which are a heap with the last one in front. */
+static void replace_last(const CodeMatches *matches, Match match) {
+    Match *heap = matches->found + matches->begin;
+    const uint64_t count = matches->count - matches->begin;
+    uint64_t at = 0;
+    for (uint64_t child = 1; child < count; child = 2 * at + 1) {
+        if (child + 1 < count && comes_before(matches, &heap[child], &heap[child + 1])) child++;
+        if (comes_before(matches, &heap[child], &match)) break;
+        heap[at] = heap[child];
+        at = child;
+    }
+    heap[at] = match;
+}
+
+/* Let the match that was added take its place in the heap. */
+static void raise_added(const CodeMatches *matches) {
+    Match *heap = matches->found + matches->begin;
+    uint64_t at = matches->count - matches->begin - 1;
+    const Match match = heap[at];
+    for (uint64_t above; at > 0 && comes_before(matches, &heap[above = (at - 1) / 2], &match); at = above)
+        heap[at] = heap[above];
+    heap[at] = match;
+}
+
 Status codes_match(CodeMatches *matches, uint64_t rank, uint32_t query, unsigned distance) {
+    const Match match = {rank, query, distance};
+    if (matches->keep > 0) {
+        if (matches->after != NULL && !comes_before(matches, matches->after, &match)) return OK;
+        if (matches->count - matches->begin == matches->keep) {
+            if (comes_before(matches, &match, &matches->found[matches->begin])) replace_last(matches, match);
+            return OK;
+        }
+    }
     if (matches->most > 0 && matches->count >= matches->most) return TOO_MANY;
     if (matches->count == matches->room) {
         uint64_t room = matches->room > 0 ? 2 * matches->room : 64;
@@ -48,7 +93,8 @@ Status codes_match(CodeMatches *matches, uint64_t rank, uint32_t query, unsigned
         matches->found = found;
         matches->room = room;
     }
-    matches->found[matches->count++] = (Match){rank, query, distance};
+    matches->found[matches->count++] = match;
+    if (matches->keep > 0) raise_added(matches);
     return OK;
 }
 

@@ -38,11 +38,24 @@ typedef struct {
     CodeTable *tables;
 } Codes;
 
-/* Matches so far; their fingerprint is a rank. most: how many the caller takes, TOO_MANY where there are more. */
+/* Rows in memory, codes and their ids, in no order. ids: NULL where there are none. */
+typedef struct {
+    const uint64_t *codes, *ids;
+    unsigned words;
+} CodeRows;
+
+/* Matches so far; their fingerprint is a rank. most: how many the caller takes, TOO_MANY where there are more.
+
+   keep: 0, or how many of each query are kept, those that come first: by distance, then by rank. Of the query under
+   way, whose own begin at `begin`, only those are that come after `after`, unless that is NULL. rows: of what ranks
+   are indexes where they do not tell the order, which is that by code, id and index then; NULL else. */
 typedef struct {
     Match *found;
     uint64_t count, room, most;
     int first_only, scanned;
+    uint64_t keep, begin;
+    const Match *after;
+    const CodeRows *rows;
 } CodeMatches;
 
 /* How many patterns of at most so many flips there are of slot_bits bits; NO_PATTERNS where they are most or more. */

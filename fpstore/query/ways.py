@@ -23,7 +23,17 @@ SLICE_QUERIES = 1024
 Run = Callable[..., Any]
 
 
-class Way(Protocol):
+class NearestWay(Protocol):
+    """How the nearest fingerprints of a segment within a distance are found."""
+
+    def nearest(
+        self, queries: Keys, keep: int = 1, bits: Array | None = None, fingerprints: Keys | None = None
+    ) -> Found:
+        """Of these the nearest `keep` of each query, after a distance and a fingerprint where these are given."""
+        ...
+
+
+class Way(NearestWay, Protocol):
     """A way of finding what of a segment is within a distance of queries. What each function returns is `_probe`'s."""
 
     @property
@@ -40,11 +50,6 @@ class Way(Protocol):
 
     def all(self, queries: Keys, most: int = 0) -> Found:
         """Every fingerprint within the distance of each query; TooManyMatches for more than most."""
-
-    def nearest(
-        self, queries: Keys, keep: int = 1, bits: Array | None = None, fingerprints: Keys | None = None
-    ) -> Found:
-        """Of these the nearest `keep` of each query, after a distance and a fingerprint where these are given."""
 
     def any(self, query: Keys) -> bool:
         """Whether there is one of the one query."""

@@ -25,7 +25,7 @@ STEP_BYTES = layout.PAGE_BYTES // layout.CRC_BYTES * layout.PAGE_BYTES
 def check_ahead(segment: Segment, tables: range) -> None:
     """Check every page of these tables and of the ids, those excepted that were checked before. Raises CorruptStore."""
     for region in segment.regions():
-        if region.table in tables or region.name in ("id groups", "id values"):
+        if region.table in tables or region.name in ("codes", "id groups", "id values"):
             for start in range(region.offset, region.offset + region.bytes, STEP_BYTES):
                 end = min(start + STEP_BYTES, region.offset + region.bytes)
                 with segment.naming, near(segment, start, end):

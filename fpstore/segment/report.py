@@ -17,7 +17,7 @@ from fpstore.errors import CorruptStore
 from fpstore.format import TableRecord
 from fpstore.huffman import canonical_codes
 from fpstore.progress import Tell
-from fpstore.segment.crowding import crowding_warnings, largest_slots
+from fpstore.segment.crowding import crowding_warnings
 from fpstore.segment.layouts import LayoutCost, layouts_text
 from fpstore.segment.reader import Segment
 from fpstore.segment.spikes import Spikes
@@ -135,22 +135,26 @@ class TableReport:
 
     @property
     def ratio_to_bound(self) -> float | None:
-        """The table's bits over the entropy bound of its keys; None without keys."""
+        """The table's bits over the entropy bound of its keys; None without keys, and where it has ranks for keys."""
+        if self.record.key_bits in layout.WIDE_BITS:
+            return None
         return _ratio(self.sizes.total * 8, self.keys * entropy_bound(self.keys, self.record.key_bits))
 
     def to_json(self) -> dict[str, Any]:
         """The table as plain values; see Report.to_json."""
         return {
-            **_record_json(self.index, self.record),
+            **record_json(self.index, self.record),
             "key_count": self.keys,
             "bytes": self.sizes.named(TABLE_GROUPS),
-            "bits_per_key": {name: _each(8 * size, self.keys) for name, size in self.sizes.named(TABLE_GROUPS).items()},
+            "bits_per_key": {
+                name: each_of(8 * size, self.keys) for name, size in self.sizes.named(TABLE_GROUPS).items()
+            },
             "entropy_bound": _rounded(entropy_bound(self.keys, self.record.key_bits)),
             "ratio_to_raw": _rounded(self.ratio_to_raw),
             "ratio_to_bound": _rounded(self.ratio_to_bound),
             "codec_bits_per_key": {
-                "chain": {cost.codec: _each(cost.bits, self.keys) for cost in self.chain_costs},
-                "slots": {cost.codec: _each(cost.bits, self.keys) for cost in self.slot_costs},
+                "chain": {cost.codec: each_of(cost.bits, self.keys) for cost in self.chain_costs},
+                "slots": {cost.codec: each_of(cost.bits, self.keys) for cost in self.slot_costs},
             },
             "code": [{name: getattr(word, name) for name in CODE_FIELDS} for word in self.code],
         }
@@ -172,9 +176,14 @@ class _Totals:
         return _ratio(self.sizes.keys * 8, self.keys * self.bits)
 
     @property
+    def copies(self) -> int:
+        """How often each key is there: once in each table, wide ones once in all."""
+        return min(1, self.table_count) if self.bits in layout.WIDE_BITS else self.table_count
+
+    @property
     def ratio_to_bound(self) -> float | None:
-        """Bits of all tables and the rest, without ids, over the entropy bound of the keys in that many tables."""
-        return _ratio(self.sizes.keys * 8, self.table_count * self.keys * entropy_bound(self.keys, self.bits))
+        """Bits of all tables and the rest, without ids, over the entropy bound of that many copies of the keys."""
+        return _ratio(self.sizes.keys * 8, self.copies * self.keys * entropy_bound(self.keys, self.bits))
 
     def totals_json(self) -> dict[str, Any]:
         """What to_json says of a segment and of a store alike."""
@@ -185,7 +194,7 @@ class _Totals:
             "tables_per_segment": self.table_count,
             "bytes": groups,
             "bytes_in_detail": self.sizes.named(PARTS),
-            "bits_per_fingerprint": {name: _each(8 * size, self.keys) for name, size in groups.items()},
+            "bits_per_fingerprint": {name: each_of(8 * size, self.keys) for name, size in groups.items()},
             "entropy_bound": _rounded(entropy_bound(self.keys, self.bits)),
             "ratio_to_raw": _rounded(self.ratio_to_raw),
             "ratio_to_bound": _rounded(self.ratio_to_bound),
@@ -243,10 +252,14 @@ class Report(_Totals):
         lines += _sizes_text(self, self.kind) if len(self.segments) != 1 else []
         for segment in self.segments:
             lines += ["", f"segment {segment.name}: {_described(segment, self.kind)}"]
-            lines += [*_sizes_text(segment, self.kind), *_tables_text(segment.tables), *_costs_text(segment.tables)]
-            lines += layouts_text(segment.layouts, segment.keys)
-            for table in segment.tables:
-                lines += _code_text(table)
+            lines += _sizes_text(segment, self.kind)
+            if self.bits in layout.WIDE_BITS:
+                lines += _code_tables_text(segment.tables)
+            else:
+                lines += [*_tables_text(segment.tables), *_costs_text(segment.tables)]
+                lines += layouts_text(segment.layouts, segment.keys)
+                for table in segment.tables:
+                    lines += _code_text(table)
             lines += [f"warning: {warning}" for warning in segment.warnings]
         if self.spikes is not None:
             lines += ["", *self.spikes.to_text()]
@@ -290,8 +303,25 @@ def report_segment(segment: Segment, progress: Tell | None = None) -> SegmentRep
     with segment.naming:
         sizes = Sizes.of(segment)
         tables = tuple(_report_table(segment, index, advance) for index in range(len(segment.tables)))
+    return _report_of(segment, sizes, tables, crowding_warnings(segment))
+
+
+def report_codes(segment: Segment) -> SegmentReport:
+    """The same of a segment of wide codes, which are kept as they are: no code of theirs is counted or compared."""
+    with segment.naming:
+        sizes = Sizes.of(segment)
+        tables = tuple(
+            TableReport(index, record, segment.key_count, Sizes.of(segment, index), (), (), ())
+            for index, record in enumerate(segment.tables)
+        )
+    return _report_of(segment, sizes, tables, ())
+
+
+def _report_of(
+    segment: Segment, sizes: Sizes, tables: tuple[TableReport, ...], warnings: tuple[str, ...]
+) -> SegmentReport:
     counts = (segment.key_count, segment.record.id_count, len(tables))
-    return SegmentReport(*counts, sizes, segment.bits, segment.path.name, tables, crowding_warnings(segment))
+    return SegmentReport(*counts, sizes, segment.bits, segment.path.name, tables, warnings)
 
 
 def combine(
@@ -305,57 +335,6 @@ def combine(
     table_count = max((report.table_count for report in reports), default=0)
     sizes = sum((report.sizes for report in reports), Sizes())
     return Report(keys, ids, table_count, sizes, bits, tuple(reports), spikes, kind)
-
-
-@dataclass(frozen=True)
-class SegmentStats:
-    """What the records of a segment say. tables: of each, what its record says, and its bytes.
-
-    warnings: of prefixes that are crowded, where it was looked for them.
-    """
-
-    name: str
-    codec: str
-    fingerprint_count: int
-    id_count: int
-    id_bits: int
-    payload_bytes: int
-    directory_bytes: int
-    fences_bytes: int
-    ids_bytes: int
-    rest_bytes: int
-    total_bytes: int
-    bits_per_fingerprint: float | None
-    tables: tuple[dict[str, Any], ...]
-    warnings: tuple[str, ...]
-
-
-def stats(segment: Segment, largest_count: int = 0) -> SegmentStats:
-    """What the records of a segment say; takes no time, whatever the size.
-
-    largest_count: so many of the fullest slots of each table are named, and crowded ones warned of, which reads the
-    directories.
-    """
-    with segment.naming:
-        sizes = Sizes.of(segment)
-    tables = []
-    for index, record in enumerate(segment.tables):
-        table = _record_json(index, record)
-        table["total_bytes"] = Sizes.of(segment, index).total
-        if largest_count:
-            table["largest_slots"] = [slot.to_json() for slot in largest_slots(segment, index, largest_count)]
-        tables.append(table)
-    return SegmentStats(
-        name=segment.path.name,
-        codec=layout.CODECS[segment.tables[0].codec],
-        fingerprint_count=segment.key_count,
-        id_count=segment.record.id_count,
-        id_bits=segment.record.id_width,
-        **{f"{name}_bytes": size for name, size in sizes.named(GROUPS).items()},
-        bits_per_fingerprint=_each(8 * sizes.total, segment.key_count),
-        tables=tuple(tables),
-        warnings=tuple(crowding_warnings(segment)) if largest_count else (),
-    )
 
 
 @dataclass(frozen=True)
@@ -390,7 +369,8 @@ def _report_table(segment: Segment, index: int, advance: Callable[[int], None]) 
     return TableReport(index, record, keys.count, Sizes.of(segment, index), code, *costs)
 
 
-def _record_json(index: int, record: TableRecord) -> dict[str, Any]:
+def record_json(index: int, record: TableRecord) -> dict[str, Any]:
+    """What the record of a table says, as plain values."""
     return {
         "table": index,
         "codec": layout.CODECS[record.codec],
@@ -412,7 +392,8 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 4)
 
 
-def _each(bits: int, keys: int) -> float | None:
+def each_of(bits: int, keys: int) -> float | None:
+    """Bits of each key, rounded; None without keys."""
     return _rounded(_ratio(bits, keys))
 
 
@@ -439,8 +420,9 @@ def _sizes_text(totals: _Totals, kind: Kind) -> list[str]:
         "",
         f"without ids: {raw_ratio} times the raw {totals.bits}-bit keys, {bound_ratio} times the entropy bound",
     ]
-    tables = _counted(totals.table_count, "table")
-    return [*lines, f"entropy bound: {tables} of {entropy_bound(totals.keys, totals.bits):.3f} bits a key"]
+    wide = totals.bits in layout.WIDE_BITS
+    copies = "one copy" if wide else _counted(totals.table_count, "table")
+    return [*lines, f"entropy bound: {copies} of {entropy_bound(totals.keys, totals.bits):.3f} bits a key"]
 
 
 def _tables_text(tables: Sequence[TableReport]) -> list[str]:
@@ -455,6 +437,20 @@ def _tables_text(tables: Sequence[TableReport]) -> list[str]:
             f"{record.prefix_mask.bit_count():>6}{record.flips:>7}"
             f"{f'2^{record.slot_bits}':>8}{payload:>10}{directory:>11}{fences:>8}{total:>9}"
             f"{_shown(table.ratio_to_raw, 3):>8}{_shown(table.ratio_to_bound, 4):>9}"
+        )
+    return lines
+
+
+def _code_tables_text(tables: Sequence[TableReport]) -> list[str]:
+    """Tables of wide codes, whose masks are longer than a line; fpstore inspect tells them."""
+    header = f"{'table':>5}{'bits':>6}{'flips':>7}{'slots':>8}{'entries':>10}{'starts':>10}{'total':>9}"
+    lines = ["", "bits per key, beside the codes", header]
+    for table in tables:
+        sizes = table.sizes.payload, table.sizes.directory, table.sizes.total
+        entries, starts, total = (_shown(_ratio(8 * size, table.keys), 3) for size in sizes)
+        lines.append(
+            f"{table.index:>5}{table.record.prefix_mask.bit_count():>6}{table.record.flips:>7}"
+            f"{f'2^{table.record.slot_bits}':>8}{entries:>10}{starts:>10}{total:>9}"
         )
     return lines
 

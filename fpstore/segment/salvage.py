@@ -20,7 +20,7 @@ from fpstore.plans.plan import TablePlan
 from fpstore.segment.entry import segment_name
 from fpstore.segment.fields import read_bits, read_packed, read_records, slots_of
 from fpstore.segment.reader import Segment
-from fpstore.segment.wreck import Wreck
+from fpstore.segment.wreck import AnyWreck, Wreck
 from fpstore.segment.writer import SegmentWriter
 from fpstore.types import Array, Counts, Ids, Keys
 
@@ -44,6 +44,12 @@ class Salvaged:
     without_ids: list[Keys] = field(default_factory=list)
     partial: list[Keys] = field(default_factory=list)
 
+    def end(self, wreck: AnyWreck) -> None:
+        """All rows of the segment have been taken."""
+        self.ids_lost = wreck.record.id_count - self.ids
+        if not self.ids_lost:
+            self.without_ids.clear()  # then they had none
+
 
 def salvage(wreck: Wreck, scratch: Path, salvaged: Salvaged) -> Iterator[tuple[Keys, Ids | None]]:
     """The rows of a segment that are left, in the order of table 0: fingerprints, one for each id, and ids.
@@ -57,7 +63,7 @@ def salvage(wreck: Wreck, scratch: Path, salvaged: Salvaged) -> Iterator[tuple[K
         keys.try_guesses(scratch)
     wreck.expect_certain()
     salvaged.fingerprints_lost = keys.missing
-    ids = _Ids(wreck) if wreck.record.id_kind != layout.ID_KIND_NONE else None
+    ids = LeftIds(wreck) if wreck.record.id_kind != layout.ID_KIND_NONE else None
     units = keys.units(with_ranks=ids is not None)
     for rank, chunk in units:
         salvaged.fingerprints += len(chunk)
@@ -68,17 +74,8 @@ def salvage(wreck: Wreck, scratch: Path, salvaged: Salvaged) -> Iterator[tuple[K
         if rank == UNKNOWN:
             salvaged.without_ids.append(fingerprints)
             continue
-        at, values, short = ids.of(rank, rank + len(chunk))
-        has_ids, is_short = np.zeros((2, len(chunk)), dtype=bool)
-        has_ids[at] = True
-        is_short[short] = True
-        salvaged.without_ids.append(fingerprints[~has_ids])
-        salvaged.partial.append(fingerprints[has_ids & is_short])
-        salvaged.ids += len(values)
-        yield fingerprints[at], values
-    salvaged.ids_lost = wreck.record.id_count - salvaged.ids
-    if not salvaged.ids_lost:
-        salvaged.without_ids.clear()  # then they had none
+        yield ids.rows(rank, fingerprints, salvaged)
+    salvaged.end(wreck)
 
 
 # --- Fingerprints ---
@@ -306,10 +303,10 @@ def _has_all(same: Array, regions: tuple[Region, ...], table: int) -> bool:
 # --- Ids ---
 
 
-class _Ids:
+class LeftIds:
     """The ids of ranks, taken in order."""
 
-    def __init__(self, wreck: Wreck) -> None:
+    def __init__(self, wreck: AnyWreck) -> None:
         self._wreck = wreck
         self._many = wreck.record.id_kind == layout.ID_KIND_MANY
         self._pieces = _grouped(wreck) if self._many else _single(wreck)
@@ -339,11 +336,29 @@ class _Ids:
         self._short = self._short[self._short >= end]
         return found
 
+    def rows(self, rank: int, fingerprints: Keys, salvaged: Salvaged, sound: Array | None = None) -> tuple[Keys, Ids]:
+        """The rows of fingerprints of the ranks from this one on, which lie behind those asked for before.
+
+        sound: which of the fingerprints can be read, bool[n]; None for all.
+        """
+        at, values, short = self.of(rank, rank + len(fingerprints))
+        has_ids, is_short = np.zeros((2, len(fingerprints)), dtype=bool)
+        has_ids[at] = True
+        is_short[short] = True
+        bare, partial = ~has_ids, has_ids & is_short
+        if sound is not None:
+            bare, partial = bare & sound, partial & sound
+            at, values = at[sound[at]], values[sound[at]]
+        salvaged.without_ids.append(fingerprints[bare])
+        salvaged.partial.append(fingerprints[partial])
+        salvaged.ids += len(values)
+        return fingerprints[at], values
+
 
 _Piece = tuple[Array, Ids, Array]  # ranks and ids that are sound; ranks that lack some
 
 
-def _values(wreck: Wreck, indexes: Array) -> tuple[Ids, Array]:
+def _values(wreck: AnyWreck, indexes: Array) -> tuple[Ids, Array]:
     """The ids of these indexes, which increase, and which of them lie in sound pages."""
     record = wreck.record
     if not len(indexes):
@@ -358,7 +373,7 @@ def _values(wreck: Wreck, indexes: Array) -> tuple[Ids, Array]:
     return _listed(wreck, values, wreck.are_sound(starts, ends))
 
 
-def _listed(wreck: Wreck, values: Keys, sound: Array) -> tuple[Ids, Array]:
+def _listed(wreck: AnyWreck, values: Keys, sound: Array) -> tuple[Ids, Array]:
     """The ids that values stand for, and which are sound, those that are listed also by the list's pages."""
     record = wreck.record
     if not record.list_count:
@@ -369,7 +384,7 @@ def _listed(wreck: Wreck, values: Keys, sound: Array) -> tuple[Ids, Array]:
     return wreck.listed[places], sound & wreck.are_sound(offsets, offsets + LISTED_BYTES)
 
 
-def _single(wreck: Wreck) -> Iterator[_Piece]:
+def _single(wreck: AnyWreck) -> Iterator[_Piece]:
     """Where every fingerprint has one id."""
     count = wreck.record.key_count
     for first in range(0, count, PIECE_IDS):
@@ -378,7 +393,7 @@ def _single(wreck: Wreck) -> Iterator[_Piece]:
         yield ranks[sound], values[sound], ranks[~sound]
 
 
-def _grouped(wreck: Wreck) -> Iterator[_Piece]:
+def _grouped(wreck: AnyWreck) -> Iterator[_Piece]:
     """Where they have any number: the bits that begin groups, 512 at a time, each with its sample."""
     record = wreck.record
     bit_count = record.key_count + record.id_count
@@ -411,7 +426,7 @@ def _grouped(wreck: Wreck) -> Iterator[_Piece]:
         yield ranks[held], values[held], np.unique(np.concatenate([*short, ranks[~held]]))
 
 
-def _ones_before(wreck: Wreck, first: int, ones: Counts, sound: Array, before: int) -> Counts:
+def _ones_before(wreck: AnyWreck, first: int, ones: Counts, sound: Array, before: int) -> Counts:
     """How many ones lie before each of these blocks, and before the one after them: from the samples, or by counting.
 
     before: those before the first, or UNKNOWN. ones, sound: of each block how many it has, and whether that is so.

@@ -26,7 +26,7 @@ from fpstore.progress import Tell
 from fpstore.segment.pages import check_pages, region_name
 from fpstore.segment.reader import Segment
 from fpstore.segment.slots import SlotBlocks, slot_count, used_slots
-from fpstore.segment.wreck import Wreck
+from fpstore.segment.wreck import AnyWreck, Wreck
 
 PIECE_BYTES = 1 << 20
 ID_KINDS = ("none", "one for each key", "many for each key")
@@ -68,7 +68,7 @@ class Inspection:
             self.damage.append(told_damage(error))
 
 
-def show_segment(seen: Inspection, found: Segment | Wreck, most: int | None, tell: Tell) -> None:
+def show_segment(seen: Inspection, found: Segment | AnyWreck, most: int | None, tell: Tell) -> None:
     """The header, the records and the regions of a segment; reads all of its pages."""
     seen.fields |= {
         "header": header_fields(found.read(0, layout.HEADER_BYTES)),
@@ -77,7 +77,7 @@ def show_segment(seen: Inspection, found: Segment | Wreck, most: int | None, tel
     }
     tables = (_table_row(found, index) for index in range(len(found.tables)))
     seen.put("tables", tables, len(found.tables), most)
-    spares: Callable[[int, int], bool] | None = found.is_sound if isinstance(found, Wreck) else None
+    spares: Callable[[int, int], bool] | None = found.is_sound if isinstance(found, AnyWreck) else None
     if isinstance(found, Segment):
         with seen.noting():
             pages = check_pages(found, tell)
@@ -91,15 +91,13 @@ def show_segment(seen: Inspection, found: Segment | Wreck, most: int | None, tel
 
 def show_table(seen: Inspection, found: Segment | Wreck, table: int, most: int | None) -> None:
     """A table: its permutation, its code, its regions and its slots. ValueError for one that is not there."""
-    record = _expect_table(found, table)
-    regions = {region.name: region for region in found.regions() if region.table == table}
+    record = expect_table(found, table)
+    regions = table_regions(found, table)
     words = canonical_codes(record.code_lengths)
     seen.fields |= {
         "table": table,
         "codec": CODECS[record.codec],
-        "prefix_mask": hexadecimal(record.prefix_mask, record.key_bits),
-        "prefix_bits": record.prefix_mask.bit_count(),
-        "flips": record.flips,
+        **prefix_fields(record.prefix_mask, record.key_bits, record.flips),
         # Of the bits of a fingerprint, 0 the lowest: which come first in a key.
         "key_is_bits": _runs(record.prefix_mask, record.key_bits),
         "slot_bits": record.slot_bits,
@@ -108,14 +106,14 @@ def show_table(seen: Inspection, found: Segment | Wreck, table: int, most: int |
         "rice_bits": record.rice_bits,
         "payload_bits": record.payload_bits,
         "fence_count": record.fence_count,
-        "regions": {name: {"offset": each.offset, "size_bytes": each.bytes} for name, each in regions.items()},
+        "regions": places_of(regions),
         "code": {
             str(symbol): f"{words[symbol]:0{length}b}" for symbol, length in enumerate(record.code_lengths) if length
         },
     }
     for region in regions.values():
         with seen.noting():
-            _check(found, region.offset, region.offset + region.bytes, region_name(region))
+            check_shown(found, region.offset, region.offset + region.bytes, region_name(region))
     shown: list[int] = []
     used, large, fullest = 0, 0, 0
     for slot, bits, is_large in used_slots(found, table):
@@ -133,7 +131,7 @@ def show_slot(seen: Inspection, found: Segment | Wreck, table: int, slot: int, m
 
     ValueError for a table or a slot that is not there.
     """
-    record = _expect_table(found, table)
+    record = expect_table(found, table)
     blocks = SlotBlocks(found, table, slot)
     seen.fields |= {
         "table": table,
@@ -146,7 +144,7 @@ def show_slot(seen: Inspection, found: Segment | Wreck, table: int, slot: int, m
     line = record.directory_offset + slot // layout.GROUP_SLOTS * layout.DIRECTORY_LINE_BYTES
     if not record.block_bytes:
         with seen.noting():
-            _check(found, line, line + layout.DIRECTORY_LINE_BYTES, f"table {table} directory")
+            check_shown(found, line, line + layout.DIRECTORY_LINE_BYTES, f"table {table} directory")
     rows = (_block_row(found, table, blocks, index, seen) for index in range(len(blocks)))
     seen.put("blocks", rows, len(blocks), most)
     keys = _coded(found, table, blocks, seen)
@@ -178,6 +176,21 @@ def header_fields(data: bytes) -> Fields:
     }
 
 
+def prefix_fields(mask: int, bits: int, flips: int) -> Fields:
+    """Which of so many bits a table is probed by."""
+    return {"prefix_mask": hexadecimal(mask, bits), "prefix_bits": mask.bit_count(), "flips": flips}
+
+
+def table_regions(found: Segment | AnyWreck, table: int) -> dict[str, Region]:
+    """The regions of a table, by name."""
+    return {region.name: region for region in found.regions() if region.table == table}
+
+
+def places_of(regions: dict[str, Region]) -> Fields:
+    """Where regions lie, by name."""
+    return {name: {"offset": each.offset, "size_bytes": each.bytes} for name, each in regions.items()}
+
+
 def footer_fields(footer: Footer) -> Fields:
     """What a footer says."""
     return {**plain_fields(footer), "roots_crc": f"{footer.roots_crc:08x}"}
@@ -190,24 +203,40 @@ def told_damage(error: Exception) -> str:
     return str(error)
 
 
+def check_shown(found: Segment | AnyWreck, start: int, end: int, where: str) -> None:
+    """CorruptStore where a page of these bytes has not its checksum."""
+    if isinstance(found, Segment):
+        with found.naming:
+            found.view.check(start, end, where)
+    elif start < end and not found.is_sound(start, end):
+        raise CorruptStore(
+            where, f"bytes {start} to {end} in a damaged page", "sound ones", note="they are shown as they lie"
+        )
+
+
+def expect_table(found: Segment | AnyWreck, table: int) -> layout.TableRecord:
+    """The record of a table. ValueError for one that is not there."""
+    if not 0 <= table < len(found.tables):
+        raise ValueError(f"table: found {table}, expected 0..{len(found.tables) - 1}")
+    return found.tables[table]
+
+
 def _spared(stretches: Sequence[tuple[int, int]], start: int, end: int) -> bool:
     return not any(first < end and start < last for first, last in stretches)
 
 
-def _table_row(found: Segment | Wreck, index: int) -> Fields:
+def _table_row(found: Segment | AnyWreck, index: int) -> Fields:
     record = found.tables[index]
     return {
         "table": index,
-        "prefix_mask": hexadecimal(record.prefix_mask, record.key_bits),
-        "prefix_bits": record.prefix_mask.bit_count(),
-        "flips": record.flips,
+        **prefix_fields(record.prefix_mask, record.key_bits, record.flips),
         "slot_bits": record.slot_bits,
         "fence_count": record.fence_count,
         "size_bytes": sum(each.bytes for each in found.regions() if each.table == index),
     }
 
 
-def _region_row(found: Segment | Wreck, region: Region, spares: Callable[[int, int], bool] | None) -> Fields:
+def _region_row(found: Segment | AnyWreck, region: Region, spares: Callable[[int, int], bool] | None) -> Fields:
     end = region.offset + region.bytes
     crc = 0
     for start in range(region.offset, end, PIECE_BYTES):
@@ -238,10 +267,10 @@ def _block_row(found: Segment | Wreck, table: int, blocks: SlotBlocks, index: in
         row |= {"first_bit": block.first_bit, "bits": block.bits, "fence": block.fence, "last_key": last}
         start = blocks.record.payload_offset + block.first_bit // 8
         end = blocks.record.payload_offset - (-(block.first_bit + block.bits) // 8)
-        _check(found, start, end, f"table {table} payload")
+        check_shown(found, start, end, f"table {table} payload")
         if block.fence is not None:
             fence = blocks.record.fences_offset + block.fence * layout.FENCE_BYTES
-            _check(found, fence, fence + layout.FENCE_BYTES, f"table {table} fences")
+            check_shown(found, fence, fence + layout.FENCE_BYTES, f"table {table} fences")
     return row
 
 
@@ -288,23 +317,6 @@ def _bits_of(blocks: SlotBlocks) -> int:
         return 0
     first, last = blocks[0], blocks[len(blocks) - 1]
     return last.first_bit + last.bits - first.first_bit
-
-
-def _check(found: Segment | Wreck, start: int, end: int, where: str) -> None:
-    """CorruptStore where a page of these bytes has not its checksum."""
-    if isinstance(found, Segment):
-        with found.naming:
-            found.view.check(start, end, where)
-    elif start < end and not found.is_sound(start, end):
-        raise CorruptStore(
-            where, f"bytes {start} to {end} in a damaged page", "sound ones", note="they are shown as they lie"
-        )
-
-
-def _expect_table(found: Segment | Wreck, table: int) -> layout.TableRecord:
-    if not 0 <= table < len(found.tables):
-        raise ValueError(f"table: found {table}, expected 0..{len(found.tables) - 1}")
-    return found.tables[table]
 
 
 def _runs(mask: int, bits: int) -> str:

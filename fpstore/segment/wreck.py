@@ -13,7 +13,7 @@ from fpstore._view import SegmentView, TableCursor
 from fpstore.disk import Place
 from fpstore.errors import CorruptStore
 from fpstore.forks import cached_property
-from fpstore.format import LISTED_BYTES, PAGE_BYTES, Region, Summary
+from fpstore.format import LISTED_BYTES, PAGE_BYTES, Region, SegmentRecord, Summary, TableRecord
 from fpstore.segment.entry import SegmentEntry
 from fpstore.segment.pages import regions_in
 from fpstore.segment.remnant import Remnant
@@ -25,8 +25,16 @@ PIECE_KEYS = 1 << 16
 Run = tuple[int, int, Keys | None]
 
 
-class Wreck(Remnant):
-    """The segment as it can be read. sound: bool[pages]; record, tables: what the segment's records say."""
+class AnyWreck(Remnant):
+    """A segment of any kind as it can be read. sound: bool[pages]; record, tables: what the segment's records say.
+
+    SUMMARY: what these are in a segment of its kind.
+    """
+
+    SUMMARY: type[Summary] = Summary
+    summary: Summary
+    record: SegmentRecord
+    tables: tuple[TableRecord, ...]
 
     def __init__(self, at: Path | Place, entry: SegmentEntry | None, scratch: Path | None) -> None:
         """Read the segment there. entry: what the catalog says of it. scratch: a folder for a copy of it, where
@@ -37,10 +45,12 @@ class Wreck(Remnant):
         super().__init__(at, None if entry is None else (entry.file_bytes, entry.crc), scratch)
         with contextlib.ExitStack() as undo:
             undo.callback(super().close)
-            self.summary = self._read_summary()
+            try:
+                self.summary = self._read_summary()
+            except CorruptStore:
+                self.expect_certain()
+                raise
             self.record, self.tables = self.summary.segment, self.summary.tables
-            self._lenient = False
-            self._view = self._sealed_view()
             undo.pop_all()
 
     @classmethod
@@ -49,6 +59,10 @@ class Wreck(Remnant):
         """The wreck of the segment there, for a context."""
         with contextlib.closing(cls(at, entry, scratch)) as wreck:
             yield wreck
+
+    def _read_summary(self) -> Summary:
+        start, end = self.footer.summary_offset, self.footer.checksums_offset
+        return self.SUMMARY.unpack(self.read(start, end - start), self.footer)
 
     def _regions_in(self, start: int, end: int) -> list[str]:
         return regions_in(self, start, end)
@@ -65,11 +79,6 @@ class Wreck(Remnant):
                 "summary", "a damaged page", "sound ones: without it nothing of the segment can be decoded"
             )
 
-    def close(self) -> None:
-        """Let go of it."""
-        self._view.close()
-        super().close()
-
     @cached_property
     def listed(self) -> Ids:
         """The ids of the list, sound or not, where there is one."""
@@ -79,6 +88,24 @@ class Wreck(Remnant):
     def regions(self) -> tuple[Region, ...]:
         """Every byte of the segment, in order."""
         return self.summary.regions(self.footer)
+
+
+class Wreck(AnyWreck):
+    """A segment of keys, whose tables are decoded slot by slot."""
+
+    def __init__(self, at: Path | Place, entry: SegmentEntry | None, scratch: Path | None) -> None:
+        """As that of AnyWreck."""
+        super().__init__(at, entry, scratch)
+        with contextlib.ExitStack() as undo:
+            undo.callback(super().close)
+            self._lenient = False
+            self._view = self._sealed_view()
+            undo.pop_all()
+
+    def close(self) -> None:
+        """Let go of it."""
+        self._view.close()
+        super().close()
 
     # --- Slots ---
 
@@ -150,14 +177,6 @@ class Wreck(Remnant):
         self._view.close()
         self._view = self._sealed_view()
         return same
-
-    def _read_summary(self) -> Summary:
-        start, end = self.footer.summary_offset, self.footer.checksums_offset
-        try:
-            return Summary.unpack(self.read(start, end - start), self.footer)
-        except CorruptStore:
-            self.expect_certain()
-            raise
 
     def _sealed_view(self) -> SegmentView:
         """The decoder, shown checksums that hold for sound pages and for no other; for all where it is lenient."""
