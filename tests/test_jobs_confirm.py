@@ -15,7 +15,8 @@ from jobs_model import lines_of, write_jsonl
 from outcome import Command
 
 import fpstore
-from fpstore.jobs import JobError, Summary, dedup
+from fpstore.jobs import JobError, Summary, corpus, dedup
+from fpstore.jobs.spool import Spool
 from fpstore.query import leaders
 from fpstore.query.leaders import MOST_LOOKED_AT
 from fpstore.text import Recipe, confirm, recipes
@@ -163,6 +164,20 @@ def one_fingerprint(folder: Path, count: int) -> tuple[Path, Recipe]:
     recipe = recipes()["web-en"]
     assert len(set(recipe.fingerprint_many(documents).tolist())) == 1
     return write_jsonl(folder / "in.jsonl", documents), recipe
+
+
+@pytest.mark.parametrize("name", ["minhash-128", "text-1"])
+def test_texts_that_were_kept_last_are_not_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    documents = [" ".join(f"{which}{i}" for i in range(60)) for which in "abc"]
+    source = write_jsonl(tmp_path / "in.jsonl", [*documents, documents[1] + " more", documents[0] + " more"])
+    monkeypatch.setattr(corpus, "BATCH_DOCUMENTS", 2)
+    read: list[int] = []
+    monkeypatch.setattr(Spool, "packed_texts", lambda spool, ids: read.extend(ids.tolist()))
+    summary = dedup([source], tmp_path / "out.jsonl", recipe=recipes()[name], threads=1)
+    assert (summary.documents, summary.results, summary.refused) == (5, 3, 0)
+    assert read == []
 
 
 @pytest.mark.slow

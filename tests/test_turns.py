@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from random import Random
 from typing import NamedTuple
 
 import numpy as np
@@ -14,9 +15,9 @@ from hypothesis import strategies as st
 
 from fpstore._turns import ASK, DONE, NEED, NEW, Turns
 from fpstore.query.additions import distances_to, in_turn
-from fpstore.text import DEFAULT_RECIPE
+from fpstore.text import DEFAULT_RECIPE, recipes
 from fpstore.text.confirm import Checker, Confirm
-from fpstore.text.held import Features, Held, Sets
+from fpstore.text.held import Features, Held, HeldHashes, KeptHashes, Sets
 
 BITS = 5  # so few that many are near each other
 
@@ -323,3 +324,66 @@ def test_those_are_forgotten_first_that_came_first() -> None:
     held.add([7, 8], Sets.of([_features(set(range(9))), _features({1, 2, 3})]))  # more than it may: these alone
     assert [document in held for document in (2, 3, 7, 8)] == [False, False, True, True]
     assert [len(features.hashes) for features in held.sets([8, 7])] == [3, 9]
+
+
+@given(
+    st.lists(st.tuples(st.lists(st.lists(st.integers(0, 5), max_size=4), max_size=5), st.booleans()), max_size=8),
+    st.integers(0, 400),
+    st.sampled_from([0, 1 << 63]),
+    st.randoms(use_true_random=False),
+)
+def test_the_hashes_that_are_held_are_those_of_the_last_documents(
+    batches: list[tuple[list[list[int]], bool]], most: int, first_id: int, chance: Random
+) -> None:
+    held, expected, next_id = HeldHashes(most), dict[int, list[int]](), first_id
+    for texts, skips in batches:
+        cut = chance.randint(0, len(texts))
+        kept = [_kept_hashes(texts[:cut]), _kept_hashes(texts[cut:])]
+        chosen = [at for at in range(len(texts)) if chance.random() < 0.7]
+        if skips:  # others between, of which nothing is told
+            expected.clear()
+            next_id += 3
+        held.add(next_id, kept, np.array(chosen, dtype=np.int64))
+        expected |= {next_id + place: texts[at] for place, at in enumerate(chosen)}
+        next_id += len(chosen)
+        ids = [each for each in range(first_id, next_id + 1) if held.has(each)]
+        assert ids == list(expected)[len(expected) - len(ids) :]
+        parts, indexes = held.parts_of(ids)
+        every = [
+            own.tolist() for hashes, ends in parts for own in np.split(hashes, ends[:-1].astype(np.int64)) if len(ends)
+        ]
+        assert [every[at] for at in indexes.tolist()] == [expected[each] for each in ids]
+        assert sum(8 * (1 + len(expected[each])) for each in ids) <= most
+        if sum(8 * (1 + len(each)) for each in expected.values()) <= most:
+            assert len(ids) == len(expected)
+
+
+def _kept_hashes(texts: list[list[int]]) -> KeptHashes:
+    hashes = np.array([each for own in texts for each in own], dtype=np.uint64)
+    return hashes, np.cumsum([len(own) for own in texts], dtype=np.uint64)
+
+
+def test_the_texts_of_documents_whose_hashes_are_held_are_not_read() -> None:
+    asked: list[int] = []
+    texts = ["a b c d e", "", "b a b a b a", "f g", "g"]
+
+    def read(ids: list[int]) -> list[str]:
+        asked.extend(ids)
+        return ["x y z"] * len(ids)
+
+    recipe = recipes()["minhash-128"]
+    checker = Checker(Confirm.parse("jaccard>=0.8"), recipe, read)
+    checker.hold([7], Sets.of([_features({1})]))
+    checker.hold_hashes(8, recipe.sign_and_keep(texts)[2], [0, 2, 3])
+    for _ in range(2):  # made, and then held
+        found = {
+            [5, 7, 8, 9, 10][place]: own.hashes.tolist()
+            for places, sets in checker.sets_of_kept([5, 7, 8, 9, 10])
+            for place, own in zip(places, sets, strict=True)
+        }
+        assert found.pop(7) == [1]
+        assert found == {
+            number: recipe.features(text).hashes.tolist()
+            for number, text in ((5, "x y z"), (8, texts[0]), (9, texts[2]), (10, texts[3]))
+        }
+    assert asked == [5]

@@ -32,7 +32,7 @@ Rows = Iterable[Mapping[str, Any]]
 # A batch is full with this many documents, or this many bytes of text. It is what is held. An interruption costs as
 # many documents, or so many bytes to commit: to wait for the disk more often would take longer than the work.
 BATCH_DOCUMENTS = 8192
-BATCH_BYTES = 4 << 20
+BATCH_BYTES = 2 << 20
 COMMIT_BYTES = 8 << 20
 
 # Options of reading that no result follows from.

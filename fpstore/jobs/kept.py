@@ -137,6 +137,8 @@ class _Workplaced(Leaders):
             near = [at for at, index in enumerate(indexes) if index in self._places]
             places = np.array([self._places[indexes[at]] for at in near], dtype=np.int64)
             self._checker.hold([ids[at] for at in near], self._ahead.take(places))
+            if self._hashes is not None and ids:
+                self._checker.hold_hashes(ids[0], self._hashes, indexes)
 
     def _texts_of(self, document_ids: list[int]) -> Sequence[str]:
         first = self._first_unspooled

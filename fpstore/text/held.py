@@ -1,10 +1,12 @@
 """Owns the features of a document, of several together, and which of kept documents are held: those that came last.
 
-A document that is held takes 16 bytes for each shingle, in two columns that all share.
+A document that is held takes 16 bytes for each shingle, in two columns that all share. One of which only the hashes are
+held, as they came when it was measured, takes 8.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -151,3 +153,47 @@ class Held:
             self._hashes, self._weights = hashes, weights
         if slots > len(self._ends):
             self._ends = np.concatenate([self._ends, np.zeros(2 * slots - len(self._ends), dtype=np.int64)])
+
+
+class HeldHashes:
+    """The hashes of the shingles of kept documents whose ids follow one another: of the last of them."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most, self._bytes = most_bytes, 0
+        self._parts: deque[KeptHashes] = deque()
+        # Those that are held have the ids from first to end.
+        self._first = self._end = 0
+
+    def add(self, first_id: int, kept: Sequence[KeptHashes], indexes: Counts) -> None:
+        """Hold those of the texts with these indexes, increasing, under the ids from first_id on."""
+        if first_id != self._end:
+            self._parts.clear()
+            self._first, self._bytes = first_id, 0
+        self._end = first_id + len(indexes)
+        start = 0
+        for hashes, ends in kept:
+            first, end = np.searchsorted(indexes, [start, start + len(ends)])
+            offsets = np.concatenate([np.zeros(1, dtype=np.int64), ends.astype(np.int64)]) * hashes.itemsize
+            own = indexes[first:end] - start
+            start += len(ends)
+            if len(own):
+                taken = gather(hashes.view(np.uint8), offsets, own).view(np.uint64)
+                counts = np.diff(offsets)[own] // hashes.itemsize
+                self._parts.append((taken, np.cumsum(counts).astype(np.uint64)))
+                self._bytes += _bytes_of(self._parts[-1])
+        while self._bytes > self._most:
+            oldest = self._parts.popleft()
+            self._first += len(oldest[1])
+            self._bytes -= _bytes_of(oldest)
+
+    def has(self, document_id: int) -> bool:
+        """Whether those of a document are held."""
+        return self._first <= document_id < self._end
+
+    def parts_of(self, ids: Sequence[int]) -> tuple[list[KeptHashes], Counts]:
+        """The hashes of documents that are held, maybe among others, and the index of each there."""
+        return [*self._parts], np.array([each - self._first for each in ids], dtype=np.int64)
+
+
+def _bytes_of(part: KeptHashes) -> int:
+    return part[0].nbytes + part[1].nbytes

@@ -836,6 +836,14 @@ MUTANTS = (
         ("tests/test_turns.py::test_those_are_forgotten_first_that_came_first",),
     ),
     Mutant(
+        "hashes of kept documents are held for ever",
+        "fpstore/text/held.py",
+        "while self._bytes > self._most:",
+        "while False:",
+        "a job takes memory for all that it keeps",
+        ("tests/test_turns.py::test_the_hashes_that_are_held_are_those_of_the_last_documents",),
+    ),
+    Mutant(
         "what says nothing is compared by its features",
         "fpstore/native/turns.c",
         "           !turns->is_silent[row];",
