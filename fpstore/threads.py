@@ -226,6 +226,29 @@ def ahead(every: Generator[_Item]) -> Generator[_Item]:
         every.close()
 
 
+def one_ahead(every: Iterator[_Item]) -> Generator[_Item]:
+    """The items of every, none of them None, each when the one after it was made, as it may have begun something.
+
+    What every raises is raised when all items before it were given.
+    """
+    held: list[_Item] = []
+    failure: Exception | None = None
+    item: _Item | None
+    while failure is None:
+        try:
+            item = next(every, None)
+        except Exception as error:
+            item, failure = None, error
+        if held:
+            yield held.pop()
+        if item is None:
+            break
+        held.append(item)
+        del item
+    if failure is not None:
+        raise failure
+
+
 class _Alive:
     """Held by a thread as long as there is one, and by nothing else."""
 
