@@ -7,6 +7,7 @@ import sys
 import threading
 import weakref
 from _thread import start_new_thread
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
@@ -226,25 +227,27 @@ def ahead(every: Generator[_Item]) -> Generator[_Item]:
         every.close()
 
 
-def one_ahead(every: Iterator[_Item]) -> Generator[_Item]:
-    """The items of every, none of them None, each when the one after it was made, as it may have begun something.
+def begun_ahead(every: Iterator[_Item], count: int = 1) -> Generator[_Item]:
+    """The items of every, none of them None, each when so many after it were made, as they may have begun something.
 
     What every raises is raised when all items before it were given.
     """
-    held: list[_Item] = []
+    held: deque[_Item] = deque()
     failure: Exception | None = None
-    item: _Item | None
-    while failure is None:
-        try:
-            item = next(every, None)
-        except Exception as error:
-            item, failure = None, error
+    is_last = False
+    while held or not is_last:
+        while not is_last and len(held) <= count:
+            try:
+                item = next(every, None)
+            except Exception as error:
+                item, failure = None, error
+            if item is None:
+                is_last = True
+            else:
+                held.append(item)
+            del item
         if held:
-            yield held.pop()
-        if item is None:
-            break
-        held.append(item)
-        del item
+            yield held.popleft()
     if failure is not None:
         raise failure
 

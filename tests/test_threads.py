@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fpstore import threads as threads_module
-from fpstore.threads import Background, Threads, ahead, one_ahead, slices
+from fpstore.threads import Background, Threads, ahead, begun_ahead, slices
 
 
 @pytest.mark.parametrize("count", [1, 2, 7])
@@ -324,10 +324,11 @@ def test_an_item_comes_when_the_one_after_it_was_made() -> None:
             yield number
         raise ValueError("no more")
 
-    found = one_ahead(make())
+    found = begun_ahead(make())
     assert made == []
     assert [(next(found), list(made)) for _ in range(3)] == [(0, [0, 1]), (1, [0, 1, 2]), (2, [0, 1, 2])]
     with pytest.raises(ValueError, match="no more"):
         next(found)
-    assert list(one_ahead(iter([]))) == []
-    assert list(one_ahead(iter("ab"))) == ["a", "b"]
+    assert [(next(two), list(made)) for two in [begun_ahead(make(), 2)]] == [(0, [0, 1, 2, 0, 1, 2])]
+    assert list(begun_ahead(iter([]))) == []
+    assert list(begun_ahead(iter("ab"))) == ["a", "b"]

@@ -445,7 +445,7 @@ def test_all_jobs_give_the_same_with_workers_from_every_kind_of_input(
 def test_a_bad_line_in_the_middle_is_told_as_by_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int, bad: bytes
 ) -> None:
-    """Though lines behind it were read already, of which one is bad too."""
+    """Though lines behind it were read already, and another of them is bad."""
     monkeypatch.setattr(module, "HELP_AFTER_SECONDS", 0)
     monkeypatch.setattr(records, "GROUP_BYTES", 3000)
     lines = corpus(tmp_path).read_bytes().split(b"\n")

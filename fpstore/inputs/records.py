@@ -26,7 +26,7 @@ from fpstore.text import Recipe
 from fpstore.text.cleaning import characters, has_tags
 from fpstore.text.recipe import Measured
 from fpstore.text.shared import Shown, begin_to_measure, shown_of
-from fpstore.threads import one_ahead
+from fpstore.threads import begun_ahead
 from fpstore.workers import Workers
 
 # A group of records is full at this size, so that long texts do not fill the memory.
@@ -284,7 +284,7 @@ class Records:
 def with_texts(every: Iterator[Records], request: Request) -> Iterator[tuple[Records, list[str], list[int]]]:
     """Records with what their method texts gives, where that is asked for while the pages of the next are begun."""
     begun = ((records, records.shown(request)) for records in every)
-    for records, shown_pages in one_ahead(begun) if request.reads_ahead else begun:
+    for records, shown_pages in begun_ahead(begun) if request.reads_ahead else begun:
         yield records, *records.texts(request, shown_pages)
 
 
@@ -370,7 +370,7 @@ def pieces_of_texts(every: Iterator[Records], request: Request) -> Iterator[Piec
         (records, texts, kept, begin_to_measure(request.recipe, texts, request.threads, request.workers))
         for records, texts, kept in with_texts(every, request)
     )
-    for records, texts, kept, measure in one_ahead(begun) if request.reads_ahead else begun:
+    for records, texts, kept, measure in begun_ahead(begun) if request.reads_ahead else begun:
         measured = measure()
         if request.on_measured is not None:
             request.on_measured(texts, measured)

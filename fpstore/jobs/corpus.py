@@ -22,7 +22,7 @@ from fpstore.text.deduplication import begin_to_measure_apart
 from fpstore.text.held import KeptHashes
 from fpstore.text.recipe import Measured
 from fpstore.text.short import Lengths
-from fpstore.threads import ahead, one_ahead, thread_count
+from fpstore.threads import ahead, begun_ahead, thread_count
 from fpstore.types import Array, Keys, expect_flags
 from fpstore.workers import Workers
 
@@ -36,6 +36,9 @@ Rows = Iterable[Mapping[str, Any]]
 BATCH_DOCUMENTS = 8192
 BATCH_BYTES = 4 << 20
 COMMIT_BYTES = 8 << 20
+
+# So many batches are with the workers while one is waited for: where one takes long to decide they still have work.
+_BEGUN_BATCHES = 2
 
 # Options of reading that no result follows from.
 _NO_IDENTITY = ("skip_bad", "all_columns", "is_part")
@@ -281,7 +284,9 @@ class Corpus:
         def measure() -> Generator[tuple[Batch, Measured]]:
             with Workers(self.threads) as workers, closing(self._batches(start, workers)) as every:
                 begun = begin(every, workers)
-                for batch, measured in one_ahead(begun) if reads_ahead and self._recipe.is_prepared else begun:
+                if reads_ahead and self._recipe.is_prepared:
+                    begun = begun_ahead(begun, _BEGUN_BATCHES)
+                for batch, measured in begun:
                     found, hashes = measured()
                     yield replace(batch, hashes=hashes), found
                     del batch, measured, found, hashes
