@@ -7,6 +7,7 @@ import sys
 import threading
 import weakref
 from _thread import start_new_thread
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
@@ -224,6 +225,31 @@ def ahead(every: Generator[_Item]) -> Generator[_Item]:
     finally:
         upcoming.wait()
         every.close()
+
+
+def begun_ahead(every: Iterator[_Item], count: int = 1) -> Generator[_Item]:
+    """The items of every, none of them None, each when so many after it were made, as they may have begun something.
+
+    What every raises is raised when all items before it were given.
+    """
+    held: deque[_Item] = deque()
+    failure: Exception | None = None
+    is_last = False
+    while held or not is_last:
+        while not is_last and len(held) <= count:
+            try:
+                item = next(every, None)
+            except Exception as error:
+                item, failure = None, error
+            if item is None:
+                is_last = True
+            else:
+                held.append(item)
+            del item
+        if held:
+            yield held.popleft()
+    if failure is not None:
+        raise failure
 
 
 class _Alive:

@@ -13,14 +13,19 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from queue import SimpleQueue
+from functools import partial
+from queue import Empty, SimpleQueue
 from types import MappingProxyType
-from typing import Any, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
-from fpstore.threads import Threads
+from fpstore.threads import HEARING_SECONDS, Background
 
-# Starting a worker takes about 0.3 s of a processor. So much work is done before any is started.
+# Starting a worker takes 0.2 to 0.5 s of a processor, for what it imports. Work that is known to take less than this is
+# not worth it.
 START_AFTER_SECONDS = 0.5
+# Of work that nobody knows the length of, so much is done before any is started: it costs its caller nothing then, who
+# works on until the first answers.
+HELP_AFTER_SECONDS = 0.2
 # How long a worker that was told to end is waited for.
 ENDING_SECONDS = 2.0
 
@@ -36,10 +41,70 @@ class WorkerEnded(ChildProcessError):
         self.item = item
 
 
+class _Turn:
+    """One item, and what became of it. others: all that were begun together, of which none is begun when one fails."""
+
+    __slots__ = ("_given", "_others", "begun", "ended", "error", "result")
+
+    def __init__(self, work: Callable[[Any], Any], item: Any, others: Sequence["_Turn"]) -> None:
+        self._given: tuple[Callable[[Any], Any], Any] | None = work, item
+        self._others = others
+        self.begun = threading.Lock()  # by who does it, or by who no longer wants it done
+        self.ended = threading.Event()
+        self.result: Any = None
+        self.error: Exception | None = None
+
+    def take(self) -> bool:
+        """Whether nobody had begun this; then it is for who asks to do."""
+        return self.begun.acquire(blocking=False)
+
+    def run(self, do: Callable[[Callable[[Any], Any], Any], Any]) -> None:
+        """What who has taken it does: do(work, item), of which an Exception is what became of it."""
+        assert self._given is not None
+        try:
+            self.result = do(*self._given)
+        except Exception as error:
+            self.error = error
+            for other in self._others:
+                other.withdraw()
+        finally:
+            self._given = None
+            self.ended.set()
+
+    def withdraw(self) -> None:
+        """Unless somebody has begun this, nobody will."""
+        if self.take():
+            self._given = None
+            self.ended.set()
+
+
+class Begun(Generic[_Result]):
+    """Items that workers do from now on; made by Workers.begin."""
+
+    def __init__(self, workers: "Workers", turns: list[_Turn]) -> None:
+        self._workers, self._turns = workers, turns
+
+    def results(self) -> list[_Result]:
+        """What Workers.map returns or raises; asked for once."""
+        turns = self._turns[:]
+        try:
+            for turn in turns:
+                self._workers.wait_for(turn)
+        finally:
+            for turn in turns:
+                turn.withdraw()
+            self._turns.clear()
+        for turn in turns:
+            if turn.error is not None:
+                raise turn.error
+        return [turn.result for turn in turns]
+
+
 class Workers:
     """At most so many processes at work for one caller at a time, until they are closed; a context manager.
 
-    With a count of 1, in a fork, and where the system has no process to give, the caller's process does the work.
+    With a count of 1, in a fork, and where the system has no process to give, the caller's process does the work. It
+    also does some while the first worker has not answered yet: a worker has much to import before it can.
     """
 
     def __init__(
@@ -49,19 +114,20 @@ class Workers:
         tries: int = 1,
         environment: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """start_after: how many seconds of a processor the work takes here before a worker is started.
+        """start_after: how many seconds of a processor the work takes here before a worker is started; with 0 workers
+        do all of it.
 
         tries: how often an item is given to a worker; one that ends before it has answered is followed by another.
         environment: variables of the workers, where the caller's own has no others.
         """
         self._environment = environment
         self._count, self._tries = count, tries
-        self._left = START_AFTER_SECONDS if start_after is None else start_after
+        self._left = HELP_AFTER_SECONDS if start_after is None else start_after
+        self._helps = self._left > 0
         if count < 2 or not sys.executable:
             self._left = math.inf
-        self._threads: Threads | None = None
         self._workers: list[_Worker] = []
-        self._idle: SimpleQueue[_Worker] = SimpleQueue()
+        self._waiting: SimpleQueue[_Turn | None] = SimpleQueue()
         self._process = os.getpid()
         self._lock = threading.Lock()  # over who the workers are
         self._killed = False
@@ -74,36 +140,70 @@ class Workers:
             self._kill()
         self.close()
 
+    @property
+    def are_several(self) -> bool:
+        """Whether there are workers, or will be once there is more work."""
+        return self._left < math.inf and self._process == os.getpid()
+
     def map(self, work: Callable[[_Item], _Result], items: Sequence[_Item]) -> list[_Result]:
         """[work(item) for item in items]; work: a function of a module. Both, and what it returns, can be pickled.
 
-        Raises what work raises, and WorkerEnded where a worker ends before it has answered, as often as is tried.
+        Raises what work raises, and WorkerEnded where a worker ends before it has answered, as often as is tried: once
+        no item is under way any more, and none is begun after one has failed.
         """
-        results: list[_Result] = []
-        for item in items:
-            if self._left <= 0 and self._start():
-                break
-            began = time.thread_time()
-            results.append(work(item))
-            self._left -= time.thread_time() - began
-        rest = items[len(results) :]
-        if rest:
-            assert self._threads is not None
-            results += self._threads.map(lambda item: self._ask(work, item), rest)
-        return results
+        return self.begin(work, items).results()
+
+    def begin(self, work: Callable[[_Item], _Result], items: Sequence[_Item]) -> Begun[_Result]:
+        """The same, for who has something else to do before it needs the results."""
+        turns: list[_Turn] = []
+        turns += [_Turn(work, item, turns) for item in items]
+        if self.are_several:
+            for turn in turns:
+                self._waiting.put(turn)
+            if turns and self._left <= 0:
+                self._start()
+        return Begun(self, turns)
+
+    def wait_for(self, turn: _Turn) -> None:
+        """Until an item is done; by this thread where there is no worker, and until the first has answered."""
+        while not turn.ended.is_set():
+            if self.are_several and self._left <= 0 and self._start():
+                if not self._helps or not self._do_one():
+                    # A signal that comes just before the main thread falls asleep does not wake it.
+                    turn.ended.wait(HEARING_SECONDS)
+            elif turn.take():
+                began = time.thread_time()
+                turn.run(_here)
+                self._left -= time.thread_time() - began
+            else:
+                turn.ended.wait(HEARING_SECONDS)
+
+    def _do_one(self) -> bool:
+        """Whether there was an item that nobody had begun; this thread has done it."""
+        try:
+            while (turn := self._waiting.get_nowait()) is not None:
+                if turn.take():
+                    turn.run(_here)
+                    return True
+            self._waiting.put(None)  # it was for a thread that leads a worker
+        except Empty:
+            pass
+        return False
 
     def close(self) -> None:
         """End the workers, also one that is in the middle of something."""
         if self._process != os.getpid():
             return
+        with self._lock:
+            self._killed, self._left = True, math.inf
         for worker in self._workers:
+            if not worker.has_answered:  # it has yet to import what it needs
+                worker.kill()
             worker.let_go()
+            self._waiting.put(None)
         deadline = time.monotonic() + ENDING_SECONDS
         for worker in self._workers:
             worker.end(deadline)
-        if self._threads is not None:
-            self._threads.close()
-        self._workers, self._threads, self._left = [], None, math.inf
 
     def _kill(self) -> None:
         if self._process == os.getpid():
@@ -112,53 +212,56 @@ class Workers:
                 for worker in self._workers:
                     worker.kill()
 
-    def _follow(self, ended: "_Worker") -> "_Worker | None":
-        """Another worker in the place of one that has ended; None where there is to be none, or none is given."""
+    def _follow(self, number: int) -> bool:
+        """Whether there is another worker in the place of one that has ended; not where there is to be none."""
         with self._lock:
             try:
                 worker = None if self._killed else _Worker(self._environment)
             except OSError:
-                return None
+                return False
             if worker is not None:
-                self._workers[self._workers.index(ended)] = worker
-            return worker
+                self._workers[number] = worker
+            return worker is not None
 
     def _start(self) -> bool:
         """Whether there are workers; started where there are none yet."""
-        if self._process != os.getpid():
-            return False
-        while len(self._workers) < self._count:
-            try:
-                worker = _Worker(self._environment)
-            except OSError:
-                break
-            self._workers.append(worker)
-            self._idle.put(worker)
-        if not self._workers:
-            self._left = math.inf
-            return False
-        if self._threads is None:
-            self._count = len(self._workers)
-            self._threads = Threads(self._count)
-        return True
-
-    def _ask(self, work: Callable[[_Item], _Result], item: _Item) -> _Result:
-        worker = self._idle.get()
-        try:
-            for left in reversed(range(self._tries)):
+        with self._lock:
+            while not self._killed and len(self._workers) < self._count:
                 try:
-                    return worker.ask(work, item)
-                except ChildProcessError as error:
-                    following = self._follow(worker) if left else None
-                    if following is None:
-                        raise WorkerEnded(str(error), item) from None
-                    worker = following
-        except (KeyboardInterrupt, SystemExit):
-            self._kill()  # or this thread would wait for the others
-            raise
-        finally:
-            self._idle.put(worker)
+                    self._workers.append(_Worker(self._environment))
+                except OSError:
+                    self._count = len(self._workers)
+                    break
+                number = len(self._workers) - 1
+                if Background(partial(self._lead, number)).done:  # the system has no thread to give
+                    refused = self._workers.pop()
+                    refused.let_go()
+                    refused.end()
+                    self._count = number
+            if not self._workers:
+                self._left = math.inf
+            return bool(self._workers)
+
+    def _lead(self, number: int) -> None:
+        """Give a worker, or who follows it, one item after the other; in a thread of its own."""
+        while (turn := self._waiting.get()) is not None:
+            if turn.take():
+                turn.run(lambda work, item: self._ask(number, work, item))
+                self._helps = False
+            del turn  # nor what it holds
+
+    def _ask(self, number: int, work: Callable[[_Item], _Result], item: _Item) -> _Result:
+        for left in reversed(range(self._tries)):
+            try:
+                return self._workers[number].ask(work, item)
+            except ChildProcessError as error:
+                if not left or not self._follow(number):
+                    raise WorkerEnded(str(error), item) from None
         raise AssertionError("an item is tried at least once")
+
+
+def _here(work: Callable[[_Item], _Result], item: _Item) -> _Result:
+    return work(item)
 
 
 class _Worker:
@@ -174,6 +277,7 @@ class _Worker:
             start_new_session=True,  # what a terminal sends to its processes is for the caller
             env={**environment, **os.environ, "OPENBLAS_NUM_THREADS": "1"},
         )
+        self.has_answered = False
 
     def ask(self, work: Callable[[_Item], _Result], item: _Item) -> _Result:
         """What work makes of an item there. Whoever stops waiting for an answer has to end the process."""
@@ -188,6 +292,7 @@ class _Worker:
         except (OSError, EOFError, ValueError, pickle.UnpicklingError):
             self.let_go()
             raise ChildProcessError(f"worker process {self._process.pid}: {self.end()}, expected an answer") from None
+        self.has_answered = True
         if not is_good:
             raise answer
         result: _Result = answer

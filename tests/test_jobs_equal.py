@@ -170,7 +170,7 @@ def test_a_dropped_document_may_be_kept_the_second_time_and_is_counted(
         keys = [1 if text == documents[0] else 0 for text in texts]
         return deduplication.measured_apart(recipe, texts, 1)._replace(fingerprints=np.array(keys, dtype=np.uint64))
 
-    monkeypatch.setattr(corpus, "measured_and_kept", lambda *given_to: (given(*given_to), None))
+    monkeypatch.setattr(corpus, "begin_to_measure_apart", lambda *own, keeps: lambda: (given(*own), None))
     store, inputs = tmp_path / "s.fpstore", named(tmp_path, "in", documents)
     found = job(inputs, tmp_path, "1", store=store)
     assert (found.results, found.cut_short, reasons(tmp_path, "1")[0][:3]) == (4, 1, ["d1", "d0", "1"])

@@ -98,7 +98,7 @@ def test_workers_keep_the_same_hashes(monkeypatch: pytest.MonkeyPatch, name: str
     texts = ["", "words of one text", "\u4e2d\u6587\u5206\u8bcd \u548c more", "\u2026"] * 20
     indexes = np.array([9, 2, 0, 79], dtype=np.int64)
     with Workers(2, start_after=0) as two:
-        measured, kept = shared.measure_and_keep(recipe, texts, 2, two)
+        measured, kept = shared.begin_to_measure_and_keep(recipe, texts, 2, two)()
     expected, own = recipe.measure_and_keep(texts, threads=1)
     assert columns_of(measured) == columns_of(expected)
     assert lists_of(recipe.features_of(kept, indexes)) == lists_of(recipe.features_of(own, indexes))

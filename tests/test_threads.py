@@ -5,7 +5,7 @@
 import threading
 import time
 import weakref
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from functools import partial
 
@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fpstore import threads as threads_module
-from fpstore.threads import Background, Threads, ahead, slices
+from fpstore.threads import Background, Threads, ahead, begun_ahead, slices
 
 
 @pytest.mark.parametrize("count", [1, 2, 7])
@@ -313,3 +313,22 @@ def test_items_are_made_where_there_is_no_thread_for_what_is_ahead(monkeypatch: 
     where: list[str] = []
     assert list(ahead(items_in(where, 3))) == [0, 1, 2]
     assert where == [*(f"{number} in True" for number in range(3)), "closed"]
+
+
+def test_an_item_comes_when_the_one_after_it_was_made() -> None:
+    made: list[int] = []
+
+    def make() -> Iterator[int]:
+        for number in range(3):
+            made.append(number)
+            yield number
+        raise ValueError("no more")
+
+    found = begun_ahead(make())
+    assert made == []
+    assert [(next(found), list(made)) for _ in range(3)] == [(0, [0, 1]), (1, [0, 1, 2]), (2, [0, 1, 2])]
+    with pytest.raises(ValueError, match="no more"):
+        next(found)
+    assert [(next(two), list(made)) for two in [begun_ahead(make(), 2)]] == [(0, [0, 1, 2, 0, 1, 2])]
+    assert list(begun_ahead(iter([]))) == []
+    assert list(begun_ahead(iter("ab"))) == ["a", "b"]

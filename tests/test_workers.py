@@ -1,5 +1,6 @@
 """Work that processes share: the same answers in the same order, one clear error, and nobody left behind."""
 
+import gzip
 import json
 import os
 import pickle
@@ -7,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -16,12 +16,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+import zstandard
 from outcome import Command
 
 from fpstore import workers as module
-from fpstore.inputs import read
-from fpstore.jobs import Inputs, dedup
+from fpstore.inputs import BadInput, read, records
+from fpstore.jobs import Inputs, cluster, dedup, document_pairs
+from fpstore.jobs import corpus as jobs_corpus
 from fpstore.text import recipes, shared
 from fpstore.text.packed import Texts
 from fpstore.text.recipe import Recipe
@@ -139,6 +143,70 @@ def test_a_fork_does_its_own_work(two: Workers) -> None:
     assert set(two.map(process_of, range(8))) <= theirs  # which the fork has not ended
 
 
+@pytest.mark.slow
+def test_what_is_begun_is_done_before_anybody_asks_for_it(two: Workers) -> None:
+    begun = two.begin(process_of, range(4))
+    assert two.map(doubled, [5]) == [10]  # others go on meanwhile
+    end = time.monotonic() + 20
+    while not all(turn.ended.is_set() for turn in begun._turns) and time.monotonic() < end:
+        time.sleep(0.001)
+    two.close()
+    assert os.getpid() not in begun.results()
+
+
+@pytest.mark.slow
+def test_who_asks_works_until_the_first_worker_answers() -> None:
+    with Workers(2, start_after=1e-9) as workers:
+        found = workers.map(process_once_slept, [0.02] * 100)
+        assert found.count(os.getpid()) > 3  # a worker has to import this module first
+        assert 1 < len(set(found)) <= 3
+        assert os.getpid() not in workers.map(process_once_slept, [0.0] * 20)
+
+
+def process_once_slept(seconds: float) -> int:
+    time.sleep(seconds)
+    return os.getpid()
+
+
+@pytest.mark.slow
+def test_a_worker_that_has_yet_to_import_is_not_waited_for() -> None:
+    with Workers(2, start_after=1e-9) as workers:
+        assert workers.map(doubled, [1, 2]) == [2, 4]  # of which one worker has done one at most
+        each = [worker._process for worker in workers._workers]
+    assert len(each) == 2
+    assert -signal.SIGKILL in [process.returncode for process in each]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [1, 2])
+def test_nothing_is_begun_after_a_failure(tmp_path: Path, count: int) -> None:
+    with Workers(count, start_after=0) as workers, pytest.raises(ValueError, match="found no path"):
+        workers.map(left_a_mark, [*(str(tmp_path / str(number)) for number in range(5)), "", *[str(tmp_path)] * 5])
+    marks = len(list(tmp_path.iterdir()))
+    assert 5 <= marks <= 6 if count == 2 else marks == 5
+
+
+def left_a_mark(path: str) -> None:
+    if not path:
+        raise ValueError("found no path, expected one")
+    marked = Path(path) / "after" if Path(path).is_dir() else Path(path)
+    time.sleep(0.2 * Path(path).is_dir())
+    marked.touch()
+
+
+@pytest.mark.slow
+def test_without_threads_to_give_the_work_is_done_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Refused:
+        done = True
+
+        def __init__(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setattr(module, "Background", Refused)
+    with Workers(2, start_after=0) as workers:
+        assert workers.map(process_of, [1, 2]) == [os.getpid()] * 2
+
+
 SLEEPING = """
 import os, sys, time
 sys.path.insert(0, {folder!r})
@@ -170,8 +238,8 @@ def left_with_an_error(each: list[subprocess.Popen[bytes]]) -> None:
     with Workers(2, start_after=0) as workers:
         workers.map(process_of, [1, 2])
         each += [worker._process for worker in workers._workers]
-        threading.Thread(target=suppressed, args=(workers,)).start()
-        while not workers._idle.empty():
+        begun = workers.begin(sleeping, [0, 0])
+        while not all(turn.begun.locked() for turn in begun._turns):
             time.sleep(0.001)
         raise KeyError
 
@@ -185,11 +253,6 @@ def test_who_leaves_with_an_error_waits_for_no_worker(monkeypatch: pytest.Monkey
         left_with_an_error(each)
     assert [process.returncode for process in each] == [-signal.SIGKILL] * 2
     assert time.monotonic() - began < 30
-
-
-def suppressed(workers: Workers) -> None:
-    with pytest.raises(ChildProcessError):
-        workers.map(sleeping, [0, 0])
 
 
 def sleeping(_: object) -> None:
@@ -266,7 +329,7 @@ def corpus(folder: Path) -> Path:
 def test_jobs_and_builds_give_the_same_with_workers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recipe: str | None
 ) -> None:
-    monkeypatch.setattr(module, "START_AFTER_SECONDS", 0)
+    monkeypatch.setattr(module, "HELP_AFTER_SECONDS", 0)
     monkeypatch.setattr(shared, "PAGES_AT_ONCE", 2000)
     monkeypatch.setattr(shared, "TEXTS_AT_ONCE", 2000)
     inputs = Inputs([corpus(tmp_path)], html=True, skip_bad=True)
@@ -304,7 +367,7 @@ def count_asked(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 def test_a_job_whose_worker_is_killed_says_so_and_goes_on_later(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "START_AFTER_SECONDS", 0)
+    monkeypatch.setattr(module, "HELP_AFTER_SECONDS", 0)
     source, kept = str(corpus(tmp_path)), str(tmp_path / "kept.jsonl")
     ask = module._Worker.ask
 
@@ -320,3 +383,88 @@ def test_a_job_whose_worker_is_killed_says_so_and_goes_on_later(
     monkeypatch.undo()
     assert command(*given).status == 0
     assert len(Path(kept).read_bytes().splitlines()) > 40
+
+
+# --- What is read ahead ---
+
+
+def pages_in(folder: Path, kind: str, lines: list[bytes]) -> Path:
+    """The same documents in a file or folder of a kind."""
+    if kind == "jsonl":
+        (folder / "in.jsonl").write_bytes(b"\n".join(lines))
+        return folder / "in.jsonl"
+    if kind in ("gz", "zst"):
+        pack = gzip.compress if kind == "gz" else zstandard.ZstdCompressor().compress
+        (folder / f"in.jsonl.{kind}").write_bytes(pack(b"\n".join(lines)))
+        return folder / f"in.jsonl.{kind}"
+    texts = [record["text"] for line in lines if "text" in (record := json.loads(line))]
+    if kind == "parquet":
+        pq.write_table(pa.table({"text": texts}), folder / "in.parquet", row_group_size=20)
+        return folder / "in.parquet"
+    (folder / "in").mkdir()
+    for number, text in enumerate(texts):
+        (folder / "in" / f"{number:03}.html").write_text(text)
+    return folder / "in"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["jsonl", "gz", "zst", "parquet", "folder"])
+def test_all_jobs_give_the_same_with_workers_from_every_kind_of_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(module, "HELP_AFTER_SECONDS", 0)
+    monkeypatch.setattr(shared, "PAGES_AT_ONCE", 2000)
+    monkeypatch.setattr(shared, "TEXTS_AT_ONCE", 2000)
+    for reading in (records, jobs_corpus):  # groups of records, and batches, of a few documents
+        monkeypatch.setattr(reading, "GROUP_BYTES" if reading is records else "BATCH_BYTES", 3000)
+    lines = corpus(tmp_path).read_bytes().split(b"\n")
+    path = pages_in(tmp_path, kind, lines)
+    column = None if kind == "folder" else "text"
+    inputs = Inputs([path], html=kind != "folder", skip_bad=True, text_column=column)
+    asked = count_asked(monkeypatch)
+    found = []
+    for threads in (1, 2, 3):
+        folder = tmp_path / str(threads)
+        folder.mkdir()
+        told = [
+            dedup(inputs, folder / "kept.jsonl", dropped=folder / "dropped", recipe=recipes()["zh"], threads=threads),
+            cluster(inputs, folder / "clusters", topics=folder / "topics", threads=threads),
+            document_pairs(inputs, folder / "pairs", threads=threads),
+        ]
+        files = [each.read_bytes() for each in sorted(folder.glob("[a-z]*"))]
+        found.append((files, [replace(summary, seconds=0.0) for summary in told]))
+        assert (asked == []) == (threads == 1)
+    assert found[1] == found[0]
+    assert found[2] == found[0]
+    assert len(found[0][0]) == 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("bad", [b'{"id": "bad"}', b'{"text": "\\ud83d\\ude00 <p>', b"<p>"])
+def test_a_bad_line_in_the_middle_is_told_as_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int, bad: bytes
+) -> None:
+    """Though lines behind it were read already, and another of them is bad."""
+    monkeypatch.setattr(module, "HELP_AFTER_SECONDS", 0)
+    monkeypatch.setattr(records, "GROUP_BYTES", 3000)
+    lines = corpus(tmp_path).read_bytes().split(b"\n")
+    lines[7] = lines[8]
+    lines[40:40] = [bad]
+    lines[60:60] = [b"no JSON"]
+    path = pages_in(tmp_path, "jsonl", lines)
+    with pytest.raises(BadInput, match=rf"{path}, line 41: "):
+        dedup(Inputs([path], html=True), tmp_path / "kept.jsonl", threads=threads)
+
+
+@pytest.mark.slow
+def test_a_live_input_is_not_read_ahead(tmp_path: Path) -> None:
+    """Who writes to it may wait for an answer before going on."""
+    pipe = tmp_path / "pages"
+    os.mkfifo(pipe)
+    writer = os.open(pipe, os.O_RDWR)
+    os.write(writer, b'{"text": "<p>one page</p>"}\n')
+    options: dict[str, Any] = {"format": "jsonl", "text_column": "text", "html": True, "batch": 1, "threads": 2}
+    with closing(read([pipe], **options)) as every:
+        assert len(next(every).fingerprints) == 1
+    os.close(writer)

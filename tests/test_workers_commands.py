@@ -56,7 +56,7 @@ CHINESE = (shared._measured, shared._measured_and_kept, shared._features)
 def test_processes_share_it_and_write_what_one_writes(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, is_chinese: bool
 ) -> None:
-    monkeypatch.setattr(module, "START_AFTER_SECONDS", 0)
+    monkeypatch.setattr(module, "HELP_AFTER_SECONDS", 0)
     monkeypatch.setattr(shared, "PAGES_AT_ONCE", 2000)
     monkeypatch.setattr(shared, "TEXTS_AT_ONCE", 2000)
     pages = [f"<p>{' '.join(f'词{i * j % 71}' for j in range(60))} 中文分词</p>" for i in range(40)]

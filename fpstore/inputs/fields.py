@@ -13,7 +13,7 @@ from fpstore.inputs.compressed import display_name
 from fpstore.inputs.delimited import DIALECTS, ESCAPED
 from fpstore.inputs.errors import BadInput, cut, shown
 from fpstore.inputs.escapes import cells_read
-from fpstore.inputs.records import Layout, Records, Request, Row
+from fpstore.inputs.records import Layout, Records, Request, Row, with_texts
 from fpstore.inputs.sources import Source
 from fpstore.inputs.text import BOTH, MISSING, field_of, json_loader, keys_of, named_twice
 
@@ -139,9 +139,8 @@ def named(
     every: Iterator[Records], request: Request, names: Names | None, base: int = 0
 ) -> Generator[tuple[str, str, Row]]:
     """The documents of records, called by a column where there are names; base: how many rows came before."""
-    for records in every:
+    for records, texts, kept in with_texts(every, request):
         request.seen.rows = base + records.end
-        texts, kept = records.texts(request)
         for text, index in zip(texts, kept, strict=True):
             row = records.row(index)
             if names is None or row.data is None:

@@ -32,8 +32,8 @@ from fpstore.inputs.records import (
     batches_of,
     kind_of,
     piece_of_ids,
-    piece_of_texts,
     pieces_of_fingerprints,
+    pieces_of_texts,
 )
 from fpstore.inputs.resolving import (
     OF_DOCUMENTS,
@@ -79,6 +79,8 @@ _RECORD_READERS: dict[str, Callable[[str, Request], Iterator[Records]]] = {
 }
 # A file is one document of these, so many are read together.
 _FILE_READERS: dict[str, Callable[[Iterable[str], Request], Iterator[Records]]] = {"text": read_text, "html": read_html}
+
+_PAGES = frozenset(("html", "warc"))
 
 
 class Reader(Iterator[Batch]):
@@ -257,7 +259,7 @@ def read(
     expect_one_kind(resolved, request)
     if signs:
         expect_texts(resolved, request)
-    return Reader(resolved, request, lengths)
+    return Reader(resolved, _ahead(resolved, request), lengths)
 
 
 def read_ids(
@@ -332,7 +334,17 @@ def documents(
             which = f", and {ASK_TEXT} to name their column" if kind.format in TABLES else ""
             found = f"found fingerprints by format {kind.format}"
             raise ValueError(f"{display_name(kind.path)}: {found}, expected texts{which}")
-    return Documents(resolved, request)
+    return Documents(resolved, _ahead(resolved, request))
+
+
+def _ahead(sources: list[Input], request: Request) -> Request:
+    """The request, which says whether workers are to have something to do while the next records are read.
+
+    Whether there are any does not matter: in which order faults are met should not depend on that.
+    """
+    of_pages = request.html or not {kind.format for kind in kinds_of(sources)}.isdisjoint(_PAGES)
+    is_live = any(is_stream(source.path) for source in sources)  # who writes to it may wait for an answer
+    return replace(request, reads_ahead=not is_live and (of_pages or request.recipe.is_prepared))
 
 
 def has_columns(source: str | Path, format: str = "auto") -> bool:
@@ -415,8 +427,7 @@ def _pieces(format: str, paths: Iterable[str], request: Request) -> Iterator[Pie
         yield from _PIECE_READERS[format](path, request)
         return
     if holds_texts(Source("", format), request):
-        for records in _records(format, paths, request):
-            yield piece_of_texts(records, request)
+        yield from pieces_of_texts(_records(format, paths, request), request)
     elif request.asked.of_ids:
         for records in _records(format, paths, request):
             yield piece_of_ids(records, request)

@@ -25,7 +25,8 @@ from fpstore.origin import Origin
 from fpstore.text import Recipe
 from fpstore.text.cleaning import characters, has_tags
 from fpstore.text.recipe import Measured
-from fpstore.text.shared import measure_many, shown_of
+from fpstore.text.shared import Shown, begin_to_measure, shown_of
+from fpstore.threads import begun_ahead
 from fpstore.workers import Workers
 
 # A group of records is full at this size, so that long texts do not fill the memory.
@@ -155,6 +156,7 @@ class Request:
     is_part: bool = False  # of all that is read
     name_column: str | int | None = None  # of the names of documents, where they are not those of their places
     workers: Workers = field(default_factory=lambda: Workers(1))  # for what holds the interpreter's lock
+    reads_ahead: bool = False  # whether the next records are read before what workers make of some is asked for
 
     @property
     def value_column(self) -> str | int | None:
@@ -245,18 +247,21 @@ class Records:
         """What one of the records is counted as where it is passed over."""
         return f"bad {self.unit or 'file'}"
 
-    def texts(self, request: Request) -> tuple[list[str], list[int]]:
-        """The texts among the values, those of HTML by the recipe, and their indexes; faults hear of the rest."""
+    def shown(self, request: Request) -> Iterator[Shown | ValueError]:
+        """What the pages among the values show, by the recipe; begun by the workers of the request."""
+        pages = [page for value in self.values if (page := _page_of(value, request))]
+        return shown_of(pages, request.recipe.html, request.workers)
+
+    def texts(self, request: Request, shown_pages: Iterator[Shown | ValueError]) -> tuple[list[str], list[int]]:
+        """The texts among the values, those of HTML as they are shown, and their indexes; faults hear of the rest."""
         texts, kept = [], []
-        pages = {index: page for index, value in enumerate(self.values) if (page := _page_of(value, request))}
-        shown_pages = shown_of([*pages.values()], request.recipe.html, request.workers)
         for index, value in enumerate(self.values):
             if isinstance(value, str) and not request.html:
                 if has_tags(value):
                     request.faults.notes[WITH_TAGS] += 1
                 texts.append(value)
                 kept.append(index)
-            elif index in pages:
+            elif _page_of(value, request):
                 found = next(shown_pages)
                 if isinstance(found, ValueError):
                     request.faults.meet(self.error(index, str(found)))
@@ -274,6 +279,13 @@ class Records:
             else:
                 request.faults.meet(self.error(index, f"found {shown(value)}, expected a text"))
         return texts, kept
+
+
+def with_texts(every: Iterator[Records], request: Request) -> Iterator[tuple[Records, list[str], list[int]]]:
+    """Records with what their method texts gives, where that is asked for while the pages of the next are begun."""
+    begun = ((records, records.shown(request)) for records in every)
+    for records, shown_pages in begun_ahead(begun) if request.reads_ahead else begun:
+        yield records, *records.texts(request, shown_pages)
 
 
 def _page_of(value: object, request: Request) -> Page | None:
@@ -352,15 +364,19 @@ class Group:
         return Records(self._source, self._unit, *taken, ids, self._row, lines, None, self.layout)
 
 
-def piece_of_texts(records: Records, request: Request) -> Piece:
+def pieces_of_texts(every: Iterator[Records], request: Request) -> Iterator[Piece]:
     """Fingerprint the texts of records by the recipe."""
-    texts, kept = records.texts(request)
-    measured = measure_many(request.recipe, texts, request.threads, request.workers)
-    if request.on_measured is not None:
-        request.on_measured(texts, measured)
-    if records.ids is None and request.names_texts:
-        records = replace(records, ids=[records.name(index) for index in range(len(records.places))])
-    return _piece(records, request, measured.fingerprints, kept)
+    begun = (
+        (records, texts, kept, begin_to_measure(request.recipe, texts, request.threads, request.workers))
+        for records, texts, kept in with_texts(every, request)
+    )
+    for records, texts, kept, measure in begun_ahead(begun) if request.reads_ahead else begun:
+        measured = measure()
+        if request.on_measured is not None:
+            request.on_measured(texts, measured)
+        if records.ids is None and request.names_texts:
+            records = replace(records, ids=[records.name(index) for index in range(len(records.places))])
+        yield _piece(records, request, measured.fingerprints, kept)
 
 
 def piece_of_fingerprints(records: Records, request: Request, column: FingerprintColumn) -> Piece:

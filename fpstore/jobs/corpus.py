@@ -18,13 +18,15 @@ from fpstore.jobs.arguments import expect_settings
 from fpstore.jobs.claims import folder_of
 from fpstore.jobs.parts import Digest, Part, parts_of
 from fpstore.text import Recipe
-from fpstore.text.deduplication import measured_and_kept, measured_apart
+from fpstore.text.deduplication import begin_to_measure_apart
 from fpstore.text.held import KeptHashes
 from fpstore.text.recipe import Measured
 from fpstore.text.short import Lengths
-from fpstore.threads import ahead, thread_count
+from fpstore.threads import ahead, begun_ahead, thread_count
 from fpstore.types import Array, Keys, expect_flags
 from fpstore.workers import Workers
+
+_Measuring = Callable[[], tuple[Measured, Sequence[KeptHashes] | None]]
 
 # Rows of Python: mappings of names to values.
 Rows = Iterable[Mapping[str, Any]]
@@ -34,6 +36,9 @@ Rows = Iterable[Mapping[str, Any]]
 BATCH_DOCUMENTS = 8192
 BATCH_BYTES = 2 << 20
 COMMIT_BYTES = 8 << 20
+
+# So many batches are with the workers while one is waited for: where one takes long to decide they still have work.
+_BEGUN_BATCHES = 2
 
 # Options of reading that no result follows from.
 _NO_IDENTITY = ("skip_bad", "all_columns", "is_part")
@@ -264,18 +269,28 @@ class Corpus:
 
         keeps: whether the batches have the hashes of their shingles, where these take no more than the texts.
 
-        While one is worked with, the next is read and measured, where the sources are files and there are threads.
+        While one is worked with, the next is read and measured, where the sources are files and there are threads;
+        where workers measure, they do so while the one after that is read.
         """
-
-        def measure() -> Generator[tuple[Batch, Measured]]:
-            with Workers(self.threads) as workers, closing(self._batches(start, workers)) as every:
-                for batch in every:
-                    yield self._measured_of(batch, workers, keeps=keeps)
-                    del batch  # not held while the next is read
-
         reads_ahead = (
             self.threads > 1 and len(self.files) == len(self.sources) and not any(map(remote.is_remote, self.files))
         )
+
+        def begin(every: Iterator[Batch], workers: Workers) -> Generator[tuple[Batch, _Measuring]]:
+            for batch in every:
+                yield batch, begin_to_measure_apart(self._recipe, batch.texts, self.threads, workers, keeps=keeps)
+                del batch  # not held while the next is read
+
+        def measure() -> Generator[tuple[Batch, Measured]]:
+            with Workers(self.threads) as workers, closing(self._batches(start, workers)) as every:
+                begun = begin(every, workers)
+                if reads_ahead and self._recipe.is_prepared:
+                    begun = begun_ahead(begun, _BEGUN_BATCHES)
+                for batch, measured in begun:
+                    found, hashes = measured()
+                    yield replace(batch, hashes=hashes), found
+                    del batch, measured, found, hashes
+
         with closing(ahead(measure()) if reads_ahead else measure()) as every:
             for batch, found in every:
                 self.text_bytes += batch.text_bytes
@@ -284,12 +299,6 @@ class Corpus:
                 yield batch, found.fingerprints
                 self._measured = None
                 del batch, found
-
-    def _measured_of(self, batch: Batch, workers: Workers, *, keeps: bool) -> tuple[Batch, Measured]:
-        if not keeps:
-            return batch, measured_apart(self._recipe, batch.texts, self.threads, workers)
-        found, hashes = measured_and_kept(self._recipe, batch.texts, self.threads, workers)
-        return replace(batch, hashes=hashes), found
 
     def see_dropped(
         self, texts: Sequence[str], places: Sequence[int], kept_of: Callable[[list[int]], Sequence[str | None]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -15,7 +15,7 @@ from fpstore.text.held import KeptHashes, Sets
 from fpstore.text.presets import DEFAULT_RECIPE, expect_recipe
 from fpstore.text.recipe import Measured, Recipe, bytes_hash
 from fpstore.text.several import expect_several
-from fpstore.text.shared import measure_and_keep, measure_many
+from fpstore.text.shared import begin_to_measure, begin_to_measure_and_keep
 from fpstore.threads import thread_count
 from fpstore.workers import Workers
 
@@ -93,17 +93,25 @@ def measured_apart(recipe: Recipe, texts: Sequence[str], threads: int, workers: 
 
     So that texts without tokens, about which a sketch says nothing, are near each other only if they are equal.
     """
-    return _apart(recipe, texts, measure_many(recipe, texts, threads, workers or Workers(1)))
+    return begin_to_measure_apart(recipe, texts, threads, workers or Workers(1), keeps=False)()[0]
 
 
-def measured_and_kept(
-    recipe: Recipe, texts: Sequence[str], threads: int, workers: Workers
-) -> tuple[Measured, list[KeptHashes] | None]:
-    """The same, and the hashes of the shingles, for recipe.features_of; None where they would take too much."""
-    if not recipe.keeps_hashes:
-        return measured_apart(recipe, texts, threads, workers), None
-    measured, kept = measure_and_keep(recipe, texts, threads, workers)
-    return _apart(recipe, texts, measured), kept
+def begin_to_measure_apart(
+    recipe: Recipe, texts: Sequence[str], threads: int, workers: Workers, *, keeps: bool
+) -> Callable[[], tuple[Measured, list[KeptHashes] | None]]:
+    """The same, of which workers do what they do before it is called; keeps: and the hashes of the shingles, for
+    recipe.features_of; None where they are not wanted, or would take too much.
+    """
+    if keeps and recipe.keeps_hashes:
+        begun = begin_to_measure_and_keep(recipe, texts, threads, workers)
+
+        def with_hashes() -> tuple[Measured, list[KeptHashes] | None]:
+            measured, kept = begun()
+            return _apart(recipe, texts, measured), kept
+
+        return with_hashes
+    alone = begin_to_measure(recipe, texts, threads, workers)
+    return lambda: (_apart(recipe, texts, alone()), None)
 
 
 def _apart(recipe: Recipe, texts: Sequence[str], measured: Measured) -> Measured:

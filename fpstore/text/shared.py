@@ -5,7 +5,8 @@ What it gives is what this process alone would give, whoever makes it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from fpstore.text.held import KeptHashes, Sets
 from fpstore.text.packed import Packed, text_sizes
 from fpstore.text.recipe import Measured, Recipe
 from fpstore.types import Array
-from fpstore.workers import Workers
+from fpstore.workers import Begun, Workers
 
 # What a worker is given at once has about so many characters or bytes of pages, or of texts.
 PAGES_AT_ONCE, TEXTS_AT_ONCE = 1 << 18, 1 << 17
@@ -39,8 +40,15 @@ Page = tuple[str | bytes, str | None]
 
 
 def shown_of(pages: Sequence[Page], what: str, workers: Workers) -> Iterator[Shown | ValueError]:
-    """What each page shows, by the step `html` of a recipe, or what is wrong with it."""
-    for part in workers.map(_shown, [(group, what) for group in _groups(pages)]):
+    """What each page shows, by the step `html` of a recipe, or what is wrong with it.
+
+    Begun at once by workers, and waited for when the first is asked for.
+    """
+    return _shown_by(workers.begin(_shown, [(group, what) for group in _groups(pages)]))
+
+
+def _shown_by(begun: Begun[list[Shown | ValueError]]) -> Iterator[Shown | ValueError]:
+    for part in begun.results():
         yield from part
 
 
@@ -50,20 +58,37 @@ def measure_many(recipe: Recipe, texts: Sequence[str], threads: int | None, work
     By a recipe of sketch minhash the fingerprints are signatures, integers[n, values], and of what else is measured
     there are the counts of tokens alone.
     """
-    if not recipe.is_prepared or recipe.model is not None:
-        return _measured_here(recipe, texts, threads)
-    record = recipe.to_json()
-    return _joined(workers.map(_measured, [(record, part) for part in _parts(texts)]))
+    return begin_to_measure(recipe, texts, threads, workers)()
 
 
-def measure_and_keep(
+def begin_to_measure(
     recipe: Recipe, texts: Sequence[str], threads: int | None, workers: Workers
-) -> tuple[Measured, list[KeptHashes]]:
-    """As recipe.measure_and_keep; what packages do is done by workers. Of sketch minhash as of measure_many."""
-    if not recipe.is_prepared or recipe.model is not None:
-        return _kept_here(recipe, texts, threads)
+) -> Callable[[], Measured]:
+    """The same, of which workers do what they do before it is called, once."""
+    if not _is_for_workers(recipe):
+        return partial(_measured_here, recipe, texts, threads)
     record = recipe.to_json()
-    parts, kept = zip(*workers.map(_measured_and_kept, [(record, part) for part in _parts(texts)]), strict=True)
+    begun = workers.begin(_measured, [(record, part) for part in _parts(texts)])
+    return lambda: _joined(begun.results())
+
+
+def begin_to_measure_and_keep(
+    recipe: Recipe, texts: Sequence[str], threads: int | None, workers: Workers
+) -> Callable[[], tuple[Measured, list[KeptHashes]]]:
+    """The same for recipe.measure_and_keep. Of sketch minhash as of measure_many."""
+    if not _is_for_workers(recipe):
+        return partial(_kept_here, recipe, texts, threads)
+    record = recipe.to_json()
+    begun = workers.begin(_measured_and_kept, [(record, part) for part in _parts(texts)])
+    return lambda: _joined_and_kept(begun.results())
+
+
+def _is_for_workers(recipe: Recipe) -> bool:
+    return recipe.is_prepared and recipe.model is None
+
+
+def _joined_and_kept(found: Sequence[tuple[Measured, list[KeptHashes]]]) -> tuple[Measured, list[KeptHashes]]:
+    parts, kept = zip(*found, strict=True)
     return _joined(parts), [each for some in kept for each in some]
 
 
@@ -73,7 +98,7 @@ def _joined(parts: Sequence[Measured]) -> Measured:
 
 def features_many(recipe: Recipe, texts: Sequence[str], threads: int | None, workers: Workers) -> Sets:
     """As recipe.features_many; what packages do is done by workers."""
-    if not recipe.is_prepared or recipe.model is not None:
+    if not _is_for_workers(recipe):
         return recipe.features_many(texts, threads=threads)
     record = recipe.to_json()
     parts = workers.map(_features, [(record, part) for part in _parts(texts)])

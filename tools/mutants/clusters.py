@@ -88,8 +88,8 @@ MUTANTS = (
     Mutant(
         "a worker that was killed is not followed",
         "fpstore/workers.py",
-        "following = self._follow(worker) if left else None",
-        "following = None",
+        "if not left or not self._follow(number):",
+        "if True:",
         "a job ends with the first process that is killed",
         ("tests/test_cluster_local.py::test_a_task_whose_processes_are_killed_twice_is_done_again",),
     ),

@@ -788,12 +788,12 @@ MUTANTS = (
         ("tests/test_workers.py::test_who_is_given_half_a_request_ends_without_a_word",),
     ),
     Mutant(
-        "whoever stops one worker waits for the others",
+        "all the others are done before a failure is told",
         "fpstore/workers.py",
-        "self._kill()  # or this thread",
-        "pass  # or this thread",
-        "Ctrl-C ends when the work does",
-        ("tests/test_workers.py::test_nobody_is_left_behind_by_one_who_was_told_to_stop",),
+        "for other in self._others:",
+        "for other in ():",
+        "an error is told when the work would have ended",
+        ("tests/test_workers.py::test_nothing_is_begun_after_a_failure",),
     ),
     Mutant(
         "texts are read again for their shingles",
