@@ -13,6 +13,7 @@ cdef extern from "platform.h" nogil:
         TOO_LARGE
         TOO_MANY
         TOO_WIDE
+        NOT_BROUGHT
     ctypedef enum InstructionSet:
         SET_PORTABLE
         SET_FAST
@@ -107,6 +108,26 @@ cdef extern from "guard.h" nogil:
     int guard_changed(const Guard *guard)
     uint64_t guard_lost(const Guard *guard)
 
+cdef extern from "source.h" nogil:
+    ctypedef struct Source:
+        pass
+    ctypedef struct SourceFile:
+        Source *source
+        uint64_t number
+        uint64_t pages
+        uint64_t *wanted
+        uint64_t *brought
+        uint64_t *failed
+    ctypedef struct WantedPage:
+        uint64_t file
+        uint64_t page
+    Source *source_new(int (*holds_lock)())
+    void source_free(Source *source)
+    void source_close(Source *source)
+    void source_forget(SourceFile *file)
+    uint64_t source_take(Source *source, unsigned milliseconds, WantedPage *pages, uint64_t most)
+    void source_tell(SourceFile *file, uint64_t first, uint64_t end, int brought)
+
 cdef extern from "view.h" nogil:
     ctypedef struct Pages:
         const uint8_t *base
@@ -118,6 +139,7 @@ cdef extern from "view.h" nogil:
         uint64_t pages
         uint64_t bad_page_offset
         uint64_t asked
+        SourceFile *source
     ctypedef struct Table:
         Permutation permutation
         int codec
@@ -141,6 +163,8 @@ cdef extern from "view.h" nogil:
         uint16_t first_of_slot
     Status pages_check(Pages *pages, uint64_t first, uint64_t last)
     void pages_warm(Pages *pages, uint64_t first, uint64_t end)
+    void pages_ask(Pages *pages, uint64_t first, uint64_t end)
+    Status sums_check(Pages *pages, uint64_t first, uint64_t end)
     void table_set_shifts(Table *table)
     void decode_init(uint16_t *decode, const uint8_t *code_lengths)
     void tables_share_codes(Table **tables, unsigned count)

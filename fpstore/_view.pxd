@@ -2,6 +2,7 @@
 from libc.stdint cimport uint64_t
 
 from fpstore._native cimport Guard, Pages, Status, Table
+from fpstore._source cimport Lying
 
 
 cdef class SegmentView:
@@ -13,9 +14,11 @@ cdef class SegmentView:
     cdef readonly unsigned bits
     cdef readonly bint closed
     cdef readonly int users
+    cdef Lying lying
     cdef int enter(self) except -1
     cdef void leave(self)
     cdef void free(self)
+    cdef void clear_seen(self, uint64_t first, uint64_t end)
 
 
 cdef class Flipped:

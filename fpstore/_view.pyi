@@ -1,5 +1,6 @@
 from typing import Any
 
+from fpstore._source import PageSource
 from fpstore.types import Bytes, Counts, Keys
 
 class SegmentView:
@@ -7,6 +8,9 @@ class SegmentView:
     bits: int
     closed: bool
     users: int
+    def attach(self, source: PageSource, url: str) -> int: ...
+    def drop(self, fd: int) -> bool: ...
+    def ask(self, first: int, end: int) -> None: ...
     @property
     def pages_asked(self) -> int: ...
     @property

@@ -10,6 +10,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
+from posix.types cimport off_t
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from fpstore._native cimport (
     CODEC_RAW,
     FOOTER_BYTES,
     MAX_KEY_BITS,
+    NOT_BROUGHT,
     NO_MEMORY,
     OK,
     PAGE_BYTES,
@@ -35,13 +37,18 @@ from fpstore._native cimport (
     guard_changed,
     guard_lost,
     guard_remove,
+    pages_ask,
     pages_check,
     pages_warm,
     permutation_init,
+    source_forget,
+    sums_check,
     table_set_shifts,
     tables_share_codes,
     tables_with_flips,
 )
+
+from fpstore._source cimport Lying, PageSource
 
 from fpstore.errors import CorruptStore, StoreClosed
 
@@ -52,6 +59,21 @@ cdef extern from * nogil:
     enum: ACQUIRE
     uint64_t __atomic_load_n(const uint64_t *word, int order)
     void __atomic_thread_fence(int order)
+
+cdef extern from * nogil:
+    """
+    #ifndef _GNU_SOURCE
+    #define _GNU_SOURCE
+    #endif
+    #include <fcntl.h>
+    #ifndef FALLOC_FL_PUNCH_HOLE
+    #define FALLOC_FL_KEEP_SIZE 1
+    #define FALLOC_FL_PUNCH_HOLE 2
+    #endif
+    extern int fallocate(int, int, off_t, off_t);
+    """
+    enum: FALLOC_FL_KEEP_SIZE, FALLOC_FL_PUNCH_HOLE
+    int fallocate(int fd, int mode, off_t offset, off_t length)
 
 
 cdef int raise_status(Status status, SegmentView view, str where) except -1:
@@ -69,6 +91,12 @@ cdef int raise_status(Status status, SegmentView view, str where) except -1:
         return 0
     if status == NO_MEMORY:
         raise MemoryError()
+    if status == NOT_BROUGHT:
+        raise view.lying.why()
+    if status == BAD_PAGE and view.lying is not None:
+        raise CorruptStore(f"{where}, page at byte {view.pages.bad_page_offset}", "bytes of another checksum",
+                           "those of the checksum recorded for it: the object is damaged, or another took its place",
+                           path=view.lying.url)
     if status == BAD_PAGE:
         raise CorruptStore(f"{where}, page at byte {view.pages.bad_page_offset}", "bytes of another checksum",
                            "those of the checksum recorded for it")
@@ -174,6 +202,47 @@ cdef class SegmentView:
         free(self.tables)
         free(self.pages.seen)
 
+    def attach(self, PageSource source not None, str url):
+        """Have pages that are not there brought by source; url: what lies there. Its number in the source."""
+        if self.lying is not None:
+            raise ValueError("the view has a source")
+        self.lying = source.add(url, self.pages.checked_bytes, <uint64_t>(self.pages.checksums - self.pages.base),
+                                self.pages.checksums_bytes)
+        self.pages.source = &self.lying.file
+        return self.lying.file.number
+
+    def drop(self, int fd):
+        """Give the bytes of a file that has a source back to the disk, unless a call is under way; whether that was done.
+
+        fd: of that file. Nobody else may have it mapped. OSError where its file system cannot do that.
+        """
+        cdef uint64_t end = self.pages.checked_bytes // PAGE_BYTES * PAGE_BYTES
+        if self.users or self.closed or self.lying is None:
+            return False
+        # All under the interpreter's lock, without which no call begins.
+        memset(self.pages.seen, 0, (self.pages.pages // 64) * 8)
+        self.clear_seen(self.pages.pages // 64 * 64, self.pages.pages)
+        source_forget(&self.lying.file)
+        if end and fallocate(fd, FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE, 0, <off_t>end) != 0:
+            return False
+        return True
+
+    cdef void clear_seen(self, uint64_t first, uint64_t end):
+        cdef uint64_t page
+        for page in range(first, end):
+            self.pages.seen[page >> 6] &= ~(<uint64_t>1 << (page & 63))
+
+    def ask(self, uint64_t first, uint64_t end):
+        """Bytes [first, end) will be read soon: what lies elsewhere is on its way when it returns."""
+        if self.lying is None:
+            return
+        self.enter()
+        try:
+            with nogil:
+                pages_ask(&self.pages, first // PAGE_BYTES, min((end + PAGE_BYTES - 1) // PAGE_BYTES, self.pages.pages))
+        finally:
+            self.leave()
+
     @property
     def pages_asked(self):
         """How many pages the system has been asked for before their first use, so that several come from the disk at once."""
@@ -228,20 +297,28 @@ cdef class SegmentView:
     def read(self, uint64_t offset, uint64_t length):
         """A copy of bytes of the file, whose pages need not have been checked; CorruptStore where they are gone."""
         cdef uint64_t size = <uint64_t>self.buffer.len
-        cdef bytes copy
+        cdef uint64_t sums = <uint64_t>(self.pages.checksums - self.pages.base), roots = sums + self.pages.checksums_bytes
+        cdef bytes copied
         cdef char *out
+        cdef Status status = OK
         if offset > size or length > size - offset:
             raise ValueError(f"{length} bytes at {offset}: the file has {size}")
-        copy = PyBytes_FromStringAndSize(NULL, <Py_ssize_t>length)
-        out = PyBytes_AS_STRING(copy)
+        copied = PyBytes_FromStringAndSize(NULL, <Py_ssize_t>length)
+        out = PyBytes_AS_STRING(copied)
+        self.ask(offset, offset + length)
         self.enter()
         try:
             with nogil:
+                if self.pages.source != NULL and length > 0:  # or it might copy what is not there yet
+                    if offset < self.pages.checked_bytes:
+                        status = pages_check(&self.pages, offset, min(offset + length, self.pages.checked_bytes) - 1)
+                    if status == OK and offset < roots and offset + length > sums:
+                        status = sums_check(&self.pages, max(offset, sums) - sums, min(offset + length, roots) - sums)
                 memcpy(out, self.pages.base + offset, length)
-            raise_status(OK, self, "file")
+            raise_status(status, self, "file")
         finally:
             self.leave()
-        return copy
+        return copied
 
     def gather(self, uint64_t offset, const int64_t[::1] rows not None, uint64_t row_bytes, str where):
         """Rows of a region of equal ones that begins at offset: uint8[n, row_bytes], their pages checked first."""

@@ -12,7 +12,7 @@ import weakref
 from abc import ABC, abstractmethod
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, cast
 
 from fpstore import forks
 from fpstore.arrays import as_mode
@@ -53,11 +53,23 @@ def _close_writers() -> None:
             stack.callback(store.__del__)
 
 
+class _Mirror(Protocol):
+    """What a store of this machine is the mirror of; see fpstore.remote."""
+
+    def close(self) -> None: ...
+
+    def leave(self) -> None: ...
+
+    def pickled(self, kind: type, signed: bool) -> tuple[Any, ...]: ...
+
+
 class _BaseStore(ABC):
     """An open store of any kind."""
 
     # What writes to one of this kind.
     _writer: type[Writer] = Writer
+    # Of a store that lies elsewhere.
+    _mirror: _Mirror | None = None
 
     def __init__(
         self,
@@ -105,6 +117,8 @@ class _BaseStore(ABC):
             error.add_note(f"closing the store: {late}")  # what went wrong first is what is told
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if self._mirror is not None:
+            return self._mirror.pickled(type(self), self._signed)
         return type(self), (self.path, "r", "commit", None, self._signed)
 
     def __del__(self) -> None:
@@ -145,6 +159,8 @@ class _BaseStore(ABC):
             if not self._closed:
                 self._closed = True
                 self._living.close()
+                if self._mirror is not None:
+                    self._mirror.leave()
             return
         with self._lock:
             if self._closed:
@@ -158,6 +174,8 @@ class _BaseStore(ABC):
         finally:
             for part in self._latest.parts:
                 part.close()
+            if self._mirror is not None:
+                self._mirror.close()
 
     # --- What it is ---
 
@@ -267,10 +285,22 @@ class _BaseStore(ABC):
     def copy(self, path: PathLike, *, progress: OnProgress | None = None, mode: int | None = None) -> None:
         """Copy the store as it is now to path, where nothing may be; the writer may go on meanwhile.
 
+        path: also a URL that fsspec reaches, such as s3://bucket/web.fpstore; then it is written to a temporary folder
+        first, and its catalog is put there last.
         mode: as for build. The copy is a store of its own, with another identity.
         """
+        tell, bits = told(progress), as_mode(mode)
         with Reading(self) as snapshot:
-            copy_store(snapshot, self._living.home, Path(path), told(progress), as_mode(mode))
+
+            def copied(to: Path) -> None:
+                copy_store(snapshot, self._living.home, to, tell, bits)
+
+            if isinstance(path, str) and "://" in path:
+                from fpstore.remote.publishing import publish
+
+                publish(copied, path, tell)
+            else:
+                copied(Path(path))
 
     def _difference(self) -> str | None:
         """How what lies at its path differs from what it has open, if it does, whatever was found before."""

@@ -21,6 +21,8 @@ PRIVATE_FOLDER = 0o700
 
 # A folder with a file of this name is a store.
 CATALOG_NAME = "catalog.mdb"
+# And one of this name the mirror of a store that lies elsewhere.
+MIRROR_NAME = "store.mirror"
 
 
 class FileIdentity(NamedTuple):

@@ -1,5 +1,6 @@
 """How a caller comes by a store: built from fingerprints, made empty, or opened."""
 
+import os
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 from fpstore.arrays import as_integer, as_mode
 from fpstore.base import _BaseStore
 from fpstore.creation import build_store, codec_of, create_store
-from fpstore.disk import folder_mode
+from fpstore.disk import MIRROR_NAME, folder_mode
 from fpstore.errors import PathLike, RecipeError
 from fpstore.format import KEY_BITS, WIDE_BITS
 from fpstore.living.state import ID_TYPES, RECIPE_BITS
@@ -190,8 +191,10 @@ def open(
     durability: Durability = "commit",
     signed: bool = False,
     warm: bool = False,
+    cache: PathLike | None = None,
+    cache_bytes: str | int | None = None,
 ) -> Store:
-    """Open the store at path.
+    """Open the store at path, or at a URL that fsspec reaches, such as s3://bucket/web.fpstore, for reading.
 
     mode: "r", for reading, beside any number of other processes and one that writes; "w", as that one. durability:
     "commit", what add and add_if_new store is durable, and seen by other processes, when they return; "batch", up to
@@ -199,15 +202,24 @@ def open(
     signed: everything that comes out, of fingerprints and of ids, is int64 with the same bits as uint64.
     warm: every page of the segments there are, and of the files with their names, is read and checked first, by all
     threads, so that the first searches are as fast as later ones; a damaged page is told by who needs it.
+    cache, cache_bytes: of a store at a URL, the folder for what was read of it, and how many bytes that and what was
+    read of others may take; by default as FPSTORE_CACHE and FPSTORE_CACHE_BYTES say, or the user's own, and 10 GiB.
     path is looked up once: where it leads to something else later, every call raises StoreChanged.
     Raises FileNotFoundError, NotAStore, CorruptStore, UnsupportedVersion; StoreLocked while another writes, JobError
     before a job that adds to it has ended. One that never will is undone, with a warning.
     """
-    return opened(Store, path, mode, durability, signed, warm)
+    return opened(Store, path, mode, durability, signed, warm, cache, cache_bytes)
 
 
 def opened(
-    store_of: type[_Store], path: PathLike, mode: Mode, durability: Durability, signed: bool, warm: bool
+    store_of: type[_Store],
+    path: PathLike,
+    mode: Mode,
+    durability: Durability,
+    signed: bool,
+    warm: bool,
+    cache: PathLike | None = None,
+    cache_bytes: str | int | None = None,
 ) -> _Store:
     """A store of either kind, as open says."""
     expect_flags(signed=signed, warm=warm)
@@ -215,7 +227,9 @@ def opened(
         raise ValueError(f'mode: found {mode!r}, expected "r" or "w"')
     if durability not in DURABILITIES:
         raise ValueError(f'durability: found {durability!r}, expected "commit" or "batch"')
-    store = store_of(Path(path), mode, durability, signed=signed)
+    store = _opened_there(store_of, path, mode, signed, cache, cache_bytes)
+    if store is None:
+        store = store_of(Path(path), mode, durability, signed=signed)
     if warm:
         try:
             store._warm()
@@ -223,6 +237,23 @@ def opened(
             store.close()
             raise
     return store
+
+
+def _opened_there(
+    store_of: type[_Store],
+    path: PathLike,
+    mode: Mode,
+    signed: bool,
+    cache: PathLike | None,
+    cache_bytes: str | int | None,
+) -> _Store | None:
+    """The store at a URL, or of a mirror; None for one of this machine."""
+    if "://" not in os.fspath(path) and Path(path).name != MIRROR_NAME:
+        return None
+    from fpstore.remote.opening import located, opened_elsewhere
+
+    place = located(path, cache, cache_bytes)
+    return None if place is None else opened_elsewhere(partial(store_of, signed=signed), place, mode)
 
 
 def _expect_id_type(id_type: object, more: str = "") -> str:

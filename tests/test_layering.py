@@ -28,6 +28,7 @@ CORE = (
     "ledger",
     "notes",
     "later",
+    "_source",
     "_view",
     "_watch",
     "_sort",
@@ -157,8 +158,9 @@ FOLDERS = {
         "documents",
     ),
 }
-# Of the wings the core knows only this: the text of a query becomes a fingerprint by the store's own recipe.
-OF_WINGS = {"base": {"text"}, "making": {"text"}}
+# Of the wings the core knows only this: the text of a query becomes a fingerprint by the store's own recipe, and a
+# store that lies elsewhere is opened and copied as any other.
+OF_WINGS = {"base": {"text", "remote"}, "making": {"text", "remote"}}
 # The wings stand beside the core and know of it only this.
 WINGS = {
     # Of query and living, what decides which text is a duplicate of which, and rows in memory to decide it by.
@@ -184,6 +186,22 @@ WINGS = {
         "text",
         "threads",
         "types",
+    },
+    # Opening a store elsewhere is making a folder of this machine that looks like it, and opening that.
+    "remote": {
+        "_codec",
+        "_source",
+        "_view",
+        "arrays",
+        "base",
+        "disk",
+        "errors",
+        "format",
+        "inputs",
+        "living",
+        "progress",
+        "segment",
+        "text",
     },
     "adapters": {"", "errors", "types", "checks", "arrays", "minhash"},
     # origin: by which recipe fingerprints were made, which stores and files must tell in one way.

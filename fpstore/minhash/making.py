@@ -139,10 +139,17 @@ def create(
 
 
 def open(
-    path: PathLike, mode: Mode = "r", *, durability: Durability = "commit", signed: bool = False, warm: bool = False
+    path: PathLike,
+    mode: Mode = "r",
+    *,
+    durability: Durability = "commit",
+    signed: bool = False,
+    warm: bool = False,
+    cache: PathLike | None = None,
+    cache_bytes: str | int | None = None,
 ) -> MinHashStore:
     """Open the store of signatures at path; all is as for fpstore.open. WrongKind for a store of fingerprints."""
-    return opened(MinHashStore, path, mode, durability, signed, warm)
+    return opened(MinHashStore, path, mode, durability, signed, warm, cache, cache_bytes)
 
 
 def open_any(path: PathLike, mode: Mode = "r") -> "Store | MinHashStore":

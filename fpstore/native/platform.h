@@ -45,7 +45,8 @@ typedef enum {
     NOT_SORTED = 5,    /* the caller's keys are not strictly increasing */
     TOO_LARGE = 6,     /* beyond what the format can address */
     TOO_MANY = 7,      /* more matches than the caller takes */
-    TOO_WIDE = 8       /* a key that has more bits than the store's */
+    TOO_WIDE = 8,      /* a key that has more bits than the store's */
+    NOT_BROUGHT = 9    /* a page that lies elsewhere, and could not be had from there */
 } Status;
 
 /* Each has all that those before it have. */

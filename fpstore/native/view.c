@@ -12,31 +12,82 @@ static void page_mark(Pages *pages, uint64_t page) {
     __atomic_fetch_or(&pages->seen[page >> 6], (uint64_t)1 << (page & 63), __ATOMIC_RELEASE);
 }
 
-Status page_check(Pages *pages, uint64_t page) {
-    uint64_t sum_offset = CRC_BYTES * page, sum_page = sum_offset / PAGE_BYTES, offset, left;
-    uint32_t expected, found;
-    if (!page_seen(pages, pages->pages + sum_page)) {
-        offset = sum_page * PAGE_BYTES;
-        left = pages->checksums_bytes - offset;
-        found = crc32c(0, pages->checksums + offset, left < PAGE_BYTES ? left : PAGE_BYTES);
-        memcpy(&expected, pages->roots + CRC_BYTES * sum_page, CRC_BYTES);
-        if (found != expected) {
-            __atomic_store_n(&pages->bad_page_offset, (uint64_t)(pages->checksums - pages->base) + offset,
-                             __ATOMIC_RELAXED);
-            return BAD_PAGE;
-        }
-        page_mark(pages, pages->pages + sum_page);
-    }
-    offset = page * PAGE_BYTES;
-    left = pages->checked_bytes - offset;
-    found = crc32c(0, pages->base + offset, left < PAGE_BYTES ? left : PAGE_BYTES);
-    memcpy(&expected, pages->checksums + sum_offset, CRC_BYTES);
-    if (found != expected) {
+/* How often a page is looked at again: one that was brought just now, one brought for this look, and once more, should
+   it have been spoilt on its way. */
+#define LOOKS_AGAIN 3
+
+static int checksum_holds(const uint8_t *bytes, uint64_t offset, uint64_t end, const uint8_t *checksum) {
+    uint32_t expected;
+    memcpy(&expected, checksum, CRC_BYTES);
+    return crc32c(0, bytes + offset, end - offset < PAGE_BYTES ? end - offset : PAGE_BYTES) == expected;
+}
+
+static int page_holds(const Pages *pages, uint64_t page) {
+    return checksum_holds(pages->base, page * PAGE_BYTES, pages->checked_bytes, pages->checksums + CRC_BYTES * page);
+}
+
+static int sums_hold(const Pages *pages, uint64_t sum_page) {
+    return checksum_holds(pages->checksums, sum_page * PAGE_BYTES, pages->checksums_bytes,
+                          pages->roots + CRC_BYTES * sum_page);
+}
+
+/* A page whose checksum did not hold so many times; `index`: among all, those of checksums last. OK: look again. */
+static Status page_bring(Pages *pages, uint64_t index, uint64_t offset, unsigned looks) {
+    if (pages->source == NULL || looks == LOOKS_AGAIN) {
         __atomic_store_n(&pages->bad_page_offset, offset, __ATOMIC_RELAXED);
         return BAD_PAGE;
     }
-    page_mark(pages, page);
+    return source_fetch(pages->source, index);
+}
+
+static Status sum_page_check(Pages *pages, uint64_t sum_page) {
+    const uint64_t index = pages->pages + sum_page;
+    if (page_seen(pages, index)) return OK;
+    for (unsigned looks = 0; !sums_hold(pages, sum_page); looks++) {
+        const uint64_t offset = (uint64_t)(pages->checksums - pages->base) + sum_page * PAGE_BYTES;
+        Status status = page_bring(pages, index, offset, looks);
+        if (status != OK) return status;
+    }
+    page_mark(pages, index);
     return OK;
+}
+
+Status page_check(Pages *pages, uint64_t page) {
+    Status status = sum_page_check(pages, CRC_BYTES * page / PAGE_BYTES);
+    for (unsigned looks = 0; status == OK && !page_holds(pages, page); looks++)
+        status = page_bring(pages, page, page * PAGE_BYTES, looks);
+    if (status == OK) page_mark(pages, page);
+    return status;
+}
+
+Status sums_check(Pages *pages, uint64_t first, uint64_t end) {
+    Status status = OK;
+    for (uint64_t sum_page = first / PAGE_BYTES; status == OK && sum_page * PAGE_BYTES < end; sum_page++)
+        status = sum_page_check(pages, sum_page);
+    return status;
+}
+
+/* Of a file that has a source: ask for a page that is not there. */
+static void page_want(Pages *pages, uint64_t page) {
+    const uint64_t sum_page = CRC_BYTES * page / PAGE_BYTES;
+    if (!page_seen(pages, pages->pages + sum_page)) {
+        if (!sums_hold(pages, sum_page)) {
+            source_ask(pages->source, pages->pages + sum_page);
+            return;
+        }
+        page_mark(pages, pages->pages + sum_page);
+    }
+    if (page_holds(pages, page)) {
+        page_mark(pages, page);
+        return;
+    }
+    __atomic_fetch_add(&pages->asked, 1, __ATOMIC_RELAXED);
+    source_ask(pages->source, page);
+}
+
+void pages_ask(Pages *pages, uint64_t first, uint64_t end) {
+    for (uint64_t page = first; page < end; page++)
+        if (!page_seen(pages, page)) page_ask(pages, page);
 }
 
 #if defined(__linux__) && !defined(MADV_POPULATE_READ)
@@ -50,11 +101,16 @@ void pages_warm(Pages *pages, uint64_t first, uint64_t end) {
     (void)madvise(at, (end - first) * PAGE_BYTES, MADV_WILLNEED);
     (void)madvise(at, (end - first) * PAGE_BYTES, MADV_POPULATE_READ);
 #endif
+    if (pages->source != NULL) pages_ask(pages, first, end);
     for (uint64_t page = first; page < end; page++)
         if (!page_seen(pages, page)) (void)page_check(pages, page);
 }
 
 void page_ask(Pages *pages, uint64_t page) {
+    if (pages->source != NULL) {
+        page_want(pages, page);
+        return;
+    }
 #if defined(__linux__)
     uint64_t sum_page = CRC_BYTES * page / PAGE_BYTES;
     if (madvise((void *)(pages->base + page * PAGE_BYTES), PAGE_BYTES, MADV_WILLNEED) == 0)

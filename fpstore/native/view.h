@@ -8,6 +8,7 @@
 #include "crc32c.h"
 #include "layout.h"
 #include "permute.h"
+#include "source.h"
 
 /* How one code word decodes, indexed by the next MAX_CODE_BITS bits of the stream. Low byte: bits of code and
    tail together; bits 8..11: bits of the code alone. A low byte of SLOW or more leaves the fast path. */
@@ -24,6 +25,7 @@ typedef struct {
     uint64_t pages;
     uint64_t bad_page_offset; /* where BAD_PAGE was found */
     uint64_t asked;           /* how many pages the system has been asked for before their first use */
+    SourceFile *source;       /* where pages lie until they are first used; NULL for a file that is all here */
 } Pages;
 
 ALWAYS_INLINE int page_seen(const Pages *pages, uint64_t page) {
@@ -33,12 +35,18 @@ ALWAYS_INLINE int page_seen(const Pages *pages, uint64_t page) {
 /* Check a page that has not been used before, and the page of its checksum. */
 Status page_check(Pages *pages, uint64_t page);
 
+/* Pages [first, end) will be read soon. */
+void pages_ask(Pages *pages, uint64_t first, uint64_t end);
+
+/* Check the pages of checksums that have bytes [first, end) of these. */
+Status sums_check(Pages *pages, uint64_t first, uint64_t end);
+
 /* Map and check pages [first, end) that have not been used before. What is bad stays unchecked, for whoever uses it to
    tell. */
 void pages_warm(Pages *pages, uint64_t first, uint64_t end);
 
-/* Ask the kernel for a page, and for the page of its checksum, where they have not been used before: they may have to
-   come from the disk, and several can come at once. */
+/* Ask the kernel, or the source, for a page, and for the page of its checksum, where they have not been used before:
+   they may have to come from the disk, and several can come at once. */
 void page_ask(Pages *pages, uint64_t page);
 
 /* Byte `offset` will be read soon. */

@@ -124,6 +124,7 @@ class Segment:
         """Bytes [start, end), page-aligned, are about to be read in order."""
         with suppress(OSError):  # a hint; reading says what is wrong
             self._map.madvise(mmap.MADV_WILLNEED, start, end - start)
+        self.view.ask(start, end)
 
     def forget(self, start: int, end: int) -> None:
         """Bytes [start, end), page-aligned, will not be needed soon: they need not count as this process's memory."""
