@@ -210,7 +210,7 @@ MUTANTS = (
     Mutant(
         "two chunks are met from both sides",
         "fpstore/query/pairs.py",
-        "if across == 0 or chunk & (1 << (across.bit_length() - 1)):",
+        "if across == 0 or not _is_met_from(chunk, across):",
         "if across == 0:",
         "pairs come twice where keys are held chunk by chunk",
         ("tests/test_pairs.py::test_a_small_budget_works_chunk_by_chunk_and_finds_the_same",),
@@ -218,8 +218,8 @@ MUTANTS = (
     Mutant(
         "a budget for pairs is judged by keys that were removed",
         "fpstore/query/pairs.py",
-        "for bits in range(most + 1):",
-        "for bits in range(1, most + 1):",
+        "for bits in range(least, most + 1):",
+        "for bits in range(max(1, least), most + 1):",
         "a table that fits is refused, by a budget that it calls enough",
         ("tests/test_together.py::test_a_refusal_names_a_budget_that_is_enough",),
     ),
