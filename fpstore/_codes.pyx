@@ -19,7 +19,7 @@ from fpstore._native cimport (
     VISIT_CODES,
     CodeMatches,
     CodePattern,
-    CodeRows,
+    HeldCodes,
     Codes,
     CodeTable,
     Match,
@@ -103,7 +103,7 @@ def near_first(const uint64_t[:, ::1] codes not None, const uint64_t[::1] ids, c
     that one of the codes, which is so far from it.
     """
     cdef CodeMatches matches
-    cdef CodeRows rows
+    cdef HeldCodes rows
     cdef Match bound
     cdef Status status = OK
     cdef uint64_t i, n = <uint64_t>codes.shape[0], count = <uint64_t>queries.shape[0]

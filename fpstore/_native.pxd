@@ -843,7 +843,7 @@ cdef extern from "codes.h" nogil:
         uint64_t count
         uint64_t codes_offset
         CodeTable *tables
-    ctypedef struct CodeRows:
+    ctypedef struct HeldCodes:
         const uint64_t *codes
         const uint64_t *ids
         unsigned words
@@ -857,7 +857,7 @@ cdef extern from "codes.h" nogil:
         uint64_t keep
         uint64_t begin
         const Match *after
-        const CodeRows *rows
+        const HeldCodes *rows
     uint64_t code_pattern_count(unsigned slot_bits, unsigned flips, uint64_t most)
     void code_patterns(unsigned slot_bits, unsigned flips, CodePattern *patterns)
     Status codes_search(Pages *pages, const Codes *codes, const uint64_t *query, uint32_t index, unsigned distance,

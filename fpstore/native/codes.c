@@ -41,7 +41,7 @@ void code_patterns(unsigned slot_bits, unsigned flips, CodePattern *patterns) {
 
 /* Whether one match of a query comes before another. */
 static int comes_before(const CodeMatches *matches, const Match *one, const Match *other) {
-    const CodeRows *rows = matches->rows;
+    const HeldCodes *rows = matches->rows;
     if (rows == NULL || one->distance != other->distance) return match_order(one, other) < 0;
     const uint64_t *left = rows->codes + one->fingerprint * rows->words;
     const uint64_t *right = rows->codes + other->fingerprint * rows->words;

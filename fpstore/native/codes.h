@@ -42,7 +42,7 @@ typedef struct {
 typedef struct {
     const uint64_t *codes, *ids;
     unsigned words;
-} CodeRows;
+} HeldCodes;
 
 /* Matches so far; their fingerprint is a rank. most: how many the caller takes, TOO_MANY where there are more.
 
@@ -55,7 +55,7 @@ typedef struct {
     int first_only, scanned;
     uint64_t keep, begin;
     const Match *after;
-    const CodeRows *rows;
+    const HeldCodes *rows;
 } CodeMatches;
 
 /* How many patterns of at most so many flips there are of slot_bits bits; NO_PATTERNS where they are most or more. */
