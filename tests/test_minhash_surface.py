@@ -66,6 +66,8 @@ class Open(Protocol):
         durability: Durability = "commit",
         signed: bool = False,
         warm: bool = False,
+        cache: AnyPath | None = None,
+        cache_bytes: str | int | None = None,
     ) -> MinHashStore: ...
 
 

@@ -25,12 +25,13 @@ REFUSED = {
 # What other systems do not have, or have otherwise, and who asks for it. Each is a reason for the refusal; who uses one
 # more adds it here, who wants another system starts here.
 LINUX_ALONE = {
-    r"F_OFD_": {"living/locks.py"},
+    r"F_OFD_": {"living/locks.py", "remote/cache.py"},
     r"memfd_create": {"living/environment.py"},
     r"os\.sendfile": {"living/environment.py"},
     r"/proc/": {"disk.py", "inputs/sources.py", "living/environment.py"},
     r"getauxval": {"native/platform.c"},
     r"sched_getaffinity": {"platforms.py"},
+    r"fallocate\(": {"_view.pyx"},
     r"posix_fadvise|posix_fallocate|copy_file_range|epoll|inotify|eventfd|O_TMPFILE|O_PATH|prctl|splice": set(),
 }
 
