@@ -5,7 +5,7 @@
 #   make test-fast  without those marked slow, which every file of tests but a few has
 #   make test-clients  against polars, pandas, DuckDB and Hugging Face's datasets, and the packages whose fingerprints
 #                docs/compatibility.md compares, which it installs
-#   make test-cluster  on Ray and on Spark, which it installs; Java is not, and Spark's tests are skipped without it
+#   make test-cluster  on Ray, and where Java is on Spark, which it installs; Spark's tests are skipped without Java
 #                (CLUSTER_KEYS=1e5 for a small store)
 #   make lint    ruff and mypy, and clang-format where it is installed
 #   make bench   the benchmarks, small (tools/bench_*.py without --small for the real sizes)
@@ -126,8 +126,9 @@ $(VENV)/.clients: $(VENV)/.installed
 	@touch $@
 
 $(VENV)/.engines: $(VENV)/.installed
-	@echo "Installing Ray and Spark: some minutes, 700 MB."
-	@$(PIP) -e '.[ray,spark]'
+	@if java -version >/dev/null 2>&1; then \
+		echo "Installing Ray and Spark: some minutes, 700 MB."; $(PIP) -e '.[ray,spark]'; \
+	else echo "Installing Ray: about a minute, 200 MB."; $(PIP) -e '.[ray]'; fi
 	@touch $@
 
 $(VENV)/.linters: $(VENV)/.installed
