@@ -62,7 +62,8 @@ NAMES_SHARE = 4
 LEAST_MEMORY = 64 << 20
 # Texts are private, unless whoever makes a store says otherwise.
 PRIVATE = 0o600
-# The codec of wide codes, which are kept as they are.
+# Where none is asked for. Wide codes are kept as they are.
+DEFAULT_CODEC: Codec = "gap"
 WIDE_CODEC: Codec = "raw"
 
 
@@ -74,7 +75,7 @@ def build_store(
     max_distance: int,
     bits: int,
     plan: str | float | Plan,
-    codec: Codec,
+    codec: Codec | None,
     memory: str | int,
     threads: int,
     progress: Tell | None,
@@ -91,7 +92,7 @@ def build_store(
     """
     with_ids = id_type in NAMED or ids is not None
     named = None
-    codec = codec_of(codec, bits)
+    coded = codec_of(codec, bits)
     if id_type in NAMED:
         budget = parse_memory(memory)
         named = NamedRows(fingerprints, ids, id_type == "string", budget // NAMES_SHARE, origin, bits)
@@ -104,7 +105,7 @@ def build_store(
             max_distance=max_distance,
             bits=bits,
             plan=plan,
-            codec=codec,
+            codec=coded,
             memory=memory,
             threads=threads,
             shuffle=shuffle,
@@ -119,7 +120,7 @@ def build_store(
     def settings(chosen: Plan) -> Settings:
         record = None if origin.record is None else dict(origin.record)
         ids_are = id_type if with_ids else None
-        return Settings(build.max_distance, chosen.to_json(), codec, ids_are, record, chosen.bits)
+        return Settings(build.max_distance, chosen.to_json(), coded, ids_are, record, chosen.bits)
 
     def write(place: Place, scratch: Path, position: int) -> Content:
         written = build.write(place, scratch, report, position)
@@ -128,15 +129,16 @@ def build_store(
     make_store(path, write, mode, force=force)
 
 
-def codec_of(codec: Codec, bits: int) -> Codec:
-    """The codec of fingerprints of so many bits, where this one is asked for; of wide ones the default is none.
+def codec_of(codec: Codec | None, bits: int) -> Codec:
+    """The codec of fingerprints of so many bits, where this one is asked for, or None.
 
-    ValueError for another of wide ones.
+    ValueError for another than the only one of wide ones.
     """
     if bits not in WIDE_BITS:
-        return codec
-    if codec not in (WIDE_CODEC, "gap"):
-        raise ValueError(f"codec: found {codec!r:.40}, expected {WIDE_CODEC!r}: wide fingerprints are kept as they are")
+        return DEFAULT_CODEC if codec is None else codec
+    if codec not in (WIDE_CODEC, None):
+        expected = f"expected {WIDE_CODEC!r}, or none: fingerprints of {bits} bits are kept as they are"
+        raise ValueError(f"codec: found {codec!r:.40}, {expected}")
     return WIDE_CODEC
 
 

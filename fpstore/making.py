@@ -45,7 +45,7 @@ def build(
     max_distance: int = 3,
     plan: str | Plan = "balanced",
     max_bytes: float | None = None,
-    codec: Codec = "gap",
+    codec: Codec | None = None,
     layout: Layout = "slots",
     block_bytes: int | None = None,
     recipe: "Recipe | str | None" = None,
@@ -62,17 +62,17 @@ def build(
     such arrays or of pairs of arrays, fingerprints and ids. ids: uint64[n]; "row", the index in the input, unless that
     is a stream of pairs; None, a store without ids.
     bits: of a fingerprint, a multiple of 8 from 16 to 64: numbers below 2^bits, bytes of bits / 8. Or 128 or 256:
-    uint64[n, bits / 64], the most significant word first, or bytes; such a store is only read, codec "raw".
+    uint64[n, bits / 64], the most significant word first, or bytes; these are kept as they are, codec "raw".
     max_distance: the largest Hamming distance that the store must answer, the paper's k. plan: "size", "balanced",
     "speed", a plan's name, or a Plan. max_bytes: the fastest plan that takes no more bytes per fingerprint, in place of
-    plan. codec: "gap", "xor", "rice", "raw". layout: "slots", a table is cut by the top bits of its keys; "blocks", by
-    bytes, as in the paper: block_bytes, 64 to 4,096, or 1,024 where none are said. memory: the budget; more keys than
-    it holds are sorted through spill files beside the store. progress: called with a Progress, now and then. recipe:
-    how text became the fingerprints, a Recipe or the name of one, kept with the store; None: as a column of Arrow's
-    says that it was made, if one does. force: replace a store that is there. shuffle: a secret number that shuffles the
-    plan's bits, so that nobody can aim at a prefix; a plan for a stream is then that of 10^7. mode: whom its files are
-    for, whatever the umask, such as 0o640; 0o600 by default. It is the mode of the store's folder, where who may read
-    may also enter, and holds for all that is ever made in it.
+    plan. codec: "gap", the default up to 64 bits, "xor", "rice", "raw". layout: "slots", a table is cut by the top bits
+    of its keys; "blocks", by bytes, as in the paper: block_bytes, 64 to 4,096, or 1,024 where none are said. memory:
+    the budget; more keys than it holds are sorted through spill files beside the store. progress: called with a
+    Progress, now and then. recipe: how text became the fingerprints, a Recipe or the name of one, kept with the store;
+    None: as a column of Arrow's says that it was made, if one does. force: replace a store that is there. shuffle: a
+    secret number that shuffles the plan's bits, so that nobody can aim at a prefix; a plan for a stream is then that of
+    10^7. mode: whom its files are for, whatever the umask, such as 0o640; 0o600 by default. It is the mode of the
+    store's folder, where who may read may also enter, and holds for all that is ever made in it.
     Raises ValueError, TypeError, PlanError, RecipeError; FileExistsError; the operating system's errors.
     """
     expect_flags(force=force)
@@ -107,7 +107,7 @@ def create(
     max_distance: int = 3,
     plan: str | Plan = "balanced",
     max_bytes: float | None = None,
-    codec: Codec = "gap",
+    codec: Codec | None = None,
     layout: Layout = "slots",
     block_bytes: int | None = None,
     recipe: "Recipe | str | None" = None,
@@ -135,16 +135,16 @@ def create(
         raise ValueError(f'durability: found {durability!r}, expected "commit" or "batch"')
     in_blocks = block_bytes_asked(layout, block_bytes)
     choice = PlanChoice(max_distance, plan_asked(plan, max_bytes), bits, in_blocks).shuffled(shuffle)
-    codec = codec_of(codec, choice.bits)
+    coded = codec_of(codec, choice.bits)
     record, file_mode = _recipe_record(recipe, choice.bits), as_mode(mode)
     try:
-        create_store(Path(path), choice=choice, id_type=wanted, codec=codec, recipe=record, mode=file_mode, force=force)
+        create_store(Path(path), choice=choice, id_type=wanted, codec=coded, recipe=record, mode=file_mode, force=force)
     except FileExistsError:
         if not exist_ok:
             raise
     store = open(path, "w", durability=durability)
     try:
-        _expect_made_so(store, choice, id_type, codec, record, file_mode)
+        _expect_made_so(store, choice, id_type, coded, record, file_mode)
     except BaseException:
         store.close()
         raise

@@ -116,6 +116,8 @@ def test_commands_refuse_what_is_not_there_yet_for_wide_fingerprints(tmp_path: P
         ("expected 1 to 32 hexadecimal digits (128 bits)", ("probe", store, "0" * 33)),
         ("format u64 holds 64 bits each: found 128", ("export", store, tmp_path / "o.u64", "--no-ids")),
         (f"cluster: {told}", ("cluster", store)),
+        ("codec: found 'gap', expected 'raw'", ("create", tmp_path / "t", "--bits", "128", "--codec", "gap")),
+        ("codec: found 'gap', expected 'raw'", ("build", tmp_path / "t", given, "--bits", "128", "--codec", "gap")),
     ]
     for message, arguments in refused:
         outcome = command(*arguments)

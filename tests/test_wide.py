@@ -569,7 +569,8 @@ def test_a_wide_plan_that_cannot_be_is_refused(tmp_path: Path) -> None:
         ({"max_distance": 65}, ValueError, "max_distance: found 65, expected an integer from 0 to 64"),
         ({"plan": "flips-2:1,1", "max_distance": 9}, PlanError, "plan flips-2:1,1 would miss"),
         ({"max_bytes": 3.0}, PlanError, "plan for n = "),
-        ({"codec": "rice"}, ValueError, "codec: found 'rice', expected 'raw'"),
+        ({"codec": "rice"}, ValueError, "codec: found 'rice', expected 'raw', or none: fingerprints of 256"),
+        ({"codec": "gap"}, ValueError, "codec: found 'gap', expected 'raw', or none: fingerprints of 256"),
         ({"recipe": "text-1"}, fpstore.RecipeError, "recipe: found text-1, which makes fingerprints of 64 bits"),
     ]
     for arguments, error, message in refused:

@@ -101,7 +101,7 @@ def command(
     max_distance: int,
     plan: str,
     max_bytes: float | None,
-    codec: "Codec",
+    codec: "Codec | None",
     layout: "Layout",
     block_bytes: int | None,
     shuffle: int | None,

@@ -128,9 +128,8 @@ max_bytes_option = click.option(
 codec_option = click.option(
     "--codec",
     type=click.Choice(CODECS),
-    default="gap",
-    show_default=True,
-    help="How keys are coded; gap is nearly always the smallest.",
+    help="How keys are coded; gap is nearly always the smallest. 128 and 256 bits are kept as they are: raw.  "
+    "[default: gap]",
 )
 layout_option = click.option(
     "--layout",
