@@ -237,6 +237,8 @@ class ClusterPairs(Protocol):
         max_distance: int | None = None,
         of: Literal["fingerprints"] = "fingerprints",
         memory: str | int = "1GiB",
+        engine: str = "local",
+        address: str | None = None,
         workers: int | None = None,
         tasks: int | None = None,
         folder: AnyPath | None = None,

@@ -141,6 +141,7 @@ MISSING: dict[tuple[str, str], list[str]] = {
     ("nearest", "goes without --json"): ["s.fpstore", "5", "--json"],
     ("pairs", "goes without --count"): ["s.fpstore", "--count"],
     ("pairs", "goes without --json"): ["s.fpstore", "--json"],
+    ("pairs", "goes with --engine"): ["s.fpstore", "--workers", "2"],
     ("document-pairs", "goes with a file"): ["a.txt"],
     ("document-pairs", OF_BITS.reason): ["a.txt", "--recipe", "minhash-128"],
     ("document-pairs", OF_SIGNATURES.reason): ["a.txt"],

@@ -8,6 +8,7 @@ import pytest
 from outcome import Command
 
 import fpstore
+from fpstore.cluster import engines
 
 
 @pytest.fixture
@@ -94,7 +95,7 @@ def test_workers_print_the_same_pairs_in_order(
 ) -> None:
     monkeypatch.setattr("fpstore.cli.pairs.PRINTED_ROWS", 100)
     if not here:
-        monkeypatch.setattr("fpstore.cluster.probing.START_AFTER_SECONDS", 0)
+        monkeypatch.setattr("fpstore.cluster.work.START_AFTER_SECONDS", 0)
         monkeypatch.setattr("fpstore.cluster.local.START_AFTER_SECONDS", 0)
     fpstore.build(tmp_path / "s", np.arange(60, dtype=np.uint64).repeat(2), ids="row").close()
     asked = ("pairs", tmp_path / "s", *options)
@@ -109,6 +110,30 @@ def test_workers_print_the_same_pairs_in_order(
     assert titled.lines[-len(found.lines) :] == found.lines
 
 
+def test_an_engine_and_a_folder_print_the_same_pairs_in_order(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fpstore.build(tmp_path / "s", np.arange(60, dtype=np.uint64), ids="row").close()
+    asked = ("pairs", tmp_path / "s", "--of", "ids")
+    expected = sorted(tuple(map(int, line.split("\t"))) for line in command(*asked).lines)
+    in_folder = ("--folder", tmp_path / "f")
+    for options in (("--engine", "local"), in_folder, (*in_folder, "--workers", "1")):
+        found = command(*asked, *options)
+        assert (found.status, found.err) == (0, "")
+        assert [tuple(map(int, line.split("\t"))) for line in found.lines] == expected
+    assert sorted(path.name for path in (tmp_path / "f").iterdir()) == ["00000.part", "job"]
+    seen: list[object] = []
+
+    def named(*asked: object) -> engines.Engine:
+        seen.append(asked)
+        return engines.engine_named("local", None, 1)
+
+    monkeypatch.setattr("fpstore.cluster.pairing.engine_named", named)
+    found = command(*asked, "--engine", "ray", "--address", "a", "--workers", "2")
+    assert [tuple(map(int, line.split("\t"))) for line in found.lines] == expected
+    assert seen == [("ray", "a", 2)]
+
+
 def test_workers_find_pairs_of_fingerprints_that_are_not_wide(command: Command, tmp_path: Path) -> None:
     assert command("create", tmp_path / "w", "--bits", "256").status == 0
     assert command("create", tmp_path / "m", "--recipe", "minhash-128").status == 0
@@ -117,6 +142,10 @@ def test_workers_find_pairs_of_fingerprints_that_are_not_wide(command: Command, 
         (("w", "--workers", "2"), "--workers goes with fingerprints of at most 64 bits: found a store of 256"),
         (("m", "--workers", "2"), "--workers goes with fingerprints: found signatures"),
         (("s", "--workers", "2", "--count"), "--workers goes without --count"),
+        (("w", "--engine", "local"), "--engine goes with fingerprints of at most 64 bits: found a store of 256"),
+        (("m", "--engine", "local"), "--engine goes with fingerprints: found signatures"),
+        (("s", "--folder", "f", "--count"), "--folder goes without --count"),
+        (("s", "--address", "a"), "--address goes with --engine ray or spark"),
     ):
         outcome = command("pairs", tmp_path / asked[0], *asked[1:])
         assert (outcome.status, told in outcome.err) == (2, True)

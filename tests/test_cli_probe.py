@@ -216,7 +216,7 @@ def test_workers_print_what_one_process_prints(
 ) -> None:
     monkeypatch.setattr("fpstore.cli.shared.PRINTED_ROWS", 1000)
     if not here:
-        monkeypatch.setattr("fpstore.cluster.probing.START_AFTER_SECONDS", 0)
+        monkeypatch.setattr("fpstore.cluster.work.START_AFTER_SECONDS", 0)
         monkeypatch.setattr("fpstore.cluster.local.START_AFTER_SECONDS", 0)
     queries = np.full(20_000, 1 << 62, dtype=np.uint64)
     queries[::9] = BASE

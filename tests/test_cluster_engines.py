@@ -118,6 +118,14 @@ def test_an_engine_finds_the_rows_of_one_search(engine: str, store: Path, querie
     assert len(expected) >= len(queries)
 
 
+def test_an_engine_finds_the_pairs_of_one_search(engine: str, store: Path) -> None:
+    with fpstore.open(store) as opened:
+        expected = sorted(row for some in opened.pairs(of="ids") for row in some)
+    with cluster.pairs(store, of="ids", engine=engine, tasks=7) as answer:
+        assert [row for some in answer for row in some] == expected
+    assert len(expected) >= KEYS // 20
+
+
 def test_a_worker_that_is_killed_twice_is_followed_by_another(
     engine: str, store: Path, queries: Keys, expected: Any, tmp_path: Path
 ) -> None:
@@ -214,6 +222,10 @@ def test_the_command_starts_an_engine_and_ends_it(
     asked = ("probe", store, "--input", tmp_path / "q.npy")
     outcome = command(*asked, "--engine", name, "--workers", "2")
     assert outcome.out == command(*asked).out
+    assert outcome.status == 0
+    pairs = ("pairs", store, "--of", "ids")
+    outcome = command(*pairs, "--engine", name, "--workers", "2")
+    assert sorted(outcome.lines) == sorted(command(*pairs).lines)
     assert outcome.status == 0
 
 

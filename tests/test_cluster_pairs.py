@@ -18,14 +18,15 @@ from hypothesis import strategies as st
 from living import writer_of
 from test_cluster import ID_TYPES, grown, some_keys
 from test_cluster_local import DEATHS, LONG
+from test_cluster_ranks import Elsewhere
 
 import fpstore
 from fpstore import cluster, minhash
-from fpstore.cluster import gathering, pairing, parts
+from fpstore.cluster import engines, gathering, pairing, parts
 from fpstore.cluster.local import TRIES, run_here
 from fpstore.cluster.pairing import COLUMNS, PairsTask
 from fpstore.cluster.parts import Maker, Part, sweep, whole_file
-from fpstore.cluster.tasks import Seen, run
+from fpstore.cluster.tasks import HELD, Seen, run
 from fpstore.disk import NEW_SUFFIX, Folder
 from fpstore.errors import JobError, StoreChanged, WrongKind
 from fpstore.query.pairs import stretches
@@ -231,7 +232,8 @@ def test_what_was_done_is_not_done_again(
     assert rows_of(cluster.pairs(stores["size"], **asked)) == found[0]
     assert done == [0, 1, 2, 3, 2]
     for other in ({"max_distance": 2}, {"of": "ids"}, {"tasks": 3}):
-        with pytest.raises(JobError, match=r"found those of job .*, expected an empty folder, or parts of job"):
+        told = r"found those of job .*, expected an empty folder, or parts of job .*: of this store, these pairs, these"
+        with pytest.raises(JobError, match=told):
             cluster.pairs(stores["size"], **asked | other)
 
 
@@ -246,11 +248,44 @@ def test_processes_find_what_one_search_finds(
         assert sorted(found) == sorted(rows_of(store.pairs(of="ids")))
 
 
+def test_an_engine_of_other_machines_finds_what_one_search_finds_in_a_folder_that_all_share(
+    stores: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pairing, "engine_named", lambda *_: Elsewhere())
+    with pytest.raises(ValueError, match=r"^folder: found none, expected one on storage that all workers share"):
+        cluster.pairs(stores["size"], engine="ray")
+    with cluster.pairs(stores["size"], engine="ray", folder=tmp_path / "f", tasks=3) as answer:
+        found = rows_of(answer)
+    HELD.let_go()
+    with fpstore.open(stores["size"]) as store:
+        assert found == sorted(rows_of(store.pairs()))
+    assert sorted(os.listdir(tmp_path / "f")) == ["00000.part", "00001.part", "00002.part", "job"]
+
+
+def test_an_engine_is_asked_for_by_name_address_and_workers(
+    stores: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[object] = []
+
+    def named(*asked: object) -> engines.Engine:
+        seen.append(asked)
+        return engines.engine_named("local", None, 1)
+
+    monkeypatch.setattr(pairing, "engine_named", named)
+    with cluster.pairs(stores["one"], engine="spark", address="a", workers=3) as answer:
+        assert list(answer) == []
+    assert seen == [("spark", "a", 3)]
+
+
 def test_what_pairs_refuses_is_refused(stores: dict[str, Path], tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="of: found 'rows', expected"):
         cluster.pairs(stores["size"], of="rows")  # type: ignore[call-overload]
     with pytest.raises(ValueError, match="the store has no ids"):
         cluster.pairs(stores["narrow"], of="ids")
+    with pytest.raises(ValueError, match=r"^engine: found 'dask', expected one of local, ray, spark$"):
+        cluster.pairs(stores["size"], engine="dask")
+    with pytest.raises(ValueError, match=r"^address: found 10.0.0.1, expected none: engine local is this machine$"):
+        cluster.pairs(stores["size"], address="10.0.0.1")
     with pytest.raises(fpstore.PlanError):
         cluster.pairs(stores["size"], max_distance=9)
     with pytest.raises(ValueError, match="needs a memory budget of"):

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,7 +11,7 @@ from fpstore.cli.columns import header_option, signed_option, written, written_i
 from fpstore.cli.common import common
 from fpstore.cli.documents import print_document
 from fpstore.cli.progress import progress_bar
-from fpstore.cli.shared import PRINTED_ROWS, workers_option
+from fpstore.cli.shared import PRINTED_ROWS, engine_options, expect_narrow, given_of, workers_option
 from fpstore.cli.similar import similarity_option
 from fpstore.cli.stores import opened_store
 from fpstore.cli.subcommand import OF_BITS, OF_SIGNATURES, refuse_unused, subcommand
@@ -50,6 +50,7 @@ QUOTES = {"fingerprints": '"', "ids": ""}
 @click.option("--count", "count_only", is_flag=True, help="Print only how many pairs there are.")
 @click.option("--memory", default="1GiB", show_default=True, help="The budget for fingerprints held at once.")
 @workers_option("How many processes share the work; then the lines are in order.  [default: 1]")
+@engine_options
 @header_option
 @signed_option
 def command(
@@ -59,9 +60,9 @@ def command(
     of: "Paired",
     count_only: bool,
     memory: str,
-    workers: int | None,
     header: bool,
     signed: bool,
+    **given: Any,
 ) -> None:
     """Print every pair of distinct fingerprints in STORE within distance k, once: first, second, distance.
 
@@ -70,16 +71,18 @@ def command(
     are in no particular order, printed as they are found. A fingerprint that several documents share is one.
 
     With --workers, other than 1, processes share the work and --memory; the lines are then by the first of a pair, then
-    by the second, names in the order in which they were first added.
+    by the second, names in the order in which they were first added. So they are with --engine ray and --engine spark,
+    which have the processes of a cluster do the tasks, and with --folder, where an interrupted command goes on.
     """
+    asked = given_of(given, ("workers", "engine", "address", "folder"))
     with opened_store(store) as opened:
         if opened.kind == "minhash":
             refuse_unused(OF_BITS)
             signatures.print_pairs(opened, min_similarity, memory, count_only=count_only, header=header, signed=signed)
             return
         refuse_unused(OF_SIGNATURES)
-        if workers not in (None, 1):
-            _print_shared(opened, workers, max_distance, of, memory, header=header, signed=signed)
+        if asked:
+            _print_shared(opened, asked, max_distance, of, memory, header=header, signed=signed)
             return
         _print_pairs(opened, max_distance, of, memory, count_only=count_only, header=header, signed=signed)
 
@@ -113,7 +116,7 @@ def _print_pairs(
 
 def _print_shared(
     opened: "Store",
-    workers: int,
+    asked: dict[str, Any],
     max_distance: int | None,
     of: "Paired",
     memory: str,
@@ -123,9 +126,8 @@ def _print_shared(
 ) -> None:
     from fpstore.cluster import pairs
 
-    if opened._settings.is_wide:
-        raise click.UsageError(f"--workers goes with fingerprints of at most 64 bits: found a store of {opened.bits}")
-    with pairs(opened.path, max_distance=max_distance, of=of, memory=memory, workers=workers) as found:
+    expect_narrow(opened, asked)
+    with pairs(opened.path, max_distance=max_distance, of=of, memory=memory, **asked) as found:
         few = (some[first : first + PRINTED_ROWS] for some in found for first in range(0, len(some), PRINTED_ROWS))
         _print_found(opened, few, of=of, header=header, signed=signed)
 

@@ -23,7 +23,7 @@ from fpstore.cli.common import common
 from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.rows import read_for, recipe_of
-from fpstore.cli.shared import Share, engine_options, share_of, workers_option
+from fpstore.cli.shared import Share, engine_options, rank_options, share_of, workers_option
 from fpstore.cli.similar import refuse_other_kind, similarity_option
 from fpstore.cli.stores import opened_store
 from fpstore.cli.subcommand import subcommand
@@ -100,6 +100,7 @@ def query_options(command: Any) -> Any:
 @unbuffered_option
 @workers_option("With --input: how many processes share its queries, or the store, whichever costs less.  [default: 1]")
 @engine_options
+@rank_options
 def command(unbuffered: bool, **given: Any) -> None:
     """Print every fingerprint in STORE that is near a query, and its id.
 

@@ -1,4 +1,4 @@
-"""One large question that workers share: all queries of an input, answered by the tasks of `fpstore.cluster`."""
+"""What workers share, by the tasks of `fpstore.cluster`: all queries of an input as one question, or all pairs."""
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -37,6 +37,13 @@ def engine_options(command: Any) -> Any:
             metavar="FOLDER",
             help="Where tasks leave their parts, to go on with later; all workers share it.",
         ),
+    )
+    return _with(command, options)
+
+
+def rank_options(command: Any) -> Any:
+    """Which tasks of a job that others do too."""
+    options = (
         click.option(
             "--rank", type=click.IntRange(min=0), metavar="R", help="Do the tasks of one of W processes only."
         ),
@@ -44,17 +51,24 @@ def engine_options(command: Any) -> Any:
             "--world-size", type=click.IntRange(min=1), metavar="W", help="How many processes do tasks by --rank."
         ),
     )
+    return _with(command, options)
+
+
+def _with(command: Any, options: tuple[Callable[[Any], Any], ...]) -> Any:
     for option in reversed(options):
         command = option(command)
     return command
 
 
+def given_of(given: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """The options of these names that were given and are not --workers 1 alone, taken out: who is to do tasks."""
+    asked = {name: value for name in names if (value := given.pop(name)) is not None}
+    return {} if asked == {"workers": 1} else asked
+
+
 def share_of(given: dict[str, Any], max_distance: int | None) -> Share | None:
     """What answers all queries together, by the options above and --workers, which are taken out; None for none."""
-    asked = {name: given.pop(name) for name in ("workers", "engine", "address", "folder", "rank", "world_size")}
-    if asked["workers"] == 1 and not any(value is not None for name, value in asked.items() if name != "workers"):
-        return None
-    asked = {name: value for name, value in asked.items() if value is not None}
+    asked = given_of(given, ("workers", "engine", "address", "folder", "rank", "world_size"))
     return partial(_ask_shared, asked=asked, max_distance=max_distance) if asked else None
 
 
@@ -66,10 +80,7 @@ def _ask_shared(
 
     from fpstore.cluster import probe, probe_rank
 
-    if store._settings.is_wide:
-        raise click.UsageError(
-            f"{_option(asked)} goes with fingerprints of at most 64 bits: found a store of {store.bits}"
-        )
+    expect_narrow(store, asked)
     queries = np.concatenate([np.empty(0, dtype=np.uint64), *batches])
     if "rank" in asked:
         count = probe_rank(store.path, queries, max_distance=max_distance, **asked)
@@ -81,6 +92,8 @@ def _ask_shared(
                 write(store, queries, matches[first : first + PRINTED_ROWS])
 
 
-def _option(asked: dict[str, Any]) -> str:
-    """The first of the options that were given."""
-    return "--" + next(iter(asked)).replace("_", "-")
+def expect_narrow(store: "Store", asked: dict[str, Any]) -> None:
+    """UsageError for a store of wide fingerprints, about the first of the options that were given."""
+    if store._settings.is_wide:
+        option = "--" + next(iter(asked)).replace("_", "-")
+        raise click.UsageError(f"{option} goes with fingerprints of at most 64 bits: found a store of {store.bits}")

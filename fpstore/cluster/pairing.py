@@ -1,7 +1,5 @@
 """All pairs of stored fingerprints by tasks: the windows of the tables cut into stretches, each pair once, in order."""
 
-import hashlib
-import json
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,12 +9,12 @@ import numpy as np
 
 import fpstore
 from fpstore.arrays import as_count, parse_memory
+from fpstore.cluster.engines import engine_named
 from fpstore.cluster.gathering import Batches, each_row, gathered
-from fpstore.cluster.local import run_here
 from fpstore.cluster.parts import Maker, write_part
-from fpstore.cluster.probing import _claim, _is_done, _opened, _task_count, _workplace
 from fpstore.cluster.shares import RUN_ROWS
 from fpstore.cluster.tasks import Seen, expect_seen, expect_version
+from fpstore.cluster.work import claim, expect_shared, name_of, parts_of, task_count, workplace
 from fpstore.disk import Folder
 from fpstore.errors import PathLike
 from fpstore.living.named import named_pairs
@@ -25,7 +23,6 @@ from fpstore.merging import Columns, in_order
 from fpstore.query.id_pairs import OWN_ROWS, IdPairs
 from fpstore.query.pairs import Pairs, Stretch
 from fpstore.store import Store
-from fpstore.threads import thread_count
 from fpstore.types import Keys, Paired
 
 # The two of a pair, and the distance.
@@ -96,6 +93,8 @@ def pairs(
     max_distance: int | None = None,
     of: Literal["fingerprints"] = "fingerprints",
     memory: str | int = "1GiB",
+    engine: str = "local",
+    address: str | None = None,
     workers: int | None = None,
     tasks: int | None = None,
     folder: PathLike | None = None,
@@ -107,6 +106,8 @@ def pairs(
     max_distance: int | None = None,
     of: Literal["ids"],
     memory: str | int = "1GiB",
+    engine: str = "local",
+    address: str | None = None,
     workers: int | None = None,
     tasks: int | None = None,
     folder: PathLike | None = None,
@@ -117,6 +118,8 @@ def pairs(
     max_distance: int | None = None,
     of: Paired = "fingerprints",
     memory: str | int = "1GiB",
+    engine: str = "local",
+    address: str | None = None,
     workers: int | None = None,
     tasks: int | None = None,
     folder: PathLike | None = None,
@@ -124,34 +127,40 @@ def pairs(
     """The pairs of `Store.pairs`, each once, some at a time: by the first of a pair, then by the second.
 
     Names are in the order in which they were first added. The windows of the tables are cut into tasks that processes
-    do. memory: the budget for keys held at once, of which each process has its share. workers, tasks, folder: as for
-    `probe`. What it returns is a context manager; the store is open until it ends.
+    do. memory: the budget for keys held at once, of which each process has its share. engine, address, workers, tasks,
+    folder: as for `probe`. What it returns is a context manager; the store is open until it ends.
 
     All tasks are done when it returns. It raises what `probe` does, and what `Store.pairs` does.
     """
+    team = None if workers is None else as_count(workers, "workers")
+    asked = None if tasks is None else as_count(tasks, "tasks")
     opened = fpstore.open(store)
     try:
         opened._expect_narrow("cluster.pairs")
         distance, budget = opened._distance(max_distance), parse_memory(memory)
         opened._expect_paired(of)
-        team = thread_count(None) if workers is None else as_count(workers, "workers")
-        asked = None if tasks is None else as_count(tasks, "tasks")
-        snapshot = opened._latest
-        seconds, lots = _cut(snapshot, of, distance, team, asked)
-        each = budget // max(1, min(team, len(lots)))
-        seen = Seen.of(snapshot.state)
-        job = _name_of(seen, of, distance, lots)
-        with _workplace(folder) as home:
-            _claim(home, job)
-            about = fpstore.__version__, opened.path.absolute(), seen, home.path.absolute(), of, distance, each
-            every = [PairsTask(Maker(job, number), *about, lot) for number, lot in enumerate(lots)]
-            left = [task for task in every if not _is_done(home, task.maker, COLUMNS)]
-            run_here(left, team, seconds * len(left) / max(1, len(every)))
-            parts = _opened(home, every, COLUMNS)
+        with engine_named(engine, address, team) as chosen:
+            expect_shared(folder, chosen)
+            with workplace(folder) as home:
+                seconds, every = _tasks(opened, home, of, distance, budget, chosen.workers, asked)
+                parts = parts_of(home, chosen, every, seconds, COLUMNS)
         return Batches(opened, parts, _batches(opened, of, gathered(parts, COLUMNS, each_row)))
     except BaseException:
         opened.close()
         raise
+
+
+def _tasks(
+    store: Store, home: Folder, of: Paired, distance: int, budget: int, workers: int, asked: int | None
+) -> tuple[float, list[PairsTask]]:
+    """What all tasks take, in seconds, and the tasks, whose the folder is from now on. JobError where it is not."""
+    seconds, lots = _cut(store._latest, of, distance, workers, asked)
+    each = budget // max(1, min(workers, len(lots)))
+    seen = Seen.of(store._latest.state)
+    job = name_of([fpstore.__version__, asdict(seen), "pairs", of, distance, lots])
+    claim(home, job, "these pairs")
+    about = fpstore.__version__, store.path.absolute(), seen, home.path.absolute(), of, distance, each
+    return seconds, [PairsTask(Maker(job, number), *about, lot) for number, lot in enumerate(lots)]
 
 
 def _cut(
@@ -159,7 +168,7 @@ def _cut(
 ) -> tuple[float, list[tuple[Stretch, ...]]]:
     """The seconds that all pairs take, and lots of stretches that take about as long as each other."""
     seconds = sum(taken for _, taken in _units(snapshot, of, distance, 1)) / 1e9
-    count = _task_count(seconds, workers, asked)
+    count = task_count(seconds, workers, asked)
     lots: list[list[Stretch]] = [[] for _ in range(count)]
     total, done = seconds * 1e9, 0.0
     for stretch, taken in _units(snapshot, of, distance, count):
@@ -176,12 +185,6 @@ def _units(snapshot: Snapshot, of: Paired, distance: int, count: int) -> list[tu
     rows = sum(part.segment.record.id_count for part in snapshot.parts) + snapshot.pending_count
     own = [(OWN_ROWS, OWN_ROWS_NS * rows)] if of == "ids" and rows else []
     return own + snapshot.stretches(distance, count)
-
-
-def _name_of(seen: Seen, of: Paired, distance: int, lots: Sequence[Sequence[Stretch]]) -> str:
-    """The name of a job: the same for the same work of the same version, and no other's."""
-    told = [fpstore.__version__, asdict(seen), "pairs", of, distance, lots]
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def _batches(store: Store, of: Paired, chunks: Iterator[Columns]) -> Generator[Pairs | IdPairs]:

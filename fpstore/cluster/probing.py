@@ -1,11 +1,6 @@
 """A probe of many fingerprints by tasks: cut, done by an engine, and gathered; the rows of `probe_many`."""
 
-import hashlib
-import json
-import math
-import tempfile
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -16,24 +11,16 @@ from fpstore.arrays import as_count, as_integer
 from fpstore.cluster.engines import engine_named
 from fpstore.cluster.gathering import Batches, gathered
 from fpstore.cluster.local import run_here
-from fpstore.cluster.parts import Maker, Part, sweep, whole_file
-from fpstore.cluster.shares import Share, cut, ranked, search_method, search_nanoseconds
-from fpstore.cluster.tasks import ProbeTask, Queries, Seen, Task, columns_of
-from fpstore.disk import NEW_SUFFIX, PRIVATE_FOLDER, Folder, expect_outside_stores, read_whole
-from fpstore.errors import JobError, PathLike, WrongKind
+from fpstore.cluster.parts import Maker, Part
+from fpstore.cluster.shares import cut, ranked, search_method, search_nanoseconds
+from fpstore.cluster.tasks import ProbeTask, Queries, Seen, columns_of
+from fpstore.cluster.work import claim, expect_shared, left_of, name_of, parts_of, task_count, workplace
+from fpstore.disk import Folder
+from fpstore.errors import PathLike, WrongKind
 from fpstore.merging import Columns
 from fpstore.query.matches import Matches, made
 from fpstore.store import Store
 from fpstore.types import Keys
-from fpstore.workers import START_AFTER_SECONDS
-
-# What a task takes where nobody says how many there are to be: long against its start, short against a night.
-TASK_SECONDS = 10.0
-# Each has a file, which is open while the parts are gathered.
-MOST_TASKS = 512
-# So many, at least, that one who ends late keeps the others waiting for a quarter of its work.
-TASKS_OF_A_WORKER = 4
-_JOB = "job"
 
 
 class Answer(Batches[Matches]):
@@ -76,15 +63,10 @@ def probe(
     try:
         queries, distance = _search(opened, fingerprints, max_distance)
         with engine_named(engine, address, team) as chosen:
-            if folder is None and not chosen.is_here:
-                told = "found none, expected one on storage that all workers share, as some are on other machines"
-                raise ValueError(f"folder: {told}")
-            with _workplace(folder) as home:
+            expect_shared(folder, chosen)
+            with workplace(folder) as home:
                 job = _Job(opened, queries, distance, count, size or chosen.workers)
-                every = job.tasks(home)
-                left = job.left(home, every)
-                chosen(left, job.seconds * len(left) / max(1, len(every)))
-                parts = _opened(home, every, job.columns)
+                parts = parts_of(home, chosen, job.tasks(home), job.seconds, job.columns)
         return Answer(opened, parts, search_method(opened._latest, distance, len(queries)))
     except BaseException:
         opened.close()
@@ -113,9 +95,9 @@ def probe_rank(
     every = None if tasks is None else as_count(tasks, "tasks")
     with fpstore.open(store) as opened:
         queries, distance = _search(opened, fingerprints, max_distance)
-        with _workplace(Path(folder)) as home:
+        with workplace(Path(folder)) as home:
             job = _Job(opened, queries, distance, every, count)
-            left = job.left(home, job.tasks(home)[own::count])
+            left = left_of(home, job.tasks(home)[own::count], job.columns)
             run_here(left, 1, job.seconds)
             return len(left)
 
@@ -136,89 +118,18 @@ class _Job:
         self._queries, self._table = Queries.of(fingerprints)
         self._store, self._distance, distinct = store.path.absolute(), distance, self._queries.distinct
         self.seconds = search_nanoseconds(snapshot, distance, distinct) / 1e9
-        self._lots = cut(snapshot, distance, distinct, _task_count(self.seconds, workers, tasks))
+        self._lots = cut(snapshot, distance, distinct, task_count(self.seconds, workers, tasks))
         self._seen, self.columns = Seen.of(snapshot.state), columns_of(snapshot)
-        self._name = _name_of(self._seen, fingerprints, distance, self._lots)
+        lots = [[asdict(share) for share in lot] for lot in self._lots]
+        self._name = name_of([fpstore.__version__, asdict(self._seen), distance, lots], fingerprints)
 
     def tasks(self, home: Folder) -> list[ProbeTask]:
         """All of them, for which the folder is made ready. JobError where it is another job's."""
-        _claim(home, self._name)
+        claim(home, self._name, "these queries")
         Queries.write(home, self._table)
         path = home.path.absolute()
         about = fpstore.__version__, self._store, self._seen, path, self._queries, self._distance
         return [ProbeTask(Maker(self._name, number), *about, shares) for number, shares in enumerate(self._lots)]
-
-    def left(self, home: Folder, tasks: Sequence[ProbeTask]) -> list[ProbeTask]:
-        """Those that have no part yet."""
-        return [task for task in tasks if not _is_done(home, task.maker, self.columns)]
-
-
-def _task_count(seconds: float, workers: int, asked: int | None) -> int:
-    """How many tasks: as many as are asked for, or that the last of them to end has no long way to go alone."""
-    if asked is not None:
-        return min(asked, MOST_TASKS)
-    if seconds <= START_AFTER_SECONDS:
-        return 1
-    return min(max(TASKS_OF_A_WORKER * workers, math.ceil(seconds / TASK_SECONDS)), MOST_TASKS)
-
-
-def _name_of(seen: Seen, fingerprints: Keys, distance: int, lots: list[tuple[Share, ...]]) -> str:
-    """The name of a job: the same for the same work of the same version, and no other's."""
-    cut_so = [[asdict(share) for share in lot] for lot in lots]
-    told = [fpstore.__version__, asdict(seen), distance, cut_so]
-    digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode())
-    digest.update(np.ascontiguousarray(fingerprints).data)
-    return digest.hexdigest()[:32]
-
-
-@contextmanager
-def _workplace(folder: PathLike | None) -> Iterator[Folder]:
-    """The folder of that path, made where there is none; or one that goes afterwards, when its parts are open."""
-    if folder is None:
-        with tempfile.TemporaryDirectory(prefix="fpstore-") as own, Folder.open(Path(own)) as home:
-            yield home
-        return
-    path = Path(folder)
-    expect_outside_stores(path)
-    path.mkdir(PRIVATE_FOLDER, exist_ok=True)
-    with Folder.open(path) as home:
-        yield home
-
-
-def _claim(home: Folder, job: str) -> None:
-    """Write into the folder whose it is. JobError where it is another job's, or has what is no job's."""
-    # Names first: others of the same job may be about to write, and the file of its name is what they write first.
-    names = [name for name in home.names() if not name.endswith(NEW_SUFFIX)]
-    found = read_whole(home, _JOB)
-    if found == job.encode():
-        return
-    if found is not None or names:
-        what = "a file that is no job's" if found is None else f"those of job {found[:32].decode(errors='replace')}"
-        told = f"found {what}, expected an empty folder, or parts of job {job}: of this store, these queries, these"
-        raise JobError(f"{told} tasks; remove the folder, or name another", path=home.path)
-    with whole_file(home, _JOB) as file:
-        file.write(job.encode())
-
-
-def _is_done(home: Folder, maker: Maker, columns: int) -> bool:
-    try:
-        Part.open(home, maker, columns).close()
-    except FileNotFoundError:
-        return False
-    return True
-
-
-def _opened(home: Folder, tasks: Sequence[Task], columns: int) -> list[Part]:
-    sweep(home)
-    parts: list[Part] = []
-    try:
-        for task in tasks:
-            parts.append(Part.open(home, task.maker, columns))  # noqa: PERF401
-    except BaseException:
-        for part in parts:
-            part.close()
-        raise
-    return parts
 
 
 def _batches(store: Store, chunks: Iterator[Columns], method: str) -> Generator[Matches]:

@@ -79,7 +79,7 @@ MUTANTS = (
     ),
     Mutant(
         "the folder of another job is taken over",
-        "fpstore/cluster/probing.py",
+        "fpstore/cluster/work.py",
         "if found is not None or names:",
         "if found is None and names:",
         "parts of two jobs lie in one folder",

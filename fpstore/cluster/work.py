@@ -1,0 +1,121 @@
+"""Owns how a job is done, whatever it asks for: a folder of its own, how many tasks, and the parts that these leave."""
+
+import hashlib
+import json
+import math
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from fpstore.cluster.engines import Engine
+from fpstore.cluster.parts import Maker, Part, sweep, whole_file
+from fpstore.cluster.tasks import Task
+from fpstore.disk import NEW_SUFFIX, PRIVATE_FOLDER, Folder, expect_outside_stores, read_whole
+from fpstore.errors import JobError, PathLike
+from fpstore.types import Array
+from fpstore.workers import START_AFTER_SECONDS
+
+_Task = TypeVar("_Task", bound=Task)
+
+# What a task takes where nobody says how many there are to be: long against its start, short against a night.
+TASK_SECONDS = 10.0
+# Each has a file, which is open while the parts are gathered.
+MOST_TASKS = 512
+# So many, at least, that one who ends late keeps the others waiting for a quarter of its work.
+TASKS_OF_A_WORKER = 4
+_JOB = "job"
+_NAME_DIGITS = 32
+
+
+def name_of(told: Sequence[object], *more: Array) -> str:
+    """The name of a job: the same for the same work of the same version, and no other's."""
+    digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode())
+    for each in more:
+        digest.update(np.ascontiguousarray(each).data)
+    return digest.hexdigest()[:_NAME_DIGITS]
+
+
+def task_count(seconds: float, workers: int, asked: int | None) -> int:
+    """How many tasks: as many as are asked for, or that the last of them to end has no long way to go alone."""
+    if asked is not None:
+        return min(asked, MOST_TASKS)
+    if seconds <= START_AFTER_SECONDS:
+        return 1
+    return min(max(TASKS_OF_A_WORKER * workers, math.ceil(seconds / TASK_SECONDS)), MOST_TASKS)
+
+
+def expect_shared(folder: PathLike | None, engine: Engine) -> None:
+    """ValueError where the folder would be a temporary one, which workers of other machines do not see."""
+    if folder is None and not engine.is_here:
+        told = "found none, expected one on storage that all workers share, as some are on other machines"
+        raise ValueError(f"folder: {told}")
+
+
+@contextmanager
+def workplace(folder: PathLike | None) -> Iterator[Folder]:
+    """The folder of that path, made where there is none; or one that goes afterwards, when its parts are open."""
+    if folder is None:
+        with tempfile.TemporaryDirectory(prefix="fpstore-") as own, Folder.open(Path(own)) as home:
+            yield home
+        return
+    path = Path(folder)
+    expect_outside_stores(path)
+    path.mkdir(PRIVATE_FOLDER, exist_ok=True)
+    with Folder.open(path) as home:
+        yield home
+
+
+def claim(home: Folder, job: str, asked: str) -> None:
+    """Write into the folder whose it is. JobError where it is another job's, or has what is no job's.
+
+    asked: what the job is about, beside a store.
+    """
+    # Names first: others of the same job may be about to write, and the file of its name is what they write first.
+    names = [name for name in home.names() if not name.endswith(NEW_SUFFIX)]
+    found = read_whole(home, _JOB)
+    if found == job.encode():
+        return
+    if found is not None or names:
+        whose = (found or b"")[:_NAME_DIGITS].decode(errors="replace")
+        what = "a file that is no job's" if found is None else f"those of job {whose}"
+        told = f"found {what}, expected an empty folder, or parts of job {job}: of this store, {asked}, these tasks"
+        raise JobError(f"{told}; remove the folder, or name another", path=home.path)
+    with whole_file(home, _JOB) as file:
+        file.write(job.encode())
+
+
+def left_of(home: Folder, tasks: Sequence[_Task], columns: int) -> list[_Task]:
+    """Those that have no part yet."""
+    return [task for task in tasks if not _is_done(home, task.maker, columns)]
+
+
+def parts_of(home: Folder, engine: Engine, tasks: Sequence[Task], seconds: float, columns: int) -> list[Part]:
+    """The parts of all tasks, open, of which the engine does those that are left. seconds: what all of them take."""
+    left = left_of(home, tasks, columns)
+    engine(left, seconds * len(left) / max(1, len(tasks)))
+    return _opened(home, tasks, columns)
+
+
+def _is_done(home: Folder, maker: Maker, columns: int) -> bool:
+    try:
+        Part.open(home, maker, columns).close()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _opened(home: Folder, tasks: Sequence[Task], columns: int) -> list[Part]:
+    sweep(home)
+    parts: list[Part] = []
+    try:
+        for task in tasks:
+            parts.append(Part.open(home, task.maker, columns))  # noqa: PERF401
+    except BaseException:
+        for part in parts:
+            part.close()
+        raise
+    return parts
