@@ -15,7 +15,8 @@ import numpy as np
 from fpstore._single import SingleCodes
 from fpstore.codes.pending import PendingCodes
 from fpstore.codes.reader import CodesSegment, Matched
-from fpstore.fingerprints import as_strings, no_fingerprints, of_strings, repeats
+from fpstore.errors import TooManyMatches
+from fpstore.fingerprints import as_hexadecimal, as_strings, no_fingerprints, of_strings, repeats
 from fpstore.forks import cached_property
 from fpstore.living.live import Advance, Columns, Live, alive, matched_alive
 from fpstore.living.snapshot import Snapshot
@@ -29,8 +30,11 @@ from fpstore.query.pairs import Only
 from fpstore.query.ways import Run
 from fpstore.types import Array, Counts, Ids, Keys
 
-# Codes whose pairs are looked for at once.
+# Codes whose pairs are looked for at once, where what is near them fits the budget.
 PAIRED_CODES = 128
+# What a row takes that is near one of them, as it is found, put in order and made a pair: of each code in it so many
+# copies, and so much else.
+PAIRED_COPIES, PAIRED_BYTES = 14, 64
 
 
 class _RankWay:
@@ -305,17 +309,17 @@ class WideSnapshot(Snapshot):
     def joins(self, distance: int, memory_bytes: int, only: Only = None) -> Iterator[tuple[Any, float]]:
         """What finds every pair of live codes within distance once, by a search for each of them.
 
-        Takes memory for what is near PAIRED_CODES of them. There are no stretches.
+        There are no stretches. ValueError where what is near one of them needs more memory.
         """
         assert only is None
-        for queries, found, share in self._near_each(distance):
+        for queries, found, share in self._near_each(distance, memory_bytes):
             above = as_strings(found.fingerprint) > as_strings(queries)[found.query]
             above &= ~_follows(found)
             yield HeldPairs(queries[found.query[above]], found.fingerprint[above], found.distance[above]), share
 
     def _near_groups(self, distance: int, memory_bytes: int, only: Only = None) -> Iterator[tuple[Groups, float]]:
         assert only is None
-        for queries, found, share in self._near_each(distance):
+        for queries, found, share in self._near_each(distance, memory_bytes):
             assert found.id is not None
             firsts = np.flatnonzero(~_follows(found))
             counts = np.diff(firsts, append=len(found)).astype(np.uint64)
@@ -331,8 +335,8 @@ class WideSnapshot(Snapshot):
                 share,
             )
 
-    def _near_each(self, distance: int) -> Iterator[tuple[Keys, Matches, float]]:
-        """The live codes, each once, PAIRED_CODES at a time, what is near them, and the share of the work before."""
+    def _near_each(self, distance: int, memory_bytes: int) -> Iterator[tuple[Keys, Matches, float]]:
+        """The live codes, each once, few at a time, what is near them, and the share of the work before."""
         total = max(1, sum(part.segment.key_count for part in self.parts) + self.pending_count)
         done, last = 0, None
         for codes, _ in self.rows():
@@ -340,9 +344,26 @@ class WideSnapshot(Snapshot):
             fresh[0] = last is None or bool((codes[0] != last).any())
             last, own = codes[-1], codes[fresh]
             for first in range(0, len(own), PAIRED_CODES):
-                queries = own[first : first + PAIRED_CODES]
-                yield queries, self.search(queries, distance), min(1.0, (done + first) / total)
+                share = min(1.0, (done + first) / total)
+                for queries, found in self._near_some(own[first : first + PAIRED_CODES], distance, memory_bytes):
+                    yield queries, found, share
             done += len(own)
+
+    def _near_some(self, queries: Keys, distance: int, memory_bytes: int) -> Iterator[tuple[Keys, Matches]]:
+        """These codes and what is near them, in as many parts as the budget asks for."""
+        most = memory_bytes // (PAIRED_COPIES * self.settings.bits // 8 + PAIRED_BYTES)
+        try:
+            found = self.search(queries, distance, room=Room(len(queries), max(1, most)))
+        except TooManyMatches:
+            half = len(queries) // 2
+            if not half:
+                told = f"{as_hexadecimal(queries)[0]}: more than {most} rows are within {distance} bits of it"
+                needed = f"finding its pairs needs a memory budget of more than {memory_bytes} bytes"
+                raise ValueError(f"{told}; {needed}") from None
+            for part in (queries[:half], queries[half:]):
+                yield from self._near_some(part, distance, memory_bytes)
+            return
+        yield queries, found
 
     # --- Moving on ---
 
