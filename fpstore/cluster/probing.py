@@ -16,10 +16,10 @@ from fpstore.arrays import as_count, as_integer
 from fpstore.cluster.engines import engine_named
 from fpstore.cluster.gathering import Batches, gathered
 from fpstore.cluster.local import run_here
-from fpstore.cluster.parts import Maker, Part, sweep, whole_file
+from fpstore.cluster.parts import Maker, Part, is_half_written, sweep, whole_file
 from fpstore.cluster.shares import Share, cut, ranked, search_method, search_nanoseconds
 from fpstore.cluster.tasks import ProbeTask, Queries, Seen, Task, columns_of
-from fpstore.disk import NEW_SUFFIX, PRIVATE_FOLDER, Folder, expect_outside_stores, read_whole
+from fpstore.disk import PRIVATE_FOLDER, Folder, expect_outside_stores, read_whole
 from fpstore.errors import JobError, PathLike, WrongKind
 from fpstore.merging import Columns
 from fpstore.query.matches import Matches, made
@@ -188,7 +188,7 @@ def _workplace(folder: PathLike | None) -> Iterator[Folder]:
 def _claim(home: Folder, job: str) -> None:
     """Write into the folder whose it is. JobError where it is another job's, or has what is no job's."""
     # Names first: others of the same job may be about to write, and the file of its name is what they write first.
-    names = [name for name in home.names() if not name.endswith(NEW_SUFFIX)]
+    names = [name for name in home.names() if not is_half_written(name)]
     found = read_whole(home, _JOB)
     if found == job.encode():
         return
