@@ -265,16 +265,34 @@ def test_a_damaged_part_is_refused_whatever_byte_it_is(tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize(
-    "footer", [{}, [], {"job": "j", "task": 0, "columns": 2, "runs": 3}, {"runs": [[[-1, 0], [1, 0]]]}]
+    "footer",
+    [
+        {},
+        [],
+        {"job": "j", "task": 0, "columns": 2, "runs": 3},
+        {"runs": [[[-1, 0], [1, 0]]]},
+        b"[" * 100_000,
+    ],
 )
 def test_a_footer_that_no_task_writes_is_refused(tmp_path: Path, footer: Any) -> None:
     maker = Maker("j", 0)
-    if "runs" in footer and len(footer) == 1:
+    if isinstance(footer, dict) and list(footer) == ["runs"]:
         footer = {"job": "j", "task": 0, "columns": 2, **footer}
-    data = json.dumps(footer).encode()
+    data = footer if isinstance(footer, bytes) else json.dumps(footer).encode()
     maker_path = tmp_path / maker.name
     maker_path.write_bytes(data + parts._TAIL.pack(len(data), crc32c(data), parts.MAGIC))
     with pytest.raises(JobError, match="the footer: found "):
+        read_part(tmp_path, maker)
+
+
+@pytest.mark.parametrize("rows", [1.0, True])
+def test_a_count_of_rows_that_is_no_integer_is_refused(tmp_path: Path, rows: Any) -> None:
+    maker = Maker("j", 0)
+    block = bytes(16)
+    data = json.dumps({"job": "j", "task": 0, "columns": 2, "runs": [[[rows, crc32c(block)]]]}).encode()
+    tail = parts._TAIL.pack(len(data), crc32c(data), parts.MAGIC)
+    (tmp_path / maker.name).write_bytes(block + data + tail)
+    with pytest.raises(JobError, match="the footer: found 1 blocks of 16"):
         read_part(tmp_path, maker)
 
 

@@ -314,6 +314,23 @@ def test_what_a_killed_writer_left_is_swept_away_and_what_is_being_written_stays
     assert (tmp_path / "00001.part").read_bytes() == b"whole"
 
 
+def test_what_no_writer_of_a_job_left_is_kept_and_makes_a_folder_nobodys(
+    stores: dict[str, Path], tmp_path: Path
+) -> None:
+    theirs = [f"draft{NEW_SUFFIX}", f"a.0123456789abcdeg{NEW_SUFFIX}", "b.0123456789abcdef.newer"]
+    for name in theirs:
+        home = tmp_path / name
+        home.mkdir()
+        (home / name).write_bytes(b"theirs")
+        with pytest.raises(JobError, match="found a file that is no job's, expected an empty folder"):
+            cluster.pairs(stores["size"], folder=home)
+        assert os.listdir(home) == [name]
+    with cluster.pairs(stores["size"], folder=tmp_path / "f"):
+        (tmp_path / "f" / theirs[0]).write_bytes(b"theirs")
+    with cluster.pairs(stores["size"], folder=tmp_path / "f"):
+        assert (tmp_path / "f" / theirs[0]).read_bytes() == b"theirs"
+
+
 def test_a_file_that_was_swept_away_before_it_was_locked_is_made_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -340,19 +357,19 @@ def test_where_there_are_no_locks_files_are_written_and_none_is_swept_away(
         raise OSError(errno.ENOSYS, "no locks")
 
     monkeypatch.setattr(fcntl, "flock", refused)
-    (tmp_path / f"a.00{NEW_SUFFIX}").write_bytes(b"half")
+    (tmp_path / f"a.0123456789abcdef{NEW_SUFFIX}").write_bytes(b"half")
     with Folder.open(tmp_path) as home:
         with whole_file(home, "a") as file:
             file.write(b"whole")
         sweep(home)
-    assert sorted(os.listdir(tmp_path)) == ["a", f"a.00{NEW_SUFFIX}"]
+    assert sorted(os.listdir(tmp_path)) == ["a", f"a.0123456789abcdef{NEW_SUFFIX}"]
 
 
 def test_a_driver_leaves_no_half_files_of_killed_workers(stores: dict[str, Path], tmp_path: Path) -> None:
     for _ in range(2):
         with cluster.pairs(stores["size"], folder=tmp_path / "f") as answer:
             list(answer)
-        (tmp_path / "f" / f"00000.part.00{NEW_SUFFIX}").write_bytes(b"half")
+        (tmp_path / "f" / f"00000.part.0123456789abcdef{NEW_SUFFIX}").write_bytes(b"half")
     with cluster.pairs(stores["size"], folder=tmp_path / "f"):
         assert sorted(os.listdir(tmp_path / "f")) == ["00000.part", "job"]
 

@@ -22,6 +22,7 @@ PARTS = {
     "permute",
     "sort",
     "merge",
+    "source",
     "view",
     "decode",
     "encode",

@@ -8,6 +8,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import secrets
 import struct
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,6 +31,8 @@ BLOCK_ROWS = 1 << 14
 _TAIL = struct.Struct("<QI8s")
 _MAX_FOOTER_BYTES = 1 << 28
 _WORD_BYTES = 8
+# What a writer calls a file until all of it is there ends so: in a number of the writer's own, and NEW_SUFFIX.
+_OWN_ENDING = re.compile(rf"\.[0-9a-f]{{16}}{re.escape(NEW_SUFFIX)}\Z")
 
 
 @dataclass(frozen=True)
@@ -73,10 +76,15 @@ def _fresh(folder: Folder, name: str) -> tuple[str, int]:
         os.close(fd)  # swept away before it was locked
 
 
+def is_half_written(name: str) -> bool:
+    """Whether a file is called as `whole_file` calls what it is at work on; "draft.new" is somebody else's."""
+    return _OWN_ENDING.search(name) is not None
+
+
 def sweep(folder: Folder) -> None:
     """Remove what writers of `whole_file` left that were killed; what one is at work on stays."""
     for name in folder.names():
-        if not name.endswith(NEW_SUFFIX):
+        if not is_half_written(name):
             continue
         try:
             fd = folder.open_file(name)
@@ -172,7 +180,7 @@ class Part:
             raise self._damaged("the footer", "another checksum", "its own")
         try:
             return self._expect_own(json.loads(footer), maker, start)
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, RecursionError, TypeError, ValueError):
             raise self._damaged("the footer", f"{footer[:40]!r}", "what a task writes") from None
 
     def _expect_own(self, footer: Any, maker: Maker, end: int) -> list[list[tuple[int, int]]]:
@@ -184,7 +192,7 @@ class Part:
         runs = [[(rows, crc) for rows, crc in run] for run in footer["runs"]]
         counts = [rows for run in runs for rows, _ in run]
         held = sum(counts) * self._columns * _WORD_BYTES
-        if held != end or not all(0 < rows <= BLOCK_ROWS for rows in counts):
+        if held != end or not all(type(rows) is int and 0 < rows <= BLOCK_ROWS for rows in counts):
             raise self._damaged("the footer", f"{len(counts)} blocks of {held} bytes", end)
         return runs
 

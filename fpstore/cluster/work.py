@@ -12,9 +12,9 @@ from typing import TypeVar
 import numpy as np
 
 from fpstore.cluster.engines import Engine
-from fpstore.cluster.parts import Maker, Part, sweep, whole_file
+from fpstore.cluster.parts import Maker, Part, is_half_written, sweep, whole_file
 from fpstore.cluster.tasks import Task
-from fpstore.disk import NEW_SUFFIX, PRIVATE_FOLDER, Folder, expect_outside_stores, read_whole
+from fpstore.disk import PRIVATE_FOLDER, Folder, expect_outside_stores, read_whole
 from fpstore.errors import JobError, PathLike
 from fpstore.types import Array
 from fpstore.workers import START_AFTER_SECONDS
@@ -75,7 +75,7 @@ def claim(home: Folder, job: str, asked: str) -> None:
     asked: what the job is about, beside a store.
     """
     # Names first: others of the same job may be about to write, and the file of its name is what they write first.
-    names = [name for name in home.names() if not name.endswith(NEW_SUFFIX)]
+    names = [name for name in home.names() if not is_half_written(name)]
     found = read_whole(home, _JOB)
     if found == job.encode():
         return
