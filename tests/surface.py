@@ -221,6 +221,7 @@ class ClusterStore(Protocol):
         output: AnyPath,
         *,
         max_distance: int | None = None,
+        min_similarity: float | None = None,
         update_center: bool = False,
         components: bool = False,
         memory: Memory = "1GiB",

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from jobs_model import connected, corpora, fingerprints, lines_of, write_jsonl
 
 from fpstore.jobs import components, document_pairs
-from fpstore.jobs.near import _components
+from fpstore.jobs.near import components_of
 
 TempFactory = pytest.TempPathFactory
 
@@ -58,7 +58,7 @@ def test_pairs_are_those_within_k_equal_documents_too(
 def test_edges_in_any_order_connect_the_same(graph: tuple[int, list[list[tuple[int, int]]]]) -> None:
     count, batches = graph
     arrays = [np.array(batch, dtype=np.int64).reshape(-1, 2) for batch in batches]
-    found = _components(count, ((edges[:, 0], edges[:, 1], edges[:, 0]) for edges in arrays))
+    found = components_of(count, ((edges[:, 0], edges[:, 1], edges[:, 0]) for edges in arrays))
     least = list(range(count))
     for _ in range(count):
         for one, other in (edge for batch in batches for edge in batch):
@@ -70,4 +70,4 @@ def test_a_long_chain_is_one_component(tmp_path: Path) -> None:
     count = 100_000
     numbers = np.random.default_rng(1).permutation(count)
     edges = (numbers[:-1], numbers[1:], numbers[1:])
-    assert not _components(count, iter([edges])).any()
+    assert not components_of(count, iter([edges])).any()

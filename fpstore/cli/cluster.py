@@ -19,7 +19,8 @@ from fpstore.cli.corpora import (
     write_summary,
 )
 from fpstore.cli.progress import progress_bar
-from fpstore.cli.subcommand import OF_TEXTS, STANDARD_OUTPUT, refuse_unused, subcommand
+from fpstore.cli.stores import opened_store
+from fpstore.cli.subcommand import OF_BITS, OF_SIGNATURES, OF_TEXTS, STANDARD_OUTPUT, refuse_unused, subcommand
 from fpstore.cli.values import FILE_PATH, counted, distance_option
 
 if TYPE_CHECKING:
@@ -96,7 +97,8 @@ def command(
     """Print a line for each document of every INPUT, in their order: number of its cluster, name, distance.
 
     Of a STORE a line for each row, in the order of the ids: number of its cluster, id, fingerprint, distance. The
-    store stays as it is; of the options of texts none goes with it.
+    store stays as it is; of the options of texts none goes with it. Of a STORE of signatures, with --components, a line
+    for each id: number of its cluster, id. Those are joined that `pairs` with the same --min-similarity finds.
 
     A document joins the cluster of the nearest leader within distance k that is enough alike (--confirm), of several
     at one distance that with the least fingerprint, then the oldest, or becomes the leader of the next. The distance
@@ -132,20 +134,24 @@ def command(
         raise click.UsageError("--update-center and --components: expected one of the two")
     of_store = _store_among(inputs)
     if of_store is not None:
-        refuse_unused(OF_TEXTS)
+        with opened_store(of_store) as opened:
+            signs = opened.kind == "minhash"
+        refuse_unused(OF_TEXTS, OF_BITS if signs else OF_SIGNATURES)
         expect_summary(summary_path, output)
         with output_file(output) as path, progress_bar() as bar:
             summary = jobs.cluster_store(
                 of_store,
                 path,
                 max_distance=max_distance,
+                min_similarity=min_similarity,
                 update_center=update_center,
                 components=components,
                 force=force,
                 progress=bar,
             )
         write_summary(summary_path, summary)
-        tell(output, summary, f"clusters {summary.results}", "row", _sizes(summary, "row"))
+        noun = "document" if signs else "row"
+        tell(output, summary, f"clusters {summary.results}", noun, _sizes(summary, noun))
         return
     if store is not None and components:
         raise click.UsageError("--store and --components: found both, expected one: a new document joins components")

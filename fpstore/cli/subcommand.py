@@ -268,6 +268,7 @@ _OWN: dict[str, dict[str, tuple[Fact, ...]]] = {
     "cluster": {
         **{name: (OF_TEXTS, *facts) for name, facts in _CORPUS.items()},
         "max_distance": (OF_BITS,),
+        "min_similarity": (OF_SIGNATURES,),
         "summary_path": (),
         "output": (),
         "confirm": (OF_TEXTS, _LEADERS),

@@ -40,7 +40,7 @@ class _Graph(ABC):
 
         They are numbered in the order of their first ones.
         """
-        labels = _components(self.distinct_count, self.near(settings, memory, progress))[self.place]
+        labels = components_of(self.distinct_count, self.near(settings, memory, progress))[self.place]
         rows = np.arange(len(labels))
         first = np.empty(self.distinct_count, dtype=np.int64)
         first[labels[::-1]] = rows[::-1]  # of several rows with one label the last that is assigned stays, the first
@@ -139,7 +139,7 @@ class SignedGraph(_Graph):
             yield self._signatures[own], self.place[own]
 
 
-def _components(count: int, edges: Iterator[Near]) -> Counts:
+def components_of(count: int, edges: Iterator[Near]) -> Counts:
     """The least number of each one's component, of so many that edges join: int64[count]."""
     parent = np.arange(count)
     for first, second, _ in edges:

@@ -1,14 +1,16 @@
-"""The job `cluster` over what a store has: bare fingerprints, by the same rules as documents.
+"""The job `cluster` over what a store has: bare fingerprints, by the same rules as documents, and ids of signatures.
 
-They come in the order of their ids, and of equal ids in that of the fingerprints: row numbers give the order in which
-they were stored. In memory are 65 bytes for each row, and names with 100 bytes more each. It begins again where it was
-interrupted.
+Fingerprints come in the order of their ids, and of equal ids in that of the fingerprints: row numbers give the order in
+which they were stored. In memory are 65 bytes for each row, and names with 100 bytes more each. Signatures are put into
+components alone, of ids. It begins again where it was interrupted.
 """
 
 import os
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -20,13 +22,15 @@ from fpstore.jobs.centers import Centers, Votes
 from fpstore.jobs.corpus import BATCH_DOCUMENTS
 from fpstore.jobs.forms import PARQUET, TSV, form_of
 from fpstore.jobs.journal import Job
-from fpstore.jobs.near import Graph
+from fpstore.jobs.near import Graph, components_of
 from fpstore.jobs.rows import Lines
 from fpstore.jobs.scratch import scratch_store
 from fpstore.jobs.settings import Settings
 from fpstore.jobs.sizes import sizes_of
 from fpstore.jobs.summary import ClusterSummary, Tally
 from fpstore.ledger import VOTES
+from fpstore.minhash import MinHashStore
+from fpstore.minhash.making import open_any
 from fpstore.progress import OnProgress, Progress
 from fpstore.query.leaders import Leaders
 from fpstore.text import DEFAULT_RECIPE
@@ -40,6 +44,7 @@ def cluster_store(
     output: PathLike,
     *,
     max_distance: int | None = None,
+    min_similarity: float | None = None,
     update_center: bool = False,
     components: bool = False,
     memory: str | int = "1GiB",
@@ -52,8 +57,12 @@ def cluster_store(
     the same fingerprints in this order. max_distance: the store's by default, else 0 to 64. memory: the budget for
     finding pairs. The store is read as it is at one moment, and not changed.
 
+    Of a store of signatures a line for each id, in their order: the number of its component, the id. Two are joined
+    that are a pair of MinHashStore.pairs with this min_similarity.
+
     Raises what fpstore.open does, FileExistsError for a result that is there, and ValueError for update_center with
-    components.
+    components, and of signatures for anything but components, for max_distance and for a store without ids; of
+    fingerprints for min_similarity.
     """
     started = time.monotonic()
     expect_flags(update_center=update_center, components=components, force=force)
@@ -64,43 +73,19 @@ def cluster_store(
         raise ValueError("update_center and components: found both, expected one of the two")
     path, result = Path(store).absolute(), Path(output).absolute()
     expect_outside_stores(result)
-    with _opened(path) as opened:
-        opened._expect_narrow("cluster")
-        most = opened.max_distance if max_distance is None else max_distance
-        recipe, bits = opened._settings.recipe, opened.bits
-        keys, ids = _rows_of(opened, progress)
-    columns = {"cluster": "uint64", "id": "uint64", "fingerprint": "string", "distance": "uint16"}
-    if ids is None:
-        del columns["id"]
-    elif isinstance(ids, list):
-        columns["id"] = "string"
-    form = form_of(result, TSV)
-    lines = Lines(form, columns, "cluster-rows", recipe)
-    method = "components" if components else "centers" if update_center else "leaders"
-    identity = {"job": f"{method} of a store", "store": None, "results": [str(result)], "max_distance": most}
-    # Whether a store has changed is not known from outside, as of standard input: so it is never known to be done.
-    with Job([result], identity, [[str(path), None]], force=force, forms=[lines]) as job:
-        if components:
-            numbers, distances, count = Graph(keys, job.work).components(
-                Settings(DEFAULT_RECIPE, most), memory, progress
-            )
+    with open_any(path) as opened:
+        if isinstance(opened, MinHashStore):
+            if not components:
+                told = "found a store of signatures, expected components=True (--components): it has no leaders"
+                raise ValueError(f"{path}: {told}")
+            if max_distance is not None:
+                raise ValueError(f"{path}: max_distance: found a store of signatures, expected min_similarity")
+            tally = _signed(opened, result, min_similarity, memory, force, progress)
         else:
-            numbers, distances, count = _grouped(job, keys, most, update_center=update_center, progress=progress)
-        for at in range(0, len(keys), _AT_ONCE):
-            own = slice(at, at + _AT_ONCE)
-            told = [
-                numbers[own].tolist(),
-                [f"{key:0{bits // 4}x}" for key in keys[own].tolist()],
-                distances[own].tolist(),
-            ]
-            if ids is not None:
-                own_ids = list(map(_as_text, ids[own])) if isinstance(ids, list) else ids[own].tolist()
-                # As strings in JSON, where larger numbers than 2**53 are rounded by many readers.
-                told.insert(1, own_ids if form.kind == PARQUET else list(map(str, own_ids)))
-            job.files[0].write(lines.encode(*told))
-        tally = Tally(documents=len(keys), results=count, new=count, detail=sizes_of(numbers).told())
-        job.commit_last({"tally": asdict(tally)})
-        job.finish()
+            if min_similarity is not None:
+                raise ValueError(f"{path}: min_similarity: found a store of fingerprints, expected max_distance")
+            method = "components" if components else "centers" if update_center else "leaders"
+            tally = _of_fingerprints(opened, result, method, max_distance, memory, force, progress)
     return ClusterSummary(
         **asdict(tally),
         read_bytes=0,
@@ -110,12 +95,106 @@ def cluster_store(
     )
 
 
-def _opened(path: Path) -> fpstore.Store:
-    try:
-        return fpstore.open(path)
-    except fpstore.WrongKind:
-        told = "found signatures, expected fingerprints: cluster of a STORE goes by their distance; give it the texts"
-        raise fpstore.WrongKind(told, path=path) from None
+def _of_fingerprints(
+    opened: fpstore.Store,
+    result: Path,
+    method: str,
+    max_distance: int | None,
+    memory: str | int,
+    force: bool,
+    progress: OnProgress | None,
+) -> Tally:
+    opened._expect_narrow("cluster")
+    most = opened.max_distance if max_distance is None else max_distance
+    recipe, bits = opened._settings.recipe, opened.bits
+    keys, ids = _rows_of(opened, progress)
+    columns = {"cluster": "uint64", "id": "uint64", "fingerprint": "string", "distance": "uint16"}
+    if ids is None:
+        del columns["id"]
+    elif isinstance(ids, list):
+        columns["id"] = "string"
+    form = form_of(result, TSV)
+    lines = Lines(form, columns, "cluster-rows", recipe)
+    identity = {"job": f"{method} of a store", "store": None, "results": [str(result)], "max_distance": most}
+    with _job(opened, result, identity, lines, force) as job:
+        if method == "components":
+            numbers, distances, count = Graph(keys, job.work).components(
+                Settings(DEFAULT_RECIPE, most), memory, progress
+            )
+        else:
+            is_center = method == "centers"
+            numbers, distances, count = _grouped(job, keys, most, update_center=is_center, progress=progress)
+
+        def told(own: slice) -> list[list[Any]]:
+            shown = [f"{key:0{bits // 4}x}" for key in keys[own].tolist()]
+            of_ids = [] if ids is None else [_ids_told(ids[own], form.kind)]
+            return [numbers[own].tolist(), *of_ids, shown, distances[own].tolist()]
+
+        return _finish(job, lines, told, numbers, count)
+
+
+def _signed(
+    opened: MinHashStore,
+    result: Path,
+    min_similarity: float | None,
+    memory: str | int,
+    force: bool,
+    progress: OnProgress | None,
+) -> Tally:
+    handles, names, pairs = opened._graph(min_similarity, memory, progress)
+    ids: Ids | list[str | bytes] = handles
+    place = np.arange(len(handles))
+    if opened.id_type in ("string", "bytes"):
+        found = names.tolist()
+        order = sorted(range(len(found)), key=found.__getitem__)
+        ids = [found[i] for i in order]
+        place[order] = np.arange(len(order))
+    columns = {"cluster": "uint64", "id": "string" if isinstance(ids, list) else "uint64"}
+    form = form_of(result, TSV)
+    lines = Lines(form, columns, "cluster-ids")
+    identity = {
+        "job": "components of a store of signatures",
+        "store": None,
+        "results": [str(result)],
+        "min_similarity": min_similarity,
+    }
+    with _job(opened, result, identity, lines, force) as job:
+        edges = (
+            (place[handles.searchsorted(own.first_id)], place[handles.searchsorted(own.second_id)], own.similarity)
+            for own in pairs
+        )
+        firsts = components_of(len(handles), edges)
+        is_first = firsts == np.arange(len(firsts))
+        numbers = (np.cumsum(is_first) - 1)[firsts]
+
+        def told(own: slice) -> list[list[Any]]:
+            return [numbers[own].tolist(), _ids_told(ids[own], form.kind)]
+
+        return _finish(job, lines, told, numbers, int(np.count_nonzero(is_first)))
+
+
+def _job(
+    opened: fpstore.Store | MinHashStore, result: Path, identity: dict[str, Any], lines: Lines, force: bool
+) -> Job:
+    # Whether a store has changed is not known from outside, as of standard input: so it is never known to be done.
+    return Job([result], identity, [[str(opened.path), None]], force=force, forms=[lines])
+
+
+def _finish(job: Job, lines: Lines, told: Callable[[slice], list[list[Any]]], numbers: Array, count: int) -> Tally:
+    """Write the columns that are told of rows, of which each has the number of its cluster."""
+    for at in range(0, len(numbers), _AT_ONCE):
+        job.files[0].write(lines.encode(*told(slice(at, at + _AT_ONCE))))
+    tally = Tally(documents=len(numbers), results=count, new=count, detail=sizes_of(numbers).told())
+    job.commit_last({"tally": asdict(tally)})
+    job.finish()
+    return tally
+
+
+def _ids_told(ids: Ids | list[str | bytes], kind: str) -> list[Any]:
+    if isinstance(ids, list):
+        return list(map(_as_text, ids))
+    # As strings in JSON, where larger numbers than 2**53 are rounded by many readers.
+    return ids.tolist() if kind == PARQUET else list(map(str, ids.tolist()))
 
 
 def is_store(path: str | Path) -> bool:

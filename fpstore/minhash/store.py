@@ -188,8 +188,27 @@ class MinHashStore(_BaseStore):
                 if tell:
                     tell("pairs", int(1000 * share), 1000)
                 if len(found):
-                    yield self._out(found if snapshot.names is None else named_similar_pairs(snapshot, found))
+                    bare = snapshot.names is None or self._gives_handles
+                    yield self._out(found if bare else named_similar_pairs(snapshot, found))
                 self._expect_usable()
+
+    def _graph(
+        self, min_similarity: float | None, memory: str | int, progress: OnProgress | None
+    ) -> tuple[Ids, Array, Iterator[SimilarPairs]]:
+        """Of one state the ids of all documents, each once, in order, of names what stands for them; these as answers
+        have them; and the pairs, by the first.
+        """
+        least, budget = self._least(min_similarity), parse_memory(memory)
+        self._expect_ids("which pairs are of")
+        self._gives_handles = True
+        with Reading(self) as snapshot:
+            if snapshot.settings.kept is None:
+                chunks = (own for _, own in snapshot.rows() if own is not None)
+            else:
+                chunks = (own for own, _ in all_sketches(snapshot))
+            ids = np.unique(np.concatenate([np.empty(0, dtype=np.uint64), *map(np.unique, chunks)]))
+            told_as: Array = ids if snapshot.names is None else names_in(snapshot, ids)
+            return ids, told_as, self._pairs(snapshot, least, budget, told(progress))
 
     def count_pairs(
         self, *, min_similarity: float | None = None, memory: str | int = "1GiB", progress: OnProgress | None = None
