@@ -77,6 +77,19 @@ def lines_by(plain: Plain, documents: Sequence[str], order: Sequence[int], sourc
     return lines
 
 
+def clusters_by(plain: Plain, documents: Sequence[str], source: Path) -> list[str]:
+    """What is written of each document."""
+    numbers: dict[int, int] = {}
+    lines = []
+    for at, text in enumerate(documents):
+        became = plain.decide(at, text)
+        if became is None:
+            numbers[at] = len(numbers)
+        leader, similarity = (at, 1.0) if became is None else became[:2]
+        lines.append(f"{numbers[leader]}\t{source}:{at + 1}\t{similarity:.4f}")
+    return lines
+
+
 @pytest.mark.slow
 @given(
     corpora,
@@ -402,17 +415,29 @@ def test_stores_that_jobs_cannot_go_on_with_are_refused(tmp_path: Path) -> None:
 # --- Clusters, components, pairs ---
 
 
+@pytest.mark.slow
+@given(corpora, st.sampled_from([None, 0.3, 0.7]), st.sampled_from([None, 0.5, 0.9]), st.integers(1, 9))
+@settings(max_examples=30, deadline=None)
+def test_clusters_are_those_of_a_plain_loop(
+    tmp_path_factory: TempFactory, documents: list[str], least: float | None, confirm: float | None, piece: int
+) -> None:
+    folder = tmp_path_factory.mktemp("clusters")
+    source = write_jsonl(folder / "in.jsonl", documents)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(leaders, "PIECE_ROWS", piece)
+        patch.setattr(corpus, "BATCH_DOCUMENTS", 4)
+        check = None if confirm is None else f"jaccard>={confirm}"
+        found = jobs.cluster([source], folder / "clusters", min_similarity=least, confirm=check, **CUT)
+    expected = clusters_by(Plain(least, confirm), documents, source)
+    assert lines_of(folder / "clusters") == expected
+    assert found.clusters == len({line.split("\t")[0] for line in expected})
+
+
 def test_clusters_are_what_dedup_keeps_and_drops(tmp_path: Path) -> None:
     documents = [f"{i % 9} {i % 4} a b c d" for i in range(30)]
     source = write_jsonl(tmp_path / "in.jsonl", documents)
     jobs.cluster([source], tmp_path / "clusters", confirm="jaccard>=0.6", **CUT)
-    plain, numbers, expected = Plain(None, 0.6), dict[int, int](), []
-    for at, text in enumerate(documents):
-        became = plain.decide(at, text)
-        if became is None:
-            numbers[at] = len(numbers)
-        leader, similarity = (at, 1.0) if became is None else became[:2]
-        expected.append(f"{numbers[leader]}\t{source}:{at + 1}\t{similarity:.4f}")
+    expected = clusters_by(Plain(None, 0.6), documents, source)
     assert lines_of(tmp_path / "clusters") == expected
     jobs.cluster([source], tmp_path / "annotated.jsonl", confirm="jaccard>=0.6", annotate=True, **CUT)
     annotated = [json.loads(line) for line in lines_of(tmp_path / "annotated.jsonl")]
