@@ -2,7 +2,9 @@
 
 import pickle
 import re
+import tracemalloc
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -893,3 +895,18 @@ def test_without_signatures_documents_are_in_the_order_of_their_ids(tmp_path: Pa
             assert found is not None
             assert found.tolist() == sorted(ids.tolist())
         assert store.add_if_new(own[:1], ids=[7]).match_id.tolist() == [min(ids.tolist())]  # type: ignore[union-attr]
+
+
+@pytest.mark.slow
+def test_pairs_of_a_bucket_of_very_many_come_in_bounded_memory(tmp_path: Path) -> None:
+    given = np.random.default_rng(1).integers(0, 1 << 32, (100_000, VALUES), dtype=np.uint32)
+    given[:, :ROWS] = 7
+    with minhash.build(tmp_path / "s", given, bands=BANDS, rows_per_band=ROWS) as store:
+        tracemalloc.start()
+        try:
+            sizes = [len(pairs) for pairs in islice(store.pairs(), 64)]
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert sum(sizes) > 1_000_000
+    assert peak < 64 << 20
