@@ -70,6 +70,7 @@ def test_hashes_of_any_kind_are_put_in_order_and_counted(weights: str) -> None:
     for threads in (1, 2):
         found = Sets.join(features_of(parts, indexes, weights=weights, threads=threads))
         assert len(found) == len(sets)
+        assert (found.weights is None) == (weights == "presence")  # which takes half the room
         for features, index in zip(found, indexes.tolist(), strict=True):
             hashes, counts = np.unique(sets[index], return_counts=True)
             assert np.array_equal(features.hashes, hashes)

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 from typing import NamedTuple
 
@@ -174,6 +175,11 @@ def _features(hashes: set[int]) -> Features:
     return Features(u64(sorted(hashes)), np.ones(len(hashes)))
 
 
+def _sets_of(every: Sequence[set[int]], *, weighs: bool = True) -> Sets:
+    sets = Sets.of([_features(each) for each in every])
+    return sets if weighs else replace(sets, weights=None)
+
+
 def test_those_behind_the_nearest_are_foreseen_where_that_is_not_alike() -> None:
     keys, rows = u64([0, 0]), u64([1, 2, 3, 4, 5, 6])
     query = np.array([0, 0, 0, 1, 1, 1], dtype=np.int64)
@@ -272,27 +278,39 @@ def test_distances_are_those_of_the_rows() -> None:
 # --- Features that are held ---
 
 
-@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 12)), max_size=40), st.integers(0, 400))
-def test_what_is_held_is_what_was_made_and_stays_as_it_is(added: list[tuple[int, int]], most: int) -> None:
-    held, given = Held(most), list[tuple[Sets, list[list[int]]]]()
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 12)), max_size=40), st.integers(0, 400), st.booleans())
+def test_what_is_held_is_what_was_made_and_stays_as_it_is(
+    added: list[tuple[int, int]], most: int, weighs: bool
+) -> None:
+    held, given = Held(most, weighs=weighs), list[tuple[Sets, list[list[int]]]]()
     made: dict[int, list[int]] = {}
     for number, (document, count) in enumerate(added):
         if document not in held:
             made[document] = [1000 * number + i for i in range(count)]
-            held.add([document], Sets.of([_features(set(made[document]))]))
+            held.add([document], _sets_of([set(made[document])], weighs=weighs))
             assert document in held
         known = [each for each in made if each in held]
         given.append((held.sets(known), [made[each] for each in known]))
-        assert sum(len(made[each]) for each in known) <= max(most // 16, len(made[document]))
+        assert sum(len(made[each]) for each in known) <= max(most // (16 if weighs else 8), len(made[document]))
     for sets, expected in given:
+        assert (sets.weights is not None) == weighs
         assert [features.hashes.tolist() for features in sets] == expected
         assert [features.weights.tolist() for features in sets] == [[1.0] * len(each) for each in expected]
 
 
-def test_some_of_features_are_those_of_these_documents() -> None:
-    sets = Sets.of([_features({5}), _features(set()), _features({7, 8, 9}), _features({1, 2})])
+def test_of_documents_whose_shingles_all_weigh_one_both_kinds_are_held() -> None:
+    held = Held(1 << 10)
+    held.add([3], _sets_of([{5, 6}], weighs=False))
+    held.add([4], _sets_of([{7}]))
+    assert [features.weights.tolist() for features in held.sets([3, 4])] == [[1.0, 1.0], [1.0]]
+
+
+@pytest.mark.parametrize("weighs", [True, False])
+def test_some_of_features_are_those_of_these_documents(weighs: bool) -> None:
+    sets = _sets_of([{5}, set(), {7, 8, 9}, {1, 2}], weighs=weighs)
     for places in ([], [1], [2, 0], [3, 1, 2]):
         found = sets.take(np.array(places, dtype=np.int64))
+        assert (found.weights is not None) == weighs
         assert [features.hashes.tolist() for features in found] == [sets[place].hashes.tolist() for place in places]
         assert [features.weights.tolist() for features in found] == [sets[place].weights.tolist() for place in places]
 

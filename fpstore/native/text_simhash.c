@@ -190,7 +190,7 @@ static void cells_sorted(const CellTable *table, Cell *sorted, Cell *taken) {
     }
 }
 
-static Status shingled_room(Shingled *shingled, uint64_t count) {
+static Status shingled_room(Shingled *shingled, uint64_t count, int weighs) {
     if (count > UINT32_MAX) return NO_MEMORY; /* of one document */
     if (2 * count + 1 > shingled->sorting_room) {
         free(shingled->sorting);
@@ -211,9 +211,11 @@ static Status shingled_room(Shingled *shingled, uint64_t count) {
         uint64_t *hashes = realloc(shingled->hashes, room * sizeof *hashes);
         if (hashes == NULL) return NO_MEMORY;
         shingled->hashes = hashes;
-        double *weights = realloc(shingled->weights, room * sizeof *weights);
-        if (weights == NULL) return NO_MEMORY;
-        shingled->weights = weights;
+        if (weighs) {
+            double *weights = realloc(shingled->weights, room * sizeof *weights);
+            if (weights == NULL) return NO_MEMORY;
+            shingled->weights = weights;
+        }
         shingled->room = room;
     }
     return OK;
@@ -221,14 +223,16 @@ static Status shingled_room(Shingled *shingled, uint64_t count) {
 
 Status documents_shingles(Document *document, const Steps *steps, const Given *texts, size_t count, size_t *at,
                           Shingled *shingled) {
+    const int weighs = steps->weights != PRESENCE;
     for (*at = 0; *at < count; ++*at) {
         const CellTable *table = &document->shingles;
         if (document_count(document, steps, texts + *at) != OK) return NO_MEMORY;
-        if (shingled_room(shingled, table->count) != OK) return NO_MEMORY;
+        if (shingled_room(shingled, table->count, weighs) != OK) return NO_MEMORY;
         cells_sorted(table, shingled->sorting, shingled->sorting + table->count);
         for (size_t i = 0; i < table->count; i++) {
             const Cell *cell = shingled->sorting + i;
             shingled->hashes[shingled->used + i] = cell->hash;
+            if (!weighs) continue;
             shingled->weights[shingled->used + i] = (double)weight_of(steps, cell->hash, cell->value) / WEIGHT_ONE;
         }
         shingled->used += table->count;
@@ -247,7 +251,7 @@ static int compare_hashes(const void *one, const void *other) {
 
 /* Put the distinct ones of hashes into distinct, in order, and how often each occurs into counts: first by the top
    bits, as in cells_sorted, which leaves few out of order. Their number. parted: room for all; so has each of the
-   others. */
+   others; no counts where that is NULL. */
 static size_t hashes_distinct(const uint64_t *hashes, size_t count, uint64_t *parted, uint64_t *distinct,
                               uint32_t *counts) {
     uint32_t starts[1 << MOST_BUCKET_BITS], sum = 0, most = 0;
@@ -275,7 +279,14 @@ static size_t hashes_distinct(const uint64_t *hashes, size_t count, uint64_t *pa
         for (; at > 0 && parted[at - 1] > hash; at--) parted[at] = parted[at - 1];
         parted[at] = hash;
     }
-    for (size_t i = 0; i < count; i++) { /* without a branch; counts: the places behind each, at first */
+    if (counts == NULL) {
+        for (size_t i = 0; i < count; i++) { /* without a branch */
+            distinct[found] = parted[i];
+            found += i + 1 == count || parted[i] != parted[i + 1];
+        }
+        return found;
+    }
+    for (size_t i = 0; i < count; i++) { /* likewise; counts: the places behind each, at first */
         distinct[found] = parted[i];
         counts[found] = (uint32_t)(i + 1);
         found += i + 1 == count || parted[i] != parted[i + 1];
@@ -285,15 +296,16 @@ static size_t hashes_distinct(const uint64_t *hashes, size_t count, uint64_t *pa
 }
 
 Status hashes_shingles(const Steps *steps, const Given *kept, size_t count, size_t *at, Shingled *shingled) {
+    const int weighs = steps->weights != PRESENCE;
     for (*at = 0; *at < count; ++*at) {
         const uint64_t *hashes = kept[*at].data;
         const size_t size = kept[*at].size / sizeof *hashes;
-        if (shingled_room(shingled, size) != OK) return NO_MEMORY;
+        if (shingled_room(shingled, size, weighs) != OK) return NO_MEMORY;
         uint64_t *distinct = shingled->hashes + shingled->used, *parted = (uint64_t *)shingled->sorting;
-        double *weights = shingled->weights + shingled->used;
-        uint32_t *counts = (uint32_t *)(parted + size);
+        uint32_t *counts = weighs ? (uint32_t *)(parted + size) : NULL;
         const size_t found = hashes_distinct(hashes, size, parted, distinct, counts);
-        for (size_t i = 0; i < found; i++) weights[i] = (double)weight_of(steps, distinct[i], counts[i]) / WEIGHT_ONE;
+        for (size_t i = 0; weighs && i < found; i++)
+            shingled->weights[shingled->used + i] = (double)weight_of(steps, distinct[i], counts[i]) / WEIGHT_ONE;
         shingled->used += found;
         shingled->ends[shingled->count++] = shingled->used;
     }

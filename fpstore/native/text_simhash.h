@@ -148,12 +148,13 @@ void document_free(Document *document);
 /* Read a text into its shingles. */
 Status document_count(Document *document, const Steps *steps, const Given *given);
 
-/* The shingles of documents: those of document i end at ends[i], the first begin at 0; hashes increase. */
+/* The shingles of documents: those of document i end at ends[i], the first begin at 0; hashes increase. No weights
+   where each weighs 1, by PRESENCE. */
 typedef struct {
     uint64_t *hashes;
     double *weights;
     uint64_t *ends;
-    uint64_t used, room;   /* of hashes and weights */
+    uint64_t used, room;   /* of hashes, and of weights where there are some */
     uint64_t count, ended; /* documents, and room for them */
     Cell *sorting;
     uint64_t sorting_room;

@@ -22,7 +22,7 @@ def features_many(
     sketch: str = "simhash",
     dense_shingle: int = 0,
     threads: int = 1,
-) -> list[tuple[Hashes, Weights, npt.NDArray[np.int64]]]: ...
+) -> list[tuple[Hashes, Weights | None, Ends]]: ...
 def measure_and_keep(
     texts: Sequence[str | bytes],
     *,
@@ -53,4 +53,4 @@ def features_of(
     sketch: str = "simhash",
     dense_shingle: int = 0,
     threads: int = 1,
-) -> list[tuple[Hashes, Weights, Ends]]: ...
+) -> list[tuple[Hashes, Weights | None, Ends]]: ...

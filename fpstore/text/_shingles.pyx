@@ -8,7 +8,7 @@ import numpy
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from fpstore._native cimport OK, Document, Given, Measures, Shingled, Status, shingled_free
+from fpstore._native cimport OK, PRESENCE, Document, Given, Measures, Shingled, Status, shingled_free
 from fpstore.text._simhash cimport Batch, bytes_of, expect_several, shingled_of, sorted_of, steps_of
 
 # A slice that one thread takes at once.
@@ -33,13 +33,17 @@ cdef class Shingling(Batch):
             if status != OK:
                 size = bytes_of(&self.given[first + at])
                 raise MemoryError(f"text {first + at}: no memory for the shingles of {size} bytes")
-            found = (numpy.empty(shingled.used + 1, dtype=numpy.uint64), numpy.empty(shingled.used + 1),
+            found = (numpy.empty(shingled.used + 1, dtype=numpy.uint64),
+                     None if self.steps.weights == PRESENCE else numpy.empty(shingled.used + 1),
                      numpy.empty(last - first, dtype=numpy.int64))
             hashes, weights, ends = found
-            hashes[shingled.used], weights[shingled.used] = 0, 0
+            hashes[shingled.used] = 0
             if shingled.used:
                 memcpy(&hashes[0], shingled.hashes, shingled.used * sizeof(uint64_t))
-                memcpy(&weights[0], shingled.weights, shingled.used * sizeof(double))
+            if weights is not None:
+                weights[shingled.used] = 0
+                if shingled.used:
+                    memcpy(&weights[0], shingled.weights, shingled.used * sizeof(double))
             memcpy(&ends[0], shingled.ends, (last - first) * sizeof(uint64_t))
             self.found[first] = found
         finally:
@@ -82,8 +86,9 @@ def features_many(texts, *, normalisation="nfkc-casefold", tokens="words", shing
                   hash="xxh3", seed=0, tie="clear", sketch="simhash", dense_shingle=0, int threads=1):
     """The distinct hashes of the shingles of each text, increasing, and what each weighs: of some texts together.
 
-    A list of parts (hashes uint64[m + 1], weights float64[m + 1], ends int64[n]), of which the last hash is none. The
-    arguments and what is raised are those of _simhash.measure; tie and sketch decide nothing here.
+    A list of parts (hashes uint64[m + 1], weights float64[m + 1], ends int64[n]), of which the last hash is none. Where
+    each weighs 1, weights is None. The arguments and what is raised are those of _simhash.measure; tie and sketch
+    decide nothing here.
     """
     cdef Shingling batch = Shingling(texts)
     batch.steps = steps_of(normalisation, tokens, shingle, dense_shingle, weights, idf, hash, seed, tie, sketch)

@@ -103,7 +103,8 @@ class Checker:
         self._measure = Measure(confirm.measure, recipe)
         self._recipe = recipe
         self._kept_texts, self._threads = kept_texts, threads
-        self._held, self._hashes = Held(_CACHE_BYTES), HeldHashes(_HASHES_BYTES)
+        self._held = Held(_CACHE_BYTES, weighs=recipe.weights != "presence")
+        self._hashes = HeldHashes(_HASHES_BYTES)
 
     @property
     def share(self) -> tuple[int, int] | None:

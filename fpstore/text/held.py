@@ -1,7 +1,7 @@
 """Owns the features of a document, of several together, and which of kept documents are held: those that came last.
 
-A document that is held takes 16 bytes for each shingle, in two columns that all share. One of which only the hashes are
-held, as they came when it was measured, takes 8.
+A document that is held takes 16 bytes for each shingle, in two columns that all share; 8 in one where each weighs 1.
+One of which only the hashes are held, as they came when it was measured, takes 8 for each.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,8 @@ import numpy.typing as npt
 from fpstore.text._packed import gather
 from fpstore.text.packed import offsets_of
 
-_BYTES_OF_ONE = 16
+# Of a shingle: its hash, and its weight where it has one of its own.
+_BYTES_OF_HASH, _BYTES_OF_BOTH = 8, 16
 _FIRST_ROOM = 1 << 12
 
 Counts = npt.NDArray[np.int64]
@@ -38,11 +39,11 @@ class Features(NamedTuple):
 class Sets:
     """The features of documents: those of document i are counts[i] of two columns, from starts[i] on.
 
-    hashes: uint64[m], weights: float64[m], of at least one. starts, counts: int64[n].
+    hashes: uint64[m], weights: float64[m], of at least one; weights is None where each is 1. starts, counts: int64[n].
     """
 
     hashes: Hashes
-    weights: Weights
+    weights: Weights | None
     starts: Counts
     counts: Counts
 
@@ -50,9 +51,9 @@ class Sets:
         return len(self.counts)
 
     def __getitem__(self, index: int) -> Features:
-        start = int(self.starts[index])
-        own = slice(start, start + int(self.counts[index]))
-        return Features(self.hashes[own], self.weights[own])
+        start, count = int(self.starts[index]), int(self.counts[index])
+        own = slice(start, start + count)
+        return Features(self.hashes[own], np.ones(count) if self.weights is None else self.weights[own])
 
     def are(self, hashes: Sequence[int]) -> npt.NDArray[np.bool_]:
         """Which documents have these hashes and no others, at most one: bool[n]."""
@@ -68,7 +69,9 @@ class Sets:
         """
         offsets = offsets_of(self.counts) * self.hashes.itemsize
         hashes = gather(self.hashes.view(np.uint8), offsets, places).view(np.uint64)
-        weights = gather(self.weights.view(np.uint8), offsets, places).view(np.float64)
+        weights = None
+        if self.weights is not None:
+            weights = gather(self.weights.view(np.uint8), offsets, places).view(np.float64)
         counts = self.counts[places]
         return Sets(hashes, weights, np.cumsum(counts) - counts, counts)
 
@@ -76,20 +79,24 @@ class Sets:
         return (self[index] for index in range(len(self)))
 
     @classmethod
-    def join(cls, parts: Sequence[tuple[Hashes, Weights, Counts]]) -> Sets:
-        """Those of all parts: hashes and weights of one more than there are, and where those of each document end."""
+    def join(cls, parts: Sequence[tuple[Hashes, Weights | None, Counts]]) -> Sets:
+        """Those of all parts: hashes and weights of one more than there are, and where those of each document end.
+
+        Where those of a part are None, each weighs 1.
+        """
         if len(parts) == 1:
             hashes, weights, ends = parts[0]
             counts = np.diff(ends, prepend=0)
         else:
             counts = np.concatenate([np.empty(0, dtype=np.int64), *(np.diff(part[2], prepend=0) for part in parts)])
             hashes = np.concatenate([*(part[0][:-1] for part in parts), np.zeros(1, dtype=np.uint64)])
-            weights = np.concatenate([*(part[1][:-1] for part in parts), np.zeros(1)])
+            own = [part[1][:-1] for part in parts if part[1] is not None]
+            weights = np.concatenate([*own, np.zeros(1)]) if len(own) == len(parts) else None
         return cls(hashes, weights, np.cumsum(counts) - counts, counts)
 
     @classmethod
     def of(cls, every: Sequence[Features]) -> Sets:
-        """Those of documents that were made one by one."""
+        """Those of documents that were made one by one, with weights."""
         counts = np.array([len(each.hashes) for each in every], dtype=np.int64)
         hashes = np.concatenate([*(each.hashes for each in every), np.zeros(1, dtype=np.uint64)])
         weights = np.concatenate([*(each.weights for each in every), np.zeros(1)])
@@ -102,13 +109,14 @@ class Held:
     What it gives stays as it is when they are forgotten.
     """
 
-    def __init__(self, most_bytes: int) -> None:
-        self._most = most_bytes // _BYTES_OF_ONE
+    def __init__(self, most_bytes: int, *, weighs: bool = True) -> None:
+        """weighs: whether shingles have weights of their own; where not, each is 1."""
+        self._most = most_bytes // (_BYTES_OF_BOTH if weighs else _BYTES_OF_HASH)
         self._slots: dict[int, int] = {}
         self._ids: list[int] = []  # by slot
         self._ends = np.zeros(_FIRST_ROOM, dtype=np.int64)  # of slot i: ends[i] to ends[i + 1]
         self._hashes = np.empty(_FIRST_ROOM, dtype=np.uint64)
-        self._weights = np.empty(_FIRST_ROOM, dtype=np.float64)
+        self._weights = np.empty(_FIRST_ROOM, dtype=np.float64) if weighs else None
 
     def __contains__(self, document_id: int) -> bool:
         return document_id in self._slots
@@ -127,7 +135,8 @@ class Held:
         slots, start = len(self._ids), int(sets.starts[0])
         self._make_room(used + more, slots + len(ids) + 1)
         self._hashes[used : used + more] = sets.hashes[start : start + more]
-        self._weights[used : used + more] = sets.weights[start : start + more]
+        if self._weights is not None:
+            self._weights[used : used + more] = 1 if sets.weights is None else sets.weights[start : start + more]
         self._ends[slots + 1 : slots + 1 + len(ids)] = used + np.cumsum(sets.counts)
         self._slots.update(zip(ids, range(slots, slots + len(ids)), strict=True))
         self._ids += ids
@@ -140,7 +149,8 @@ class Held:
         self._ids = self._ids[first:]
         self._slots = {document_id: slot for slot, document_id in enumerate(self._ids)}
         # Columns of their own, as somebody may still look at these.
-        self._hashes, self._weights = self._hashes[start:].copy(), self._weights[start:].copy()
+        self._hashes = self._hashes[start:].copy()
+        self._weights = None if self._weights is None else self._weights[start:].copy()
         self._ends = self._ends[first:] - start
         return left
 
@@ -148,11 +158,17 @@ class Held:
         if shingles > len(self._hashes):
             # All at once: what is not written to takes no memory, and growing step by step copies it again and again.
             used, room = int(self._ends[len(self._ids)]), max(shingles, self._most)
-            hashes, weights = np.empty(room, dtype=np.uint64), np.empty(room)
-            hashes[:used], weights[:used] = self._hashes[:used], self._weights[:used]
-            self._hashes, self._weights = hashes, weights
+            self._hashes = _with_room(self._hashes[:used], room)
+            self._weights = None if self._weights is None else _with_room(self._weights[:used], room)
         if slots > len(self._ends):
             self._ends = np.concatenate([self._ends, np.zeros(2 * slots - len(self._ends), dtype=np.int64)])
+
+
+def _with_room(column: npt.NDArray[Any], room: int) -> npt.NDArray[Any]:
+    """The same values at the start of so many."""
+    wider = np.empty(room, dtype=column.dtype)
+    wider[: len(column)] = column
+    return wider
 
 
 class HeldHashes:
