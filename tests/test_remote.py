@@ -473,6 +473,37 @@ def test_what_others_read_too_is_not_taken_from_them_and_that_is_said(tmp_path: 
     assert "which others read too" in str(told[0].message)
 
 
+def test_what_others_have_in_the_folder_of_mirrors_stays(tmp_path: Path, cache: Path, url: str) -> None:
+    for name in ("thesis", "0" * 32):
+        (cache / name).mkdir(parents=True)
+        (cache / name / LOCK).touch()
+        (cache / name / "data").write_bytes(b"x" * 100_000)
+    (tmp_path / "theirs" / MIRROR_NAME).mkdir(parents=True)
+    (tmp_path / "theirs" / LOCK).touch()
+    (cache / ("1" * 32)).symlink_to(tmp_path / "theirs")
+    fpstore.open(url, cache_bytes=1).close()
+    assert (cache / "thesis" / "data").exists()
+    assert (cache / ("0" * 32) / "data").exists()
+    assert (tmp_path / "theirs" / LOCK).exists()
+
+
+def test_what_lies_behind_a_link_in_a_mirror_is_not_written_to(tmp_path: Path, cache: Path, url: str) -> None:
+    fpstore.open(url).close()
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"precious")
+    (mirror,) = cache.glob("*/store.mirror")
+    (segment,) = (mirror / "segments").iterdir()
+    for path in (segment, mirror.parent / "url"):
+        path.unlink()
+        path.symlink_to(victim)
+        with pytest.raises(CorruptStore, match="not a regular file"):
+            fpstore.open(url)
+        assert victim.read_bytes() == b"precious"
+        path.unlink()
+    with fpstore.open(url) as store:
+        assert len(store.probe_many(keys_of()[:100])) == 100
+
+
 # --- Ways in ------------------------------------------------------------------------------------------------
 
 

@@ -6,6 +6,7 @@ A mirror is a folder of its own: `store.mirror`, which looks like the store, a f
 
 import fcntl
 import os
+import re
 import shutil
 import struct
 from collections.abc import Iterator
@@ -13,13 +14,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from fpstore.arrays import parse_memory
-from fpstore.disk import MIRROR_NAME, PRIVATE_FOLDER
+from fpstore.disk import MIRROR_NAME, PRIVATE_FOLDER, Folder, read_whole, replace_whole
 from fpstore.errors import PathLike
 
 CACHE_VARIABLE, BYTES_VARIABLE = "FPSTORE_CACHE", "FPSTORE_CACHE_BYTES"
 DEFAULT_BYTES = "10GiB"
 URL, LOCK = "url", "lock"
 
+_NAME = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _FLOCK = struct.Struct("hhqqi4x")
 BLOCK_BYTES = 512  # of st_blocks
 
@@ -80,7 +82,9 @@ def hold(cache: Path, name: str, url: str, most_bytes: int) -> Held:
         fcntl.flock(gate, fcntl.LOCK_EX)  # so that nobody sweeps a folder between its making and its lock
         path = cache / name
         (path / MIRROR_NAME / "segments").mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
-        (path / URL).write_text(url, encoding="utf-8")
+        with Folder.open(path) as folder:
+            if read_whole(folder, URL) != url.encode():
+                replace_whole(folder, URL, url.encode())
         held = Held(path)
         _sweep(cache, path, most_bytes)
         return held
@@ -107,9 +111,15 @@ def held_bytes(folder: Path) -> int:
     return total
 
 
+def _is_mirror(path: Path) -> bool:
+    """Whether a folder in the cache was made by `hold`: the cache may be a folder that others use too."""
+    made = _NAME.fullmatch(path.name) is not None and not path.is_symlink()
+    return made and (path / LOCK).is_file() and (path / MIRROR_NAME).is_dir()
+
+
 def _sweep(cache: Path, own: Path, most_bytes: int) -> None:
     """Remove mirrors, least recently opened first. The caller holds the gate."""
-    mirrors = [path.parent for path in cache.glob(f"*/{LOCK}")]
+    mirrors = [path for path in cache.iterdir() if _is_mirror(path)]
     sizes = {path: held_bytes(path) for path in mirrors}
     total = sum(sizes.values())
     for path in sorted(mirrors, key=lambda each: ((each / LOCK).stat().st_mtime_ns, each)):

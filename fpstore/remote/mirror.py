@@ -18,7 +18,7 @@ from fpstore import format as layout
 from fpstore._codec import page_checksums
 from fpstore._source import PageSource
 from fpstore._view import SegmentView
-from fpstore.disk import CATALOG_NAME, naming, write_all
+from fpstore.disk import CATALOG_NAME, Folder, naming, write_all
 from fpstore.errors import CorruptStore, Naming, PathLike, StoreWarning, UnsupportedVersion
 from fpstore.living.catalog import SEGMENTS, Catalog
 from fpstore.living.live import Live
@@ -62,8 +62,9 @@ class Mirror:
         self._told = False
         try:
             _put(self.path / CATALOG_NAME, catalog)
-            for lying in self._lying():
-                self._mirror(lying)
+            with Folder.open(self.path) as folder, folder.inside(SEGMENTS) as segments:
+                for lying in self._lying():
+                    self._mirror(segments, lying)
             self.bytes_held = held_bytes(self._held.path)
         except BaseException:
             self._held.close()
@@ -71,11 +72,11 @@ class Mirror:
 
     def attach(self, parts: Iterable[Live]) -> None:
         """Have the pages of these parts' files brought when they are needed."""
-        for part in parts:
-            for file in (part.segment, *part.beside):
+        with Folder.open(self.path) as folder, folder.inside(SEGMENTS) as segments:
+            for file in [file for part in parts for file in (part.segment, *part.beside)]:
                 name = f"{SEGMENTS}/{file.path.name}"
                 file.view.attach(self._source, self.objects.url_of(name))
-                self._views.append((file.view, name, os.open(self.path / name, os.O_RDWR | os.O_CLOEXEC)))
+                self._views.append((file.view, name, segments.open_file(file.path.name, os.O_RDWR)))
         for _ in range(THREADS if self._views else 0):
             thread = threading.Thread(target=self._bring, name="fpstore-remote", daemon=True)
             thread.start()
@@ -110,17 +111,17 @@ class Mirror:
         with Catalog.open(self.path) as catalog:
             return [lying for entry in catalog.state().segments for lying in _files_of(entry)]
 
-    def _mirror(self, lying: Lying) -> None:
+    def _mirror(self, segments: Folder, lying: Lying) -> None:
         """A file of that size, whose end is there."""
         name = f"{SEGMENTS}/{lying.name}"
-        path, url = self.path / name, self.objects.url_of(name)
+        url = self.objects.url_of(name)
         size, _ = self.objects.look(name)
         if size != lying.file_bytes:
             expected = f"{lying.file_bytes}, as its catalog says: it was cut short, or is not whole there yet"
             raise CorruptStore("object", f"{size} bytes", expected, path=url)
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fd = segments.open_file(lying.name, os.O_RDWR | os.O_CREAT)  # what lies behind a link is not written to
         try:
-            with naming(path):
+            with naming(segments.path / lying.name):
                 if os.fstat(fd).st_size != size:
                     os.ftruncate(fd, size)
             if not _has_ends(fd, lying):
