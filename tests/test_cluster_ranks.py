@@ -193,7 +193,7 @@ def test_what_a_rank_has_not_done_the_last_does(store: Path, tmp_path: Path) -> 
 
 def test_a_job_that_is_being_claimed_by_another_rank_is_no_other_job(store: Path, tmp_path: Path) -> None:
     (tmp_path / "f").mkdir()
-    (tmp_path / "f" / "job.0123.new").write_text("")
+    (tmp_path / "f" / "job.0123456789abcdef.new").write_text("")
     assert cluster.probe_rank(store, QUERIES, rank=0, world_size=2, folder=tmp_path / "f") == 1
 
 

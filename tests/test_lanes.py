@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parent
-# Each of these is one long search, many commands, or a program to be compiled, beside tests of the same code elsewhere.
+# Each of these is one long search, many commands, other systems, or a program to be compiled, beside tests of the same
+# code elsewhere.
 ALL_SLOW = {
+    "test_cluster_engines.py",
     "test_cluster_local.py",
     "test_demo.py",
     "test_identity_cases.py",

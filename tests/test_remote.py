@@ -26,7 +26,7 @@ from fpstore.errors import CorruptStore, ReadOnly, StoreChanged, StoreClosed, St
 from fpstore.format import PAGE_BYTES
 from fpstore.remote import objects as objects_module
 from fpstore.remote.cache import LOCK, held_bytes
-from fpstore.remote.mirror import Mirror
+from fpstore.remote.mirror import THREADS, Mirror
 from fpstore.remote.objects import Objects, Range
 from fpstore.text import recipes
 
@@ -456,6 +456,22 @@ def test_a_store_that_is_read_takes_no_more_than_its_budget(tmp_path: Path, loca
             largest = max(largest, held_bytes(there.path))
         assert mirror_of(there).objects.bytes_read > 2 * budget
     assert largest <= budget
+
+
+def test_pages_come_where_no_room_could_be_made(url: str, local: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[threading.ExceptHookArgs] = []
+
+    def failing(self: Mirror) -> None:
+        raise OSError("no room")
+
+    monkeypatch.setattr(Mirror, "_make_room", failing)
+    monkeypatch.setattr(threading, "excepthook", told.append)
+    with fpstore.open(url, cache_bytes=1 << 10) as there, fpstore.open(local) as here:
+        for first in range(0, 2000, 200):
+            own = keys_of()[first : first + 200]
+            same(there.probe_many(own), here.probe_many(own))
+    assert {str(each.exc_value) for each in told} == {"no room"}
+    assert len(told) <= THREADS
 
 
 def test_what_others_read_too_is_not_taken_from_them_and_that_is_said(tmp_path: Path, url: str) -> None:

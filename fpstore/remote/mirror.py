@@ -8,6 +8,7 @@ bytes. It is named for the URL and for the catalog's bytes, so that it is of one
 import hashlib
 import os
 import secrets
+import sys
 import threading
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -59,7 +60,7 @@ class Mirror:
         self._views: list[tuple[SegmentView, str, int]] = []
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
-        self._told = False
+        self._told = self._failed = False
         try:
             _put(self.path / CATALOG_NAME, catalog)
             with Folder.open(self.path) as folder, folder.inside(SEGMENTS) as segments:
@@ -153,8 +154,12 @@ class Mirror:
                 self._bring_all(wanted)
             elif self._source.closed:
                 return
-            if self.bytes_held > self._most_bytes:
-                self._make_room()
+            if self.bytes_held > self._most_bytes and not self._failed:
+                try:
+                    self._make_room()
+                except Exception:  # such as a warning that is an error: who waits for pages is to get them
+                    self._failed = True
+                    threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
 
     def _bring_all(self, wanted: Sequence[tuple[int, int, int]]) -> None:
         ranges, owners = [], []
