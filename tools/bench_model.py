@@ -1,4 +1,4 @@
-"""Measures whether what small stores take tells what a large one takes: the arithmetic of docs/scale.md.
+"""Measures whether what small stores take tells what a large one takes, for arithmetic of more keys than fit.
 
     python tools/bench_model.py [--n 1e9] [--fitted 1e7,1e8] [--queries 1e6] [--plan size] [--memory 12GiB] [--dir PATH]
                                 [--small] [--json]
