@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import resource
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -319,6 +320,18 @@ def test_a_part_of_another_job_or_task_is_refused(tmp_path: Path) -> None:
             read_part(tmp_path, other, columns)
 
 
+def test_a_file_that_has_no_room_is_named(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with Folder.open(tmp_path) as home:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (10, hard))
+        try:
+            with pytest.raises(OSError, match=f"{tmp_path}/a.*new"), parts.whole_file(home, "a") as file:
+                file.write(bytes(100))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert os.listdir(tmp_path) == []
+
+
 def test_a_part_that_could_not_be_written_leaves_nothing(tmp_path: Path) -> None:
     def failing() -> Iterator[Any]:
         yield [[np.arange(9, dtype=np.uint64)] * 2]
@@ -440,6 +453,9 @@ def test_a_folder_of_another_job_or_of_none_is_refused(stores: dict[str, Path], 
         cluster.probe(stores["plain"], queries, folder=tmp_path / "f")
     with pytest.raises(ValueError, match="found a place inside the store"):
         cluster.probe(stores["plain"], queries, folder=stores["plain"] / "f")
+    (tmp_path / "link").symlink_to(stores["plain"] / "f")
+    with pytest.raises(ValueError, match="found a place inside the store"):
+        cluster.probe(stores["plain"], queries, folder=tmp_path / "link")
 
 
 def test_what_is_no_number_of_tasks_or_workers_is_refused(stores: dict[str, Path]) -> None:

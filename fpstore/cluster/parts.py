@@ -53,7 +53,7 @@ def whole_file(folder: Folder, name: str) -> Iterator[IO[bytes]]:
     """A file to write to, which gets its name, durably, when all of it is there; several may write it at once."""
     own, fd = _fresh(folder, name)
     try:
-        with os.fdopen(fd, "wb") as file, naming(folder.path / own):
+        with naming(folder.path / own), os.fdopen(fd, "wb") as file:  # which writes also when it is closed
             yield file
             file.flush()
             os.fsync(fd)

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -63,7 +64,7 @@ def workplace(folder: PathLike | None) -> Iterator[Folder]:
             yield home
         return
     path = Path(folder)
-    expect_outside_stores(path)
+    expect_outside_stores(Path(os.path.realpath(path)))  # where a link leads
     path.mkdir(PRIVATE_FOLDER, exist_ok=True)
     with Folder.open(path) as home:
         yield home
