@@ -18,7 +18,7 @@ from outcome import Command, running
 from pages import ROOT
 
 import fpstore
-from fpstore import cli, platforms
+from fpstore import cli, minhash, platforms
 from fpstore.cli import progress
 from fpstore.cli.common import Common, common, common_options
 from fpstore.serve import pages
@@ -71,6 +71,7 @@ def test_help_says_how_many_threads_all_are(command: Command) -> None:
 
 # --- JSON ---
 
+SIGNED_COMPONENTS = "cluster signed.fpstore --components"
 # Lines for each subcommand, in a folder such as world() makes; together they print all that it can.
 LINES: dict[str, list[str]] = {
     "build": ["build new.fpstore more.npy", "build texts.fpstore a.jsonl"],
@@ -87,7 +88,13 @@ LINES: dict[str, list[str]] = {
     "pairs": ["pairs s.fpstore", "pairs s.fpstore --of ids", "pairs s.fpstore --count"],
     "document-pairs": ["document-pairs a.jsonl", "document-pairs a.jsonl -o p.tsv"],
     "dedup": ["dedup a.jsonl -o kept.jsonl"],
-    "cluster": ["cluster a.jsonl", "cluster a.jsonl -o c.tsv", "cluster s.fpstore", "cluster bare.fpstore"],
+    "cluster": [
+        "cluster a.jsonl",
+        "cluster a.jsonl -o c.tsv",
+        "cluster s.fpstore",
+        "cluster bare.fpstore",
+        SIGNED_COMPONENTS,
+    ],
     "fingerprint": ["fingerprint a.jsonl", "fingerprint tokens.jsonl --features tokens"],
     "compare": ["compare --text one --text two", "compare --text one --text two --recipe minhash-128"],
     "recipe": ["recipe", "recipe exact"],
@@ -115,6 +122,8 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     fpstore.build("s.fpstore", [5, 6]).close()
     fpstore.build("bare.fpstore", [5, 6], ids=None).close()
+    signatures = np.arange(128, dtype=np.uint64)
+    minhash.build("signed.fpstore", np.stack([signatures, signatures]), ids=[5, 6]).close()
     np.save("more.npy", np.array([5, 7]))
     Path("a.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
     Path("tokens.jsonl").write_text('{"tokens": ["one"]}\n')
@@ -330,6 +339,7 @@ FILES = {
     "cluster a.jsonl -o c.tsv --topics out.jsonl": "out.jsonl",
     "cluster s.fpstore -o out.jsonl": "out.jsonl",
     "cluster bare.fpstore -o out.jsonl": "out.jsonl",
+    f"{SIGNED_COMPONENTS} -o out.jsonl": "out.jsonl",
     "dedup a.jsonl -o kept.jsonl --summary out.json": "out.json",
     "cluster a.jsonl -o c.tsv --summary out.json": "out.json",
     "document-pairs a.jsonl -o p.tsv --summary out.json": "out.json",
