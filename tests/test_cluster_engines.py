@@ -279,6 +279,24 @@ def test_the_spark_command_writes_parquet(store: Path, queries: Keys, expected: 
     columns = [found.column(name).to_numpy() for name in ("query", "fingerprint", "distance", "id")]
     rows = zip(columns[0], columns[1].view(np.uint64), columns[2], columns[3], strict=True)
     assert sorted(tuple(map(int, row)) for row in rows) == sorted(expected)
-    again = subprocess.run(line, capture_output=True, text=True, timeout=300, env=environment, check=False)
-    assert again.returncode == 1
-    assert "fpstore: error: columns: found row, simhash, expected one column fingerprint" in again.stderr
+    told = {
+        (line[-1],): "columns: found row, simhash, expected one column fingerprint",
+        (line[-1], *named): f"[Errno 17] expected a folder that is not there yet, found: '{line[-1]}'",
+    }
+    for given, error in told.items():
+        again = subprocess.run(
+            [*line[:-1], *given], capture_output=True, text=True, timeout=300, env=environment, check=False
+        )
+        assert again.returncode == 1
+        assert again.stderr.splitlines()[-1] == f"fpstore: error: {error}"
+
+
+def test_what_spark_itself_raises_is_a_line(store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spark_there()
+    from fpstore.cluster.spark import main
+
+    assert main([str(store), str(tmp_path / "none"), str(tmp_path / "out")]) == 1
+    (line,) = capsys.readouterr().err.splitlines()[-1:]
+    assert line.startswith(
+        f"fpstore: error: from {tmp_path / 'none'} to {tmp_path / 'out'}: AnalysisException: [PATH_NOT"
+    )

@@ -158,6 +158,10 @@ def test_an_attempt_hands_back_what_was_raised(tmp_path: Path) -> None:
 
 def test_what_an_engine_says_is_one_line() -> None:
     assert str(sent.failed("task 3", RuntimeError("one\ntwo"))) == "task 3: RuntimeError: one"
+    frames = (
+        'a worker:\nTraceback (most recent call last):\n  File "a.py", line 1, in f\n    x\n\nValueError: why\n\tat B'
+    )
+    assert str(sent.failed("task 3", RuntimeError(frames))) == "task 3: RuntimeError: ValueError: why"
     assert str(sent.failed("task 3", RuntimeError())) == "task 3: RuntimeError: RuntimeError"
     told = "No module named 'fpstore.cluster'"
     assert str(sent.failed("task 3", RuntimeError(f"deep within\n{told}"))) == (

@@ -32,5 +32,12 @@ def failed(what: object, error: Exception) -> JobError:
     if "No module named 'fpstore" in str(error):
         told = f"found no fpstore, expected {fpstore.__version__}, as at the driver: install it where the workers run"
         return JobError(f"{what}: a worker: {told}")
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return JobError(f"{what}: {type(error).__name__}: {lines[0]}")
+    return JobError(f"{what}: {type(error).__name__}: {_told(str(error)) or type(error).__name__}")
+
+
+def _told(text: str) -> str:
+    """The line of an engine's words that says what is wrong: behind the frames of a worker, if they tell any."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    frames = [number for number, line in enumerate(lines) if line.startswith('  File "')]
+    behind = [line for line in lines[frames[-1] :] if not line[0].isspace()] if frames else []
+    return next(iter(behind or lines), "")

@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
+from errno import EEXIST
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -137,14 +138,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         spark, is_own = session(given.address)
         try:
-            found = probe(
-                spark.read.parquet(given.queries),
-                given.store,
-                fingerprint_column=given.fingerprint_column,
-                query_column=given.query_column,
-                max_distance=given.max_distance,
-            )
-            found.write.parquet(given.output)
+            _write_found(spark, given)
         finally:
             if is_own:
                 spark.stop()
@@ -152,6 +146,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"fpstore: error: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def _write_found(spark: Any, given: argparse.Namespace) -> None:
+    """Ask, and write what is found. JobError for what Spark itself raises, such as for an output that is there."""
+    from pyspark.errors import PySparkException
+
+    try:
+        found = probe(
+            spark.read.parquet(given.queries),
+            given.store,
+            fingerprint_column=given.fingerprint_column,
+            query_column=given.query_column,
+            max_distance=given.max_distance,
+        )
+        found.write.parquet(given.output)
+    except PySparkException as error:
+        if error.getCondition() == "PATH_ALREADY_EXISTS":
+            raise FileExistsError(EEXIST, "expected a folder that is not there yet, found", given.output) from None
+        raise failed(f"from {given.queries} to {given.output}", error) from None
 
 
 if __name__ == "__main__":
