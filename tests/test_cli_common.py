@@ -71,7 +71,7 @@ def test_help_says_how_many_threads_all_are(command: Command) -> None:
 
 # --- JSON ---
 
-SIGNED_COMPONENTS = "cluster signed.fpstore --components"
+SIGNED = "cluster signed.fpstore"
 # Lines for each subcommand, in a folder such as world() makes; together they print all that it can.
 LINES: dict[str, list[str]] = {
     "build": ["build new.fpstore more.npy", "build texts.fpstore a.jsonl"],
@@ -93,7 +93,8 @@ LINES: dict[str, list[str]] = {
         "cluster a.jsonl -o c.tsv",
         "cluster s.fpstore",
         "cluster bare.fpstore",
-        SIGNED_COMPONENTS,
+        SIGNED,
+        f"{SIGNED} --components",
     ],
     "fingerprint": ["fingerprint a.jsonl", "fingerprint tokens.jsonl --features tokens"],
     "compare": ["compare --text one --text two", "compare --text one --text two --recipe minhash-128"],
@@ -339,7 +340,8 @@ FILES = {
     "cluster a.jsonl -o c.tsv --topics out.jsonl": "out.jsonl",
     "cluster s.fpstore -o out.jsonl": "out.jsonl",
     "cluster bare.fpstore -o out.jsonl": "out.jsonl",
-    f"{SIGNED_COMPONENTS} -o out.jsonl": "out.jsonl",
+    f"{SIGNED} -o out.jsonl": "out.jsonl",
+    f"{SIGNED} --components -o out.jsonl": "out.jsonl",
     "dedup a.jsonl -o kept.jsonl --summary out.json": "out.json",
     "cluster a.jsonl -o c.tsv --summary out.json": "out.json",
     "document-pairs a.jsonl -o p.tsv --summary out.json": "out.json",

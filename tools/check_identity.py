@@ -1,6 +1,6 @@
 """Stores that are swapped, rolled back, merged, linked and torn under who has them open: nothing acknowledged is lost.
 
-    python tools/check_identity.py [--match REGEX] [--every N] [--processes 2] [--dir DIR] [--keep] [--list]
+    python tools/check_identity.py [--match REGEX] [--every N [--first I]] [--processes 2] [--dir DIR] [--keep] [--list]
                                     [--id-type uint64|string|bytes|none|minhash] [--plant path|links|sweep]
 
 Every damage of the table in tools/identity_damage.py is done to a store that nobody, a reader or the writer has open.
@@ -106,7 +106,7 @@ PLANTS = ("path", "links", "sweep")
 
 def chosen_cases(arguments: argparse.Namespace) -> list[Case]:
     cases = [case for case in all_cases(id_type_of(arguments)) if re.search(arguments.match, case.name)]
-    return cases[:: arguments.every]
+    return cases[arguments.first :: arguments.every]
 
 
 def id_type_of(arguments: argparse.Namespace) -> IdType | None:
@@ -209,6 +209,7 @@ def main() -> int:
         help="what the ids of the stores are; minhash: stores of signatures",
     )
     parser.add_argument("--every", type=int, default=1, help="only every so many of them")
+    parser.add_argument("--first", type=int, default=0, help="from this one on; with --every N, 0 to N - 1 play all")
     parser.add_argument("--processes", type=int, default=2, help="how many at once; default 2")
     parser.add_argument("--dir", type=Path, help="where the stores go; default: temporary")
     parser.add_argument("--keep", action="store_true", help="leave the folders of findings there")

@@ -97,8 +97,9 @@ def command(
     """Print a line for each document of every INPUT, in their order: number of its cluster, name, distance.
 
     Of a STORE a line for each row, in the order of the ids: number of its cluster, id, fingerprint, distance. The
-    store stays as it is; of the options of texts none goes with it. Of a STORE of signatures, with --components, a line
-    for each id: number of its cluster, id. Those are joined that `pairs` with the same --min-similarity finds.
+    store stays as it is; of the options of texts none goes with it. Of a STORE of signatures a line for each id: number
+    of its cluster, id, and, without --components, its similarity to the leader. Two are near that `pairs` with the same
+    --min-similarity finds; an id joins the most similar leader, of several the oldest.
 
     A document joins the cluster of the nearest leader within distance k that is enough alike (--confirm), of several
     at one distance that with the least fingerprint, then the oldest, or becomes the leader of the next. The distance

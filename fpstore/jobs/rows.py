@@ -40,7 +40,7 @@ class Lines:
         """columns: the name of each, and its type in Arrow. name: what a line of JSON says that it is. recipe: that of
         a column `fingerprint`.
         """
-        self._kind, self._file = form.kind, form.name
+        self.kind, self._file = form.kind, form.name
         self._says = {"format": f"fpstore.{name}/1"} if form.kind == JSON else {}
         self._names = list(columns)
         self.head = csv_row(self._names) if form.kind == CSV else b""
@@ -48,7 +48,7 @@ class Lines:
 
     def fault_of(self, name: str, row: Row) -> BadInput | None:
         """What is wrong with the name of a document that these lines cannot hold, None where they can."""
-        if self._kind != PARQUET or is_utf8(name):
+        if self.kind != PARQUET or is_utf8(name):
             return None
         return no_utf8(name, self._file)
 
@@ -57,18 +57,18 @@ class Lines:
 
         Raises BadInput for names, as of documents that a store has, that Parquet cannot hold.
         """
-        if self._kind == TSV:
+        if self.kind == TSV:
             found = _packed_lines(columns)
             if found is not None:
                 return found
         columns = tuple(each.tolist() if isinstance(each, np.ndarray) else list(each) for each in columns)
-        if self._kind == PARQUET:
+        if self.kind == PARQUET:
             for column in columns:
                 expect_utf8(column, self._file)
         rows = zip(*columns, strict=True)
-        if self._kind == TSV:
+        if self.kind == TSV:
             return b"".join(row(*map(_measured, values)) for values in rows)
-        if self._kind == CSV:
+        if self.kind == CSV:
             return b"".join(csv_row([str(_measured(value)) for value in values]) for values in rows)
         records = (dict(zip(self._names, map(_rounded, values), strict=True)) for values in rows)
         return b"".join(json_of(self._says | record).encode() + b"\n" for record in records)

@@ -30,13 +30,21 @@ def create_store(path: Path, settings: Settings, bits: int | None = None, id_typ
 
 def own_bytes(store: MinHashStore) -> int:
     """What a document takes in the file of OwnRows."""
-    return _type_of(store).itemsize
+    return row_type(store).itemsize
 
 
-def _type_of(store: MinHashStore) -> np.dtype[Any]:
+def row_type(store: MinHashStore) -> np.dtype[Any]:
+    """A document in such a file."""
     kept = store._settings.kept
     assert kept is not None
     return np.dtype([("keys", "<u8", (store.bands,)), ("sketch", "<u8", (kept.words,))])
+
+
+def packed_rows(own: Signed, kind: np.dtype[Any]) -> bytes:
+    """Documents as such a file has them."""
+    rows = np.empty(own.size, dtype=kind)
+    rows["keys"], rows["sketch"] = own
+    return rows.tobytes()
 
 
 class OwnRows:
@@ -50,7 +58,7 @@ class OwnRows:
         self._store, self._file = store, file
         self._stored = SignedRows(store)
         self.kept = self._stored.kept
-        self._type = _type_of(store)
+        self._type = row_type(store)
         self.spilled = spilled
         if self.count > spilled and len(store.lookup([self.count - 1])):
             self.spilled = self.count  # they went to the store behind the last commit
@@ -95,9 +103,7 @@ class OwnRows:
 
     def add(self, own: Signed, ids: Ids) -> None:
         """As of SketchMemory."""
-        rows = np.empty(own.size, dtype=self._type)
-        rows["keys"], rows["sketch"] = own
-        self._file.write(rows.tobytes())
+        self._file.write(packed_rows(own, self._type))
         self._memory.add(own, ids)
 
     def sync(self) -> None:

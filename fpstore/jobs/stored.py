@@ -1,8 +1,9 @@
-"""The job `cluster` over what a store has: bare fingerprints, by the same rules as documents, and ids of signatures.
+"""The job `cluster` over what a store has, by the same rules as documents: bare fingerprints, or ids of signatures.
 
 Fingerprints come in the order of their ids, and of equal ids in that of the fingerprints: row numbers give the order in
-which they were stored. In memory are 65 bytes for each row, and names with 100 bytes more each. Signatures are put into
-components alone, of ids. It begins again where it was interrupted.
+which they were stored. In memory are 65 bytes for each row, and names with 100 bytes more each. Ids of signatures come
+in their order; what they have lies in a file, and leaders in memory as those of documents do. It begins again where it
+was interrupted.
 """
 
 import os
@@ -21,6 +22,7 @@ from fpstore.jobs.arguments import expect_path, expect_paths, expect_settings
 from fpstore.jobs.centers import Centers, Votes
 from fpstore.jobs.corpus import BATCH_DOCUMENTS
 from fpstore.jobs.forms import PARQUET, TSV, form_of
+from fpstore.jobs.ids import leading, listed
 from fpstore.jobs.journal import Job
 from fpstore.jobs.near import Graph, components_of
 from fpstore.jobs.rows import Lines
@@ -33,10 +35,12 @@ from fpstore.minhash import MinHashStore
 from fpstore.minhash.making import open_any
 from fpstore.progress import OnProgress, Progress
 from fpstore.query.leaders import Leaders
+from fpstore.query.similar_leaders import SimilarLeaders
 from fpstore.text import DEFAULT_RECIPE
-from fpstore.types import Array, Ids, Keys, expect_flags
+from fpstore.types import Array, Counts, Ids, Keys, expect_flags
 
 _AT_ONCE = 1 << 16
+_NAMED = ("string", "bytes")
 
 
 def cluster_store(
@@ -57,12 +61,14 @@ def cluster_store(
     the same fingerprints in this order. max_distance: the store's by default, else 0 to 64. memory: the budget for
     finding pairs. The store is read as it is at one moment, and not changed.
 
-    Of a store of signatures a line for each id, in their order: the number of its component, the id. Two are joined
-    that are a pair of MinHashStore.pairs with this min_similarity.
+    Of a store of signatures a line for each id, in their order: the number of its cluster, the id, the similarity to
+    its leader. Two are near that are a pair of MinHashStore.pairs with this min_similarity. An id joins the most
+    similar leader that it is near, of several the oldest, or leads the next cluster. Of components, which join all that
+    are near, there is no similarity.
 
     Raises what fpstore.open does, FileExistsError for a result that is there, and ValueError for update_center with
-    components, and of signatures for anything but components, for max_distance and for a store without ids; of
-    fingerprints for min_similarity.
+    components, and of signatures for update_center, for max_distance, for a store without ids, and, but for components,
+    for one that keeps no signatures; of fingerprints for min_similarity.
     """
     started = time.monotonic()
     expect_flags(update_center=update_center, components=components, force=force)
@@ -75,12 +81,15 @@ def cluster_store(
     expect_outside_stores(result)
     with open_any(path) as opened:
         if isinstance(opened, MinHashStore):
-            if not components:
-                told = "found a store of signatures, expected components=True (--components): it has no leaders"
-                raise ValueError(f"{path}: {told}")
+            if update_center:
+                told = "found a store of signatures, expected one of fingerprints, whose bits have a majority"
+                raise ValueError(f"{path}: update_center: {told}")
             if max_distance is not None:
                 raise ValueError(f"{path}: max_distance: found a store of signatures, expected min_similarity")
-            tally = _signed(opened, result, min_similarity, memory, force, progress)
+            if components:
+                tally = _components(opened, result, min_similarity, memory, force, progress)
+            else:
+                tally = _leaders(opened, result, min_similarity, force, progress)
         else:
             if min_similarity is not None:
                 raise ValueError(f"{path}: min_similarity: found a store of fingerprints, expected max_distance")
@@ -133,7 +142,7 @@ def _of_fingerprints(
         return _finish(job, lines, told, numbers, count)
 
 
-def _signed(
+def _components(
     opened: MinHashStore,
     result: Path,
     min_similarity: float | None,
@@ -142,22 +151,10 @@ def _signed(
     progress: OnProgress | None,
 ) -> Tally:
     handles, names, pairs = opened._graph(min_similarity, memory, progress)
-    ids: Ids | list[str | bytes] = handles
-    place = np.arange(len(handles))
-    if opened.id_type in ("string", "bytes"):
-        found = names.tolist()
-        order = sorted(range(len(found)), key=found.__getitem__)
-        ids = [found[i] for i in order]
-        place[order] = np.arange(len(order))
-    columns = {"cluster": "uint64", "id": "string" if isinstance(ids, list) else "uint64"}
-    form = form_of(result, TSV)
-    lines = Lines(form, columns, "cluster-ids")
-    identity = {
-        "job": "components of a store of signatures",
-        "store": None,
-        "results": [str(result)],
-        "min_similarity": min_similarity,
-    }
+    ids, order = _in_order(names)
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    lines, identity = _of_ids("components", opened.id_type, result, min_similarity, {})
     with _job(opened, result, identity, lines, force) as job:
         edges = (
             (place[handles.searchsorted(own.first_id)], place[handles.searchsorted(own.second_id)], own.similarity)
@@ -168,9 +165,61 @@ def _signed(
         numbers = (np.cumsum(is_first) - 1)[firsts]
 
         def told(own: slice) -> list[list[Any]]:
-            return [numbers[own].tolist(), _ids_told(ids[own], form.kind)]
+            return [numbers[own].tolist(), _ids_told(ids[own], lines.kind)]
 
         return _finish(job, lines, told, numbers, int(np.count_nonzero(is_first)))
+
+
+def _leaders(
+    opened: MinHashStore, result: Path, min_similarity: float | None, force: bool, progress: OnProgress | None
+) -> Tally:
+    opened._expect_ids("which clusters are of")
+    if opened._settings.kept is None:
+        expected = "expected one that does, or --components, which join what shares a band"
+        raise ValueError(f"{opened.path}: found a store that keeps no signatures, {expected}")
+    least, nearness = opened._least(min_similarity), {"similarity": "float32"}
+    # Which ids there are is known when the job has begun.
+    lines, identity = _of_ids("leaders", opened.id_type, result, min_similarity, nearness)
+    with _job(opened, result, identity, lines, force) as job, listed(opened, job) as found:
+        ids, order = _in_order(found.ids)
+        numbers, similarities = np.empty(len(ids), dtype=np.uint64), np.empty(len(ids), dtype=np.float32)
+        with leading(opened, job, found, order) as rows:
+            leaders = SimilarLeaders(rows, least, 0)
+            for at in range(0, len(ids), BATCH_DOCUMENTS):
+                own = slice(at, min(at + BATCH_DOCUMENTS, len(ids)))
+                became = leaders.decide(np.arange(own.start, own.stop))
+                numbers[own], similarities[own] = became["id"], rows.kept.estimates[became["distance"]]
+                if progress:
+                    progress(Progress("clustering", own.stop, len(ids), "documents"))
+            count = leaders.next_id
+
+        def told(own: slice) -> list[list[Any]]:
+            return [numbers[own].tolist(), _ids_told(ids[own], lines.kind), similarities[own].tolist()]
+
+        return _finish(job, lines, told, numbers, count)
+
+
+def _of_ids(
+    method: str, id_type: str | None, result: Path, min_similarity: float | None, nearness: dict[str, str]
+) -> tuple[Lines, dict[str, Any]]:
+    """The form of a result with a line for each id, and what tells the job from others."""
+    columns = {"cluster": "uint64", "id": "string" if id_type in _NAMED else "uint64"} | nearness
+    identity = {
+        "job": f"{method} of a store of signatures",
+        "store": None,
+        "results": [str(result)],
+        "min_similarity": min_similarity,
+    }
+    return Lines(form_of(result, TSV), columns, "cluster-ids"), identity
+
+
+def _in_order(ids: Array) -> tuple[Ids | list[str | bytes], Counts]:
+    """Ids, in their order, and where each of them was."""
+    if ids.dtype == np.uint64:
+        return ids, np.arange(len(ids))  # as they come
+    names = ids.tolist()
+    order = sorted(range(len(names)), key=names.__getitem__)
+    return [names[i] for i in order], np.array(order, dtype=np.int64)
 
 
 def _job(
@@ -206,7 +255,7 @@ def _rows_of(store: fpstore.Store, progress: OnProgress | None) -> tuple[Keys, I
     """All rows, in the order of their ids, which are numbers or names, then of their fingerprints."""
     keys, ids, count = [np.empty(0, dtype=np.uint64)], [np.empty(0, dtype=np.uint64)], 0
     names: list[str | bytes] = []
-    named = store.id_type in ("string", "bytes")
+    named = store.id_type in _NAMED
     for rows in store.rows():
         keys.append(rows.fingerprint)
         if named:

@@ -46,7 +46,7 @@ def candidates(
         return Similar(*similar_in(snapshot).find(signed.keys, signed.sketches, least, first_query, room))
 
 
-def _counts(snapshot: Snapshot, distinct: Ids, of: Counts) -> Counts:
+def sketch_counts(snapshot: Snapshot, distinct: Ids, of: Counts) -> Counts:
     """How many sketches each id has. CorruptStore where one has none."""
     counts = np.bincount(of, minlength=len(distinct))
     if not counts.all():
@@ -73,7 +73,7 @@ def id_similarities(snapshot: Snapshot, first: Ids, second: Ids) -> Array:
     """How similar each two ids are: float32[m], the largest of any two of their signatures."""
     distinct, place = np.unique(np.concatenate([first, second]), return_inverse=True)
     of, sketches = sketches_of(snapshot, distinct)
-    counts = _counts(snapshot, distinct, of)
+    counts = sketch_counts(snapshot, distinct, of)
     starts = np.cumsum(counts) - counts
     one, other = place[: len(first)], place[len(first) :]
     # Each signature of the first, then as a query would be with each of the second.

@@ -1,6 +1,6 @@
 """Owns how signatures are seen by who asks which leaders a document is near: those of a store, and those in memory."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -8,10 +8,12 @@ import numpy as np
 from fpstore import _names
 from fpstore.base import Reading
 from fpstore.errors import TooManyMatches
+from fpstore.living.documents import all_documents
 from fpstore.living.memory import MEMORY_BITS as MEMORY_BITS
 from fpstore.living.memory import sketch_memory as sketch_memory
 from fpstore.living.named import names_in
-from fpstore.living.sketched import all_sketches
+from fpstore.living.similar import sketch_counts
+from fpstore.living.sketched import all_sketches, sketches_of
 from fpstore.minhash.store import MinHashStore
 from fpstore.names.column import Names
 from fpstore.sketches.bands import Signed as Signed
@@ -19,6 +21,9 @@ from fpstore.sketches.kept import Kept
 from fpstore.sketches.memory import Nears as Nears
 from fpstore.sketches.memory import SketchMemory as SketchMemory
 from fpstore.types import Array, Bytes, Counts, Ids, Keys
+
+# What one id with several signatures may come to, each of whose keys is seen beside each of its sketches.
+MOST_ROWS = 1 << 18
 
 
 class SignedRows:
@@ -97,6 +102,36 @@ class NamedRows(SignedRows):
             assert snapshot.names is not None
             handles, known = snapshot.names.handles(Names(data, ends))
         return _signs(handles, own.sketches, key), known
+
+
+def documents_by_id(store: MinHashStore) -> Iterator[tuple[Array, Counts, Signed]]:
+    """Of one state of a store all ids, in order, some at a time; of each how many rows it has; and these, in turn.
+
+    ids: as answers have them; names in the order of what stands for them. One with a signature has that as its row.
+    Else there is a row for each of its keys beside each of its sketches, as of which signature they are nothing tells.
+    ValueError where these are more than MOST_ROWS.
+    """
+    with Reading(store) as snapshot:
+        for ids, keys in all_documents(snapshot):
+            distinct, counts = np.unique(ids, return_counts=True)
+            of, sketches = sketches_of(snapshot, distinct)
+            others = sketch_counts(snapshot, distinct, of)
+            told: Array = distinct if snapshot.names is None else names_in(snapshot, distinct)
+            if len(ids) == len(of) == len(distinct):
+                yield told, counts, Signed(keys, sketches)
+                continue
+            parts, first, start = [], 0, 0
+            for index, (count, other) in enumerate(zip(counts.tolist(), others.tolist(), strict=True)):
+                own = sketches[start : start + other]
+                own = np.unique(own, axis=0) if other > 1 else own
+                if count * len(own) > MOST_ROWS:
+                    wrong = f"found {len(own)} signatures under id {told.tolist()[index]!r:.40}, expected one, or a few"
+                    raise ValueError(f"{store.path}: {wrong}: upsert it with one, or take --components")
+                parts.append(Signed(keys[first : first + count].repeat(len(own), axis=0), np.tile(own, (count, 1))))
+                first, start = first + count, start + other
+            sizes = np.array([part.size for part in parts], dtype=np.int64)
+            rows = (np.concatenate(column) for column in zip(*parts, strict=True))
+            yield told, sizes, Signed(*rows)
 
 
 def _signs(ids: Ids, sketches: Keys, key: int) -> Keys:
