@@ -11,6 +11,7 @@
 /* What is asked for of a slot at once, but for its last line: of long ones the processor asks by itself. */
 #define ASKED_BYTES 1024
 #define CACHE_BYTES 64
+#define SCAN_PAGES 16 /* that are checked at once where codes are read in order */
 
 ALWAYS_INLINE uint64_t KERNEL(extract)(uint64_t word, uint64_t mask) {
 #ifdef KERNEL_IS_FAST
@@ -266,21 +267,67 @@ ALWAYS_INLINE Status KERNEL(search_tables)(CodeSearch *search, unsigned words) {
     return status == OK ? KERNEL(compare)(search, words) : status;
 }
 
-/* The `count` codes at `at`, which have ranks from `rank` on. */
-ALWAYS_INLINE Status KERNEL(scan_some)(const uint8_t *at, uint64_t rank, uint64_t count, const uint64_t *query,
-                                       uint32_t index, unsigned distance, CodeMatches *matches, unsigned words) {
+/* How far a further match may be: of those that are kept, once they are so many, none that is further than the last. */
+ALWAYS_INLINE unsigned KERNEL(limit_of)(const CodeMatches *matches, unsigned distance) {
+    if (matches->keep == 0 || matches->count - matches->begin < matches->keep) return distance;
+    const unsigned last = matches->found[matches->begin].distance;
+    return last < distance ? last : distance;
+}
+
+/* The `count` codes at `at`, which have ranks from `rank` on, one by one. */
+ALWAYS_INLINE Status KERNEL(scan_few)(const uint8_t *at, uint64_t rank, uint64_t count, const uint64_t *query,
+                                      uint32_t index, unsigned *limit, CodeMatches *matches, unsigned words) {
     for (const uint64_t end = rank + count; rank < end; rank++, at += 8 * words) {
         const unsigned found = KERNEL(code_distance)(at, query, words);
-        if (LIKELY(found > distance)) continue;
+        if (LIKELY(found > *limit)) continue;
         Status status = codes_match(matches, rank, index, found);
         if (status != OK || matches->first_only) return status;
+        *limit = KERNEL(limit_of)(matches, *limit);
     }
     return OK;
 }
 
+#ifdef KERNEL_IS_WIDE
+#define CODES_AT_ONCE 8
+
+/* Whether any of so many codes is within limit. wanted: the query as often as a vector has room for it. */
+ALWAYS_INLINE int KERNEL(any_near)(const uint8_t *at, __m512i wanted, __m512i limit, unsigned words) {
+    __m512i sums[2];
+#define ONES(place) _mm512_popcnt_epi64(_mm512_xor_si512(_mm512_loadu_si512(at + 64 * (place)), wanted))
+    for (unsigned i = 0; i < words / 2; i++) {
+        const __m512i one = ONES(2 * i), other = ONES(2 * i + 1);
+        sums[i] = _mm512_add_epi64(_mm512_unpacklo_epi64(one, other), _mm512_unpackhi_epi64(one, other));
+    }
+#undef ONES
+    if (words == 4)
+        sums[0] = _mm512_add_epi64(_mm512_shuffle_i64x2(sums[0], sums[1], 0x88),
+                                   _mm512_shuffle_i64x2(sums[0], sums[1], 0xDD));
+    return _mm512_cmple_epu64_mask(sums[0], limit) != 0;
+}
+#endif
+
+/* The `count` codes at `at`, which have ranks from `rank` on. */
+ALWAYS_INLINE Status KERNEL(scan_some)(const uint8_t *at, uint64_t rank, uint64_t count, const uint64_t *query,
+                                       uint32_t index, unsigned distance, CodeMatches *matches, unsigned words) {
+    unsigned limit = KERNEL(limit_of)(matches, distance);
+#ifdef KERNEL_IS_WIDE
+    const uint64_t count_before = matches->count;
+    const __m512i wanted = words == 4 ? _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)(const void *)query))
+                                      : _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(const void *)query));
+    __m512i limits = _mm512_set1_epi64(limit);
+    for (; count >= CODES_AT_ONCE; count -= CODES_AT_ONCE, rank += CODES_AT_ONCE, at += 8 * words * CODES_AT_ONCE) {
+        if (LIKELY(!KERNEL(any_near)(at, wanted, limits, words))) continue;
+        Status status = KERNEL(scan_few)(at, rank, CODES_AT_ONCE, query, index, &limit, matches, words);
+        if (status != OK || (matches->first_only && matches->count > count_before)) return status;
+        limits = _mm512_set1_epi64(limit);
+    }
+#endif
+    return KERNEL(scan_few)(at, rank, count, query, index, &limit, matches, words);
+}
+
 ALWAYS_INLINE Status KERNEL(scan_all)(Pages *pages, const Codes *codes, const uint64_t *query, uint32_t index,
                                       unsigned distance, CodeMatches *matches, unsigned words) {
-    const uint64_t at_once = PAGE_BYTES / 8 / words;
+    const uint64_t at_once = SCAN_PAGES * PAGE_BYTES / 8 / words;
     Status status = OK;
     matches->scanned = 1;
     for (uint64_t first = 0; first < codes->count; first += at_once) {

@@ -19,7 +19,7 @@ from fpstore.types import Array, Counts, Keys
 # Keys of a piece, on average: of few queries enough to hide the call, and few enough that threads end together; of many
 # so many that a piece takes some 10 ms.
 PIECE_KEYS = 1 << 18
-RAW_TIMES = 4  # so many times as many where keys are not coded, and are compared in the time that decoding takes of one
+RAW_TIMES = 8  # so many times as many where keys are not coded, and are compared in the time that decoding takes of one
 LEAST_KEYS = 1 << 16
 PIECE_COMPARISONS = 1 << 28
 # Queries for which a key is decoded once: decoding is then 1 % of the work.
@@ -125,6 +125,7 @@ def _pieces(
     count = sum(part[3] for part in parts)
     if count != segment.key_count:
         raise CorruptStore("table 0", f"{count} keys", segment.key_count)
+    parts = [part for part in parts if len(part[0])] or parts[:1]
     if len(parts) == 1:
         return parts[0][:3]
     query, fingerprint, bits = (np.concatenate([part[i] for part in parts]) for i in range(3))
