@@ -661,8 +661,10 @@ cdef extern from "text_given.h" nogil:
 cdef extern from "text_hash.h" nogil:
     uint64_t c_xxh3 "xxh3"(const uint8_t *data, size_t size)
     uint64_t c_xxh64 "xxh64"(const uint8_t *data, size_t size)
+    uint64_t word_of(uint64_t hash, unsigned word)
 
 cdef extern from "text_minhash.h" nogil:
+    enum: WORD_BITS, MAX_WORDS
     ctypedef struct Permutations:
         pass
     void permutations_seed(Permutations *permutations, uint64_t seed)
@@ -705,11 +707,11 @@ cdef extern from "text_simhash.h" nogil:
         const CellTable *idf
         uint64_t idf_unseen
         int sketch
+        unsigned words
         Permutations permutations
         Signer signer
     ctypedef struct Sums:
-        int64_t ones[64]
-        int64_t total
+        pass
     ctypedef struct Kept:
         uint64_t *hashes
         uint64_t used
@@ -722,8 +724,9 @@ cdef extern from "text_simhash.h" nogil:
     Status cells_clear(CellTable *table, size_t size)
     uint64_t hash_slice(const Steps *steps, const uint8_t *at, size_t size)
     int64_t weight_of(const Steps *steps, uint64_t hash, uint64_t count)
-    void add_weighted(Sums *sums, uint64_t hash, int64_t weight)
-    uint64_t signs(const Sums *sums, int tie)
+    void sums_clear(Sums *sums, unsigned words)
+    void add_weighted(Sums *sums, uint64_t hash, int64_t weight, unsigned words)
+    uint64_t signs(const Sums *sums, int tie, unsigned word)
     void document_free(Document *document)
     Status document_count(Document *document, const Steps *steps, const Given *given)
     ctypedef struct Measures:

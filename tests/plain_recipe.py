@@ -74,16 +74,26 @@ def weight_of(recipe: Recipe, hash_value: int, count: int) -> int:
 WORD = (1 << 32) - 1
 
 
-def permutations(seed: int) -> list[tuple[int, int]]:
-    """Of each of the 64: the factor and the term. By SplitMix64 (Steele, Lea and Flood, OOPSLA 2014)."""
+def splitmix(seed: int, count: int) -> list[int]:
+    """So many numbers of the SplitMix64 of a seed (Steele, Lea and Flood, OOPSLA 2014)."""
     found = []
-    for _ in range(64):
+    for _ in range(count):
         seed = (seed + 0x9E3779B97F4A7C15) % (1 << 64)
         number = (seed ^ seed >> 30) * 0xBF58476D1CE4E5B9 % (1 << 64)
         number = (number ^ number >> 27) * 0x94D049BB133111EB % (1 << 64)
-        number ^= number >> 31
-        found.append((number & WORD | 1, number >> 32))
+        found.append(number ^ number >> 31)
     return found
+
+
+def permutations(seed: int, bits: int) -> list[tuple[int, int]]:
+    """Of each of as many as bits: the factor and the term."""
+    return [(number & WORD | 1, number >> 32) for number in splitmix(seed, bits)]
+
+
+def widened(value: int, bits: int) -> int:
+    """A hash of 64 bits as one of more."""
+    words = [value, *splitmix(value, bits // 64 - 1)]
+    return sum(word << 64 * at for at, word in enumerate(words))
 
 
 def finalised(value: int) -> int:
@@ -93,9 +103,9 @@ def finalised(value: int) -> int:
     return value ^ value >> 16
 
 
-def minhash_of(hashes: Iterable[int], seed: int) -> int:
+def minhash_of(hashes: Iterable[int], seed: int, bits: int) -> int:
     halves = [(value ^ value >> 32) & WORD for value in hashes]
-    least = [min(factor * half + term & WORD for half in halves) for factor, term in permutations(seed)]
+    least = [min(factor * half + term & WORD for half in halves) for factor, term in permutations(seed, bits)]
     return sum((finalised(value) & 1) << bit for bit, value in enumerate(least))
 
 
@@ -107,10 +117,10 @@ def distinct_of(recipe: Recipe, text: str) -> int:
     halves = [(value ^ value >> 32) & WORD for value in hashes]
     least = [
         min((factor * half + term & WORD for half in halves), default=WORD)
-        for factor, term in permutations(recipe.seed)
+        for factor, term in permutations(recipe.seed, recipe.bits)
     ]
-    whole = sum(least) + 64
-    return (2 * (64 << 32) + whole) // (2 * whole) - 1
+    whole = sum(least) + recipe.bits
+    return (2 * (recipe.bits << 32) + whole) // (2 * whole) - 1
 
 
 def unseen_of(recipe: Recipe, text: str) -> float:
@@ -131,10 +141,10 @@ def unseen_of(recipe: Recipe, text: str) -> float:
 def fingerprint_of(recipe: Recipe, text: str) -> int:
     parted = recipe.sketch == "minhash-1bit" or recipe.tokens == "mixed" or recipe.hash == "xxh3"
     if parted and not tokens_of(recipe, text):
-        return hash_value("xxh3", normalise(text, "none").encode())
+        return widened(hash_value("xxh3", normalise(text, "none").encode()), recipe.bits)
     if recipe.sketch == "minhash-1bit":
-        return minhash_of(features_of(recipe, text), recipe.seed)
-    weighted = features_of(recipe, text)
+        return minhash_of(features_of(recipe, text), recipe.seed, recipe.bits)
+    weighted = {widened(value, recipe.bits): weight for value, weight in features_of(recipe, text).items()}
     total = sum(weighted.values())
-    ones = [sum(weight for value, weight in weighted.items() if value >> bit & 1) for bit in range(64)]
-    return sum(1 << bit for bit in range(64) if 2 * ones[bit] > total - (recipe.tie == "set"))
+    ones = [sum(weight for value, weight in weighted.items() if value >> bit & 1) for bit in range(recipe.bits)]
+    return sum(1 << bit for bit in range(recipe.bits) if 2 * ones[bit] > total - (recipe.tie == "set"))

@@ -90,7 +90,7 @@ def test_an_empty_store_has_ids_and_no_recipe_by_default(command: Command, tmp_p
 
 def test_the_recipes_offered_are_those_there_are() -> None:
     assert list(RECIPES) == list(text.recipes())
-    assert text.recipe.CHOICES["hash"] == HASHES
+    assert text.fields.CHOICES["hash"] == HASHES
 
 
 @pytest.mark.parametrize(

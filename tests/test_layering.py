@@ -164,7 +164,8 @@ OF_WINGS = {"base": {"text", "remote"}, "making": {"text", "remote"}}
 # The wings stand beside the core and know of it only this.
 WINGS = {
     # Of query and living, what decides which text is a duplicate of which, and rows in memory to decide it by.
-    "text": {"errors", "threads", "workers", "forks", "types", "_native", "query", "living"},
+    # fingerprints: as numbers, or as words where they are wide.
+    "text": {"errors", "threads", "workers", "forks", "types", "fingerprints", "_native", "query", "living"},
     # What a store of another kind is made of, as the one of fingerprints is. _names: as of jobs.
     "minhash": {
         "_names",
@@ -208,10 +209,12 @@ WINGS = {
     "inputs": {"errors", "origin", "threads", "workers", "types", "text", "_native"},
     # Of query, the rule by which something is near an earlier one: jobs and add_if_new must not decide it apart.
     # ledger, later, notes: what a store and its jobs must both know. _names: the hash by which a store knows names.
+    # fingerprints: as for text.
     "jobs": {
         "",
         "disk",
         "errors",
+        "fingerprints",
         "origin",
         "threads",
         "workers",

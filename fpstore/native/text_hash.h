@@ -99,6 +99,20 @@ uint64_t xxh64_seeded(const uint8_t *at, size_t size, uint64_t seed);
 uint64_t fnv1(const uint8_t *at, size_t size);
 uint64_t fnv1a(const uint8_t *at, size_t size);
 
+/* SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): what its state, which goes on by a step, becomes. */
+#define SPLITMIX_STEP 0x9E3779B97F4A7C15u
+
+ALWAYS_INLINE uint64_t splitmix(uint64_t state) {
+    state = (state ^ state >> 30) * 0xBF58476D1CE4E5B9u;
+    state = (state ^ state >> 27) * 0x94D049BB133111EBu;
+    return state ^ state >> 31;
+}
+
+/* Word 0 of a hash is the hash, and word i the number i of the SplitMix64 that begins with it. */
+ALWAYS_INLINE uint64_t word_of(uint64_t hash, unsigned word) {
+    return word == 0 ? hash : splitmix(hash + word * SPLITMIX_STEP);
+}
+
 /* The first of the two words of MurmurHash3 x64 128. */
 uint64_t murmur3(const uint8_t *at, size_t size, uint32_t seed);
 

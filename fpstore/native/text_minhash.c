@@ -1,21 +1,21 @@
 /* The permutations of a seed, and the bits of the smallest values. */
 #include "text_minhash.h"
 
+#include "text_hash.h"
+
 void permutations_seed(Permutations *permutations, uint64_t seed) {
-    for (int i = 0; i < SKETCH_BITS; i++) {
-        uint64_t number = seed += 0x9E3779B97F4A7C15u;
-        number = (number ^ number >> 30) * 0xBF58476D1CE4E5B9u;
-        number = (number ^ number >> 27) * 0x94D049BB133111EBu;
-        number ^= number >> 31;
+    for (int i = 0; i < MAX_SKETCH_BITS; i++) {
+        const uint64_t number = splitmix(seed += SPLITMIX_STEP);
         permutations->factors[i] = (uint32_t)number | 1;
         permutations->terms[i] = (uint32_t)(number >> 32);
     }
 }
 
-uint64_t minima_bits(const Minima *minima) {
+uint64_t minima_bits(const Minima *minima, unsigned word) {
+    const uint32_t *values = minima->values + WORD_BITS * word;
     uint64_t bits = 0;
-    for (int i = 0; i < SKETCH_BITS; i++) {
-        uint32_t value = minima->values[i];
+    for (int i = 0; i < WORD_BITS; i++) {
+        uint32_t value = values[i];
         value = (value ^ value >> 16) * 0x85EBCA6Bu;
         value = (value ^ value >> 13) * 0xC2B2AE35u;
         value ^= value >> 16;
@@ -24,8 +24,9 @@ uint64_t minima_bits(const Minima *minima) {
     return bits;
 }
 
-uint32_t minima_count(const Minima *minima) {
-    uint64_t sum = SKETCH_BITS;
-    for (int i = 0; i < SKETCH_BITS; i++) sum += minima->values[i];
-    return (uint32_t)((((uint64_t)SKETCH_BITS << 32) + sum / 2) / sum - 1);
+uint32_t minima_count(const Minima *minima, unsigned words) {
+    const uint64_t values = (uint64_t)WORD_BITS * words;
+    uint64_t sum = values;
+    for (uint64_t i = 0; i < values; i++) sum += minima->values[i];
+    return (uint32_t)(((values << 32) + sum / 2) / sum - 1);
 }

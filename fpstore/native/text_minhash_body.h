@@ -1,16 +1,16 @@
 /* The smallest value of each permutation. Included once for each instruction set; see platform.h. */
 #include "text_minhash.h"
 
-/* Lower the minima to what hashes make of them. Permutations are taken so many at a time that all of their numbers stay
-   in registers. */
+/* Lower the minima of one word to what hashes make of them: values, factors and terms begin with its own. Permutations
+   are taken so many at a time that all of their numbers stay in registers. */
 #ifdef KERNEL_IS_WIDE
-static void KERNEL(lower_minima)(Minima *minima, const Permutations *permutations, const uint64_t *hashes,
-                                 size_t count) {
+static void KERNEL(lower_word)(uint32_t *values, const uint32_t *word_factors, const uint32_t *word_terms,
+                               const uint64_t *hashes, size_t count) {
     __m512i factors[4], terms[4], least[4];
     for (int lane = 0; lane < 4; lane++) {
-        factors[lane] = _mm512_loadu_si512(permutations->factors + 16 * lane);
-        terms[lane] = _mm512_loadu_si512(permutations->terms + 16 * lane);
-        least[lane] = _mm512_loadu_si512(minima->values + 16 * lane);
+        factors[lane] = _mm512_loadu_si512(word_factors + 16 * lane);
+        terms[lane] = _mm512_loadu_si512(word_terms + 16 * lane);
+        least[lane] = _mm512_loadu_si512(values + 16 * lane);
     }
     for (size_t i = 0; i < count; i++) {
         const __m512i half = _mm512_set1_epi32((int)half_of(hashes[i]));
@@ -18,17 +18,17 @@ static void KERNEL(lower_minima)(Minima *minima, const Permutations *permutation
             least[lane] =
                 _mm512_min_epu32(least[lane], _mm512_add_epi32(_mm512_mullo_epi32(half, factors[lane]), terms[lane]));
     }
-    for (int lane = 0; lane < 4; lane++) _mm512_storeu_si512(minima->values + 16 * lane, least[lane]);
+    for (int lane = 0; lane < 4; lane++) _mm512_storeu_si512(values + 16 * lane, least[lane]);
 }
 #elif defined(KERNEL_IS_FAST)
-static void KERNEL(lower_minima)(Minima *minima, const Permutations *permutations, const uint64_t *hashes,
-                                 size_t count) {
-    for (int first = 0; first < SKETCH_BITS; first += 32) {
+static void KERNEL(lower_word)(uint32_t *values, const uint32_t *word_factors, const uint32_t *word_terms,
+                               const uint64_t *hashes, size_t count) {
+    for (int first = 0; first < WORD_BITS; first += 32) {
         __m256i factors[4], terms[4], least[4];
         for (int lane = 0; lane < 4; lane++) {
-            factors[lane] = _mm256_loadu_si256((const __m256i *)(permutations->factors + first + 8 * lane));
-            terms[lane] = _mm256_loadu_si256((const __m256i *)(permutations->terms + first + 8 * lane));
-            least[lane] = _mm256_loadu_si256((const __m256i *)(minima->values + first + 8 * lane));
+            factors[lane] = _mm256_loadu_si256((const __m256i *)(word_factors + first + 8 * lane));
+            terms[lane] = _mm256_loadu_si256((const __m256i *)(word_terms + first + 8 * lane));
+            least[lane] = _mm256_loadu_si256((const __m256i *)(values + first + 8 * lane));
         }
         for (size_t i = 0; i < count; i++) {
             const __m256i half = _mm256_set1_epi32((int)half_of(hashes[i]));
@@ -37,18 +37,25 @@ static void KERNEL(lower_minima)(Minima *minima, const Permutations *permutation
                                                _mm256_add_epi32(_mm256_mullo_epi32(half, factors[lane]), terms[lane]));
         }
         for (int lane = 0; lane < 4; lane++)
-            _mm256_storeu_si256((__m256i *)(minima->values + first + 8 * lane), least[lane]);
+            _mm256_storeu_si256((__m256i *)(values + first + 8 * lane), least[lane]);
     }
 }
 #else
-static void KERNEL(lower_minima)(Minima *minima, const Permutations *permutations, const uint64_t *hashes,
-                                 size_t count) {
+static void KERNEL(lower_word)(uint32_t *values, const uint32_t *word_factors, const uint32_t *word_terms,
+                               const uint64_t *hashes, size_t count) {
     for (size_t i = 0; i < count; i++) {
         const uint32_t half = half_of(hashes[i]);
-        for (int lane = 0; lane < SKETCH_BITS; lane++) {
-            const uint32_t value = half * permutations->factors[lane] + permutations->terms[lane];
-            if (value < minima->values[lane]) minima->values[lane] = value;
+        for (int lane = 0; lane < WORD_BITS; lane++) {
+            const uint32_t value = half * word_factors[lane] + word_terms[lane];
+            if (value < values[lane]) values[lane] = value;
         }
     }
 }
 #endif
+
+/* Lower the minima to what hashes make of them. */
+ALWAYS_INLINE void KERNEL(lower_minima)(Minima *minima, const Permutations *permutations, const uint64_t *hashes,
+                                        size_t count, unsigned words) {
+    for (unsigned at = 0; at < WORD_BITS * words; at += WORD_BITS)
+        KERNEL(lower_word)(minima->values + at, permutations->factors + at, permutations->terms + at, hashes, count);
+}

@@ -79,11 +79,11 @@ int64_t weight_of(const Steps *steps, uint64_t hash, uint64_t count) {
     }
 }
 
-uint64_t signs(const Sums *sums, int tie) {
-    uint64_t fingerprint = 0;
-    for (int bit = 0; bit < 64; bit++)
-        fingerprint |= (uint64_t)(sums->ones[bit] + tie > sums->total - sums->ones[bit]) << bit;
-    return fingerprint;
+uint64_t signs(const Sums *sums, int tie, unsigned word) {
+    const int64_t *ones = sums->ones + WORD_BITS * word;
+    uint64_t bits = 0;
+    for (int bit = 0; bit < WORD_BITS; bit++) bits |= (uint64_t)(ones[bit] + tie > sums->total - ones[bit]) << bit;
+    return bits;
 }
 
 uint64_t hash_slice(const Steps *steps, const uint8_t *at, size_t size) {
@@ -132,14 +132,15 @@ Status document_count(Document *document, const Steps *steps, const Given *given
     return kernels.read(document, steps, 1, text, size);
 }
 
-int is_outweighed(const Sums *sums) {
+int is_outweighed(const Sums *sums, unsigned words) {
+    const unsigned bits = WORD_BITS * words;
     double sum = 0, squares = 0;
-    for (int bit = 0; bit < 64; bit++) {
+    for (unsigned bit = 0; bit < bits; bit++) {
         const double margin = fabs(2.0 * (double)sums->ones[bit] - (double)sums->total);
         sum += margin;
         squares += margin * margin;
     }
-    return 10 * sum * sum > 9 * 64 * squares;
+    return 10 * sum * sum > 9 * bits * squares;
 }
 
 static uint32_t narrowed(uint64_t count) { return count < UINT32_MAX ? (uint32_t)count : UINT32_MAX; }
@@ -331,13 +332,15 @@ Status documents_measure(Document *document, const Steps *steps, const Given *te
         if (given_utf8(texts + *at, &document->utf8, &text, &size) != OK) return NO_MEMORY;
         if (kernels.read(document, steps, counted, text, size) != OK) return NO_MEMORY;
         if (counted) kernels.add_shingles(document, steps);
-        found->fingerprints[*at] =
-            steps->sketch == MINHASH_1BIT ? minima_bits(&document->minima) : signs(&document->sums, steps->tie);
+        for (unsigned word = 0; word < steps->words; word++)
+            found->fingerprints[(*at + 1) * steps->words - 1 - word] =
+                steps->sketch == MINHASH_1BIT ? minima_bits(&document->minima, word)
+                                              : signs(&document->sums, steps->tie, word);
         const int has_several =
             steps->tokens.kind == MIXED ? document->shingle_count > 1 : document->token_count > steps->shingle;
-        found->outweighed[*at] = steps->sketch == SIMHASH && has_several && is_outweighed(&document->sums);
+        found->outweighed[*at] = steps->sketch == SIMHASH && has_several && is_outweighed(&document->sums, steps->words);
         found->token_counts[*at] = narrowed(document->token_count);
-        found->distinct_counts[*at] = steps->sketch == MINHASH_1BIT ? minima_count(&document->minima)
+        found->distinct_counts[*at] = steps->sketch == MINHASH_1BIT ? minima_count(&document->minima, steps->words)
                                       : counted                     ? narrowed(document->shingles.count)
                                                                     : 0;
         found->unseen[*at] = unseen_share(document);

@@ -17,6 +17,7 @@
 #define MANY_CELLS 65536
 #define CAP 4
 #define SHINGLES_AT_ONCE 1020 /* four times what a byte can count */
+#define COUNTED_AT_ONCE 255   /* what a byte can count */
 
 typedef enum { FREQUENCY, PRESENCE, CAPPED, LOGARITHM, IDF } WeightKind;
 typedef enum { SIMHASH, MINHASH_1BIT, MINHASH } SketchKind;
@@ -59,12 +60,13 @@ typedef struct {
     const CellTable *idf; /* values one more than the weight */
     uint64_t idf_unseen;
     SketchKind sketch;
+    unsigned words;            /* of a fingerprint, 1..MAX_WORDS */
     Permutations permutations; /* of MINHASH_1BIT */
     Signer signer;             /* of MINHASH */
 } Steps;
 
 typedef struct {
-    int64_t ones[64]; /* the weight of the shingles whose hash has the bit */
+    int64_t ones[MAX_SKETCH_BITS]; /* the weight of the shingles of which word_of has the bit, word by word */
     int64_t total;
 } Sums;
 
@@ -90,7 +92,7 @@ typedef struct {
 
 /* What is known of texts, of each in its place. */
 typedef struct {
-    uint64_t *fingerprints;
+    uint64_t *fingerprints; /* of each its words, the most significant first */
     uint32_t *token_counts;
     uint8_t *outweighed;       /* of simhashes: whether a shingle that is not the only one outweighs the rest */
     uint32_t *distinct_counts; /* of shingles: of 1-bit MinHash as its minima tell; 0 where FREQUENCY counts none */
@@ -127,19 +129,28 @@ Status keep_hashes(Document *document, size_t count);
 /* The weight of a shingle that occurs so often, in units of 2^-16. */
 int64_t weight_of(const Steps *steps, uint64_t hash, uint64_t count);
 
-ALWAYS_INLINE void add_weighted(Sums *sums, uint64_t hash, int64_t weight) {
-    for (int bit = 0; bit < 64; bit++) sums->ones[bit] += weight & -(int64_t)(hash >> bit & 1);
+ALWAYS_INLINE void sums_clear(Sums *sums, unsigned words) {
+    memset(sums->ones, 0, words * WORD_BITS * sizeof *sums->ones);
+    sums->total = 0;
+}
+
+ALWAYS_INLINE void add_weighted(Sums *sums, uint64_t hash, int64_t weight, unsigned words) {
+    for (unsigned word = 0; word < words; word++) {
+        const uint64_t own = word_of(hash, word);
+        int64_t *ones = sums->ones + WORD_BITS * word;
+        for (int bit = 0; bit < WORD_BITS; bit++) ones[bit] += weight & -(int64_t)(own >> bit & 1);
+    }
     sums->total += weight;
 }
 
-/* A bit is set where what has it weighs more than what has not, and where tie is 1 as much. */
-uint64_t signs(const Sums *sums, int tie);
+/* A word of a simhash: a bit is set where what has it weighs more than what has not, and where tie is 1 as much. */
+uint64_t signs(const Sums *sums, int tie, unsigned word);
 
 /* Whether one shingle outweighs the rest: more than three times the root of the sum of the squares of the others, with
    which nearly every bit is its own. As the sums show it, if there was more than one: beside one such shingle all
    margins |ones - zeros| are nearly its weight, so the square of their mean is over 9 times their variance. Without one
    it is about 1.75 times, as of the size of any normal number. */
-int is_outweighed(const Sums *sums);
+int is_outweighed(const Sums *sums, unsigned words);
 
 uint64_t hash_slice(const Steps *steps, const uint8_t *at, size_t size);
 

@@ -4,42 +4,47 @@
 #include "text_minhash_body.h"
 #include "text_tokens_body.h"
 
+/* Add the bits that this word of hashes has to ones, of up to COUNTED_AT_ONCE: bytes count. */
 #ifdef KERNEL_IS_WIDE
-/* Add the bits of hashes to ones: 64 bytes count 255 at a time. */
-static void KERNEL(count_bits)(int64_t *ones, const uint64_t *hashes, size_t count) {
-    while (count > 0) {
-        const size_t some = count < 255 ? count : 255;
-        __m512i bytes = _mm512_setzero_si512();
-        for (size_t i = 0; i < some; i++) bytes = _mm512_mask_add_epi8(bytes, hashes[i], bytes, _mm512_set1_epi8(1));
-        uint8_t counts[64];
-        _mm512_storeu_si512(counts, bytes);
-        for (int bit = 0; bit < 64; bit++) ones[bit] += counts[bit];
-        hashes += some;
-        count -= some;
-    }
+ALWAYS_INLINE void KERNEL(count_word)(int64_t *ones, const uint64_t *hashes, size_t count, unsigned word) {
+    __m512i bytes = _mm512_setzero_si512();
+    for (size_t i = 0; i < count; i++)
+        bytes = _mm512_mask_add_epi8(bytes, word_of(hashes[i], word), bytes, _mm512_set1_epi8(1));
+    uint8_t counts[WORD_BITS];
+    _mm512_storeu_si512(counts, bytes);
+    for (int bit = 0; bit < WORD_BITS; bit++) ones[bit] += counts[bit];
 }
 #else
-/* Add the bits of hashes to ones: the bytes of words count 255 at a time. */
-static void KERNEL(count_bits)(int64_t *ones, const uint64_t *hashes, size_t count) {
+ALWAYS_INLINE void KERNEL(count_word)(int64_t *ones, const uint64_t *hashes, size_t count, unsigned word) {
+    uint64_t lanes[8] = {0};
+    for (size_t i = 0; i < count; i++) {
+        const uint64_t own = word_of(hashes[i], word);
+        for (int lane = 0; lane < 8; lane++) lanes[lane] += own >> lane & 0x0101010101010101u;
+    }
+    for (int bit = 0; bit < WORD_BITS; bit++) ones[bit] += lanes[bit & 7] >> (bit & 56) & 255;
+}
+#endif
+
+/* Add the bits of hashes to ones, word by word. */
+static void KERNEL(count_bits)(int64_t *ones, const uint64_t *hashes, size_t count, unsigned words) {
     while (count > 0) {
-        const size_t some = count < 255 ? count : 255;
-        uint64_t lanes[8] = {0};
-        for (size_t i = 0; i < some; i++)
-            for (int lane = 0; lane < 8; lane++) lanes[lane] += hashes[i] >> lane & 0x0101010101010101u;
-        for (int bit = 0; bit < 64; bit++) ones[bit] += lanes[bit & 7] >> (bit & 56) & 255;
+        const size_t some = count < COUNTED_AT_ONCE ? count : COUNTED_AT_ONCE;
+        KERNEL(count_word)(ones, hashes, some, 0); /* apart, as its hashes are not mixed */
+        for (unsigned word = 1; word < words; word++)
+            KERNEL(count_word)(ones + WORD_BITS * word, hashes, some, word);
         hashes += some;
         count -= some;
     }
 }
-#endif
 
 /* Add what the shingles weigh. Most occur once, and unless a model says otherwise these weigh the same: their bits are
    counted together. */
 void KERNEL(add_shingles)(Document *document, const Steps *steps) {
     const uint64_t alike = steps->weights == IDF ? 0 : steps->weights == PRESENCE ? UINT64_MAX : 1;
     const size_t size = document->shingles.size;
-    int64_t ones[64] = {0};
+    int64_t ones[MAX_SKETCH_BITS];
     size_t count = 0;
+    memset(ones, 0, steps->words * WORD_BITS * sizeof *ones);
     for (size_t first = 0; first < size; first += SHINGLES_AT_ONCE) {
         const size_t last = size - first < SHINGLES_AT_ONCE ? size : first + SHINGLES_AT_ONCE;
         size_t some = 0;
@@ -48,14 +53,15 @@ void KERNEL(add_shingles)(Document *document, const Steps *steps) {
             document->hashes[some] = cell.hash;
             some += cell.value - 1 < alike; /* not where it is free */
             if (UNLIKELY(cell.value > alike))
-                add_weighted(&document->sums, cell.hash, weight_of(steps, cell.hash, cell.value));
+                add_weighted(&document->sums, cell.hash, weight_of(steps, cell.hash, cell.value),
+                             steps->words);
         }
-        KERNEL(count_bits)(ones, document->hashes, some);
+        KERNEL(count_bits)(ones, document->hashes, some, steps->words);
         count += some;
     }
     if (count == 0) return;
     const int64_t weight = weight_of(steps, 0, 1);
-    for (int bit = 0; bit < 64; bit++) document->sums.ones[bit] += weight * ones[bit];
+    for (unsigned bit = 0; bit < steps->words * WORD_BITS; bit++) document->sums.ones[bit] += weight * ones[bit];
     document->sums.total += weight * (int64_t)count;
 }
 
@@ -76,11 +82,11 @@ ALWAYS_INLINE Status KERNEL(take_hashes)(Document *document, const Steps *steps,
     if (document->keeps && keep_hashes(document, count) != OK) return NO_MEMORY;
     if (counted) return count_shingles(&document->shingles, document->hashes, count);
     if (steps->sketch == MINHASH_1BIT) {
-        KERNEL(lower_minima)(&document->minima, &steps->permutations, document->hashes, count);
+        KERNEL(lower_minima)(&document->minima, &steps->permutations, document->hashes, count, steps->words);
     } else if (steps->sketch == MINHASH) {
         signature_take(&document->signature, &steps->signer, document->hashes, count);
     } else {
-        KERNEL(count_bits)(document->sums.ones, document->hashes, count);
+        KERNEL(count_bits)(document->sums.ones, document->hashes, count, steps->words);
         document->sums.total += (int64_t)count;
     }
     return OK;
@@ -134,8 +140,8 @@ static Status KERNEL(take_shingles)(Document *document, const Steps *steps, int 
 Status KERNEL(document_read)(Document *document, const Steps *steps, int counted, const uint8_t *text, size_t size) {
     const uint8_t *end = text + size;
     tokens_begin(&document->tokens);
-    memset(&document->sums, 0, sizeof document->sums);
-    minima_clear(&document->minima);
+    sums_clear(&document->sums, steps->words);
+    minima_clear(&document->minima, steps->words);
     document->token_count = document->shingle_count = document->written = 0;
     if (counted && cells_clear(&document->shingles, cells_for(size)) != OK) return NO_MEMORY;
     while (text < end) {

@@ -83,7 +83,8 @@ cdef class Keeping(Batch):
 
 
 def features_many(texts, *, normalisation="nfkc-casefold", tokens="words", shingle=4, weights="frequency", idf=None,
-                  hash="xxh3", seed=0, tie="clear", sketch="simhash", dense_shingle=0, int threads=1):
+                  hash="xxh3", seed=0, tie="clear", sketch="simhash", dense_shingle=0, bits=64,
+                  int threads=1):
     """The distinct hashes of the shingles of each text, increasing, and what each weighs: of some texts together.
 
     A list of parts (hashes uint64[m + 1], weights float64[m + 1], ends int64[n]), of which the last hash is none. Where
@@ -91,28 +92,30 @@ def features_many(texts, *, normalisation="nfkc-casefold", tokens="words", shing
     decide nothing here.
     """
     cdef Shingling batch = Shingling(texts)
-    batch.steps = steps_of(normalisation, tokens, shingle, dense_shingle, weights, idf, hash, seed, tie, sketch)
+    batch.steps = steps_of(normalisation, tokens, shingle, dense_shingle, weights, idf, hash, seed, tie, sketch, bits)
     batch.idf, batch.found, batch.least_bytes = idf, {}, _MIN_SHINGLED_BYTES
     batch.run_all(threads)
     return batch.together()
 
 
 def measure_and_keep(texts, *, normalisation="nfkc-casefold", tokens="words", shingle=4, weights="frequency", idf=None,
-                     hash="xxh3", seed=0, tie="clear", sketch="simhash", dense_shingle=0, int threads=1):
+                     hash="xxh3", seed=0, tie="clear", sketch="simhash", dense_shingle=0, bits=64,
+                     int threads=1):
     """What _simhash.measure gives, whose arguments these are, and the hashes of the shingles, as they come.
 
     A list of parts (hashes uint64[m], ends uint64[n]), of some texts each. Raises as _simhash.measure.
     """
     cdef Keeping batch = Keeping(expect_several(texts, threads))
-    batch.steps = steps_of(normalisation, tokens, shingle, dense_shingle, weights, idf, hash, seed, tie, sketch)
+    batch.steps = steps_of(normalisation, tokens, shingle, dense_shingle, weights, idf, hash, seed, tie, sketch, bits)
     batch.idf, batch.found = idf, {}
+    batch.make_columns()
     batch.run_all(threads)
     return batch.columns, [found for _, found in sorted(batch.found.items(), key=lambda item: item[0])]
 
 
 def features_of(parts, const int64_t[::1] indexes not None, *, normalisation="nfkc-casefold", tokens="words", shingle=4,
                 weights="frequency", idf=None, hash="xxh3", seed=0, tie="clear", sketch="simhash", dense_shingle=0,
-                int threads=1):
+                bits=64, int threads=1):
     """Of texts that were measured, those with these indexes, what features_many gives: by the hashes that were kept.
 
     parts: as of measure_and_keep, one after the other. Raises IndexError for an index of no text, ValueError for ends
@@ -138,7 +141,7 @@ def features_of(parts, const int64_t[::1] indexes not None, *, normalisation="nf
             raise IndexError(f"found index {indexes[i]}, expected one of {count} texts")
         batch.given[i].data = <const void*>addresses[indexes[i]]
         batch.given[i].size = sizes[indexes[i]]
-    batch.steps = steps_of(normalisation, tokens, shingle, dense_shingle, weights, idf, hash, seed, tie, sketch)
+    batch.steps = steps_of(normalisation, tokens, shingle, dense_shingle, weights, idf, hash, seed, tie, sketch, bits)
     batch.idf, batch.found, batch.least_bytes = idf, {}, _MIN_SORTED_BYTES
     batch.run_all(threads)
     return batch.together()

@@ -90,7 +90,7 @@ cdef class Signing(Batch):
 
 def sign(texts, Permutations permutations not None, *, normalisation="nfkc-casefold", tokens="words", shingle=4,
          weights="presence", idf=None, hash="xxh3", seed=0, tie="clear", sketch="minhash", dense_shingle=0,
-         int threads=1, bint keeps=False):
+         bits=64, int threads=1, bint keeps=False):
     """The signatures of texts, uint32 or uint64[n, values], and how many tokens each text has: uint32[n].
 
     keeps: give the hashes of the shingles too, as _shingles.measure_and_keep does; else there are none. All else that is
@@ -104,7 +104,7 @@ def sign(texts, Permutations permutations not None, *, normalisation="nfkc-casef
     if sketch != "minhash":
         raise ValueError(f"sketch: found {sketch!r}, expected minhash")
     batch = Signing(texts)
-    batch.steps = steps_of(normalisation, tokens, shingle, dense_shingle, weights, idf, hash, seed, tie, sketch)
+    batch.steps = steps_of(normalisation, tokens, shingle, dense_shingle, weights, idf, hash, seed, tie, sketch, bits)
     batch.steps.signer = permutations.signer
     batch.rows = permutations.rows(len(batch.texts))
     batch.token_counts = numpy.zeros(len(batch.texts), dtype=numpy.uint32)

@@ -18,11 +18,12 @@ cdef class Batch:
     cdef readonly tuple columns
     cdef readonly object failure
     cdef cut(self, int threads)
+    cdef make_columns(self)
     cdef run_all(self, int threads)
     cdef measure(self, Document* document, size_t first, size_t last)
     cdef measure_into(self, Document* document, size_t first, size_t last, Measures* found, uint64_t* ends)
 
-cdef Steps steps_of(normalisation, tokens, shingle, dense_shingle, weights, idf, hash, seed, tie, sketch) except *
+cdef Steps steps_of(normalisation, tokens, shingle, dense_shingle, weights, idf, hash, seed, tie, sketch, bits) except *
 cdef expect_several(texts, int threads)
 cdef Status shingled_of(Document* document, const Steps* steps, const Given* texts, size_t count, size_t* at,
                         Shingled* shingled) noexcept nogil

@@ -60,6 +60,8 @@ from fpstore._native cimport (
 )
 
 from fpstore._native import refuse
+from fpstore.text._sums cimport words_of
+
 from fpstore.text._sums import TIES
 from fpstore.text.packed import Packed
 from fpstore.text.unicode import pinned
@@ -113,6 +115,10 @@ _KNOWN_ANSWER = [
     "0xbe951e3d11fe0310", "0x9a5fca2b588437f5", "0x6f0d9f24c4343791", "0x212507c3717aff0d", "0x70e649f91279b288",
     "0x9a5fca2b588437f5", "0xde8146161804f18", "0x9a5fca2b588437f5", "0xbe951e3d11fe0310", "0x9a5fca2b588437f5",
     "0xf4161a8bd361f793", "0x449c395b268505dc",
+    "0xc33728b0f375434b", "0xa074c05dc38feb6", "0x62085354064a9a95", "0xbe951e3d11fe0310",
+    "0x55a8cf9e79b79b87", "0xf04be8e795210a5a", "0x9ed8fe193128b79c", "0x9a5fca2b588437f5",
+    "0x432cc198b3831f67", "0x7bdc035b8bb4602e", "0x43d58bc402bcf9a3", "0xf4161a8bd361f793",
+    "0x36c1e46ca847c894", "0x85cda9bd982a0009", "0x1e0c0edb939ca2ce", "0x449c395b268505dc",
 ]
 
 cdef list _columns_in_use = []
@@ -214,7 +220,7 @@ cdef choose_hash(Steps* steps, hash, seed):
         steps.hash = {XXH3: XXH3_SEEDED, XXH64: XXH64_SEEDED}.get(steps.hash, steps.hash)
 
 
-cdef Steps steps_of(normalisation, tokens, shingle, dense_shingle, weights, idf, hash, seed, tie, sketch) except *:
+cdef Steps steps_of(normalisation, tokens, shingle, dense_shingle, weights, idf, hash, seed, tie, sketch, bits) except *:
     cdef Steps steps
     if not 1 <= shingle <= MAX_SHINGLE:
         raise ValueError(f"shingle: found {shingle}, expected 1..{MAX_SHINGLE}")
@@ -232,6 +238,7 @@ cdef Steps steps_of(normalisation, tokens, shingle, dense_shingle, weights, idf,
     steps.sketch = chosen(_SKETCHES, "sketch", sketch)
     if steps.sketch != SIMHASH and steps.weights != PRESENCE:
         raise ValueError(f"weights: found {weights!r}, expected 'presence' for sketch {sketch}")
+    steps.words = words_of(bits)
     permutations_seed(&steps.permutations, seed)
     steps.idf = NULL
     steps.idf_unseen = 0
@@ -287,7 +294,6 @@ cdef class Batch:
         cdef uint8_t[::1] room
         self.least_bytes = _MIN_SLICE_BYTES
         self.texts = texts if isinstance(texts, Packed) else list(texts)
-        self.columns = tuple(numpy.empty(len(self.texts), dtype=kind) for kind in _COLUMNS)
         room = self.room = numpy.empty(len(self.texts) * sizeof(Given) + 1, dtype=numpy.uint8)
         self.given = <Given*>&room[0]
         read_texts(self.texts, self.given)
@@ -309,6 +315,14 @@ cdef class Batch:
                 size = 0
         self.waiting = iter(slices)
         return len(slices)
+
+    cdef make_columns(self):
+        """Room for what is measured, once the steps are known: of wide fingerprints a row each."""
+        cdef Py_ssize_t count = len(self.texts)
+        columns = [numpy.empty(count, dtype=kind) for kind in _COLUMNS]
+        if self.steps.words > 1:
+            columns[0] = numpy.empty((count, self.steps.words), dtype=numpy.uint64)
+        self.columns = tuple(columns)
 
     cdef run_all(self, int threads):
         """Measure all texts."""
@@ -342,7 +356,7 @@ cdef class Batch:
         cdef size_t at
         cdef Status status
         cdef size_t[5] places = [column.ctypes.data for column in self.columns]
-        found.fingerprints = <uint64_t*>places[0] + first
+        found.fingerprints = <uint64_t*>places[0] + first * self.steps.words
         found.token_counts = <uint32_t*>places[1] + first
         found.outweighed = <uint8_t*>places[2] + first
         found.distinct_counts = <uint32_t*>places[3] + first
@@ -374,7 +388,8 @@ cdef void document_begin(Document* document) noexcept:
 
 
 def measure(texts, *, normalisation="nfkc-casefold", tokens="words", shingle=4, weights="frequency", idf=None,
-            hash="xxh3", seed=0, tie="clear", sketch="simhash", dense_shingle=0, int threads=1):
+            hash="xxh3", seed=0, tie="clear", sketch="simhash", dense_shingle=0, bits=64,
+            int threads=1):
     """The fingerprints of texts, and what is to be known of them: the columns of fpstore.text.recipe.Measured.
 
     texts: str, or bytes of UTF-8, where what is not UTF-8 becomes U+FFFD as bytes.decode("utf-8", "replace") does;
@@ -383,10 +398,11 @@ def measure(texts, *, normalisation="nfkc-casefold", tokens="words", shingle=4, 
     Raises TypeError for other texts, ValueError for an unknown step, MemoryError also for a shingle of over 2 GiB.
     """
     cdef Batch batch = Batch(expect_several(texts, threads))
-    batch.steps = steps_of(normalisation, tokens, shingle, dense_shingle, weights, idf, hash, seed, tie, sketch)
+    batch.steps = steps_of(normalisation, tokens, shingle, dense_shingle, weights, idf, hash, seed, tie, sketch, bits)
     if batch.steps.sketch == MINHASH:
         raise ValueError("sketch: found 'minhash', expected one that makes fingerprints, or a call of _signing.sign")
     batch.idf = idf
+    batch.make_columns()
     batch.run_all(threads)
     return batch.columns
 
@@ -454,6 +470,8 @@ cdef check_known_answer():
     for kind in _TOKENS:
         found += measure(texts, tokens=kind, dense_shingle=5 * (kind == "mixed"), weights="capped")[0].tolist()
     found += measure(texts)[0].tolist() + measure(texts, weights="presence", sketch="minhash-1bit")[0].tolist()
+    found += measure(texts, weights="capped", bits=256)[0].ravel().tolist()
+    found += measure(texts, weights="presence", sketch="minhash-1bit", bits=256)[0].ravel().tolist()
     found = [hex(each) for each in found]
     if found != _KNOWN_ANSWER or os.environ.get("FPSTORE_WRONG_ANSWER") == "text":
         refuse("text")

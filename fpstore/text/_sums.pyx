@@ -3,7 +3,7 @@
 from libc.math cimport llrint
 from libc.stdint cimport uint8_t, uint64_t
 
-from fpstore._native cimport WEIGHT_ONE, Sums, add_weighted, c_xxh3, c_xxh64, signs
+from fpstore._native cimport MAX_WORDS, WEIGHT_ONE, WORD_BITS, Sums, add_weighted, c_xxh3, c_xxh64, signs, sums_clear, word_of
 
 # Whether a bit is set of which what has it weighs as much as what has not.
 TIES = {"clear": 0, "set": 1}
@@ -17,13 +17,23 @@ cdef int tie_of(tie) except -1:
     return TIES[tie]
 
 
-def simhash_of(const uint64_t[::1] hashes not None, const double[::1] weights not None, tie="clear"):
+cdef unsigned words_of(bits) except 0:
+    """How many words a fingerprint of so many bits has. ValueError for what is no number of them."""
+    if bits not in range(WORD_BITS, MAX_WORDS * WORD_BITS + 1, WORD_BITS):
+        raise ValueError(f"bits: found {bits}, expected {WORD_BITS} to {MAX_WORDS * WORD_BITS}, a multiple of {WORD_BITS}")
+    return bits // WORD_BITS
+
+
+def simhash_of(const uint64_t[::1] hashes not None, const double[::1] weights not None, tie="clear", bits=WORD_BITS):
     """The fingerprint of features: a bit is set if what has it weighs more than what has not, or with tie set as much.
 
     hashes: uint64[m]. weights: float64[m] of any sign, kept to 2^-16, of which the sizes together are below 2^46.
-    Raises ValueError for lengths that differ, for weights that are larger or not finite, and for an unknown tie.
+    bits: of the fingerprint, a multiple of 64 up to 256; those beyond 64 are of the further words of each hash.
+    Raises ValueError for lengths that differ, for weights that are larger or not finite, for an unknown tie, and for
+    other bits.
     """
     cdef int tied = tie_of(tie)
+    cdef unsigned word, words = words_of(bits)
     cdef Sums sums
     cdef double size = 0
     cdef Py_ssize_t i
@@ -33,12 +43,16 @@ def simhash_of(const uint64_t[::1] hashes not None, const double[::1] weights no
         size += abs(weights[i])
     if not size < _MAX_WEIGHT:
         raise ValueError(f"weights: found {size} in all, expected less than 2^46")
-    sums.total = 0
-    for i in range(64):
-        sums.ones[i] = 0
+    sums_clear(&sums, words)
     for i in range(len(hashes)):
-        add_weighted(&sums, hashes[i], llrint(weights[i] * WEIGHT_ONE))
-    return signs(&sums, tied)
+        add_weighted(&sums, hashes[i], llrint(weights[i] * WEIGHT_ONE), words)
+    return sum([<object>signs(&sums, tied, word) << WORD_BITS * word for word in range(words)])
+
+
+def widened(uint64_t hash, bits):
+    """What a hash stands for as a fingerprint of so many bits, as an int: its words, of which it is the lowest."""
+    cdef unsigned word
+    return sum([<object>word_of(hash, word) << WORD_BITS * word for word in range(words_of(bits))])
 
 
 def xxh3(const uint8_t[::1] data not None):

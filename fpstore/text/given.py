@@ -16,17 +16,19 @@ from fpstore.text.cleaning import without_surrogates
 Feature = str | bytes
 
 
-def simhash_of_hashes(hashes: Iterable[int], weights: Iterable[float] | None = None, *, tie: str = "clear") -> int:
-    """The simhash (0..2**64 - 1) of hashes of 64 bits, each as often as it occurs.
+def simhash_of_hashes(
+    hashes: Iterable[int], weights: Iterable[float] | None = None, *, tie: str = "clear", bits: int = 64
+) -> int:
+    """The simhash (0..2**bits - 1) of hashes of 64 bits, each as often as it occurs.
 
     weights: of each, of any sign, kept to 2**-16, 1 where None. tie: what a bit is whose two sides weigh the same,
-    `clear` or `set`; so none have the simhash 0, or 2**64 - 1. Raises ValueError for lengths that differ, for weights
-    that are not finite or of which the sizes are 2**46 in all, and for another tie; OverflowError for a hash of more
-    bits.
+    `clear` or `set`; so none have the simhash 0, or 2**bits - 1. bits: 64, 128, 192 or 256; each hash is widened as
+    recipes do it. Raises ValueError for lengths that differ, for weights that are not finite or of which the sizes are
+    2**46 in all, and for another tie or other bits; OverflowError for a hash of more bits.
     """
     values = np.fromiter(hashes, dtype=np.uint64)
     weighed = np.ones(len(values)) if weights is None else np.fromiter(weights, dtype=np.float64)
-    return simhash_of(values, weighed, tie)
+    return simhash_of(values, weighed, tie, bits)
 
 
 def simhash_of_features(
@@ -35,8 +37,9 @@ def simhash_of_features(
     *,
     seed: int = 0,
     tie: str = "clear",
+    bits: int = 64,
 ) -> int:
-    """The simhash (0..2**64 - 1) of features, by the hash, seed and tie of a recipe.
+    """The simhash (0..2**bits - 1) of features, by the hash, seed, tie and bits of a recipe.
 
     features: str, hashed as UTF-8, or bytes, each of weight 1 as often as it occurs; or pairs of one and its weight, or
     a mapping. Raises as simhash_of_hashes does, and for an unknown hash or a seed that it does not take; TypeError for
@@ -48,7 +51,7 @@ def simhash_of_features(
     pairs = features.items() if isinstance(features, Mapping) else features
     weighed = [(each, 1.0) if isinstance(each, str | bytes) else _pair(each) for each in pairs]
     hashes = (_simhash.hash_of(_bytes_of(feature), hash, seed) for feature, _ in weighed)
-    return simhash_of_hashes(hashes, (weight for _, weight in weighed), tie=tie)
+    return simhash_of_hashes(hashes, (weight for _, weight in weighed), tie=tie, bits=bits)
 
 
 def _pair(found: object) -> tuple[Feature, float]:

@@ -31,20 +31,25 @@ The steps of version 2, in order:
    - `fnv1` and `fnv1a` of 64 bits.
 7. `weights`: what a shingle that occurs n times counts: `frequency`, n; `capped`, n but at most 4; `log`,
    1 + ln n; `presence`, 1; `idf`, n times what the model of checksum `idf` says (see `idf`).
-8. `sketch`, what the shingles become:
+8. `sketch`, what the shingles become, with so many `bits`:
    - `simhash` (Charikar, STOC 2002): bit b is set if the weight of the shingles whose hash has bit b is more than half
-     of all the weight. `tie`: what a bit is of which it is just half, `clear` or `set`;
+     of all the weight. `tie`: what a bit is of which it is just half, `clear` or `set`. Beyond 64 bits a hash is
+     widened: bits 64 * i to 64 * i + 63 are number i of the SplitMix64 (Steele, Lea and Flood, OOPSLA 2014) that begins
+     with the hash, whatever hash it is. The digests and `murmur3`, of which other tools take more bits, have 64 alone;
    - `minhash-1bit` (b-bit minwise hashing with b = 1, Li and Koenig, WWW 2010): bit i is a bit of the smallest value of
-     permutation i (of 64, made by the `seed`) over the shingles. Documents whose sets of shingles have the Jaccard
-     similarity J differ in 32 (1 - J) bits in the mean. A shingle counts once, so weights are `presence`;
+     permutation i (of as many as bits, made by the `seed`) over the shingles. Documents whose sets of shingles have the
+     Jaccard similarity J differ in bits / 2 * (1 - J) bits in the mean. A shingle counts once, so weights are `presence`;
    - `minhash` (Broder, SEQUENCES 1997): no fingerprint but a signature, which fpstore.minhash makes. It has so many
      `values` by the `permutations` of that name (see the module of that name), and the share of those that are equal is
      the Jaccard similarity in the mean. The `seed` is of hash and permutations; by those of datasketch it is theirs
      alone, 0..2**32 - 1. Weights are `presence`.
 
-   A document without tokens has the XXH3 of its UTF-8 as its fingerprint, or as the only hash of its signature: it is
-   near none that has other bytes. Not so by simhashes, of another hash than `xxh3` and other tokens than `mixed`, that
-   other tools make: there it is 0, or 2**64 - 1 where ties are set, but `letters` makes one empty shingle of it.
+   A document without tokens has the XXH3 of its UTF-8, widened, as its fingerprint, or as the only hash of its
+   signature: it is near none that has other bytes. Not so by simhashes, of another hash than `xxh3` and other tokens
+   than `mixed`, that other tools make: there it is 0, or all bits where ties are set, but `letters` makes one empty
+   shingle of it.
+
+   Bit 0 is the lowest, so that the lowest 64 bits of a wide fingerprint are those of the same recipe of 64 bits.
 
 A change of any step is a new version, so that equal recipes give equal fingerprints, on every machine and under every
 Python: letters and foldings are those of Unicode 14. What is not assigned there is no letter and is not normalised.
@@ -62,50 +67,32 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fpstore.errors import RecipeError, UnsupportedVersion
+from fpstore.errors import RecipeError
+from fpstore.fingerprints import as_fingerprint, as_numbers, single_of
 from fpstore.text import _shingles, _signing, _simhash
-from fpstore.text._sums import xxh3
-from fpstore.text.cleaning import HTML_CHOICES, text_of_html, without_surrogates
+from fpstore.text._sums import widened, xxh3
+from fpstore.text.cleaning import text_of_html, without_surrogates
+from fpstore.text.fields import (
+    ADDED,
+    DEFAULT_BITS,
+    DEFAULT_VALUES,
+    VERSION,
+    expect_fields,
+    expect_version,
+    is_of_datasketch,
+)
 from fpstore.text.held import Features, KeptHashes, Sets
 from fpstore.text.model import IdfModel
-from fpstore.text.permutations import DEFAULT_VALUES, MOST_VALUES, SCHEMES, SEED_BITS_OF_DATASKETCH, permutations_of
+from fpstore.text.permutations import SCHEMES, permutations_of
 from fpstore.text.scripts import mixed_shingles
 from fpstore.text.several import expect_several
 from fpstore.text.tokens import Prepare, preparation, prepared, prepared_groups
 from fpstore.threads import thread_count
 from fpstore.types import Kind
 
-# When a golden value of tests/test_text_golden.py changes, this becomes a new version.
-VERSION = 2
-MAX_SHINGLE = 64
-
-# Every value that a field can have.
-CHOICES = {
-    "html": HTML_CHOICES,
-    "normalisation": ("nfkc-casefold", "nfkc", "lower", "none"),
-    "tokens": ("words", "mixed", "characters", "letters", "chinese", "whole"),
-    "weights": ("frequency", "capped", "log", "presence", "idf"),
-    "hash": ("xxh3", "xxh64", "md5", "sha1", "sha256", "md5-first", "blake2b", "fnv1", "fnv1a", "murmur3"),
-    "tie": ("clear", "set"),
-    "sketch": ("simhash", "minhash-1bit", "minhash"),
-    "permutations": SCHEMES,
-}
-# The fields that records of this version do not all have, and what is meant where one is missing.
-ADDED: dict[str, str | int] = {
-    "seed": 0,
-    "tie": "clear",
-    "sketch": "simhash",
-    "dense_shingle": 0,
-    "values": DEFAULT_VALUES,
-    "permutations": SCHEMES[0],
-}
 # Those fields that do not decide which shingles a text has.
-_NO_STEPS = ("name", "weights", "idf", "tie", "sketch", "values", "permutations")
-_INTEGERS = ("version", "shingle", "seed", "dense_shingle", "values")
-_OF_THE_CORE = ("shingle", "weights", "hash", "tie", "sketch", "dense_shingle")
-_WORDS = ("words", "chinese")  # those tokens that can be stop words or have stems
-_OF_SETS = {"weights": "presence", "tie": "clear"}  # what a sketch of the set of shingles leaves no choice of
-_IDF_DIGITS = 64  # of a model's checksum, in hexadecimal
+_NO_STEPS = ("name", "weights", "idf", "tie", "sketch", "values", "permutations", "bits")
+_OF_THE_CORE = ("shingle", "weights", "hash", "tie", "sketch", "dense_shingle", "bits")
 
 
 Signatures = npt.NDArray[np.uint32] | npt.NDArray[np.uint64]
@@ -114,6 +101,7 @@ Signatures = npt.NDArray[np.uint32] | npt.NDArray[np.uint64]
 class Measured(NamedTuple):
     """Of texts, in their order: fingerprints, how many tokens each has, and how far these are to be trusted.
 
+    fingerprints: uint64[n], or beyond 64 bits uint64[n, bits / 64], word 0 the most significant.
     outweighed: texts of several shingles, of which the heaviest weighs more than three times the root of the sum of the
     squares of the others: nearly every bit of their simhash is that shingle's. distinct_counts: how many distinct
     shingles; of 1-bit MinHash within an eighth as a rule, as its smallest values tell; 0 by weights `frequency`, which
@@ -157,49 +145,18 @@ class Recipe:
     dense_shingle: int = 0
     values: int = DEFAULT_VALUES
     permutations: str = SCHEMES[0]
+    bits: int = DEFAULT_BITS
     model: IdfModel | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        for name in FIELDS:
-            _check_type(name, getattr(self, name))
-        _check_version(self.version)
-        if not self.name:
-            raise ValueError("recipe name: found an empty string, expected a name")
-        if not 1 <= self.shingle <= MAX_SHINGLE:
-            raise ValueError(f"recipe shingle: found {self.shingle}, expected 1..{MAX_SHINGLE} tokens")
-        for step, choices in CHOICES.items():
-            if getattr(self, step) not in choices:
-                expected = " or ".join(choices)
-                raise ValueError(f"recipe {step}: found {getattr(self, step)!r}, expected {expected}")
-        for step in ("stop_words", "stemming"):
-            if getattr(self, step) and self.tokens not in _WORDS:
-                expected = f"none for tokens {self.tokens}"
-                raise ValueError(f"recipe {step}: found {getattr(self, step)!r}, expected {expected}")
-        if self.tokens == "whole" and self.shingle != 1:
-            raise ValueError(f"recipe shingle: found {self.shingle}, expected 1 for tokens whole")
-        dense = range(1, MAX_SHINGLE + 1) if self.tokens == "mixed" else range(1)
-        if self.dense_shingle not in dense:
-            expected = f"{dense[0]}..{dense[-1]}" if len(dense) > 1 else "0"
-            told = f"found {self.dense_shingle}, expected {expected} for tokens {self.tokens}"
-            raise ValueError(f"recipe dense_shingle: {told}")
-        _check_signature(self.sketch, self.values, self.permutations)
-        if self.is_of_datasketch:
-            _check_bits(self.seed, SEED_BITS_OF_DATASKETCH, f"permutations {self.permutations}")
-        else:
-            _check_bits(self.seed, _simhash.SEED_BITS.get(self.hash, 0), f"hash {self.hash}")
-        _check_idf(self.weights, self.idf)
-        if self.sketch != "simhash":
-            for step, expected in _OF_SETS.items():
-                if getattr(self, step) != expected:
-                    told = f"found {getattr(self, step)!r}, expected {expected} for sketch {self.sketch}"
-                    raise ValueError(f"recipe {step}: {told}")
+        expect_fields(self)
 
     def fingerprint(self, text: str | bytes) -> int:
-        """The fingerprint (0..2**64 - 1) of one text; bytes are UTF-8."""
-        return int(self.fingerprint_many([text], threads=1)[0])
+        """The fingerprint (0..2**bits - 1) of one text; bytes are UTF-8."""
+        return as_numbers(self.fingerprint_many([text], threads=1))[0]
 
     def fingerprint_many(self, texts: Iterable[str | bytes], *, threads: int | None = None) -> npt.NDArray[np.uint64]:
-        """The fingerprints of texts, in their order: uint64[n]. threads: as for measure_many."""
+        """The fingerprints of texts, in their order, as Measured has them. threads: as for measure_many."""
         expect_several(texts)
         return self.measure_many(list(texts), threads=threads).fingerprints
 
@@ -234,9 +191,9 @@ class Recipe:
         fingerprints, counts = found.fingerprints, found.token_counts
         if self.parts_empty:
             for at in np.flatnonzero(counts == 0).tolist():
-                fingerprints[at] = bytes_hash(texts[at])
+                fingerprints[at] = self.without_tokens(texts[at])
         elif self.tokens == "letters":
-            fingerprints[counts == 0] = self._nothing()
+            fingerprints[counts == 0] = self._widened(self._nothing())
         return found, [part for parts_of_group in kept for part in parts_of_group]
 
     def sign_many(self, texts: Sequence[str | bytes], *, threads: int | None = None) -> Signatures:
@@ -342,6 +299,10 @@ class Recipe:
                 raise ValueError(f"idf model: {told}")
         return replace(self, weights="idf", idf=model.checksum, model=model)
 
+    def without_tokens(self, text: str | bytes) -> Any:
+        """The fingerprint of a text that has no tokens, as a row of fingerprints is: a number, or its words."""
+        return self._widened(bytes_hash(text))
+
     @property
     def is_prepared(self) -> bool:
         """Whether steps are left to Python and its packages, which come before those of the compiled core."""
@@ -361,7 +322,7 @@ class Recipe:
     @property
     def is_of_datasketch(self) -> bool:
         """Whether a signature has the permutations of datasketch."""
-        return self.permutations.startswith("datasketch")
+        return is_of_datasketch(self.permutations)
 
     @property
     def _hash_seed(self) -> int:
@@ -389,13 +350,17 @@ class Recipe:
         version = record.get("version")
         if type(version) is int:
             # Said before its fields are compared: another version may well have others.
-            _check_version(version)
+            expect_version(version)
         if not set(FIELDS) - set(ADDED) <= set(record) <= set(FIELDS):
             found = ", ".join(map(str, record))
             fields_of_all = ", ".join(name for name in FIELDS if name not in ADDED)
             expected = f"{fields_of_all}, and where they differ {', '.join(ADDED)}"
             raise ValueError(f"recipe: found fields {found}, expected {expected}")
         return cls(**record)  # type: ignore[arg-type]  # __post_init__ checks each
+
+    def _widened(self, value: int) -> Any:
+        """What a hash stands for as a fingerprint, as a row of fingerprints is."""
+        return single_of(as_fingerprint(widened(value, self.bits), "hash", self.bits))
 
     def _nothing(self) -> int:
         """The hash of an empty shingle."""
@@ -446,40 +411,3 @@ def bytes_hash(text: str | bytes) -> int:
 def utf8(text: str | bytes) -> bytes:
     """The bytes of a text, with U+FFFD for what is none."""
     return without_surrogates(text.decode("utf-8", "replace") if isinstance(text, bytes) else text).encode()
-
-
-def _check_type(name: str, value: object) -> None:
-    expected = int if name in _INTEGERS else str
-    # A bool is an int to isinstance, and True is no version.
-    if type(value) is not expected:
-        raise ValueError(f"recipe {name}: found {value!r}, expected {expected.__name__}")
-
-
-def _check_version(version: int) -> None:
-    if version == VERSION:
-        return
-    advice = "" if version > VERSION else "; build again, from the documents"
-    raise UnsupportedVersion("recipe version", version, VERSION, advice)
-
-
-def _check_bits(seed: int, bits: int, what: str) -> None:
-    if not 0 <= seed < 1 << bits:
-        expected = f"0..2**{bits} - 1" if bits else "0"
-        raise ValueError(f"recipe seed: found {seed}, expected {expected} for {what}")
-
-
-def _check_signature(sketch: str, values: int, permutations: str) -> None:
-    if sketch == "minhash":
-        if not 1 <= values <= MOST_VALUES:
-            raise ValueError(f"recipe values: found {values}, expected 1..{MOST_VALUES}")
-        return
-    for name, found in (("values", values), ("permutations", permutations)):
-        if found != ADDED[name]:
-            raise ValueError(f"recipe {name}: found {found!r}, expected {ADDED[name]!r} for sketch {sketch}")
-
-
-def _check_idf(weights: str, checksum: str) -> None:
-    if checksum and weights != "idf":
-        raise ValueError(f"recipe idf: found {checksum!r}, expected none for weights {weights}")
-    if checksum and not (len(checksum) == _IDF_DIGITS and set(checksum) <= set("0123456789abcdef")):
-        raise ValueError(f"recipe idf: found {checksum!r}, expected {_IDF_DIGITS} hexadecimal digits")
