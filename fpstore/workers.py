@@ -130,7 +130,7 @@ class Workers:
         self._waiting: SimpleQueue[_Turn | None] = SimpleQueue()
         self._process = os.getpid()
         self._lock = threading.Lock()  # over who the workers are
-        self._killed = False
+        self._killed = self._stopped = False
 
     def __enter__(self) -> Self:
         return self
@@ -167,6 +167,8 @@ class Workers:
     def wait_for(self, turn: _Turn) -> None:
         """Until an item is done; by this thread where there is no worker, and until the first has answered."""
         while not turn.ended.is_set():
+            if self._stopped and turn.take():
+                raise WorkerEnded("found that nobody wants it any more, expected time to do it", None)
             if self.are_several and self._left <= 0 and self._start():
                 if not self._helps or not self._do_one():
                     # A signal that comes just before the main thread falls asleep does not wake it.
@@ -204,6 +206,11 @@ class Workers:
         deadline = time.monotonic() + ENDING_SECONDS
         for worker in self._workers:
             worker.end(deadline)
+
+    def stop(self) -> None:
+        """End the workers at once, from another thread: whoever waits for one has WorkerEnded."""
+        self._stopped = True
+        self._kill()
 
     def _kill(self) -> None:
         if self._process == os.getpid():

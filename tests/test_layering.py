@@ -209,9 +209,12 @@ WINGS = {
     "inputs": {"errors", "origin", "threads", "workers", "types", "text", "_native"},
     # Of query, the rule by which something is near an earlier one: jobs and add_if_new must not decide it apart.
     # ledger, later, notes: what a store and its jobs must both know. _names: the hash by which a store knows names.
-    # fingerprints: as for text.
+    # fingerprints: as for text. cluster: who does tasks, and how these hand over what they make; _codec: its checksum.
     "jobs": {
         "",
+        "_codec",
+        "arrays",
+        "cluster",
         "disk",
         "errors",
         "fingerprints",

@@ -24,6 +24,9 @@ class Engine(Protocol):
     def __call__(self, tasks: Sequence[Task], seconds: float) -> None:
         """Do the tasks, which take so many seconds of a processor. What one raises, or JobError."""
 
+    def stop(self) -> None:
+        """From another thread: nobody wants what is under way any more, and the call that does it ends."""
+
 
 def engine_named(name: str, address: str | None, workers: int | None) -> Engine:
     """The engine of that name. ValueError for another, ImportError for one that is not installed."""

@@ -1,7 +1,7 @@
 """The engine of one machine: processes that do tasks, each again elsewhere where a process ends before it is done."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Self
 
 from fpstore.cluster.tasks import HELD, Task, run_held
@@ -26,6 +26,7 @@ class Local:
         if address is not None:
             raise ValueError(f"address: found {address}, expected none: engine local is this machine")
         self.workers = workers or thread_count(None)
+        self._team: Workers | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -35,19 +36,32 @@ class Local:
 
     def __call__(self, tasks: Sequence[Task], seconds: float) -> None:
         """Do the tasks."""
-        run_here(tasks, self.workers, seconds)
+        run_here(tasks, self.workers, seconds, self._begun)
+
+    def stop(self) -> None:
+        """As an engine; what is done in this very process is done to the end."""
+        if self._team is not None:
+            self._team.stop()
+
+    def _begun(self, team: Workers | None) -> None:
+        self._team = team
 
 
-def run_here(tasks: Sequence[Task], workers: int, seconds: float) -> None:
+def run_here(
+    tasks: Sequence[Task], workers: int, seconds: float, begun: Callable[[Workers | None], None] = lambda team: None
+) -> None:
     """Do the tasks, by so many processes where they take so many seconds of a processor that it is worth it.
 
-    JobError where a task's process has ended TRIES times. What ends the caller ends the processes.
+    JobError where a task's process has ended TRIES times. What ends the caller ends the processes. begun: hears of the
+    processes, and that there are none any more.
     """
     start_after = 0.0 if seconds > START_AFTER_SECONDS and len(tasks) > 1 else math.inf
     with Workers(min(workers, len(tasks)), start_after, TRIES, HEAP) as team:
+        begun(team)
         try:
             team.map(run_held, tasks)
         except WorkerEnded as error:
             raise JobError(f"{error.item}: tried {TRIES} times: {error}") from None
         finally:
+            begun(None)
             HELD.let_go()  # of tasks that were done here

@@ -13,7 +13,7 @@ from fpstore.cluster.engines import engine_named
 from fpstore.cluster.gathering import Batches, each_row, gathered
 from fpstore.cluster.parts import Maker, write_part
 from fpstore.cluster.shares import RUN_ROWS
-from fpstore.cluster.tasks import Seen, expect_seen, expect_version
+from fpstore.cluster.tasks import OfStore, Seen, expect_seen, expect_version
 from fpstore.cluster.work import claim, expect_shared, name_of, parts_of, task_count, workplace
 from fpstore.disk import Folder
 from fpstore.errors import PathLike
@@ -32,7 +32,7 @@ OWN_ROWS_NS = 6.0
 
 
 @dataclass(frozen=True)
-class PairsTask:
+class PairsTask(OfStore):
     """The pairs of some stretches, of one state of a store. version: of the fpstore that cut it."""
 
     maker: Maker

@@ -109,10 +109,15 @@ def write_part(folder: Folder, maker: Maker, columns: int, runs: Iterable[Iterab
 def write_runs(file: IO[bytes], maker: Maker, columns: int, runs: Iterable[Iterable[Columns]]) -> int:
     """What write_part writes, to an open file."""
     described = [[_write_block(file, block) for chunk in run for block in _blocks(chunk)] for run in runs]
-    footer = json.dumps({"job": maker.job, "task": maker.task, "columns": columns, "runs": described}).encode()
-    file.write(footer + _TAIL.pack(len(footer), crc32c(footer), MAGIC))
-    file.flush()
+    write_footer(file, {"job": maker.job, "task": maker.task, "columns": columns, "runs": described}, MAGIC)
     return sum(rows for run in described for rows, _ in run)
+
+
+def write_footer(file: IO[bytes], record: dict[str, Any], magic: bytes) -> None:
+    """The end of a file that `Sealed` reads."""
+    footer = json.dumps(record).encode()
+    file.write(footer + _TAIL.pack(len(footer), crc32c(footer), magic))
+    file.flush()
 
 
 def _blocks(chunk: Columns) -> Iterator[Columns]:
@@ -126,17 +131,71 @@ def _write_block(file: IO[bytes], block: Columns) -> tuple[int, int]:
     return len(block[0]), crc32c(data)
 
 
-class Part:
-    """A part open for reading; close it when its runs are done with."""
+class Sealed:
+    """A file of blocks that ends with a footer and the checksum of that, open for reading."""
 
-    def __init__(self, fd: int, path: PathLike, maker: Maker, columns: int) -> None:
-        """Read the footer. JobError for what is no such part, for a damaged one, and for one of another job or task."""
-        self._fd, self._path, self._columns = fd, path, columns
+    def __init__(self, fd: int, path: PathLike, magic: bytes) -> None:
+        """Read the footer. JobError for what is no such file, for a damaged one, and for one that is not expected."""
+        self._fd, self._path = fd, path
         try:
-            self._runs = self._read_footer(maker)
+            self._read_footer(magic)
         except BaseException:
             self.close()
             raise
+
+    def _take(self, footer: Any, end: int) -> None:
+        """Look at the footer, which begins at end. KeyError, TypeError and ValueError for no such; JobError."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Let go of the file; may be called again."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _read_footer(self, expected: bytes) -> None:
+        size = os.fstat(self._fd).st_size
+        if size < _TAIL.size:
+            raise self._damaged("the file", f"{size} bytes", f"at least {_TAIL.size}")
+        footer_bytes, crc, magic = _TAIL.unpack(self._read(size - _TAIL.size, _TAIL.size))
+        if magic != expected:
+            raise self._damaged("its last bytes", repr(magic), repr(expected))
+        if footer_bytes > min(size - _TAIL.size, _MAX_FOOTER_BYTES):
+            raise self._damaged("the footer", f"{footer_bytes} bytes", f"at most {size - _TAIL.size}")
+        start = size - _TAIL.size - footer_bytes
+        footer = self._read(start, footer_bytes)
+        if crc32c(footer) != crc:
+            raise self._damaged("the footer", "another checksum", "its own")
+        try:
+            self._take(json.loads(footer), start)
+        except (KeyError, RecursionError, TypeError, ValueError):
+            raise self._damaged("the footer", f"{footer[:40]!r}", "what a task writes") from None
+
+    def _read_sealed(self, offset: int, length: int, crc: int) -> bytes:
+        """The bytes of a block."""
+        data = self._read(offset, length)
+        if crc32c(data) != crc:
+            raise self._damaged(f"a block at {offset}", "another checksum", "its own")
+        return data
+
+    def _read(self, offset: int, length: int) -> bytes:
+        data = os.pread(self._fd, length, offset)
+        if len(data) != length:
+            raise self._damaged(f"bytes from {offset} on", f"{len(data)}", length)
+        return data
+
+    def _damaged(self, where: str, found: object, expected: object) -> JobError:
+        told = f"{where}: found {found}, expected {expected}; remove the file, and its task makes it anew"
+        return JobError(told, path=self._path)
+
+
+class Part(Sealed):
+    """A part open for reading; close it when its runs are done with."""
+
+    def __init__(self, fd: int, path: PathLike, maker: Maker, columns: int) -> None:
+        """As Sealed; the part of its maker, of so many columns, is expected."""
+        self._maker, self._columns = maker, columns
+        super().__init__(fd, path, MAGIC)
 
     @classmethod
     def open(cls, folder: Folder, maker: Maker, columns: int) -> "Part":
@@ -153,38 +212,13 @@ class Part:
 
     def read_block(self, offset: int, rows: int, crc: int) -> list[Keys]:
         """The columns of the block that begins there."""
-        data = self._read(offset, rows * self._columns * _WORD_BYTES)
-        if crc32c(data) != crc:
-            raise self._damaged(f"a block at {offset}", "another checksum", "its own")
+        data = self._read_sealed(offset, rows * self._columns * _WORD_BYTES, crc)
         every = np.frombuffer(data, dtype="<u8").astype(np.uint64, copy=False)
         return list(every.reshape(self._columns, rows))
 
-    def close(self) -> None:
-        """Let go of the file; may be called again."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
-
-    def _read_footer(self, maker: Maker) -> list[list[tuple[int, int]]]:
-        size = os.fstat(self._fd).st_size
-        if size < _TAIL.size:
-            raise self._damaged("the file", f"{size} bytes", f"at least {_TAIL.size}")
-        footer_bytes, crc, magic = _TAIL.unpack(self._read(size - _TAIL.size, _TAIL.size))
-        if magic != MAGIC:
-            raise self._damaged("its last bytes", repr(magic), repr(MAGIC))
-        if footer_bytes > min(size - _TAIL.size, _MAX_FOOTER_BYTES):
-            raise self._damaged("the footer", f"{footer_bytes} bytes", f"at most {size - _TAIL.size}")
-        start = size - _TAIL.size - footer_bytes
-        footer = self._read(start, footer_bytes)
-        if crc32c(footer) != crc:
-            raise self._damaged("the footer", "another checksum", "its own")
-        try:
-            return self._expect_own(json.loads(footer), maker, start)
-        except (KeyError, RecursionError, TypeError, ValueError):
-            raise self._damaged("the footer", f"{footer[:40]!r}", "what a task writes") from None
-
-    def _expect_own(self, footer: Any, maker: Maker, end: int) -> list[list[tuple[int, int]]]:
-        """The blocks of each run, of rows and checksum each. KeyError, TypeError and ValueError for no footer."""
+    def _take(self, footer: Any, end: int) -> None:
+        """The blocks of each run, of rows and checksum each."""
+        maker = self._maker
         found = footer["job"], footer["task"], footer["columns"]
         if found != (maker.job, maker.task, self._columns):
             told = "found the part of job {}, task {}, of {} columns".format(*found)
@@ -194,17 +228,7 @@ class Part:
         held = sum(counts) * self._columns * _WORD_BYTES
         if held != end or not all(type(rows) is int and 0 < rows <= BLOCK_ROWS for rows in counts):
             raise self._damaged("the footer", f"{len(counts)} blocks of {held} bytes", end)
-        return runs
-
-    def _read(self, offset: int, length: int) -> bytes:
-        data = os.pread(self._fd, length, offset)
-        if len(data) != length:
-            raise self._damaged(f"bytes from {offset} on", f"{len(data)}", length)
-        return data
-
-    def _damaged(self, where: str, found: object, expected: object) -> JobError:
-        told = f"{where}: found {found}, expected {expected}; remove the file, and its task makes it anew"
-        return JobError(told, path=self._path)
+        self._runs = runs
 
 
 class Run:

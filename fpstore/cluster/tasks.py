@@ -86,16 +86,26 @@ class Task(Protocol):
     def maker(self) -> Maker:
         """Of its part."""
 
-    @property
-    def store(self) -> Path:
-        """What it reads."""
+    def do(self) -> int:
+        """Write the part; how many rows it has."""
+
+
+class OfStore:
+    """A task that reads a store, which is open."""
+
+    store: Path
+
+    def do(self) -> int:
+        """As a task; the store stays open for the next of this thread."""
+        return self.run(HELD.opened(self.store))
 
     def run(self, store: Store) -> int:
         """Write the part; how many rows it has. store: of that path, open."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
-class ProbeTask:
+class ProbeTask(OfStore):
     """Some shares of a search, of one state of a store. version: of the fpstore that cut it."""
 
     maker: Maker
@@ -143,7 +153,7 @@ class Held(threading.local):
 HELD = Held()
 
 
-def run(task: Task) -> int:
+def run(task: OfStore) -> int:
     """Do a task, as engines do that send a function and its argument."""
     with fpstore.open(task.store) as store:
         return task.run(store)
@@ -152,7 +162,7 @@ def run(task: Task) -> int:
 def run_held(task: Task) -> int:
     """Do a task, in a thread or a process that does more of them and lets go of HELD at the end."""
     try:
-        return task.run(HELD.opened(task.store))
+        return task.do()
     except BaseException:
         HELD.let_go()
         raise

@@ -77,7 +77,7 @@ def field_of_texts(request: Request) -> str | int:
 
 def read_blocks(path: str, request: Request, names: Names | None, base: int) -> Iterator[Columns | Document]:
     """The documents of a file of JSON lines, those that are out of the ordinary one by one; base: rows before it."""
-    with open_stream(path, request.on_bytes, is_text=True) as stream:
+    with open_stream(path, request.on_bytes, is_text=True, within=request.within) as stream:
         if stream.name.isprintable():
             yield from _Blocks(stream, request, names, base).read()
         else:  # packed names begin with it, and it may be no UTF-8

@@ -129,13 +129,19 @@ def display_name(path: str) -> str:
 
 
 @contextlib.contextmanager
-def open_stream(path: str, on_bytes: OnBytes | None, by_magic: bool = True, is_text: bool = False) -> Iterator[Stream]:
+def open_stream(
+    path: str,
+    on_bytes: OnBytes | None,
+    by_magic: bool = True,
+    is_text: bool = False,
+    within: tuple[int, int] | None = None,
+) -> Iterator[Stream]:
     """The decompressed bytes of the file at path, or of standard input for `-`.
 
     on_bytes: called with the count of bytes as they are read, still compressed. by_magic: whether the first
     bytes tell that it is compressed, else only the suffix does. is_text: by a byte order mark UTF-16 and UTF-32
-    become UTF-8. Raises BadInput where the first bytes contradict the suffix and, while reading, for damaged or cut
-    compressed data.
+    become UTF-8. within: of a plain file, the bytes from which to which alone. Raises BadInput where the first bytes
+    contradict the suffix and, while reading, for damaged or cut compressed data.
     """
     name = display_name(path)
     with contextlib.ExitStack() as stack:
@@ -146,7 +152,7 @@ def open_stream(path: str, on_bytes: OnBytes | None, by_magic: bool = True, is_t
             file = stack.enter_context(remote.opened(path))
         else:
             file = stack.enter_context(open(path, "rb", buffering=0))
-        raw = _Raw(file, on_bytes)
+        raw = _Raw(file if within is None else _Bounded(file, *within), on_bytes)
         head = raw.peek(_HEAD_BYTES)
         said = SUFFIXES.get(os.path.splitext(remote.naming_part(path))[1].lower())
         found = packing_of(head)
@@ -181,12 +187,29 @@ def packing_of(head: bytes) -> str | None:
     return "xz" if head.startswith(b"\xfd7zXZ\x00") else None
 
 
+class _Bounded(io.RawIOBase):
+    """The bytes of a file from one place to another. It does not own the file."""
+
+    def __init__(self, file: Any, start: int, end: int) -> None:
+        file.seek(start)
+        self._file, self._left = file, end - start
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        view = memoryview(buffer).cast("B")[: self._left]
+        count: int = self._file.readinto(view) or 0
+        self._left -= count
+        return count
+
+
 class _Raw(io.RawIOBase):
     """Bytes as they are stored: shows the first ahead, and counts them. It does not own the file."""
 
-    def __init__(self, file: BinaryIO, on_bytes: OnBytes | None) -> None:
+    def __init__(self, file: Any, on_bytes: OnBytes | None) -> None:
         # readinto1 asks a buffered file (standard input) for what is there, instead of waiting for all.
-        self._fill: Callable[[Any], int | None] = getattr(file, "readinto1", None) or file.readinto  # type: ignore[attr-defined]
+        self._fill: Callable[[Any], int | None] = getattr(file, "readinto1", None) or file.readinto
         self._on_bytes = on_bytes
         self._head = b""
 

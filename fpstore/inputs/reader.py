@@ -58,6 +58,7 @@ from fpstore.inputs.warc import read_warc
 from fpstore.origin import Origin, Record
 from fpstore.text import DEFAULT_RECIPE, Recipe
 from fpstore.text.recipe import expect_fingerprints
+from fpstore.text.shared import Show
 from fpstore.text.short import DEFAULT_K, Lengths
 from fpstore.threads import thread_count
 from fpstore.types import IdType
@@ -80,7 +81,7 @@ _RECORD_READERS: dict[str, Callable[[str, Request], Iterator[Records]]] = {
 # A file is one document of these, so many are read together.
 _FILE_READERS: dict[str, Callable[[Iterable[str], Request], Iterator[Records]]] = {"text": read_text, "html": read_html}
 
-_PAGES = frozenset(("html", "warc"))
+PAGES = frozenset(("html", "warc"))
 
 
 class Reader(Iterator[Batch]):
@@ -141,14 +142,14 @@ class Documents(Iterator[tuple[str, str]]):
         self.seen = request.seen
         self.skipped: Mapping[str, int] = request.faults.counts
         self.notes: Mapping[str, int] = request.faults.notes
-        self._sources, self._request = sources, request
+        self._sources, self.request = sources, request
         self._documents = _documents(sources, request)
         self._columns = _columns(sources, request)
 
     @property
     def bad(self) -> int:
         """How much of what was passed over so far is bad."""
-        return self._request.faults.bad
+        return self.request.faults.bad
 
     def __next__(self) -> tuple[str, str]:
         name, text, _ = next(self._documents)
@@ -162,13 +163,17 @@ class Documents(Iterator[tuple[str, str]]):
         """What with_rows has, in its order: many documents at a time where that is faster, others one by one."""
         return self._columns
 
+    def files(self) -> Iterator[Source]:
+        """Every file, as it is read; nobody hears of what is passed over."""
+        return _sources(self._sources, replace(self.request, faults=Faults(True), seen=Seen()))
+
     def layouts(self) -> Iterator[tuple[str, str, Layout | None]]:
         """Of each source what messages call it, the kind of its format, and its layout; None of tables that only
         reading tells.
 
         Reads the beginning of each table.
         """
-        request = replace(self._request, faults=Faults(True), on_bytes=None, seen=Seen())
+        request = replace(self.request, faults=Faults(True), on_bytes=None, seen=Seen())
         for source in _sources(self._sources, request):
             layout: Layout | None = JSON_OBJECTS if source.format in FORMATS_OF_FIELDS else DOCUMENTS
             if source.format in TABLES:
@@ -304,6 +309,7 @@ def documents(
     is_part: bool = False,
     on_bytes: OnBytes | None = None,
     workers: Workers | None = None,
+    show: Show | None = None,
 ) -> Documents:
     """Stream (name, text) for every document of sources: the rows of read, of HTML what the recipe makes of it.
 
@@ -311,7 +317,7 @@ def documents(
     id_column: the column that has the names instead, texts or whole numbers; a document without one is a bad row, and
     whole files beside tables keep theirs. all_columns: read all that tables have of a document, for
     Documents.with_rows. is_part: there are other sources, so that all of these may be bad. workers: processes that may
-    read HTML.
+    read HTML; show: what has read it, instead.
     Arguments and errors are those of read; a source that holds no texts is a ValueError.
     """
     request = Request(
@@ -325,6 +331,7 @@ def documents(
         is_part=is_part,
         name_column=id_column,
         workers=Workers(1) if workers is None else workers,
+        show=show,
     )
     resolved, request = resolve(sources, format, request, of_documents=True)
     if id_column is not None:
@@ -342,7 +349,7 @@ def _ahead(sources: list[Input], request: Request) -> Request:
 
     Whether there are any does not matter: in which order faults are met should not depend on that.
     """
-    of_pages = request.html or not {kind.format for kind in kinds_of(sources)}.isdisjoint(_PAGES)
+    of_pages = request.html or not {kind.format for kind in kinds_of(sources)}.isdisjoint(PAGES)
     is_live = any(is_stream(source.path) for source in sources)  # who writes to it may wait for an answer
     return replace(request, reads_ahead=not is_live and (of_pages or request.recipe.is_prepared))
 

@@ -23,9 +23,9 @@ from fpstore.inputs.decoding import EXPECTED_TEXT, text_of
 from fpstore.inputs.errors import DAMAGED, IN_FRAME, WITH_TAGS, WITHOUT_TEXT, BadInput, Faults, cut, shown
 from fpstore.origin import Origin
 from fpstore.text import Recipe
-from fpstore.text.cleaning import characters, has_tags
+from fpstore.text.cleaning import has_tags
 from fpstore.text.recipe import Measured
-from fpstore.text.shared import Shown, begin_to_measure, shown_of
+from fpstore.text.shared import Show, Shown, begin_to_measure, shown_of
 from fpstore.threads import begun_ahead
 from fpstore.workers import Workers
 
@@ -154,6 +154,8 @@ class Request:
     on_measured: Callable[[Sequence[str], Measured], object] | None = None
     all_columns: bool = False  # of tables, for Records.row
     is_part: bool = False  # of all that is read
+    within: tuple[int, int] | None = None  # of a plain file of JSON lines, the bytes from which to which
+    show: Show | None = None  # what pages show, for who knows it already
     name_column: str | int | None = None  # of the names of documents, where they are not those of their places
     workers: Workers = field(default_factory=lambda: Workers(1))  # for what holds the interpreter's lock
     reads_ahead: bool = False  # whether the next records are read before what workers make of some is asked for
@@ -250,6 +252,8 @@ class Records:
     def shown(self, request: Request) -> Iterator[Shown | ValueError]:
         """What the pages among the values show, by the recipe; begun by the workers of the request."""
         pages = [page for value in self.values if (page := _page_of(value, request))]
+        if request.show is not None:
+            return request.show(pages)
         return shown_of(pages, request.recipe.html, request.workers)
 
     def texts(self, request: Request, shown_pages: Iterator[Shown | ValueError]) -> tuple[list[str], list[int]]:
@@ -293,16 +297,6 @@ def _page_of(value: object, request: Request) -> Page | None:
     if isinstance(value, Page):
         return value
     return Page(value, None) if request.html and isinstance(value, str | bytes) else None
-
-
-def characters_of(page: Page, faults: Faults) -> str:
-    """The characters of a page; faults hear of one that is read in spite of some damage. ValueError for no text."""
-    if isinstance(page.markup, str):
-        return page.markup
-    text, damaged = characters(page.markup, page.charset)
-    if damaged:
-        faults.notes[DAMAGED] += 1
-    return text
 
 
 class Group:

@@ -30,7 +30,7 @@ _ESCAPED = re.compile(rb'\\u[^"]*"(\s*:)?')
 
 def read_jsonl(path: str, request: Request) -> Iterator[Records]:
     """One JSON object a line; the value is one of its fields, and so is the id where it is asked for."""
-    with open_stream(path, request.on_bytes, is_text=True) as stream:
+    with open_stream(path, request.on_bytes, is_text=True, within=request.within) as stream:
         yield from _read_objects(stream, "line", _numbered(Lines(stream)), request)
 
 

@@ -16,10 +16,10 @@ from fpstore.inputs.bodies import body_of, charset, header, media_type
 from fpstore.inputs.columns import with_ids
 from fpstore.inputs.compressed import open_stream
 from fpstore.inputs.decoding import text_of
-from fpstore.inputs.errors import BadInput, cut
-from fpstore.inputs.records import Group, Page, Records, Request, characters_of
+from fpstore.inputs.errors import DAMAGED, BadInput, Faults, cut
+from fpstore.inputs.records import Group, Page, Records, Request
 from fpstore.inputs.text import MAX_DOCUMENT_BYTES
-from fpstore.text.cleaning import MAX_HTML_BYTES
+from fpstore.text.cleaning import MAX_HTML_BYTES, characters
 from fpstore.text.packages import need
 
 # Servers and crawlers spell XHTML in several ways.
@@ -127,7 +127,7 @@ def _characters(markup: bytes, charset: str | None, request: Request) -> Page:
     if len(markup) > MAX_HTML_BYTES:
         return page
     try:
-        return Page(characters_of(page, request.faults), None)
+        return Page(_characters_of(page, request.faults), None)
     except ValueError as error:
         raise _PassedOverError("page without text") from error
 
@@ -156,3 +156,13 @@ class _Tail:
     def tell(self) -> int:
         """How many bytes were given."""
         return self._position
+
+
+def _characters_of(page: Page, faults: Faults) -> str:
+    """The characters of a page; faults hear of one that is read in spite of some damage. ValueError for no text."""
+    if isinstance(page.markup, str):
+        return page.markup
+    text, damaged = characters(page.markup, page.charset)
+    if damaged:
+        faults.notes[DAMAGED] += 1
+    return text

@@ -11,7 +11,8 @@ import numpy as np
 
 from fpstore.errors import PathLike
 from fpstore.jobs.arguments import expect_paths
-from fpstore.jobs.corpus import Batch, Corpus, Inputs, Rows, expect_other_files
+from fpstore.jobs.batches import Batch
+from fpstore.jobs.corpus import Corpus, Inputs, Rows, expect_other_files
 from fpstore.jobs.files import AppendFile
 from fpstore.jobs.forms import TSV, form_of
 from fpstore.jobs.grouping import own_grouping, standing_grouping

@@ -4,8 +4,8 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
-from dataclasses import astuple, dataclass, field, replace
+from contextlib import closing, contextmanager
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,8 +13,10 @@ from fpstore.disk import expect_outside_stores
 from fpstore.errors import JobError, PathLike
 from fpstore.inputs import BadInput, Documents, GivenDocuments, Layout, Row, documents, has_columns, has_header, remote
 from fpstore.inputs.errors import Faults, expect_some
+from fpstore.inputs.portions import Portion, portions_of
 from fpstore.inputs.sources import expand, is_stream, walk
 from fpstore.jobs.arguments import expect_settings
+from fpstore.jobs.batches import START, Batch, Handed, Place
 from fpstore.jobs.claims import folder_of
 from fpstore.jobs.parts import Digest, Part, parts_of
 from fpstore.text import Recipe
@@ -23,7 +25,7 @@ from fpstore.text.held import KeptHashes
 from fpstore.text.recipe import Measured
 from fpstore.text.short import Lengths
 from fpstore.threads import ahead, begun_ahead, thread_count
-from fpstore.types import Array, Keys, expect_flags
+from fpstore.types import Keys, expect_flags
 from fpstore.workers import Workers
 
 _Measuring = Callable[[], tuple[Measured, Sequence[KeptHashes] | None]]
@@ -42,42 +44,6 @@ _BEGUN_BATCHES = 2
 
 # Options of reading that no result follows from.
 _NO_IDENTITY = ("skip_bad", "all_columns", "is_part")
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Between two documents: how many sources are done, how many documents of the next.
-
-    skipped: what was passed over in the former, how many by reason. notes: what was read in spite of some damage.
-    digests: of the documents of each source that is done, and of those that were read of the next.
-    """
-
-    source: int = 0
-    document: int = 0
-    skipped: Mapping[str, int] = field(default_factory=dict)
-    notes: Mapping[str, int] = field(default_factory=dict)
-    digests: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Documents that follow each other, as columns; rows: all that the inputs have of each.
-
-    digests: of that, uint8[n, 16]. end: the place behind them. skipped, notes: as in Place, from the first source on.
-    hashes: of the shingles of the texts, for recipe.features_of, where they were measured and kept. settles: whether
-    there is enough behind the last that did, or the end, for a commit.
-    """
-
-    names: Sequence[str]
-    texts: Sequence[str]
-    rows: Sequence[Row]
-    digests: Array
-    text_bytes: int
-    end: Place
-    skipped: Mapping[str, int]
-    notes: Mapping[str, int]
-    hashes: Sequence[KeptHashes] | None = None
-    settles: bool = True
 
 
 @dataclass(frozen=True)
@@ -138,6 +104,7 @@ class Corpus:
         self._given: dict[int, Rows] = {}
         self.sources = self._named(sources.paths)
         self.bytes_read = self.read_bytes = self.text_bytes = 0
+        self._handed: Callable[[int], Handed] | None = None
         self._options: dict[str, Any] = {
             "format": sources.format,
             "text_column": sources.text_column,
@@ -148,7 +115,7 @@ class Corpus:
             "all_columns": all_columns,
             "is_part": True,
         }
-        self._recipe, self._max_distance = recipe, max_distance
+        self.recipe, self._max_distance = recipe, max_distance
         self.threads = thread_count(threads)
         self._lengths = Lengths(recipe, max_distance, drops=drops, cut=cut)
         # The texts of the last batch, and what was measured of them.
@@ -181,21 +148,33 @@ class Corpus:
         return [source for number, source in enumerate(self.sources) if number not in self._given]
 
     def _documents(self, sources: list[str]) -> Documents:
-        return documents(sources, recipe=self._recipe, on_bytes=self._count, **self._options)
+        return documents(sources, recipe=self.recipe, on_bytes=self._count, **self._options)
 
-    def _documents_of(self, number: int, workers: Workers | None = None) -> Documents:
+    def made_by(self, handed: Callable[[int], Handed] | None) -> None:
+        """Have what others hand over of each source in place of measuring it here; None: measure it here again."""
+        self._handed = handed
+
+    def portions(self, number: int, most_bytes: int) -> list[Portion]:
+        """What a source is cut into for others to read; none where nobody else can."""
+        if number in self._given or is_stream(self.sources[number]):
+            return []
+        with closing(self._documents_of(number)) as found:
+            return list(portions_of(found, most_bytes))
+
+    def _documents_of(self, number: int, workers: Workers | None = None, handed: Handed | None = None) -> Documents:
         """Those of one source, which may have no column for the texts, or no header, though others have."""
         source, options = self.sources[number], self._options
         if number in self._given:
             wanted = {name: options[name] for name in ("text_column", "id_column", "html", "skip_bad")}
             lent = Workers(1) if workers is None else workers
-            return GivenDocuments(self._given[number], source, recipe=self._recipe, workers=lent, **wanted)
+            return GivenDocuments(self._given[number], source, recipe=self.recipe, workers=lent, **wanted)
         asked = [name for name in ("text_column", "id_column") if options[name] is not None]
         if asked and not has_columns(source, options["format"]):
             options = options | dict.fromkeys(asked)
         if options["header"] is not None and not has_header(source, options["format"]):
             options = options | {"header": None}
-        return documents([source], recipe=self._recipe, on_bytes=self._count, workers=workers, **options)
+        show = None if handed is None else handed.show
+        return documents([source], recipe=self.recipe, on_bytes=self._count, workers=workers, show=show, **options)
 
     @property
     def has_id_column(self) -> bool:
@@ -209,7 +188,7 @@ class Corpus:
         Not whether bad lines are passed over: a job that stopped at one may go on behind it.
         """
         options = {name: value for name, value in self._options.items() if name not in _NO_IDENTITY}
-        return {"inputs": self.sources, **options, "recipe": self._recipe.to_json()}
+        return {"inputs": self.sources, **options, "recipe": self.recipe.to_json()}
 
     def layouts(self) -> Iterator[tuple[str, str, Layout | None]]:
         """As fpstore.inputs.Documents.layouts."""
@@ -264,7 +243,7 @@ class Corpus:
         """What to say where most of the texts that became fingerprints are short."""
         return self._lengths.warning
 
-    def measured(self, start: Place = Place(), *, keeps: bool = False) -> Generator[tuple[Batch, Keys]]:
+    def measured(self, start: Place = START, *, keeps: bool = False) -> Generator[tuple[Batch, Keys]]:
         """The batches from a place on, and their fingerprints, uint64[n]; texts without tokens are told apart.
 
         keeps: whether the batches have the hashes of their shingles, where these take no more than the texts.
@@ -278,17 +257,23 @@ class Corpus:
 
         def begin(every: Iterator[Batch], workers: Workers) -> Generator[tuple[Batch, _Measuring]]:
             for batch in every:
-                yield batch, begin_to_measure_apart(self._recipe, batch.texts, self.threads, workers, keeps=keeps)
+                yield batch, begin_to_measure(batch, workers)
                 del batch  # not held while the next is read
 
+        def begin_to_measure(batch: Batch, workers: Workers) -> _Measuring:
+            made = batch.made
+            if made is not None:
+                return lambda: (made.measured, made.kept() if keeps else None)
+            return begin_to_measure_apart(self.recipe, batch.texts, self.threads, workers, keeps=keeps)
+
         def measure() -> Generator[tuple[Batch, Measured]]:
-            with Workers(self.threads) as workers, closing(self._batches(start, workers)) as every:
+            with Workers(self.threads) as workers, closing(self._batches(start, workers, measures=True)) as every:
                 begun = begin(every, workers)
-                if reads_ahead and self._recipe.is_prepared:
+                if reads_ahead and self.recipe.is_prepared:
                     begun = begun_ahead(begun, _BEGUN_BATCHES)
                 for batch, measured in begun:
                     found, hashes = measured()
-                    yield replace(batch, hashes=hashes), found
+                    yield replace(batch, hashes=hashes, made=None), found
                     del batch, measured, found, hashes
 
         with closing(ahead(measure()) if reads_ahead else measure()) as every:
@@ -325,7 +310,7 @@ class Corpus:
             for number, source in enumerate(self.sources)
         ]
 
-    def batches(self, start: Place = Place()) -> Generator[Batch]:
+    def batches(self, start: Place = START) -> Generator[Batch]:
         """The documents from a place on; the last batch may be empty.
 
         The source that the place is in is read from its beginning; JobError where its documents up to there are others.
@@ -334,7 +319,8 @@ class Corpus:
         with Workers(self.threads) as workers:
             yield from self._batches(start, workers)
 
-    def _batches(self, start: Place, workers: Workers) -> Generator[Batch]:
+    def _batches(self, start: Place, workers: Workers, *, measures: bool = False) -> Generator[Batch]:
+        """measures: whether the batches are to have what others measured."""
         held: list[Part] = []
         count = size = unsettled = 0
         skipped, notes = Counter(start.skipped), Counter(start.notes)
@@ -344,9 +330,11 @@ class Corpus:
         for number in range(start.source, len(self.sources)):
             before, digest, index = (dict(skipped), dict(notes)), Digest(), 0
             faults = Faults(self._options["skip_bad"])
-            with closing(self._documents_of(number, workers)) as found:
+            with self._handed_of(number) as handed, closing(self._documents_of(number, workers, handed)) as found:
                 first = start.document if number == start.source else 0
                 for part in parts_of(found.in_columns()):
+                    if measures and handed is not None and len(part):
+                        part = replace(part, made=handed.made(part.texts))
                     while len(part):
                         was_read = index < first
                         room = first - index if was_read else part.fitting(BATCH_DOCUMENTS - count, BATCH_BYTES - size)
@@ -378,6 +366,15 @@ class Corpus:
         expect_some(good, bad, skipped)
         so_far = dict(skipped), dict(notes)
         yield _batch_of(held, Place(len(self.sources), 0, *so_far, digests), *so_far)
+
+    @contextmanager
+    def _handed_of(self, number: int) -> Iterator[Handed | None]:
+        """What others hand over of a source, None where they do not."""
+        if self._handed is None:
+            yield None
+            return
+        with closing(self._handed(number)) as handed:
+            yield handed if handed.are_some else None
 
     def _without_faults(self, part: Part, faults: Faults) -> Part:
         """The documents of a part that the results can hold; faults hear of the others."""
@@ -426,7 +423,7 @@ def _batch_of(
     whole = Part.join(held)
     held.clear()
     columns = whole.names, whole.texts, whole.rows, whole.digests, whole.text_bytes
-    return Batch(*columns, end, skipped, notes, settles=settles)
+    return Batch(*columns, end, skipped, notes, settles=settles, made=whole.made)
 
 
 def _changed(source: str) -> JobError:

@@ -19,6 +19,7 @@ from fpstore.jobs.repeats import Repeats
 from fpstore.jobs.rows import Lines
 from fpstore.jobs.runs import FirstRun, RankedRun
 from fpstore.jobs.settings import Asked, settle_settings
+from fpstore.jobs.sharing import Team, shared
 from fpstore.jobs.standing import own_workplace, release, standing_workplace
 from fpstore.jobs.summary import DedupSummary, Tally, summarise
 from fpstore.progress import OnProgress
@@ -47,6 +48,9 @@ def dedup(
     confirm: str | None = "default",
     force: bool = False,
     threads: int | None = None,
+    workers: int | None = None,
+    engine: str | None = None,
+    address: str | None = None,
     progress: OnProgress | None = None,
 ) -> DedupSummary:
     """Write the documents of inputs that are near none kept before to output, and to dropped the others and why.
@@ -66,7 +70,10 @@ def dedup(
     and the nearest has the largest; the ids of a store are numbers. confirm: "jaccard>=0.8" or "cosine>=0.9", which a
     document and a kept one have to reach, by the shingles of the recipe, before it is dropped; None: what is near is
     dropped; "default": jaccard>=0.82, or None for a store that holds documents without their texts. force: begin
-    again, and replace what is there. threads: for fingerprints; all processors by default.
+    again, and replace what is there. threads: for fingerprints; all processors by default. workers: how many processes
+    read and measure the inputs, portion by portion, while this one decides; engine: "local", those of this machine, or
+    "ray" or "spark", whose workers see inputs and output at the same paths; address: of its cluster. The results are
+    the same. Standard input, pipes and rows are measured here.
 
     Goes on where a run with the same arguments was interrupted; the results are those of one run. Where such a run was
     finished, and inputs and results are as they were then, nothing is done, and the summary is that of then.
@@ -77,6 +84,7 @@ def dedup(
     expect_flags(tag=tag, force=force)
     expect_paths(output=output, dropped=dropped, store=store)
     kept_one = Keep.parse(keep)
+    team = Team.asked(workers, engine, address)
     standing = None if store is None else Path(store).absolute()
     settings = settle_settings(standing, recipe, Asked(max_distance, bands, rows_per_band, min_similarity))
     own = settings.recipe, settings.max_distance, threads
@@ -122,7 +130,12 @@ def dedup(
                 opened = own_workplace(job, settings, texts=texts)
             else:
                 opened = standing_workplace(standing, job, settings, texts=texts, threads=corpus.threads)
-            with closing(Repeats(job, corpus)) as repeats, opened as workplace:
+            keeps = texts and kept_one.is_first
+            with (
+                shared(job, corpus, team, keeps=keeps),
+                closing(Repeats(job, corpus)) as repeats,
+                opened as workplace,
+            ):
                 kind = FirstRun if kept_one.is_first else RankedRun
                 run = kind(job, corpus, workplace, repeats, settings, check, forms, kept_one, tag, progress)
                 run.to_the_end()

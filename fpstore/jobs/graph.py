@@ -16,8 +16,9 @@ import numpy as np
 
 from fpstore.errors import PathLike
 from fpstore.jobs.arguments import expect_paths, expect_settings
+from fpstore.jobs.batches import Batch, Place
 from fpstore.jobs.cluster import TOPICS, Labelling, expect_files, write_topics
-from fpstore.jobs.corpus import Batch, Corpus, Inputs, Place, Rows, expect_other_files
+from fpstore.jobs.corpus import Corpus, Inputs, Rows, expect_other_files
 from fpstore.jobs.files import AppendFile
 from fpstore.jobs.forms import TSV, form_of
 from fpstore.jobs.journal import Job

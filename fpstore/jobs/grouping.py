@@ -17,8 +17,8 @@ import numpy as np
 import fpstore
 from fpstore import Store
 from fpstore.disk import Place
+from fpstore.jobs.batches import Batch
 from fpstore.jobs.centers import Centers, Votes
-from fpstore.jobs.corpus import Batch
 from fpstore.jobs.files import AppendFile
 from fpstore.jobs.journal import Job
 from fpstore.jobs.kept import Kept, SimilarKept, kept_of

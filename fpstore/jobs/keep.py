@@ -15,7 +15,7 @@ from decimal import Decimal
 import numpy as np
 
 from fpstore.inputs import BadInput, Field
-from fpstore.jobs.corpus import Batch
+from fpstore.jobs.batches import Batch
 from fpstore.types import Array, Counts
 
 _KINDS = ("first", "longest", "max", "min")

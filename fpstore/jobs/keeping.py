@@ -14,7 +14,8 @@ import numpy as np
 
 from fpstore.inputs import DOCUMENTS, BadInput, Layout, Row, cells_of, plain
 from fpstore.jobs.adding import batch_with, delimited_with, expect_room, header_with, json_with, schema_with
-from fpstore.jobs.corpus import Batch, Corpus
+from fpstore.jobs.batches import Batch
+from fpstore.jobs.corpus import Corpus
 from fpstore.jobs.forms import CSV, JSON, PARQUET, TSV, Pack, form_of
 from fpstore.jobs.packing import (
     ADVICE,

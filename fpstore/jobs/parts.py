@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from fpstore.inputs import Layout, Row
 from fpstore.inputs.blocks import Columns, Document
+from fpstore.jobs.made import Made
 from fpstore.text._packed import digests as packed_digests
 from fpstore.text.packed import Packed, Texts, taken
 from fpstore.types import Array
@@ -30,7 +31,8 @@ _AT_ONCE, _CHARACTERS_AT_ONCE = 1024, 1 << 20
 class Part:
     """Documents: the name, the text and the row of each.
 
-    sizes: of the texts in bytes, int64[n]; digests: of the documents, uint8[n, DIGEST_BYTES].
+    sizes: of the texts in bytes, int64[n]; digests: of the documents, uint8[n, DIGEST_BYTES]. made: what others have
+    measured of them, where others do.
     """
 
     names: Sequence[str]
@@ -38,6 +40,7 @@ class Part:
     rows: Sequence[Row]
     sizes: npt.NDArray[np.int64]
     digests: Array
+    made: Made | None = None
 
     @property
     def is_packed(self) -> bool:
@@ -53,13 +56,16 @@ class Part:
         return len(self.sizes)
 
     def __getitem__(self, which: slice) -> Part:
-        return Part(self.names[which], self.texts[which], self.rows[which], self.sizes[which], self.digests[which])
+        made = None if self.made is None else self.made[which]
+        own = self.names[which], self.texts[which], self.rows[which], self.sizes[which], self.digests[which]
+        return Part(*own, made)
 
     def take(self, indexes: Sequence[int]) -> Part:
         """The documents with these indexes, increasing."""
         which = np.asarray(indexes, dtype=np.int64)
         names, texts, rows = taken(self.names, indexes), taken(self.texts, indexes), taken(self.rows, indexes)
-        return Part(names, texts, rows, self.sizes[which], self.digests[which])
+        made = None if self.made is None else self.made.take(which)
+        return Part(names, texts, rows, self.sizes[which], self.digests[which], made)
 
     def fitting(self, documents: int, text_bytes: int) -> int:
         """How many, from the first on, make so many documents, or so many bytes of text; all where there are fewer."""
@@ -75,7 +81,8 @@ class Part:
         )
         sizes = np.concatenate([np.empty(0, dtype=np.int64), *(part.sizes for part in parts)])
         digests = np.concatenate([np.empty((0, DIGEST_BYTES), dtype=np.uint8), *(part.digests for part in parts)])
-        return Part(names, texts, rows, sizes, digests)
+        made = [part.made for part in parts if part.made is not None]
+        return Part(names, texts, rows, sizes, digests, Made.join(made) if made and len(made) == len(parts) else None)
 
 
 def _joined(columns: list[Sequence[Any]]) -> Sequence[Any]:

@@ -8,13 +8,8 @@ from typing import Any
 import numpy as np
 
 from fpstore.errors import JobError
-from fpstore.jobs.corpus import (
-    BATCH_BYTES,
-    BATCH_DOCUMENTS,
-    Batch,
-    Corpus,
-    Place,
-)
+from fpstore.jobs.batches import Batch, Place
+from fpstore.jobs.corpus import BATCH_BYTES, BATCH_DOCUMENTS, Corpus
 from fpstore.jobs.files import AppendFile
 from fpstore.jobs.journal import Job
 from fpstore.jobs.keep import NONE, RANK, Keep, Ranker

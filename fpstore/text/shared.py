@@ -37,6 +37,8 @@ class Shown(NamedTuple):
 
 # The markup of a page, and the charset that its server named.
 Page = tuple[str | bytes, str | None]
+# Of pages, in their order, what each shows or what is wrong with it; asked for when they are read.
+Show = Callable[[Sequence[Page]], Iterator[Shown | ValueError]]
 
 
 def shown_of(pages: Sequence[Page], what: str, workers: Workers) -> Iterator[Shown | ValueError]:

@@ -1,0 +1,136 @@
+"""Owns what inputs of documents are cut into for others to read: files, some together, and stretches of JSON lines.
+
+Who reads the portions one after the other meets the documents that who reads the inputs does, in their order. What they
+are called follows from where they are in all of a file, so only the latter knows it.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from fpstore.inputs import remote
+from fpstore.inputs.columns import Asked
+from fpstore.inputs.compressed import packing_of
+from fpstore.inputs.decoding import marked
+from fpstore.inputs.errors import Faults
+from fpstore.inputs.reader import DEFAULT_BATCH, PAGES, Documents
+from fpstore.inputs.records import Request
+from fpstore.inputs.sources import Input, Source, is_stream
+from fpstore.text import Recipe
+from fpstore.text.shared import Show
+
+# What a line begins with at which a file may be cut: no mark of another encoding, and not that of compressed data.
+_BEGINNING = b"\n{"
+_HEAD_BYTES = 16
+
+
+@dataclass(frozen=True)
+class Portion:
+    """Files that follow one another, or one, of which only the bytes `within` are meant; it can be pickled.
+
+    asked, html, name_column: as of records.Request.
+    """
+
+    files: tuple[Source, ...]
+    within: tuple[int, int] | None
+    asked: Asked
+    html: bool
+    name_column: str | int | None
+
+    @property
+    def holds_pages(self) -> bool:
+        """Whether some of the documents are HTML."""
+        return self.html or any(source.format in PAGES for source in self.files)
+
+    @property
+    def size(self) -> int:
+        """How many bytes there are, as they are stored, as far as that is known."""
+        if self.within is not None:
+            return self.within[1] - self.within[0]
+        return sum(_size_of(source.path) for source in self.files)
+
+    def stamp(self) -> list[object]:
+        """What it is and what its files look like from outside; for json. It changes with what they hold."""
+        looks = [[source.path, source.format, *_look(source.path)] for source in self.files]
+        asked = [self.asked.text, self.asked.header, self.html, self.name_column]
+        return [looks, self.within, asked]
+
+
+def portions_of(every: Documents, most_bytes: int) -> Iterator[Portion]:
+    """All files of some documents, in their order, of about so many bytes each, where they can be cut.
+
+    ValueError for a stream, which nobody else can read.
+    """
+    asked = every.request.asked
+    html, name_column = every.request.html, every.request.name_column
+    held: list[Source] = []
+    held_bytes = 0
+    for source in every.files():
+        if is_stream(source.path):
+            raise ValueError(f"{source.path}: found a stream, expected a file, which others can read")
+        path = source.path if remote.is_remote(source.path) else os.path.abspath(source.path)
+        source, size = Source(path, source.format), _size_of(path)
+        if held and held_bytes + size > most_bytes:
+            yield Portion(tuple(held), None, asked, html, name_column)
+            held, held_bytes = [], 0
+        stretches = _stretches(source, size, most_bytes) if size > most_bytes else []
+        if len(stretches) > 1:
+            yield from (Portion((source,), within, asked, html, name_column) for within in stretches)
+            continue
+        held.append(source)
+        held_bytes += size
+    if held:
+        yield Portion(tuple(held), None, asked, html, name_column)
+
+
+def read_portion(portion: Portion, recipe: Recipe, show: Show) -> Documents:
+    """The documents of a portion, all but those that are bad. None has the name that it has among all.
+
+    show: what reads pages.
+    """
+    request = Request(
+        asked=portion.asked,
+        recipe=recipe,
+        rows=DEFAULT_BATCH,
+        faults=Faults(True),
+        on_bytes=None,
+        html=portion.html,
+        all_columns=portion.name_column is not None,
+        is_part=True,
+        name_column=portion.name_column,
+        within=portion.within,
+        show=show,
+    )
+    files = [Input(each.path, each.format, {each.format: each.path}, None, is_folder=False) for each in portion.files]
+    return Documents(files, request)
+
+
+def _stretches(source: Source, size: int, most_bytes: int) -> list[tuple[int, int]]:
+    """Where a file is cut, between two lines of JSON; one stretch, or none, where it cannot be."""
+    if source.format != "jsonl" or remote.is_remote(source.path):
+        return []
+    with open(source.path, "rb") as file:
+        head = file.read(_HEAD_BYTES)
+        if packing_of(head) is not None or marked(head) not in (None, "utf-8-sig"):
+            return []
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            count, cuts = -(-size // most_bytes), [0]
+            for number in range(1, count):
+                at = data.find(_BEGINNING, size * number // count - 1, size * (number + 1) // count)
+                if at >= 0:
+                    cuts.append(at + 1)
+            return list(zip(cuts, [*cuts[1:], len(data)], strict=True))
+
+
+def _size_of(path: str) -> int:
+    return (remote.size(path) or 0) if remote.is_remote(path) else os.path.getsize(path)
+
+
+def _look(path: str) -> tuple[object, ...]:
+    if remote.is_remote(path):
+        return (remote.look(path),)
+    status = os.stat(path)
+    return status.st_size, status.st_mtime_ns

@@ -1,0 +1,219 @@
+"""Owns what tasks hand over of documents, in files: what was measured of the texts, and what pages show.
+
+Each has a mark of what it was made of, by which who reads the documents again knows that it is of these. docs/format.md
+has the bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import IO, Any
+
+import numpy as np
+
+from fpstore._codec import crc32c
+from fpstore.cluster.parts import Maker, Sealed, write_footer
+from fpstore.disk import Folder
+from fpstore.errors import JobError
+from fpstore.text._packed import digests
+from fpstore.text.held import KeptHashes
+from fpstore.text.packed import Encoded, Packed, offsets_of, packed
+from fpstore.text.recipe import Measured
+from fpstore.text.shared import Page, Shown
+from fpstore.types import Array, Keys
+
+MAGIC = b"fpmade01"
+TEXTS, PAGES = "texts", "pages"
+# The types of the columns: of texts the mark, the fingerprint or signature, and what else is measured; with hashes how
+# many of its shingles, and these. Of pages the mark, what became of it, how many bytes the text has, and these.
+_MEASURED = ("<u8", "<u8", "<u4", "|b1", "<u4", "<f8")
+_HASHED = (*_MEASURED, "<i8", "<u8")
+_SHOWN = ("<u8", "|u1", "<i8", "|u1")
+_TYPES = {TEXTS: (_MEASURED, _HASHED), PAGES: (_SHOWN,)}
+# Of signatures, in place of that of a fingerprint.
+_SIGNED = ("<u4", "<u8")
+_FRAME, _EMPTY, _DAMAGED, _NONE = 1, 2, 4, 8
+_WORD = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What was measured of documents. hashes: of their shingles, in 8 bytes each, where they were kept."""
+
+    measured: Measured
+    hashes: Packed[bytes] | None
+
+    def __getitem__(self, which: slice) -> Made:
+        hashes = None if self.hashes is None else self.hashes[which]
+        return Made(Measured._make(column[which] for column in self.measured), hashes)
+
+    def take(self, indexes: Array) -> Made:
+        """Of the documents with these indexes."""
+        hashes = None if self.hashes is None else self.hashes.take(indexes)
+        return Made(Measured._make(column[indexes] for column in self.measured), hashes)
+
+    @staticmethod
+    def join(parts: Sequence[Made]) -> Made:
+        """Of the documents of all parts, of which there is one at least."""
+        if len(parts) == 1:
+            return parts[0]
+        columns = zip(*(part.measured for part in parts), strict=True)
+        held = [part.hashes for part in parts if part.hashes is not None]
+        hashes = Encoded.join(held) if len(held) == len(parts) else None
+        return Made(Measured(*map(np.concatenate, columns)), hashes)
+
+    def kept(self) -> list[KeptHashes] | None:
+        """The hashes as recipe.measure_and_keep gives them."""
+        if self.hashes is None:
+            return None
+        ends = (self.hashes.offsets[1:] - self.hashes.offsets[0]) // _WORD
+        return [(np.ascontiguousarray(self.hashes.together()).view(np.uint64), ends.astype(np.uint64))]
+
+
+def marks_of(values: Packed[Any]) -> Keys:
+    """What tells values from others: uint64[n]."""
+    nothing = np.empty(0, dtype=np.uint8), np.zeros(len(values) + 1, dtype=np.int64)
+    return digests(*nothing, values.data, values.offsets, 0)[:, :_WORD].copy().view("<u8")[:, 0]
+
+
+def marks_of_pages(pages: Sequence[Page]) -> Keys:
+    """The same of pages, by their markup and charset."""
+    return marks_of(Encoded.pack(_bytes_of(page) for page in pages))
+
+
+def _bytes_of(page: Page) -> bytes:
+    markup, charset = page
+    data = markup.encode("utf-8", "surrogatepass") if isinstance(markup, str) else markup
+    return b"%d %s\0" % (isinstance(markup, str), (charset or "").encode("utf-8", "surrogatepass")) + data
+
+
+class MadeWriter:
+    """Writes a file of what one task makes, block by block."""
+
+    def __init__(self, file: IO[bytes], maker: Maker) -> None:
+        self._file, self._maker = file, maker
+        self._blocks: list[Any] = []
+
+    def texts(self, texts: Sequence[str], measured: Measured, kept: Sequence[KeptHashes] | None) -> None:
+        """What was measured of texts."""
+        columns: list[Array] = [marks_of(packed(texts)), *measured]
+        if kept is not None:
+            ends = [np.diff(each, prepend=np.uint64(0)) for _, each in kept]
+            columns += [np.concatenate([np.empty(0, dtype=np.uint64), *ends]).astype(np.int64)]
+            columns += [np.concatenate([np.empty(0, dtype=np.uint64), *(hashes for hashes, _ in kept)])]
+        self._block(TEXTS, columns, _MEASURED if kept is None else _HASHED)
+
+    def pages(self, pages: Sequence[Page], shown: Sequence[Shown | ValueError]) -> None:
+        """What pages show, or what is wrong with them."""
+        told = [str(each) if isinstance(each, ValueError) else each.text for each in shown]
+        values = packed(told)
+        flags = np.array([_flags_of(each) for each in shown], dtype=np.uint8)
+        self._block(PAGES, [marks_of_pages(pages), flags, values.sizes, values.together()], _SHOWN)
+
+    def _block(self, kind: str, columns: Sequence[Array], types: Sequence[str]) -> None:
+        described, crc = [], 0
+        for number, (column, given) in enumerate(zip(columns, types, strict=True)):
+            own = column.dtype.newbyteorder("<").str if number == 1 and kind == TEXTS else given
+            data = np.ascontiguousarray(column.astype(own, copy=False))
+            self._file.write(data.tobytes())
+            crc = crc32c(data.tobytes(), crc)
+            described.append([own, list(data.shape)])
+        self._blocks.append([kind, crc, described])
+
+    def end(self) -> int:
+        """All is written; how many texts there are."""
+        write_footer(self._file, {"job": self._maker.job, "task": self._maker.task, "blocks": self._blocks}, MAGIC)
+        return sum(columns[0][1][0] for kind, _, columns in self._blocks if kind == TEXTS)
+
+
+def _flags_of(shown: Shown | ValueError) -> int:
+    if isinstance(shown, ValueError):
+        return _NONE
+    return _FRAME * shown.is_frame | _EMPTY * shown.is_empty | _DAMAGED * shown.is_damaged
+
+
+class MadePart(Sealed):
+    """What one task has made; close it when it is done with."""
+
+    def __init__(self, fd: int, path: Any, maker: Maker) -> None:
+        """As Sealed; that of its maker is expected."""
+        self._maker = maker
+        super().__init__(fd, path, MAGIC)
+
+    @classmethod
+    def open(cls, folder: Folder, maker: Maker) -> MadePart:
+        """That of its maker in the folder. FileNotFoundError, and what __init__ raises."""
+        return cls(folder.open_file(maker.name), folder.path / maker.name, maker)
+
+    def blocks(self, kind: str) -> Iterator[list[Array]]:
+        """The columns of each block of a kind."""
+        for each, crc, offset, columns in self._described:
+            if each == kind:
+                yield self._columns(offset, crc, columns)
+
+    def _columns(self, offset: int, crc: int, columns: Sequence[tuple[str, list[int]]]) -> list[Array]:
+        sizes = [np.dtype(kind).itemsize * prod(shape) for kind, shape in columns]
+        data = self._read_sealed(offset, sum(sizes), crc)
+        found, at = [], 0
+        for (kind, shape), size in zip(columns, sizes, strict=True):
+            # A copy of its own lies where its type has to.
+            found.append(np.frombuffer(data, dtype=kind, count=prod(shape), offset=at).reshape(shape).copy())
+            at += size
+        return found
+
+    def _take(self, footer: Any, end: int) -> None:
+        """Where each block begins, its kind, its checksum, and the type and shape of each of its columns."""
+        found = footer["job"], footer["task"]
+        if found != (self._maker.job, self._maker.task):
+            told = "found what task {1} of job {0} made".format(*found)
+            raise JobError(f"{told}; expected task {self._maker.task} of job {self._maker.job}", path=self._path)
+        self._described: list[tuple[str, int, int, list[tuple[str, list[int]]]]] = []
+        offset = 0
+        for kind, crc, columns in footer["blocks"]:
+            shapes = [(str(given), [int(each) for each in shape]) for given, shape in columns]
+            if not _is_block(kind, shapes):
+                raise ValueError(kind)
+            self._described.append((kind, int(crc), offset, shapes))
+            offset += sum(np.dtype(given).itemsize * prod(shape) for given, shape in shapes)
+        if offset != end:
+            raise self._damaged("the footer", f"blocks of {offset} bytes", end)
+
+
+def _is_block(kind: str, columns: list[tuple[str, list[int]]]) -> bool:
+    """Whether a block of a kind has such columns."""
+    types, shapes = [given for given, _ in columns], [shape for _, shape in columns]
+    is_signed = kind == TEXTS and len(types) > 1 and types[1] in _SIGNED
+    if is_signed:
+        types[1] = _MEASURED[1]
+    if tuple(types) not in _TYPES[kind]:
+        return False
+    dimensions = [2 if number == 1 and is_signed and len(shape) == 2 else 1 for number, shape in enumerate(shapes)]
+    if [len(shape) for shape in shapes] != dimensions or any(each < 0 for shape in shapes for each in shape):
+        return False
+    has_values = kind == PAGES or len(types) == len(_HASHED)  # in the last, as many as the sizes before say
+    return len({shape[0] for shape in (shapes[:-1] if has_values else shapes)}) == 1
+
+
+def made_of(columns: Sequence[Array], which: slice) -> Made:
+    """Some texts of a block, without the marks."""
+    measured = Measured(*columns[1 : 1 + len(Measured._fields)])
+    if len(columns) == len(_MEASURED):
+        return Made(measured, None)[which]
+    counts, hashes = columns[-2:]
+    return Made(measured, Encoded(hashes.view(np.uint8), offsets_of(counts * _WORD)))[which]
+
+
+def shown_in(columns: Sequence[Array], which: slice) -> list[Shown | ValueError]:
+    """Some pages of a block."""
+    _, flags, sizes, data = columns
+    found: list[Shown | ValueError] = []
+    values = Encoded(data, offsets_of(sizes))[which]
+    for given, value in zip(flags[which].tolist(), values, strict=True):
+        text = value.decode("utf-8", "surrogatepass")
+        if given & _NONE:
+            found.append(ValueError(text))
+        else:
+            found.append(Shown(text, bool(given & _FRAME), bool(given & _EMPTY), bool(given & _DAMAGED)))
+    return found
