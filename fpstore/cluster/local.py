@@ -1,7 +1,7 @@
 """The engine of one machine: processes that do tasks, each again elsewhere where a process ends before it is done."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Self
 
 from fpstore.cluster.tasks import HELD, Task, run_held
@@ -33,12 +33,12 @@ class Local:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def __call__(self, tasks: Sequence[Task], seconds: float) -> None:
+    def __call__(self, tasks: Sequence[Task], seconds: float, done: Callable[[int], object] | None = None) -> None:
         """Do the tasks."""
-        run_here(tasks, self.workers, seconds)
+        run_here(tasks, self.workers, seconds, done)
 
 
-def run_here(tasks: Sequence[Task], workers: int, seconds: float) -> None:
+def run_here(tasks: Sequence[Task], workers: int, seconds: float, done: Callable[[int], object] | None = None) -> None:
     """Do the tasks, by so many processes where they take so many seconds of a processor that it is worth it.
 
     JobError where a task's process has ended TRIES times. What ends the caller ends the processes.
@@ -46,7 +46,7 @@ def run_here(tasks: Sequence[Task], workers: int, seconds: float) -> None:
     start_after = 0.0 if seconds > START_AFTER_SECONDS and len(tasks) > 1 else math.inf
     with Workers(min(workers, len(tasks)), start_after, TRIES, HEAP) as team:
         try:
-            team.map(run_held, tasks)
+            team.map(run_held, tasks, done)
         except WorkerEnded as error:
             raise JobError(f"{error.item}: tried {TRIES} times: {error}") from None
         finally:

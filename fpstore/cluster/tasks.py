@@ -6,7 +6,7 @@ A task done twice, at the same time too, or ended half way and done again, leave
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -87,10 +87,10 @@ class Task(Protocol):
         """Of its part."""
 
     @property
-    def store(self) -> Path:
-        """What it reads."""
+    def store(self) -> Path | None:
+        """What it reads; None where that is no store."""
 
-    def run(self, store: Store) -> int:
+    def run(self, store: Any) -> int:
         """Write the part; how many rows it has. store: of that path, open."""
 
 
@@ -145,6 +145,8 @@ HELD = Held()
 
 def run(task: Task) -> int:
     """Do a task, as engines do that send a function and its argument."""
+    if task.store is None:
+        return task.run(None)
     with fpstore.open(task.store) as store:
         return task.run(store)
 
@@ -152,7 +154,7 @@ def run(task: Task) -> int:
 def run_held(task: Task) -> int:
     """Do a task, in a thread or a process that does more of them and lets go of HELD at the end."""
     try:
-        return task.run(HELD.opened(task.store))
+        return task.run(None if task.store is None else HELD.opened(task.store))
     except BaseException:
         HELD.let_go()
         raise

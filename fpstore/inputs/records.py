@@ -154,6 +154,7 @@ class Request:
     on_measured: Callable[[Sequence[str], Measured], object] | None = None
     all_columns: bool = False  # of tables, for Records.row
     is_part: bool = False  # of all that is read
+    only: tuple[int, int] | None = None  # the rows, from the first to before the last, of a plain file of numbers
     name_column: str | int | None = None  # of the names of documents, where they are not those of their places
     workers: Workers = field(default_factory=lambda: Workers(1))  # for what holds the interpreter's lock
     reads_ahead: bool = False  # whether the next records are read before what workers make of some is asked for
