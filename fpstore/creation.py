@@ -159,16 +159,22 @@ def make_store(path: Path, write: Write, mode: int | None, *, force: bool) -> No
 
     Raises FileExistsError where path exists, unless force and it is a store, which is then replaced.
     """
-    if path.is_symlink() or path.exists():
-        if not force:
-            is_store = (path / CATALOG_NAME).exists()
-            advice = "--force (force=True) replaces a store" if is_store else "and no store, expected nothing"
-            raise FileExistsError(errno.EEXIST, f"already there; {advice}", str(path))
+    if expect_replaceable(path, force=force):
         _replace(path, write, mode)
         return
     with _new_store(path, mode) as (folder, segments):
         settings, entry, max_id = write(Place(segments, segment_name(1)), folder.reach, 1)
         create_catalog(folder, settings, () if entry is None else (entry,), max_id=max_id)
+
+
+def expect_replaceable(path: Path, *, force: bool) -> bool:
+    """Whether something is at path. FileExistsError unless it may be replaced."""
+    is_there = path.is_symlink() or path.exists()
+    if is_there and not force:
+        is_store = (path / CATALOG_NAME).exists()
+        advice = "--force (force=True) replaces a store" if is_store else "and no store, expected nothing"
+        raise FileExistsError(errno.EEXIST, f"already there; {advice}", str(path))
+    return is_there
 
 
 class _NamedBuild:

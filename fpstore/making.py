@@ -89,7 +89,7 @@ def build(
         memory=memory,
         threads=thread_count(threads),
         progress=told(progress),
-        origin=Origin(_recipe_record(recipe, width), "recipe", partial(_expect_recipe, bits=width)),
+        origin=Origin(recipe_record(recipe, width), "recipe", partial(_expect_recipe, bits=width)),
         force=force,
         shuffle=shuffle,
         mode=as_mode(mode),
@@ -136,7 +136,7 @@ def create(
     in_blocks = block_bytes_asked(layout, block_bytes)
     choice = PlanChoice(max_distance, plan_asked(plan, max_bytes), bits, in_blocks).shuffled(shuffle)
     coded = codec_of(codec, choice.bits)
-    record, file_mode = _recipe_record(recipe, choice.bits), as_mode(mode)
+    record, file_mode = recipe_record(recipe, choice.bits), as_mode(mode)
     try:
         create_store(Path(path), choice=choice, id_type=wanted, codec=coded, recipe=record, mode=file_mode, force=force)
     except FileExistsError:
@@ -339,7 +339,7 @@ def _expect_recipe_bits(name: str, bits: int) -> None:
         raise RecipeError(f"{found}, expected none in a store of {bits}")
 
 
-def _recipe_record(recipe: "Recipe | str | None", bits: int) -> dict[str, Any] | None:
+def recipe_record(recipe: "Recipe | str | None", bits: int) -> dict[str, Any] | None:
     """What a store of fingerprints of so many bits keeps of a recipe, as recipe_of says.
 
     RecipeError for one of fingerprints of other bits, too.

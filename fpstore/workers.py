@@ -84,12 +84,14 @@ class Begun(Generic[_Result]):
     def __init__(self, workers: "Workers", turns: list[_Turn]) -> None:
         self._workers, self._turns = workers, turns
 
-    def results(self) -> list[_Result]:
-        """What Workers.map returns or raises; asked for once."""
+    def results(self, done: Callable[[int], object] | None = None) -> list[_Result]:
+        """What Workers.map returns or raises; asked for once. done: told how many of the first are done."""
         turns = self._turns[:]
         try:
-            for turn in turns:
+            for number, turn in enumerate(turns, 1):
                 self._workers.wait_for(turn)
+                if done is not None:
+                    done(number)
         finally:
             for turn in turns:
                 turn.withdraw()
@@ -145,13 +147,17 @@ class Workers:
         """Whether there are workers, or will be once there is more work."""
         return self._left < math.inf and self._process == os.getpid()
 
-    def map(self, work: Callable[[_Item], _Result], items: Sequence[_Item]) -> list[_Result]:
+    def map(
+        self, work: Callable[[_Item], _Result], items: Sequence[_Item], done: Callable[[int], object] | None = None
+    ) -> list[_Result]:
         """[work(item) for item in items]; work: a function of a module. Both, and what it returns, can be pickled.
+
+        done: told how many of the first items are done, now and then.
 
         Raises what work raises, and WorkerEnded where a worker ends before it has answered, as often as is tried: once
         no item is under way any more, and none is begun after one has failed.
         """
-        return self.begin(work, items).results()
+        return self.begin(work, items).results(done)
 
     def begin(self, work: Callable[[_Item], _Result], items: Sequence[_Item]) -> Begun[_Result]:
         """The same, for who has something else to do before it needs the results."""

@@ -76,8 +76,8 @@ FOLDERS = {
         "table",
         "listing",
         "ids",
-        "writer",
         "reader",
+        "writer",
         "fields",
         "pages",
         "fences",
@@ -233,18 +233,28 @@ WINGS = {
         "_native",
         "_names",
     },
-    # The engine's own search, cut: shares of it, their rows in order, and names for handles.
+    # The engine's own search and build, cut: shares of them, their rows in order, and names for handles.
     "cluster": {
         "",
         "_codec",
         "arrays",
+        "building",
+        "creation",
         "disk",
         "errors",
+        "format",
+        "inputs",
+        # A job over a store asks it for the pairs that it joins.
+        "jobs",
         "living",
+        "making",
         "merging",
         "plans",
+        "progress",
         "query",
+        "segment",
         "store",
+        "text",
         "threads",
         "types",
         "workers",
@@ -355,6 +365,8 @@ def test_a_build_enters_building_by_one_door() -> None:
     # Files of names are sorted by what sorts the rows.
     sorters = {"KeySorter", "PairSorter"}
     assert taken == {
+        # A build by tasks sorts and writes by the same code, one table at a time.
+        "cluster": {"BuildOptions", "MIN_MEMORY", "SortedPairs", "sort_rows", "write_table"},
         "creation": {"Build", "Written"},
         # What they are of wide codes, sorted and told of as any rows.
         "codes": {"BuildOptions", "OTHER_MEMORY", "PairSorter", "MIN_MEMORY_BYTES", "Write", "Written"}

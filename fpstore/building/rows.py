@@ -17,9 +17,11 @@ from fpstore.building.sources import ArraySource, Source, array_source, source_o
 from fpstore.building.spill import MIN_MEMORY_BYTES, KeySorter, PairSorter, SortedPairs
 from fpstore.building.spill import SortedKeys as SpilledKeys
 from fpstore.disk import Place, placed
+from fpstore.merging import Columns
 from fpstore.origin import Origin
 from fpstore.plans import planner
 from fpstore.plans.choice import EXPECTED_KEYS, PlanChoice
+from fpstore.plans.permutation import Permutation
 from fpstore.plans.plan import Plan
 from fpstore.progress import Tell
 from fpstore.segment.entry import SegmentEntry
@@ -158,12 +160,59 @@ def write_segment(
         most = None
         if pairs is not None:
             report("ids", 0, None)
-            least, most = _id_range(pairs)
-            sources = (lambda: map(_second, pairs.groups()), lambda: map(_second, pairs.chunks()))
-            writer.add_ids(pairs.count, least, most, *sources, listing=options.listing)
+            most = _add_ids(writer, pairs, options)
         entry = writer.finish(position)
     found.close()
     return Written(plan, entry, most if entry.id_count else None)
+
+
+def sort_rows(
+    source: Source, options: BuildOptions, scratch: Path, report: Tell = lambda phase, done, total: None
+) -> SpilledKeys | SortedPairs:
+    """Some rows of a source, sorted under table 0's permutation, for `write_table`; as write_segment sorts all."""
+    return _sorted_source(source, options, scratch, options.memory_bytes - OTHER_MEMORY, report)
+
+
+def write_table(
+    at: Path | Place,
+    scratch: Path,
+    rows: Iterator[Columns],
+    index: int,
+    plan: Plan,
+    count: int,
+    options: BuildOptions,
+) -> None:
+    """Write a segment of one table of the plan alone, the first with all ids: what `SegmentWriter.join` takes.
+
+    rows: of keys of table 0, and ids: for the first table in order, each once; for others in any order, keys alone.
+    count: how many different keys there are.
+    """
+    memory, table = options.memory_bytes - OTHER_MEMORY, plan.tables[index]
+    slot_bits = planner.slot_bits(count, plan.slot_keys)
+    with SegmentWriter(at, options.codec, slot_bits, plan.bits, plan.block_bytes) as writer:
+        if index:
+            first, own = options.choice.first_permutation, Permutation(table.prefix_mask, plan.bits)
+            sorter = KeySorter(scratch, memory, threads=options.threads)
+            for keys, *_ in rows:
+                sorter.add(own.apply(keys if first.is_identity else first.invert(keys)))
+            with closing(sorter.finish()) as sorted_keys:
+                writer.add_table(table, sorted_keys)
+        elif options.with_ids:
+            with closing(SortedPairs.spilled(rows, scratch, memory)) as pairs:
+                writer.add_table(table, _DistinctKeys(pairs), with_ranks=True)
+                _add_ids(writer, pairs, options)
+        else:
+            with closing(SpilledKeys.spilled(rows, scratch, memory)) as alone:
+                writer.add_table(table, alone)
+        writer.finish()
+
+
+def _add_ids(writer: SegmentWriter, pairs: SortedPairs, options: BuildOptions) -> int:
+    """Append the ids to a segment that has its tables; the largest of them."""
+    least, most = _id_range(pairs)
+    sources = (lambda: map(_second, pairs.groups()), lambda: map(_second, pairs.chunks()))
+    writer.add_ids(pairs.count, least, most, *sources, listing=options.listing)
+    return most
 
 
 def _sorted_source(

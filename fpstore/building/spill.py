@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
-from typing import IO
+from typing import IO, Self
 
 import numpy as np
 
@@ -225,6 +225,11 @@ class SortedKeys(_Sorted):
         for (keys,) in self._read():
             yield keys
 
+    @classmethod
+    def spilled(cls, chunks: Iterator[Columns], directory: Path, memory_bytes: int) -> Self:
+        """Of chunks that are sorted and distinct, also across them: in a file, to be read any number of times."""
+        return cls(*_spilled(chunks, directory, memory_bytes, 1))
+
 
 class SortedPairs(_Sorted):
     """What PairSorter.finish returns. count: how many distinct pairs there are."""
@@ -259,6 +264,23 @@ class SortedPairs(_Sorted):
                 yield distinct[start:size], counts[start:size]
         if len(last):
             yield last, last_count
+
+    @classmethod
+    def spilled(cls, chunks: Iterator[Columns], directory: Path, memory_bytes: int) -> Self:
+        """As that of SortedKeys."""
+        return cls(*_spilled(chunks, directory, memory_bytes, 2))
+
+
+def _spilled(
+    chunks: Iterator[Columns], directory: Path, memory_bytes: int, column_count: int
+) -> tuple[list[Keys], _Spill, list[int], int, int]:
+    """What _Sorted is made of."""
+    spill = _Spill(directory, column_count)
+    for columns in chunks:
+        spill.append(columns)
+    nothing = [np.empty(0, dtype=np.uint64) for _ in range(column_count)]
+    chunk_items = min(memory_bytes // 8, CHUNK_BYTES) // (KEY_BYTES * column_count)
+    return nothing, spill, [0, spill.count], chunk_items, spill.count
 
 
 class _Sorter:

@@ -2,16 +2,17 @@
 
 from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from fpstore import Progress
+from fpstore import OnProgress, Progress
 from fpstore.cli.columns import IdSource, fingerprint_options, id_options, id_type_option
 from fpstore.cli.common import common
 from fpstore.cli.documents import passed_over, tell_done
 from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
+from fpstore.cli.shared import engine_options, given_of, workers_option
 from fpstore.cli.signed_stores import build_of_signatures
 from fpstore.cli.similar import cut_of, refuse_other_kind, settled_cut, signature_options
 from fpstore.cli.stores import size_of
@@ -37,6 +38,7 @@ from fpstore.cli.values import (
 )
 
 if TYPE_CHECKING:
+    from fpstore import Store
     from fpstore.inputs import Reader
     from fpstore.text import Recipe
     from fpstore.types import Codec, Ids, IdType, Keys, Layout
@@ -51,6 +53,7 @@ Examples:
   fpstore build docs.fpstore crawl/ 'more/part-*.jsonl'    (every file by its own suffix)
   fpstore build web.fpstore crawl.warc.gz --recipe multilingual
   fpstore build docs.fpstore crawl.jsonl.zst --text-column body --memory 8GiB
+  fpstore build web.fpstore parts/ --workers 8 --memory 16GiB    (by eight processes: files of fingerprints)
 """
 
 
@@ -84,6 +87,10 @@ Examples:
 @skip_bad_option
 @id_type_option
 @signature_options
+@workers_option(
+    "How many processes sort fingerprints that come ready, and make tables of them.  [default: 1, with --threads]"
+)
+@engine_options
 def command(
     store: str,
     inputs: tuple[str, ...],
@@ -114,6 +121,7 @@ def command(
     rows_per_band: int | None,
     min_similarity: float | None,
     keep_signatures: bool,
+    **tasks: Any,
 ) -> None:
     """Build STORE from every INPUT, one after the other.
 
@@ -123,9 +131,12 @@ def command(
     how they were made; a Parquet file that export wrote says it by itself, and two that say different things are
     refused. An interrupted build leaves nothing behind.
 
+    With --workers, files of fingerprints are sorted and their tables made by tasks that processes do, of this machine
+    or by --engine of others; the store is the same, byte for byte, and --memory is for all processes together. An
+    interrupted call with --folder goes on where it was.
+
     By a recipe of sketch minhash it is a store of signatures, of texts: documents are near that share one of --bands.
     """
-    import fpstore
     from fpstore.inputs import read
 
     recipe = recipe_of_any_kind(recipe_name, idf_path)
@@ -136,6 +147,10 @@ def command(
     if id_type != "uint64" and asked.ids not in ("auto", "column"):
         expected = "--ids column, or for texts without one no --ids: they are called by their paths and lines"
         raise click.UsageError(f"--id-type {id_type}: found ids that are numbers or none, expected {expected}")
+    shared = given_of(tasks, ("workers", "engine", "address", "folder"))
+    if shared and (signs or id_type != "uint64"):
+        option, what = "--" + next(iter(shared)), "signatures" if signs else f"ids of --id-type {id_type}"
+        raise click.UsageError(f"{option}: found {what}, expected none of it: such a store is built by one process")
     bytes_read = 0
 
     def count_bytes(count: int) -> None:
@@ -195,33 +210,25 @@ def command(
                 )
             _tell(store, reader, count, size, whole, "document")
             return
-        with (
-            closing(reader),
-            fpstore.build(
-                store,
-                rows,
-                ids=None if asked.ids is None else "row",
-                id_type=id_type,
-                bits=bits,
-                max_distance=max_distance,
-                plan=plan,
-                max_bytes=max_bytes,
-                codec=codec,
-                layout=layout,
-                block_bytes=block_bytes,
-                memory=memory,
-                progress=show,
-                recipe=_recorded(reader)
-                if is_said
-                else recipe
-                if told or reader.recipe is not None or reader.tells_nothing
-                else None,
-                force=force,
-                shuffle=shuffle,
-                mode=mode,
-                threads=common().threads,
-            ) as built,
-        ):
+        plain = {
+            "bits": bits,
+            "max_distance": max_distance,
+            "plan": plan,
+            "max_bytes": max_bytes,
+            "codec": codec,
+            "layout": layout,
+            "block_bytes": block_bytes,
+            "memory": memory,
+            "recipe": _recorded(reader)
+            if is_said
+            else recipe
+            if told or reader.recipe is not None or reader.tells_nothing
+            else None,
+            "force": force,
+            "shuffle": shuffle,
+            "mode": mode,
+        }
+        with closing(reader), _built(store, reader, rows, plain, asked, id_type, show, shared, skip_bad) as built:
             count = built.stats().fingerprint_count or 0
             size, whole = sum(segment.file_bytes for segment in built._segments), size_of(built)
     by = f", by recipe {_recorded(reader).name}, as {reader.origin.said_by} says" if is_said else ""
@@ -230,6 +237,30 @@ def command(
         taken = f"the fingerprints of {of_files} that say no recipe, such as {first}, are taken for those by"
         say(f"fpstore: warning: {store}: {taken} {_recorded(reader).name}; --recipe says by which they all are")
     _tell(store, reader, count, size, whole, "fingerprint", by)
+
+
+def _built(
+    store: str,
+    reader: "Reader",
+    rows: "Iterator[Any]",
+    plain: dict[str, Any],
+    asked: IdSource,
+    id_type: "IdType",
+    show: OnProgress,
+    shared: dict[str, Any],
+    skip_bad: bool,
+) -> "Store":
+    """The store, built by this process of the rows, or by those that the options say of what the reader is for."""
+    import fpstore
+
+    if not shared:
+        ids, threads = None if asked.ids is None else "row", common().threads
+        return fpstore.build(store, rows, ids=ids, id_type=id_type, progress=show, threads=threads, **plain)
+    from fpstore.cluster.building import build_of
+
+    with_ids = asked.ids is not None
+    about: dict[str, Any] = {"first_id": asked.first, "skip_bad": skip_bad, "progress": show}
+    return build_of(reader, store, with_ids=with_ids, **about, **plain, **shared)
 
 
 def _tell(store: str, reader: "Reader", count: int, size: int, whole: int, noun: str, by: str = "") -> None:

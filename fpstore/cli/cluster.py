@@ -1,7 +1,7 @@
 """`fpstore cluster`: the number of the cluster that each document is in, or each fingerprint of a store."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,6 +19,7 @@ from fpstore.cli.corpora import (
     write_summary,
 )
 from fpstore.cli.progress import progress_bar
+from fpstore.cli.shared import engine_options, given_of, workers_option
 from fpstore.cli.stores import opened_store
 from fpstore.cli.subcommand import OF_BITS, OF_SIGNATURES, OF_TEXTS, STANDARD_OUTPUT, refuse_unused, subcommand
 from fpstore.cli.values import FILE_PATH, counted, distance_option
@@ -33,6 +34,7 @@ Examples:
   fpstore cluster crawl.jsonl.zst -o components.tsv --components -k 2
   fpstore cluster pages.parquet -o labelled.parquet --text-column body --annotate --topics topics.tsv
   fpstore cluster web.fpstore -o clusters.parquet --components
+  fpstore cluster web.fpstore -o clusters.parquet --components --workers 8    (by eight processes: the same lines)
   fpstore cluster monday.jsonl -o monday.tsv --store clusters.fpstore
   fpstore cluster tuesday.jsonl -o tuesday.tsv --store clusters.fpstore    (joins Monday's clusters, or begins new ones)
 """
@@ -70,6 +72,8 @@ Examples:
     help="Go on with the clusters of earlier jobs, which are in STORE; it is made where there is none.",
 )
 @corpus_options
+@workers_option("Of a STORE, with --components: how many processes find its pairs.  [default: 1]")
+@engine_options
 def command(
     inputs: tuple[str, ...],
     output: str | None,
@@ -93,6 +97,7 @@ def command(
     skip_bad: bool,
     summary_path: str | None,
     force: bool,
+    **tasks: Any,
 ) -> None:
     """Print a line for each document of every INPUT, in their order: number of its cluster, name, distance.
 
@@ -133,23 +138,36 @@ def command(
 
     if update_center and components:
         raise click.UsageError("--update-center and --components: expected one of the two")
+    shared = given_of(tasks, ("workers", "engine", "address", "folder"))
     of_store = _store_among(inputs)
+    if shared and of_store is None:
+        raise click.UsageError(f"--{next(iter(shared))}: found documents, expected a STORE with --components")
     if of_store is not None:
         with opened_store(of_store) as opened:
             signs = opened.kind == "minhash"
+        if shared and not components:
+            told = "found no --components, expected it: clusters are begun one after the other, by one process"
+            raise click.UsageError(f"--{next(iter(shared))}: {told}")
         refuse_unused(OF_TEXTS, OF_BITS if signs else OF_SIGNATURES)
         expect_summary(summary_path, output)
         with output_file(output) as path, progress_bar() as bar:
-            summary = jobs.cluster_store(
-                of_store,
-                path,
-                max_distance=max_distance,
-                min_similarity=min_similarity,
-                update_center=update_center,
-                components=components,
-                force=force,
-                progress=bar,
-            )
+            if shared:
+                from fpstore import cluster
+
+                summary = cluster.components(
+                    of_store, path, max_distance=max_distance, force=force, progress=bar, **shared
+                )
+            else:
+                summary = jobs.cluster_store(
+                    of_store,
+                    path,
+                    max_distance=max_distance,
+                    min_similarity=min_similarity,
+                    update_center=update_center,
+                    components=components,
+                    force=force,
+                    progress=bar,
+                )
         write_summary(summary_path, summary)
         noun = "document" if signs else "row"
         tell(output, summary, f"clusters {summary.results}", noun, _sizes(summary, noun))

@@ -1,6 +1,34 @@
-"""Owns the batch job: searches cut into tasks that processes do, on one machine or many, which give one answer."""
+"""Owns the batch job: searches and builds cut into tasks that processes do, on one machine or many, as one answer."""
 
-from fpstore.cluster.pairing import pairs
-from fpstore.cluster.probing import Answer, probe, probe_rank
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Answer", "pairs", "probe", "probe_rank"]
+if TYPE_CHECKING:
+    from fpstore.cluster.building import build
+    from fpstore.cluster.joining import components
+    from fpstore.cluster.pairing import pairs
+    from fpstore.cluster.probing import Answer, probe, probe_rank
+
+__all__ = ["Answer", "build", "components", "pairs", "probe", "probe_rank"]
+
+# By what is asked for: a worker that does tasks imports what these need, and no more.
+_HOME_OF = {
+    "Answer": "probing",
+    "build": "building",
+    "components": "joining",
+    "pairs": "pairing",
+    "probe": "probing",
+    "probe_rank": "probing",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'fpstore.cluster' has no attribute {name!r}")
+    found = getattr(import_module(f"fpstore.cluster.{_HOME_OF[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,6 +1,6 @@
 """Owns which engines there are, and what one is: it does the tasks of a job, each until it is done."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, Protocol, Self
 
@@ -9,6 +9,8 @@ from fpstore.cluster.tasks import Task
 # By its name, where its class is: another package is imported for one that is asked for.
 _CLASSES = {"local": ("local", "Local"), "ray": ("ray", "OnRay"), "spark": ("spark", "OnSpark")}
 ENGINES = tuple(_CLASSES)
+
+Done = Callable[[int], object]
 
 
 class Engine(Protocol):
@@ -21,8 +23,11 @@ class Engine(Protocol):
 
     def __exit__(self, *_: Any) -> None: ...
 
-    def __call__(self, tasks: Sequence[Task], seconds: float) -> None:
-        """Do the tasks, which take so many seconds of a processor. What one raises, or JobError."""
+    def __call__(self, tasks: Sequence[Task], seconds: float, done: Done | None = None) -> None:
+        """Do the tasks, which take so many seconds of a processor. What one raises, or JobError.
+
+        done: told how many are done, now and then, by the thread that called.
+        """
 
     def stop(self) -> None:
         """From another thread: nobody wants what is under way any more, and the call that does it ends."""

@@ -9,8 +9,9 @@ from typing import Self, TypeVar
 
 import numpy as np
 
-from fpstore.cluster.parts import Maker, Part, Run, write_runs
-from fpstore.merging import Columns, each_once, in_order, merged
+from fpstore.cluster.parts import Maker, Part, write_runs
+from fpstore.living.snapshot import Snapshot
+from fpstore.merging import Columns, Source, each_once, in_order, merged
 from fpstore.store import Store
 from fpstore.types import Keys
 
@@ -24,6 +25,11 @@ class Batches(Iterator[_Batch]):
 
     def __init__(self, store: Store, parts: Sequence[Part], batches: Generator[_Batch]) -> None:
         self._store, self._parts, self._batches = store, parts, batches
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The state of the store that was asked."""
+        return self._store._latest
 
     def __next__(self) -> _Batch:
         try:
@@ -63,13 +69,20 @@ def _together(pieces: Sequence[Columns]) -> list[Keys]:
 
 
 def gathered(
-    parts: Sequence[Part], columns: int, combine: Callable[[Sequence[Columns]], Columns] = each_row_once
+    parts: Sequence[Part],
+    columns: int,
+    combine: Callable[[Sequence[Columns]], Columns] = each_row_once,
+    runs: Sequence[Source] | None = None,
 ) -> Iterator[Columns]:
-    """The rows of the parts, in order, in chunks; closes the parts at the end. combine: each_row or each_row_once."""
+    """The rows of the parts, in order, in chunks; closes the parts at the end.
+
+    combine: each_row, each_row_once, or merging.union, which is quicker. runs: those of the parts, where these are not
+    to be taken as they are.
+    """
     with ExitStack() as opened:
         for part in parts:
             opened.callback(part.close)
-        runs = [run for part in parts for run in part.runs()]
+        runs = [run for part in parts for run in part.runs()] if runs is None else runs
         while len(runs) > MOST_RUNS:
             few = [_one(runs[first : first + MOST_RUNS], columns, combine) for first in range(0, len(runs), MOST_RUNS)]
             for part in few:
@@ -78,7 +91,7 @@ def gathered(
         yield from merged(runs, combine)
 
 
-def _one(runs: Sequence[Run], columns: int, combine: Callable[[Sequence[Columns]], Columns]) -> Part:
+def _one(runs: Sequence[Source], columns: int, combine: Callable[[Sequence[Columns]], Columns]) -> Part:
     """The runs as the one run of a part without a name."""
     maker = Maker("merged", 0)
     with tempfile.TemporaryFile() as file:

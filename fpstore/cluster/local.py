@@ -34,9 +34,9 @@ class Local:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def __call__(self, tasks: Sequence[Task], seconds: float) -> None:
+    def __call__(self, tasks: Sequence[Task], seconds: float, done: Callable[[int], object] | None = None) -> None:
         """Do the tasks."""
-        run_here(tasks, self.workers, seconds, self._begun)
+        run_here(tasks, self.workers, seconds, done, self._begun)
 
     def stop(self) -> None:
         """As an engine; what is done in this very process is done to the end."""
@@ -48,7 +48,11 @@ class Local:
 
 
 def run_here(
-    tasks: Sequence[Task], workers: int, seconds: float, begun: Callable[[Workers | None], None] = lambda team: None
+    tasks: Sequence[Task],
+    workers: int,
+    seconds: float,
+    done: Callable[[int], object] | None = None,
+    begun: Callable[[Workers | None], None] = lambda team: None,
 ) -> None:
     """Do the tasks, by so many processes where they take so many seconds of a processor that it is worth it.
 
@@ -59,7 +63,7 @@ def run_here(
     with Workers(min(workers, len(tasks)), start_after, TRIES, HEAP) as team:
         begun(team)
         try:
-            team.map(run_held, tasks)
+            team.map(run_held, tasks, done)
         except WorkerEnded as error:
             raise JobError(f"{error.item}: tried {TRIES} times: {error}") from None
         finally:

@@ -20,6 +20,7 @@ from fpstore.errors import PathLike
 from fpstore.living.named import named_pairs
 from fpstore.living.snapshot import Snapshot
 from fpstore.merging import Columns, in_order
+from fpstore.progress import OnProgress
 from fpstore.query.id_pairs import OWN_ROWS, IdPairs
 from fpstore.query.pairs import Pairs, Stretch
 from fpstore.store import Store
@@ -98,6 +99,7 @@ def pairs(
     workers: int | None = None,
     tasks: int | None = None,
     folder: PathLike | None = None,
+    progress: OnProgress | None = None,
 ) -> Batches[Pairs]: ...
 @overload
 def pairs(
@@ -111,6 +113,7 @@ def pairs(
     workers: int | None = None,
     tasks: int | None = None,
     folder: PathLike | None = None,
+    progress: OnProgress | None = None,
 ) -> Batches[IdPairs]: ...
 def pairs(
     store: PathLike,
@@ -123,12 +126,13 @@ def pairs(
     workers: int | None = None,
     tasks: int | None = None,
     folder: PathLike | None = None,
+    progress: OnProgress | None = None,
 ) -> Batches[Any]:
     """The pairs of `Store.pairs`, each once, some at a time: by the first of a pair, then by the second.
 
     Names are in the order in which they were first added. The windows of the tables are cut into tasks that processes
     do. memory: the budget for keys held at once, of which each process has its share. engine, address, workers, tasks,
-    folder: as for `probe`. What it returns is a context manager; the store is open until it ends.
+    folder, progress: as for `probe`. What it returns is a context manager; the store is open until it ends.
 
     All tasks are done when it returns. It raises what `probe` does, and what `Store.pairs` does.
     """
@@ -143,7 +147,7 @@ def pairs(
             expect_shared(folder, chosen)
             with workplace(folder) as home:
                 seconds, every = _tasks(opened, home, of, distance, budget, chosen.workers, asked)
-                parts = parts_of(home, chosen, every, seconds, COLUMNS)
+                parts = parts_of(home, chosen, every, seconds, COLUMNS, progress, "pairs")
         return Batches(opened, parts, _batches(opened, of, gathered(parts, COLUMNS, each_row)))
     except BaseException:
         opened.close()

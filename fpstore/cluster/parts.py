@@ -19,7 +19,7 @@ from typing import IO, Any
 import numpy as np
 
 from fpstore._codec import crc32c
-from fpstore.disk import NEW_SUFFIX, Folder, naming
+from fpstore.disk import NEW_SUFFIX, Folder, Place, naming
 from fpstore.errors import JobError, PathLike
 from fpstore.merging import Columns
 from fpstore.types import Keys
@@ -74,6 +74,19 @@ def _fresh(folder: Folder, name: str) -> tuple[str, int]:
         if os.fstat(fd).st_nlink:
             return own, fd
         os.close(fd)  # swept away before it was locked
+
+
+@contextmanager
+def own_place(folder: Folder, name: str) -> Iterator[Place]:
+    """A place for a file that somebody else makes, and makes durable; it gets its name when that is done."""
+    place = Place(folder, f"{name}.{secrets.token_hex(8)}{NEW_SUFFIX}")
+    try:
+        yield place
+        folder.rename(place.name, name)
+    except BaseException:
+        folder.unlink(place.name, missing_ok=True)
+        raise
+    folder.sync()
 
 
 def is_half_written(name: str) -> bool:

@@ -18,6 +18,7 @@ from fpstore.cluster.work import claim, expect_shared, left_of, name_of, parts_o
 from fpstore.disk import Folder
 from fpstore.errors import PathLike, WrongKind
 from fpstore.merging import Columns
+from fpstore.progress import OnProgress
 from fpstore.query.matches import Matches, made
 from fpstore.store import Store
 from fpstore.types import Keys
@@ -41,6 +42,7 @@ def probe(
     tasks: int | None = None,
     folder: PathLike | None = None,
     world_size: int | None = None,
+    progress: OnProgress | None = None,
 ) -> Answer:
     """Every stored fingerprint near each of fingerprints (uint64[m]): the rows of `Store.probe_many`, in its order.
 
@@ -51,7 +53,7 @@ def probe(
     work of less than half a second is done here by "local". tasks: how many, by default as many as take 10 s each.
     folder: where the tasks leave their parts, which an interrupted call goes on with, and which is the caller's to
     remove; by default a temporary one. Workers of other machines need one that they share. world_size: of how many
-    processes that did the tasks by `probe_rank`.
+    processes that did the tasks by `probe_rank`. progress: told how many tasks are done.
 
     All tasks are done when it returns. StoreChanged where the store changes meanwhile; JobError for a folder of another
     job, and where a task's process ended three times; WrongKind for a store of signatures, or of wide fingerprints.
@@ -66,7 +68,7 @@ def probe(
             expect_shared(folder, chosen)
             with workplace(folder) as home:
                 job = _Job(opened, queries, distance, count, size or chosen.workers)
-                parts = parts_of(home, chosen, job.tasks(home), job.seconds, job.columns)
+                parts = parts_of(home, chosen, job.tasks(home), job.seconds, job.columns, progress, "probing")
         return Answer(opened, parts, search_method(opened._latest, distance, len(queries)))
     except BaseException:
         opened.close()

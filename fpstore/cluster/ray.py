@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from fpstore.cluster.batches import Probing
@@ -62,7 +62,7 @@ class OnRay:
         if self._is_own:
             self._ray.shutdown()
 
-    def __call__(self, tasks: Sequence[Task], seconds: float) -> None:
+    def __call__(self, tasks: Sequence[Task], seconds: float, done: Callable[[int], object] | None = None) -> None:
         """Do the tasks. What one raises; JobError where Ray cannot do it, or its worker has ended TRIES times."""
         ray = self._ray
         do = ray.remote(num_cpus=1, max_retries=TRIES - 1)(attempt)
@@ -72,15 +72,17 @@ class OnRay:
                 while left and len(asked) < self.workers:
                     task = left.pop()
                     asked[do.remote(task)] = task
-                for done in ray.wait(list(asked))[0]:
-                    self._expect_done(asked.pop(done), done)
+                for ended in ray.wait(list(asked))[0]:
+                    self._expect_done(asked.pop(ended), ended)
+                if done is not None:
+                    done(len(tasks) - len(left) - len(asked))
         finally:
             for reference in asked:
                 ray.cancel(reference)
 
-    def _expect_done(self, task: Task, done: Any) -> None:
+    def _expect_done(self, task: Task, ended: Any) -> None:
         try:
-            raised = self._ray.get(done)
+            raised = self._ray.get(ended)
         except self._ray.exceptions.WorkerCrashedError as error:
             raise JobError(f"{task}: tried {TRIES} times: {str(error).splitlines()[0]}") from None
         except self._ray.exceptions.RayError as error:

@@ -7,7 +7,7 @@ import argparse
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from errno import EEXIST
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -82,8 +82,8 @@ class OnSpark:
         if self._is_own:
             self._session.stop()
 
-    def __call__(self, tasks: Sequence[Task], seconds: float) -> None:
-        """Do the tasks. What the first of them raises that does; JobError where Spark cannot do them."""
+    def __call__(self, tasks: Sequence[Task], seconds: float, done: Callable[[int], object] | None = None) -> None:
+        """Do the tasks, all of which are done at once. What the first raises that does; JobError where Spark cannot."""
         if not tasks:
             return
         try:
@@ -93,6 +93,8 @@ class OnSpark:
         for raised in outcomes:
             if raised is not None:
                 raise raised
+        if done is not None:
+            done(len(tasks))
 
 
 def probe(

@@ -4,6 +4,7 @@ A task done twice, at the same time too, or ended half way and done again, leave
 """
 
 import threading
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -90,7 +91,7 @@ class Task(Protocol):
         """Write the part; how many rows it has."""
 
 
-class OfStore:
+class OfStore(ABC):
     """A task that reads a store, which is open."""
 
     store: Path
@@ -99,9 +100,9 @@ class OfStore:
         """As a task; the store stays open for the next of this thread."""
         return self.run(HELD.opened(self.store))
 
+    @abstractmethod
     def run(self, store: Store) -> int:
         """Write the part; how many rows it has. store: of that path, open."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from fpstore.cluster.parts import Maker, Part, is_half_written, sweep, whole_fil
 from fpstore.cluster.tasks import Task
 from fpstore.disk import PRIVATE_FOLDER, Folder, expect_outside_stores, read_whole
 from fpstore.errors import JobError, PathLike
+from fpstore.progress import OnProgress, Progress
 from fpstore.types import Array
 from fpstore.workers import START_AFTER_SECONDS
 
@@ -94,11 +95,36 @@ def left_of(home: Folder, tasks: Sequence[_Task], columns: int) -> list[_Task]:
     return [task for task in tasks if not _is_done(home, task.maker, columns)]
 
 
-def parts_of(home: Folder, engine: Engine, tasks: Sequence[Task], seconds: float, columns: int) -> list[Part]:
+def parts_of(
+    home: Folder,
+    engine: Engine,
+    tasks: Sequence[Task],
+    seconds: float,
+    columns: int,
+    progress: OnProgress | None = None,
+    phase: str = "tasks",
+) -> list[Part]:
     """The parts of all tasks, open, of which the engine does those that are left. seconds: what all of them take."""
-    left = left_of(home, tasks, columns)
-    engine(left, seconds * len(left) / max(1, len(tasks)))
+    do_left(engine, tasks, left_of(home, tasks, columns), seconds, progress, phase)
     return _opened(home, tasks, columns)
+
+
+def do_left(
+    engine: Engine,
+    tasks: Sequence[Task],
+    left: Sequence[Task],
+    seconds: float,
+    progress: OnProgress | None,
+    phase: str,
+) -> None:
+    """Have the engine do those of the tasks that are left, and tell of all. seconds: what all of them take."""
+
+    def done(count: int) -> None:
+        if progress is not None:
+            progress(Progress(phase, len(tasks) - len(left) + count, len(tasks), "tasks"))
+
+    done(0)
+    engine(left, seconds * len(left) / max(1, len(tasks)), done)
 
 
 def _is_done(home: Folder, maker: Maker, columns: int) -> bool:

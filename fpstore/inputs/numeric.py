@@ -7,11 +7,12 @@ of it.
 from __future__ import annotations
 
 import codecs
+import contextlib
 import io
 import re
 from collections.abc import Iterator
 from tokenize import TokenError
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -50,7 +51,7 @@ def read_u64(path: str, request: Request) -> Iterator[Piece]:
         raise BadInput(f"{display_name(path)}: {told}")
     # Any eight bytes are a fingerprint, so only the suffix can say that a file is compressed.
     with open_stream(path, request.on_bytes, by_magic=False) as stream:
-        yield from _items(stream, request, np.dtype("<u8"), 0, None)
+        yield from _items(path, stream, request, np.dtype("<u8"), 0, None)
 
 
 def read_npy(path: str, request: Request) -> Iterator[Piece]:
@@ -64,7 +65,23 @@ def read_npy(path: str, request: Request) -> Iterator[Piece]:
         expected = offset + count * dtype.itemsize
         if stream.plain_bytes is not None and stream.plain_bytes != expected:
             raise BadInput(f"{stream.name}: found {stream.plain_bytes} bytes, expected {expected} by its header")
-        yield from _items(stream, request, dtype, offset, count)
+        yield from _items(path, stream, request, dtype, offset, count)
+
+
+def row_count(path: str, format: str, bits: int) -> int | None:
+    """How many rows a plain file of numbers has, by its size; None where only reading tells, or it cannot be read."""
+    if format not in ("npy", "u64"):
+        return None
+    with open_stream(path, None, by_magic=format == "npy") as stream:
+        if stream.plain_bytes is None:
+            return None
+        if format == "u64":
+            return stream.plain_bytes // 8
+        try:
+            dtype, count, offset = _npy_header(stream, width(bits))
+        except BadInput:
+            return None  # who reads it says why
+        return count if stream.plain_bytes == offset + count * dtype.itemsize else None
 
 
 def read_hex(path: str, request: Request) -> Iterator[Piece]:
@@ -220,27 +237,41 @@ def _npy_header(stream: Stream, of: Width) -> tuple[np.dtype[Any], int, int]:
     return np.dtype((dtype, shape[1:])), shape[0], len(head) + len(length) + len(header)
 
 
-def _items(stream: Stream, request: Request, dtype: np.dtype[Any], offset: int, count: int | None) -> Iterator[Piece]:
-    """The items that follow in the stream; exactly count, or for None as many as there are."""
+def _items(
+    path: str, stream: Stream, request: Request, dtype: np.dtype[Any], offset: int, count: int | None
+) -> Iterator[Piece]:
+    """The items that follow in the stream; exactly count, or for None as many as there are.
+
+    Of a plain file of which only some rows are asked for, these.
+    """
     with_ids(request.asked, request.decided, False, stream.name)
     column = FingerprintColumn(bits=request.bits)
-    row = 0
-    while data := stream.reader.read(request.rows * dtype.itemsize):
-        if row == 0 and count is None:
-            _expect_raw(stream, data[:_LOOK_BYTES])
-        _check_whole(stream.name, offset + row * dtype.itemsize + len(data), offset, dtype.itemsize)
-        items = np.frombuffer(data, dtype=dtype)
-        end = row + len(items)
-        if count is not None and end > count:
-            raise BadInput(f"{stream.name}: found more than {count} items, expected {count} by its header")
-        rows = np.arange(row, end, dtype=np.uint64)
-        records = Records(stream.name, "row", range(row, end), rows, items, None, end)
-        yield (
-            piece_of_ids(records, request) if request.asked.of_ids else piece_of_fingerprints(records, request, column)
-        )
-        row = end
-    if count is not None and row < count:
-        raise BadInput(f"{stream.name}: found {row} items, expected {count} by its header")
+    row, end = request.only or (0, count)
+    with contextlib.ExitStack() as held:
+        reader: BinaryIO = stream.reader
+        if row:
+            reader = held.enter_context(open(path, "rb"))
+            reader.seek(offset + row * dtype.itemsize)
+        while data := reader.read(_most_rows(request, row) * dtype.itemsize):
+            if row == 0 and count is None:
+                _expect_raw(stream, data[:_LOOK_BYTES])
+            _check_whole(stream.name, offset + row * dtype.itemsize + len(data), offset, dtype.itemsize)
+            items = np.frombuffer(data, dtype=dtype)
+            first, row = row, row + len(items)
+            if end is not None and row > end:
+                raise BadInput(f"{stream.name}: found more than {count} items, expected {count} by its header")
+            rows = np.arange(first, row, dtype=np.uint64)
+            records = Records(stream.name, "row", range(first, row), rows, items, None, row)
+            of_ids = request.asked.of_ids
+            yield piece_of_ids(records, request) if of_ids else piece_of_fingerprints(records, request, column)
+    if end is not None and row < end:
+        told = f"{end}" if count is None else f"{count} by its header"
+        raise BadInput(f"{stream.name}: found {row} items, expected {told}")
+
+
+def _most_rows(request: Request, row: int) -> int:
+    """How many rows are read next."""
+    return request.rows if request.only is None else min(request.rows, request.only[1] - row)
 
 
 def _hex_block(stream: Stream, size: int, line_number: int) -> bytes:

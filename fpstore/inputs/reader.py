@@ -8,11 +8,8 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
-
 from fpstore.inputs.blocks import Columns, Document, read_blocks, reads_blocks
-from fpstore.inputs.cells import MAX_VALUE, width
+from fpstore.inputs.cells import width
 from fpstore.inputs.columns import ASK_TEXT, Asked
 from fpstore.inputs.compressed import OnBytes, display_name
 from fpstore.inputs.delimited import DIALECTS
@@ -45,6 +42,7 @@ from fpstore.inputs.resolving import (
     resolve,
     telling_of,
 )
+from fpstore.inputs.shares import Share, batch_of, shares_of
 from fpstore.inputs.sources import Input, Source, inputs_of, is_stream, total_bytes
 from fpstore.inputs.tabular import look_at_origin, read_delimited, read_parquet
 from fpstore.inputs.text import (
@@ -125,6 +123,20 @@ class Reader(Iterator[Batch]):
                 if source.format != "parquet" or not look_at_origin(source.path, self._request):
                     count, first = self.silent
                     self.silent = (count + 1, first or display_name(source.path))
+
+    def shares(self, most_rows: int) -> list[Share]:
+        """The files, and of large ones of numbers so many rows at most, for others to read. Nothing is read here.
+
+        Of fingerprints alone. ValueError for texts, and for standard input, which nobody else can open.
+        """
+        return shares_of(list(_sources(self._sources, self._request)), self.recipe, self._request, most_rows)
+
+    def count(self, rows: int, bad: int, skipped: Mapping[str, int], notes: Mapping[str, int]) -> None:
+        """Have what others met when they read a file of the shares counted as what was read here."""
+        faults = self._request.faults
+        self.seen.rows, faults.bad = self.seen.rows + rows, faults.bad + bad
+        faults.counts.update(skipped)
+        faults.notes.update(notes)
 
     def close(self) -> None:
         """Close the file that is open, if one is; nothing more is read."""
@@ -344,6 +356,24 @@ def documents(
     return Documents(resolved, _ahead(resolved, request))
 
 
+def read_share(share: Share, skip_bad: bool, batch: int = DEFAULT_BATCH) -> tuple[Generator[Batch], Request]:
+    """The batches of a share, rows numbered from 0 at the start of its file; and what was met, in the request.
+
+    RecipeError as of read; BadInput as well where the file is not what it was when it was shared out.
+    """
+    request = share.request(skip_bad, batch)
+    share.expect_same()
+    return batches_of(_of_file(share.path, share.format, request), batch), request
+
+
+def _of_file(path: str, format: str, request: Request) -> Iterator[Batch]:
+    with about(display_name(path)):
+        for piece in _pieces(format, [path], request):
+            request.seen.rows = piece.end
+            if len(piece.fingerprints):
+                yield batch_of(piece, request, 0)
+
+
 def _ahead(sources: list[Input], request: Request) -> Request:
     """The request, which says whether workers are to have something to do while the next records are read.
 
@@ -457,19 +487,10 @@ def _batches(inputs: list[Input], request: Request) -> Iterator[Batch]:
                 request.seen.rows = base + piece.end
                 if len(piece.fingerprints):
                     good += len(piece.fingerprints)
-                    ids = piece.ids
-                    if ids is None and request.id_type != "uint64" and request.asked.ids is not None:
+                    if piece.ids is None and request.id_type != "uint64" and request.asked.ids is not None:
                         raise BadInput(
                             "found no ids, expected a column of names (--id-column)", source=_source_of(format, paths)
                         )
-                    if ids is None and request.asked.ids in ("auto", "row"):
-                        ids = _row_ids(piece.rows, request.first_id + base)
-                    yield Batch(piece.fingerprints, ids)
+                    yield batch_of(piece, request, request.first_id + base)
         base = request.seen.rows
     expect_some(good, request.faults.bad, request.faults.counts)
-
-
-def _row_ids(rows: npt.NDArray[np.uint64], first: int) -> npt.NDArray[np.uint64]:
-    if first + int(rows[-1]) > MAX_VALUE:
-        raise ValueError(f"first_id: found id {first + int(rows[-1])} for a row, expected at most 2**64 - 1")
-    return rows + np.uint64(first)

@@ -156,6 +156,7 @@ class Request:
     is_part: bool = False  # of all that is read
     within: tuple[int, int] | None = None  # of a plain file of JSON lines, the bytes from which to which
     show: Show | None = None  # what pages show, for who knows it already
+    only: tuple[int, int] | None = None  # the rows, from the first to before the last, of a plain file of numbers
     name_column: str | int | None = None  # of the names of documents, where they are not those of their places
     workers: Workers = field(default_factory=lambda: Workers(1))  # for what holds the interpreter's lock
     reads_ahead: bool = False  # whether the next records are read before what workers make of some is asked for

@@ -8,7 +8,8 @@ was interrupted.
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from fpstore.jobs.corpus import BATCH_DOCUMENTS
 from fpstore.jobs.forms import PARQUET, TSV, form_of
 from fpstore.jobs.ids import leading, listed
 from fpstore.jobs.journal import Job
-from fpstore.jobs.near import Graph, components_of
+from fpstore.jobs.near import Graph, Near, components_of
 from fpstore.jobs.rows import Lines
 from fpstore.jobs.scratch import scratch_store
 from fpstore.jobs.settings import Settings
@@ -35,12 +36,30 @@ from fpstore.minhash import MinHashStore
 from fpstore.minhash.making import open_any
 from fpstore.progress import OnProgress, Progress
 from fpstore.query.leaders import Leaders
+from fpstore.query.pairs import Pairs
 from fpstore.query.similar_leaders import SimilarLeaders
 from fpstore.text import DEFAULT_RECIPE
 from fpstore.types import Array, Counts, Ids, Keys, expect_flags
 
 _AT_ONCE = 1 << 16
 _NAMED = ("string", "bytes")
+# What finds the pairs of the state of a store that was read last, within a distance and a budget.
+NearOf = Callable[[fpstore.Store, int, str | int], AbstractContextManager[Iterator[Pairs]]]
+
+
+class _Shared(Graph):
+    """By the fingerprints of a store, of which others find the pairs."""
+
+    def __init__(self, fingerprints: Keys, store: fpstore.Store, near: NearOf) -> None:
+        super().__init__(fingerprints, store.path)
+        self._store, self._find = store, near
+
+    def near(self, settings: Settings, memory: str | int, progress: OnProgress | None) -> Iterator[Near]:
+        """Within the distance of the settings."""
+        with self._find(self._store, settings.max_distance, memory) as every:
+            for found in every:
+                one, other = (np.searchsorted(self.distinct, keys) for keys in (found.first, found.second))
+                yield one, other, found.distance
 
 
 def cluster_store(
@@ -54,12 +73,14 @@ def cluster_store(
     memory: str | int = "1GiB",
     force: bool = False,
     progress: OnProgress | None = None,
+    near: NearOf | None = None,
 ) -> ClusterSummary:
     """Write for each row of a store a line of the number of its cluster, its id, its fingerprint, a distance.
 
     output: as for cluster; a store without ids has no ids here. Clusters are those of cluster, or of components, over
     the same fingerprints in this order. max_distance: the store's by default, else 0 to 64. memory: the budget for
-    finding pairs. The store is read as it is at one moment, and not changed.
+    finding pairs. The store is read as it is at one moment, and not changed. near: finds the pairs for components in
+    place of this process, see fpstore.cluster.components.
 
     Of a store of signatures a line for each id, in their order: the number of its cluster, the id, the similarity to
     its leader. Two are near that are a pair of MinHashStore.pairs with this min_similarity. An id joins the most
@@ -86,6 +107,9 @@ def cluster_store(
                 raise ValueError(f"{path}: update_center: {told}")
             if max_distance is not None:
                 raise ValueError(f"{path}: max_distance: found a store of signatures, expected min_similarity")
+            if near is not None:
+                told = "found a store of signatures, expected fingerprints: its pairs are found by one process"
+                raise ValueError(f"{path}: workers (--workers): {told}")
             if components:
                 tally = _components(opened, result, min_similarity, memory, force, progress)
             else:
@@ -94,7 +118,7 @@ def cluster_store(
             if min_similarity is not None:
                 raise ValueError(f"{path}: min_similarity: found a store of fingerprints, expected max_distance")
             method = "components" if components else "centers" if update_center else "leaders"
-            tally = _of_fingerprints(opened, result, method, max_distance, memory, force, progress)
+            tally = _of_fingerprints(opened, result, method, max_distance, memory, force, progress, near)
     return ClusterSummary(
         **asdict(tally),
         read_bytes=0,
@@ -112,6 +136,7 @@ def _of_fingerprints(
     memory: str | int,
     force: bool,
     progress: OnProgress | None,
+    near: NearOf | None,
 ) -> Tally:
     opened._expect_narrow("cluster")
     most = opened.max_distance if max_distance is None else max_distance
@@ -127,9 +152,8 @@ def _of_fingerprints(
     identity = {"job": f"{method} of a store", "store": None, "results": [str(result)], "max_distance": most}
     with _job(opened, result, identity, lines, force) as job:
         if method == "components":
-            numbers, distances, count = Graph(keys, job.work).components(
-                Settings(DEFAULT_RECIPE, most), memory, progress
-            )
+            graph = Graph(keys, job.work) if near is None else _Shared(keys, opened, near)
+            numbers, distances, count = graph.components(Settings(DEFAULT_RECIPE, most), memory, progress)
         else:
             is_center = method == "centers"
             numbers, distances, count = _grouped(job, keys, most, update_center=is_center, progress=progress)

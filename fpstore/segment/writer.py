@@ -4,6 +4,7 @@ Appends in order and puts the footer last; then the file is synced and read back
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from fpstore import format as layout
@@ -13,8 +14,12 @@ from fpstore.plans.plan import TablePlan
 from fpstore.segment.entry import SegmentEntry, segment_name
 from fpstore.segment.ids import IdsWriter
 from fpstore.segment.listing import Listing
+from fpstore.segment.reader import Segment
 from fpstore.segment.table import encode_table
 from fpstore.types import Ids, Keys, SortedKeys
+
+# Of a segment that is joined to another, so much at a time.
+JOINED_BYTES = 1 << 20
 
 
 class SegmentWriter(IdsWriter):
@@ -111,6 +116,48 @@ class SegmentWriter(IdsWriter):
         no_ids = {name: getattr(self._ids, name) for name in SegmentRecord.__slots__}
         own = {"rank_width": rank_width, "ranks_offset": ranks_offset}
         self._ids = SegmentRecord(**{**no_ids, **found._asdict(), **own})
+
+    def join(self, alone: Segment, *, ids: bool = False) -> None:
+        """Append the one table of another segment, as add_table wrote it there; or, once all tables are there, its ids.
+
+        Each page is checked on the way. ValueError for a table of other keys than the first.
+        """
+        record, (table,) = alone.record, alone.tables
+        if self._tables and record.key_count != self._key_count:
+            raise ValueError(f"{alone.path}: {record.key_count} keys, table 0 has {self._key_count}")
+        end = alone.footer.summary_offset
+        behind = end if record.id_kind == layout.ID_KIND_NONE else record.ranks_offset
+        first, end = (behind, end) if ids else (table.payload_offset, behind)
+        shift = self._file.align() - first
+
+        def moved(offset: int) -> int:
+            return offset + shift if offset else 0
+
+        for at in range(first, end, JOINED_BYTES):
+            stop = min(at + JOINED_BYTES, end)
+            with alone.naming:
+                alone.view.check(at, stop, "table")
+            self._file.write(alone.read(at, stop - at))
+            alone.forget(at // layout.PAGE_BYTES * layout.PAGE_BYTES, stop)
+        if ids:
+            self._ids = replace(
+                record,
+                ranks_offset=moved(record.ranks_offset),
+                groups_offset=moved(record.groups_offset),
+                samples_offset=moved(record.samples_offset),
+                values_offset=moved(record.values_offset),
+                list_offset=moved(record.list_offset),
+            )
+            return
+        self._key_count = record.key_count
+        self._tables.append(
+            replace(
+                table,
+                payload_offset=moved(table.payload_offset),
+                directory_offset=moved(table.directory_offset),
+                fences_offset=moved(table.fences_offset),
+            )
+        )
 
     def finish(self, position: int = 1) -> SegmentEntry:
         """Write the footer, make the file durable, read it back and check it. Returns what the catalog is to say of it.

@@ -4,7 +4,51 @@ from mutants.record import Mutant
 
 _SAME = "tests/test_cluster.py::test_tasks_find_what_one_search_finds"
 
+_BUILT = "tests/test_cluster_build.py::test_tasks_build_the_bytes_of_one_process"
+
 MUTANTS = (
+    Mutant(
+        "rows of a later file are numbered as those of the first",
+        "fpstore/cluster/building.py",
+        "base = 0 if each.has_ids else rows + self._first_id",
+        "base = 0 if each.has_ids else self._first_id",
+        "rows of two files have one id",
+        (_BUILT,),
+    ),
+    Mutant(
+        "a key that ends one chunk and begins the next is counted twice",
+        "fpstore/cluster/building.py",
+        "self.count += int(np.count_nonzero(begins(keys))) - (int(keys[0]) == last)",
+        "self.count += int(np.count_nonzero(begins(keys)))",
+        "the plan and the slots are those of more keys",
+        (_BUILT,),
+    ),
+    Mutant(
+        "a file that has changed since it was shared out is read",
+        "fpstore/inputs/reader.py",
+        "    share.expect_same()\n",
+        "",
+        "a store is built of two states of one file",
+        ("tests/test_cluster_build.py::test_a_task_of_another_version_or_of_a_file_that_has_changed_is_refused",),
+    ),
+    Mutant(
+        "a table that a task has made is joined unchecked",
+        "fpstore/segment/writer.py",
+        'alone.view.check(at, stop, "table")',
+        "pass",
+        "damage on the way from a worker gets a new checksum, and is believed",
+        (
+            "tests/test_cluster_build.py::test_a_part_or_a_table_that_is_missing_or_damaged_is_one_error_or_is_made_anew",
+        ),
+    ),
+    Mutant(
+        "components of a store are joined by the pairs of another state of it",
+        "fpstore/cluster/joining.py",
+        "        expect_seen(opened.path, Seen.of(opened._latest.state), found.snapshot)\n",
+        "        pass\n",
+        "rows that were added meanwhile join what they are not near",
+        ("tests/test_cluster_components.py::test_a_store_that_has_changed_meanwhile_is_told",),
+    ),
     Mutant(
         "a share of a stream ends a piece early",
         "fpstore/cluster/shares.py",

@@ -1,0 +1,55 @@
+"""The components of a store by tasks: its pairs found by these, joined by the caller; the lines of one process."""
+
+from functools import partial
+from typing import Any
+
+from fpstore.cluster.gathering import Batches
+from fpstore.cluster.pairing import pairs
+from fpstore.cluster.tasks import Seen, expect_seen
+from fpstore.errors import PathLike
+from fpstore.jobs import ClusterSummary
+from fpstore.jobs.stored import cluster_store
+from fpstore.progress import OnProgress
+from fpstore.query.pairs import Pairs
+from fpstore.store import Store
+
+
+def components(
+    store: PathLike,
+    output: PathLike,
+    *,
+    max_distance: int | None = None,
+    memory: str | int = "1GiB",
+    force: bool = False,
+    engine: str = "local",
+    address: str | None = None,
+    workers: int | None = None,
+    tasks: int | None = None,
+    folder: PathLike | None = None,
+    progress: OnProgress | None = None,
+) -> ClusterSummary:
+    """Write for each row of a store its component, as `fpstore.jobs.cluster_store` with components does: the same.
+
+    Here are 65 bytes for each row; the pairs are found by tasks, from the tables of the store itself, and come some at
+    a time. engine, address, workers, tasks, folder, progress: as for `pairs`. max_distance: at most the store's.
+
+    It raises what `pairs` and `cluster_store` do; StoreChanged where the store changes meanwhile.
+    """
+    asked: dict[str, Any] = {"engine": engine, "address": address, "workers": workers, "tasks": tasks, "folder": folder}
+    near = partial(_near, asked=asked, progress=progress)
+    return cluster_store(
+        store, output, max_distance=max_distance, components=True, memory=memory, force=force, near=near
+    )
+
+
+def _near(
+    opened: Store, distance: int, memory: str | int, *, asked: dict[str, Any], progress: OnProgress | None
+) -> Batches[Pairs]:
+    """The pairs of the state that was read of the store, which is open."""
+    found: Batches[Pairs] = pairs(opened.path, max_distance=distance, memory=memory, progress=progress, **asked)
+    try:
+        expect_seen(opened.path, Seen.of(opened._latest.state), found.snapshot)
+    except BaseException:
+        found.close()
+        raise
+    return found

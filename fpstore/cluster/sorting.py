@@ -1,0 +1,201 @@
+"""The tasks of a build: some of the input sorted, as runs; and one table of all of it, as a segment of its own.
+
+Both do what a build of one process does, in the same code: what the tables become, joined, has the same bytes.
+"""
+
+import json
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fpstore.building.options import BuildOptions
+from fpstore.building.rows import sort_rows, write_table
+from fpstore.building.spill import SortedPairs
+from fpstore.cluster.gathering import gathered
+from fpstore.cluster.parts import Maker, Part, Run, own_place, whole_file, write_runs
+from fpstore.cluster.tasks import expect_version
+from fpstore.disk import Folder, read_whole
+from fpstore.errors import JobError
+from fpstore.inputs.reader import read_share
+from fpstore.inputs.shares import Share, reads_ids
+from fpstore.merging import Columns, union
+from fpstore.plans.plan import Plan
+from fpstore.segment.entry import segment_name
+
+
+@dataclass(frozen=True)
+class Met:
+    """What was met in a share beside its rows. end: how many rows its file has up to there; good: fingerprints there.
+
+    last: the number of the last of these. has_ids: whether the file has ids of its own, None where nothing tells.
+    bad, skipped, notes: as of a Reader.
+    """
+
+    end: int
+    good: int
+    last: int
+    has_ids: bool | None
+    bad: int
+    skipped: dict[str, int]
+    notes: dict[str, int]
+
+
+@dataclass(frozen=True)
+class SortTask:
+    """Some shares of the input, each sorted under table 0's permutation: runs of a part. options: of this process."""
+
+    maker: Maker
+    version: str
+    folder: Path
+    shares: tuple[Share, ...]
+    skip_bad: bool
+    options: BuildOptions
+
+    def __str__(self) -> str:
+        return f"task {self.maker.task} of a build, which sorts rows"
+
+    def do(self) -> int:
+        """Write the part, and what was met; how many rows it has."""
+        expect_version(self, self.version)
+        met: list[Met] = []
+        with Folder.open(self.folder) as folder, whole_file(folder, self.maker.name) as file:
+            runs = (self._sorted(share, folder.reach, met) for share in self.shares)
+            count = write_runs(file, self.maker, columns_of(self.options), runs)
+            with whole_file(folder, _met_name(self.maker)) as told:
+                told.write(json.dumps({"job": self.maker.job, "met": [asdict(each) for each in met]}).encode())
+            return count
+
+    def _sorted(self, share: Share, scratch: Path, met: list[Met]) -> Iterator[Columns]:
+        batches, request = read_share(share, self.skip_bad)
+        good = last = 0
+
+        def rows() -> Iterator[tuple[Any, Any]]:
+            nonlocal good, last
+            for batch in batches:
+                good += len(batch.fingerprints)
+                last = 0 if batch.ids is None else int(batch.ids[-1])
+                yield batch.fingerprints, batch.ids
+
+        with closing(batches), closing(sort_rows(rows(), self.options, scratch)) as found:
+            if isinstance(found, SortedPairs):
+                yield from found.chunks()
+            else:
+                yield from ([keys] for keys in found.chunks())
+        faults, has_ids = request.faults, reads_ids(request)
+        counts = faults.bad, dict(faults.counts), dict(faults.notes)
+        met.append(Met(request.seen.rows, good, last, has_ids, *counts))
+
+
+def met_by(home: Folder, task: SortTask) -> list[Met]:
+    """What a task has met, share by share. JobError where nothing there says it."""
+    data = read_whole(home, _met_name(task.maker))
+    try:
+        found = json.loads(data or b"")
+        met = [Met(**each) for each in found["met"]]
+        if found["job"] == task.maker.job and len(met) == len(task.shares):
+            return met
+    except (KeyError, TypeError, ValueError):
+        pass
+    told = (
+        f"found {(data or b'')[:40]!r}, expected what the task has met; remove {task.maker.name}, which it makes anew"
+    )
+    raise JobError(f"{told}, and it is made anew", path=home.path / _met_name(task.maker))
+
+
+def _met_name(maker: Maker) -> str:
+    return f"{maker.name}.met"
+
+
+def columns_of(options: BuildOptions) -> int:
+    """How many columns the parts have: keys of table 0, and ids where there are any."""
+    return 2 if options.with_ids else 1
+
+
+class Sorted(NamedTuple):
+    """A part of sorted rows. bases: what is to be added to the ids of each of its runs, for rows of earlier files."""
+
+    maker: Maker
+    bases: tuple[int, ...]
+
+
+def merged_rows(folder: Folder, parts: Sequence[Sorted], columns: int) -> Generator[Columns]:
+    """The rows of all parts in order, each once, some at a time."""
+    with ExitStack() as held:
+        opened = [held.enter_context(closing(Part.open(folder, part.maker, columns))) for part in parts]
+        yield from gathered(opened, columns, union, _runs(opened, parts))
+
+
+def _runs(opened: Sequence[Part], parts: Sequence[Sorted]) -> "list[_Moved]":
+    return [
+        _Moved(run, base)
+        for part, own in zip(opened, parts, strict=True)
+        for run, base in zip(part.runs(), own.bases, strict=True)
+    ]
+
+
+class _Moved:
+    """A run with a number added to its ids, which were counted from the start of a file."""
+
+    def __init__(self, run: Run, base: int) -> None:
+        self._run, self._base = run, np.uint64(base)
+        self.held: Columns = run.held
+        self.ended = run.ended
+
+    def refill(self) -> None:
+        """Read the next block where nothing is held."""
+        if len(self.held[0]) or self.ended:
+            return
+        self._run.refill()
+        keys, *ids = self._run.held
+        self.held = [keys, *(own + self._base for own in ids)]
+        self._run.held = [keys[:0]]
+        self.ended = self._run.ended
+
+
+@dataclass(frozen=True)
+class TableTask:
+    """A table of the plan, made of all parts: a segment that has it alone, the first with all ids.
+
+    maker: its number is that of the table. count: how many different fingerprints there are.
+    """
+
+    maker: Maker
+    version: str
+    folder: Path
+    parts: tuple[Sorted, ...]
+    plan: Plan
+    count: int
+    options: BuildOptions
+
+    def __str__(self) -> str:
+        return f"task {self.maker.task} of a build, which makes table {self.maker.task + 1} of {len(self.plan.tables)}"
+
+    @property
+    def name(self) -> str:
+        """What the segment is called."""
+        return segment_name(self.maker.task + 1)
+
+    def do(self) -> int:
+        """Write the segment; how many keys it has."""
+        expect_version(self, self.version)
+        columns = columns_of(self.options)
+        with Folder.open(self.folder) as folder, own_place(folder, self.name) as place:
+            rows = merged_rows(folder, self.parts, columns) if self.maker.task == 0 else self._keys(folder, columns)
+            with closing(rows):
+                write_table(place, folder.reach, rows, self.maker.task, self.plan, self.count, self.options)
+        return self.count
+
+    def _keys(self, folder: Folder, columns: int) -> Generator[Columns]:
+        """The keys of all parts, part by part."""
+        for own in self.parts:
+            with closing(Part.open(folder, own.maker, columns)) as part:
+                for run in part.runs():
+                    run.refill()
+                    while len(run.held[0]):
+                        yield run.held[:1]
+                        run.held = [run.held[0][:0]]
+                        run.refill()

@@ -1,0 +1,362 @@
+"""A build by tasks: the very bytes of a build by one process, whatever the input and the cut; and what is refused."""
+
+import os
+import pickle
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from outcome import Command
+from test_cluster import some_keys
+from test_cluster_local import DEATHS, LONG
+from test_cluster_ranks import Elsewhere
+from test_workers import wait_for
+
+import fpstore
+from fpstore import Progress, cluster
+from fpstore.building import rows
+from fpstore.cluster import building, gathering, parts, sorting
+from fpstore.cluster.local import TRIES, run_here
+from fpstore.cluster.sorting import SortTask, TableTask
+from fpstore.cluster.tasks import run_held
+from fpstore.errors import CorruptStore, JobError, PlanError, RecipeError
+from fpstore.inputs import BadInput, read
+from fpstore.types import Keys
+
+PLANS = ("balanced", "size", "speed")
+
+
+def in_one(path: Path, files: list[Path], ids: str | None = "auto", first_id: int = 0, **given: Any) -> None:
+    """The store as the command builds it, without tasks."""
+    reader = read(files, ids=ids, first_id=first_id, bits=given.get("bits", 64))
+    rows: Any = ((b.fingerprints, b.ids) for b in reader) if ids else (b.fingerprints for b in reader)
+    fpstore.build(path, rows, ids="row" if ids else None, **given).close()
+
+
+def segment_of(path: Path) -> bytes:
+    (file,) = (path / "segments").iterdir()
+    return file.read_bytes()
+
+
+def expect_equal(one: Path, many: Path) -> None:
+    assert segment_of(many) == segment_of(one)
+    with fpstore.open(one) as first, fpstore.open(many) as second:
+        second.verify()
+        for name in ("max_distance", "plan", "codec", "ids", "recipe", "bits"):
+            assert getattr(second._settings, name) == getattr(first._settings, name)
+        assert second._latest.state.max_id == first._latest.state.max_id
+
+
+def written(folder: Path, keys: Keys, bits: int, kinds: list[str], with_ids: bool) -> list[Path]:
+    """The keys in files of these kinds, one after the other; ids of their own are neither in order nor distinct."""
+    found = []
+    for number, (kind, own) in enumerate(zip(kinds, np.array_split(keys, len(kinds)), strict=True)):
+        path = folder / f"{number}.{kind}"
+        ids = (own * np.uint64(7) + np.uint64(number)) % np.uint64(50)
+        lines = [f"{key:0{bits // 4}x}" for key in own.tolist()]
+        if kind == "npy":
+            np.save(path, own)
+        elif kind == "csv":
+            rows = [f"{a},{b}" for a, b in zip(lines, ids.tolist(), strict=True)] if with_ids else lines
+            path.write_text("\n".join(["fingerprint,id" if with_ids else "fingerprint", *rows]) + "\n")
+        else:
+            rows = [f"{a}\t{b}" for a, b in zip(lines, ids.tolist(), strict=True)] if with_ids else lines
+            path.write_text("".join(f"{row}\n" for row in rows))
+        found.append(path)
+    return found
+
+
+@pytest.mark.slow
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_tasks_build_the_bytes_of_one_process(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    bits = data.draw(st.sampled_from([16, 24, 40, 64]))
+    ids = data.draw(st.sampled_from(["auto", "row", None]))
+    own = ids == "auto" and data.draw(st.booleans())
+    kind = st.sampled_from(["csv", "hex"] if own else ["npy", "csv", "hex"])
+    kinds = data.draw(st.lists(kind, min_size=1, max_size=4))
+    keys = some_keys(data.draw(st.sampled_from([0, 1, 40, 700])), data.draw(st.integers(0, 9))) >> np.uint64(64 - bits)
+    given: dict[str, Any] = {
+        "bits": bits,
+        "max_distance": data.draw(st.integers(0, 3)),
+        "plan": data.draw(st.sampled_from(PLANS)),
+        "codec": data.draw(st.sampled_from(["gap", "xor", "rice", "raw"])),
+        "layout": data.draw(st.sampled_from(["slots", "blocks"])),
+        "shuffle": data.draw(st.sampled_from([None, 5])),
+        "ids": ids,
+        "first_id": data.draw(st.sampled_from([0, 1 << 40])) if ids == "row" else 0,
+    }
+    folder = tmp_path_factory.mktemp("built")
+    files = written(folder, keys, bits, kinds, own)
+    in_one(folder / "one", files, **given)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parts, "BLOCK_ROWS", 13)
+        patch.setattr(gathering, "MOST_RUNS", 2)
+        cluster.build(folder / "many", files, tasks=data.draw(st.integers(1, 6)), workers=1, **given).close()
+    expect_equal(folder / "one", folder / "many")
+    shutil.rmtree(folder)
+
+
+def test_a_store_is_replaced_and_keeps_what_it_was_told(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", some_keys(500, 3))
+    in_one(tmp_path / "one", [tmp_path / "a.npy"], recipe="text-1", mode=0o640)
+    fpstore.create(tmp_path / "many").close()
+    asked: dict[str, Any] = {"recipe": "text-1", "mode": 0o640, "tasks": 3, "workers": 1}
+    with pytest.raises(FileExistsError, match=r"already there; --force \(force=True\) replaces a store"):
+        cluster.build(tmp_path / "many", [tmp_path / "a.npy"], **asked)
+    cluster.build(tmp_path / "many", [tmp_path / "a.npy"], force=True, **asked).close()
+    expect_equal(tmp_path / "one", tmp_path / "many")
+    assert (tmp_path / "many").stat().st_mode & 0o777 == 0o750
+
+
+def test_bad_rows_are_skipped_and_counted_as_by_one_process(tmp_path: Path, command: Command) -> None:
+    for number, bad in enumerate((b"", b"zz\n", b"\n\nyy\n")):
+        (tmp_path / f"{number}.hex").write_bytes(b"00000000000000ff\n" + bad + b"%016x\n" % number)
+    files = sorted(tmp_path.glob("*.hex"))
+    one = command("build", tmp_path / "one", *files, "--skip-bad", "--json")
+    many = command("build", tmp_path / "many", *files, "--skip-bad", "--json", "--workers", "2")
+    assert (many[0], many[2]) == (one[0], one[2])
+    assert many[1].replace("/many", "/one") == one[1]
+    assert segment_of(tmp_path / "many") == segment_of(tmp_path / "one")
+    for path in files:
+        path.write_bytes(b"zz\n")
+    with pytest.raises(BadInput, match="read 0 of 3, as all that was found is bad"):
+        cluster.build(tmp_path / "none", files, skip_bad=True, workers=1, tasks=2)
+    with pytest.raises(BadInput, match=r"0\.hex, line 1: found 'zz'"):
+        cluster.build(tmp_path / "none", files, workers=1, tasks=2)
+    assert not (tmp_path / "none").exists()
+
+
+def test_the_recipe_that_parquet_says_is_kept(tmp_path: Path, command: Command) -> None:
+    fpstore.build(tmp_path / "s", some_keys(90, 2), recipe="text-1").close()
+    assert command("export", tmp_path / "s", tmp_path / "a.parquet")[0] == 0
+    for name, more in (("one", ()), ("many", ("--workers", "2"))):
+        assert command("build", tmp_path / name, tmp_path / "a.parquet", *more)[0] == 0
+    expect_equal(tmp_path / "one", tmp_path / "many")
+    with fpstore.open(tmp_path / "many") as store:
+        assert store._settings.recipe is not None
+    with pytest.raises(RecipeError, match="expected those by"):
+        cluster.build(tmp_path / "t", [tmp_path / "a.parquet"], recipe="code")
+
+
+# --- Tasks ---
+
+
+def _kept(run_it: Any, done: list[Any]) -> Any:
+    def run_and_keep(self: Any, store: None) -> int:
+        done.append(self)
+        rows: int = run_it(self, store)
+        return rows
+
+    return run_and_keep
+
+
+def tasks_of(tmp_path: Path, count: int = 3) -> tuple[list[SortTask], list[TableTask], Path]:
+    """The tasks of a build of three files, and the store, which is there."""
+    files = written(tmp_path, some_keys(900, 4), 64, ["npy", "csv", "npy"], False)
+    sorts: list[Any] = []
+    tables: list[Any] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SortTask, "run", _kept(SortTask.run, sorts))
+        patch.setattr(TableTask, "run", _kept(TableTask.run, tables))
+        cluster.build(tmp_path / "s", files, workers=1, tasks=count, folder=tmp_path / "f").close()
+    return sorts, tables, tmp_path / "s"
+
+
+def test_a_task_done_twice_leaves_the_same_file(tmp_path: Path) -> None:
+    sorts, tables, _ = tasks_of(tmp_path)
+    assert len(sorts) == 3
+    before = {path.name: path.read_bytes() for path in (tmp_path / "f").iterdir()}
+    for task in (*sorts, *tables):
+        assert pickle.loads(pickle.dumps(task)) == task
+        run_held(pickle.loads(pickle.dumps(task)))
+    assert {path.name: path.read_bytes() for path in (tmp_path / "f").iterdir()} == before
+
+
+def test_a_task_of_another_version_or_of_a_file_that_has_changed_is_refused(tmp_path: Path) -> None:
+    sorts, tables, _ = tasks_of(tmp_path)
+    for task, what in ((sorts[1], "which sorts rows"), (tables[0], "which makes table 1 of")):
+        with pytest.raises(JobError, match=rf"^task \d of a build, {what}.*: found fpstore .*, expected 9\.9, as at"):
+            run_held(replace(task, version="9.9"))
+    np.save(tmp_path / "0.npy", some_keys(7, 1))
+    with pytest.raises(BadInput, match=r"0\.npy: found 184 bytes, changed at \d+ ns, expected .*: it has changed"):
+        run_held(sorts[0])
+
+
+def test_a_part_or_a_table_that_is_missing_or_damaged_is_one_error_or_is_made_anew(tmp_path: Path) -> None:
+    sorts, tables, store = tasks_of(tmp_path)
+    files = [Path(share.path) for task in sorts for share in task.shares]
+    asked: dict[str, Any] = {"workers": 1, "tasks": 3, "folder": tmp_path / "f", "force": True}
+    before = segment_of(store)
+    for gone in (sorts[1].maker.name, tables[0].name):
+        (tmp_path / "f" / gone).unlink()
+        cluster.build(store, files, **asked).close()
+        assert segment_of(store) == before
+    (tmp_path / "f" / sorts[1].maker.name).unlink()
+    with pytest.raises(FileNotFoundError, match=sorts[1].maker.name):
+        run_held(tables[0])
+    run_held(sorts[1])
+    table = tmp_path / "f" / tables[0].name
+    good = table.read_bytes()
+    table.write_bytes(good[:5000] + bytes([good[5000] ^ 1]) + good[5001:])
+    with pytest.raises(CorruptStore, match=rf"{tables[0].name}: .*page at byte 4096: found bytes of another"):
+        cluster.build(tmp_path / "t", files, **asked)
+    table.unlink()
+    met = tmp_path / "f" / f"{sorts[0].maker.name}.met"
+    for bad in (b"", b"[]", b'{"job": "other", "met": []}'):
+        met.write_bytes(bad)
+        with pytest.raises(
+            JobError, match=rf"found b'.*', expected what the task has met; remove {sorts[0].maker.name}"
+        ):
+            cluster.build(tmp_path / "t", files, **asked)
+    met.unlink()
+    with pytest.raises(JobError, match="found b'', expected what the task has met"):
+        cluster.build(tmp_path / "t", files, **asked)
+    assert not (tmp_path / "t").exists()
+
+
+def test_an_interrupted_build_goes_on_and_does_nothing_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = written(tmp_path, some_keys(900, 4), 64, ["npy"] * 3, False)
+    asked: dict[str, Any] = {"workers": 1, "tasks": 3, "folder": tmp_path / "f"}
+    done: list[Any] = []
+    writes = rows.write_table
+
+    def fails(*given: Any) -> None:
+        if given[3] == 1:
+            raise OSError("no room")
+        writes(*given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sorting, "write_table", fails)
+        with pytest.raises(OSError, match="no room"):
+            cluster.build(tmp_path / "s", files, **asked)
+    assert not (tmp_path / "s").exists()
+    assert not list((tmp_path / "f").glob("*.new"))
+    for kind in (SortTask, TableTask):
+        monkeypatch.setattr(kind, "run", _kept(kind.run, done))
+    told: list[Progress] = []
+    cluster.build(tmp_path / "s", files, progress=told.append, **asked).close()
+    in_one(tmp_path / "one", files)
+    expect_equal(tmp_path / "one", tmp_path / "s")
+    assert [type(task) for task in done] == [TableTask] * len(done)
+    tables = len(done) + 1
+    assert told[0] == Progress("sorting", 3, 3, "tasks")
+    assert told[1:] == [Progress("tables", count, tables, "tasks") for count in range(1, tables + 1)]
+    with pytest.raises(JobError, match=r"found those of job .*: of this store, these files and options, these tasks"):
+        cluster.build(tmp_path / "t", files, codec="raw", **asked)
+
+
+class KilledSort(SortTask):
+    """A task whose process is killed in the middle, as often as DEATHS says."""
+
+    def do(self) -> int:
+        deaths = self.folder / DEATHS
+        count = int(deaths.read_text()) if self.maker.task == 1 else 0
+        if count:
+            deaths.write_text(str(count - 1))
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().do()
+
+
+@pytest.mark.slow
+def test_a_task_whose_processes_are_killed_is_done_again(tmp_path: Path) -> None:
+    sorts, _, _ = tasks_of(tmp_path)
+    home = tmp_path / "f"
+    before = {task.maker.name: (home / task.maker.name).read_bytes() for task in sorts}
+    killed = [KilledSort(**{name: getattr(task, name) for name in task.__dataclass_fields__}) for task in sorts]
+    (home / DEATHS).write_text(str(TRIES - 1))
+    run_here(killed, 2, LONG)
+    assert {task.maker.name: (home / task.maker.name).read_bytes() for task in sorts} == before
+
+
+@pytest.mark.slow
+def test_ctrl_c_at_the_driver_ends_the_workers_and_leaves_nothing_visible(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.random.default_rng(1).integers(0, 1 << 64, 9 << 20, dtype=np.uint64))
+    command = [sys.executable, "-m", "fpstore", "build", tmp_path / "s", tmp_path / "a.npy", "--workers", "2"]
+    with subprocess.Popen([*map(str, command), "--folder", str(tmp_path / "f")], stderr=subprocess.PIPE) as process:
+        while not list((tmp_path / "f").glob("*.part.*")):
+            assert process.poll() is None
+            time.sleep(0.01)
+        children = _children(process.pid)
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=60)
+    assert process.returncode == 130, told
+    assert len(children) == 2
+    assert wait_for(children) == []
+    assert not (tmp_path / "s").exists()
+
+
+def _children(pid: int) -> list[int]:
+    """Also those that were started by other threads of the process."""
+    found = [path.read_text().split() for path in Path(f"/proc/{pid}/task").glob("*/children")]
+    return [int(child) for each in found for child in each]
+
+
+@pytest.mark.slow
+def test_processes_build_what_one_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fpstore.cluster.local.START_AFTER_SECONDS", -1.0)
+    files = written(tmp_path, some_keys(3000, 4), 64, ["npy", "csv", "hex"], False)
+    in_one(tmp_path / "one", files)
+    cluster.build(tmp_path / "many", files, workers=2, tasks=5).close()
+    expect_equal(tmp_path / "one", tmp_path / "many")
+
+
+# --- What is refused ---
+
+
+def test_what_a_build_by_tasks_cannot_do_is_one_line_with_the_way_out(tmp_path: Path, command: Command) -> None:
+    (tmp_path / "a.txt").write_text("a text")
+    np.save(tmp_path / "a.npy", np.arange(9, dtype=np.uint64))
+    np.save(tmp_path / "wide.npy", np.zeros((3, 2), dtype=np.uint64))
+    refused = {
+        ("a.txt",): "found texts, expected fingerprints, as `fpstore fingerprint` writes; without workers both",
+        ("-",): "inputs: found standard input, expected files, which every worker can open; without workers it is read",
+        ("wide.npy", "--bits", "128"): "bits: found 128, expected 64 or fewer: fpstore.build takes wide ones, without",
+        ("a.npy", "--memory", "100MiB"): "memory: found 104857600 bytes for 2 workers, expected 64MiB for each, or few",
+        ("a.npy", "--address", "x"): "address: found x, expected none: engine local is this machine",
+    }
+    for (name, *more), expected in refused.items():
+        path = name if name == "-" else tmp_path / name
+        given = ("--format", "npy") if name == "-" else ()
+        status, out, err = command("build", tmp_path / "s", path, *given, "--workers", "2", *more)
+        assert (status != 0, out) == (True, "")
+        assert expected in err
+        assert err.count("\n") == 1
+    for options, expected in (
+        (("--id-type", "string"), "--workers: found ids of --id-type string, expected none of it"),
+        (("--recipe", "minhash-128"), "--workers: found signatures, expected none of it"),
+    ):
+        status, out, err = command("build", tmp_path / "s", tmp_path / "a.txt", "--workers", "2", *options)
+        assert (status, out) == (2, "")
+        assert expected in err
+    assert not (tmp_path / "s").exists()
+
+
+def test_what_no_build_does_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    np.save(tmp_path / "a.npy", np.arange(9, dtype=np.uint64))
+    np.save(tmp_path / "floats.npy", np.zeros(9))
+    (tmp_path / "b.csv").write_text("fingerprint,id\n00000000000000ff,1\n")
+    (tmp_path / "c.csv").write_text("fingerprint,other\n00000000000000ff,1\n")
+    with pytest.raises(BadInput, match=r"floats\.npy: found float64\[9\], expected uint64\[n\]"):
+        cluster.build(tmp_path / "s", [tmp_path / "floats.npy"], workers=1)
+    with pytest.raises(BadInput, match=r"c\.csv: found no column called id, and one in the files before; expected ids"):
+        cluster.build(tmp_path / "s", [tmp_path / "b.csv", tmp_path / "c.csv"], workers=1, tasks=2)
+    with pytest.raises(FileNotFoundError):
+        cluster.build(tmp_path / "s", [tmp_path / "none.npy"])
+    with pytest.raises(PlanError):
+        cluster.build(tmp_path / "s", [tmp_path / "a.npy"], plan="paper-10", max_distance=9)
+    with pytest.raises(ValueError, match=r"^first_id: found id 18446744073709551616 for a row, expected at most"):
+        cluster.build(tmp_path / "s", [tmp_path / "a.npy"], ids="row", first_id=(1 << 64) - 8, workers=1)
+    monkeypatch.setattr(building, "engine_named", lambda *_: Elsewhere())
+    with pytest.raises(ValueError, match=r"^folder: found none, expected one on storage that all workers share"):
+        cluster.build(tmp_path / "s", [tmp_path / "a.npy"], engine="ray")
+    assert not (tmp_path / "s").exists()
