@@ -3,7 +3,8 @@
 A job that adds documents to a store has a record of them there; its index tells of each document its number, its
 fingerprint and its name, and is durable before the document is stored. While the job is not finished a note says which
 job that is, and how many documents there were before. So what it stored is known, and nothing else is taken out again.
-When the job has ended the record goes, unless it has the texts of the documents, which later jobs compare with.
+When the job has ended the record goes, unless it has the texts of the documents, which later jobs compare with, as
+those of clusters under names do.
 """
 
 import errno

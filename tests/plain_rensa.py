@@ -1,4 +1,4 @@
-"""R-MinHash of rensa 0.4, in the plainest Python, from its source; the next version of the package has another rule."""
+"""R-MinHash of rensa 0.4, and of 0.5, whose rule is another, in the plainest Python, from their sources."""
 
 from collections.abc import Iterable, Iterator
 
@@ -59,3 +59,32 @@ def signature(tokens: Iterable[str], values: int, seed: int) -> list[int]:
     pairs = [(next(numbers) | 1, next(numbers)) for _ in range(values)]
     hashes = [hashed(token.encode()) for token in tokens]
     return [min((a * each + b & WORD) >> 32 for each in hashes) for a, b in pairs]
+
+
+def one_number(state: int) -> int:
+    return next(splitmix(state))
+
+
+BUCKETS, ROUND, FALLBACK = 0x6A09E667F3BCC909, 0x3C6EF372FE94F82B, 0xBB67AE8584CAA73B
+
+
+def bucket(mixed: int, values: int) -> int:
+    """Which of the values a number falls to, all as often: those whose product is below the rest are drawn again."""
+    while (mixed & 0xFFFFFFFF) * values & 0xFFFFFFFF < (1 << 32) % values:
+        mixed = one_number(mixed)
+    return (mixed & 0xFFFFFFFF) * values >> 32
+
+
+def later_signature(tokens: Iterable[str], values: int, seed: int) -> list[int]:
+    """Of version 0.5, which is the second of its algorithm."""
+    numbers = xoshiro(seed)
+    pairs = [(next(numbers) | 1, next(numbers)) for _ in range(values)]
+    least = [(1 << 32) - 1] * values
+    for each in (hashed(token.encode()) for token in tokens):
+        for number in range(3):
+            mixed = one_number(each ^ pairs[0][1] ^ BUCKETS ^ number * ROUND & WORD)
+            own = bucket(mixed, values)
+            least[own] = min(least[own], number << 30 | mixed >> 34)
+        mixed = one_number(each ^ pairs[0][0] ^ FALLBACK)
+        least = [min(value, 3 << 30 | (a * mixed + b & WORD) >> 34) for value, (a, b) in zip(least, pairs, strict=True)]
+    return least

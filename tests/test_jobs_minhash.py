@@ -266,11 +266,11 @@ def test_ids_that_are_bytes_are_refused_with_their_row(tmp_path: Path, job: str,
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(("job", "expected"), [("dedup", "ids that are bytes"), ("cluster", "ids that are names")])
-def test_stores_whose_ids_are_bytes_are_refused(tmp_path: Path, job: str, expected: str) -> None:
+@pytest.mark.parametrize("job", ["dedup", "cluster"])
+def test_stores_whose_ids_are_bytes_are_refused(tmp_path: Path, job: str) -> None:
     minhash.create(tmp_path / "s", id_type="bytes", **CUT).close()
     source = write_jsonl(tmp_path / "in.jsonl", ["a b c", "a b c"])
-    with pytest.raises(ValueError, match=f"found {expected}, expected"):
+    with pytest.raises(ValueError, match="found ids that are bytes, expected strings"):
         getattr(jobs, job)([source], tmp_path / "out", store=tmp_path / "s", **CUT)
     assert not (tmp_path / "out").exists()
 

@@ -352,12 +352,3 @@ def test_a_copy_of_a_store_with_names_goes_on_with_its_texts(tmp_path: Path) -> 
         store.copy(tmp_path / "t")
     source = write_named(tmp_path / "2.jsonl", APART)
     assert jobs.dedup(source, tmp_path / "2", store=tmp_path / "t", confirm="jaccard>=0.9").results == 0
-
-
-def test_clusters_are_not_gone_on_with_under_names(tmp_path: Path) -> None:
-    minhash.create(tmp_path / "s", id_type="string", **CUT).close()
-    minhash.create(tmp_path / "b", id_type="bytes", **CUT).close()
-    with pytest.raises(ValueError, match="found ids that are names, expected numbers: the id of a cluster"):
-        jobs.cluster([[{"text": "a"}]], tmp_path / "out", store=tmp_path / "s")
-    with pytest.raises(ValueError, match="found ids that are bytes, expected strings"):
-        jobs.dedup([[{"text": "a"}]], tmp_path / "out", store=tmp_path / "b")

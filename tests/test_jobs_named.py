@@ -15,7 +15,7 @@ from outcome import Command
 import fpstore
 from fpstore import notes
 from fpstore.inputs import BadInput
-from fpstore.jobs import Inputs, JobError, cluster, cluster_store, corpus, dedup, naming, runs
+from fpstore.jobs import Inputs, JobError, cluster_store, corpus, dedup, naming, runs
 from fpstore.text import DEFAULT_RECIPE, Recipe
 
 TempFactory = pytest.TempPathFactory
@@ -192,19 +192,6 @@ def test_a_store_of_numbers_that_is_empty_may_get_texts_later(tmp_path: Path) ->
         assert dedup(first, tmp_path / str(number), dropped=dropped, store=store, confirm=CONFIRM).results == results
     assert lines_of(dropped) == ["one\tone\t0\t1.0000"]
     assert [number for _, number in rows_of(store)] == [1]
-
-
-def test_ids_that_do_not_fit_a_job_are_refused(tmp_path: Path) -> None:
-    documents = write_named(tmp_path / "in.jsonl", [("one", "a b c d")])
-    named, of_bytes = tmp_path / "s.fpstore", tmp_path / "b.fpstore"
-    fpstore.create(named, id_type="string", recipe=DEFAULT_RECIPE).close()
-    fpstore.create(of_bytes, id_type="bytes", recipe=DEFAULT_RECIPE).close()
-    for path in (named, of_bytes):
-        told = f"^{path}: found ids that are names, expected numbers: the id of a cluster is its number"
-        with pytest.raises(ValueError, match=told):
-            cluster(documents, tmp_path / "out", store=path)
-    with pytest.raises(ValueError, match=f"^{of_bytes}: found ids that are bytes, expected strings, as the names of"):
-        dedup(documents, tmp_path / "out", store=of_bytes)
 
 
 def test_a_store_with_other_ids_than_a_moment_ago_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -118,7 +118,8 @@ def command(
                     f"{store}: the store has signatures and no ids, by which alone these are removed"
                 )
             _expect_ids_alone(store, by_fingerprint)
-        bits = opened._settings.bits
+        # Keys of signatures may have any number of bits, and none is typed.
+        bits = 64 if opened.kind == "minhash" else opened._settings.bits
         typed = [typed_fingerprints(values, decimal, bits), typed_ids(opened, ids)]
         if (by_id or pairs) and not opened._settings.ids:
             raise click.UsageError(f"{store}: the store has no ids, expected fingerprints")

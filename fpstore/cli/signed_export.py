@@ -23,10 +23,11 @@ class Export:
 
     def write(self, format: str, file: BinaryIO, bar: OnProgress | None) -> None:
         """Write them in a format of WRITERS."""
-        WRITERS[format](self, file, self._batches(bar))
+        documents = self._store.rows()  # refused before anything is written
+        WRITERS[format](self, file, self._batches(documents, bar))
 
-    def _batches(self, bar: OnProgress | None) -> "Batches":
-        for found in self._store.rows():
+    def _batches(self, documents: "Batches", bar: OnProgress | None) -> "Batches":
+        for found in documents:
             yield found
             self.done += len(found)
             if bar is not None:

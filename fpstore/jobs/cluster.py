@@ -18,6 +18,7 @@ from fpstore.jobs.forms import TSV, form_of
 from fpstore.jobs.grouping import own_grouping, standing_grouping
 from fpstore.jobs.journal import Job
 from fpstore.jobs.keeping import Keeping
+from fpstore.jobs.naming import fault_of_name
 from fpstore.jobs.repeats import Repeats
 from fpstore.jobs.rows import Lines
 from fpstore.jobs.settings import Asked, Settings, settle_settings
@@ -66,8 +67,9 @@ def cluster(
     dedup writes kept ones. topics: another result, with a line for each of the largest clusters: its number, how many
     documents came to it, and the words that tell it from the rest (fpstore.jobs.topics); reads the inputs twice.
     store: a standing store, made where there is none, whose clusters the documents join, and which gets the new ones:
-    its rows are the first document of each cluster, under the cluster's number. Clusters over several jobs are those of
-    one job over all their documents, in that order. recipe, max_distance: those of the store by default, else
+    its rows are the first document of each cluster, under the cluster's number, or, in one made with id_type "string",
+    under its name, with all their texts beside them. Clusters over several jobs are those of one job over all their
+    documents, in that order. recipe, max_distance: those of the store by default, else
     DEFAULT_RECIPE and 6, with update_center 3. bands, rows_per_band, min_similarity: as for dedup; results then have
     the estimated similarity in place of the distance. The rest is as for dedup; ValueError also for a store whose
     clusters have moving centers and these do not, or the other way round, and for centers with something to confirm by
@@ -90,6 +92,8 @@ def cluster(
     results = [Path(path).absolute() for path in (output, topics) if path is not None]
     expect_other_files(results, corpus, standing)
     expect_files(corpus, topics, "topics")
+    if settings.named:
+        corpus.check(lambda name, row: fault_of_name(name))
     identity = {
         "job": "clusters by centers" if update_center else "clusters by leaders",
         **corpus.identity,

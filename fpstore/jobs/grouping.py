@@ -1,9 +1,9 @@
 """Owns where the clusters of a job are: in a place of its own, or in a standing store, where tomorrow's job goes on.
 
 In a standing store each cluster is a row: the fingerprint of its first document, under the number of the cluster, which
-is its id. What a moving center needs more is in jobs/votes, 264 bytes for each cluster, as it was when
-the last job ended. While a job is at work the centers themselves are in its own folder: they are made again, of those
-votes and of the members that came since, where it goes on.
+is its id, or under the name of the document; then the record has the number. What a moving center needs more is in
+jobs/votes, 264 bytes for each cluster, as it was when the last job ended. While a job is at work the centers themselves
+are in its own folder: they are made again, of those votes and of the members that came since, where it goes on.
 """
 
 from abc import ABC, abstractmethod
@@ -22,6 +22,7 @@ from fpstore.jobs.centers import Centers, Votes
 from fpstore.jobs.files import AppendFile
 from fpstore.jobs.journal import Job
 from fpstore.jobs.kept import Kept, SimilarKept, kept_of
+from fpstore.jobs.naming import ConfirmedRows
 from fpstore.jobs.scratch import scratch_store
 from fpstore.jobs.settings import Settings
 from fpstore.jobs.standing import CENTERS, LEADERS, Workplace, own_workplace, standing_workplace
@@ -36,9 +37,12 @@ _MEMBERS_AT_ONCE = 1 << 16
 
 
 class Grouping(ABC):
-    """The clusters of a job. known: how many there were before it, of those that it goes on with."""
+    """The clusters of a job. known: the number after the last of those that it goes on with.
 
-    known = 0
+    first: the number of the first, as the store and the journal have it; all that is told counts from it.
+    """
+
+    first = known = 0
 
     @abstractmethod
     def decide(self, fingerprints: Array, batch: Batch) -> Array:
@@ -56,7 +60,7 @@ class Grouping(ABC):
 
     def count(self, tally: Tally) -> None:
         """Tell how many clusters there are, and what was refused."""
-        tally.results, tally.new = self.next_id, self.next_id - self.known
+        tally.results, tally.new = self.next_id - self.first, self.next_id - self.known
 
     def state(self) -> dict[str, Any]:
         """What the journal has to hold of them."""
@@ -90,9 +94,12 @@ class _Leaders(Grouping):
 
     def __init__(self, kept: Kept | SimilarKept, workplace: Workplace, known: int) -> None:
         self._kept, self._workplace, self.known = kept, workplace, known
+        self.first = workplace.first_number
 
     def decide(self, fingerprints: Array, batch: Batch) -> Array:
-        return self._kept.decide_all(fingerprints, batch.names, batch.texts, batch.hashes)
+        found = self._kept.decide_all(fingerprints, batch.names, batch.texts, batch.hashes)
+        found["id"] -= np.uint64(self.first)
+        return found
 
     def nearness(self, verdicts: Array) -> list[float]:
         told: list[float] = self._kept.nearness(verdicts["distance"]).tolist()
@@ -119,25 +126,33 @@ class _StandingCenters(_Centers):
     def __init__(self, centers: Centers, members: AppendFile, votes: Votes, workplace: Workplace, known: int) -> None:
         super().__init__(centers, members)
         self._votes, self._workplace, self.known = votes, workplace, known
+        self.first = workplace.first_number
 
     def decide(self, fingerprints: Array, batch: Batch) -> Array:
         found = super().decide(fingerprints, batch)
         leads = np.flatnonzero(found["leads"])
-        keys, ids = fingerprints[leads], found["id"][leads]
+        keys, ids = fingerprints[leads], found["id"][leads] + np.uint64(self.first)
         first = leads.tolist()
-        self._workplace.spool.append(
-            ids.tolist(), keys, [batch.names[i] for i in first], [batch.texts[i] for i in first]
-        )
-        self._workplace.store.add(keys, ids=ids)
+        names, rows = [batch.names[i] for i in first], self._workplace.rows
+        known = None if rows is None else rows.known(keys, names)
+        self._workplace.spool.append(ids.tolist(), keys, names, [batch.texts[i] for i in first], known)
+        if isinstance(rows, ConfirmedRows):
+            rows.add(keys, ids=ids)
+        else:
+            self._workplace.store.add(keys, ids=ids)
         self._workplace.store.sync()
         return found
+
+    @property
+    def next_id(self) -> int:
+        return self._centers.next_id + self.first
 
     def state(self) -> dict[str, Any]:
         return _state_of(self._workplace, self.next_id, self.known)
 
     def settle(self) -> None:
         self._workplace.store.wait()
-        self._votes.settle(self.next_id)
+        self._votes.settle(self._centers.next_id)
 
 
 @contextmanager
@@ -163,7 +178,7 @@ def standing_grouping(
     Raises what standing_workplace does, ValueError where a store has clusters of the other kind, and JobError where
     what it has of moving centers does not belong together.
     """
-    kind, texts = CENTERS if update_center else LEADERS, confirm is not None
+    kind, texts = CENTERS if update_center else LEADERS, confirm is not None or settings.named
     with standing_workplace(path, job, settings, texts=texts, clusters=kind) as workplace:
         known = workplace.next_id if job.state is None else job.state["known"]
         if not update_center:
@@ -171,13 +186,12 @@ def standing_grouping(
             return
         with (
             _members(job, tally.documents) as members,
-            scratch_store(job.work / "store", settings.max_distance) as scratch,
+            scratch_store(job.work / "centers", settings.max_distance) as scratch,
         ):
             votes = Votes(job.work_folder, VOTES, Place(workplace.spool.folder, VOTES))
-            if votes.count != known:
-                _refuse_votes(path, votes.count, known)
-            assert isinstance(workplace.store, Store)
-            centers = _restored(scratch, members, votes, settings.max_distance, workplace.store)
+            if votes.count != known - workplace.first_number:
+                _refuse_votes(path, votes.count, known - workplace.first_number)
+            centers = _restored(scratch, members, votes, settings.max_distance, workplace)
             yield _StandingCenters(centers, members, votes, workplace, known)
 
 
@@ -205,7 +219,7 @@ def _members(job: Job, documents: int) -> closing[AppendFile]:
 
 
 def _restored(
-    store: Store, members: AppendFile, votes: Votes, max_distance: int, standing: Store | None = None
+    store: Store, members: AppendFile, votes: Votes, max_distance: int, standing: Workplace | None = None
 ) -> Centers:
     """The centers of those members; standing: what has those that still are compared with."""
     next_id = votes.count
@@ -225,16 +239,16 @@ def _numbers(end: int) -> Iterator[Ids]:
         yield np.arange(start, min(start + _MEMBERS_AT_ONCE, end), dtype=np.uint64)
 
 
-def _rows_of(standing: Store, votes: Votes, next_id: int) -> Iterator[Ids]:
+def _rows_of(standing: Workplace, votes: Votes, next_id: int) -> Iterator[Ids]:
     """The clusters that a standing store has rows of: one whose row was removed takes no members any more."""
-    for rows in standing.rows(batch=_MEMBERS_AT_ONCE):
-        ids = np.empty(0, dtype=np.uint64) if rows.id is None else rows.id
+    for numbers, fingerprints in standing.fingerprints(_MEMBERS_AT_ONCE):
+        ids = numbers - np.uint64(standing.first_number)
         fits = ids < np.uint64(next_id)
-        fits[fits] = votes.leaders(ids[fits]) == rows.fingerprint[fits]
+        fits[fits] = votes.leaders(ids[fits]) == fingerprints[fits]
         if not fits.all():
             other = int(ids[int(np.argmin(fits))])
             told = f"found document {other}, which is the first of no cluster, expected those of jobs with"
-            raise fpstore.JobError(f"{told} --update-center only", path=standing.path)
+            raise fpstore.JobError(f"{told} --update-center only", path=standing.store.path)
         yield ids
 
 

@@ -103,20 +103,23 @@ class EarlierRows:
         there = rows.signs(self._key)
         seen = np.zeros(len(there), dtype=bool)
         numbers = [np.empty(0, dtype=np.uint64)]
+        came_again, at = spool.came_again(first_id), 0
         for ids in spool.pieces(first_id, BATCH_DOCUMENTS, BATCH_BYTES):
             signed = rows.cut(measured_apart(settings.recipe, _texts(spool, ids), threads).fingerprints)
-            numbers.append(self._add(ids, signed, there, seen))
+            numbers.append(self._add(ids, signed, there, seen, came_again[at : at + len(ids)]))
+            at += len(ids)
         self._numbers = np.concatenate(numbers)
         self.lacking = int(np.count_nonzero(~seen))
 
-    def _add(self, ids: Ids, signed: Signed, there: Array, seen: Array) -> Ids:
-        """Hold those of these that are there; which they are."""
+    def _add(self, ids: Ids, signed: Signed, there: Array, seen: Array, came_again: Array) -> Ids:
+        """Hold those of these that are there, and did not come again; which they are."""
         names = self._spool.packed_names(ids)
         assert names is not None
         signs, live = self._rows.signs_of(names.data, names.offsets[1:], signed, self._key)
         places = np.minimum(there.searchsorted(signs), max(len(there) - 1, 0))
         live &= (there[places] == signs) if len(there) else False
         seen[places[live]] = True
+        live &= ~came_again
         count = self._own.count
         self._own.add(signed.part(live), np.arange(count, count + np.count_nonzero(live), dtype=np.uint64))
         self._own.settle()

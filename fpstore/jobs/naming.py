@@ -4,7 +4,7 @@ A document that this job keeps has a number of its own, under which the record h
 its handle, which is the store's own number for a name and is smaller than any of those.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +21,8 @@ _AT_ONCE = 1 << 16
 
 class NamedRows:
     """A store with names, as leaders see it."""
+
+    lacking = 0
 
     def __init__(self, store: Store, spool: Spool) -> None:
         self._store, self._spool = store, spool
@@ -61,7 +63,7 @@ class NamedRows:
 
 
 class ConfirmedRows(NamedRows):
-    """The same for a job that compares texts: a name can have several, so documents are known by their numbers alone.
+    """The same where a name can have several texts, or leads clusters: documents are known by their numbers alone.
 
     They are in a store of the job's own, which is made of the record whenever the job begins or goes on.
     """
@@ -91,11 +93,18 @@ class ConfirmedRows(NamedRows):
             there, own = _shared(rows.fingerprint, rows.id, keys[numbers][known], handles[known])
             live[numbers[known][own]] = True
             lacking += int((~there).sum())
+        live &= ~self._spool.came_again()
         for at in range(0, len(ids), _AT_ONCE):
             part = slice(at, at + _AT_ONCE)
             if not live[part].all():
                 self._seen.remove(ids=ids[part][~live[part]])
         return lacking
+
+    def rows(self, batch: int) -> Iterator[tuple[Ids, Keys]]:
+        """Number and fingerprint of each document that the store still has."""
+        for rows in self._seen.rows(batch=batch):
+            assert rows.id is not None
+            yield rows.id, rows.fingerprint
 
     def _documents(self, keys: Keys) -> tuple[Ids, list[tuple[int, str | None]]]:
         """The documents of these fingerprints: numbers, and fingerprint and name of each."""

@@ -93,8 +93,8 @@ def settle_settings(
 ) -> Settings:
     """The settings of a job: those given, else those of the standing store, else the defaults.
 
-    clusters: whether it is one about clusters, whose ids are their numbers. Raises ValueError where the store has
-    another recipe or none, a smaller max_distance, other bands, or no ids, or other ids; TypeError for what is no
+    clusters: whether it is one about clusters, which makes a store of their numbers. Raises ValueError where the store
+    has another recipe or none, a smaller max_distance, other bands, or no ids, or other ids; TypeError for what is no
     recipe or number.
     """
     expect_settings(recipe, asked.max_distance)
@@ -104,10 +104,9 @@ def settle_settings(
     with open_any(store) as opened:
         if not opened._settings.ids:
             raise ValueError(f"{store}: found a store without ids, expected one with ids")
-        if opened._settings.named and clusters:
-            raise ValueError(f"{store}: found ids that are names, expected numbers: the id of a cluster is its number")
         if opened.id_type == "bytes":
-            raise ValueError(f"{store}: found ids that are bytes, expected strings, as the names of documents are")
+            told = "found ids that are bytes, expected strings, as the names of documents are"
+            raise ValueError(f"{store}: {told}: take another store; one that is not there is made")
         if opened.recipe is None:
             raise ValueError(f"{store}: found no recipe for texts in the store, expected one built from texts")
         own: Recipe = opened.recipe

@@ -4,11 +4,13 @@ Three files in a folder: names and texts, one after the other, and an index (fps
 fingerprint of each, and where its name and its text end. Numbers increase; where ids are numbers they are the ids.
 """
 
+import secrets
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from fpstore import _names
 from fpstore.disk import Folder, replace_whole
 from fpstore.errors import JobError
 from fpstore.jobs.files import AppendFile, files_of_jobs
@@ -30,6 +32,7 @@ from fpstore.text.packed import Passed, packed
 from fpstore.types import Array, Bytes, Counts, Ids, Keys
 
 _VERSION = 4
+_TEXTS_AT_ONCE = 1 << 10
 
 
 class Spool:
@@ -170,6 +173,30 @@ class Spool:
     def texts(self, ids: Ids) -> list[str | None]:
         """The texts of documents, ids uint64[n]; None for one that is not here."""
         return self._values(self._texts, "text", ids)
+
+    def came_again(self, end: int | None = None) -> Array:
+        """Which documents, of those below end, have the name and the text of a later one of these: bool[n].
+
+        Their rows had gone before, as an equal one is not kept. Reads the texts of names that are there twice.
+        """
+        ids, key = self._entries()["id"], secrets.randbits(64)
+        count = self.count if end is None else int(ids.searchsorted(np.uint64(end)))
+        data, ends = self.all_names()
+        names = _names.hashes(data[: ends[count - 1] if count else 0], ends[:count], key)
+        _, group, sizes = np.unique(names, return_inverse=True, return_counts=True)
+        again = np.zeros(count, dtype=bool)
+        several = np.flatnonzero(sizes[group] > 1)
+        hashes = [np.empty(0, dtype=np.uint64)]
+        for at in range(0, len(several), _TEXTS_AT_ONCE):
+            texts = self.packed_texts(ids[several[at : at + _TEXTS_AT_ONCE]].copy())
+            assert texts is not None
+            hashes.append(_names.hashes(texts.data, texts.offsets[1:], key))
+        # The last of each name and text is the first from behind.
+        found = np.column_stack([group[several].astype(np.uint64), np.concatenate(hashes)])[::-1]
+        _, last = np.unique(found, axis=0, return_index=True)
+        again[several] = True
+        again[several[len(several) - 1 - last]] = False
+        return again
 
     def holds(self, ids: Ids) -> Array:
         """Which of ids (uint64[n]) are those of documents that are here: bool[n]."""

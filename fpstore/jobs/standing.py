@@ -33,7 +33,7 @@ from fpstore.minhash import MinHashStore
 from fpstore.minhash.leading import MEMORY_BITS
 from fpstore.minhash.making import open_any
 from fpstore.notes import FIRST_NUMBER, JOBS, Asker, Note, stored_since, subfolder
-from fpstore.types import Ids, IdType
+from fpstore.types import Ids, IdType, Keys
 
 # The kinds of clusters that a standing store can have.
 LEADERS, CENTERS = "leaders", "centers"
@@ -58,6 +58,20 @@ class Workplace:
     next_id: int
     rows: NamedRows | HeldRows | None = None
     signed: OwnRows | HeldRows | None = None
+
+    @property
+    def first_number(self) -> int:
+        """The least number of a document that a job keeps."""
+        return 0 if self.rows is None else FIRST_NUMBER
+
+    def fingerprints(self, batch: int) -> Iterator[tuple[Ids, Keys]]:
+        """Number and fingerprint of each document of a store of them, some at a time."""
+        if isinstance(self.rows, ConfirmedRows):
+            yield from self.rows.rows(batch)
+            return
+        assert isinstance(self.store, Store)
+        for rows in self.store.rows(batch=batch):
+            yield np.empty(0, dtype=np.uint64) if rows.id is None else rows.id, rows.fingerprint
 
     def settle(self) -> None:
         """What was decided so far was committed."""
@@ -112,7 +126,8 @@ def standing_workplace(
 ) -> Iterator[Workplace]:
     """The standing store at path, as it was at the last commit; made where there is none and the job begins.
 
-    texts: whether the texts of the kept documents are needed. clusters: LEADERS or CENTERS where the job is about them.
+    texts: whether the texts of the kept documents are needed. clusters: LEADERS or CENTERS where the job is about them:
+    under names they are told by the record alone, which stays, with texts.
     Raises JobError where it lacks some, and where it is not as this job left it: another store, or one that another job
     has written to; ValueError for a store of clusters where the job is not about them, and the other way round.
     """
@@ -150,17 +165,15 @@ def standing_workplace(
         if named and texts and isinstance(store, Store):
             scratch = stack.enter_context(scratch_store(job.work / _OWN_STORE, settings.max_distance))
             rows = ConfirmedRows(store, spool, scratch)
-            if job.state is None and rows.lacking:
-                _refuse_lacking(path, rows.lacking)
         elif named and isinstance(store, Store):
             rows = NamedRows(store, spool)
         elif named and isinstance(store, MinHashStore):
             held = opened_rows(store, job, settings, spool, first_id, texts=texts, threads=threads)
             rows = stack.enter_context(held)
-            if job.state is None and rows.lacking:
-                _refuse_lacking(path, rows.lacking)
         elif texts and job.state is None:
             _expect_texts(path, store, spool)
+        if job.state is None and rows is not None and rows.lacking:
+            (_refuse_lacking if clusters is None else _refuse_strays)(path, rows.lacking)
         workplace = Workplace(store, spool, next_id, rows, rows if isinstance(rows, HeldRows) else None)
         if job.state is not None:
             yield workplace
@@ -186,7 +199,8 @@ def standing_workplace(
 def _expect_kind(path: Path, store: AnyStore, record: Folder, clusters: str | None) -> None:
     """Refuse a store of clusters for what is not about them, and for clusters one with rows that are no cluster's."""
     settings = read_settings(record) or {}
-    known = 0 if store._settings.named else notes.next_number(record)
+    named = store._settings.named
+    known = notes.document_count(record) if named else notes.next_number(record)
     if clusters != CENTERS and record.identity_of(VOTES) is not None:
         expected = "one without: only cluster --update-center goes on with them"
         raise ValueError(f"{path}: found a store of clusters with moving centers, expected {expected}")
@@ -195,6 +209,10 @@ def _expect_kind(path: Path, store: AnyStore, record: Folder, clusters: str | No
     if clusters != LEADERS:  # of moving centers the votes tell
         return
     strays = known if not settings.get("clusters") else 0
+    if strays and named:
+        _refuse_strays(path, strays)
+    if named:  # of whose rows it is looked at later whether the record has them
+        return
     seen = np.zeros(known, dtype=bool)
     for rows in store.rows():
         ids = np.empty(0, dtype=np.uint64) if rows.id is None else rows.id
@@ -202,8 +220,12 @@ def _expect_kind(path: Path, store: AnyStore, record: Folder, clusters: str | No
         strays += len(ids) - len(own) + int(seen[own].sum())
         seen[own] = True
     if strays:
-        told = f"found {strays} rows or numbers that no job with cluster gave, expected none"
-        raise ValueError(f"{path}: {told}: the rows are the first documents of clusters; begin with a new store")
+        _refuse_strays(path, strays)
+
+
+def _refuse_strays(path: Path, strays: int) -> None:
+    told = f"found {strays} rows or numbers that no job with cluster gave, expected none"
+    raise ValueError(f"{path}: {told}: the rows are the first documents of clusters; begin with a new store")
 
 
 def _discard(path: Path) -> None:

@@ -1476,7 +1476,7 @@ MUTANTS = (
     Mutant(
         "any row may be the first of a cluster",
         "fpstore/jobs/grouping.py",
-        "fits[fits] = votes.leaders(ids[fits]) == rows.fingerprint[fits]",
+        "fits[fits] = votes.leaders(ids[fits]) == fingerprints[fits]",
         "pass",
         "a row of somebody else is taken for a center",
         ("tests/test_jobs_tomorrow.py::test_a_row_that_is_no_first_document_is_refused_with_moving_centers",),
