@@ -76,6 +76,7 @@ def test_what_a_scan_finds_is_what_brute_force_finds(
         segment_of(stored, replace(plan_of(bits), block_bytes=block_bytes), codec=codec, slot_bits=slot_bits) as s,
     ):
         patch.setattr(scans, "PIECE_KEYS", data.draw(st.integers(1, 4000)))
+        patch.setattr(scans, "ALONE_TIMES", 1)
         patch.setattr(scans, "LEAST_KEYS", 1)
         patch.setattr(scans, "GROUP_QUERIES", data.draw(st.integers(1, 6)))
         expected = brute(stored, queries, distance)
@@ -92,6 +93,22 @@ def test_what_a_scan_finds_is_what_brute_force_finds(
         ]
         bounds = np.array([row[1] for row in last], dtype=np.uint16), u64([row[2] for row in last])
         assert found_as_rows(scan_nearest(s, queries, distance, keep, *bounds)) == rest
+
+
+def test_one_thread_scans_in_fewer_pieces_than_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As each costs a call, and nobody waits for it to end."""
+    monkeypatch.setattr(scans, "PIECE_KEYS", 1000)
+    monkeypatch.setattr(scans, "LEAST_KEYS", 1000)
+    stored = distinct(KINDS["uniform"](20_000, np.random.default_rng(1)))
+    with segment_of(stored, plan_of(64)) as segment:
+        pieces: list[int] = []
+
+        def run(work: Any, items: list[Any]) -> Any:
+            pieces.append(len(items))
+            return map(work, items)
+
+        assert found_as_rows(scan(segment, stored[:1], 3, run)) == found_as_rows(scan(segment, stored[:1], 3))
+        assert pieces[0] > 10 > len(scans._ranges(segment, 1, scans.ALONE_TIMES))
 
 
 @pytest.mark.parametrize("codec", CODECS)
