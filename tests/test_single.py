@@ -254,7 +254,7 @@ def test_within_the_first_radius_that_has_so_many_the_first_rows_are_found(tmp_p
     base = 0x123456789ABCDEF0
     keys = [base ^ sum(1 << 5 * bit for bit in range(bits)) for bits in (2, 4, 5, 9)]
     with fpstore.build(tmp_path / "store", keys, ids=range(4), plan="flips-2:1,1") as store:
-        single, (segment,) = store._latest.single, store._segments
+        single = store._latest.single
         made_of = single.segments.made_of
         reaches = [(3, Segments(made_of, [None])), (5, Segments(made_of, [(2, 2)]))]
         assert [single.within(base, count, reaches).id.tolist() for count in (1, 2, 3)] == [[0], [0, 1], [0, 1, 2]]
@@ -262,8 +262,9 @@ def test_within_the_first_radius_that_has_so_many_the_first_rows_are_found(tmp_p
         assert single.within(base, 4, reaches) is False
         assert single.within(base, 1, []) is False
         assert store.nearest(base, 4).id.tolist() == [0, 1, 2, 3]
-        with fpstore.build(tmp_path / "other", keys, ids=None) as other, pytest.raises(ValueError, match="of other seg"):
-            other._latest.single.within(base, 1, reaches)
+        with fpstore.build(tmp_path / "other", keys, ids=None) as other:
+            with pytest.raises(ValueError, match="a reach of other segments"):
+                other._latest.single.within(base, 1, reaches)
         store.close()
         assert single.within(base, 1, reaches) is None
 

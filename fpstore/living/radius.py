@@ -106,7 +106,7 @@ def _time(nanoseconds: float) -> str:
 
 
 def _reaches(snapshot: Snapshot, segments: Segments, distance: int) -> tuple[list[tuple[int, Segments]], int]:
-    """The radii that one query is looked for within by one call, and the one that comes after these: see Single.within."""
+    """The radii that one query is looked for within by one call (Single.within), and the one that comes after these."""
     asked = distance, SHARE
     if asked not in segments.reaches:
         reaches, radius = [], _first_radius(snapshot, distance, 1)

@@ -135,7 +135,7 @@ def _pieces(
 
 
 def _ranges(segment: Segment, query_count: int, times: int = 1) -> list[tuple[int, int]]:
-    """The slots of each piece, whole groups of them. times: how many times as large as for several threads it may be."""
+    """The slots of each piece, whole groups of them. times: how many times as large as for several threads."""
     table, key_count = segment.tables[0], segment.key_count
     slots, most = 1 << table.slot_bits, PIECE_KEYS * max(times, RAW_TIMES if table.codec == CODEC_RAW else 1)
     keys = min(most, max(LEAST_KEYS, PIECE_COMPARISONS // query_count))
