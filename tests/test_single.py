@@ -262,9 +262,11 @@ def test_within_the_first_radius_that_has_so_many_the_first_rows_are_found(tmp_p
         assert single.within(base, 4, reaches) is False
         assert single.within(base, 1, []) is False
         assert store.nearest(base, 4).id.tolist() == [0, 1, 2, 3]
-        with fpstore.build(tmp_path / "other", keys, ids=None) as other:
-            with pytest.raises(ValueError, match="a reach of other segments"):
-                other._latest.single.within(base, 1, reaches)
+        with (
+            fpstore.build(tmp_path / "other", keys, ids=None) as other,
+            pytest.raises(ValueError, match="a reach of other segments"),
+        ):
+            other._latest.single.within(base, 1, reaches)
         store.close()
         assert single.within(base, 1, reaches) is None
 
