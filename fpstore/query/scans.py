@@ -10,7 +10,7 @@ import numpy as np
 
 from fpstore._scan import Scanner
 from fpstore.errors import CorruptStore
-from fpstore.format import CODEC_RAW, GROUP_SLOTS
+from fpstore.format import CODEC_RAW, FENCE_BYTES, GROUP_SLOTS, directory_bytes
 from fpstore.merging import each_once, first_few
 from fpstore.query.matches import MAX_MATCHES, Room
 from fpstore.segment.reader import Segment
@@ -120,6 +120,7 @@ def _pieces(
     """What work finds in each piece of table 0, in the order of answers. CorruptStore where not all keys are there."""
 
     def piece(range_: tuple[int, int]) -> tuple[Counts, Keys, Array, int]:
+        _ask(segment, *range_)
         return work(_scanner(), *range_)
 
     parts = list(run(piece, _ranges(segment, query_count, ALONE_TIMES if run is map else 1)))
@@ -132,6 +133,18 @@ def _pieces(
     query, fingerprint, bits = (np.concatenate([part[i] for part in parts]) for i in range(3))
     query, bits, fingerprint = each_once([query, bits, fingerprint])
     return query, fingerprint, bits
+
+
+def _ask(segment: Segment, first: int, end: int) -> None:
+    """Have what a piece reads come from the disk together, as if keys lay evenly: what it reads besides comes by pages."""
+    table = segment.tables[0]
+    slots = 1 << table.slot_bits
+    for offset, size in (
+        (table.payload_offset, -(-table.payload_bits // 8)),
+        (table.directory_offset, 0 if table.block_bytes else directory_bytes(table.slot_bits)),
+        (table.fences_offset, FENCE_BYTES * table.fence_count),
+    ):
+        segment.soon(offset + size * first // slots, offset - (-size * end // slots))
 
 
 def _ranges(segment: Segment, query_count: int, times: int = 1) -> list[tuple[int, int]]:

@@ -60,6 +60,14 @@ MUTANTS = (
         ("tests/test_scan.py::test_one_two_and_many_threads_scan_alike[gap]",),
     ),
     Mutant(
+        "a scan asks for nothing ahead",
+        "fpstore/query/scans.py",
+        "        _ask(segment, *range_)\n",
+        "",
+        "a cold file is read page by page, which takes ten times as long",
+        ("tests/test_scan.py::test_what_is_scanned_for_the_first_time_is_asked_for_together",),
+    ),
+    Mutant(
         "a scan for what comes after a match stops where that is",
         "fpstore/native/scan_body.h",
         "if (search->keep == 1 && search->after == NULL)",
