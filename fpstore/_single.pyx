@@ -34,7 +34,7 @@ from fpstore._codes cimport CodeIndex
 from fpstore._pending cimport PendingIndex
 from fpstore._probe cimport IdColumn
 from fpstore._scan cimport Scanner
-from fpstore._view cimport SegmentView, is_sound
+from fpstore._view cimport Flipped, SegmentView, is_sound
 from fpstore._watch cimport Watch
 
 cdef extern from "Python.h":
@@ -115,15 +115,24 @@ cdef bint is_newest(Watch watch) except -1:
 
 
 cdef class Segments:
-    """Segments as single queries want them: for each its view, its ids or None, its position and how many keys it has."""
+    """Segments as single queries want them: for each its view, its ids or None, its position and how many keys it has.
 
+    flips: of each those of its tables, where they are looked up with others than their own, or None. reaches: what whoever
+    asks remembers of them.
+    """
+
+    cdef readonly tuple made_of
+    cdef readonly dict reaches
     cdef tuple views, ids
+    cdef list flipped
     cdef Part *parts
 
-    def __cinit__(self, parts):
+    def __cinit__(self, parts, flips=None):
         cdef SegmentView view
         cdef IdColumn ids
+        cdef Flipped tables
         cdef int i
+        self.made_of, self.reaches, self.flipped = tuple(parts), {}, []
         self.views, self.ids = tuple(part[0] for part in parts), tuple(part[1] for part in parts)
         self.parts = <Part *>calloc(len(self.views) + 1, sizeof(Part))
         if self.parts == NULL:
@@ -135,6 +144,10 @@ cdef class Segments:
             self.parts[i].key_count = parts[i][3]
             if ids is not None:
                 self.parts[i].ids = &ids.ids
+            if flips is not None and flips[i] is not None:
+                tables = Flipped(view, flips[i])
+                self.flipped.append(tables)
+                self.parts[i].tables = tables.tables
 
     def __dealloc__(self):
         free(self.parts)
@@ -150,7 +163,7 @@ cdef class Single:
     What lies between is not answered here.
     """
 
-    cdef Segments segments
+    cdef readonly Segments segments
     cdef tuple views
     cdef PendingIndex pending
     cdef Sources sources
@@ -194,6 +207,37 @@ cdef class Single:
     def nearest(self, uint64_t fingerprint, unsigned distance):
         """As probe, the first row alone; None also where there are more than some. distance: at most that of the plan."""
         return self.found(fingerprint, distance, FEW_ROWS, False, True)
+
+    def within(self, uint64_t fingerprint, uint64_t count, reaches):
+        """The first `count` rows of a fingerprint within the first of reaches that has so many; False where none has, None
+        where it cannot tell. reaches: distances, and the same segments with the flips that each takes."""
+        cdef Segments reach
+        cdef Status status = OK
+        cdef FoundRows found
+        cdef Sources sources = self.sources
+        cdef unsigned distance
+        found.rows, found.room, found.most = NULL, 0, FEW_ROWS
+        self.pending.compare(self.sources.pending_end)
+        try:
+            for distance, reach in reaches:
+                if reach.views != self.views:
+                    raise ValueError("a reach of other segments")
+                if not (keys_fit(&fingerprint, 1, self.pending.bits) and enter_all(self.views)):
+                    return None
+                sources.parts, found.count = reach.parts, 0
+                with nogil:
+                    status = single_search(&sources, fingerprint, distance, NULL, &found)
+                if not self.leave() or status != OK:
+                    return None
+                if self.alive is not None and found.count >= count:
+                    self.keep_alive(&found)
+                single_order(&found)
+                if found.count >= count:
+                    found.count = count
+                    return self.answer(&found, False)
+            return False
+        finally:
+            free(found.rows)
 
     cdef object found(self, uint64_t key, unsigned distance, uint64_t most, bint signed, bint first_only=False):
         cdef Status status

@@ -243,6 +243,13 @@ cdef class SegmentView:
         finally:
             self.leave()
 
+    def is_new(self, uint64_t first, uint64_t end):
+        """Whether any page that holds bytes [first, end) has not been used yet, of a file that is all here."""
+        cdef uint64_t page = first // PAGE_BYTES, last = min((end + PAGE_BYTES - 1) // PAGE_BYTES, self.pages.pages)
+        while page < last and (self.pages.seen[page >> 6] >> (page & 63)) & 1:
+            page += 1
+        return page < last and self.lying is None
+
     @property
     def pages_asked(self):
         """How many pages the system has been asked for before their first use, so that several come from the disk at once."""

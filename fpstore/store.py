@@ -148,7 +148,8 @@ class Store(_BaseStore):
         with Reading(self) as snapshot:
             try:
                 if snapshot.is_whole(len(queries), distance):
-                    found = snapshot.search_whole(queries, distance, self._team(count).map, room)
+                    run = self._team(count).map if count > 1 else map
+                    found = snapshot.search_whole(queries, distance, run, room)
                     return self._matches(snapshot, found)
 
                 def search(own: slice) -> Matches:
@@ -200,7 +201,7 @@ class Store(_BaseStore):
 
         team = self._team(thread_total)
         if snapshot.is_whole(len(queries), distance):
-            return search(slice(0, len(queries)), team.map)
+            return search(slice(0, len(queries)), team.map if thread_total > 1 else map)
         size = snapshot.slice_queries if most == 1 else min(FIRST_QUERIES, snapshot.slice_queries)
         pieces = slices(len(queries), thread_total, size, snapshot.min_slice)
         parts = team.map(search, pieces)

@@ -19,7 +19,7 @@ from fpstore.plans import families as plans
 from fpstore.plans.plan import Plan, TablePlan
 from fpstore.query import scans
 from fpstore.query.scans import scan, scan_any, scan_nearest
-from fpstore.segment.reader import Segment
+from fpstore.segment.reader import ADVISED_BYTES, Segment
 from fpstore.threads import Threads
 from fpstore.types import Keys
 
@@ -76,6 +76,7 @@ def test_what_a_scan_finds_is_what_brute_force_finds(
         segment_of(stored, replace(plan_of(bits), block_bytes=block_bytes), codec=codec, slot_bits=slot_bits) as s,
     ):
         patch.setattr(scans, "PIECE_KEYS", data.draw(st.integers(1, 4000)))
+        patch.setattr(scans, "ALONE_TIMES", 1)
         patch.setattr(scans, "LEAST_KEYS", 1)
         patch.setattr(scans, "GROUP_QUERIES", data.draw(st.integers(1, 6)))
         expected = brute(stored, queries, distance)
@@ -92,6 +93,63 @@ def test_what_a_scan_finds_is_what_brute_force_finds(
         ]
         bounds = np.array([row[1] for row in last], dtype=np.uint16), u64([row[2] for row in last])
         assert found_as_rows(scan_nearest(s, queries, distance, keep, *bounds)) == rest
+
+
+def test_one_thread_scans_in_fewer_pieces_than_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As each costs a call, and nobody waits for it to end."""
+    monkeypatch.setattr(scans, "PIECE_KEYS", 1000)
+    monkeypatch.setattr(scans, "LEAST_KEYS", 1000)
+    stored = distinct(KINDS["uniform"](20_000, np.random.default_rng(1)))
+    with segment_of(stored, plan_of(64)) as segment:
+        pieces: list[int] = []
+
+        def run(work: Any, items: list[Any]) -> Any:
+            pieces.append(len(items))
+            return map(work, items)
+
+        assert found_as_rows(scan(segment, stored[:1], 3, run)) == found_as_rows(scan(segment, stored[:1], 3))
+        assert pieces[0] > 10 > len(scans._ranges(segment, 1, scans.ALONE_TIMES))
+
+
+@pytest.mark.parametrize("bits", [64, 128])
+def test_what_is_scanned_for_the_first_time_is_asked_for_together(
+    bits: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And no more once it was read. The kernel is told in steps, as of each piece of advice it reads only so much."""
+    asked: list[tuple[int, int]] = []
+    ahead = Segment.read_ahead
+
+    def read_ahead(segment: Segment, start: int, end: int) -> None:
+        asked.append((start, end))
+        ahead(segment, start, end)
+
+    keys = np.random.default_rng(3).integers(0, 1 << 64, (20_000, bits // 64), dtype=np.uint64)
+    fpstore.build(tmp_path / "s", keys[:, 0] if bits == 64 else keys, ids=None, bits=bits).close()
+    monkeypatch.setattr(Segment, "read_ahead", read_ahead)
+    monkeypatch.setattr(scans, "PIECE_KEYS", 1 << 10)
+    monkeypatch.setattr(scans, "LEAST_KEYS", 1 << 10)
+    with fpstore.open(tmp_path / "s") as store:
+        (segment,) = store._segments
+        store.nearest_many(keys[:1, 0] if bits == 64 else keys[:1], 3, max_distance=bits)
+        wanted = next(r for r in segment.regions() if r.name == ("payload" if bits == 64 else "codes"))
+        covered = {page for start, end in asked for page in range(start // 4096, -(-end // 4096))}
+        assert covered >= set(range(wanted.offset // 4096, (wanted.offset + wanted.bytes) // 4096))
+        asked.clear()
+        store.nearest_many(keys[:1, 0] if bits == 64 else keys[:1], 3, max_distance=bits)
+        assert asked == []
+
+
+def test_the_kernel_is_told_in_steps_what_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[tuple[int, int]] = []
+
+    class Map:
+        def madvise(self, advice: int, start: int, length: int) -> None:
+            told.append((start, length))
+
+    with segment_of(u64([1, 2, 3]), plan_of(64)) as segment, monkeypatch.context() as patch:
+        patch.setattr(segment, "_map", Map())
+        segment.read_ahead(4096, 4096 + 2 * ADVISED_BYTES + 5)
+    assert told == [(4096, ADVISED_BYTES), (4096 + ADVISED_BYTES, ADVISED_BYTES), (4096 + 2 * ADVISED_BYTES, 5)]
 
 
 @pytest.mark.parametrize("codec", CODECS)

@@ -250,6 +250,41 @@ def test_the_nearest_of_many_rows_is_found_in_the_general_way(tmp_path: Path, co
         assert store.nearest(6) == store.probe(6)[:1]
 
 
+def test_within_the_first_radius_that_has_so_many_the_first_rows_are_found(tmp_path: Path) -> None:
+    base = 0x123456789ABCDEF0
+    keys = [base ^ sum(1 << 5 * bit for bit in range(bits)) for bits in (2, 4, 5, 9)]
+    with fpstore.build(tmp_path / "store", keys, ids=range(4), plan="flips-2:1,1") as store:
+        single = store._latest.single
+        made_of = single.segments.made_of
+        reaches = [(3, Segments(made_of, [None])), (5, Segments(made_of, [(2, 2)]))]
+        assert [single.within(base, count, reaches).id.tolist() for count in (1, 2, 3)] == [[0], [0, 1], [0, 1, 2]]
+        assert [single.within(base, count, reaches[:1]) for count in (2, 3)] == [False, False]
+        assert single.within(base, 4, reaches) is False
+        assert single.within(base, 1, []) is False
+        assert store.nearest(base, 4).id.tolist() == [0, 1, 2, 3]
+        with (
+            fpstore.build(tmp_path / "other", keys, ids=None) as other,
+            pytest.raises(ValueError, match="a reach of other segments"),
+        ):
+            other._latest.single.within(base, 1, reaches)
+        store.close()
+        assert single.within(base, 1, reaches) is None
+
+
+def test_of_rows_that_were_removed_none_is_among_the_first(tmp_path: Path) -> None:
+    base = 0x123456789ABCDEF0
+    keys = [base ^ sum(1 << 5 * bit for bit in range(bits)) for bits in (2, 4, 5)]
+    with fpstore.create(tmp_path / "store", plan="flips-2:1,1") as store:
+        store.add(keys, ids=range(3))
+        store._flush()
+        store.remove(ids=[0])
+        single = store._latest.single
+        reaches = [(3, Segments(single.segments.made_of, [None])), (4, Segments(single.segments.made_of, [(2, 1)]))]
+        assert single.within(base, 1, reaches[:1]) is False
+        assert single.within(base, 1, reaches).id.tolist() == [1]
+        assert store.nearest(base).id.tolist() == [1]
+
+
 def in_segments(path: Path, parts: list[Any], id_type: str | None = None) -> fpstore.Store:
     """A store with a segment of each of these fingerprints, with ids from the number of the segment on."""
     fpstore.create(path, id_type=id_type, plan="paper-4").close()

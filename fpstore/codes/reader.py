@@ -16,6 +16,8 @@ from fpstore.segment.reader import Segment
 from fpstore.types import Array, Counts, Ids, Keys
 
 READ_CODES = 1 << 16
+# Of codes that are all read: more would be gone from a small memory before their turn.
+ASKED_BYTES = 1 << 30
 # Ids that are compared at a time.
 LOOKED_THROUGH = 1 << 21
 
@@ -55,6 +57,8 @@ class CodesSegment(Segment):
         some query. TooManyMatches where there is no room.
         """
         take = room.take if room else None
+        if scans:
+            self.ask_codes()
         with self.naming:
             most = room.left if room else 0
             query, rank, bits, scanned = self.codes.search(queries, distance, most=most, scan=scans)
@@ -67,6 +71,11 @@ class CodesSegment(Segment):
             elif take:
                 take(len(query))
         return (query, codes, bits, ids), scanned
+
+    def ask_codes(self) -> None:
+        """All codes will be read: have the first of them come from the disk together, unless they came before."""
+        start = self.record.codes_offset
+        self.soon(start, start + min(ASKED_BYTES, self.record.code_bytes * self.key_count))
 
     def ids_of(self, ranks: Keys, take: Callable[[int], None] | None = None) -> tuple[Counts, Ids]:
         """The ids of codes of these ranks, where there are any: how many each has, and they, of each increasing.

@@ -5,21 +5,25 @@ The nearest are looked for within a radius that grows while that costs little, t
 
 import warnings
 from collections.abc import Callable
+from typing import cast
 
 import numpy as np
 
+from fpstore._single import Segments, Single
 from fpstore.errors import StoreWarning
 from fpstore.living.snapshot import Snapshot
 from fpstore.plans.choice import most_distance
 from fpstore.plans.plan import Plan
 from fpstore.plans.reach import faster_plan, lookup_nanoseconds, reading_nanoseconds, reads_all
 from fpstore.query.matches import Matches, made
+from fpstore.query.ways import Lookup, way_of
 from fpstore.types import Array, Keys
 
 # A radius is looked within where that takes at most this share of the time of looking at everything.
 SHARE = 1 / 16
-# The next radius is the largest that takes at most so many times as long as the one before.
-GROWTH = 4
+# The next radius is the largest that takes at most so many times as long as the one before and its call.
+GROWTH = 8
+CALL_NS = 2000.0
 
 _told = False
 
@@ -32,7 +36,15 @@ def nearest_rows(snapshot: Snapshot, queries: Keys, distance: int, count: int, w
 
     What has so many within a radius is not looked for further, as no other row is as near.
     """
-    left, radius = np.arange(len(queries)), _first_radius(snapshot, distance, len(queries))
+    left, radius = np.arange(len(queries)), None
+    if len(queries) == 1 and isinstance(snapshot.single, Single) and snapshot.pending_names is None:
+        reaches, further = _reaches(snapshot, snapshot.single.segments, distance)
+        found = snapshot.single.within(int(queries[0]), count, reaches) if reaches else None
+        if found:
+            return cast(Matches, found)
+        radius = further if found is False else None
+    if radius is None:
+        radius = _first_radius(snapshot, distance, len(queries))
     parts: list[Matches] = []
     while True:
         found = within(queries if len(left) == len(queries) else queries[left], radius)
@@ -93,6 +105,23 @@ def _time(nanoseconds: float) -> str:
     return f"{nanoseconds / 1e6:.3g} ms" if nanoseconds >= 1e6 else f"{nanoseconds / 1e3:.3g} us"
 
 
+def _reaches(snapshot: Snapshot, segments: Segments, distance: int) -> tuple[list[tuple[int, Segments]], int]:
+    """The radii that one query is looked for within by one call (Single.within), and the one that comes after these."""
+    asked = distance, SHARE
+    if asked not in segments.reaches:
+        reaches, radius = [], _first_radius(snapshot, distance, 1)
+        while radius < distance:
+            ways = [way_of(part.segment, snapshot.plan, radius, 1) for part in snapshot.searched]
+            flips = [way.flips for way in ways if isinstance(way, Lookup)]
+            if len(flips) < len(ways):
+                break
+            reaches.append((radius, Segments(segments.made_of, flips)))
+            radius = _next_radius(snapshot, radius, distance, 1)
+        segments.reaches[asked] = reaches, radius
+    found: tuple[list[tuple[int, Segments]], int] = segments.reaches[asked]
+    return found
+
+
 def _first_radius(snapshot: Snapshot, distance: int, query_count: int) -> int:
     """The plan's own, if that is worth it."""
     own = snapshot.plan.max_distance
@@ -104,7 +133,7 @@ def _first_radius(snapshot: Snapshot, distance: int, query_count: int) -> int:
 def _next_radius(snapshot: Snapshot, radius: int, distance: int, query_count: int) -> int:
     """A radius after this one that is worth looking within, or distance."""
     affordable = SHARE * _scan_cost(snapshot, query_count)
-    most = min(affordable, GROWTH * _cost(snapshot, radius, query_count))
+    most = min(affordable, GROWTH * (_cost(snapshot, radius, query_count) + CALL_NS))
     if _cost(snapshot, radius + 1, query_count) > affordable:
         return distance
     while radius + 2 <= distance and _cost(snapshot, radius + 2, query_count) <= most:

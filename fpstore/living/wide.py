@@ -53,6 +53,8 @@ class _RankWay:
         """As that of Way, of ranks."""
         after = None if bits is None or fingerprints is None else (bits, fingerprints)
         index = self._segment.codes
+        if self._scans:
+            self._segment.ask_codes()
         query, rank, found, scanned = index.search(queries, self._distance, scan=self._scans, keep=keep, after=after)
         self.scanned |= scanned
         return query, rank, found

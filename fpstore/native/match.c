@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MIN_KEEP_ROOM 1024
+#define MIN_KEEP_ROOM 64
 
 int match_order(const void *a, const void *b) {
     const Match *left = a, *right = b;

@@ -14,7 +14,9 @@ static __attribute__((noinline)) Status KERNEL(scan_few)(Scan *scan, uint64_t qu
         if (LIKELY(distance > scan->limits[query])) continue;
         Status status = search_add(search, (uint32_t)query, KERNEL(invert)(permutation, keys[i]), distance);
         if (status != OK) return status;
-        if (search->bounds != NULL && search->bounds[query].distance < scan->limits[query])
+        if (search->keep == 1 && search->after == NULL)
+            scan->limits[query] = distance;
+        else if (search->bounds != NULL && search->bounds[query].distance < scan->limits[query])
             scan->limits[query] = search->bounds[query].distance;
     }
     return OK;

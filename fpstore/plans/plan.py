@@ -67,6 +67,10 @@ class Plan:
         for index, table in enumerate(self.tables):
             self._check_table(index, table)
 
+    def __hash__(self) -> int:
+        """Of what is short, as costs that are remembered are asked for with each query: most plans differ in it."""
+        return hash((self.name, self.max_distance, self.slot_keys, self.block_bytes))
+
     def _check_bands(self) -> None:
         every_bit = (1 << self.bits) - 1
         covered = 0

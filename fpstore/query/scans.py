@@ -10,15 +10,16 @@ import numpy as np
 
 from fpstore._scan import Scanner
 from fpstore.errors import CorruptStore
-from fpstore.format import CODEC_RAW, GROUP_SLOTS
+from fpstore.format import CODEC_RAW, FENCE_BYTES, GROUP_SLOTS, directory_bytes
 from fpstore.merging import each_once, first_few
 from fpstore.query.matches import MAX_MATCHES, Room
 from fpstore.segment.reader import Segment
 from fpstore.types import Array, Counts, Keys
 
 # Keys of a piece, on average: of few queries enough to hide the call, and few enough that threads end together; of many
-# so many that a piece takes some 10 ms.
+# so many that a piece takes some 10 ms. One thread has no other to wait for, and Ctrl-C is noticed within such a time.
 PIECE_KEYS = 1 << 18
+ALONE_TIMES = 16  # so many times as many where no other thread takes any
 RAW_TIMES = 8  # so many times as many where keys are not coded, and are compared in the time that decoding takes of one
 LEAST_KEYS = 1 << 16
 PIECE_COMPARISONS = 1 << 28
@@ -101,7 +102,7 @@ def scan_any(segment: Segment, query: Keys, distance: int) -> bool:
     scanner = _scanner()
     return any(
         len(scanner.search(segment.view, query, distance, first, end, first_only=True)[0])
-        for first, end in _ranges(segment, 1)
+        for first, end in _ranges(segment, 1, ALONE_TIMES)
     )
 
 
@@ -119,9 +120,10 @@ def _pieces(
     """What work finds in each piece of table 0, in the order of answers. CorruptStore where not all keys are there."""
 
     def piece(range_: tuple[int, int]) -> tuple[Counts, Keys, Array, int]:
+        _ask(segment, *range_)
         return work(_scanner(), *range_)
 
-    parts = list(run(piece, _ranges(segment, query_count)))
+    parts = list(run(piece, _ranges(segment, query_count, ALONE_TIMES if run is map else 1)))
     count = sum(part[3] for part in parts)
     if count != segment.key_count:
         raise CorruptStore("table 0", f"{count} keys", segment.key_count)
@@ -133,10 +135,22 @@ def _pieces(
     return query, fingerprint, bits
 
 
-def _ranges(segment: Segment, query_count: int) -> list[tuple[int, int]]:
-    """The slots of each piece, whole groups of them."""
+def _ask(segment: Segment, first: int, end: int) -> None:
+    """Have what a piece reads come from the disk together, as if keys lay evenly: what it reads besides comes by pages."""
+    table = segment.tables[0]
+    slots = 1 << table.slot_bits
+    for offset, size in (
+        (table.payload_offset, -(-table.payload_bits // 8)),
+        (table.directory_offset, 0 if table.block_bytes else directory_bytes(table.slot_bits)),
+        (table.fences_offset, FENCE_BYTES * table.fence_count),
+    ):
+        segment.soon(offset + size * first // slots, offset - (-size * end // slots))
+
+
+def _ranges(segment: Segment, query_count: int, times: int = 1) -> list[tuple[int, int]]:
+    """The slots of each piece, whole groups of them. times: how many times as large as for several threads."""
     table, key_count = segment.tables[0], segment.key_count
-    slots, most = 1 << table.slot_bits, PIECE_KEYS * (RAW_TIMES if table.codec == CODEC_RAW else 1)
+    slots, most = 1 << table.slot_bits, PIECE_KEYS * max(times, RAW_TIMES if table.codec == CODEC_RAW else 1)
     keys = min(most, max(LEAST_KEYS, PIECE_COMPARISONS // query_count))
     groups = -(-slots // GROUP_SLOTS)
     step = GROUP_SLOTS * -(-groups // max(1, key_count // keys))

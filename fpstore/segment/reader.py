@@ -20,6 +20,8 @@ from fpstore.types import Counts, Ids, Keys
 
 READ_KEYS = 1 << 17  # that are decoded before they are handed on
 READ_IDS = 1 << 16
+# Of one piece of advice Linux reads no more than a device's read-ahead, which mostly is so much.
+ADVISED_BYTES = 1 << 17
 
 
 class Segment:
@@ -123,8 +125,14 @@ class Segment:
     def read_ahead(self, start: int, end: int) -> None:
         """Bytes [start, end), page-aligned, are about to be read in order."""
         with suppress(OSError):  # a hint; reading says what is wrong
-            self._map.madvise(mmap.MADV_WILLNEED, start, end - start)
+            for at in range(start, end, ADVISED_BYTES):
+                self._map.madvise(mmap.MADV_WILLNEED, at, min(ADVISED_BYTES, end - at))
         self.view.ask(start, end)
+
+    def soon(self, start: int, end: int) -> None:
+        """Bytes [start, end) will be read in order, maybe for the first time: then they come at once, not page by page."""
+        if self.view.is_new(start, end):
+            self.read_ahead(start // mmap.PAGESIZE * mmap.PAGESIZE, end)
 
     def forget(self, start: int, end: int) -> None:
         """Bytes [start, end), page-aligned, will not be needed soon: they need not count as this process's memory."""
