@@ -17,8 +17,9 @@ import numpy as np
 import fpstore
 from fpstore.disk import CATALOG_NAME, expect_outside_stores
 from fpstore.errors import PathLike
+from fpstore.fingerprints import as_numbers, as_strings, no_fingerprints, of_strings
 from fpstore.jobs.arguments import expect_path, expect_paths, expect_settings
-from fpstore.jobs.centers import Centers, Votes
+from fpstore.jobs.centers import Centers, Votes, expect_centers
 from fpstore.jobs.corpus import BATCH_DOCUMENTS
 from fpstore.jobs.forms import PARQUET, TSV, form_of
 from fpstore.jobs.journal import Job
@@ -104,7 +105,8 @@ def _of_fingerprints(
     force: bool,
     progress: OnProgress | None,
 ) -> Tally:
-    opened._expect_narrow("cluster")
+    if method == "centers":
+        expect_centers(opened.bits)
     most = opened.max_distance if max_distance is None else max_distance
     recipe, bits = opened._settings.recipe, opened.bits
     keys, ids = _rows_of(opened, progress)
@@ -118,15 +120,15 @@ def _of_fingerprints(
     identity = {"job": f"{method} of a store", "store": None, "results": [str(result)], "max_distance": most}
     with _job(opened, result, identity, lines, force) as job:
         if method == "components":
-            numbers, distances, count = Graph(keys, job.work).components(
+            numbers, distances, count = Graph(keys, job.work, bits).components(
                 Settings(DEFAULT_RECIPE, most), memory, progress
             )
         else:
             is_center = method == "centers"
-            numbers, distances, count = _grouped(job, keys, most, update_center=is_center, progress=progress)
+            numbers, distances, count = _grouped(job, keys, bits, most, update_center=is_center, progress=progress)
 
         def told(own: slice) -> list[list[Any]]:
-            shown = [f"{key:0{bits // 4}x}" for key in keys[own].tolist()]
+            shown = [f"{key:0{bits // 4}x}" for key in as_numbers(keys[own])]
             of_ids = [] if ids is None else [_ids_told(ids[own], form.kind)]
             return [numbers[own].tolist(), *of_ids, shown, distances[own].tolist()]
 
@@ -204,7 +206,7 @@ def is_store(path: str | Path) -> bool:
 
 def _rows_of(store: fpstore.Store, progress: OnProgress | None) -> tuple[Keys, Ids | list[str | bytes] | None]:
     """All rows, in the order of their ids, which are numbers or names, then of their fingerprints."""
-    keys, ids, count = [np.empty(0, dtype=np.uint64)], [np.empty(0, dtype=np.uint64)], 0
+    keys, ids, count = [no_fingerprints(store.bits)], [np.empty(0, dtype=np.uint64)], 0
     names: list[str | bytes] = []
     named = store.id_type in ("string", "bytes")
     for rows in store.rows():
@@ -217,14 +219,15 @@ def _rows_of(store: fpstore.Store, progress: OnProgress | None) -> tuple[Keys, I
         if progress:
             progress(Progress("reading", count, None, "rows"))
     all_keys = np.concatenate(keys)
+    column = as_strings(all_keys)
     if store.id_type is None:
-        return np.sort(all_keys), None
+        return of_strings(np.sort(column)), None
     if named:
-        by_key = np.argsort(all_keys, kind="stable").tolist()
+        by_key = np.argsort(column, kind="stable").tolist()
         order = np.array(sorted(by_key, key=names.__getitem__), dtype=np.intp)
         return all_keys[order], [names[i] for i in order.tolist()]
     all_ids = np.concatenate(ids)
-    order = np.lexsort((all_keys, all_ids))
+    order = np.lexsort((column, all_ids))
     return all_keys[order], all_ids[order]
 
 
@@ -234,11 +237,11 @@ def _as_text(name: str | bytes) -> str:
 
 
 def _grouped(
-    job: Job, keys: Keys, max_distance: int, *, update_center: bool, progress: OnProgress | None
+    job: Job, keys: Keys, bits: int, max_distance: int, *, update_center: bool, progress: OnProgress | None
 ) -> tuple[Array, Array, int]:
     """Of each fingerprint the number of its cluster, and the distance; how many clusters there are."""
-    numbers, distances = np.empty(len(keys), dtype=np.uint64), np.empty(len(keys), dtype=np.uint8)
-    with scratch_store(job.work / "store", max_distance) as store:
+    numbers, distances = np.empty(len(keys), dtype=np.uint64), np.empty(len(keys), dtype=np.uint16)
+    with scratch_store(job.work / "store", max_distance, bits) as store:
         votes = Votes(job.work_folder, VOTES) if update_center else None
         leaders = Leaders(store, max_distance, 0) if votes is None else Centers(store, votes, max_distance, 0)
         for at in range(0, len(keys), BATCH_DOCUMENTS):
