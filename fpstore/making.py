@@ -339,8 +339,12 @@ def _expect_recipe(record: "Mapping[str, object]", bits: int) -> None:
 def _expect_recipe_bits(recipe: "Recipe", bits: int) -> None:
     if bits != recipe.bits:
         found = f"recipe: found {recipe.name}, which makes fingerprints of {recipe.bits} bits"
-        made = f"one with {bits} as its bits" if bits in WIDE_BITS else "none"
-        raise RecipeError(f"{found}, expected {made} in a store of {bits}")
+        expected = f"expected none in a store of {bits}"
+        if bits in WIDE_BITS or bits == RECIPE_BITS:
+            expected = (
+                f"expected one of {bits}, such as fpstore recipe text-1 --bits {bits} prints, or no bits (--bits)"
+            )
+        raise RecipeError(f"{found}, {expected}")
 
 
 def _recipe_record(recipe: "Recipe | str | None", bits: int | None) -> tuple[dict[str, Any] | None, int]:

@@ -237,6 +237,7 @@ WINGS = {
         "arrays",
         "disk",
         "errors",
+        "fingerprints",
         "living",
         "merging",
         "plans",
