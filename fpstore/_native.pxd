@@ -327,7 +327,7 @@ cdef extern from "band_index.h" nogil:
     uint64_t band_index_bytes(const CBandIndex *index)
 
 cdef extern from "turns.h" nogil:
-    enum: TURNS_NEW
+    enum: TURNS_NEW, TURNS_TIES
     ctypedef enum TurnsStop:
         TURNS_DONE
         TURNS_ASK
@@ -338,12 +338,13 @@ cdef extern from "turns.h" nogil:
     ctypedef struct CTurns "Turns":
         const uint64_t *keys
         uint64_t count
+        unsigned words
         unsigned distance
         Banded *banded
         const uint64_t *starts
         const uint16_t *bits
         uint64_t found
-        const uint64_t *ties[2]
+        const uint64_t *ties[5]
         int64_t *rows
         uint64_t *leader_keys
         uint32_t *leaders

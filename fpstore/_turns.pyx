@@ -10,7 +10,7 @@ import numpy as np
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 from fpstore._native cimport (
-    TURNS_ASK, TURNS_DONE, TURNS_NEED, TURNS_NEW, Banded, CTurns, Near, Shingles, TurnsStop, turns_answer, turns_foresee,
+    TURNS_ASK, TURNS_DONE, TURNS_NEED, TURNS_NEW, TURNS_TIES, Banded, CTurns, Near, Shingles, TurnsStop, turns_answer, turns_foresee,
     turns_look, turns_run, values_differing,
 )
 
@@ -89,24 +89,26 @@ cdef class Turns:
 
     def __init__(self, documents not None, unsigned distance, const int64_t[::1] query not None,
                  const uint16_t[::1] bits not None, ties, bint asks=False):
-        """documents: their keys, uint64[n], which are near up to the distance, or Bands, which say by themselves what is.
+        """documents: their keys, uint64[n] or uint64[n, words], which are near up to the distance, or Bands, which say by
+        themselves what is.
 
         query, bits: of the matches of keys among what came before, in the order of query, bits, ties.
 
-        ties: at most two columns, uint64[matches + keys], of which the lesser value is nearer at one distance, by the
+        ties: at most five columns, uint64[matches + keys], of which the lesser value is nearer at one distance, by the
         first that differs; else the earlier row. asks: stop at each document that is near something, where it is not
         compared. Raises ValueError for columns of other lengths, or queries out of order.
         """
         cdef CTurns *turns = &self.turns
         cdef uint64_t count = <uint64_t>len(documents), found = <uint64_t>query.shape[0], i
-        cdef const uint64_t[::1] keys
+        cdef const uint64_t[:, ::1] keys
         cdef uint64_t[::1] starts, keys_of_leaders
         cdef const uint64_t[::1] tie
         cdef uint8_t[::1] near, earlier, rows_near, rows_scratch, silent, shingles
         cdef uint32_t[::1] leaders, commons
         cdef int64_t[::1] rows
         cdef double[::1] measures
-        if <uint64_t>bits.shape[0] != found or any(<uint64_t>len(each) != found + count for each in ties) or len(ties) > 2:
+        if <uint64_t>bits.shape[0] != found or any(<uint64_t>len(each) != found + count for each in ties) \
+                or len(ties) > TURNS_TIES:
             lengths = [len(each) for each in ties]
             raise ValueError(f"found {bits.shape[0]} distances and ties of {lengths}, expected {found} and {found + count}")
         starts = np.zeros(count + 2, dtype=np.uint64)
@@ -119,10 +121,18 @@ cdef class Turns:
         self.held = []
         self.is_near, self.rows = np.zeros(count, dtype=bool), np.empty(count, dtype=np.int64)
         self.measures = np.full(count, np.nan)
-        turns.count, turns.found, turns.distance, turns.asks = count, found, distance, asks
+        turns.count, turns.found, turns.distance, turns.asks, turns.words = count, found, distance, asks, 1
+        self.bands = None
+        if isinstance(documents, Bands):
+            self.bands = documents
+            turns.banded = &(<Bands>documents).banded
+        else:
+            keys = documents if documents.ndim == 2 else documents[:, np.newaxis]
+            self.keys, turns.words = keys, <unsigned>keys.shape[1]
         turns.starts = &starts[0]
         near, earlier = np.zeros(count + 1, dtype=np.uint8), np.zeros(count + 1, dtype=np.uint8)
-        keys_of_leaders, leaders = np.empty(count + 1, dtype=np.uint64), np.empty(2 * count + 2, dtype=np.uint32)
+        keys_of_leaders = np.empty(count * turns.words + 1, dtype=np.uint64)
+        leaders = np.empty(2 * count + 2, dtype=np.uint32)
         rows_near = np.empty((found + count + 1) * sizeof(Near), dtype=np.uint8)
         rows_scratch = np.empty((found + count + 1) * sizeof(Near), dtype=np.uint8)
         shingles = np.zeros((found + count + 1) * sizeof(Shingles), dtype=np.uint8)
@@ -133,18 +143,12 @@ cdef class Turns:
         turns.leader_keys, turns.leaders = &keys_of_leaders[0], &leaders[0]
         turns.near, turns.scratch = <Near *>&rows_near[0], <Near *>&rows_scratch[0]
         turns.shingles, turns.is_silent = <Shingles *>&shingles[0], &silent[0]
-        self.starts, self.bits, self.ties, self.bands = starts, bits, list(ties), None
-        if isinstance(documents, Bands):
-            self.bands = documents
-            turns.banded = &(<Bands>documents).banded
-        else:
-            keys = documents
-            self.keys = keys
+        self.starts, self.bits, self.ties = starts, bits, list(ties)
         self.room = (near, earlier, keys_of_leaders, leaders, rows_near, rows_scratch, shingles, silent, commons)
         if count == 0:
             return
         rows, measures = self.rows, self.measures
-        turns.keys = NULL if turns.banded != NULL else &keys[0]
+        turns.keys = NULL if turns.banded != NULL else &keys[0, 0]
         turns.rows, turns.measures = &rows[0], &measures[0]
         turns.bits = &bits[0] if found else NULL
         for i in range(<uint64_t>len(ties)):

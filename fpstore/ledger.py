@@ -31,21 +31,29 @@ VOTES, NEXT_VOTES = "votes", "votes.next"
 LATER = "signed.next"
 LATER_HEAD, LATER_END = struct.Struct("<QQII"), struct.Struct("<Q")
 
+
+# Of a document of the index. fingerprint: of so many words, where they are more, the most significant first.
 # known: 1 where the store had the row before, which is not to be taken out with the document. name_crc, text_crc: of
 # all names, and of all texts, up to the end of this one; crc: of all of the index before it.
-ENTRY = np.dtype(
-    [
-        ("id", "<u8"),
-        ("fingerprint", "<u8"),
-        ("name_end", "<u8"),
-        ("text_end", "<u8"),
-        ("known", "<u4"),
-        ("name_crc", "<u4"),
-        ("text_crc", "<u4"),
-        ("crc", "<u4"),
-    ]
-)
-_CHECKED_BYTES = ENTRY.itemsize - 4
+def entry_of(words: int) -> Any:
+    """The type of an entry of the index, whose fingerprints have so many words."""
+    return np.dtype(
+        [
+            ("id", "<u8"),
+            ("fingerprint", "<u8") if words == 1 else ("fingerprint", "<u8", (words,)),
+            ("name_end", "<u8"),
+            ("text_end", "<u8"),
+            ("known", "<u4"),
+            ("name_crc", "<u4"),
+            ("text_crc", "<u4"),
+            ("crc", "<u4"),
+        ]
+    )
+
+
+ENTRY = entry_of(1)
+MOST_WORDS = 4
+_CRC_BYTES = 4
 # What the checksum of bytes is that end with their own: the same for all.
 _AFTER_ONE = crc32c(struct.pack("<I", crc32c(b"")), crc32c(b""))
 # Of a cluster: for each bit, how many more members have it than have not; and the fingerprint of the first.
@@ -86,6 +94,14 @@ def read_settings(record: Folder) -> dict[str, Any] | None:
         raise JobError(told, path=record.path / SETTINGS) from None
 
 
+def entry_type(record: Folder) -> Any:
+    """The type of the entries of a record's index, as its settings say; JobError where they say nothing possible."""
+    words = (read_settings(record) or {}).get("words", 1)
+    if type(words) is not int or not 1 <= words <= MOST_WORDS:
+        raise JobError(f"found words {words!r:.40}, expected 1..{MOST_WORDS}", path=record.path / SETTINGS)
+    return entry_of(words)
+
+
 def parse_json(data: bytes | str) -> Any:
     """What JSON says. ValueError for what is none, and for what is nested deeper than Python follows."""
     try:
@@ -117,8 +133,9 @@ def whole_entries(entries: Array, *, from_first: bool) -> Array:
 
 def _entry_crcs(entries: Array, *, from_first: bool) -> Array:
     """The checksums that entries have: uint32[n]."""
-    rows = np.ascontiguousarray(entries).view(np.uint8).reshape(len(entries), ENTRY.itemsize)[:, :_CHECKED_BYTES]
-    starts = np.arange(len(entries) + 1, dtype=np.int64) * _CHECKED_BYTES
+    size = entries.dtype.itemsize
+    rows = np.ascontiguousarray(entries).view(np.uint8).reshape(len(entries), size)[:, : size - _CRC_BYTES]
+    starts = np.arange(len(entries) + 1, dtype=np.int64) * (size - _CRC_BYTES)
     crcs = crc32c_many(np.ascontiguousarray(rows).reshape(-1), starts, _AFTER_ONE, running=False)
     if from_first and len(entries):
         crcs[0] = crc32c(rows[0].tobytes())
@@ -198,14 +215,15 @@ def _check_record(record: Folder, documents: int | None) -> None:
             raise
         return
     with os.fdopen(fd, "rb") as file, naming(record.path / INDEX):
-        count, rest = divmod(os.fstat(fd).st_size, ENTRY.itemsize) if documents is None else (documents, 0)
+        entry = entry_type(record)
+        count, rest = divmod(os.fstat(fd).st_size, entry.itemsize) if documents is None else (documents, 0)
         if rest:
             raise CorruptStore("index", f"{rest} bytes behind document {count - 1}", 0, path=record.path / INDEX)
-        data = file.read(count * ENTRY.itemsize)
-    found = len(data) // ENTRY.itemsize
+        data = file.read(count * entry.itemsize)
+    found = len(data) // entry.itemsize
     if found < count:
         raise CorruptStore("index", f"{found} documents", count, path=record.path / INDEX)
-    entries = np.frombuffer(data, dtype=ENTRY)
+    entries = np.frombuffer(data, dtype=entry)
     expect_index(entries, record.path / INDEX)
     if count:
         for name, column in ((NAME_BYTES, "name"), (TEXT_BYTES, "text")):

@@ -11,9 +11,9 @@ from fpstore.creation import build_store, codec_of, create_store
 from fpstore.disk import MIRROR_NAME, folder_mode
 from fpstore.errors import PathLike, RecipeError
 from fpstore.format import KEY_BITS, WIDE_BITS
-from fpstore.living.state import ID_TYPES, RECIPE_BITS
+from fpstore.living.state import ID_TYPES
 from fpstore.living.stats import Stats
-from fpstore.origin import Origin
+from fpstore.origin import RECIPE_BITS, Origin, bits_of
 from fpstore.plans import planner
 from fpstore.plans.choice import PlanChoice, block_bytes_asked, expect_bits, plan_asked
 from fpstore.plans.plan import Plan
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from fpstore.text import Recipe
 
+DEFAULT_DISTANCE = 3
 MODES: tuple[Mode, ...] = get_args(Mode)
 DURABILITIES: tuple[Durability, ...] = get_args(Durability)
 
@@ -41,8 +42,8 @@ def build(
     *,
     ids: object = "row",
     id_type: IdType = "uint64",
-    bits: int = KEY_BITS,
-    max_distance: int = 3,
+    bits: int | None = None,
+    max_distance: int | None = None,
     plan: str | Plan = "balanced",
     max_bytes: float | None = None,
     codec: Codec | None = None,
@@ -62,8 +63,9 @@ def build(
     such arrays or of pairs of arrays, fingerprints and ids. ids: uint64[n]; "row", the index in the input, unless that
     is a stream of pairs; None, a store without ids.
     bits: of a fingerprint, a multiple of 8 from 16 to 64: numbers below 2^bits, bytes of bits / 8. Or 128 or 256:
-    uint64[n, bits / 64], the most significant word first, or bytes; these are kept as they are, codec "raw".
-    max_distance: the largest Hamming distance that the store must answer, the paper's k. plan: "size", "balanced",
+    uint64[n, bits / 64], the most significant word first, or bytes; these are kept as they are, codec "raw". None:
+    those that the recipe makes, or 64. max_distance: the largest Hamming distance that the store must answer, the
+    paper's k; None: 3 for each 64 bits of the recipe, or 3. plan: "size", "balanced",
     "speed", a plan's name, or a Plan. max_bytes: the fastest plan that takes no more bytes per fingerprint, in place of
     plan. codec: "gap", the default up to 64 bits, "xor", "rice", "raw". layout: "slots", a table is cut by the top bits
     of its keys; "blocks", by bytes, as in the paper: block_bytes, 64 to 4,096, or 1,024 where none are said. memory:
@@ -76,12 +78,12 @@ def build(
     Raises ValueError, TypeError, PlanError, RecipeError; FileExistsError; the operating system's errors.
     """
     expect_flags(force=force)
-    width = expect_bits(bits)
+    record, width = recipe_record(recipe, bits)
     build_store(
         Path(path),
         fingerprints,
         ids,
-        max_distance=max_distance,
+        max_distance=_distance(max_distance, record),
         bits=width,
         plan=plan_asked(plan, max_bytes),
         codec=codec,
@@ -89,7 +91,7 @@ def build(
         memory=memory,
         threads=thread_count(threads),
         progress=told(progress),
-        origin=Origin(recipe_record(recipe, width), "recipe", partial(_expect_recipe, bits=width)),
+        origin=Origin(record, "recipe", partial(_expect_recipe, bits=width)),
         force=force,
         shuffle=shuffle,
         mode=as_mode(mode),
@@ -103,8 +105,8 @@ def create(
     *,
     exist_ok: bool = False,
     id_type: IdType | None = "uint64",
-    bits: int = KEY_BITS,
-    max_distance: int = 3,
+    bits: int | None = None,
+    max_distance: int | None = None,
     plan: str | Plan = "balanced",
     max_bytes: float | None = None,
     codec: Codec | None = None,
@@ -134,9 +136,10 @@ def create(
     if durability not in DURABILITIES:
         raise ValueError(f'durability: found {durability!r}, expected "commit" or "batch"')
     in_blocks = block_bytes_asked(layout, block_bytes)
-    choice = PlanChoice(max_distance, plan_asked(plan, max_bytes), bits, in_blocks).shuffled(shuffle)
-    coded = codec_of(codec, choice.bits)
-    record, file_mode = recipe_record(recipe, choice.bits), as_mode(mode)
+    record, width = recipe_record(recipe, bits)
+    asked = _distance(max_distance, record)
+    choice = PlanChoice(asked, plan_asked(plan, max_bytes), width, in_blocks).shuffled(shuffle)
+    coded, file_mode = codec_of(codec, width), as_mode(mode)
     try:
         create_store(Path(path), choice=choice, id_type=wanted, codec=coded, recipe=record, mode=file_mode, force=force)
     except FileExistsError:
@@ -330,25 +333,38 @@ def _expect_recipe(record: "Mapping[str, object]", bits: int) -> None:
     from fpstore.text import Recipe
     from fpstore.text.recipe import expect_fingerprints
 
-    _expect_recipe_bits(expect_fingerprints(Recipe.from_json(record)).name, bits)
+    _expect_recipe_bits(expect_fingerprints(Recipe.from_json(record)), bits)
 
 
-def _expect_recipe_bits(name: str, bits: int) -> None:
-    if bits != RECIPE_BITS:
-        found = f"recipe: found {name}, which makes fingerprints of {RECIPE_BITS} bits"
-        raise RecipeError(f"{found}, expected none in a store of {bits}")
+def _expect_recipe_bits(recipe: "Recipe", bits: int) -> None:
+    if bits != recipe.bits:
+        found = f"recipe: found {recipe.name}, which makes fingerprints of {recipe.bits} bits"
+        expected = f"expected none in a store of {bits}"
+        if bits in WIDE_BITS or bits == RECIPE_BITS:
+            expected = (
+                f"expected one of {bits}, such as fpstore recipe text-1 --bits {bits} prints, or no bits (--bits)"
+            )
+        raise RecipeError(f"{found}, {expected}")
 
 
-def recipe_record(recipe: "Recipe | str | None", bits: int) -> dict[str, Any] | None:
-    """What a store of fingerprints of so many bits keeps of a recipe, as recipe_of says.
+def recipe_record(recipe: "Recipe | str | None", bits: int | None) -> tuple[dict[str, Any] | None, int]:
+    """What a store of fingerprints keeps of a recipe, as recipe_of says, and how many bits these have.
 
-    RecipeError for one of fingerprints of other bits, too.
+    bits: as asked for; None: those of the recipe, or 64. RecipeError for a recipe that makes others, too.
     """
     found = recipe_of(recipe, "hamming")
     if found is None:
-        return None
-    _expect_recipe_bits(found.name, bits)
-    return dict(found.to_json())
+        return None, expect_bits(KEY_BITS if bits is None else bits)
+    width = expect_bits(found.bits if bits is None else bits)
+    _expect_recipe_bits(found, width)
+    return dict(found.to_json()), width
+
+
+def _distance(asked: int | None, record: dict[str, Any] | None) -> int:
+    """The distance that a store must answer: the one asked for, or 3 for each 64 bits of its recipe, or 3."""
+    if asked is not None:
+        return asked
+    return DEFAULT_DISTANCE if record is None else DEFAULT_DISTANCE * int(bits_of(record)) // RECIPE_BITS
 
 
 def recipe_of(recipe: "Recipe | str | None", kind: Kind) -> "Recipe | None":

@@ -24,7 +24,6 @@ from fpstore.checks import expect_integer
 from fpstore.disk import NEW_SUFFIX, FileIdentity, Folder, naming, read_whole, replace_whole, write_all
 from fpstore.errors import CorruptStore, Damage, JobError
 from fpstore.ledger import (
-    ENTRY,
     INDEX,
     LATER,
     NAME_BYTES,
@@ -35,6 +34,7 @@ from fpstore.ledger import (
     VOTES,
     damage_in,
     damage_of,
+    entry_type,
     expect_crc,
     parse_json,
     read_settings,
@@ -148,7 +148,7 @@ def document_count(record: Folder) -> int:
     except FileNotFoundError:
         return 0
     try:
-        return os.fstat(fd).st_size // ENTRY.itemsize
+        return os.fstat(fd).st_size // int(entry_type(record).itemsize)
     finally:
         os.close(fd)
 
@@ -167,7 +167,7 @@ def stored_since(
         raise JobError(f"{found}; restore the file, or remove the store's {JOBS}/{NOTE}", path=record.path / INDEX)
     if count == documents:
         return
-    path = record.path / INDEX
+    path, entry = record.path / INDEX, entry_type(record)
     with (
         os.fdopen(record.open_file(INDEX), "rb") as file,
         os.fdopen(record.open_file(NAME_BYTES), "rb") as names,
@@ -175,15 +175,15 @@ def stored_since(
     ):
         before, crc = 0, 0
         if documents:
-            file.seek((documents - 1) * ENTRY.itemsize)
-            last = np.frombuffer(file.read(ENTRY.itemsize), dtype=ENTRY)
+            file.seek((documents - 1) * entry.itemsize)
+            last = np.frombuffer(file.read(entry.itemsize), dtype=entry)
             if not whole_entries(last, from_first=documents == 1).all():
                 raise CorruptStore(f"document {documents - 1}", "another checksum", "its own", path=path)
             before, crc = int(last["name_end"][0]), int(last["name_crc"][0])
         at, is_first, cut_pieces = documents, documents == 0, 0
-        piece_bytes = PIECE_BYTES // ENTRY.itemsize * ENTRY.itemsize
+        piece_bytes = PIECE_BYTES // entry.itemsize * entry.itemsize
         while (piece := file.read(piece_bytes)) and cut_pieces < _PIECES_BEHIND:
-            later = np.frombuffer(piece[: len(piece) // ENTRY.itemsize * ENTRY.itemsize], dtype=ENTRY)
+            later = np.frombuffer(piece[: len(piece) // entry.itemsize * entry.itemsize], dtype=entry)
             # A power cut can leave bytes at the end that nobody wrote, and for which nothing was stored yet.
             good, is_first = whole_entries(later, from_first=is_first), False
             count = 0 if cut_pieces else len(good) if good.all() else int(np.argmin(good))
@@ -211,7 +211,7 @@ def cut_back(record: Folder, documents: int) -> None:
     fd = record.open_file(INDEX, os.O_RDWR | os.O_CREAT)
     try:
         with naming(record.path / INDEX):
-            os.ftruncate(fd, documents * ENTRY.itemsize)
+            os.ftruncate(fd, documents * entry_type(record).itemsize)
             os.fsync(fd)
     finally:
         os.close(fd)
@@ -266,9 +266,10 @@ def next_number(record: Folder) -> int:
     settings, count = read_settings(record) or {}, document_count(record)
     if not count:
         return int(settings.get("next_id", 0))
+    entry = entry_type(record)
     with os.fdopen(record.open_file(INDEX), "rb") as file, naming(record.path / INDEX):
-        file.seek((count - 1) * ENTRY.itemsize)
-        return int(np.frombuffer(file.read(ENTRY.itemsize), dtype=ENTRY)["id"][0]) + 1
+        file.seek((count - 1) * entry.itemsize)
+        return int(np.frombuffer(file.read(entry.itemsize), dtype=entry)["id"][0]) + 1
 
 
 def open_record(folder: Folder, identity: str) -> Folder | None:

@@ -12,6 +12,8 @@ from fpstore.errors import PathLike, RecipeError
 
 # The key of the metadata.
 KEY = b"fpstore.recipe"
+# How many bits recipes make that say nothing of it.
+RECIPE_BITS = 64
 ADVICE = "fingerprints of two recipes tell nothing of each other: make them by the same one, or give each a store"
 _SHOWN = 60
 
@@ -69,6 +71,11 @@ def said(field: Any, where: str) -> Record | None:
         shown = repr(data[:_SHOWN])
         raise RecipeError(f"{where}: found {shown} as its {KEY.decode()}, expected a recipe as a JSON object")
     return record
+
+
+def bits_of(record: Record) -> Any:
+    """How many bits a record says that its fingerprints have; who checks the record checks what that is."""
+    return record.get("bits", RECIPE_BITS)
 
 
 def metadata_of(record: Record | None) -> dict[bytes, bytes] | None:

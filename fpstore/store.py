@@ -13,7 +13,7 @@ from fpstore._pairs import Join
 from fpstore.arrays import as_count, as_integer, as_keys, parse_memory
 from fpstore.base import Reading, _BaseStore
 from fpstore.errors import PlanError, RecipeError, TooManyMatches
-from fpstore.fingerprints import as_fingerprint, as_fingerprints, as_pairs, as_rows, single_of
+from fpstore.fingerprints import as_fingerprint, as_fingerprints, as_numbers, as_pairs, as_rows, single_of
 from fpstore.living import changes
 from fpstore.living.named import named_first, named_lookup, named_matches, named_pairs, named_rows, names_in
 from fpstore.living.radius import beyond, nearest_rows, tell_of_reach
@@ -81,10 +81,10 @@ class Store(_BaseStore):
 
     def fingerprint(self, text: str | bytes) -> int:
         """The fingerprint of a text by the store's own recipe. RecipeError in a store that has none."""
-        return int(self.fingerprint_many([text], threads=1)[0])
+        return as_numbers(self.fingerprint_many([text], threads=1))[0]
 
     def fingerprint_many(self, texts: Iterable[str | bytes], *, threads: int | None = None) -> Array:
-        """The fingerprints of texts, in their order, by the store's own recipe: uint64[n].
+        """The fingerprints of texts, in their order, by the store's own recipe: uint64[n], or rows of words.
 
         threads: how many at once, all processors by default. RecipeError in a store that has no recipe.
         """

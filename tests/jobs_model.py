@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 from plain_hashes import hash_value
+from plain_recipe import widened
 
+from fpstore.fingerprints import as_numbers
 from fpstore.jobs.journal import Job
 from fpstore.text import DEFAULT_RECIPE, Recipe
 
@@ -30,8 +32,11 @@ def lines_of(path: Path) -> list[str]:
 def fingerprints(documents: Sequence[str], recipe: Recipe = DEFAULT_RECIPE) -> list[int]:
     """By recipe; of a document without tokens, the hash of its bytes, which most recipes make themselves."""
     keys, counts, *_ = recipe.measure_many(documents)
-    found = zip(keys.tolist(), counts.tolist(), documents, strict=True)
-    return [key if count else hash_value("xxh3", text.encode("utf-8", "replace")) for key, count, text in found]
+    found = zip(as_numbers(keys), counts.tolist(), documents, strict=True)
+    return [
+        key if count else widened(hash_value("xxh3", text.encode("utf-8", "replace")), recipe.bits)
+        for key, count, text in found
+    ]
 
 
 # Which of the kept a document is near, and how far; None where it is kept.

@@ -246,6 +246,7 @@ WINGS = {
         "inputs",
         # A job over a store asks it for the pairs that it joins.
         "jobs",
+        "fingerprints",
         "living",
         "making",
         "merging",

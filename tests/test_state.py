@@ -240,7 +240,7 @@ SETTINGS_FIELDS = dataclasses.asdict(SETTINGS)
         ({"settings": SETTINGS_FIELDS | {"bits": 20}}, "bits: found 20, expected a multiple of 8"),
         (
             {"settings": SETTINGS_FIELDS | {"bits": 32, "recipe": {}}},
-            "recipe: found {}, expected none, as recipes make 64 bits",
+            "recipe: found {}, expected one that makes 32 bits, or null",
         ),
         ({"settings": SETTINGS_FIELDS | {"plan": []}}, r"plan: found \[\], expected an object"),
         ({"settings": SETTINGS_FIELDS | {"codec": "zip"}}, "codec: found 'zip', expected one of gap, xor, rice, raw"),

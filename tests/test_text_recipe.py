@@ -26,6 +26,8 @@ OLDER = recipes()["web-en"]
 PRESETS = [recipes()[name] for name in FINGERPRINTING]
 OF_SETS = {"weights": "presence", "sketch": "minhash-1bit"}
 SIGNING = {"weights": "presence", "sketch": "minhash"}
+# Of these other tools take more bits than a recipe has of them.
+OF_TOOLS = ("md5", "sha1", "sha256", "md5-first", "blake2b", "murmur3")
 PLAIN_TOKENS = ("words", "mixed", "characters", "letters", "chinese")
 
 
@@ -36,6 +38,7 @@ def some_recipes(draw: st.DrawFn) -> Recipe:
     hash = draw(st.sampled_from(plain_hashes.NAMES))
     sketch = draw(st.sampled_from(["simhash", "minhash-1bit"]))
     of_sets = sketch == "minhash-1bit"
+    is_widened = of_sets or hash not in OF_TOOLS
     return Recipe(
         "drawn",
         normalisation=draw(st.sampled_from(["nfkc-casefold", "nfkc", "lower", "none"])),
@@ -49,6 +52,7 @@ def some_recipes(draw: st.DrawFn) -> Recipe:
         hash=hash,
         seed=draw(st.integers(0, (1 << plain_hashes.SEEDED.get(hash, 0)) - 1)),
         tie="clear" if of_sets else draw(st.sampled_from(["clear", "set"])),
+        bits=draw(st.sampled_from([64, 64, 128, 256])) if is_widened else 64,
     )
 
 

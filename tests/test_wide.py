@@ -1,4 +1,4 @@
-"""Stores of wide fingerprints, 128 and 256 bits: exact against brute force, sound or refused, and what is not there."""
+"""Stores of wide fingerprints, 128 and 256 bits: exact against brute force, sound or refused."""
 
 import pickle
 from collections.abc import Callable
@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fpstore
-from fpstore import jobs
 from fpstore._codec import page_checksums
 from fpstore._codes import CodeIndex, code_keys, pattern_count
 from fpstore._probe import WantedIds
@@ -22,7 +21,7 @@ from fpstore._view import SegmentView
 from fpstore.codes.layout import CodesRecord, CodesSummary, CodeTableRecord, is_in_order, mask_words, tag_bits, top_of
 from fpstore.codes.reader import CodesSegment
 from fpstore.codes.sorting import ROWS_AT_ONCE, Spool, groups_of, in_order
-from fpstore.errors import CorruptStore, PlanError, StoreClosed, TooManyMatches, WrongKind
+from fpstore.errors import CorruptStore, PlanError, StoreClosed, TooManyMatches
 from fpstore.fingerprints import as_bytes, as_code, as_codes, as_hexadecimal
 from fpstore.format import HEADER_BYTES, Footer
 from fpstore.plans import wide as planner
@@ -796,17 +795,6 @@ def test_masks_are_told_by_their_bits() -> None:
 
 
 # --- A store ---
-
-
-def test_what_is_not_there_yet_is_refused_with_one_error_that_says_so(tmp_path: Path) -> None:
-    with fpstore.build(tmp_path / "s", [1, 2], bits=256, max_distance=31):
-        calls: dict[str, Callable[[], object]] = {
-            "cluster": lambda: jobs.cluster_store(tmp_path / "s", tmp_path / "clusters.tsv"),
-        }
-        for what, call in calls.items():
-            with pytest.raises(WrongKind) as caught:
-                call()
-            assert str(caught.value) == f"{tmp_path / 's'}: {what}: not there yet for fingerprints of 256 bits"
 
 
 @pytest.mark.parametrize("bits", sorted(WIDTHS))

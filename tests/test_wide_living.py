@@ -119,7 +119,7 @@ def test_rows_that_cannot_wait_are_refused() -> None:
 @BOTH
 def test_codes_of_a_batch_go_to_the_nearest_before_them(bits: int) -> None:
     keys = many(bits, 60, "repeats", 3) ^ (np.arange(60, dtype=np.uint64) % np.uint64(4))[:, None]
-    ties = [as_strings(keys)]
+    ties = columns_of(keys)
     rows, distances = in_turn(keys, WIDTHS[bits], np.empty(0, np.int64), np.empty(0, np.uint16), ties)
     leaders: list[int] = []
     numbers = numbers_of(keys)

@@ -108,7 +108,8 @@ def holds_pages(path: Path) -> bool:
 def fingerprints(labelled: Labelled, recipe: Recipe) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
     """The fingerprints of the documents that the pairs name, as jobs have them, and their numbers of tokens."""
     index = {identity: number for number, identity in enumerate(labelled.ids)}
-    prints = np.zeros(len(index), dtype=np.uint64)
+    shape = len(index) if recipe.bits == 64 else (len(index), recipe.bits // 64)
+    prints = np.zeros(shape, dtype=np.uint64)
     tokens = np.zeros(len(index), dtype=np.uint32)
     waiting: list[tuple[int, str]] = []
 

@@ -151,7 +151,7 @@ def _print(found: "Comparison", first: str, second: str, *, equal: bool, dedup: 
         (second, found.second, found.second_count, found.second_tokens),
     ):
         told = f"{counted(distinct, 'distinct shingle')} of {counted(tokens, 'token')}"
-        say(f"{sketch:016x}  {name}: {told}" if by_bits else f"{name}: {told}", err=False)
+        say(f"{found.recipe.hexadecimal(sketch)}  {name}: {told}" if by_bits else f"{name}: {told}", err=False)
     if by_bits:
         near = f"near: at most {found.max_distance}" if found.near else f"not near: more than {found.max_distance}"
         say(f"distance  {found.distance}  ({near})", err=False)
@@ -185,7 +185,9 @@ def _by_dedup(one: str, other: str, recipe: "Recipe") -> str:
     from fpstore.text.asked import BANDS, ROWS_PER_BAND
     from fpstore.text.confirm import CONFIRMED_DISTANCE, DEFAULT_CONFIRM
 
-    near = f"at most {CONFIRMED_DISTANCE}" if recipe.sketch != "minhash" else f"one of {BANDS} bands of {ROWS_PER_BAND}"
+    near = f"at most {recipe.distance(CONFIRMED_DISTANCE)}"
+    if recipe.sketch == "minhash":
+        near = f"one of {BANDS} bands of {ROWS_PER_BAND}"
     told = "keeps both" if len(dedup([one, other], recipe=recipe).kept) == TWO else "drops the second"
     return f"{told}  (by default: {near}, and {DEFAULT_CONFIRM})"
 

@@ -64,8 +64,8 @@ Examples:
 @click.option("--force", is_flag=True, help="Replace a store that is there, with all its rows.")
 def command(
     store: str,
-    bits: int,
-    max_distance: int,
+    bits: int | None,
+    max_distance: int | None,
     plan: str,
     max_bytes: float | None,
     codec: "Codec | None",

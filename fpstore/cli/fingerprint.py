@@ -52,6 +52,9 @@ Examples:
 @click.option(
     "--tie", type=click.Choice(["clear", "set"]), help="What a bit of --features is that weighs 0.  [default: clear]"
 )
+@click.option(
+    "--bits", type=int, metavar="BITS", help="How many bits of --features: 64, 128, 192 or 256.  [default: 64]"
+)
 def command(
     inputs: tuple[str, ...],
     format: str,
@@ -65,6 +68,7 @@ def command(
     hash: str | None,
     seed: int | None,
     tie: str | None,
+    bits: int | None,
 ) -> None:
     """Print the fingerprint of every text of every INPUT, a tab, and its name.
 
@@ -76,11 +80,12 @@ def command(
     With --features the lines of JSON hold tokens instead of texts, with weights or without; they are hashed as they
     stand. A weight below 0 counts for the other side.
     """
+    from fpstore.fingerprints import as_numbers
     from fpstore.inputs import documents
     from fpstore.text.shared import measure_many
     from fpstore.text.short import Lengths
 
-    own = {"hash": hash, "seed": seed, "tie": tie}
+    own = {"hash": hash, "seed": seed, "tie": tie, "bits": bits}
     given = {name: value for name, value in own.items() if value is not None}
     if features is not None:
         _print_features(inputs, features, skip_bad, given | {"format": format})
@@ -109,7 +114,7 @@ def command(
         for names, texts in text_batches(named_texts):
             measured = measure_many(recipe, texts, common().threads, workers)
             lengths.see(texts, measured)
-            sys.stdout.write("".join(map(_line_of(), measured.fingerprints.tolist(), names)))
+            sys.stdout.write("".join(map(_line_of(recipe.bits), as_numbers(measured.fingerprints), names)))
             if bar is not None:
                 bar(Progress("reading", bytes_read, named_texts.total_bytes, "bytes"))
     tell_skipped(named_texts.skipped, named_texts.notes)
@@ -120,7 +125,7 @@ def _print_features(inputs: tuple[str, ...], column: str, skip_bad: bool, given:
     from fpstore.inputs.errors import Faults
     from fpstore.inputs.features import fingerprints_of_features
 
-    faults, line_of = Faults(skip_bad), _line_of()
+    faults, line_of = Faults(skip_bad), _line_of(given.get("bits", 64))
     found = fingerprints_of_features(inputs, column, faults=faults, **given)
     with closing(found) as lines, progress_bar(results_follow=False) as bar:
         for done, (name, fingerprint) in enumerate(lines, start=1):
@@ -130,11 +135,14 @@ def _print_features(inputs: tuple[str, ...], column: str, skip_bad: bool, given:
     tell_skipped(faults.counts, faults.notes)
 
 
-def _line_of() -> Callable[[int, str], str]:
+def _line_of(bits: int) -> Callable[[int, str], str]:
     """What makes a line of a fingerprint and a name; by --json one of JSON."""
     from fpstore.inputs.escapes import escaped
 
+    digits = bits // 4
     if common().as_json:
         start = json.dumps({"format": format_of("fingerprint")}).removesuffix("}")
-        return lambda fingerprint, name: f'{start}, "fingerprint": "{fingerprint:016x}", "name": {json.dumps(name)}}}\n'
-    return lambda fingerprint, name: f"{fingerprint:016x}\t{escaped(name)}\n"
+        return lambda fingerprint, name: (
+            f'{start}, "fingerprint": "{fingerprint:0{digits}x}", "name": {json.dumps(name)}}}\n'
+        )
+    return lambda fingerprint, name: f"{fingerprint:0{digits}x}\t{escaped(name)}\n"

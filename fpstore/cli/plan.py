@@ -1,5 +1,6 @@
 """`fpstore plan`: the plans for a number of fingerprints, and what each would cost."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -35,8 +36,6 @@ HEADINGS = (
     "picked by --plan",
 )
 LEFT_ALIGNED = (HEADINGS[0], HEADINGS[-1])
-# Of the fingerprints that recipes make.
-TEXT_BITS = 64
 WIDEST_IN_BLOCKS = 64
 
 
@@ -70,25 +69,28 @@ def command(n: int | None, max_distance: int | None, bits: int | None, like: str
     if has_blocks:
         in_blocks = fpstore.predict(n=n, max_distance=max_distance, bits=bits, like=like, layout="blocks")
     max_distance = choices[0].plan.max_distance
+    jaccard = _jaccard_of_texts(max_distance, choices[0].plan.bits)
     if common().as_json:
-        asked = {"n": choices[0].n, "max_distance": max_distance, "text_jaccard": _jaccard_of_texts(max_distance)}
+        asked = {"n": choices[0].n, "max_distance": max_distance, "text_jaccard": jaccard}
         layouts = {"choices": choices, "in_blocks": in_blocks}
         print_document("plan", asked | {name: [each.to_json() for each in rows] for name, rows in layouts.items()})
     else:
         _print_table([HEADINGS, *map(_row, choices, in_blocks if has_blocks else [None] * len(choices))])
-        if choices[0].plan.bits == TEXT_BITS:
-            told = f"k = {max_distance} is a Jaccard similarity of {_jaccard_of_texts(max_distance):.2f} in the mean"
+        if jaccard is not None:
+            told = f"k = {max_distance} is a Jaccard similarity of {jaccard:.2f} in the mean"
             say(f"fpstore: of texts by recipe text-1, {told}")
 
 
-def _jaccard_of_texts(max_distance: int) -> float:
-    """The similarity at which fingerprints of the default recipe are so far apart in the mean."""
+def _jaccard_of_texts(max_distance: int, bits: int) -> float | None:
+    """The similarity at which fingerprints of the default recipe, of so many bits, are so far apart in the mean.
+
+    None where no recipe makes so many.
+    """
     from fpstore.text import DEFAULT_RECIPE
+    from fpstore.text.fields import CHOICES
     from fpstore.text.short import jaccard_at
 
-    found = jaccard_at(DEFAULT_RECIPE, max_distance)
-    assert found is not None  # the default is 1-bit MinHash
-    return found
+    return jaccard_at(replace(DEFAULT_RECIPE, bits=bits), max_distance) if bits in CHOICES["bits"] else None
 
 
 def _row(prediction: "Prediction", in_blocks: "Prediction | None") -> tuple[str, ...]:

@@ -202,8 +202,7 @@ def print_found(
     print_matches = _Printer(name, ask, signed)
     typed = typed_fingerprints(fingerprints, decimal, opened.bits, text_option="--text")
     if text is not None:
-        of_text = _fingerprint(recipe_of(opened, idf_path), text, html=html)
-        typed = np.append(typed, np.array([of_text], dtype=np.uint64))
+        typed = np.concatenate([typed, _fingerprint(recipe_of(opened, idf_path), text, html=html)])
     if header:
         sys.stdout.write(HEADER)
     if len(typed):
@@ -238,15 +237,14 @@ def print_found(
         say(f"{input_path}: holds nothing, so nothing was asked for")
 
 
-def _fingerprint(recipe: "Recipe", text: str, *, html: bool) -> int:
-    """That of --text, by the recipe of the store."""
+def _fingerprint(recipe: "Recipe", text: str, *, html: bool) -> "Keys":
+    """That of --text, as an array of one, by the recipe of the store."""
     text = signatures.shown_text(recipe, text, html=html)
     measured = recipe.measure_many([text])
-    (fingerprint,), (tokens,) = measured.fingerprints, measured.token_counts
-    if not tokens:
+    if not measured.token_counts[0]:
         what = "it is near its equals only" if recipe.parts_empty else "no two such texts can be told apart"
         say(f"fpstore: warning: --text has no token for recipe {recipe.name}: {what}")
-    return int(fingerprint)
+    return measured.fingerprints
 
 
 @contextmanager

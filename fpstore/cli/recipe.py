@@ -1,5 +1,7 @@
 """`fpstore recipe`: the recipes that have a name, to use or to start from."""
 
+from dataclasses import replace
+
 import click
 
 from fpstore.cli.common import common
@@ -10,13 +12,17 @@ EPILOG = """\b
 Examples:
   fpstore recipe                                      (their names)
   fpstore recipe text-1 > mine.json                   (change a step in an editor)
+  fpstore recipe text-1 --bits 256 > wide.json        (text-1-256, for stores of 256 bits)
   fpstore build docs.fpstore crawl.warc.gz --recipe mine.json
 """
 
 
 @subcommand("recipe", short_help="Print recipes for texts.", epilog=EPILOG)
 @click.argument("name", metavar="[NAME]", required=False)
-def command(name: str | None) -> None:
+@click.option(
+    "--bits", type=int, metavar="BITS", help="With so many bits: 64, 128 or 256; its name then ends with them."
+)
+def command(name: str | None, bits: int | None) -> None:
     """Print the recipe NAME as JSON; without a NAME, the names of all recipes and how each differs.
 
     With --json and without a NAME each recipe is a line, as a file of --recipe has it.
@@ -28,6 +34,8 @@ def command(name: str | None) -> None:
     from fpstore.text.presets import FOR_STORED
     from fpstore.text.recipe import Recipe
 
+    if name is None and bits is not None:
+        raise click.UsageError("--bits: found no NAME, expected the recipe that is to make so many")
     if name is None:
         if common().as_json:
             for preset in recipes().values():
@@ -46,4 +54,10 @@ def command(name: str | None) -> None:
         return
     if name not in recipes():
         raise click.UsageError(f"recipe: found {name!r}, expected one of {', '.join(recipes())}")
-    print_document("recipe", recipes()[name].to_json())
+    recipe = recipes()[name]
+    if bits is not None and bits != recipe.bits:
+        try:
+            recipe = replace(recipe, name=f"{name}-{bits}", bits=bits)
+        except ValueError as error:
+            raise click.UsageError(str(error)) from None
+    print_document("recipe", recipe.to_json())

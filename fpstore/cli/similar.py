@@ -58,14 +58,14 @@ def signature_options(command: _Command) -> _Command:
     return command
 
 
-def cut_of(bands: int | None, rows_per_band: int | None, min_similarity: float | None, bits: int) -> dict[str, Any]:
+def cut_of(
+    bands: int | None, rows_per_band: int | None, min_similarity: float | None, bits: int | None
+) -> dict[str, Any]:
     """What was asked for of how signatures are cut, as arguments of fpstore.minhash. UsageError for both ways."""
     if min_similarity is not None and (bands, rows_per_band) != (None, None):
         raise click.UsageError("--min-similarity: found --bands or --rows-per-band too, expected one of the two ways")
     asked = {"bands": bands, "rows_per_band": rows_per_band, "min_similarity": min_similarity}
-    told = {name: value for name, value in asked.items() if value is not None}
-    source = click.get_current_context().get_parameter_source("bits")
-    return told if source is click.core.ParameterSource.DEFAULT else told | {"bits": bits}
+    return {name: value for name, value in (asked | {"bits": bits}).items() if value is not None}
 
 
 def settled_cut(recipe: "Recipe", bands: int | None, rows: int | None, least: float | None) -> tuple[int, int] | None:

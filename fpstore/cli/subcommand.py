@@ -292,6 +292,7 @@ _OWN: dict[str, dict[str, tuple[Fact, ...]]] = {
         "hash": (_FEATURES,),
         "seed": (_FEATURES,),
         "tie": (_FEATURES,),
+        "bits": (_FEATURES,),
     },
     "compare": {
         "texts": (),
@@ -303,7 +304,7 @@ _OWN: dict[str, dict[str, tuple[Fact, ...]]] = {
         **_NEAR,
         "shown": (),
     },
-    "recipe": {},
+    "recipe": {"bits": ()},
     "learn-idf": {**_READ, "output": (), "force": (), "recipe_name": ()},
     "compact": {},
     "copy": {"mode": ()},

@@ -154,9 +154,8 @@ bits_option = click.option(
     "--bits",
     metavar="BITS",
     type=int,
-    default=64,
-    show_default=True,
-    help="How many bits a fingerprint has: a multiple of 8 from 16 to 64, or 128 or 256.",
+    help="How many bits a fingerprint has: a multiple of 8 from 16 to 64, or 128 or 256.  [default: those of the"
+    " recipe, or 64]",
 )
 mode_option = click.option(
     "--mode",
@@ -181,7 +180,9 @@ def distance_option(text: str, default: int | None = None) -> Callable[[_Command
     )
 
 
-k_option = distance_option("The largest Hamming distance that the store must answer.", default=3)
+k_option = distance_option(
+    "The largest Hamming distance that the store must answer.  [default: 3 for each 64 bits of the recipe, or 3]"
+)
 
 
 def tell_skipped(skipped: Mapping[str, int], notes: Mapping[str, int] = MappingProxyType({})) -> None:

@@ -27,7 +27,7 @@ from fpstore.inputs.shares import Share, expect_id
 from fpstore.living.state import Settings
 from fpstore.making import recipe_of, recipe_record
 from fpstore.merging import begins
-from fpstore.plans.choice import EXPECTED_KEYS, PlanChoice, block_bytes_asked, expect_bits, plan_asked
+from fpstore.plans.choice import EXPECTED_KEYS, PlanChoice, block_bytes_asked, plan_asked
 from fpstore.plans.plan import Plan
 from fpstore.plans.planner import slot_bits
 from fpstore.progress import OnProgress
@@ -155,16 +155,16 @@ def build_of(
     progress: OnProgress | None = None,
 ) -> Store:
     """The same of what a reader was made for, which counts what was read and has not been asked for any of it."""
-    width, path, team = expect_bits(bits), Path(store), None if workers is None else as_count(workers, "workers")
+    path, team = Path(store), None if workers is None else as_count(workers, "workers")
     asked = None if tasks is None else as_count(tasks, "tasks")
+    said = reader.origin.record
+    record, width = recipe_record(Recipe.from_json(said) if recipe is None and said is not None else recipe, bits)
     if width in WIDE_BITS:
         raise ValueError(f"bits: found {width}, expected 64 or fewer: fpstore.build takes wide ones, without workers")
     choice = PlanChoice(max_distance, plan_asked(plan, max_bytes), width, block_bytes_asked(layout, block_bytes))
     choice = choice.shuffled(shuffle, EXPECTED_KEYS)
     coded, mode = codec_of(codec, width), as_mode(mode)
     expect_replaceable(path, force=force)
-    said = reader.origin.record
-    record = recipe_record(Recipe.from_json(said) if recipe is None and said is not None else recipe, width)
     with engine_named(engine, address, team) as chosen:
         expect_shared(folder, chosen)
         budget = parse_memory(memory)

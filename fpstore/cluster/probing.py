@@ -16,7 +16,8 @@ from fpstore.cluster.shares import cut, ranked, search_method, search_nanosecond
 from fpstore.cluster.tasks import ProbeTask, Queries, Seen, columns_of
 from fpstore.cluster.work import claim, expect_shared, left_of, name_of, parts_of, task_count, workplace
 from fpstore.disk import Folder
-from fpstore.errors import PathLike, WrongKind
+from fpstore.errors import PathLike
+from fpstore.fingerprints import of_columns
 from fpstore.merging import Columns
 from fpstore.progress import OnProgress
 from fpstore.query.matches import Matches, made
@@ -44,7 +45,7 @@ def probe(
     world_size: int | None = None,
     progress: OnProgress | None = None,
 ) -> Answer:
-    """Every stored fingerprint near each of fingerprints (uint64[m]): the rows of `Store.probe_many`, in its order.
+    """Every stored fingerprint near each of fingerprints: the rows of `Store.probe_many`, in its order.
 
     The search is cut into tasks that processes do, each in bounded memory, over what is *stored* where that is streamed
     past all queries, over the queries where they are looked up, whichever costs less. There may be any number of rows.
@@ -56,7 +57,7 @@ def probe(
     processes that did the tasks by `probe_rank`. progress: told how many tasks are done.
 
     All tasks are done when it returns. StoreChanged where the store changes meanwhile; JobError for a folder of another
-    job, and where a task's process ended three times; WrongKind for a store of signatures, or of wide fingerprints.
+    job, and where a task's process ended three times; WrongKind for a store of signatures.
     """
     team = None if workers is None else as_count(workers, "workers")
     count = None if tasks is None else as_count(tasks, "tasks")
@@ -106,9 +107,6 @@ def probe_rank(
 
 def _search(store: Store, fingerprints: object, max_distance: int | None) -> tuple[Keys, int]:
     """What is asked for, and within which distance."""
-    if store._settings.is_wide:
-        told = f"found fingerprints of {store.bits} bits, expected at most 64; Store.probe_many takes them"
-        raise WrongKind(told, path=store.path)
     return store._keys(fingerprints), store._reach(max_distance)
 
 
@@ -137,19 +135,24 @@ class _Job:
 def _batches(store: Store, chunks: Iterator[Columns], method: str) -> Generator[Matches]:
     """Sorted rows as matches; names are of whole groups, as they have an order of their own within each."""
     snapshot = store._latest
-    for columns in chunks if snapshot.names is None else _whole_groups(chunks):
+    end = 1 + snapshot.settings.width  # of the words of a fingerprint
+    for columns in chunks if snapshot.names is None else _whole_groups(chunks, end):
         number, distance = ranked(columns[0])
-        ids = columns[2] if len(columns) == 3 else None
-        yield store._matches(snapshot, made(number, columns[1], distance, ids, method))
+        ids = columns[end] if len(columns) > end else None
+        yield store._matches(snapshot, made(number, of_columns(tuple(columns[1:end])), distance, ids, method))
 
 
-def _whole_groups(chunks: Iterator[Columns]) -> Iterator[Columns]:
-    """The chunks cut anew, so that none ends within the rows of one query and one fingerprint."""
+def _whole_groups(chunks: Iterator[Columns], count: int) -> Iterator[Columns]:
+    """The chunks cut anew, so that none ends within rows that are equal in so many columns.
+
+    Those are the rows of one query and one fingerprint.
+    """
     held: Columns = ()
     for chunk in chunks:
         columns = [np.concatenate(both) for both in zip(held, chunk, strict=True)] if held else chunk
-        start = int(columns[0].searchsorted(columns[0][-1]))
-        start += int(columns[1][start:].searchsorted(columns[1][-1]))
+        start = 0
+        for column in columns[:count]:
+            start += int(column[start:].searchsorted(column[-1]))
         if start:
             yield [column[:start] for column in columns]
         held = [column[start:] for column in columns]

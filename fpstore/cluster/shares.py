@@ -12,11 +12,13 @@ from itertools import groupby
 import numpy as np
 
 from fpstore.errors import TooManyMatches
+from fpstore.fingerprints import columns_of
 from fpstore.living.live import Live, Matched
 from fpstore.living.snapshot import Snapshot
+from fpstore.living.wide import LiveCodes
 from fpstore.merging import Columns, each_once
 from fpstore.plans.planner import scan_nanoseconds
-from fpstore.plans.reach import lookup_nanoseconds
+from fpstore.plans.reach import lookup_nanoseconds, reading_nanoseconds
 from fpstore.query.batch import Asked, piece_nanoseconds, pieces, stream_some
 from fpstore.query.matches import MAX_MATCHES, Room
 from fpstore.query.scans import GROUP_QUERIES
@@ -27,7 +29,7 @@ from fpstore.types import Array, Counts, Keys
 PENDING = -1
 # Rows that are sorted together, of 24 bytes, of which four times as much is held meanwhile.
 RUN_ROWS = 1 << 19
-# The number of a query stands above so many bits of a rank, and below it the distance, which is at most 64.
+# The number of a query stands above so many bits of a rank, and below it the distance, which is at most 256.
 DISTANCE_BITS = np.uint64(16)
 
 
@@ -55,6 +57,8 @@ def search_nanoseconds(snapshot: Snapshot, distance: int, query_count: int) -> f
 
 def search_method(snapshot: Snapshot, distance: int, query_count: int) -> str:
     """What `Matches.method` says of an answer to so many queries."""
+    if snapshot.settings.is_wide:
+        return "scan" if distance > snapshot.plan.max_distance else "probe"
     return method_of([way_to_all(part.segment, snapshot.plan, distance, query_count) for part in snapshot.searched])
 
 
@@ -76,6 +80,9 @@ def _units(snapshot: Snapshot, distance: int, query_count: int, count: int) -> I
     """All shares of a search, which are cut no further."""
     if not query_count:
         return
+    if snapshot.settings.is_wide:
+        yield from _units_of_codes(snapshot, distance, query_count, count)
+        return
     for index, part in enumerate(snapshot.searched):
         way = way_to_all(part.segment, snapshot.plan, distance, query_count)
         if isinstance(way, Stream):
@@ -91,6 +98,18 @@ def _units(snapshot: Snapshot, distance: int, query_count: int, count: int) -> I
         yield from _slices(PENDING, query_count, SLICE_QUERIES, taken)
 
 
+def _units_of_codes(snapshot: Snapshot, distance: int, query_count: int, count: int) -> Iterator[_Unit]:
+    """The same of wide codes, which are looked up, or all read for each query; those that are pending always."""
+    most = max(1, min(SLICE_QUERIES, -(-query_count // count)))
+    for index, part in enumerate(snapshot.searched):
+        n = part.segment.key_count
+        read = reading_nanoseconds(snapshot.plan, n, query_count)
+        yield from _slices(index, query_count, most, min(lookup_nanoseconds(snapshot.plan, distance, n), read))
+    if snapshot.pending_count:
+        taken = reading_nanoseconds(snapshot.plan, snapshot.pending_count, query_count)
+        yield from _slices(PENDING, query_count, most, taken)
+
+
 def _slices(part: int, query_count: int, most: int, taken: float) -> Iterator[_Unit]:
     for first in range(0, query_count, most):
         end = min(first + most, query_count)
@@ -103,6 +122,8 @@ def _at_once(way: Way) -> int:
 
 def runs_of(snapshot: Snapshot, share: Share, asked: Asked, distance: int) -> Iterator[Columns]:
     """What the share finds, in runs: rows of (rank, fingerprint) or (rank, fingerprint, id), in order, each once.
+
+    A wide fingerprint is as many columns as it has words.
 
     A rank is the number of a query and the distance, so that rows are in the order of an answer. uint64[m], all.
     TooManyMatches where one query has more rows than an answer may, in a segment or of one fingerprint.
@@ -161,6 +182,10 @@ def _looked_up(snapshot: Snapshot, share: Share, asked: Asked, distance: int) ->
     """The live rows of some queries; the query is the index of the distinct one."""
     if share.part == PENDING:
         search, most = _pending_search(snapshot, distance), SLICE_QUERIES
+    elif snapshot.settings.is_wide:
+        codes, scans = snapshot.searched[share.part], distance > snapshot.plan.max_distance
+        assert isinstance(codes, LiveCodes)
+        search, most = (lambda queries, room: codes.matched(queries, distance, scans, room)[0]), SLICE_QUERIES
     else:
         part = snapshot.searched[share.part]
         way = way_of(part.segment, snapshot.plan, distance, len(asked.distinct))
@@ -198,7 +223,7 @@ def _halved(find: Callable[[slice, Room], Matched], first: int, end: int) -> Ite
 def _spread(matched: Matched, asked: Asked) -> Iterator[Columns]:
     """Rows of distinct queries as those of all queries that these stand for, some at a time where that is many."""
     query, fingerprint, distance, ids = matched
-    columns = [fingerprint] if ids is None else [fingerprint, ids]
+    columns = [*columns_of(fingerprint)] if ids is None else [*columns_of(fingerprint), ids]
     if len(asked.numbers) == len(asked.distinct):
         yield [_ranks(asked.numbers[query], distance), *columns]
         return

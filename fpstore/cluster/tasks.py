@@ -17,9 +17,10 @@ from fpstore.cluster.parts import Maker, whole_file, write_part
 from fpstore.cluster.shares import Share, runs_of
 from fpstore.disk import Folder
 from fpstore.errors import JobError, StoreChanged
+from fpstore.fingerprints import as_strings, of_columns, repeats
+from fpstore.fingerprints import columns_of as columns_of_each
 from fpstore.living.snapshot import Snapshot
 from fpstore.living.state import State
-from fpstore.merging import begins
 from fpstore.query.batch import Asked
 from fpstore.store import Store
 from fpstore.types import Array, Keys
@@ -50,19 +51,22 @@ class Seen:
 class Queries:
     """The file of the queries of a job: in order, with their numbers. crc: their checksum.
 
-    count: how many; distinct: how many of them differ.
+    count: how many; distinct: how many of them differ; words: how many each has.
     """
 
     count: int
     distinct: int
     crc: int
+    words: int
 
     @classmethod
     def of(cls, fingerprints: Keys) -> "tuple[Queries, Array]":
-        """Those of fingerprints (uint64[m]), and what the file has: uint64[2, m], which every worker maps."""
-        order = np.argsort(fingerprints)
-        table = np.stack([fingerprints[order], order.astype(np.uint64)])
-        return cls(len(fingerprints), int(np.count_nonzero(begins(table[0]))), crc32c(table)), table
+        """Those of fingerprints, and what the file has: uint64[words + 1, m], which every worker maps."""
+        order = np.argsort(as_strings(fingerprints))
+        ordered = fingerprints[order]
+        words = columns_of_each(ordered)
+        table = np.stack([*words, order.astype(np.uint64)])
+        return cls(len(order), int(np.count_nonzero(~repeats(ordered))), crc32c(table), len(words)), table
 
     @staticmethod
     def write(folder: Folder, table: Array) -> None:
@@ -74,10 +78,10 @@ class Queries:
         """The queries. JobError where the file has others."""
         table = np.load(folder / QUERIES, mmap_mode="r", allow_pickle=False)
         found = table.shape, str(table.dtype), crc32c(np.ascontiguousarray(table))
-        expected = (2, self.count), "uint64", self.crc
+        expected = (self.words + 1, self.count), "uint64", self.crc
         if found != expected:
             raise JobError(f"found queries {found}, expected {expected}, those of the job", path=folder / QUERIES)
-        return Asked.of_sorted(table[0], table[1].view(np.int64))
+        return Asked.of_sorted(of_columns(tuple(table[:-1])), table[-1].view(np.int64))
 
 
 class Task(Protocol):
@@ -184,5 +188,5 @@ def expect_seen(path: Path, seen: Seen, snapshot: Snapshot) -> None:
 
 
 def columns_of(snapshot: Snapshot) -> int:
-    """How many columns the parts have: ranks, fingerprints, and ids where there are any."""
-    return 3 if snapshot.settings.ids else 2
+    """How many columns the parts have: ranks, the words of fingerprints, and ids where there are any."""
+    return 1 + snapshot.settings.width + bool(snapshot.settings.ids)

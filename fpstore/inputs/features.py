@@ -27,6 +27,7 @@ def fingerprints_of_features(
     hash: str = "xxh3",
     seed: int = 0,
     tie: str = "clear",
+    bits: int = 64,
     faults: Faults | None = None,
     on_bytes: OnBytes | None = None,
 ) -> Generator[tuple[str, int]]:
@@ -36,9 +37,9 @@ def fingerprints_of_features(
     whose values are their weights. Tokens are hashed as they stand; weights are those of simhash_of_features. format:
     `jsonl`, or `auto`, by the suffix. Another value is a bad line, which faults (Faults(False) where None) raises as
     BadInput or counts. Raises ValueError for a source of another format, before any is read, and for what
-    simhash_of_features refuses of hash, seed and tie.
+    simhash_of_features refuses of hash, seed, tie and bits.
     """
-    simhash_of_features([], hash, seed=seed, tie=tie)  # refuses what no line is to blame for
+    simhash_of_features([], hash, seed=seed, tie=tie, bits=bits)  # refuses what no line is to blame for
     faults = Faults(False) if faults is None else faults
     request = Request(
         asked=Asked(fingerprint=field),
@@ -53,7 +54,7 @@ def fingerprints_of_features(
             if found != "jsonl":
                 raise ValueError(f"{display_name(path)}: found format {found}, expected jsonl for features")
     paths = (source.path for one in inputs for source in one.files(faults))
-    return _fingerprints(paths, request, field, {"hash": hash, "seed": seed, "tie": tie})
+    return _fingerprints(paths, request, field, {"hash": hash, "seed": seed, "tie": tie, "bits": bits})
 
 
 def _fingerprints(

@@ -213,7 +213,7 @@ def read(
     bits: int = 64,
     html: bool = False,
     recipe: Recipe | None = None,
-    max_distance: int = DEFAULT_K,
+    max_distance: int | None = None,
     cut: tuple[int, int] | None = None,
     threads: int | None = None,
     skip_bad: bool = False,

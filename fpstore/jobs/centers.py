@@ -23,6 +23,14 @@ from fpstore.types import Array, Ids, Keys
 SLICE = 2048
 
 _FIRST_CAPACITY = 1 << 12
+VOTED_BITS = CLUSTER["votes"].shape[0]
+
+
+def expect_centers(bits: int) -> None:
+    """ValueError for fingerprints of more bits than votes are kept of."""
+    if bits > VOTED_BITS:
+        told = f"found fingerprints of {bits} bits, expected {VOTED_BITS} at most"
+        raise ValueError(f"update_center: {told}: without it leaders stay where they are")
 
 
 class Votes:

@@ -213,17 +213,24 @@ def _run(
         if not job.is_finished:
             with (
                 closing(AppendFile(job.work_folder, "fingerprints", row.itemsize * tally.documents)) as keys,
-                closing(Spool(subfolder(job.work_folder, "documents"), texts=False, count=tally.documents)) as names,
+                closing(_names(job, tally, settings.words)) as names,
                 closing(Repeats(job, corpus)) as repeats,
             ):
-                _collect(corpus, job, tally, keys, names, repeats, progress)
+                _collect(corpus, job, tally, keys, names, repeats, settings.signs, progress)
                 tally.repeated_names = repeats.count()
                 found = np.frombuffer(keys.view(), dtype=row)["fingerprint"]
-                graph = SignedGraph(found, job.work) if settings.signs else Graph(found.astype(np.uint64), job.work)
+                bits = settings.recipe.bits
+                graph = (
+                    SignedGraph(found, job.work) if settings.signs else Graph(found.astype(np.uint64), job.work, bits)
+                )
                 tally.results = tally.new = work(Documents(graph, names), job, tally)
             job.commit_last({**(job.state or {}), "tally": asdict(tally)})
         job.finish()
     return summarise(kind, tally, corpus, started, was_done=job.was_done)
+
+
+def _names(job: Job, tally: Tally, words: int) -> Spool:
+    return Spool(subfolder(job.work_folder, "documents"), texts=False, count=tally.documents, words=words)
 
 
 def _collect(
@@ -233,14 +240,15 @@ def _collect(
     keys: AppendFile,
     names: Spool,
     repeats: Repeats,
+    signs: bool,
     progress: OnProgress | None,
 ) -> None:
-    """Write down the documents that are not yet."""
+    """Write down the documents that are not yet; signs: by their signatures, for which names has no room."""
     with closing(corpus.measured(corpus.go_on(job.state))) as every:
         for batch, fingerprints in every:
             keys.write(fingerprints.astype(fingerprints.dtype.newbyteorder("<")).tobytes())
             ids = range(tally.documents, tally.documents + len(batch.names))
-            told = fingerprints if fingerprints.ndim == 1 else np.zeros(len(ids), dtype=np.uint64)
+            told = np.zeros(len(ids), dtype=np.uint64) if signs else fingerprints
             names.append(ids, told, batch.names, batch.texts)
             keys.sync()
             names.sync()

@@ -164,8 +164,8 @@ def own_grouping(
         with own_workplace(job, settings, texts=confirm is not None) as workplace:
             yield _Leaders(_kept(workplace, settings, confirm, tally), workplace, 0)
         return
-    distance = settings.max_distance
-    with _members(job, tally.documents) as members, scratch_store(job.work / "store", distance) as store:
+    distance, bits = settings.max_distance, settings.recipe.bits
+    with _members(job, tally.documents) as members, scratch_store(job.work / "store", distance, bits) as store:
         yield _Centers(_restored(store, members, Votes(job.work_folder, VOTES), distance), members)
 
 
@@ -186,7 +186,7 @@ def standing_grouping(
             return
         with (
             _members(job, tally.documents) as members,
-            scratch_store(job.work / "centers", settings.max_distance) as scratch,
+            scratch_store(job.work / "centers", settings.max_distance, settings.recipe.bits) as scratch,
         ):
             votes = Votes(job.work_folder, VOTES, Place(workplace.spool.folder, VOTES))
             if votes.count != known - workplace.first_number:

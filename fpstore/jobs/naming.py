@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from fpstore import Matches, Store
+from fpstore.fingerprints import as_numbers, as_strings, distinct, repeats
 from fpstore.inputs import BadInput
 from fpstore.inputs.cells import MAX_NAME_BYTES
 from fpstore.jobs.spool import Spool
@@ -79,18 +80,19 @@ class ConfirmedRows(NamedRows):
         for at in range(0, len(ids), _AT_ONCE):
             self._seen.add(keys[at : at + _AT_ONCE].copy(), ids=ids[at : at + _AT_ONCE].copy())
         names, live, lacking = self._spool.all_names(), np.zeros(len(ids), dtype=bool), 0
-        order = np.argsort(keys, kind="stable")
-        in_order = keys[order]
+        column = as_strings(keys)
+        order = np.argsort(column, kind="stable")
+        in_order = column[order]
         for rows in self._store.rows():
             assert rows.id is not None
             # Each once, as rows of one fingerprint lie together; np.unique takes three times as long.
-            distinct = rows.fingerprint[np.diff(rows.fingerprint, prepend=~rows.fingerprint[:1]) != 0]
-            numbers = order[_places(in_order, distinct)]
+            own_column = as_strings(rows.fingerprint)
+            numbers = order[_places(in_order, own_column[~repeats(rows.fingerprint)])]
             if np.array_equal(keys[numbers], rows.fingerprint) and self._store._stand_for(rows.id, *names, numbers):
                 live[numbers] = True  # as a rule, and in a third of the time
                 continue
             handles, known = self._store._handles_of(*names, numbers)
-            there, own = _shared(rows.fingerprint, rows.id, keys[numbers][known], handles[known])
+            there, own = _shared(own_column, rows.id, column[numbers][known], handles[known])
             live[numbers[known][own]] = True
             lacking += int((~there).sum())
         live &= ~self._spool.came_again()
@@ -110,12 +112,12 @@ class ConfirmedRows(NamedRows):
         """The documents of these fingerprints: numbers, and fingerprint and name of each."""
         found = self._seen.probe_many(keys, max_distance=0)
         assert found.id is not None
-        return found.id, list(zip(found.fingerprint.tolist(), self._spool.names(found.id), strict=True))
+        return found.id, list(zip(as_numbers(found.fingerprint), self._spool.names(found.id), strict=True))
 
     def known(self, keys: Keys, names: Sequence[str]) -> Array:
         """Whether the store has these rows already, bool[n]: where an earlier text of the name was not alike."""
-        there = set(self._documents(np.unique(keys))[1])
-        rows = zip(keys.tolist(), names, strict=True)
+        there = set(self._documents(distinct(keys)[0])[1])
+        rows = zip(as_numbers(keys), names, strict=True)
         return np.fromiter((row in there for row in rows), dtype=bool, count=len(keys))
 
     def add(self, fingerprints: Keys, *, ids: Ids) -> None:
@@ -134,7 +136,7 @@ def names_of(ids: Ids, spool: Spool, in_store: Callable[[Ids], Sequence[str | by
     return names
 
 
-def _places(sorted_keys: Keys, wanted: Keys) -> Counts:
+def _places(sorted_keys: Array, wanted: Array) -> Counts:
     """Where wanted keys, each once, are in sorted_keys, one after the other: int64[m]."""
     first = sorted_keys.searchsorted(wanted)
     counts = sorted_keys.searchsorted(wanted, side="right") - first
@@ -143,12 +145,13 @@ def _places(sorted_keys: Keys, wanted: Keys) -> Counts:
     return places
 
 
-def _shared(keys: Keys, ids: Ids, other_keys: Keys, other_ids: Ids) -> tuple[Array, Array]:
+def _shared(keys: Array, ids: Ids, other_keys: Array, other_ids: Ids) -> tuple[Array, Array]:
     """Which pairs of two columns are among those of two others, bool[n], and the other way round, bool[m]."""
     all_keys, all_ids = np.concatenate([keys, other_keys]), np.concatenate([ids, other_ids])
     order = np.lexsort([all_ids, all_keys])
     fresh = np.ones(len(order), dtype=bool)
-    fresh[1:] = (np.diff(all_keys[order]) != 0) | (np.diff(all_ids[order]) != 0)
+    in_order = all_keys[order]
+    fresh[1:] = (in_order[1:] != in_order[:-1]) | (np.diff(all_ids[order]) != 0)
     places = np.empty(len(order), dtype=np.int64)
     places[order] = np.cumsum(fresh) - 1
     own, others = places[: len(keys)], places[len(keys) :]

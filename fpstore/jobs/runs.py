@@ -198,7 +198,9 @@ class RankedRun(FirstRun):
         """Do what is left."""
         work, texts = self._job.work_folder, self._workplace.spool.has_texts
         with (
-            closing(Spool(subfolder(work, "all"), texts=texts, count=self._measured)) as documents,
+            closing(
+                Spool(subfolder(work, "all"), texts=texts, count=self._measured, words=self._settings.words)
+            ) as documents,
             closing(AppendFile(work, "measures", self._measured * self._type.itemsize)) as measures,
             closing(AppendFile(work, "digests", self._measured * _DIGEST_BYTES)) as digests,
             closing(AppendFile(work, "values", self._values)) as values,

@@ -47,6 +47,11 @@ class Settings:
         return self.recipe.sketch == "minhash"
 
     @property
+    def words(self) -> int:
+        """How many words of 64 bits the record has for a fingerprint; one where signatures are compared."""
+        return self.recipe.bits // 64
+
+    @property
     def cut(self) -> tuple[int, int] | None:
         """The bands of signatures, and the values of each."""
         return (self.bands, self.rows_per_band) if self.signs else None
@@ -55,7 +60,7 @@ class Settings:
     def sketch_type(self) -> tuple[Any, ...]:
         """What a document is compared by, as a field of numpy's: a fingerprint, or the values of a signature."""
         if not self.signs:
-            return ("<u8",)
+            return ("<u8",) if self.words == 1 else ("<u8", (self.words,))
         of_values = permutations_of(self.recipe.permutations, self.recipe.values, self.recipe.seed).dtype
         return of_values.newbyteorder("<"), (self.recipe.values,)
 
@@ -76,7 +81,8 @@ def settle(recipe: Recipe, asked: Asked, default_distance: int) -> Settings:
     """Those of a job without a standing store. ValueError for what does not go together."""
     asked.expect_of(recipe)
     if recipe.sketch != "minhash":
-        return Settings(recipe, default_distance if asked.max_distance is None else asked.max_distance)
+        usual = recipe.distance(default_distance)
+        return Settings(recipe, usual if asked.max_distance is None else asked.max_distance)
     bands, rows = asked.cut
     expect_bands(recipe.values, bands, rows)
     least = as_least(asked.min_similarity)

@@ -1,7 +1,7 @@
 """Owns the record of the kept documents: the name of each, and its text where asked for, by its number, on the disk.
 
-Three files in a folder: names and texts, one after the other, and an index (fpstore.notes.ENTRY) of the number and the
-fingerprint of each, and where its name and its text end. Numbers increase; where ids are numbers they are the ids.
+Three files in a folder: names and texts, one after the other, and an index (fpstore.ledger.entry_of) of the number and
+the fingerprint of each, and where its name and its text end. Numbers increase; where ids are numbers they are the ids.
 """
 
 import secrets
@@ -13,13 +13,15 @@ import numpy as np
 from fpstore import _names
 from fpstore.disk import Folder, replace_whole
 from fpstore.errors import JobError
+from fpstore.fingerprints import single_of
 from fpstore.jobs.files import AppendFile, files_of_jobs
 from fpstore.ledger import (
-    ENTRY,
     INDEX,
     NAME_BYTES,
     SETTINGS,
     TEXT_BYTES,
+    entry_of,
+    entry_type,
     expect_index,
     expect_value,
     expect_values,
@@ -46,10 +48,11 @@ class Spool:
         count: int | None = None,
         store: str | None = None,
         clusters: str | None = None,
+        words: int = 1,
     ) -> None:
         """Open the one in folder; where there is none make it, with texts or without, for the store of this identity.
 
-        clusters: which kind of clusters a new job's documents are the first of, if they are.
+        clusters: which kind of clusters a new job's documents are the first of, if they are. words: of a fingerprint.
         count: how many of its documents are good; what comes after them is cut off. None: all, if it has texts; one
         without is of a job that has ended, and begins anew.
         Raises JobError where it is of another version, and where its files hold less; CorruptStore for a changed index.
@@ -62,11 +65,15 @@ class Spool:
                 settings = read_settings(folder)
             if settings is None:
                 settings = {"version": _VERSION, "texts": texts, "store": store}
-                settings |= {"clusters": clusters} if clusters else {}
+                settings |= ({"clusters": clusters} if clusters else {}) | ({"words": words} if words > 1 else {})
                 _write_settings(folder, settings)
                 count = count or 0
             if settings.get("version") != _VERSION:
                 raise JobError(f"found version {settings.get('version')}, expected {_VERSION}", path=folder.path)
+            self._entry = entry_type(folder)
+            if self._entry != entry_of(words):
+                told = f"found fingerprints of {settings.get('words', 1)} words, expected {words}"
+                raise JobError(told, path=folder.path / SETTINGS)
             if count is None and settings.get("clusters") != clusters:
                 settings["clusters"] = clusters
                 _write_settings(folder, settings)
@@ -80,7 +87,7 @@ class Spool:
             self.has_texts = bool(settings.get("texts"))
             with files_of_jobs():
                 self.count = (document_count(folder) if self.has_texts else 0) if count is None else count
-            self._index = self._open(INDEX, self.count * ENTRY.itemsize)
+            self._index = self._open(INDEX, self.count * self._entry.itemsize)
             entries = self._entries()
             expect_index(entries, self._index.path)
             self._last = entries[-1].copy() if self.count else None
@@ -107,14 +114,14 @@ class Spool:
         """The number after the largest that a job gave."""
         return int(self._entries()["id"][-1]) + 1 if self.count else self._next_id
 
-    def last(self) -> tuple[int, int, str]:
-        """Number, fingerprint and name of the last document."""
-        number, fingerprint = self._entries()[["id", "fingerprint"]][-1].tolist()
-        (name,) = self.names(np.array([number], dtype=np.uint64))
-        return number, fingerprint, name or ""
+    def last(self) -> tuple[int, Any, str]:
+        """Number, fingerprint, as what probes take it, and name of the last document."""
+        last = self._entries()[-1:]
+        (name,) = self.names(last["id"].astype(np.uint64))
+        return int(last["id"][0]), single_of(last["fingerprint"].astype(np.uint64)), name or ""
 
     def rows(self) -> tuple[Ids, Keys]:
-        """Number and fingerprint of each document, as the file has them: uint64[count]."""
+        """Number and fingerprint of each document, as the file has them."""
         entries = self._entries()
         return entries["id"], entries["fingerprint"]
 
@@ -142,7 +149,7 @@ class Spool:
         """More documents, with numbers larger than those before; known: bool[n], whose row the store has already."""
         packed_names = packed(names)
         packed_texts = packed(texts if self.has_texts else [""] * len(names))
-        entries = np.empty(len(ids), dtype=ENTRY)
+        entries = np.empty(len(ids), dtype=self._entry)
         entries["id"], entries["fingerprint"] = ids, fingerprints
         entries["known"] = 0 if known is None else known
         for file, column, values in ((self._names, "name_end", packed_names), (self._texts, "text_end", packed_texts)):
@@ -208,8 +215,8 @@ class Spool:
             file.sync()
 
     def _entries(self) -> Array:
-        """The index: ENTRY[count]."""
-        return np.frombuffer(self._index.view(), dtype=ENTRY)
+        """The index: of this type."""
+        return np.frombuffer(self._index.view(), dtype=self._entry)
 
     def _rows(self, ids: Ids) -> Counts:
         """Where ids stand in the index: int64[n], -1 for one that does not."""

@@ -117,7 +117,9 @@ def own_workplace(job: Job, settings: Settings, *, texts: bool) -> Iterator[Work
             signed = OwnRows(store, file, (job.state or {}).get("spilled", 0))
         elif job.state:
             _take_back(store, folder, count, next_id)
-        yield Workplace(store, spools.add(Spool(folder, texts=texts, count=count)), next_id, signed=signed)
+        yield Workplace(
+            store, spools.add(Spool(folder, texts=texts, count=count, words=settings.words)), next_id, signed=signed
+        )
 
 
 @contextmanager
@@ -148,7 +150,9 @@ def standing_workplace(
             except BaseException:
                 folder.close()
                 raise
-            spool = spools.add(Spool(folder, texts=texts, store=store.identity, clusters=clusters))
+            spool = spools.add(
+                Spool(folder, texts=texts, store=store.identity, clusters=clusters, words=settings.words)
+            )
             first_id = next_id = FIRST_NUMBER + spool.count if named else _next_id(store, spool)
         else:
             note = notes.read_note(home)
@@ -158,12 +162,14 @@ def standing_workplace(
                 )
             count, next_id, first_id = job.state["spool"], job.state["next_id"], note.first_id
             _take_back(store, folder, count, next_id)
-            spool = spools.add(Spool(folder, texts=texts, count=count))
+            spool = spools.add(Spool(folder, texts=texts, count=count, words=settings.words))
             if count > note.documents and not _is_held(store):
                 _expect_last(store, spool)
         rows: NamedRows | HeldRows | None = None
         if named and texts and isinstance(store, Store):
-            scratch = stack.enter_context(scratch_store(job.work / _OWN_STORE, settings.max_distance))
+            scratch = stack.enter_context(
+                scratch_store(job.work / _OWN_STORE, settings.max_distance, settings.recipe.bits)
+            )
             rows = ConfirmedRows(store, spool, scratch)
         elif named and isinstance(store, Store):
             rows = NamedRows(store, spool)

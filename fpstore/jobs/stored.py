@@ -19,13 +19,14 @@ import numpy as np
 import fpstore
 from fpstore.disk import CATALOG_NAME, expect_outside_stores
 from fpstore.errors import PathLike
+from fpstore.fingerprints import as_numbers, as_strings, no_fingerprints, of_strings
 from fpstore.jobs.arguments import expect_path, expect_paths, expect_settings
-from fpstore.jobs.centers import Centers, Votes
+from fpstore.jobs.centers import Centers, Votes, expect_centers
 from fpstore.jobs.corpus import BATCH_DOCUMENTS
 from fpstore.jobs.forms import PARQUET, TSV, form_of
 from fpstore.jobs.ids import leading, listed
 from fpstore.jobs.journal import Job
-from fpstore.jobs.near import Graph, Near, components_of
+from fpstore.jobs.near import Graph, Near, components_of, ranked
 from fpstore.jobs.rows import Lines
 from fpstore.jobs.scratch import scratch_store
 from fpstore.jobs.settings import Settings
@@ -51,15 +52,13 @@ class _Shared(Graph):
     """By the fingerprints of a store, of which others find the pairs."""
 
     def __init__(self, fingerprints: Keys, store: fpstore.Store, near: NearOf) -> None:
-        super().__init__(fingerprints, store.path)
+        super().__init__(fingerprints, store.path, store.bits)
         self._store, self._find = store, near
 
     def near(self, settings: Settings, memory: str | int, progress: OnProgress | None) -> Iterator[Near]:
         """Within the distance of the settings."""
         with self._find(self._store, settings.max_distance, memory) as every:
-            for found in every:
-                one, other = (np.searchsorted(self.distinct, keys) for keys in (found.first, found.second))
-                yield one, other, found.distance
+            yield from ranked(self.distinct, every)
 
 
 def cluster_store(
@@ -138,7 +137,8 @@ def _of_fingerprints(
     progress: OnProgress | None,
     near: NearOf | None,
 ) -> Tally:
-    opened._expect_narrow("cluster")
+    if method == "centers":
+        expect_centers(opened.bits)
     most = opened.max_distance if max_distance is None else max_distance
     recipe, bits = opened._settings.recipe, opened.bits
     keys, ids = _rows_of(opened, progress)
@@ -152,14 +152,14 @@ def _of_fingerprints(
     identity = {"job": f"{method} of a store", "store": None, "results": [str(result)], "max_distance": most}
     with _job(opened, result, identity, lines, force) as job:
         if method == "components":
-            graph = Graph(keys, job.work) if near is None else _Shared(keys, opened, near)
+            graph = Graph(keys, job.work, bits) if near is None else _Shared(keys, opened, near)
             numbers, distances, count = graph.components(Settings(DEFAULT_RECIPE, most), memory, progress)
         else:
             is_center = method == "centers"
-            numbers, distances, count = _grouped(job, keys, most, update_center=is_center, progress=progress)
+            numbers, distances, count = _grouped(job, keys, bits, most, update_center=is_center, progress=progress)
 
         def told(own: slice) -> list[list[Any]]:
-            shown = [f"{key:0{bits // 4}x}" for key in keys[own].tolist()]
+            shown = [f"{key:0{bits // 4}x}" for key in as_numbers(keys[own])]
             of_ids = [] if ids is None else [_ids_told(ids[own], form.kind)]
             return [numbers[own].tolist(), *of_ids, shown, distances[own].tolist()]
 
@@ -277,7 +277,7 @@ def is_store(path: str | Path) -> bool:
 
 def _rows_of(store: fpstore.Store, progress: OnProgress | None) -> tuple[Keys, Ids | list[str | bytes] | None]:
     """All rows, in the order of their ids, which are numbers or names, then of their fingerprints."""
-    keys, ids, count = [np.empty(0, dtype=np.uint64)], [np.empty(0, dtype=np.uint64)], 0
+    keys, ids, count = [no_fingerprints(store.bits)], [np.empty(0, dtype=np.uint64)], 0
     names: list[str | bytes] = []
     named = store.id_type in _NAMED
     for rows in store.rows():
@@ -290,14 +290,15 @@ def _rows_of(store: fpstore.Store, progress: OnProgress | None) -> tuple[Keys, I
         if progress:
             progress(Progress("reading", count, None, "rows"))
     all_keys = np.concatenate(keys)
+    column = as_strings(all_keys)
     if store.id_type is None:
-        return np.sort(all_keys), None
+        return of_strings(np.sort(column)), None
     if named:
-        by_key = np.argsort(all_keys, kind="stable").tolist()
+        by_key = np.argsort(column, kind="stable").tolist()
         order = np.array(sorted(by_key, key=names.__getitem__), dtype=np.intp)
         return all_keys[order], [names[i] for i in order.tolist()]
     all_ids = np.concatenate(ids)
-    order = np.lexsort((all_keys, all_ids))
+    order = np.lexsort((column, all_ids))
     return all_keys[order], all_ids[order]
 
 
@@ -307,11 +308,11 @@ def _as_text(name: str | bytes) -> str:
 
 
 def _grouped(
-    job: Job, keys: Keys, max_distance: int, *, update_center: bool, progress: OnProgress | None
+    job: Job, keys: Keys, bits: int, max_distance: int, *, update_center: bool, progress: OnProgress | None
 ) -> tuple[Array, Array, int]:
     """Of each fingerprint the number of its cluster, and the distance; how many clusters there are."""
-    numbers, distances = np.empty(len(keys), dtype=np.uint64), np.empty(len(keys), dtype=np.uint8)
-    with scratch_store(job.work / "store", max_distance) as store:
+    numbers, distances = np.empty(len(keys), dtype=np.uint64), np.empty(len(keys), dtype=np.uint16)
+    with scratch_store(job.work / "store", max_distance, bits) as store:
         votes = Votes(job.work_folder, VOTES) if update_center else None
         leaders = Leaders(store, max_distance, 0) if votes is None else Centers(store, votes, max_distance, 0)
         for at in range(0, len(keys), BATCH_DOCUMENTS):

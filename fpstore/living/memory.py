@@ -3,12 +3,14 @@
 from pathlib import Path
 
 from fpstore.arrays import as_similarity
+from fpstore.format import KEY_BITS
 from fpstore.living import changes
 from fpstore.living.changes import Change
 from fpstore.living.removals import Removals
 from fpstore.living.snapshot import Snapshot
 from fpstore.living.state import Settings, State, new_identity
 from fpstore.living.waiting import MIN_PENDING_ROOM, pending_index
+from fpstore.living.wide import WideSnapshot
 from fpstore.plans.choice import PlanChoice
 from fpstore.query.matches import Matches
 from fpstore.sketches.bands import Banding
@@ -35,20 +37,22 @@ def as_least(min_similarity: object) -> float | None:
 class Memory:
     """Fingerprints with ids that are numbers. It takes 72 to 88 bytes a row, and has one user at a time.
 
-    max_distance: what it is searched by at most. count: for how many rows the plan is to be good.
+    max_distance: what it is searched by at most. count: for how many rows the plan is to be good. bits: of each; those
+    of more than 64 take a few bytes more than their own, and each is looked at for each question.
     """
 
     path = Path("memory")
 
-    def __init__(self, max_distance: int, count: int) -> None:
+    def __init__(self, max_distance: int, count: int, bits: int = KEY_BITS) -> None:
         """Raises ValueError for a max_distance that no store has."""
-        choice = PlanChoice(max_distance, "balanced")
+        choice = PlanChoice(max_distance, "balanced", bits)
         plan = choice.for_count(max(1, count))
-        settings = Settings(choice.max_distance, plan.to_json(), "gap", "uint64", None)
+        settings = Settings(choice.max_distance, plan.to_json(), "gap", "uint64", None, bits)
         identity = new_identity()
         state = State(settings, (), 1, 1, identity=identity, origin=identity)
         pending = pending_index(plan, settings, MIN_PENDING_ROOM)
-        self._snapshot = Snapshot(self.path, state, plan, (), pending, 0, Removals.none())
+        snapshot_of: type[Snapshot] = WideSnapshot if settings.is_wide else Snapshot
+        self._snapshot = snapshot_of(self.path, state, plan, (), pending, 0, Removals.none())
 
     def nearest_many(
         self, fingerprints: Keys, count: int = 1, *, max_distance: int | None = None, threads: int | None = None

@@ -18,6 +18,7 @@ from fpstore.errors import Error, UnsupportedVersion, Wrong
 from fpstore.forks import cached_property
 from fpstore.format import BITS_STEP, CODECS, KEY_BITS, MAX_KEY_BITS, MIN_KEY_BITS, WIDE_BITS, WORD_BITS
 from fpstore.living.changes import LogForm
+from fpstore.origin import bits_of
 from fpstore.segment.entry import MAX_SEGMENT, SegmentEntry, entry_of
 from fpstore.segment.listing import Listing
 from fpstore.sketches.bands import Banding
@@ -34,8 +35,6 @@ MAX_NUMBER = 2**63 - 1
 # Where the catalog keeps it. One record says everything, so that it cannot contradict another.
 DATABASE = b"state"
 KEY = b"state"
-# What recipes make of a text.
-RECIPE_BITS = 64
 # What the checksum of the record goes on from.
 PLACE_CHECKSUM = crc32c(b"".join(struct.pack("<B", len(name)) + name for name in (DATABASE, KEY)))
 
@@ -89,13 +88,13 @@ class Settings:
         whole = self.bits % BITS_STEP == 0 or self.minhash is not None
         expect("bits", self.bits, whole, f"a multiple of {BITS_STEP}")
         expect_integer("max_distance", self.max_distance, 0, self.bits)
-        # The keys of bands are made of signatures, whatever their bits.
-        fits = self.recipe is None or self.bits == RECIPE_BITS or self.minhash is not None
-        expect("recipe", self.recipe, fits, "none, as recipes make 64 bits")
         expect("plan", self.plan, isinstance(self.plan, dict), "an object")
         expect("codec", self.codec, self.codec in CODECS, f"one of {', '.join(CODECS)}")
         expect("id_type", self.id_type, self.id_type in (None, *ID_TYPES), f"null or {', '.join(ID_TYPES)}")
         expect("recipe", self.recipe, self.recipe is None or isinstance(self.recipe, dict), "an object or null")
+        # The keys of bands are made of signatures, whatever their bits.
+        made = self.bits if self.recipe is None or self.minhash is not None else bits_of(self.recipe)
+        expect("recipe", self.recipe, made == self.bits, f"one that makes {self.bits} bits, or null")
         if self.minhash is not None:
             self.minhash.banding(self.bits).expect_sound(self.minhash.values)
             expect("max_distance", self.max_distance, self.max_distance == 0, "0, as bands must be equal")

@@ -189,7 +189,7 @@ class WideSnapshot(Snapshot):
             found.append(own)
             scanned |= read_all
         if self.pending_count:
-            found.append(self._search_waiting(queries, distance, room))
+            found.append(self.search_pending(queries, distance, room))
         found = [columns for columns in found if len(columns[0])]
         if len(found) != 1 or self.pending_count:
             found = [self._in_order(found)]
@@ -200,7 +200,7 @@ class WideSnapshot(Snapshot):
         """As search."""
         return self.search(queries, distance, 0, room)
 
-    def _search_waiting(self, queries: Keys, distance: int, room: Room | None) -> Matched:
+    def search_pending(self, queries: Keys, distance: int, room: Room | None) -> Matched:
         """What is pending and lives; in no order, and some maybe twice."""
         most = room.left if room else 0
         query, codes, bits, ids, positions = self.pending.search(

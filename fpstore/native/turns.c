@@ -1,7 +1,7 @@
 /* Documents in turn, and the choice of how keys are compared. */
 #include "turns.h"
 
-typedef uint64_t (*KeysNear)(const uint64_t *, uint64_t, uint64_t, unsigned, uint32_t *);
+typedef uint64_t (*KeysNear)(const uint64_t *, uint64_t, unsigned, const uint64_t *, unsigned, uint32_t *);
 typedef unsigned __int128 Product;
 
 static KeysNear chosen_keys_near = keys_near_portable;
@@ -18,9 +18,12 @@ void turns_choose(InstructionSet set) {
 
 CHOSEN_AT_LOAD(turns_choose)
 
-uint64_t keys_near(const uint64_t *keys, uint64_t count, uint64_t key, unsigned distance, uint32_t *out) {
-    return chosen_keys_near(keys, count, key, distance, out);
+uint64_t keys_near(const uint64_t *keys, uint64_t count, unsigned words, const uint64_t *key, unsigned distance,
+                   uint32_t *out) {
+    return chosen_keys_near(keys, count, words, key, distance, out);
 }
+
+static const uint64_t *key_at(const Turns *turns, uint64_t index) { return turns->keys + index * turns->words; }
 
 void turns_look(Turns *turns) {
     uint32_t *near = turns->leaders; /* which nobody uses yet */
@@ -30,7 +33,7 @@ void turns_look(Turns *turns) {
         return;
     }
     for (uint64_t i = 0; i < turns->count; i++) {
-        const uint64_t count = keys_near(turns->keys, i, turns->keys[i], turns->distance, near);
+        const uint64_t count = keys_near(turns->keys, i, turns->words, key_at(turns, i), turns->distance, near);
         turns->has_earlier[i] = count > 0;
         turns->is_near[i] |= count > 0 || turns->starts[i] < turns->starts[i + 1];
         for (uint64_t j = 0; j < count; j++) turns->is_near[near[j]] = 1;
@@ -40,7 +43,7 @@ void turns_look(Turns *turns) {
 /* Whether one row is nearer than another, at the same index earlier. */
 static int is_nearer(const Turns *turns, const Near *one, const Near *other) {
     if (one->bits != other->bits) return one->bits < other->bits;
-    for (unsigned i = 0; i < 2 && turns->ties[i] != NULL; i++) {
+    for (unsigned i = 0; i < TURNS_TIES && turns->ties[i] != NULL; i++) {
         const uint64_t x = turns->ties[i][one->row], y = turns->ties[i][other->row];
         if (x != y) return x < y;
     }
@@ -80,11 +83,13 @@ static void find_near(Turns *turns) {
     } else if (turns->has_earlier[i]) {
         uint32_t *places = turns->leaders + turns->leader_count; /* room for as many again */
         Near *own = turns->near + before;
-        count = keys_near(turns->leader_keys, turns->leader_count, turns->keys[i], turns->distance, places);
+        count = keys_near(turns->leader_keys, turns->leader_count, turns->words, key_at(turns, i), turns->distance, places);
         for (uint64_t j = 0; j < count; j++) {
             const uint32_t leader = turns->leaders[places[j]];
             own[j].row = turns->found + leader;
-            own[j].bits = (uint32_t)__builtin_popcountll(turns->keys[leader] ^ turns->keys[i]);
+            own[j].bits = 0;
+            for (unsigned word = 0; word < turns->words; word++)
+                own[j].bits += (uint32_t)__builtin_popcountll(key_at(turns, leader)[word] ^ key_at(turns, i)[word]);
         }
         sort_near(turns, own, count, turns->scratch);
         merge_runs(turns, turns->near, before, before + count, turns->scratch);
@@ -97,7 +102,8 @@ void turns_answer(Turns *turns, int64_t row) {
     if (row == TURNS_NEW && turns->banded != NULL) {
         if (turns->is_near[turns->at]) banded_lead(turns->banded, turns->at); /* else nobody asks for it */
     } else if (row == TURNS_NEW) {
-        turns->leader_keys[turns->leader_count] = turns->keys[turns->at];
+        memcpy(turns->leader_keys + turns->leader_count * turns->words, key_at(turns, turns->at),
+               turns->words * sizeof *turns->keys);
         turns->leaders[turns->leader_count++] = (uint32_t)turns->at;
     }
     turns->at++;

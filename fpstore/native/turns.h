@@ -9,6 +9,7 @@
 #define TURNS_NEW (-1) /* in place of a row: near nothing that came before, so that later ones may be near it */
 
 #define TURNS_UNKNOWN UINT32_MAX
+#define TURNS_TIES 5 /* the words of a wide fingerprint, and an id */
 
 /* Why a run stopped: all are decided; it is not known to which row the document goes; features of a row are needed. */
 typedef enum { TURNS_DONE = 0, TURNS_ASK = 1, TURNS_NEED = 2 } TurnsStop;
@@ -19,16 +20,17 @@ typedef struct {
 } Near;
 
 typedef struct {
-    const uint64_t *keys; /* NULL where documents are near by what they share */
+    const uint64_t *keys; /* of each its words; NULL where documents are near by what they share */
     uint64_t count;
+    unsigned words; /* of a key */
     unsigned distance;
     Banded *banded; /* else NULL; bits are then values that differ */
     /* Of what came before the keys: the rows that key i is near are starts[i] to starts[i + 1], from the nearest on. */
     const uint64_t *starts;
     const uint16_t *bits;
     uint64_t found;
-    const uint64_t *ties[2]; /* of the rows found, and then of the keys; each can be NULL */
-    int64_t *rows;           /* the answer for each key: a row, the keys after those found, or TURNS_NEW */
+    const uint64_t *ties[TURNS_TIES]; /* of the rows found, and then of the keys; each can be NULL */
+    int64_t *rows;                    /* the answer for each key: a row, the keys after those found, or TURNS_NEW */
 
     /* The keys so far that are near nothing. */
     uint64_t *leader_keys;
@@ -71,13 +73,16 @@ TurnsStop turns_run(Turns *turns);
 /* The key at turns->at goes to a row, or is TURNS_NEW. */
 void turns_answer(Turns *turns, int64_t row);
 
-/* Which of count keys are within distance of a key: their indexes, increasing; out has room for all. How many. */
-uint64_t keys_near(const uint64_t *keys, uint64_t count, uint64_t key, unsigned distance, uint32_t *out);
+/* Which of count keys, of so many words each, are within distance of a key: their indexes, increasing; out has room for
+   all. How many. */
+uint64_t keys_near(const uint64_t *keys, uint64_t count, unsigned words, const uint64_t *key, unsigned distance,
+                   uint32_t *out);
 
 void turns_choose(InstructionSet set);
 
-#define TURN_KERNELS(set) \
-    uint64_t keys_near_##set(const uint64_t *keys, uint64_t count, uint64_t key, unsigned distance, uint32_t *out);
+#define TURN_KERNELS(set)                                                                                          \
+    uint64_t keys_near_##set(const uint64_t *keys, uint64_t count, unsigned words, const uint64_t *key, unsigned distance, \
+                             uint32_t *out);
 TURN_KERNELS(portable)
 TURN_KERNELS(fast)
 TURN_KERNELS(wide)

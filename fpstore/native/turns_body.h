@@ -38,7 +38,25 @@ ALWAYS_INLINE int KERNEL(near_any)(const uint64_t *keys, uint64_t key, unsigned 
 #endif
 }
 
-uint64_t KERNEL(keys_near)(const uint64_t *keys, uint64_t count, uint64_t key, unsigned distance, uint32_t *out) {
+/* Of wide keys. */
+ALWAYS_INLINE uint64_t KERNEL(codes_near_one)(const uint64_t *keys, uint64_t count, unsigned words, const uint64_t *key,
+                                              unsigned distance, uint32_t *out) {
+    uint64_t found = 0;
+    for (uint64_t i = 0; i < count; i++) { /* without a branch */
+        unsigned apart = 0;
+        for (unsigned word = 0; word < words; word++) apart += KERNEL(ones)(keys[i * words + word] ^ key[word]);
+        out[found] = (uint32_t)i;
+        found += apart <= distance;
+    }
+    return found;
+}
+
+uint64_t KERNEL(keys_near)(const uint64_t *keys, uint64_t count, unsigned words, const uint64_t *one, unsigned distance,
+                           uint32_t *out) {
+    if (words == 2) return KERNEL(codes_near_one)(keys, count, 2, one, distance, out);
+    if (words == 4) return KERNEL(codes_near_one)(keys, count, 4, one, distance, out);
+    if (words != 1) return KERNEL(codes_near_one)(keys, count, words, one, distance, out);
+    const uint64_t key = *one;
     uint64_t found = 0, i = 0;
     for (; i + NEAR_STEP <= count; i += NEAR_STEP) {
         if (!UNLIKELY(KERNEL(near_any)(keys + i, key, distance))) continue;

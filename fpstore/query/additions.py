@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fpstore._codes import near as near_codes
 from fpstore._turns import ASK as ASK
 from fpstore._turns import NEW as NEW
 from fpstore._turns import Turns
-from fpstore.fingerprints import as_strings
+from fpstore.fingerprints import columns_of
 from fpstore.query.matches import Match, Matches
 from fpstore.query.tables import Table, read_only
 from fpstore.types import Array, Counts, Distances, Ids, Keys
@@ -98,42 +97,18 @@ def in_turn(
     """What each key of a piece is near that came earlier: before the piece, or in it, and was near nothing itself.
 
     The keys are taken in turn, so the answers are the same for pieces of any size. query, bits: of the matches of keys
-    among what came before the piece, in the order of query, bits, ties. ties: at most two columns over these matches,
+    among what came before the piece, in the order of query, bits, ties. ties: columns over these matches,
     and then over keys, by which of several at one distance one is nearer: the one with the lesser value in the first,
     else in the next, else the earlier. choose: asked in turn, for each key that is near some of these rows, to which it
     goes, given them from the nearest on, or NEW. By default to the nearest.
     Returns the row of each key, int64[n], and the distance to it, uint16[n], 0 for NEW. Takes time that grows with the
     square of the number of keys.
     """
-    if keys.ndim == 2:
-        assert choose is None, "codes go to the nearest"
-        return _codes_in_turn(keys, distance, query, bits, ties)
     turns = Turns(keys, distance, query, bits, ties, asks=choose is not None)
     while turns.run() == ASK:
         assert choose is not None
         turns.answer(choose(turns.at, turns.near))
     return turns.rows, distances_to(turns.rows, keys, bits)
-
-
-def _codes_in_turn(
-    keys: Keys, distance: int, query: Counts, bits: Distances, ties: Sequence[Array]
-) -> tuple[Counts, Distances]:
-    """As in_turn, of wide codes, uint64[n, words], each of which goes to the nearest."""
-    rows, found = np.full(len(keys), NEW, dtype=np.int64), len(bits)
-    asked, other, apart = near_codes(keys, keys, distance)
-    before = other.astype(np.int64) < asked
-    queries = np.concatenate([query, asked[before]])
-    at = np.concatenate([np.arange(found), found + other[before].astype(np.int64)])
-    far = np.concatenate([bits, apart[before]])
-    order = np.lexsort([at, *(tie[at] for tie in reversed(ties)), far, queries])
-    queries, at = queries[order], at[order]
-    starts = np.searchsorted(queries, np.arange(len(keys) + 1))
-    for index in np.flatnonzero(np.diff(starts)).tolist():
-        own = at[starts[index] : starts[index + 1]]
-        there = (own < found) | (rows[np.maximum(own - found, 0)] == NEW)
-        if there.any():
-            rows[index] = own[int(np.argmax(there))]
-    return rows, distances_to(rows, keys, bits)
 
 
 def distances_to(rows: Counts, keys: Keys, bits: Distances) -> Distances:
@@ -154,7 +129,7 @@ def decide(keys: Keys, ids: Ids | None, matches: Matches, distance: int) -> Addi
     near = [np.concatenate([matches.fingerprint, keys])]
     if ids is not None and matches.id is not None:
         near.append(np.concatenate([matches.id, ids]))
-    ties = [as_strings(near[0]), *near[1:]]
+    ties = [*columns_of(near[0]), *near[1:]]
     rows, bits = in_turn(keys, distance, matches.query, matches.distance, ties)
     stored = rows == NEW
     fingerprint, *match_id = (column[rows] for column in near)

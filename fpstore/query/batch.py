@@ -13,7 +13,7 @@ from typing import Self
 import numpy as np
 
 from fpstore._pairs import Queries
-from fpstore.merging import begins
+from fpstore.fingerprints import repeats
 from fpstore.plans.permutation import Permutation
 from fpstore.plans.planner import COMPARE_NS, pattern_count
 from fpstore.query.matches import MAX_MATCHES, Room
@@ -36,8 +36,8 @@ Piece = tuple[int, int]
 class Asked:
     """Queries, each once, and for which of all that were asked each stands.
 
-    distinct: uint64[d], strictly increasing. numbers: int64[m], of all; those of distinct[i] are those from bounds[i]
-    (int64[d + 1]) on.
+    distinct: uint64[d], or codes, uint64[d, words], strictly increasing. numbers: int64[m], of all; those of
+    distinct[i] are those from bounds[i] (int64[d + 1]) on.
     """
 
     distinct: Keys
@@ -53,7 +53,7 @@ class Asked:
     @classmethod
     def of_sorted(cls, queries: Keys, numbers: Counts) -> Self:
         """Of queries in order, which have these numbers."""
-        starts = np.flatnonzero(begins(queries))
+        starts = np.flatnonzero(~repeats(queries))
         return cls(queries[starts], numbers, np.append(starts, len(queries)))
 
     def repeats(self, rows: Counts) -> Counts:

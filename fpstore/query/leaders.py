@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from fpstore._turns import DONE, NEED, NEW, Turns
+from fpstore.fingerprints import columns_of
 from fpstore.notes import MAX_ID
 from fpstore.query.additions import distances_to
 from fpstore.query.equals import Equals
@@ -123,19 +124,19 @@ class Leaders:
         count = MOST_LOOKED_AT + 1 if self.looks_on else 1
         found: Matches = self._store.nearest_many(keys, count, max_distance=self._max_distance, threads=self._threads)
         ids = ids_of_all(found.id, len(keys))
-        ties = [np.concatenate([found.fingerprint, keys]), ids.copy()]
+        ties = [*columns_of(np.concatenate([found.fingerprint, keys])), ids.copy()]
         turns = Turns(keys, self._max_distance, found.query, found.distance, ties, asks=self.looks_on)
         return piece, Seen(found.query, found.distance, ids, turns)
 
     def _sign(self, documents: Any, index: int) -> Hashable:
         """What equal documents have in common, and few others have."""
-        return int(documents[index])
+        return int(documents[index]) if documents.ndim == 1 else bytes(documents[index])
 
     def _is_same(self, documents: Any, seen: Seen, index: int, row: int) -> bool:
         """Whether a document and a row that it is near have the same sign."""
         if row < seen.found:
             return bool(seen.distance[row] == 0)
-        return bool(documents[row - seen.found] == documents[index])
+        return bool((documents[row - seen.found] == documents[index]).all())
 
     def _distances(self, documents: Any, seen: Seen) -> Distances:
         """The distance of each document to the row that it goes to."""

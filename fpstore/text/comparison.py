@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from fpstore.fingerprints import as_numbers
 from fpstore.text.asked import Asked
 from fpstore.text.held import Features
 from fpstore.text.measures import MEASURES, Measure
@@ -119,8 +120,8 @@ class Comparison:
             names = ("similarity", "shared_bands", "bands", "rows_per_band", "min_similarity")
             return {name: getattr(self, name) for name in names}
         return {
-            "first_fingerprint": f"{self.first:016x}",
-            "second_fingerprint": f"{self.second:016x}",
+            "first_fingerprint": self.recipe.hexadecimal(self.first),
+            "second_fingerprint": self.recipe.hexadecimal(self.second),
             "distance": self.distance,
             "max_distance": self.max_distance,
         }
@@ -139,15 +140,16 @@ def compare(
 ) -> Comparison:
     """How alike two texts are by recipe; bytes are UTF-8.
 
-    max_distance: what is called near, 3 by default; by a recipe of sketch minhash what shares one of `bands` bands of
-    so many values, 16 and 8 by default, and has an estimated similarity of min_similarity, if given. shown: how many of
-    the shingles that only one has are named, of each text. Raises ValueError for one of these below 0, a distance over
-    64, bands that a signature does not have, and what says nothing about what the recipe makes.
+    max_distance: what is called near, 3 by default for each 64 bits; by a recipe of sketch minhash what shares one of
+    `bands` bands of so many values, 16 and 8 by default, and has an estimated similarity of min_similarity, if given.
+    shown: how many of the shingles that only one has are named, of each text. Raises ValueError for one of these below
+    0, a distance over the bits, bands that a signature does not have, and what says nothing about what the recipe
+    makes.
     """
     near = Asked(max_distance, bands, rows_per_band, min_similarity)
     near.expect_of(expect_recipe(recipe))
-    if not 0 <= (max_distance or 0) <= 64:
-        raise ValueError(f"max_distance: found {max_distance}, expected 0..64")
+    if not 0 <= (max_distance or 0) <= recipe.bits:
+        raise ValueError(f"max_distance: found {max_distance}, expected 0..{recipe.bits}")
     if shown < 0:
         raise ValueError(f"shown: found {shown}, expected 0 or more")
     sketches, (first_tokens, second_tokens) = _sketched(recipe, [a, b], near)
@@ -174,8 +176,8 @@ def _sketched(recipe: Recipe, texts: list[str | bytes], near: Asked) -> tuple[di
     """What a recipe makes of two texts, and what is called near, by the names of a Comparison; their tokens."""
     if recipe.sketch != "minhash":
         measured = recipe.measure_many(texts)
-        first, second = measured.fingerprints.tolist()
-        most = DEFAULT_DISTANCE if near.max_distance is None else near.max_distance
+        first, second = as_numbers(measured.fingerprints)
+        most = recipe.distance(DEFAULT_DISTANCE) if near.max_distance is None else near.max_distance
         return {"first": first, "second": second, "max_distance": most}, measured.token_counts.tolist()
     # As jobs and stores compare them, which is the engine's.
     from fpstore.living.memory import as_least, sketch_memory

@@ -22,7 +22,7 @@ from fpstore.text.recipe import Recipe, bytes_hash
 # With a distance of 6 it drops at most one document in 1,000 wrongly of each corpus that docs/jobs.md names, and finds
 # more than a distance of 3 alone. With 0.8 titles that differ in a year are dropped; with 0.85 it finds less.
 DEFAULT_CONFIRM = "jaccard>=0.82"
-CONFIRMED_DISTANCE = 6
+CONFIRMED_DISTANCE = 6  # this and the next of 64 bits; of more as many more (Recipe.distance)
 # Where nothing can be confirmed.
 UNCONFIRMED_DISTANCE = 3
 

@@ -13,7 +13,7 @@ from fpstore.text.asked import Asked
 from fpstore.text.confirm import CONFIRMED_DISTANCE, DEFAULT_CONFIRM, Checker, Confirm
 from fpstore.text.held import KeptHashes, Sets
 from fpstore.text.presets import DEFAULT_RECIPE, expect_recipe
-from fpstore.text.recipe import Measured, Recipe, bytes_hash
+from fpstore.text.recipe import Measured, Recipe
 from fpstore.text.several import expect_several
 from fpstore.text.shared import begin_to_measure, begin_to_measure_and_keep
 from fpstore.threads import thread_count
@@ -56,12 +56,13 @@ def dedup(
 
     A text that is near none that was kept before is kept; one that is near some is a duplicate of the nearest that is
     enough alike. These are the decisions of fpstore.jobs.dedup about the same documents in the same order. Near are
-    fingerprints within max_distance, 6 by default; by a recipe of sketch minhash signatures that share one of `bands`
-    bands of so many values, by default 16 and 8, and have an estimated similarity of min_similarity, if given. keep:
-    "first", or "longest", decided as if longer texts came first. confirm: what makes a near text a duplicate, such as
-    "jaccard>=0.82", which is meant by "default"; None: that it is near. threads: for fingerprints; all processors
-    by default. Raises ValueError for a value that is none of these, or says nothing about what the recipe makes, and
-    TypeError for what is no text.
+    fingerprints within max_distance, 6 by default for each 64 bits; by a recipe of sketch minhash signatures that share
+    one of `bands` bands of so many values, by default 16 and 8, and have an estimated similarity of min_similarity, if
+    given. keep: "first", or "longest", decided as if longer texts came first. confirm: what makes a near text a
+    duplicate, such as "jaccard>=0.82", which is meant by "default"; None: that it is near. threads: for fingerprints;
+    all processors by default. Time grows with the square of the texts where the recipe makes more than 64 bits. Raises
+    ValueError for a value that is none of these, or says nothing about what the recipe makes, and TypeError for what is
+    no text.
     """
     expect_several(texts)
     if keep not in get_args(Kept):
@@ -117,7 +118,7 @@ def begin_to_measure_apart(
 def _apart(recipe: Recipe, texts: Sequence[str], measured: Measured) -> Measured:
     if not recipe.parts_empty:
         for index in np.flatnonzero(measured.token_counts == 0).tolist():
-            measured.fingerprints[index] = bytes_hash(texts[index])
+            measured.fingerprints[index] = recipe.without_tokens(texts[index])
     return measured
 
 
@@ -183,8 +184,8 @@ def _leaders(recipe: Recipe, near: Asked, check: Confirm | None, texts: Sequence
 
     class Kept(Told):
         def __init__(self) -> None:
-            most = CONFIRMED_DISTANCE if near.max_distance is None else near.max_distance
-            super().__init__(Memory(most, len(texts)), most, 0)
+            most = recipe.distance(CONFIRMED_DISTANCE) if near.max_distance is None else near.max_distance
+            super().__init__(Memory(most, len(texts), recipe.bits), most, 0)
 
     class SimilarKept(Told, SimilarLeaders):
         def __init__(self) -> None:

@@ -38,7 +38,7 @@ The steps of version 2, in order:
      with the hash, whatever hash it is. The digests and `murmur3`, of which other tools take more bits, have 64 alone;
    - `minhash-1bit` (b-bit minwise hashing with b = 1, Li and Koenig, WWW 2010): bit i is a bit of the smallest value of
      permutation i (of as many as bits, made by the `seed`) over the shingles. Documents whose sets of shingles have the
-     Jaccard similarity J differ in bits / 2 * (1 - J) bits in the mean. A shingle counts once, so weights are `presence`;
+     Jaccard similarity J differ in bits / 2 * (1 - J) bits in the mean. A shingle counts once: weights are `presence`;
    - `minhash` (Broder, SEQUENCES 1997): no fingerprint but a signature, which fpstore.minhash makes. It has so many
      `values` by the `permutations` of that name (see the module of that name), and the share of those that are equal is
      the Jaccard similarity in the mean. The `seed` is of hash and permutations; by those of datasketch it is theirs
@@ -75,7 +75,6 @@ from fpstore.text.cleaning import text_of_html, without_surrogates
 from fpstore.text.fields import (
     ADDED,
     DEFAULT_BITS,
-    DEFAULT_VALUES,
     VERSION,
     expect_fields,
     expect_version,
@@ -83,7 +82,7 @@ from fpstore.text.fields import (
 )
 from fpstore.text.held import Features, KeptHashes, Sets
 from fpstore.text.model import IdfModel
-from fpstore.text.permutations import SCHEMES, permutations_of
+from fpstore.text.permutations import DEFAULT_VALUES, SCHEMES, permutations_of
 from fpstore.text.scripts import mixed_shingles
 from fpstore.text.several import expect_several
 from fpstore.text.tokens import Prepare, preparation, prepared, prepared_groups
@@ -302,6 +301,14 @@ class Recipe:
     def without_tokens(self, text: str | bytes) -> Any:
         """The fingerprint of a text that has no tokens, as a row of fingerprints is: a number, or its words."""
         return self._widened(bytes_hash(text))
+
+    def hexadecimal(self, fingerprint: int) -> str:
+        """Every digit of a fingerprint, as the lines of commands have it."""
+        return f"{fingerprint:0{self.bits // 4}x}"
+
+    def distance(self, of_64: int) -> int:
+        """As many of its bits as these are of 64: texts that are so far apart are as alike by either, in the mean."""
+        return of_64 * self.bits // DEFAULT_BITS
 
     @property
     def is_prepared(self) -> bool:

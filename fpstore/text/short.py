@@ -2,8 +2,8 @@
 
 In a text of n tokens one other token changes `shingle` of about n shingles. The cosine of the two is then near
 1 - shingle / n, and of 64 bits 64 / pi * acos(1 - shingle / n) differ on average: k + 1 of them for
-n = shingle / (1 - cos(pi * (k + 1) / 64)). With fewer tokens a text is short: there one changed word takes it out of
-k about as often as not.
+n = shingle / (1 - cos(pi * (k + 1) / 64)). So it is of more bits, with their number
+in place of 64. With fewer tokens a text is short: there one changed word takes it out of k about as often as not.
 
 By 1-bit MinHash the two have the Jaccard similarity (n - shingle) / (n + shingle), so 64 shingle / (n + shingle) bits
 differ in the mean: k + 1/2 of them for n = shingle * (64 / (k + 1/2) - 1). With fewer tokens a text is short.
@@ -39,14 +39,14 @@ import numpy as np
 
 from fpstore.text import saturation, scripts
 from fpstore.text.cleaning import is_stand_in
+from fpstore.text.fields import DEFAULT_BITS
 from fpstore.text.packed import Packed, heads, wide_counts
 from fpstore.text.presets import DEFAULT_RECIPE
 from fpstore.text.recipe import Measured, Recipe
 from fpstore.text.shared import measure_many
 from fpstore.workers import Workers
 
-DEFAULT_K = 3
-BITS = 64
+DEFAULT_K = 3  # this and the next of 64 bits; of more as many more (Recipe.distance)
 # Of verses of 23 words text-1 finds 0.75 of the near-duplicates at k = 3 and 0.92 at 6, web-en 0.65 and 0.77, all with
 # precision 1.00. Recipes of longer shingles than those of text-1 find less, too: words-4 0.68 and 0.77, code 0.61 and
 # 0.74 (docs/choosing-a-recipe.md).
@@ -58,22 +58,25 @@ _COUNTED = ("texts", "short", "dense", "empty", "without_text", "outweighed", "l
 _WEAK = ("weak", "dropped_weak")
 
 
-def short_below(recipe: Recipe, k: int = DEFAULT_K, *, dense: bool = False, cut: tuple[int, int] | None = None) -> int:
+def short_below(
+    recipe: Recipe, k: int | None = None, *, dense: bool = False, cut: tuple[int, int] | None = None
+) -> int:
     """The fewest tokens with which a text is not short; 1 for k = 0, and where a shingle is a whole text.
 
-    dense: of a text in a script that parts no words. cut: the bands of signatures and the values of each; where nobody
-    knows them 1.
+    k: None: what is 3 of 64 bits. dense: of a text in a script that parts no words. cut: the bands of signatures and
+    the values of each; where nobody knows them 1.
     """
     shingle = recipe.dense_shingle if dense and recipe.dense_shingle else recipe.shingle
     if recipe.tokens == "whole":
         return 1
     if recipe.sketch == "minhash":
         return 1 if cut is None else _short_by_bands(shingle, *cut)
+    bits, k = recipe.bits, recipe.distance(DEFAULT_K) if k is None else k
     if k < 1:
         return 1
     if recipe.sketch == "minhash-1bit":
-        return math.ceil(shingle * max(BITS / (min(k, BITS // 2) + 0.5) - 1, 1))
-    return math.ceil(shingle / (1 - math.cos(math.pi * min(k + 1, BITS // 2) / BITS)))
+        return math.ceil(shingle * max(bits / (min(k, bits // 2) + 0.5) - 1, 1))
+    return math.ceil(shingle / (1 - math.cos(math.pi * min(k + 1, bits // 2) / bits)))
 
 
 def _short_by_bands(shingle: int, bands: int, rows_per_band: int) -> int:
@@ -83,7 +86,7 @@ def _short_by_bands(shingle: int, bands: int, rows_per_band: int) -> int:
 
 def jaccard_at(recipe: Recipe, k: int) -> float | None:
     """The Jaccard similarity of shingles at which k bits differ in the mean; None where the sketch is another."""
-    return max(0.0, 1 - 2 * k / BITS) if recipe.sketch == "minhash-1bit" else None
+    return max(0.0, 1 - 2 * k / recipe.bits) if recipe.sketch == "minhash-1bit" else None
 
 
 class Lengths:
@@ -99,10 +102,11 @@ class Lengths:
     """
 
     def __init__(
-        self, recipe: Recipe, k: int = DEFAULT_K, *, drops: bool = False, cut: tuple[int, int] | None = None
+        self, recipe: Recipe, k: int | None = None, *, drops: bool = False, cut: tuple[int, int] | None = None
     ) -> None:
-        """drops: whether see_dropped hears of those texts that are dropped. cut: as for short_below."""
+        """drops: whether see_dropped hears of those texts that are dropped. k, cut: as for short_below."""
         self._recipe = recipe
+        k = recipe.distance(DEFAULT_K) if k is None else k
         self._k = k
         self._drops = drops
         self._near = f"k = {k}" if cut is None else f"{cut[0]} bands of {cut[1]} values"
@@ -285,9 +289,11 @@ class Lengths:
             return ""
         recipe, better = self._recipe, []
         if recipe.sketch == "simhash" or (recipe.tokens == "mixed" and recipe.shingle > DEFAULT_RECIPE.shingle):
-            better.append(f"recipe {DEFAULT_RECIPE.name}")
-        if self._k < BETTER_K:
-            better.append(f"k = {BETTER_K}")
+            better.append(
+                f"recipe {DEFAULT_RECIPE.name}{f' of {recipe.bits} bits' if recipe.bits > DEFAULT_BITS else ''}"
+            )
+        if self._k < recipe.distance(BETTER_K):
+            better.append(f"k = {recipe.distance(BETTER_K)}")
         return (
             f"; {' and '.join(better)} {'finds' if len(better) == 1 else 'find'} more of such texts" if better else ""
         )
