@@ -161,6 +161,29 @@ def test_an_id_with_very_many_signatures_leads_none_and_is_told_of(
     assert cluster_store(tmp_path / "s", tmp_path / "third").documents == 3
 
 
+def test_what_is_interrupted_begins_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = filled(tmp_path / "s", [*range(32)] * 2, 3, "string")
+    monkeypatch.setattr(signed, "MOST_HELD", 2)
+    monkeypatch.setattr(query_leaders, "PIECE_ROWS", 3)
+    near, asked = ids.IdRows.near, 0
+
+    def stop(*arguments: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        if asked == 4:
+            raise KeyboardInterrupt
+        return near(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ids.IdRows, "near", stop)
+        with pytest.raises(KeyboardInterrupt):
+            cluster_store(tmp_path / "s", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    cluster_store(tmp_path / "s", tmp_path / "out")
+    told = [f"{number}\t{name}\t{similarity:.4f}" for number, name, similarity in leaders(model, None)]
+    assert lines_of(tmp_path / "out") == told
+
+
 @pytest.mark.slow
 def test_a_bucket_of_very_many_ids_has_one_leader_in_little_memory(tmp_path: Path) -> None:
     """All pairs of one bucket would be 2 * 10^8."""

@@ -741,6 +741,7 @@ def test_what_is_no_array_of_signatures_is_refused(
         ({"values": 0}, "values: found 0, expected an integer from 1 to 4096"),
         ({"values": "x"}, "values: found 'x', expected an integer"),
         ({"min_similarity": 1.5}, "min_similarity: found 1.5, expected a number from 0 to 1"),
+        ({"min_similarity": 0.5}, "min_similarity: found 4 bands of 3 values too, expected one of the two ways to say"),
         ({"bits": 12}, "bits: found 12, expected an integer from 16 to 64"),
         ({"id_type": "int"}, "id_type: found 'int', expected None or uint64, string, bytes"),
         ({"exist_ok": True, "force": True}, "exist_ok and force: found both"),

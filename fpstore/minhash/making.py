@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 # Signatures of a store for which nobody says how many values they have.
 VALUES = 128
+# How signatures are cut where nobody says it, as the arguments below have it.
+USUAL_CUT = (16, 8)
 # The bits of keys are chosen for so many documents, or those that a store is built of, where these are more.
 BUILT_FOR, CREATED_FOR = 10**7, 10**9
 # Where a similarity is integrated over, to choose bands by it.
@@ -59,7 +61,7 @@ def build(
     signatures: integers[n, values], or a stream: an iterator of such arrays, or of pairs of them and ids. ids:
     uint64[n], or names; "row", the index in the input; None, a store without ids. bands, rows_per_band: documents are
     found that share a band, so many values. min_similarity: chosen by the similarity from which documents should be
-    found, in place of these two. keep_signatures: some bits of each value are kept, so that answers have an estimated
+    found, in place of these two; with both that is a ValueError. keep_signatures: some bits of each value are kept, so that answers have an estimated
     similarity. bits: of the key of a band, 16 to 64. Of n documents a signature meets, by chance, bands^2 * n / 2^bits
     more than share a band with it. None: so many that these are at most a quarter of a document where each comes with
     its similarity, a hundredth where not, and in a store without ids 10^-5 for a band; of the documents that are given,
@@ -205,6 +207,9 @@ def _settings(
     count, cut, rows = _integer("values", values), _integer("bands", bands), _integer("rows_per_band", rows_per_band)
     if min_similarity is not None:
         least = as_similarity(min_similarity, "min_similarity")
+        if (cut, rows) != USUAL_CUT:
+            told = f"found {cut} bands of {rows} values too, expected one of the two ways to say it"
+            raise ValueError(f"min_similarity: {told}")
         cut, rows = bands_for(min(max(count, 1), MAX_VALUES), least)
     kept = bits_for(count) if keep_signatures and id_type is not None and count > 0 else 0
     minhash = Minhash(cut, rows, count, kept)
