@@ -5,7 +5,7 @@
 
 Uniform fingerprints (u), and skewed ones (s): of words that are real 64-bit hashes where --hashes names a file of them
 (a line each, hexadecimal, up to a tab), most of them copies with errors. A query is a stored one with so many bits
-inverted, of wide ones in proportion, or any. One thread, processor time, rounds in turns; the scan beside them is
+inverted, or any. One thread, processor time, rounds in turns; the scan beside them is
 that of one query. FAISS is IndexBinaryFlat, pynear MIHBinaryIndex, which looks no further than 8 bits, each where it is
 installed. Answers are compared with brute force.
 """
@@ -79,7 +79,7 @@ def queries_of(codes: Any, apart: str, count: int, source: np.random.Generator) 
         return uniform(count, codes.shape[1], source)
     asked = codes[source.integers(0, len(codes), count)].copy()
     for query in asked:
-        for bit in source.choice(bits, int(apart) * bits // 64, replace=False):
+        for bit in source.choice(bits, int(apart), replace=False):
             query[bit // 64] ^= np.uint64(1) << np.uint64(bit % 64)
     return asked
 
@@ -113,16 +113,17 @@ def measure(name: str, codes: Any, store: Store, peers: dict[str, Any], given: N
             for index in range(min(4, len(queries))):
                 same = found.distance[found.query == index].tolist() == least_distances(codes, asked[index], count)
                 results.expect(same, f"{name}, {apart}, {count}: another nearest")
-            calls = [scanning(store, queries), partial(one_by_one, store, queries, count)]
+            calls: list[Callable[[], Any]] = [scanning(store, queries), partial(one_by_one, store, queries, count)]
             calls.append(partial(store.nearest_many, queries, count, threads=1))
             near = apart != "far" and int(apart) <= NEAR_BITS
             if "FAISS flat" in peers:
                 calls.append(partial(peers["FAISS flat"], asked, count))
             times = interleaved(calls, given.rounds)
             # By itself, as the threads of pynear go on for a while after a call.
-            other = (
-                interleaved([partial(peers["pynear MIH"], asked, count)], 1) if near and "pynear MIH" in peers else []
-            )
+            alone: list[Callable[[], Any]] = []
+            if near and "pynear MIH" in peers:
+                alone.append(partial(peers["pynear MIH"], asked, count))
+            other = interleaved(alone, 1)
             single, batch = times[1], times[2]
             each = 1e6 / len(queries)
             over_scan = median_cpu(single) / len(queries) / median_cpu(times[0])
@@ -137,7 +138,7 @@ def measure(name: str, codes: Any, store: Store, peers: dict[str, Any], given: N
             rows.append(row)
             if apart == "far":
                 results.bar(f"{name}, far, {count}: single, over one scan", over_scan, at_most=FAR_BAR)
-            if "FAISS flat" in peers and apart in ("far", str(NEAR_BITS)):
+            if "FAISS flat" in peers and (apart == "far" or (apart == str(NEAR_BITS) and count == 1)):
                 timed = batch if apart == "far" else single
                 bar, what = (FAR_BAR, "batch") if apart == "far" else (NEAR_BAR, "single")
                 of_faiss = 1 / cpu_ratio(timed, times[3])
@@ -160,7 +161,7 @@ def main() -> int:
     parser.add_argument("--sets", type=parse_list, default=list(SET_NAMES), help="u, s or u,s; default both")
     parser.add_argument("--hashes", type=Path, help="64-bit hashes, in hexadecimal, that skewed ones consist of")
     parser.add_argument(
-        "--apart", type=parse_list, default=["0", "4", "8", "10", "12", "far"], help="bits of 64, or far"
+        "--apart", type=parse_list, default=["0", "4", "8", "10", "12", "far"], help="numbers of bits, or far"
     )
     parser.add_argument("-k", default=[3, 8, 31], help="distances of plans; above 16 of wide ones", type=numbers)
     parser.add_argument("--queries", type=int, default=16)
