@@ -415,6 +415,17 @@ def test_costs_of_blocks_are_those_of_a_segment_in_blocks(name: str, block_bytes
         assert told.block_decodes == pytest.approx(decoded, rel=0.1)
 
 
+def test_of_directories_that_leave_the_cache_each_block_is_dearer() -> None:
+    """As searches of them wait for memory. The keys of one block more do not tell in the difference."""
+    plan = replace(plans.named("flips-2:1,1", 3), block_bytes=1024)
+    most = next(
+        n for n in range(6_000_000, 7_000_000, 500) if predict(plan, n + 500).directory_bytes > planner.NEAR_BYTES
+    )
+    near, far = predict(plan, most), predict(plan, most + 500)
+    dearer = (planner.FAR_FENCES_NS - planner.FENCES_NS) * near.block_decodes
+    assert far.lookup_nanoseconds - near.lookup_nanoseconds == pytest.approx(dearer, rel=0.01)
+
+
 def test_blocks_cost_what_they_do_under_the_same_plan() -> None:
     for each in planner.choices(10**6, 3):
         other = planner.in_blocks(each)

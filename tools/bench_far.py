@@ -1,16 +1,14 @@
-"""Measures searches far beyond a plan's distance: the scan, the nearest however far, and plans for large distances.
+"""Measures searches far beyond a plan's distance: the scan, and plans for large distances.
 
     python tools/bench_far.py [--n 1e6] [--sets u,c] [--distances 4,8,10,14,16,20,24] [--queries 64]
                               [--rounds 5] [--small] [--json]
 
 The scan is compared with decoding the same table, and of keys that are not coded with a XOR and popcount of every key
-in memory; the nearest with FAISS IndexBinaryFlat, where that is installed. One thread, processor time, rounds in turns.
-Answers are compared with brute force.
+in memory. One thread, processor time, rounds in turns. Answers are compared with brute force.
 """
 
 import sys
 from argparse import Namespace
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -43,41 +41,12 @@ DISTANCES = [4, 8, 10, 14, 16, 20, 24]
 # The scan of one query over decoding, and of keys that are not coded over reading them.
 DECODE_BAR = 0.9
 RAW_BAR = 0.8
-NEAR_BAR = 20.0
-FAR_BAR = 1.0
-NEAR_BITS = 8
-
-
-class Flat:
-    """FAISS IndexBinaryFlat, one thread."""
-
-    def __init__(self, keys: Keys) -> None:
-        import faiss
-
-        faiss.omp_set_num_threads(1)
-        self._index = faiss.IndexBinaryFlat(64)
-        self._index.add(keys.view(np.uint8).reshape(-1, 8))
-
-    def nearest(self, queries: Keys) -> Any:
-        """The distances of the nearest."""
-        return self._index.search(queries.view(np.uint8).reshape(-1, 8), 1)[0][:, 0]
-
-
-def make_flat(keys: Keys) -> Flat | None:
-    try:
-        return Flat(keys)
-    except ImportError:
-        return None
 
 
 def flipped(keys: Keys, bits: int, source: np.random.Generator) -> Keys:
     """Each with so many of its bits inverted."""
     masks = [sum(1 << int(bit) for bit in source.choice(64, bits, replace=False)) for _ in keys]
     return keys ^ np.array(masks, dtype=np.uint64)
-
-
-def least_distances(keys: Keys, queries: Keys) -> list[int]:
-    return [int(np.bitwise_count(keys ^ query).min()) for query in queries]
 
 
 def decode(segment: Segment) -> None:
@@ -108,45 +77,6 @@ def bench_scan(name: str, keys: Keys, queries: Keys, folder: Path, rounds: int, 
             )
             results.bar(f"{name}, {codec}: of the limit", ratio, at_least=DECODE_BAR if codec == "gap" else RAW_BAR)
     results.table(f"{name}: a scan, one thread", rows)
-
-
-def one_by_one(store: Store, queries: Keys) -> None:
-    for index in range(len(queries)):
-        store.nearest_many(queries[index : index + 1], threads=1)
-
-
-def bench_nearest(name: str, keys: Keys, arguments: Namespace, store: Store, results: Results) -> None:
-    source = np.random.default_rng(9)
-    flat = make_flat(keys)
-    rows: list[dict[str, Any]] = []
-    for label, queries in (
-        (f"within {NEAR_BITS}", flipped(source.choice(keys, arguments.queries), NEAR_BITS, source)),
-        ("far", source.integers(0, 1 << 63, arguments.queries, dtype=np.uint64)),
-    ):
-        found = store.nearest_many(queries)
-        results.expect(found.distance.tolist() == least_distances(keys, queries), f"{name}, {label}: another nearest")
-        calls: list[Callable[[], Any]] = [
-            partial(one_by_one, store, queries),
-            partial(store.nearest_many, queries, threads=1),
-        ]
-        if flat is not None:
-            results.expect(flat.nearest(queries).tolist() == found.distance.tolist(), f"{name}, {label}: not as FAISS")
-            calls.append(partial(flat.nearest, queries))
-        times = interleaved(calls, arguments.rounds)
-        row = {
-            "nearest": label,
-            "single us": 1e6 * median_cpu(times[0]) / len(queries),
-            "batch us": 1e6 * median_cpu(times[1]) / len(queries),
-        }
-        if flat is not None:
-            single, batch = (1 / cpu_ratio(own, times[2]) for own in times[:2])
-            row |= {"FAISS flat us": 1e6 * median_cpu(times[2]) / len(queries), "single": single, "batch": batch}
-            if label == "far":
-                results.bar(f"{name}: far, batch, times FAISS flat", batch, at_least=FAR_BAR)
-            else:
-                results.bar(f"{name}: near, single, times FAISS flat", single, at_least=NEAR_BAR)
-        rows.append(row)
-    results.table(f"{name}: the nearest by plan {store.plan.name}, one thread", rows)
 
 
 def single_queries(store: Store, queries: Keys, distance: int) -> None:
@@ -204,10 +134,6 @@ def main() -> int:
             source = np.random.default_rng(3)
             queries = source.integers(0, 1 << 63, arguments.queries, dtype=np.uint64)
             bench_scan(name, keys, queries, folder, arguments.rounds, results)
-            for distance in (3, NEAR_BITS):
-                path = folder / f"nearest-{distance}.fpstore"
-                with fpstore.build(path, keys, ids=None, max_distance=distance) as store:
-                    bench_nearest(name, keys, arguments, store, results)
             bench_plans(name, keys, arguments, folder, results)
     return results.finish()
 

@@ -136,7 +136,7 @@ def _pieces(
 
 
 def _ask(segment: Segment, first: int, end: int) -> None:
-    """Have what a piece reads come from the disk together, as if keys lay evenly: what it reads besides comes by pages."""
+    """Have what a piece reads come from the disk together, as if keys lay evenly; the rest comes by pages."""
     table = segment.tables[0]
     slots = 1 << table.slot_bits
     for offset, size in (

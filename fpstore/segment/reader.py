@@ -130,7 +130,7 @@ class Segment:
         self.view.ask(start, end)
 
     def soon(self, start: int, end: int) -> None:
-        """Bytes [start, end) will be read in order, maybe for the first time: then they come at once, not page by page."""
+        """Bytes [start, end) will be read in order: what was not used before comes at once, not page by page."""
         if self.view.is_new(start, end):
             self.read_ahead(start // mmap.PAGESIZE * mmap.PAGESIZE, end)
 

@@ -1,0 +1,189 @@
+"""Measures the nearest, one and ten of them, however far: by single calls and in a batch, beside FAISS and pynear.
+
+    python tools/bench_nearest.py [--n 1e6] [--bits 64,256] [--sets u,s] [--hashes FILE] [--apart 0,4,8,10,12,far]
+                                  [-k 3,8,31] [--queries 16] [--rounds 5] [--small] [--json]
+
+Uniform fingerprints (u), and skewed ones (s): of words that are real 64-bit hashes where --hashes names a file of them
+(a line each, hexadecimal, up to a tab), most of them copies with errors. A query is a stored one with so many bits
+inverted, or any. One thread, processor time, rounds in turns; the scan beside them is
+that of one query. FAISS is IndexBinaryFlat, pynear MIHBinaryIndex, which looks no further than 8 bits, each where it is
+installed. Answers are compared with brute force.
+"""
+
+import sys
+from argparse import Namespace
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from bench_wide import skewed, uniform
+from benchlib import (
+    Results,
+    cpu_ratio,
+    interleaved,
+    median_cpu,
+    new_parser,
+    parse_arguments,
+    parse_list,
+    scratch_folder,
+)
+
+import fpstore
+from fpstore.codes.reader import CodesSegment
+from fpstore.query.scans import scan
+from fpstore.store import Store
+
+NEAR_BITS = 8  # up to which a single query is to take a twentieth of FAISS's time
+NEAR_BAR, FAR_BAR = 20.0, 1.0
+SET_NAMES = {"u": "uniform", "s": "skewed"}
+COUNTS = (1, 10)
+APART = ["0", "4", "8", "10", "12", "far"]
+PYNEAR_RADIUS = 8
+
+
+def as_bytes(codes: Any) -> Any:
+    """Rows of bytes, of which peers count the bits that differ."""
+    return np.ascontiguousarray(codes).view(np.uint8).reshape(len(codes), -1)
+
+
+def make_peers(codes: Any) -> dict[str, Callable[[Any, int], Any]]:
+    """Of each that is installed, what gives the distances of the nearest."""
+    peers: dict[str, Callable[[Any, int], Any]] = {}
+    rows = as_bytes(codes)
+    try:
+        import faiss
+
+        faiss.omp_set_num_threads(1)
+        flat = faiss.IndexBinaryFlat(8 * rows.shape[1])
+        flat.add(rows)
+        peers["FAISS flat"] = lambda queries, count: flat.search(as_bytes(queries), count)[0]
+    except ImportError:
+        pass
+    try:
+        import pynear
+
+        index = pynear.MIHBinaryIndex(rows.shape[1] // 2)
+        index.set(rows)
+        peers["pynear MIH"] = lambda queries, count: index.searchKNN(as_bytes(queries), count, PYNEAR_RADIUS)
+    except ImportError:
+        pass
+    return peers
+
+
+def queries_of(codes: Any, apart: str, count: int, source: np.random.Generator) -> Any:
+    """Stored codes with so many bits inverted, or codes that are far from all."""
+    bits = 64 * codes.shape[1]
+    if apart == "far":
+        return uniform(count, codes.shape[1], source)
+    asked = codes[source.integers(0, len(codes), count)].copy()
+    for query in asked:
+        for bit in source.choice(bits, int(apart), replace=False):
+            query[bit // 64] ^= np.uint64(1) << np.uint64(bit % 64)
+    return asked
+
+
+def least_distances(codes: Any, query: Any, count: int) -> list[int]:
+    apart = np.bitwise_count(codes ^ query).sum(axis=1, dtype=np.int64)
+    return sorted(np.partition(apart, count - 1)[:count].tolist())
+
+
+def one_by_one(store: Store, queries: Any, count: int) -> None:
+    for index in range(len(queries)):
+        store.nearest_many(queries[index : index + 1], count, threads=1)
+
+
+def scanning(store: Store, queries: Any) -> Callable[[], Any]:
+    """A scan of all keys for one query, which finds little."""
+    (segment,) = store._segments
+    if isinstance(segment, CodesSegment):
+        return partial(segment.codes.search, queries[:1], 0, scan=True)
+    return partial(scan, segment, queries[:1], 0)
+
+
+def measure(name: str, codes: Any, store: Store, peers: dict[str, Any], given: Namespace, results: Results) -> None:
+    rows: list[dict[str, Any]] = []
+    source = np.random.default_rng(9)
+    for apart in given.apart:
+        asked = queries_of(codes, apart, given.queries, source)
+        queries = asked[:, 0] if codes.shape[1] == 1 else asked
+        for count in COUNTS:
+            found = store.nearest_many(queries, count)
+            for index in range(min(4, len(queries))):
+                same = found.distance[found.query == index].tolist() == least_distances(codes, asked[index], count)
+                results.expect(same, f"{name}, {apart}, {count}: another nearest")
+            calls: list[Callable[[], Any]] = [scanning(store, queries), partial(one_by_one, store, queries, count)]
+            calls.append(partial(store.nearest_many, queries, count, threads=1))
+            near = apart != "far" and int(apart) <= NEAR_BITS
+            if "FAISS flat" in peers:
+                calls.append(partial(peers["FAISS flat"], asked, count))
+            times = interleaved(calls, given.rounds)
+            # By itself, as the threads of pynear go on for a while after a call.
+            alone: list[Callable[[], Any]] = []
+            if near and "pynear MIH" in peers:
+                alone.append(partial(peers["pynear MIH"], asked, count))
+            other = interleaved(alone, 1)
+            single, batch = times[1], times[2]
+            each = 1e6 / len(queries)
+            over_scan = median_cpu(single) / len(queries) / median_cpu(times[0])
+            row: dict[str, Any] = {"apart": apart, "nearest": count, "single us": each * median_cpu(single)}
+            row |= {
+                "batch us": each * median_cpu(batch),
+                "scan us": 1e6 * median_cpu(times[0]),
+                "single / scan": over_scan,
+            }
+            for what, taken in (("FAISS flat", times[3:]), ("pynear MIH", other)):
+                row[f"{what} us"] = each * median_cpu(taken[0]) if taken else None
+            rows.append(row)
+            if apart == "far":
+                results.bar(f"{name}, far, {count}: single, over one scan", over_scan, at_most=FAR_BAR)
+            if "FAISS flat" in peers and (apart == "far" or (apart == str(NEAR_BITS) and count == 1)):
+                timed = batch if apart == "far" else single
+                bar, what = (FAR_BAR, "batch") if apart == "far" else (NEAR_BAR, "single")
+                of_faiss = 1 / cpu_ratio(timed, times[3])
+                results.bar(f"{name}, {apart} apart, {count}: {what}, times FAISS flat", of_faiss, at_least=bar)
+    results.table(f"{name}: the nearest by plan {store.plan.name}, one thread", rows)
+
+
+def numbers(text: str) -> list[int]:
+    return [int(each) for each in parse_list(text)]
+
+
+def read_hashes(path: Path) -> Any:
+    values = [line.partition("\t")[0] for line in path.read_text().split("\n")]
+    return np.array([int(value, 16) for value in values if len(value) == 16], dtype=np.uint64)
+
+
+def main() -> int:
+    parser = new_parser(__doc__, rounds=5)
+    parser.add_argument("--bits", default=[64, 256], help="64, 256 or both; default both", type=numbers)
+    parser.add_argument("--sets", type=parse_list, default=list(SET_NAMES), help="u, s or u,s; default both")
+    parser.add_argument("--hashes", type=Path, help="64-bit hashes, in hexadecimal, that skewed ones consist of")
+    parser.add_argument(
+        "--apart", type=parse_list, default=["0", "4", "8", "10", "12", "far"], help="numbers of bits, or far"
+    )
+    parser.add_argument("-k", default=[3, 8, 31], help="distances of plans; above 16 of wide ones", type=numbers)
+    parser.add_argument("--queries", type=int, default=16)
+    given = parse_arguments(parser)
+    results = Results("bench_nearest", given)
+    hashes = None if given.hashes is None else read_hashes(given.hashes)
+    for bits in given.bits:
+        for kind in given.sets:
+            random = np.random.default_rng(1)
+            make = uniform if kind == "u" else partial(skewed, hashes=hashes)
+            codes = np.unique(make(given.n, bits // 64, random), axis=0)
+            peers = make_peers(codes)
+            for distance in [each for each in given.k if (each > 16) == (bits > 64)]:
+                with scratch_folder(given) as folder:
+                    keys = codes[:, 0] if bits == 64 else codes
+                    options: dict[str, Any] = {"bits": bits, "max_distance": distance, "ids": None}
+                    with fpstore.build(folder / "nearest.fpstore", keys, **options) as store:
+                        store._warm()
+                        name = f"{SET_NAMES[kind]} {len(codes):,} of {bits} bits, k = {distance}"
+                        measure(name, codes, store, peers, given, results)
+    return results.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
