@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, cast
 from fpstore import forks
 from fpstore.arrays import as_mode
 from fpstore.creation import copy_store
-from fpstore.errors import CorruptStore, PathLike, ReadOnly, RecipeError, StoreClosed, WrongKind
-from fpstore.fingerprints import not_yet
+from fpstore.errors import CorruptStore, PathLike, ReadOnly, RecipeError, StoreClosed
 from fpstore.living import verified
 from fpstore.living.reader import Reader
 from fpstore.living.sizes import LivingSizes
@@ -334,11 +333,6 @@ class _BaseStore(ABC):
         """The compression-ratio report of the segments, and the spikes: decodes every table, a few times over."""
         with Reading(self) as snapshot:
             return report_of(snapshot, told(progress))
-
-    def _expect_narrow(self, what: str) -> None:
-        """WrongKind for what stores of wide fingerprints do not have yet."""
-        if self._settings.is_wide:
-            raise WrongKind(not_yet(what, self._settings.bits), path=self.path)
 
     def _expect_usable(self) -> None:
         if self._closed:

@@ -198,8 +198,3 @@ def _of_array(array: Array, what: str, bits: int) -> Keys:
 def _of_bytes(stored: Array, words: int) -> Keys:
     """Codes whose bytes are these, the highest of each first: uint8, of any shape."""
     return np.ascontiguousarray(stored).reshape(-1).view(">u8").astype(np.uint64).reshape(-1, words)
-
-
-def not_yet(what: str, bits: int) -> str:
-    """What a message says of what stores of wide fingerprints do not have yet."""
-    return f"{what}: not there yet for fingerprints of {bits} bits"

@@ -134,15 +134,12 @@ def test_an_engine_and_a_folder_print_the_same_pairs_in_order(
     assert seen == [("ray", "a", 2)]
 
 
-def test_workers_find_pairs_of_fingerprints_that_are_not_wide(command: Command, tmp_path: Path) -> None:
-    assert command("create", tmp_path / "w", "--bits", "256").status == 0
+def test_workers_find_pairs_of_fingerprints(command: Command, tmp_path: Path) -> None:
     assert command("create", tmp_path / "m", "--recipe", "minhash-128").status == 0
     fpstore.build(tmp_path / "s", [5, 6]).close()
     for asked, told in (
-        (("w", "--workers", "2"), "--workers goes with fingerprints of at most 64 bits: found a store of 256"),
         (("m", "--workers", "2"), "--workers goes with fingerprints: found signatures"),
         (("s", "--workers", "2", "--count"), "--workers goes without --count"),
-        (("w", "--engine", "local"), "--engine goes with fingerprints of at most 64 bits: found a store of 256"),
         (("m", "--engine", "local"), "--engine goes with fingerprints: found signatures"),
         (("s", "--folder", "f", "--count"), "--folder goes without --count"),
         (("s", "--address", "a"), "--address goes with --engine ray or spark"),

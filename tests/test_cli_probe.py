@@ -233,12 +233,5 @@ def test_workers_need_an_input_of_fingerprints(command: Command, store: Path, tm
     outcome = command("probe", store, "--input", "-", "--unbuffered", "--workers", "2")
     assert (outcome.status, "--workers goes without --unbuffered" in outcome.err) == (2, True)
     assert command("create", tmp_path / "m", "--recipe", "minhash-128").status == 0
-    (tmp_path / "wide.hex").write_text(f"{7:064x}\n")
-    assert command("build", tmp_path / "w", tmp_path / "wide.hex", "--bits", "256", "-k", "31").status == 0
-    outcome = command("probe", tmp_path / "w", "--input", tmp_path / "wide.hex", "--workers", "2")
-    assert (
-        outcome.status,
-        "--workers goes with fingerprints of at most 64 bits: found a store of 256" in outcome.err,
-    ) == (2, True)
     outcome = command("probe", tmp_path / "m", "--input", tmp_path / "none.txt", "--workers", "2")
     assert (outcome.status, "--workers goes with fingerprints: found signatures" in outcome.err) == (2, True)

@@ -24,7 +24,7 @@ import fpstore
 from fpstore import cluster, minhash
 from fpstore.cluster import engines, gathering, pairing, parts
 from fpstore.cluster.local import TRIES, run_here
-from fpstore.cluster.pairing import COLUMNS, PairsTask
+from fpstore.cluster.pairing import PairsTask
 from fpstore.cluster.parts import Maker, Part, sweep, whole_file
 from fpstore.cluster.tasks import HELD, Seen, run
 from fpstore.disk import NEW_SUFFIX, Folder
@@ -166,8 +166,8 @@ def tasks_of(store: Path, folder: Path, count: int = 3, kind: type[PairsTask] = 
 
 def gathered(tasks: Sequence[PairsTask], folder: Path) -> Rows:
     with Folder.open(folder) as home:
-        opened = [Part.open(home, task.maker, COLUMNS) for task in tasks]
-    chunks = gathering.gathered(opened, COLUMNS, gathering.each_row)
+        opened = [Part.open(home, task.maker, 3) for task in tasks]
+    chunks = gathering.gathered(opened, 3, gathering.each_row)
     return [row for chunk in chunks for row in zip(*(column.tolist() for column in chunk), strict=True)]
 
 
@@ -290,9 +290,6 @@ def test_what_pairs_refuses_is_refused(stores: dict[str, Path], tmp_path: Path) 
         cluster.pairs(stores["size"], max_distance=9)
     with pytest.raises(ValueError, match="needs a memory budget of"):
         cluster.pairs(stores["crowded"], memory=64, tasks=2, workers=1)
-    fpstore.create(tmp_path / "wide", bits=128).close()
-    with pytest.raises(WrongKind, match=r"cluster\.pairs"):
-        cluster.pairs(tmp_path / "wide")
     minhash.create(tmp_path / "m").close()
     with pytest.raises(WrongKind):
         cluster.pairs(tmp_path / "m")

@@ -60,6 +60,7 @@ def test_every_composition_equals_the_plain_twin(scheme: str, recipe: Any, text:
         "weights": "presence",
         "tie": "clear",
         "sketch": "minhash",
+        "bits": 64,
         "permutations": scheme,
         "values": values,
     }

@@ -63,7 +63,9 @@ def test_shingles_in_their_order_have_the_hashes_and_the_counts_of_the_features(
     for each, shingle in found:
         assert hash_value(recipe.hash, shingle.encode(), recipe.seed) == each
     counts = Counter(each for each, _ in found)
-    weights = dataclasses.replace(recipe, weights="frequency", sketch="simhash").features(text).weights.tolist()
+    weights = (
+        dataclasses.replace(recipe, weights="frequency", sketch="simhash", bits=64).features(text).weights.tolist()
+    )
     assert [counts[each] for each in sorted(counts)] == weights
 
 

@@ -856,3 +856,14 @@ def test_wide_fingerprints_are_not_laid_out_in_blocks(tmp_path: Path) -> None:
     ):
         with pytest.raises(ValueError, match=r"^layout: found 'blocks' with \d+ bits, expected 'slots'"):
             call()
+
+
+@pytest.mark.parametrize("bits", [72, 96, 192, 248])
+def test_fingerprints_between_two_widths_are_searched_with_zeros_above_them(bits: int, tmp_path: Path) -> None:
+    width, source = 128 if bits < 128 else 256, np.random.default_rng(bits)
+    numbers = [int.from_bytes(source.bytes(bits // 8), "big") for _ in range(300)]
+    numbers += [flipped(numbers[i], sorted(source.choice(bits, 5, replace=False).tolist())) for i in range(100)]
+    with fpstore.build(tmp_path / "s", numbers, bits=width, max_distance=9) as store:
+        rows: Rows = list(zip(numbers, range(400), strict=True))
+        for query in numbers[:100:9]:
+            assert found_by(store, query) == near(rows, query, 9)

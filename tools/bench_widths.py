@@ -1,14 +1,18 @@
 """Measures what wide recipes find of labelled pairs: precision and recall of 64, 128 and 256 bits at one similarity.
 
-    python tools/bench_widths.py FOLDER [--sets a,b] [--recipes text-1,simhash-1]
+    python tools/bench_widths.py [FOLDER] [--sets a,b] [--recipes text-1,simhash-1]
 
 FOLDER and labels are those of bench_quality.py. For each set and recipe: at k = 3 and 6 of 64 bits, and as many more
-of more bits (`Recipe.distance`), then the k up to 12 of 64 bits at which F1 is the highest, and that.
+of more bits (`Recipe.distance`), then the k up to 12 of 64 bits at which F1 is the highest, and that. Without a FOLDER:
+what a fingerprint takes to make, of texts of 300 words, the least processor time of some turns, and how often that of
+64 bits.
 """
 
 import sys
+import time
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -20,15 +24,19 @@ from fpstore.text import recipes
 WIDTHS = (64, 128, 256)
 SHOWN = (3, 6)
 MOST = 12  # of 64 bits
+WORDS, TEXTS, TURNS = 300, 4000, 9
 
 
 def main() -> int:
     assert __doc__
     parser = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--sets", help="by default all of the folder")
     parser.add_argument("--recipes", default="text-1,simhash-1")
     arguments = parser.parse_args()
+    if arguments.folder is None:
+        times(arguments.recipes.split(","))
+        return 0
     found = sorted(path.name.removesuffix(".pairs.tsv.zst") for path in arguments.folder.glob("*.pairs.tsv.zst"))
     for name in arguments.sets.split(",") if arguments.sets else found:
         labelled = read_set(arguments.folder, name)
@@ -44,6 +52,21 @@ def main() -> int:
                 best = int(np.argmax(scores))
                 print(f"{name} {named} {bits}: {', '.join(told)}; best F1 {scores[best]:.3f} at k = {best}", flush=True)
     return 0
+
+
+def times(names: list[str]) -> None:
+    """Print what fingerprints of each width take."""
+    source = np.random.default_rng(1)
+    texts = [" ".join(f"w{word}" for word in source.integers(0, 5000, WORDS)) for _ in range(TEXTS)]
+    least: dict[tuple[str, int], float] = {}
+    for _ in range(TURNS):
+        for name, bits in product(names, WIDTHS):
+            recipe, start = replace(recipes()[name], bits=bits), time.process_time()
+            recipe.measure_many(texts, threads=1)
+            taken = (time.process_time() - start) / TEXTS / WORDS * 1e9
+            least[name, bits] = min(taken, least.get((name, bits), taken))
+    for (name, bits), taken in least.items():
+        print(f"{name} {bits}: {taken:.1f} ns a word, {taken / least[name, WIDTHS[0]]:.2f} of {WIDTHS[0]} bits")
 
 
 def distances(one: NDArray[np.uint64], other: NDArray[np.uint64]) -> NDArray[np.int64]:

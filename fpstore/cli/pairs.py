@@ -11,7 +11,7 @@ from fpstore.cli.columns import header_option, signed_option, written, written_i
 from fpstore.cli.common import common
 from fpstore.cli.documents import print_document
 from fpstore.cli.progress import progress_bar
-from fpstore.cli.shared import PRINTED_ROWS, engine_options, expect_narrow, given_of, workers_option
+from fpstore.cli.shared import PRINTED_ROWS, engine_options, given_of, workers_option
 from fpstore.cli.similar import similarity_option
 from fpstore.cli.stores import opened_store
 from fpstore.cli.subcommand import OF_BITS, OF_SIGNATURES, refuse_unused, subcommand
@@ -126,7 +126,6 @@ def _print_shared(
 ) -> None:
     from fpstore.cluster import pairs
 
-    expect_narrow(opened, asked)
     with pairs(opened.path, max_distance=max_distance, of=of, memory=memory, **asked) as found:
         few = (some[first : first + PRINTED_ROWS] for some in found for first in range(0, len(some), PRINTED_ROWS))
         _print_found(opened, few, of=of, header=header, signed=signed)

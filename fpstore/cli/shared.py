@@ -90,10 +90,3 @@ def _ask_shared(
         for matches in answer:
             for first in range(0, len(matches), PRINTED_ROWS):
                 write(store, queries, matches[first : first + PRINTED_ROWS])
-
-
-def expect_narrow(store: "Store", asked: dict[str, Any]) -> None:
-    """UsageError for a store of wide fingerprints, about the first of the options that were given."""
-    if store._settings.is_wide:
-        option = "--" + next(iter(asked)).replace("_", "-")
-        raise click.UsageError(f"{option} goes with fingerprints of at most 64 bits: found a store of {store.bits}")

@@ -17,6 +17,7 @@ from fpstore.cluster.tasks import OfStore, Seen, expect_seen, expect_version
 from fpstore.cluster.work import claim, expect_shared, name_of, parts_of, task_count, workplace
 from fpstore.disk import Folder
 from fpstore.errors import PathLike
+from fpstore.fingerprints import columns_of, of_columns
 from fpstore.living.named import named_pairs
 from fpstore.living.snapshot import Snapshot
 from fpstore.merging import Columns, in_order
@@ -26,8 +27,6 @@ from fpstore.query.pairs import Pairs, Stretch
 from fpstore.store import Store
 from fpstore.types import Keys, Paired
 
-# The two of a pair, and the distance.
-COLUMNS = 3
 # What the pairs of rows of one fingerprint take of a thread, for each row: they are read once.
 OWN_ROWS_NS = 6.0
 
@@ -56,16 +55,23 @@ class PairsTask(OfStore):
             snapshot = store._latest
             expect_seen(self.store, self.seen, snapshot)
             found = self._of_rows(snapshot) if self.of == "ids" else self._of_fingerprints(snapshot)
-            return write_part(folder, self.maker, COLUMNS, ([run] for run in _runs(found)))
+            columns = columns_of_pairs(snapshot, self.of)
+            return write_part(folder, self.maker, columns, ([run] for run in _runs(found)))
 
     def _of_fingerprints(self, snapshot: Snapshot) -> Iterator[Columns]:
         for join, _ in snapshot.joins(self.max_distance, self.memory_bytes, self.stretches):
             while not join.done:
-                yield join.next()
+                first, second, distance = join.next()
+                yield [*columns_of(first), *columns_of(second), distance]
 
     def _of_rows(self, snapshot: Snapshot) -> Iterator[Columns]:
         for pairs, _ in snapshot.id_pairs(self.max_distance, self.memory_bytes, self.stretches):
             yield pairs.first_id, pairs.second_id, pairs.distance.astype(np.uint64)
+
+
+def columns_of_pairs(snapshot: Snapshot, of: Paired) -> int:
+    """How many columns the parts have: the two of a pair, each word of wide fingerprints one, and a distance."""
+    return 2 * (snapshot.settings.width if of == "fingerprints" else 1) + 1
 
 
 def _runs(found: Iterator[Columns]) -> Iterator[Columns]:
@@ -131,8 +137,9 @@ def pairs(
     """The pairs of `Store.pairs`, each once, some at a time: by the first of a pair, then by the second.
 
     Names are in the order in which they were first added. The windows of the tables are cut into tasks that processes
-    do. memory: the budget for keys held at once, of which each process has its share. engine, address, workers, tasks,
-    folder, progress: as for `probe`. What it returns is a context manager; the store is open until it ends.
+    do, or the fingerprints where these are wide. memory: the budget for keys held at once, of which each process has
+    its share. engine, address, workers, tasks, folder, progress: as for `probe`. What it returns is a context manager;
+    the store is open until it ends.
 
     All tasks are done when it returns. It raises what `probe` does, and what `Store.pairs` does.
     """
@@ -140,15 +147,15 @@ def pairs(
     asked = None if tasks is None else as_count(tasks, "tasks")
     opened = fpstore.open(store)
     try:
-        opened._expect_narrow("cluster.pairs")
         distance, budget = opened._distance(max_distance), parse_memory(memory)
         opened._expect_paired(of)
         with engine_named(engine, address, team) as chosen:
             expect_shared(folder, chosen)
             with workplace(folder) as home:
                 seconds, every = _tasks(opened, home, of, distance, budget, chosen.workers, asked)
-                parts = parts_of(home, chosen, every, seconds, COLUMNS, progress, "pairs")
-        return Batches(opened, parts, _batches(opened, of, gathered(parts, COLUMNS, each_row)))
+                columns = columns_of_pairs(opened._latest, of)
+                parts = parts_of(home, chosen, every, seconds, columns, progress, "pairs")
+        return Batches(opened, parts, _batches(opened, of, gathered(parts, columns, each_row)))
     except BaseException:
         opened.close()
         raise
@@ -187,15 +194,18 @@ def _cut(
 def _units(snapshot: Snapshot, of: Paired, distance: int, count: int) -> list[tuple[Stretch, float]]:
     """All stretches, which are cut no further, with the nanoseconds that each takes."""
     rows = sum(part.segment.record.id_count for part in snapshot.parts) + snapshot.pending_count
-    own = [(OWN_ROWS, OWN_ROWS_NS * rows)] if of == "ids" and rows else []
+    # Of wide codes they are found with what is near, as each finds itself.
+    apart = of == "ids" and rows and not snapshot.settings.is_wide
+    own = [(OWN_ROWS, OWN_ROWS_NS * rows)] if apart else []
     return own + snapshot.stretches(distance, count)
 
 
 def _batches(store: Store, of: Paired, chunks: Iterator[Columns]) -> Generator[Pairs | IdPairs]:
     """Sorted rows as pairs."""
     snapshot = store._latest
-    for first, second, distance in chunks:
-        bits = distance.astype(np.uint16)
+    for *columns, distance in chunks:
+        bits, half = distance.astype(np.uint16), len(columns) // 2
+        first, second = (of_columns(tuple(words)) for words in (columns[:half], columns[half:]))
         if of == "fingerprints":
             yield store._out(Pairs(first, second, bits))
         else:

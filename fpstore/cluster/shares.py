@@ -102,9 +102,8 @@ def _units_of_codes(snapshot: Snapshot, distance: int, query_count: int, count: 
     """The same of wide codes, which are looked up, or all read for each query; those that are pending always."""
     most = max(1, min(SLICE_QUERIES, -(-query_count // count)))
     for index, part in enumerate(snapshot.searched):
-        n = part.segment.key_count
-        read = reading_nanoseconds(snapshot.plan, n, query_count)
-        yield from _slices(index, query_count, most, min(lookup_nanoseconds(snapshot.plan, distance, n), read))
+        assert isinstance(part, LiveCodes)
+        yield from _slices(index, query_count, most, part.search_nanoseconds(snapshot.plan, distance))
     if snapshot.pending_count:
         taken = reading_nanoseconds(snapshot.plan, snapshot.pending_count, query_count)
         yield from _slices(PENDING, query_count, most, taken)

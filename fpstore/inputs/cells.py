@@ -169,9 +169,12 @@ class Width:
 def width(bits: int) -> Width:
     """That of so many bits. ValueError for what no fingerprint has."""
     if bits not in WIDE_BITS and (not MIN_BITS <= bits <= BITS or bits % BITS_STEP):
-        raise ValueError(
-            f"bits: found {bits}, expected a multiple of {BITS_STEP} from {MIN_BITS} to {BITS}, or 128 or 256"
-        )
+        expected = f"a multiple of {BITS_STEP} from {MIN_BITS} to {BITS}, or 128 or 256"
+        for wider in WIDE_BITS:
+            if BITS < bits < wider:  # as the core says it, which is asked later
+                expected += f"; {bits} bits are kept as {wider}, with zeros above them"
+                break
+        raise ValueError(f"bits: found {bits}, expected {expected}")
     return Width(bits)
 
 

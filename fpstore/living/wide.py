@@ -23,10 +23,12 @@ from fpstore.living.snapshot import Snapshot
 from fpstore.living.state import State
 from fpstore.living.together import HeldIds
 from fpstore.merging import Chunks, each_once, merged
+from fpstore.plans.plan import Plan
+from fpstore.plans.reach import lookup_nanoseconds, reading_nanoseconds
 from fpstore.query.id_pairs import Groups
 from fpstore.query.matches import Matches, Room, made, of_sealed
 from fpstore.query.nearest import Found, Nearest, first_of, nearest_of
-from fpstore.query.pairs import Only
+from fpstore.query.pairs import Only, Stretch
 from fpstore.query.ways import Run
 from fpstore.types import Array, Counts, Ids, Keys
 
@@ -74,6 +76,11 @@ class LiveCodes(Live):
         """What lives within distance of each query, a row for each id; and whether all codes were read for some."""
         found, scanned = self.codes.search(queries, distance, scans, room)
         return matched_alive(self.removals, found, self.position), scanned
+
+    def search_nanoseconds(self, plan: Plan, distance: int) -> float:
+        """What a search for one code of as many as there are takes, by the planner's model."""
+        n = self.segment.key_count
+        return min(lookup_nanoseconds(plan, distance, n), reading_nanoseconds(plan, n, n))
 
     def nearest_codes(self, queries: Keys, distance: int, scans: bool) -> tuple[Nearest, bool]:
         """What lives nearest to each query, with its least id, codes as strings; and whether all codes were read."""
@@ -311,17 +318,27 @@ class WideSnapshot(Snapshot):
     def joins(self, distance: int, memory_bytes: int, only: Only = None) -> Iterator[tuple[Any, float]]:
         """What finds every pair of live codes within distance once, by a search for each of them.
 
-        There are no stretches. ValueError where what is near one of them needs more memory.
+        only: of the first of each pair; see stretches. ValueError where what is near one of them needs more memory.
         """
-        assert only is None
-        for queries, found, share in self._near_each(distance, memory_bytes):
+        for queries, found, share in self._near_each(distance, memory_bytes, only):
             above = as_strings(found.fingerprint) > as_strings(queries)[found.query]
             above &= ~_follows(found)
             yield HeldPairs(queries[found.query[above]], found.fingerprint[above], found.distance[above]), share
 
+    def stretches(self, distance: int, count: int) -> list[tuple[Stretch, float]]:
+        """What the search of joins can be cut into, for so many to do: live codes, by their number among all of them.
+
+        There may be fewer than the last of these says.
+        """
+        total = sum(part.segment.key_count for part in self.parts) + self.pending_count
+        each = sum(part.search_nanoseconds(self.plan, distance) for part in self.parts)
+        each += reading_nanoseconds(self.plan, self.pending_count, total)
+        at_once = max(1, min(PAIRED_CODES, -(-total // count)))
+        cuts = ((first, min(first + at_once, total)) for first in range(0, total, at_once))
+        return [(Stretch(0, self.settings.bits, first, end), each * (end - first)) for first, end in cuts]
+
     def _near_groups(self, distance: int, memory_bytes: int, only: Only = None) -> Iterator[tuple[Groups, float]]:
-        assert only is None
-        for queries, found, share in self._near_each(distance, memory_bytes):
+        for queries, found, share in self._near_each(distance, memory_bytes, only):
             assert found.id is not None
             firsts = np.flatnonzero(~_follows(found))
             counts = np.diff(firsts, append=len(found)).astype(np.uint64)
@@ -337,17 +354,20 @@ class WideSnapshot(Snapshot):
                 share,
             )
 
-    def _near_each(self, distance: int, memory_bytes: int) -> Iterator[tuple[Keys, Matches, float]]:
-        """The live codes, each once, few at a time, what is near them, and the share of the work before."""
+    def _near_each(self, distance: int, memory_bytes: int, only: Only) -> Iterator[tuple[Keys, Matches, float]]:
+        """The live codes, each once, few at a time, what is near them, and the share of the work before.
+
+        only: of those in these stretches.
+        """
         total = max(1, sum(part.segment.key_count for part in self.parts) + self.pending_count)
         done, last = 0, None
         for codes, _ in self.rows():
             fresh = ~repeats(codes)
             fresh[0] = last is None or bool((codes[0] != last).any())
             last, own = codes[-1], codes[fresh]
-            for first in range(0, len(own), PAIRED_CODES):
-                share = min(1.0, (done + first) / total)
-                for queries, found in self._near_some(own[first : first + PAIRED_CODES], distance, memory_bytes):
+            for first, end in _within(only, done, done + len(own)):
+                share = min(1.0, first / total)
+                for queries, found in self._near_some(own[first - done : end - done], distance, memory_bytes):
                     yield queries, found, share
             done += len(own)
 
@@ -372,6 +392,14 @@ class WideSnapshot(Snapshot):
     def with_rows(self, pending: PendingCodes, state: State) -> "Snapshot":  # type: ignore[override]
         """This one in that state, which has all rows of pending, and the same but for these."""
         return dataclasses.replace(self, state=state, pending=pending, pending_end=pending.count)
+
+
+def _within(only: Only, start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """What of the numbers from start up to stop lies in one of the stretches, PAIRED_CODES at a time at most."""
+    for each in [Stretch(0, 0, start, stop)] if only is None else only:
+        last = min(each.end, stop)
+        for first in range(max(each.first, start), last, PAIRED_CODES):
+            yield first, min(first + PAIRED_CODES, last)
 
 
 def _nothing(count: int) -> None:

@@ -138,7 +138,7 @@ MUTANTS = (
     Mutant(
         "ties in a batch are not broken",
         "fpstore/native/turns.c",
-        "for (unsigned i = 0; i < 2 && turns->ties[i] != NULL; i++) {",
+        "for (unsigned i = 0; i < TURNS_TIES && turns->ties[i] != NULL; i++) {",
         "for (unsigned i = 0; i < 0; i++) {",
         "which of several at one distance is told depends on where the batch begins",
         ("tests/test_additions.py::test_a_piece_is_decided_by_the_rule",),
@@ -154,8 +154,8 @@ MUTANTS = (
     Mutant(
         "a row of a batch is as far from all as from the first",
         "fpstore/native/turns.c",
-        "popcountll(turns->keys[leader] ^ turns->keys[i])",
-        "popcountll(turns->keys[leader] ^ turns->keys[0])",
+        "popcountll(key_at(turns, leader)[word] ^ key_at(turns, i)[word])",
+        "popcountll(key_at(turns, leader)[word] ^ key_at(turns, 0)[word])",
         "another match is told than the nearest",
         ("tests/test_additions.py::test_a_piece_is_decided_by_the_rule",),
     ),

@@ -60,8 +60,8 @@ MUTANTS = (
     Mutant(
         "what is pending is in no share",
         "fpstore/cluster/shares.py",
-        "if snapshot.pending_count:",
-        "if snapshot.pending_count > 1 << 30:",
+        "if snapshot.pending_count:\n        looked_up",
+        "if snapshot.pending_count > 1 << 30:\n        looked_up",
         "rows that were added lately are not found",
         (_SAME,),
     ),
@@ -84,7 +84,7 @@ MUTANTS = (
     Mutant(
         "names are put in order in each batch alone",
         "fpstore/cluster/probing.py",
-        "chunks if snapshot.names is None else _whole_groups(chunks)",
+        "chunks if snapshot.names is None else _whole_groups(chunks, end)",
         "chunks",
         "names of one fingerprint are in another order where a batch ends among them",
         ("tests/test_cluster.py::test_names_are_in_order_where_a_batch_ends_among_those_of_one_fingerprint",),
