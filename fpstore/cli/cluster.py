@@ -19,6 +19,7 @@ from fpstore.cli.corpora import (
     write_summary,
 )
 from fpstore.cli.progress import progress_bar
+from fpstore.cli.shared import measuring_options
 from fpstore.cli.stores import opened_store
 from fpstore.cli.subcommand import OF_BITS, OF_SIGNATURES, OF_TEXTS, STANDARD_OUTPUT, refuse_unused, subcommand
 from fpstore.cli.values import FILE_PATH, counted, distance_option
@@ -69,6 +70,7 @@ Examples:
     type=FILE_PATH,
     help="Go on with the clusters of earlier jobs, which are in STORE; it is made where there is none.",
 )
+@measuring_options
 @corpus_options
 def command(
     inputs: tuple[str, ...],
@@ -90,6 +92,9 @@ def command(
     id_column: str | int | None,
     recipe_name: str | None,
     idf_path: str | None,
+    workers: int | None,
+    engine: str | None,
+    address: str | None,
     skip_bad: bool,
     summary_path: str | None,
     force: bool,
@@ -175,6 +180,9 @@ def command(
                 recipe=recipe,
                 force=force,
                 threads=common().threads,
+                workers=workers,
+                engine=engine,
+                address=address,
                 progress=bar,
             )
         else:
@@ -193,6 +201,9 @@ def command(
                 recipe=recipe,
                 force=force,
                 threads=common().threads,
+                workers=workers,
+                engine=engine,
+                address=address,
                 progress=bar,
             )
     new = f", new {summary.new}" if store is not None else ""
