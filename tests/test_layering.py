@@ -231,7 +231,7 @@ WINGS = {
         "_native",
         "_names",
     },
-    # The engine's own search, cut: shares of it, their rows in order, and names for handles.
+    # The engine's own search, cut: shares of it, their rows in order, and names for handles. text: of frames of texts.
     "cluster": {
         "",
         "_codec",
@@ -243,6 +243,7 @@ WINGS = {
         "plans",
         "query",
         "store",
+        "text",
         "threads",
         "types",
         "workers",
