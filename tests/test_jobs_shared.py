@@ -164,6 +164,17 @@ def test_chinese_and_half_characters_are_the_same(tmp_path: Path, keep: str) -> 
     expect_same(dedup, [source], tmp_path, recipe=RECIPES["zh"], keep=keep)
 
 
+def test_documents_that_a_result_cannot_hold_are_passed_over_alike(tmp_path: Path) -> None:
+    own = [f"a b c {i % 5} d" + (" \ud800" if i % 4 == 1 else "") for i in range(30)]
+    source = write_jsonl(tmp_path / "in.jsonl", own)
+
+    def work(inputs: Any, out: Path, **how: Any) -> Any:
+        return dedup(inputs, out.with_suffix(".csv"), **how)
+
+    found = expect_same(work, Inputs([source], skip_bad=True), tmp_path)
+    assert found[1].skipped == {"bad row": 8}
+
+
 def test_a_standing_store_gets_the_same(tmp_path: Path) -> None:
     source = write_jsonl(tmp_path / "in.jsonl", [f"a b c {i % 9} d e f" for i in range(40)])
 
