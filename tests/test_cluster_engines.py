@@ -240,7 +240,8 @@ def test_what_a_task_of_a_job_raises_is_raised_at_the_driver_and_the_job_goes_on
     inputs = some_corpus(tmp_path / "in")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sharing, "MeasureTask", lambda maker, version, *rest: MeasureTask(maker, "0.0.1", *rest))
-        with pytest.raises(JobError, match=rf"^task \d, of {tmp_path}/in/\d\.jsonl: found fpstore .*, expected 0\.0\.1, as at"):
+        told = rf"^task \d, of {tmp_path}/in/\d\.jsonl: found fpstore .*, expected 0\.0\.1, as at"
+        with pytest.raises(JobError, match=told):
             dedup(inputs, tmp_path / "two", engine=engine)
     dedup(inputs, tmp_path / "one")
     dedup(inputs, tmp_path / "two", engine=engine)
