@@ -151,5 +151,7 @@ def dedup(
     return dataset.map_batches(_tell, batch_format="pyarrow", batch_size=None, fn_kwargs={"told": told})
 
 
-def _tell(batch: Any, told: Told) -> Any:
-    return told(batch)
+def _tell(batch: Any, told: Any) -> Any:
+    """told: the reference of a `Told`, which each machine has once."""
+    found: Told = _ray().get(told)
+    return found(batch)
