@@ -2,11 +2,15 @@
 
 import os
 import signal
+import time
+from pathlib import Path
 
 from fpstore.cluster.tasks import ProbeTask
+from fpstore.jobs.tasks import MeasureTask
 from fpstore.store import Store
 
 DEATHS = "deaths"
+PROCESSES = "processes"
 
 
 class Dying(ProbeTask):
@@ -28,3 +32,25 @@ class Twice(ProbeTask):
     def run(self, store: Store) -> int:
         assert super().run(store) == super().run(store)
         return 0
+
+
+class DyingMeasure(MeasureTask):
+    """The same of a job, whose file the environment names."""
+
+    def do(self) -> int:
+        deaths = Path(os.environ[DEATHS])
+        count = int(deaths.read_text()) if self.maker.task == 1 else 0
+        if count:
+            deaths.write_text(str(count - 1))
+            (self.folder / f"{self.maker.name}.0123456789abcdef.new").write_bytes(b"half")
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().do()
+
+
+class SlowMeasure(MeasureTask):
+    """A task of a job that takes a while, and says in a folder which process did it."""
+
+    def do(self) -> int:
+        (Path(os.environ[PROCESSES]) / str(os.getpid())).touch()
+        time.sleep(0.2)
+        return super().do()

@@ -3,6 +3,7 @@
 Needs the extras fpstore[ray,spark] and Java (make test-cluster). FPSTORE_CLUSTER_KEYS: how many keys the store has.
 """
 
+import json
 import os
 import shutil
 import subprocess
@@ -23,8 +24,13 @@ from test_cluster_local import gathered
 import fpstore
 from fpstore import cluster
 from fpstore.cluster.engines import engine_named
+from fpstore.cluster.leading import ADDED, Keyed, decided
 from fpstore.cluster.sent import TRIES
 from fpstore.errors import JobError, StoreChanged
+from fpstore.inputs import BadInput
+from fpstore.jobs import Inputs, dedup, sharing
+from fpstore.jobs.tasks import MeasureTask
+from fpstore.text import load_recipe
 from fpstore.types import Keys
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore"), pytest.mark.xdist_group("engines")]
@@ -208,6 +214,75 @@ def test_a_frame_is_asked_batch_by_batch(engine: str, store: Path, queries: Keys
     columns = [table.column(name).to_numpy() for name in table.column_names]
     rows = zip(columns[0], columns[1].view(np.uint64), columns[2], columns[3], strict=True)
     assert sorted(tuple(map(int, row)) for row in rows) == sorted(expected)
+
+
+def some_corpus(folder: Path) -> list[Path]:
+    """Shards of texts, of which some are near others, and of pages."""
+    folder.mkdir()
+    paths = [folder / f"{number}.jsonl" for number in range(3)]
+    for number, path in enumerate(paths):
+        texts = [f"<p>a b c d e f {i % 23} g h i {number if i % 3 else 0} j k</p>" for i in range(60)]
+        path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    return paths
+
+
+@pytest.mark.parametrize("by", ["simhash-1", "text-1", "minhash-128"])
+def test_an_engine_leaves_the_very_results_of_one_process(engine: str, tmp_path: Path, by: str) -> None:
+    inputs = Inputs(some_corpus(tmp_path / "in"), html=True)
+    how: dict[str, Any] = {"recipe": load_recipe(by), "dropped": None}
+    dedup(inputs, tmp_path / "one", **how | {"dropped": tmp_path / "one.tsv"})
+    dedup(inputs, tmp_path / "two", **how | {"dropped": tmp_path / "two.tsv"}, engine=engine)
+    for suffix in ("", ".tsv"):
+        assert (tmp_path / f"one{suffix}").read_bytes() == (tmp_path / f"two{suffix}").read_bytes() != b""
+
+
+def test_what_a_task_of_a_job_raises_is_raised_at_the_driver_and_the_job_goes_on(engine: str, tmp_path: Path) -> None:
+    inputs = some_corpus(tmp_path / "in")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sharing, "MeasureTask", lambda maker, version, *rest: MeasureTask(maker, "0.0.1", *rest))
+        told = rf"^task \d, of {tmp_path}/in/\d\.jsonl: found fpstore .*, expected 0\.0\.1, as at"
+        with pytest.raises(JobError, match=told):
+            dedup(inputs, tmp_path / "two", engine=engine)
+    dedup(inputs, tmp_path / "one")
+    dedup(inputs, tmp_path / "two", engine=engine)
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+def test_a_bad_line_ends_a_job_whose_engine_is_at_work(engine: str, tmp_path: Path) -> None:
+    inputs = some_corpus(tmp_path / "in")
+    inputs[0].write_text("{\n")
+    with pytest.raises(BadInput, match=rf"^{inputs[0]}, line 1: found"):
+        dedup(inputs, tmp_path / "two", engine=engine)
+
+
+def test_a_frame_is_told_what_a_job_keeps(engine: str) -> None:
+    import pyarrow
+
+    texts = [f"a b c d e f {i % 23} g h i j k" for i in range(90)]
+    own = pyarrow.table({"id": np.arange(len(texts)), "text": texts})
+    keyed = Keyed(text_column="text")
+    expected = decided(keyed, [keyed(own)], 3)(own).to_pylist()
+    if engine == "ray":
+        import ray.data
+
+        import fpstore.cluster.ray
+
+        dataset = ray.data.from_arrow([own.slice(40), own.slice(0, 40)])
+        refs = fpstore.cluster.ray.dedup(dataset, text_column="text").to_arrow_refs()
+        table = pyarrow.concat_tables(ray.get(refs))
+        with pytest.raises(ValueError, match=r"^columns: found id, text, expected one column fingerprint"):
+            fpstore.cluster.ray.dedup(dataset)
+    else:
+        import fpstore.cluster.spark
+
+        spark, _ = fpstore.cluster.spark.session()
+        frame = spark.createDataFrame(own).repartition(3)
+        table = fpstore.cluster.spark.dedup(frame, text_column="text").toArrow()
+        with pytest.raises(ValueError, match=r"^columns: found id, text, expected one column fingerprint"):
+            fpstore.cluster.spark.dedup(frame)
+    assert table.column_names == ["id", "text", *ADDED]
+    assert sorted(table.to_pylist(), key=lambda row: int(row["id"])) == expected
+    assert 0 < sum(row["is_duplicate"] for row in expected) < len(texts)
 
 
 # --- Engines that the command starts ---

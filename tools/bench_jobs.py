@@ -8,8 +8,9 @@ moment, so it is given as a ratio to the plain job too, taken in turns with it. 
 did not digest what it read, so that it could not tell whether the inputs have changed when it goes on.
 
 The second table is of the job as users begin it, with its confirmation: bytes of JSON lines a second of the clock, by
-one thread and by two, in turns, of the lines as they are and packed by zstd, best of the rounds; CPU s has that of
-worker processes too. To hold, on two processors with nothing else to do: 600 MB/s of long documents, 350 packed, 60 of
+one thread, by two, and by tasks of two workers (--workers), in turns, of the lines as they are and packed by zstd, best
+of the rounds; CPU s has that of worker processes too, their start among it. What is packed is one file, which is not
+cut into tasks. To hold, on two processors with nothing else to do: 600 MB/s of long documents, 350 packed, 60 of
 short ones, 1.8 times one thread's, also with --html, and with --recipe zh.
 """
 
@@ -43,7 +44,8 @@ from fpstore.text import load_recipe
 REAL_DOCUMENTS, SMALL_DOCUMENTS = 200_000, 2_000
 SHORT_WORDS, LONG_WORDS = 12, 600
 VOCABULARY = 30_000
-THREADS = (1, 2)
+ONE = "1 thread"
+BY: dict[str, dict[str, int]] = {ONE: {"threads": 1}, "2 threads": {"threads": 2}, "2 workers": {"workers": 2}}
 SEED = 20070508
 
 PLAIN = "dedup --dropped"
@@ -91,13 +93,13 @@ def child(task: dict[str, Any]) -> dict[str, Any]:
         vars(parts)["packed_digests"] = lambda names, offsets, *_: np.zeros((len(offsets) - 1, 16), dtype=np.uint8)
     if "store" in options:
         options["store"] = folder / options["store"]
-    inputs = Inputs([task["path"]], html=task.get("html", False))
+    html = task.get("html", False)
+    inputs = Inputs([task["path"]], html=html, text_column=task.get("text_column"))
     recipe = load_recipe(task["recipe"]) if task.get("recipe") else None
     before = resource.getrusage(resource.RUSAGE_SELF)
     began = time.perf_counter()
-    threads = task.get("threads", 1)
-    dropped = folder / "dropped.tsv"
-    summary = dedup(inputs, folder / "kept.jsonl", dropped=dropped, threads=threads, recipe=recipe, **options)
+    options |= task.get("by", BY[ONE])
+    summary = dedup(inputs, folder / "kept.jsonl", dropped=folder / "dropped.tsv", recipe=recipe, **options)
     elapsed = time.perf_counter() - began
     after, workers = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime + workers.ru_utime + workers.ru_stime
@@ -140,33 +142,33 @@ def measure(results: Results, name: str, path: Path, rounds: int, folder: Path, 
 
 
 def measure_threads(results: Results, name: str, path: Path, rounds: int, folder: Path, texts: dict[str, Any]) -> None:
-    """A table of the plain and the packed lines, by one thread and by two."""
+    """A table of the plain and the packed lines, by one thread, by two, and by tasks."""
     packed = folder / f"{path.name}.zst"
     lines = path.read_bytes()
     packed.write_bytes(zstandard.ZstdCompressor().compress(lines))
     rows = []
     for source in (path, packed):
-        taken: dict[int, list[dict[str, Any]]] = {threads: [] for threads in THREADS}
+        taken: dict[str, list[dict[str, Any]]] = {by: [] for by in BY}
         for turn in range(rounds):
-            for threads in THREADS:
-                place = folder / f"{source.name}-{turn}-threads-{threads}"
+            for number, (by, options) in enumerate(BY.items()):
+                place = folder / f"{source.name}-{turn}-by-{number}"
                 place.mkdir()
-                task = {"path": str(source), "folder": str(place), "way": {}, "threads": threads, **texts}
-                taken[threads].append(run_child(__file__, task))
-        one = min(found["elapsed"] for found in taken[1])
-        kept = taken[1][0]["kept"]
-        for threads, found in taken.items():
+                task = {"path": str(source), "folder": str(place), "way": {}, "by": options, **texts}
+                taken[by].append(run_child(__file__, task))
+        one = min(found["elapsed"] for found in taken[ONE])
+        kept = taken[ONE][0]["kept"]
+        for by, found in taken.items():
             best = min(each["elapsed"] for each in found)
             rows.append(
                 {
                     "": source.suffix.removeprefix("."),
-                    "threads": threads,
+                    "by": by,
                     "MB/s": len(lines) / 1e6 / best,
                     "to one thread": one / best,
                     "CPU s": median(each["cpu"] for each in found),
                 }
             )
-            results.expect(found[0]["kept"] == kept, f"{name}, {threads} threads: kept {found[0]['kept']}, not {kept}")
+            results.expect(found[0]["kept"] == kept, f"{name}, {by}: kept {found[0]['kept']}, not {kept}")
     results.table(f"{name}, from end to end", rows)
 
 
@@ -181,6 +183,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("files", metavar="FILE", nargs="*", type=Path, help="what is read instead of what is made")
     parser.add_argument("--html", action="store_true", help="the texts are HTML")
+    parser.add_argument("--text-column", metavar="FIELD", help="the field of the texts")
     parser.add_argument("--recipe", metavar="NAME", help="of the fingerprints")
     arguments = parse_arguments(parser, argv, real=REAL_DOCUMENTS, small=SMALL_DOCUMENTS)
     with scratch_folder(arguments) as folder:
@@ -188,7 +191,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments.files = [str(path) for path in arguments.files]
         results = Results("bench_jobs", arguments)
         for name, path in found.items():
-            texts = {"html": arguments.html, "recipe": arguments.recipe}
+            texts = {"html": arguments.html, "recipe": arguments.recipe, "text_column": arguments.text_column}
             measure(results, name, path, arguments.rounds, folder, texts)
             if path.suffix == ".jsonl":
                 measure_threads(results, name, path, arguments.rounds, folder, texts)

@@ -19,7 +19,7 @@ from fpstore.cli.corpora import (
     write_summary,
 )
 from fpstore.cli.progress import progress_bar
-from fpstore.cli.shared import engine_options, given_of, workers_option
+from fpstore.cli.shared import MEASURING, engine_options, given_of, workers_option
 from fpstore.cli.stores import opened_store
 from fpstore.cli.subcommand import OF_BITS, OF_SIGNATURES, OF_TEXTS, STANDARD_OUTPUT, refuse_unused, subcommand
 from fpstore.cli.values import FILE_PATH, counted, distance_option
@@ -71,9 +71,9 @@ Examples:
     type=FILE_PATH,
     help="Go on with the clusters of earlier jobs, which are in STORE; it is made where there is none.",
 )
-@corpus_options
-@workers_option("Of a STORE, with --components: how many processes find its pairs.  [default: 1]")
+@workers_option(f"{MEASURING} Of a STORE, with --components: how many find its pairs.")
 @engine_options
+@corpus_options
 def command(
     inputs: tuple[str, ...],
     output: str | None,
@@ -94,10 +94,13 @@ def command(
     id_column: str | int | None,
     recipe_name: str | None,
     idf_path: str | None,
+    workers: int | None,
+    engine: str | None,
+    address: str | None,
+    folder: str | None,
     skip_bad: bool,
     summary_path: str | None,
     force: bool,
-    **tasks: Any,
 ) -> None:
     """Print a line for each document of every INPUT, in their order: number of its cluster, name, distance.
 
@@ -139,11 +142,12 @@ def command(
 
     if update_center and components:
         raise click.UsageError("--update-center and --components: expected one of the two")
-    shared = given_of(tasks, ("workers", "engine", "address", "folder"))
     of_store = _store_among(inputs)
-    if shared and of_store is None:
-        raise click.UsageError(f"--{next(iter(shared))}: found documents, expected a STORE with --components")
+    if folder is not None and of_store is None:
+        raise click.UsageError("--folder: found documents, expected a STORE with --components")
     if of_store is not None:
+        tasks = {"workers": workers, "engine": engine, "address": address, "folder": folder}
+        shared = given_of(tasks, tuple(tasks))
         with opened_store(of_store) as opened:
             signs = opened.kind == "minhash"
         if shared and not components:
@@ -195,6 +199,9 @@ def command(
                 recipe=recipe,
                 force=force,
                 threads=common().threads,
+                workers=workers,
+                engine=engine,
+                address=address,
                 progress=bar,
             )
         else:
@@ -213,6 +220,9 @@ def command(
                 recipe=recipe,
                 force=force,
                 threads=common().threads,
+                workers=workers,
+                engine=engine,
+                address=address,
                 progress=bar,
             )
     new = f", new {summary.new}" if store is not None else ""

@@ -16,6 +16,7 @@ from fpstore.cli.corpora import (
     write_summary,
 )
 from fpstore.cli.progress import progress_bar
+from fpstore.cli.shared import measuring_options
 from fpstore.cli.subcommand import STANDARD_OUTPUT, subcommand
 from fpstore.cli.values import FILE_PATH, counted, distance_option
 
@@ -26,6 +27,7 @@ Examples:
   fpstore dedup documents/ --format text -o kept.jsonl --keep longest
   fpstore dedup pages.parquet -o newest.parquet --text-column body --id-column url --keep max:fetched
   fpstore dedup pages.jsonl -o tagged.jsonl --tag --summary what-was-done.json
+  fpstore dedup 'crawl/*.jsonl.gz' -o kept.jsonl --html --text-column page --workers 8
   fpstore dedup monday.jsonl -o monday-new.jsonl --store seen.fpstore
   fpstore dedup tuesday.jsonl -o tuesday-new.jsonl --store seen.fpstore      (new on Tuesday, not on Monday)
 """
@@ -69,6 +71,7 @@ Examples:
     type=FILE_PATH,
     help="Compare with what is in STORE too, and add what is kept; it is made where there is none.",
 )
+@measuring_options
 @corpus_options
 def command(
     inputs: tuple[str, ...],
@@ -89,6 +92,9 @@ def command(
     id_column: str | int | None,
     recipe_name: str | None,
     idf_path: str | None,
+    workers: int | None,
+    engine: str | None,
+    address: str | None,
     skip_bad: bool,
     summary_path: str | None,
     force: bool,
@@ -144,6 +150,9 @@ def command(
             confirm=None if confirm == "none" else confirm,
             force=force,
             threads=common().threads,
+            workers=workers,
+            engine=engine,
+            address=address,
             progress=bar,
         )
     refused = tell_confirmed(summary, confirm, store)

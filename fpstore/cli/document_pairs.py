@@ -13,6 +13,7 @@ from fpstore.cli.corpora import (
     write_summary,
 )
 from fpstore.cli.progress import progress_bar
+from fpstore.cli.shared import measuring_options
 from fpstore.cli.subcommand import subcommand
 from fpstore.cli.values import FILE_PATH, distance_option
 
@@ -30,6 +31,7 @@ Examples:
 )
 @click.option("--memory", default="1GiB", show_default=True, help="The budget for fingerprints held at once.")
 @output_option
+@measuring_options
 @corpus_options
 def command(
     inputs: tuple[str, ...],
@@ -46,6 +48,9 @@ def command(
     id_column: str | int | None,
     recipe_name: str | None,
     idf_path: str | None,
+    workers: int | None,
+    engine: str | None,
+    address: str | None,
     skip_bad: bool,
     summary_path: str | None,
     force: bool,
@@ -71,6 +76,9 @@ def command(
             recipe=recipe,
             force=force,
             threads=common().threads,
+            workers=workers,
+            engine=engine,
+            address=address,
             memory=memory,
             progress=bar,
         )

@@ -27,18 +27,25 @@ def workers_option(told: str) -> Callable[[Any], Any]:
     return click.option("--workers", type=click.IntRange(min=1), metavar="N", help=told)
 
 
+MEASURING = (
+    "How many processes read and measure the inputs, portion by portion, while this one decides.  "
+    "[default: none; --threads says how many help to read HTML and cut Chinese]"
+)
+_WHO = (
+    click.option("--engine", type=click.Choice(ENGINES), help="What does the tasks.  [default: local]"),
+    click.option("--address", metavar="A", help="Of Ray, or Spark's master.  [default: one that is started here]"),
+)
+
+
 def engine_options(command: Any) -> Any:
     """Who does the tasks, and where these leave their parts."""
-    options = (
-        click.option("--engine", type=click.Choice(ENGINES), help="What does the tasks.  [default: local]"),
-        click.option("--address", metavar="A", help="Of Ray, or Spark's master.  [default: one that is started here]"),
-        click.option(
-            "--folder",
-            metavar="FOLDER",
-            help="Where tasks leave their parts, to go on with later; all workers share it.",
-        ),
-    )
-    return _with(command, options)
+    told = "Where tasks leave their parts, to go on with later; all workers share it."
+    return _with(command, (*_WHO, click.option("--folder", metavar="FOLDER", help=told)))
+
+
+def measuring_options(command: Any) -> Any:
+    """Who reads and measures the inputs of a job, as its arguments of these names."""
+    return _with(command, (workers_option(MEASURING), *_WHO))
 
 
 def rank_options(command: Any) -> Any:

@@ -134,6 +134,9 @@ _CORPUS: dict[str, tuple[Fact, ...]] = {
     **_NEAR,
     "id_column": (),
     "summary_path": (),
+    "workers": (),
+    "engine": (),
+    "address": (_CLUSTER,),
 }
 
 _QUERIES: dict[str, tuple[Fact, ...]] = {

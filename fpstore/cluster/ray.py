@@ -6,15 +6,19 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from fpstore.cluster.batches import Probing
+from fpstore.cluster.leading import UNCONFIRMED_DISTANCE, Keyed, Told, decided
 from fpstore.cluster.sent import TRIES, attempt, failed
 from fpstore.cluster.tasks import Task
 from fpstore.errors import JobError, PathLike
+from fpstore.text import Recipe
 
 if TYPE_CHECKING:
     import ray.data
 
 # Of the store of objects of a Ray that is started here: a task's argument and answer are less than a kilobyte each.
 OBJECT_BYTES = 80 << 20
+# How long Ray is waited for before it is seen whether somebody still wants what it does.
+HEARING_SECONDS = 0.5
 
 
 def _ray() -> Any:
@@ -43,6 +47,7 @@ class OnRay:
             raise ValueError(f"address: found {address}, expected none: the program is connected to Ray already")
         self.workers = workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
         own = ray.util.get_node_ip_address()
+        self._stopped = False
         self.is_here = all(node["NodeManagerAddress"] == own for node in ray.nodes() if node["Alive"])
 
     @staticmethod
@@ -66,19 +71,26 @@ class OnRay:
         """Do the tasks. What one raises; JobError where Ray cannot do it, or its worker has ended TRIES times."""
         ray = self._ray
         do = ray.remote(num_cpus=1, max_retries=TRIES - 1)(attempt)
+        self._stopped = False
         left, asked = list(tasks)[::-1], dict[Any, Task]()
         try:
             while left or asked:
                 while left and len(asked) < self.workers:
                     task = left.pop()
                     asked[do.remote(task)] = task
-                for ended in ray.wait(list(asked))[0]:
+                for ended in ray.wait(list(asked), timeout=HEARING_SECONDS)[0]:
                     self._expect_done(asked.pop(ended), ended)
                 if done is not None:
                     done(len(tasks) - len(left) - len(asked))
+                if self._stopped:
+                    raise JobError(f"engine ray: found that nobody wants {len(left) + len(asked)} tasks any more")
         finally:
             for reference in asked:
                 ray.cancel(reference)
+
+    def stop(self) -> None:
+        """As an engine."""
+        self._stopped = True
 
     def _expect_done(self, task: Task, ended: Any) -> None:
         try:
@@ -112,3 +124,36 @@ def probe(
     if schema is not None:  # where it has rows
         probing.schema(schema.base_schema)
     return dataset.map_batches(probing, batch_format="pyarrow", batch_size=None)
+
+
+def dedup(
+    dataset: "ray.data.Dataset",
+    *,
+    id_column: str = "id",
+    fingerprint_column: str | None = None,
+    text_column: str | None = None,
+    recipe: Recipe | None = None,
+    max_distance: int = UNCONFIRMED_DISTANCE,
+) -> "ray.data.Dataset":
+    """The data set with three more columns: cluster_id, representative_id, is_duplicate (see `leading`).
+
+    Rows are decided in the order of id_column, of integers that differ: each is kept that is within max_distance of
+    none that was kept before, as `jobs.dedup` without confirmation decides. fingerprint_column, text_column, recipe: as
+    of `leading.Keyed`. All rows are read when it is called, and once more when the result is. ValueError for columns
+    that are not as they have to be.
+    """
+    ray = _ray()
+    keyed = Keyed(id_column=id_column, fingerprint_column=fingerprint_column, text_column=text_column, recipe=recipe)
+    schema = dataset.schema()
+    if schema is not None:  # where it has rows
+        keyed.expect(schema.base_schema)
+    own = dataset.map_batches(keyed, batch_format="pyarrow", batch_size=None) if schema is not None else dataset
+    found = list(own.iter_batches(batch_format="pyarrow", batch_size=None)) if schema is not None else []
+    told = ray.put(decided(keyed, found, max_distance))
+    return dataset.map_batches(_tell, batch_format="pyarrow", batch_size=None, fn_kwargs={"told": told})
+
+
+def _tell(batch: Any, told: Any) -> Any:
+    """told: the reference of a `Told`, which each machine has once."""
+    found: Told = _ray().get(told)
+    return found(batch)

@@ -5,17 +5,21 @@
 
 import argparse
 import os
+import secrets
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from errno import EEXIST
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from fpstore.cluster.batches import Probing
+from fpstore.cluster.leading import UNCONFIRMED_DISTANCE, Keyed, decided
 from fpstore.cluster.sent import TRIES, attempt, failed
 from fpstore.cluster.tasks import Task
 from fpstore.errors import Error, PathLike
+from fpstore.text import Recipe
 from fpstore.threads import thread_count
 
 if TYPE_CHECKING:
@@ -53,6 +57,9 @@ def session(address: str | None = None, workers: int | None = None) -> tuple[Any
     return SparkSession.builder.config(conf=conf).getOrCreate(), True
 
 
+# What tells a group of Spark's jobs from others, for a thread.
+_OF_GROUP = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
+
 # Of a Spark of this machine alone: nobody else sees it, and it says nothing but errors.
 _HERE = {
     "spark.driver.host": "127.0.0.1",
@@ -74,6 +81,7 @@ class OnSpark:
         self._context = self._session.sparkContext
         self.workers = workers or self._context.defaultParallelism
         self.is_here = self._context.master.startswith("local")
+        self._group = f"fpstore-{secrets.token_hex(8)}"
 
     def __enter__(self) -> Self:
         return self
@@ -87,7 +95,8 @@ class OnSpark:
         if not tasks:
             return
         try:
-            outcomes = self._context.parallelize(list(tasks), len(tasks)).map(attempt).collect()
+            with self._in_group():
+                outcomes = self._context.parallelize(list(tasks), len(tasks)).map(attempt).collect()
         except Exception as error:
             raise failed(f"{tasks[0]} and {len(tasks) - 1} more", error) from None
         for raised in outcomes:
@@ -95,6 +104,21 @@ class OnSpark:
                 raise raised
         if done is not None:
             done(len(tasks))
+
+    def stop(self) -> None:
+        """As an engine."""
+        self._context.cancelJobGroup(self._group)
+
+    @contextmanager
+    def _in_group(self) -> Iterator[None]:
+        """A context in which what this thread asks of Spark can be told from what the program asks."""
+        before = {name: self._context.getLocalProperty(name) for name in _OF_GROUP}
+        self._context.setJobGroup(self._group, "tasks of fpstore")
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                self._context.setLocalProperty(name, value)
 
 
 def probe(
@@ -121,6 +145,45 @@ def probe(
     )
     schema = from_arrow_schema(probing.schema(to_arrow_schema(dataframe.schema)))
     return dataframe.mapInArrow(probing.all, schema)
+
+
+def dedup(
+    dataframe: "DataFrame",
+    *,
+    id_column: str = "id",
+    fingerprint_column: str | None = None,
+    text_column: str | None = None,
+    recipe: Recipe | None = None,
+    max_distance: int = UNCONFIRMED_DISTANCE,
+) -> "DataFrame":
+    """The data frame with three more columns: cluster_id, representative_id, is_duplicate (see `leading`).
+
+    Rows are decided in the order of id_column, of integers that differ: each is kept that is within max_distance of
+    none that was kept before, as `jobs.dedup` without confirmation decides. fingerprint_column (bigint), text_column,
+    recipe: as of `leading.Keyed`. All rows are read when it is called, and once more when the result is. ValueError for
+    columns that are not as they have to be.
+    """
+    from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+
+    keyed = Keyed(id_column=id_column, fingerprint_column=fingerprint_column, text_column=text_column, recipe=recipe)
+    given = to_arrow_schema(dataframe.schema)
+    keyed.expect(given)
+    kind = dataframe.schema[id_column].dataType.simpleString()
+    own = dataframe.select(*keyed.columns).mapInArrow(keyed.all, f"id {kind}, fingerprint bigint").toArrow()
+    told = decided(keyed, [own], max_distance)
+    sent = dataframe.sparkSession.sparkContext.broadcast(told)
+    return dataframe.mapInArrow(_Sent(sent).all, from_arrow_schema(told.schema(given)))
+
+
+class _Sent:
+    """What became of rows, which each worker gets once."""
+
+    def __init__(self, sent: Any) -> None:
+        self._sent = sent
+
+    def all(self, batches: Any) -> Any:
+        """As Told.all."""
+        return self._sent.value.all(batches)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -79,7 +79,7 @@ _RECORD_READERS: dict[str, Callable[[str, Request], Iterator[Records]]] = {
 # A file is one document of these, so many are read together.
 _FILE_READERS: dict[str, Callable[[Iterable[str], Request], Iterator[Records]]] = {"text": read_text, "html": read_html}
 
-PAGES = frozenset(("html", "warc"))
+_PAGES = frozenset(("html", "warc"))
 
 
 class Reader(Iterator[Batch]):
@@ -379,7 +379,7 @@ def _ahead(sources: list[Input], request: Request) -> Request:
 
     Whether there are any does not matter: in which order faults are met should not depend on that.
     """
-    of_pages = request.html or not {kind.format for kind in kinds_of(sources)}.isdisjoint(PAGES)
+    of_pages = request.html or not {kind.format for kind in kinds_of(sources)}.isdisjoint(_PAGES)
     is_live = any(is_stream(source.path) for source in sources)  # who writes to it may wait for an answer
     return replace(request, reads_ahead=not is_live and (of_pages or request.recipe.is_prepared))
 

@@ -23,6 +23,7 @@ from fpstore.jobs.naming import fault_of_name
 from fpstore.jobs.repeats import Repeats
 from fpstore.jobs.rows import Lines
 from fpstore.jobs.settings import Asked, Settings, settle_settings
+from fpstore.jobs.sharing import Team, shared
 from fpstore.jobs.sizes import Sizes, sizes_in
 from fpstore.jobs.standing import release
 from fpstore.jobs.summary import ClusterSummary, Tally, summarise
@@ -54,6 +55,9 @@ def cluster(
     recipe: Recipe | None = None,
     force: bool = False,
     threads: int | None = None,
+    workers: int | None = None,
+    engine: str | None = None,
+    address: str | None = None,
     progress: OnProgress | None = None,
 ) -> ClusterSummary:
     """Write for each document of inputs, in their order, a line of the number of its cluster, its name, a distance.
@@ -80,6 +84,7 @@ def cluster(
     expect_flags(update_center=update_center, annotate=annotate, force=force)
     expect_paths(output=output, topics=topics, store=store)
     standing = None if store is None else Path(store).absolute()
+    team = Team.asked(workers, engine, address)
     if update_center and confirm not in (None, "default"):
         raise ValueError(f"confirm: found {confirm!r:.40} with update_center, expected None: a center has no text")
     usual = UNCONFIRMED_DISTANCE if update_center else CONFIRMED_DISTANCE
@@ -127,6 +132,7 @@ def cluster(
                 opened = standing_grouping(standing, job, tally, settings, check, update_center=update_center)
             labels = AppendFile(job.work_folder, "labels", 8 * tally.documents)
             with (
+                shared(job, corpus, team, keeps=check is not None),
                 closing(labels),
                 closing(Repeats(job, corpus)) as repeats,
                 opened as clusters,

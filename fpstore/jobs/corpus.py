@@ -154,12 +154,12 @@ class Corpus:
         """Have what others hand over of each source in place of measuring it here; None: measure it here again."""
         self._handed = handed
 
-    def portions(self, number: int, most_bytes: int) -> list[Portion]:
-        """What a source is cut into for others to read; none where nobody else can."""
+    def portions(self, number: int, seconds: float, least_bytes: int) -> list[Portion]:
+        """What a source is cut into for others to read, as portions_of cuts; none where nobody else can."""
         if number in self._given or is_stream(self.sources[number]):
             return []
         with closing(self._documents_of(number)) as found:
-            return list(portions_of(found, most_bytes))
+            return list(portions_of(found, seconds, least_bytes))
 
     def _documents_of(self, number: int, workers: Workers | None = None, handed: Handed | None = None) -> Documents:
         """Those of one source, which may have no column for the texts, or no header, though others have."""

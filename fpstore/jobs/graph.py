@@ -26,6 +26,7 @@ from fpstore.jobs.near import Graph, SignedGraph
 from fpstore.jobs.repeats import Repeats
 from fpstore.jobs.rows import Lines
 from fpstore.jobs.settings import Asked, Settings, settle
+from fpstore.jobs.sharing import Team, shared
 from fpstore.jobs.sizes import sizes_of
 from fpstore.jobs.spool import Spool
 from fpstore.jobs.summary import ClusterSummary, PairsSummary, Tally, summarise
@@ -67,6 +68,9 @@ def components(
     recipe: Recipe = DEFAULT_RECIPE,
     force: bool = False,
     threads: int | None = None,
+    workers: int | None = None,
+    engine: str | None = None,
+    address: str | None = None,
     memory: str | int = "1GiB",
     progress: OnProgress | None = None,
 ) -> ClusterSummary:
@@ -79,6 +83,7 @@ def components(
     expect_flags(annotate=annotate, force=force)
     expect_paths(output=output, topics=topics)
     expect_settings(recipe, max_distance)
+    team = Team.asked(workers, engine, address)
     asked = Asked(max_distance, bands, rows_per_band, min_similarity)
     settings = settle(recipe, asked, UNCONFIRMED_DISTANCE)
     corpus = Corpus(inputs, recipe, settings.max_distance, threads, all_columns=annotate, cut=settings.cut)
@@ -108,7 +113,7 @@ def components(
         ({"job": "components", "annotate": annotate}, forms),
         settings,
         write,
-        force,
+        (force, team),
         progress,
     )
 
@@ -124,6 +129,9 @@ def document_pairs(
     recipe: Recipe = DEFAULT_RECIPE,
     force: bool = False,
     threads: int | None = None,
+    workers: int | None = None,
+    engine: str | None = None,
+    address: str | None = None,
     memory: str | int = "1GiB",
     progress: OnProgress | None = None,
 ) -> PairsSummary:
@@ -138,6 +146,7 @@ def document_pairs(
     expect_paths(output=output)
     result = Path(output).absolute()
     expect_settings(recipe, max_distance)
+    team = Team.asked(workers, engine, address)
     asked = Asked(max_distance, bands, rows_per_band, min_similarity)
     settings = settle(recipe, asked, UNCONFIRMED_DISTANCE)
     corpus = Corpus(inputs, recipe, settings.max_distance, threads, cut=settings.cut)
@@ -162,7 +171,7 @@ def document_pairs(
         ({"job": "pairs"}, [lines]),
         settings,
         write,
-        force,
+        (force, team),
         progress,
     )
 
@@ -199,19 +208,22 @@ def _run(
     what: tuple[dict[str, Any], list[Any]],
     settings: Settings,
     work: _Work,
-    force: bool,
+    how: tuple[bool, Team | None],
     progress: OnProgress | None,
 ) -> _S:
-    """Collect the documents, and do the work with them; what: the job with its options, its forms."""
+    """Collect the documents, and do the work with them; what: the job with its options, its forms. how: whether by
+    force, and who measures.
+    """
     started = time.monotonic()
     expect_other_files(results, corpus)
-    named, forms = what
+    (named, forms), (force, team) = what, how
     identity = {**named, **corpus.identity, "results": list(map(str, results)), **settings.told}
     row = np.dtype([("fingerprint", *settings.sketch_type)])
     with Job(results, identity, corpus.look(), force=force, forms=forms, expect_same=corpus.expect_same) as job:
         tally = Tally.of(job.state)
         if not job.is_finished:
             with (
+                shared(job, corpus, team, keeps=False),
                 closing(AppendFile(job.work_folder, "fingerprints", row.itemsize * tally.documents)) as keys,
                 closing(_names(job, tally, settings.words)) as names,
                 closing(Repeats(job, corpus)) as repeats,

@@ -33,11 +33,9 @@ from fpstore.text.shared import Page, Shown
 from fpstore.threads import Background
 from fpstore.types import Array, Keys
 
-# Of what is stored: some seconds of HTML, and far less of plain text. No more tasks than so many, each of which leaves
-# a file. Who does them does not matter for how they are cut, so that another may go on.
-TASK_BYTES, MOST_TASKS = 16 << 20, 4096
-# What is measured in a second, to tell whether it is worth a process: of plain text, and of what packages do.
-_PLAIN_BYTES, _PREPARED_BYTES = 100e6, 10e6
+# How long a task is: the last of them keeps the others waiting. No more than so many, each of which leaves a file. Who
+# does them does not matter for how they are cut, so that another may go on.
+TASK_SECONDS, MOST_TASKS = 0.5, 4096
 # How often a job looks whether a task has handed over what it waits for: seldom where that takes long.
 _LEAST_WAIT, _MOST_WAIT = 0.002, 0.05
 _FOLDER = "made-"
@@ -102,8 +100,8 @@ class _Tasks:
 
     def __init__(self, job: Job, corpus: Corpus, keeps: bool) -> None:
         self._recipe = corpus.recipe
-        most = max(TASK_BYTES, (corpus.total_bytes or 0) // MOST_TASKS)
-        cut = {number: corpus.portions(number, most) for number in range(len(corpus.sources))}
+        least = (corpus.total_bytes or 0) // MOST_TASKS
+        cut = {number: corpus.portions(number, TASK_SECONDS, least) for number in range(len(corpus.sources))}
         plan = [[number, [portion.stamp() for portion in own]] for number, own in cut.items()]
         self._job = name_of([fpstore.__version__, self._recipe.to_json(), keeps, plan])
         about = fpstore.__version__, job.work / self._name
@@ -136,9 +134,7 @@ class _Tasks:
         names = set(folder.names())
         left = [task for number, own in self._of.items() if number >= first for task in own]
         left = [task for task in left if task.maker.name not in names]
-        prepared = self._recipe.is_prepared or any(task.portion.holds_pages for task in left)
-        rate = _PREPARED_BYTES if prepared else _PLAIN_BYTES
-        return left, sum(task.portion.size for task in left) / rate
+        return left, sum(task.portion.seconds for task in left)
 
 
 class _Waiting:
