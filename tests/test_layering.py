@@ -233,6 +233,7 @@ WINGS = {
         "_codec",
         "arrays",
         "building",
+        "checks",
         "creation",
         "disk",
         "errors",
