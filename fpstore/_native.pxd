@@ -121,7 +121,7 @@ cdef extern from "source.h" nogil:
     ctypedef struct WantedPage:
         uint64_t file
         uint64_t page
-    Source *source_new(int (*holds_lock)())
+    Source *source_new(int (*holds_lock)(), int (*is_stopped)())
     void source_free(Source *source)
     void source_close(Source *source)
     void source_forget(SourceFile *file)
@@ -162,7 +162,7 @@ cdef extern from "view.h" nogil:
         uint64_t previous
         uint16_t first_of_slot
     Status pages_check(Pages *pages, uint64_t first, uint64_t last)
-    void pages_warm(Pages *pages, uint64_t first, uint64_t end)
+    Status pages_warm(Pages *pages, uint64_t first, uint64_t end)
     void pages_ask(Pages *pages, uint64_t first, uint64_t end)
     Status sums_check(Pages *pages, uint64_t first, uint64_t end)
     void table_set_shifts(Table *table)

@@ -7,6 +7,10 @@ from libc.stdint cimport uint64_t
 from libc.stdlib cimport calloc, free
 
 import copy
+from errno import EINTR
+from threading import get_ident
+
+from cpython.exc cimport PyErr_CheckSignals
 
 from fpstore._native cimport (
     PAGE_BYTES,
@@ -26,6 +30,24 @@ cdef extern from "Python.h" nogil:
 cdef enum:
     MOST_TAKEN = 256
 
+# What a signal's handler has raised in a thread that waited for a page, by that thread, until it raises it.
+cdef dict raised = {}
+
+
+cdef int is_stopped() noexcept nogil:
+    with gil:
+        return hears()
+
+
+cdef bint hears() noexcept:
+    # Whether a signal's handler has raised something, such as Ctrl-C's; only the main thread runs any.
+    try:
+        PyErr_CheckSignals()
+    except BaseException as error:
+        raised[get_ident()] = error
+        return True
+    return False
+
 
 cdef class PageSource:
     """The pages that are wanted of some files, each of which has a number here."""
@@ -33,7 +55,7 @@ cdef class PageSource:
     def __cinit__(self):
         self.files = []
         # Who holds the interpreter's lock and waited would keep everybody from bringing anything.
-        self.source = source_new(PyGILState_Check)
+        self.source = source_new(PyGILState_Check, is_stopped)
         if self.source == NULL:
             raise MemoryError()
 
@@ -104,4 +126,11 @@ cdef class Lying:
 
     cdef object why(self):
         # What is raised where a page of it was not brought: anew each time, as it may be raised in several threads.
-        return StoreClosed("the store is closed") if self.failure is None else copy.copy(self.failure)
+        error = raised.pop(get_ident(), None)
+        if error is not None:
+            return error
+        if self.failure is not None:
+            return copy.copy(self.failure)
+        if self.source.closed:
+            return StoreClosed("the store is closed")
+        return InterruptedError(EINTR, "another thread that waited for its pages was interrupted", self.url)

@@ -290,14 +290,17 @@ cdef class SegmentView:
     def warm(self, uint64_t first, uint64_t end):
         """Read and check pages [first, end) that have not been used before.
 
-        A damaged one stays unchecked: who uses it raises CorruptStore.
+        A damaged one stays unchecked: who uses it raises CorruptStore. Raises what kept one from being brought.
         """
+        cdef Status status
         if not first <= end <= self.pages.pages:
             raise ValueError(f"pages {first} to {end}: there are {self.pages.pages}")
         self.enter()
         try:
             with nogil:
-                pages_warm(&self.pages, first, end)
+                status = pages_warm(&self.pages, first, end)
+            if status == NOT_BROUGHT:
+                raise self.lying.why()
         finally:
             self.leave()
 

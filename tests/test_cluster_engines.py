@@ -132,6 +132,17 @@ def test_an_engine_finds_the_pairs_of_one_search(engine: str, store: Path) -> No
     assert len(expected) >= KEYS // 20
 
 
+def test_an_engine_builds_the_bytes_of_one_process(engine: str, tmp_path: Path) -> None:
+    for number, own in enumerate(np.array_split(some_stored(), 3)):
+        np.save(tmp_path / f"{number}.npy", own)
+    fpstore.build(tmp_path / "one", some_stored(), ids="row").close()
+    inputs = sorted(tmp_path.glob("*.npy"))
+    with cluster.build(tmp_path / "many", inputs, engine=engine, tasks=4, folder=tmp_path / "f") as built:
+        built.verify()
+    files = [next((tmp_path / name / "segments").iterdir()) for name in ("one", "many")]
+    assert files[0].read_bytes() == files[1].read_bytes()
+
+
 def test_a_worker_that_is_killed_twice_is_followed_by_another(
     engine: str, store: Path, queries: Keys, expected: Any, tmp_path: Path
 ) -> None:

@@ -42,6 +42,7 @@ BOUND = (
     "docs/concurrency.md",
     "docs/images.md",
     "docs/cluster.md",
+    "docs/scale.md",
     "docs/pdq.md",
     "docs/faiss.md",
     "docs/json.md",

@@ -240,6 +240,7 @@ WINGS = {
         "_codec",
         "arrays",
         "building",
+        "checks",
         "creation",
         "disk",
         "errors",

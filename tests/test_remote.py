@@ -4,6 +4,8 @@ import contextlib
 import errno
 import os
 import pickle
+import re
+import signal
 import subprocess
 import sys
 import threading
@@ -409,6 +411,92 @@ def test_a_closed_source_lets_nobody_wait(url: str) -> None:
             store.probe(int(keys_of()[0]))
 
 
+class Hanging:
+    """Objects that give nothing more until they are let go."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.asked, self.ended = threading.Event(), threading.Event()
+        monkeypatch.setattr(Objects, "read_many", self.read_many)
+
+    def read_many(self, ranges: Any) -> Any:
+        self.asked.set()
+        assert self.ended.wait(60)
+        return [OSError("hung")] * len(ranges)
+
+    def interrupt(self) -> None:
+        """Send this process a Ctrl-C once somebody waits for a page."""
+
+        def kill() -> None:
+            assert self.asked.wait(20)
+            time.sleep(0.2)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        threading.Thread(target=kill).start()
+
+
+@pytest.mark.parametrize("ask", ["one", "many", "threads", "warm", "walk"])
+def test_ctrl_c_is_heard_while_an_object_hangs_and_closing_does_not_wait_for_it(
+    url: str, monkeypatch: pytest.MonkeyPatch, ask: str
+) -> None:
+    store = fpstore.open(url)
+    hanging = Hanging(monkeypatch)
+    hanging.interrupt()
+    asks: dict[str, Any] = {
+        "one": lambda: store.probe(int(keys_of()[0])),
+        "many": lambda: store.probe_many(keys_of()[:3000], threads=1),
+        "threads": lambda: store.probe_many(keys_of()[:3000], threads=4),
+        "warm": store._warm,
+        "walk": lambda: list(store.rows()),
+    }
+    with pytest.raises(KeyboardInterrupt):
+        asks[ask]()
+    mirror = mirror_of(store)
+    lock = mirror._held._fd
+    store.close()
+    assert not hanging.ended.is_set()
+    os.fstat(lock)  # the files stay open for who still writes to them
+    hanging.ended.set()
+    until = time.monotonic() + 20
+    while mirror._at_work and time.monotonic() < until:
+        time.sleep(0.01)
+    assert mirror._held._fd == -1
+    assert mirror._views == []
+
+
+def test_what_a_handler_of_a_signal_raises_is_raised_and_others_ask_on_afterwards(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with fpstore.open(url) as store:
+        hanging = Hanging(monkeypatch)
+        told: list[BaseException] = []
+
+        def raises(*_: object) -> None:
+            raise TimeoutError("enough")
+
+        before = signal.signal(signal.SIGALRM, raises)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.3)
+            with pytest.raises(TimeoutError, match="enough"):
+                store.probe(int(keys_of()[0]))
+        finally:
+            signal.signal(signal.SIGALRM, before)
+
+        def ask() -> None:
+            try:
+                store.probe(int(keys_of()[1]))
+            except BaseException as error:
+                told.append(error)
+
+        time.sleep(0.5)  # until then whoever waits is told that a call was interrupted
+        thread = threading.Thread(target=ask)
+        thread.start()
+        time.sleep(0.3)
+        assert thread.is_alive()
+        hanging.ended.set()
+        thread.join(20)
+        assert [type(error) for error in told] == [OSError]
+
+
 def test_a_view_has_one_source(url: str) -> None:
     with fpstore.open(url) as store, pytest.raises(ValueError, match="the view has a source"):
         store._segments[0].view.attach(PageSource(), "x")
@@ -487,6 +575,38 @@ def test_what_others_read_too_is_not_taken_from_them_and_that_is_said(tmp_path: 
             assert len(other.probe_many(keys_of()[:100])) == 100
     assert [each.category for each in told] == [StoreWarning]
     assert "which others read too" in str(told[0].message)
+
+
+def test_a_budget_below_what_must_stay_is_said_with_one_that_would_do(tmp_path: Path) -> None:
+    keys = keys_of(300_000)
+    fpstore.build(tmp_path / "large", keys).close()
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        with fpstore.open(f"local://{tmp_path}/large", cache_bytes=2000) as there:
+            for first in range(0, 1000, 200):
+                there.probe_many(keys[first : first + 200])
+                until = time.monotonic() + 5
+                while not told and time.monotonic() < until:
+                    time.sleep(0.01)
+    assert [each.category for each in told] == [StoreWarning]
+    expected = r"large: found (\d+) bytes that stay, .*; expected cache_bytes .* of (\d+) and room for pages, not 2000"
+    found = re.search(expected, str(told[0].message))
+    assert found is not None
+    assert 2000 < int(found[1]) == int(found[2]) < 600_000
+
+
+def test_a_mirror_is_for_nobody_else_whatever_the_folder_of_mirrors_is_for(cache: Path, url: str) -> None:
+    cache.mkdir(0o755)
+    os.chmod(cache, 0o755)
+    for _ in range(2):
+        with fpstore.open(url) as store:
+            store.probe(int(keys_of()[0]))
+            (mirror,) = (path for path in cache.iterdir() if path.is_dir())
+            for made in (mirror, *mirror.rglob("*")):
+                assert made.stat().st_mode & 0o777 == (0o700 if made.is_dir() else 0o600), made
+        for made in (mirror, *(path for path in mirror.rglob("*") if path.is_dir())):
+            made.chmod(0o755)  # as an earlier version left them
+    assert cache.stat().st_mode & 0o777 == 0o755
 
 
 def test_what_others_have_in_the_folder_of_mirrors_stays(tmp_path: Path, cache: Path, url: str) -> None:

@@ -1,7 +1,7 @@
 """`fpstore cluster`: the number of the cluster that each document is in, or each fingerprint of a store."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 

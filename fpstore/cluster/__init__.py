@@ -8,12 +8,14 @@ if TYPE_CHECKING:
     from fpstore.cluster.joining import components
     from fpstore.cluster.pairing import pairs
     from fpstore.cluster.probing import Answer, probe, probe_rank
+    from fpstore.cluster.shards import Shards
 
-__all__ = ["Answer", "build", "components", "pairs", "probe", "probe_rank"]
+__all__ = ["Answer", "Shards", "build", "components", "pairs", "probe", "probe_rank"]
 
 # By what is asked for: a worker that does tasks imports what these need, and no more.
 _HOME_OF = {
     "Answer": "probing",
+    "Shards": "shards",
     "build": "building",
     "components": "joining",
     "pairs": "pairing",

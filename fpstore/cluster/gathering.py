@@ -25,6 +25,11 @@ class Batches(Iterator[_Batch]):
 
     def __init__(self, store: Store, parts: Sequence[Part], batches: Generator[_Batch]) -> None:
         self._store, self._parts, self._batches = store, parts, batches
+        self._kept = ExitStack()
+
+    def keep(self, kept: ExitStack) -> None:
+        """Have this closed at the end, too."""
+        self._kept = kept
 
     @property
     def snapshot(self) -> Snapshot:
@@ -52,6 +57,7 @@ class Batches(Iterator[_Batch]):
         for part in self._parts:
             part.close()
         self._store.close()
+        self._kept.close()
 
 
 def each_row(pieces: Sequence[Columns]) -> list[Keys]:

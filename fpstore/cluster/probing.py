@@ -1,6 +1,7 @@
 """A probe of many fingerprints by tasks: cut, done by an engine, and gathered; the rows of `probe_many`."""
 
 from collections.abc import Generator, Iterator
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 
@@ -12,10 +13,11 @@ from fpstore.cluster.engines import engine_named
 from fpstore.cluster.gathering import Batches, gathered
 from fpstore.cluster.local import run_here
 from fpstore.cluster.parts import Maker, Part
+from fpstore.cluster.shards import Shards, is_listing
 from fpstore.cluster.shares import cut, ranked, search_method, search_nanoseconds
 from fpstore.cluster.tasks import ProbeTask, Queries, Seen, columns_of
 from fpstore.cluster.work import claim, expect_shared, left_of, name_of, parts_of, task_count, workplace
-from fpstore.disk import Folder
+from fpstore.disk import PRIVATE_FOLDER, Folder
 from fpstore.errors import PathLike
 from fpstore.fingerprints import of_columns
 from fpstore.merging import Columns
@@ -56,24 +58,35 @@ def probe(
     remove; by default a temporary one. Workers of other machines need one that they share. world_size: of how many
     processes that did the tasks by `probe_rank`. progress: told how many tasks are done.
 
+    store: also a list of stores, NAME.shards.json (see `Shards`): the rows of all of them, each once; in a folder that
+    is given each store has one of its own.
+
     All tasks are done when it returns. StoreChanged where the store changes meanwhile; JobError for a folder of another
     job, and where a task's process ended three times; WrongKind for a store of signatures.
     """
     team = None if workers is None else as_count(workers, "workers")
     count = None if tasks is None else as_count(tasks, "tasks")
     size = None if world_size is None else as_count(world_size, "world_size")
-    opened = fpstore.open(store)
-    try:
-        queries, distance = _search(opened, fingerprints, max_distance)
+    with ExitStack() as held:
+        if is_listing(store):
+            stores = held.enter_context(Shards(store)).stores
+        else:
+            stores = (held.enter_context(fpstore.open(store)),)
+        first = stores[0]
+        distance = min(each._reach(max_distance) for each in stores)
+        parts: list[Part] = []
         with engine_named(engine, address, team) as chosen:
             expect_shared(folder, chosen)
-            with workplace(folder) as home:
-                job = _Job(opened, queries, distance, count, size or chosen.workers)
-                parts = parts_of(home, chosen, job.tasks(home), job.seconds, job.columns, progress, "probing")
-        return Answer(opened, parts, search_method(opened._latest, distance, len(queries)))
-    except BaseException:
-        opened.close()
-        raise
+            for each, own in zip(stores, _folders(folder, len(stores)), strict=True):
+                queries = each._keys(fingerprints)
+                with workplace(own) as home:
+                    job = _Job(each, queries, distance, count, size or chosen.workers)
+                    found = parts_of(home, chosen, job.tasks(home), job.seconds, job.columns, progress, "probing")
+                    parts += found
+                    held.callback(_close, found)
+        answer = Answer(first, parts, search_method(first._latest, distance, len(queries)))
+        answer.keep(held.pop_all())
+        return answer
 
 
 def probe_rank(
@@ -97,7 +110,7 @@ def probe_rank(
         raise ValueError(f"rank: found {rank!r:.40}, expected 0 to {count - 1}, as world_size is {count}")
     every = None if tasks is None else as_count(tasks, "tasks")
     with fpstore.open(store) as opened:
-        queries, distance = _search(opened, fingerprints, max_distance)
+        queries, distance = opened._keys(fingerprints), opened._reach(max_distance)
         with workplace(Path(folder)) as home:
             job = _Job(opened, queries, distance, every, count)
             left = left_of(home, job.tasks(home)[own::count], job.columns)
@@ -105,9 +118,18 @@ def probe_rank(
             return len(left)
 
 
-def _search(store: Store, fingerprints: object, max_distance: int | None) -> tuple[Keys, int]:
-    """What is asked for, and within which distance."""
-    return store._keys(fingerprints), store._reach(max_distance)
+def _folders(folder: PathLike | None, count: int) -> Iterator[PathLike | None]:
+    """Where the parts of each store lie: of several in a folder of each, in that one."""
+    if folder is not None and count > 1:
+        Path(folder).mkdir(PRIVATE_FOLDER, exist_ok=True)
+        yield from (Path(folder, f"{number:05d}") for number in range(count))
+    else:
+        yield from [folder] * count
+
+
+def _close(parts: list[Part]) -> None:
+    for part in parts:
+        part.close()
 
 
 class _Job:

@@ -87,6 +87,18 @@ def _is_free(fd: int, request: bytes) -> bool:
     return fcntl.fcntl(fd, fcntl.F_OFD_GETLK, request)[:2] == _FREE
 
 
+def lock_file(fd: int, kind: int, *, wait: bool) -> bool:
+    """Take or change the lock of the whole of an open file that is no store's: F_RDLCK or F_WRLCK; whether it is had.
+
+    One that is not had changes nothing.
+    """
+    try:
+        fcntl.fcntl(fd, fcntl.F_OFD_SETLKW if wait else fcntl.F_OFD_SETLK, _FLOCK.pack(kind, os.SEEK_SET, 0, 0, 0))
+    except (BlockingIOError, PermissionError):
+        return False
+    return True
+
+
 # --- The one writer -----------------------------------------------------------------------------------------
 
 

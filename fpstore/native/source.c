@@ -1,14 +1,17 @@
 /* Who waits for pages, and who brings them: a queue, and two conditions. */
 #include "source.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <time.h>
 
 enum {
     FIRST_ROOM = 1024,
-    FEWEST_TAKEN = 16, /* neighbours of one request, most often */
-    RUN_BEGINS = 4,    /* blocks that end in a second page are no run yet */
-    LONGEST_AHEAD = 8, /* 2^8 pages, 1 MiB */
+    FEWEST_TAKEN = 16,       /* neighbours of one request, most often */
+    RUN_BEGINS = 4,          /* blocks that end in a second page are no run yet */
+    LONGEST_AHEAD = 8,       /* 2^8 pages, 1 MiB */
+    LOOK_MILLISECONDS = 100, /* how often who waits asks whether it still should */
+    STOP_MILLISECONDS = 300,
 };
 
 struct Source {
@@ -18,10 +21,25 @@ struct Source {
     uint64_t first, count, room;
     unsigned idle; /* who waits in source_take */
     int closed;
+    struct timespec stopped; /* until when nobody waits, so that all threads of a call that was stopped end it */
     int (*holds_lock)(void);
+    int (*is_stopped)(void);
 };
 
-Source *source_new(int (*holds_lock)(void)) {
+static struct timespec in_milliseconds(unsigned milliseconds) {
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += milliseconds / 1000;
+    until.tv_nsec += 1000000L * (milliseconds % 1000);
+    if (until.tv_nsec >= 1000000000L) until.tv_sec++, until.tv_nsec -= 1000000000L;
+    return until;
+}
+
+static int is_before(struct timespec one, struct timespec other) {
+    return one.tv_sec < other.tv_sec || (one.tv_sec == other.tv_sec && one.tv_nsec < other.tv_nsec);
+}
+
+Source *source_new(int (*holds_lock)(void), int (*is_stopped)(void)) {
     Source *source = calloc(1, sizeof(Source));
     if (source == NULL) return NULL;
     source->queue = malloc(FIRST_ROOM * sizeof(WantedPage));
@@ -31,12 +49,14 @@ Source *source_new(int (*holds_lock)(void)) {
     }
     source->room = FIRST_ROOM;
     source->holds_lock = holds_lock;
+    source->is_stopped = is_stopped;
+    source->stopped = (struct timespec){0, 0};
     pthread_condattr_t steady;
     pthread_mutex_init(&source->lock, NULL);
     pthread_condattr_init(&steady);
     pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
     pthread_cond_init(&source->asked, &steady);
-    pthread_cond_init(&source->told, NULL);
+    pthread_cond_init(&source->told, &steady);
     pthread_condattr_destroy(&steady);
     return source;
 }
@@ -96,6 +116,22 @@ static void want_ahead(SourceFile *file, uint64_t page) {
     file->next = end; /* where it waits next if it goes on so */
 }
 
+/* With the lock: until the page is told of, the source is closed, or nobody is to wait any longer. */
+static void wait_for(SourceFile *file, uint64_t page) {
+    Source *source = file->source;
+    while (bit_of(file->wanted, page) && !source->closed && !is_before(in_milliseconds(0), source->stopped)) {
+        const struct timespec until = in_milliseconds(LOOK_MILLISECONDS);
+        if (pthread_cond_timedwait(&source->told, &source->lock, &until) != ETIMEDOUT || source->is_stopped == NULL)
+            continue;
+        pthread_mutex_unlock(&source->lock); /* it asks for the lock that others hold while they ask for this one */
+        const int stopped = source->is_stopped();
+        pthread_mutex_lock(&source->lock);
+        if (!stopped) continue;
+        source->stopped = in_milliseconds(STOP_MILLISECONDS);
+        pthread_cond_broadcast(&source->told);
+    }
+}
+
 Status source_fetch(SourceFile *file, uint64_t page) {
     Source *source = file->source;
     if (source->holds_lock != NULL && source->holds_lock()) return NOT_BROUGHT;
@@ -107,7 +143,7 @@ Status source_fetch(SourceFile *file, uint64_t page) {
         status = NO_MEMORY;
     } else {
         want_ahead(file, page);
-        while (bit_of(file->wanted, page) && !source->closed) pthread_cond_wait(&source->told, &source->lock);
+        wait_for(file, page);
         if (bit_of(file->wanted, page) || bit_of(file->failed, page)) status = NOT_BROUGHT;
     }
     pthread_mutex_unlock(&source->lock);
@@ -128,11 +164,7 @@ void source_forget(SourceFile *file) {
 }
 
 uint64_t source_take(Source *source, unsigned milliseconds, WantedPage *pages, uint64_t most) {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += milliseconds / 1000;
-    until.tv_nsec += 1000000L * (milliseconds % 1000);
-    if (until.tv_nsec >= 1000000000L) until.tv_sec++, until.tv_nsec -= 1000000000L;
+    const struct timespec until = in_milliseconds(milliseconds);
     pthread_mutex_lock(&source->lock);
     source->idle++;
     while (source->count == 0 && !source->closed)

@@ -26,8 +26,9 @@ typedef struct {
     uint64_t file, page;
 } WantedPage;
 
-/* holds_lock: whether the caller holds a lock without which nobody can bring anything. NULL without memory. */
-Source *source_new(int (*holds_lock)(void));
+/* holds_lock: whether the caller holds a lock without which nobody can bring anything. is_stopped: asked now and then
+   by who waits, whether nobody is to wait any longer. NULL without memory. */
+Source *source_new(int (*holds_lock)(void), int (*is_stopped)(void));
 
 /* Nobody waits, takes or asks any more. */
 void source_free(Source *source);
@@ -35,8 +36,8 @@ void source_free(Source *source);
 /* From now on nothing is brought: who waits is told so, and so is who takes. */
 void source_close(Source *source);
 
-/* Wait until a page was brought; at once where it was lately. NOT_BROUGHT where it could not be. The last of a run of
-   pages asks for those that follow, the more the longer the run is. */
+/* Wait until a page was brought; at once where it was lately. NOT_BROUGHT where it could not be, or not waited for. The
+   last of a run of pages asks for those that follow, the more the longer the run is. */
 Status source_fetch(SourceFile *file, uint64_t page);
 
 /* A page will be needed soon. */

@@ -94,7 +94,7 @@ void pages_ask(Pages *pages, uint64_t first, uint64_t end) {
 #define MADV_POPULATE_READ 22 /* since Linux 5.14; others say that they do not know it */
 #endif
 
-void pages_warm(Pages *pages, uint64_t first, uint64_t end) {
+Status pages_warm(Pages *pages, uint64_t first, uint64_t end) {
 #if defined(__linux__)
     /* The mapping is for random access, which would read a cold file page by page. */
     void *at = (void *)(pages->base + first * PAGE_BYTES);
@@ -102,8 +102,10 @@ void pages_warm(Pages *pages, uint64_t first, uint64_t end) {
     (void)madvise(at, (end - first) * PAGE_BYTES, MADV_POPULATE_READ);
 #endif
     if (pages->source != NULL) pages_ask(pages, first, end);
-    for (uint64_t page = first; page < end; page++)
-        if (!page_seen(pages, page)) (void)page_check(pages, page);
+    Status status = OK; /* a damaged page is for who uses it; where one cannot be brought, the others would not come */
+    for (uint64_t page = first; page < end && status != NOT_BROUGHT; page++)
+        if (!page_seen(pages, page)) status = page_check(pages, page);
+    return status == NOT_BROUGHT ? status : OK;
 }
 
 void page_ask(Pages *pages, uint64_t page) {

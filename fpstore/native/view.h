@@ -43,7 +43,7 @@ Status sums_check(Pages *pages, uint64_t first, uint64_t end);
 
 /* Map and check pages [first, end) that have not been used before. What is bad stays unchecked, for whoever uses it to
    tell. */
-void pages_warm(Pages *pages, uint64_t first, uint64_t end);
+Status pages_warm(Pages *pages, uint64_t first, uint64_t end);
 
 /* Ask the kernel, or the source, for a page, and for the page of its checksum, where they have not been used before:
    they may have to come from the disk, and several can come at once. */

@@ -36,7 +36,9 @@ COUNTER_SHARE_BYTES = 8 * 8
 # What a stretch takes of a thread: of each key to be read and compared with its neighbours, with a window that differs
 # by a flip, and to be read again as the partner of a chunk. 3*10^6 uniform keys, distance 3, the plans balanced, size
 # and speed: 0.07 to 0.11 s, of which this says 0.07 to 0.10.
-NEIGHBOUR_NS, FLIP_NS, PARTNER_NS = 6.0, 0.5, 2.0
+# A table with one flip and windows of 22 bits: 17 ns a key, 22 in halves, 34 in eighths, which read 1.5 partners each:
+# what tasks take more than one search is this.
+NEIGHBOUR_NS, FLIP_NS, PARTNER_NS = 6.0, 0.5, 10.0
 
 
 class JoinedTable(Protocol):
@@ -250,7 +252,9 @@ def _flip_joins(segment: Joined, stretch: Stretch, distance: int, memory_bytes: 
     index, bits = stretch.table, segment.view.bits
     window_bits, masks = window_flips(segment, index, distance)
     most_bits = _split_bits(segment, index, window_bits, memory_bytes)
-    split_bits, most_keys = _split(segment, index, stretch.bits, most_bits, distance, memory_bytes)
+    stretch = _coarsest(stretch)
+    read = _chunks_read(stretch, _flips_of_chunks(masks, window_bits, stretch.bits, bits))
+    split_bits, most_keys = _split(segment, index, read, most_bits, distance, memory_bytes)
     flips = _flips_of_chunks(masks, window_bits, split_bits, bits)
     windows = Windows(window_bits, split_bits, (1 + (split_bits > 0)) * most_keys, both=split_bits > 0, bits=bits)
     finer = split_bits - stretch.bits
@@ -271,6 +275,21 @@ def _flip_joins(segment: Joined, stretch: Stretch, distance: int, memory_bytes: 
             for part in _parts_of(segment, Stretch(index, split_bits, partner, partner + 1)):
                 windows.append(part)
             yield Flips(segment.view, index, windows, distance, inside), share
+
+
+def _coarsest(stretch: Stretch) -> Stretch:
+    """The same windows as fewer chunks, which meet fewer partners: each of these is read once more."""
+    table, bits, first, end = stretch
+    while bits and not (first | end) & 1:
+        bits, first, end = bits - 1, first >> 1, end >> 1
+    return Stretch(table, bits, first, end)
+
+
+def _chunks_read(stretch: Stretch, flips: dict[int, list[int]]) -> list[Stretch]:
+    """The chunks of a stretch and the partners that these meet, each once."""
+    own = range(stretch.first, stretch.end)
+    partners = {chunk ^ across for across in flips for chunk in own if across and _is_met_from(chunk, across)}
+    return [stretch._replace(first=chunk, end=chunk + 1) for chunk in sorted({*own, *partners})]
 
 
 def _whole_windows(
@@ -298,14 +317,20 @@ def _whole_windows(
         yield np.concatenate(held)
 
 
-def _split(segment: Joined, index: int, least: int, most: int, distance: int, memory_bytes: int) -> tuple[int, int]:
-    """The fewest top bits that split the table into chunks which fit the budget, and how many keys one has at most."""
+def _split(
+    segment: Joined, index: int, read: Sequence[Stretch], most: int, distance: int, memory_bytes: int
+) -> tuple[int, int]:
+    """The fewest top bits that split what is read into chunks which fit the budget, and how many keys one has at most.
+
+    read: chunks of the table, of the fewest bits that will do.
+    """
+    least = read[0].bits
     room = min(memory_bytes // BYTES_PER_CHUNK_KEY, MAX_CHUNK_KEYS)
     if segment.key_count <= room:
         return least, segment.key_count
     counts = np.zeros(1 << most, dtype=np.int64)
     shift = np.uint64(segment.view.bits - most)
-    for keys in segment.keys(index):
+    for keys in (keys for chunk in read for keys in _parts_of(segment, chunk)):
         places = (keys >> shift).astype(np.int64)
         here = np.bincount(places - places[0])  # of the few that these keys, which are sorted, reach
         counts[places[0] : places[0] + len(here)] += here

@@ -8,7 +8,6 @@ import fcntl
 import os
 import re
 import shutil
-import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,13 +15,13 @@ from pathlib import Path
 from fpstore.arrays import parse_memory
 from fpstore.disk import MIRROR_NAME, PRIVATE_FOLDER, Folder, read_whole, replace_whole
 from fpstore.errors import PathLike
+from fpstore.living.locks import lock_file
 
 CACHE_VARIABLE, BYTES_VARIABLE = "FPSTORE_CACHE", "FPSTORE_CACHE_BYTES"
 DEFAULT_BYTES = "10GiB"
 URL, LOCK = "url", "lock"
 
 _NAME = re.compile(r"[0-9a-f]{32}", re.ASCII)
-_FLOCK = struct.Struct("hhqqi4x")
 BLOCK_BYTES = 512  # of st_blocks
 
 
@@ -46,7 +45,7 @@ class Held:
         self.path = path
         self._fd = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            _lock(self._fd, fcntl.F_RDLCK, wait=True)
+            lock_file(self._fd, fcntl.F_RDLCK, wait=True)
         except BaseException:
             os.close(self._fd)
             raise
@@ -60,12 +59,12 @@ class Held:
     @contextmanager
     def alone(self) -> Iterator[bool]:
         """A context in which nobody else has it, nor comes by it; whether that is so."""
-        alone = _lock(self._fd, fcntl.F_WRLCK, wait=False)
+        alone = lock_file(self._fd, fcntl.F_WRLCK, wait=False)
         try:
             yield alone
         finally:
             if alone:
-                _lock(self._fd, fcntl.F_RDLCK, wait=True)
+                lock_file(self._fd, fcntl.F_RDLCK, wait=True)
 
     def close(self) -> None:
         """Let go of it; may be called again."""
@@ -81,7 +80,11 @@ def hold(cache: Path, name: str, url: str, most_bytes: int) -> Held:
     try:
         fcntl.flock(gate, fcntl.LOCK_EX)  # so that nobody sweeps a folder between its making and its lock
         path = cache / name
-        (path / MIRROR_NAME / "segments").mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+        for made in (path, path / MIRROR_NAME, path / MIRROR_NAME / "segments"):
+            # For nobody else, whatever the folder of mirrors is for, and whoever made this one: there are texts in it.
+            made.mkdir(PRIVATE_FOLDER, exist_ok=True)
+            with Folder.open(made) as own:
+                own.set_mode(PRIVATE_FOLDER)
         with Folder.open(path) as folder:
             if read_whole(folder, URL) != url.encode():
                 replace_whole(folder, URL, url.encode())
@@ -129,17 +132,8 @@ def _sweep(cache: Path, own: Path, most_bytes: int) -> None:
             continue
         fd = os.open(path / LOCK, os.O_RDWR | os.O_CLOEXEC)
         try:
-            if _lock(fd, fcntl.F_WRLCK, wait=False):
+            if lock_file(fd, fcntl.F_WRLCK, wait=False):
                 shutil.rmtree(path)
                 total -= sizes[path]
         finally:
             os.close(fd)
-
-
-def _lock(fd: int, kind: int, *, wait: bool) -> bool:
-    """Take or change the lock of an open file; whether that could be had. One that is not had changes nothing."""
-    try:
-        fcntl.fcntl(fd, fcntl.F_OFD_SETLKW if wait else fcntl.F_OFD_SETLK, _FLOCK.pack(kind, os.SEEK_SET, 0, 0, 0))
-    except (BlockingIOError, PermissionError):
-        return False
-    return True

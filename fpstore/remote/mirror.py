@@ -10,6 +10,7 @@ import os
 import secrets
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -32,6 +33,8 @@ from fpstore.segment.files import read_footer
 THREADS = 8
 # How long one waits before it looks whether something else is to be done.
 LOOK_MILLISECONDS = 200
+# How long threads are waited for that are to end: one that waits for the network may not for a minute.
+CLOSING_SECONDS = 1.0
 
 
 class Lying(NamedTuple):
@@ -60,7 +63,8 @@ class Mirror:
         self._views: list[tuple[SegmentView, str, int]] = []
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
-        self._told = self._failed = False
+        self._told = self._failed = self._is_small = self._is_closed = False
+        self._at_work = 0  # threads that have not ended
         try:
             _put(self.path / CATALOG_NAME, catalog)
             with Folder.open(self.path) as folder, folder.inside(SEGMENTS) as segments:
@@ -79,25 +83,45 @@ class Mirror:
                 file.view.attach(self._source, self.objects.url_of(name))
                 self._views.append((file.view, name, segments.open_file(file.path.name, os.O_RDWR)))
         for _ in range(THREADS if self._views else 0):
-            thread = threading.Thread(target=self._bring, name="fpstore-remote", daemon=True)
+            thread = threading.Thread(target=self._work, name="fpstore-remote", daemon=True)
+            self._at_work += 1
             thread.start()
             self._threads.append(thread)
 
     def close(self) -> None:
-        """Let go of it, when no call is under way any more; may be called again."""
+        """Let go of it, when no call is under way any more; may be called again.
+
+        A thread whose object hangs is not waited for long: the last of them lets go of the files, when it ends.
+        """
         self._source.close()
+        until = time.monotonic() + CLOSING_SECONDS
         for thread in self._threads:
-            thread.join()
+            thread.join(max(0.0, until - time.monotonic()))
         self._threads.clear()
+        with self._lock:
+            self._is_closed = True
+            is_last = not self._at_work
+        if is_last:
+            self._let_go()
+
+    def _work(self) -> None:
+        try:
+            self._bring()
+        finally:
+            with self._lock:
+                self._at_work -= 1
+                is_last = self._is_closed and not self._at_work
+            if is_last:
+                self._let_go()
+
+    def _let_go(self) -> None:
         while self._views:
             os.close(self._views.pop()[2])
         self._held.close()
 
     def leave(self) -> None:
         """Let go of what a fork has inherited: the threads are the parent's."""
-        while self._views:
-            os.close(self._views.pop()[2])
-        self._held.close()
+        self._let_go()
 
     def pickled(self, kind: type, signed: bool) -> tuple[object, ...]:
         """What makes a store of that kind anew from its pickle, wherever that is read."""
@@ -190,6 +214,11 @@ class Mirror:
                 return
             dropped = [view.drop(fd) for view, _, fd in self._views] if alone else []
             self.bytes_held = held_bytes(self._held.path) if any(dropped) else self.bytes_held
+            if any(dropped) and all(dropped) and self.bytes_held > self._most_bytes and not self._is_small:
+                self._is_small = True
+                found = f"{self.objects.url}: found {self.bytes_held} bytes that stay, its catalog and its checksums"
+                told = f"expected cache_bytes (FPSTORE_CACHE_BYTES) of {self.bytes_held} and room for pages"
+                warnings.warn(f"{found}; {told}, not {self._most_bytes}", StoreWarning, stacklevel=2)
             if not alone and not self._told:
                 self._told = True
                 found = f"{self._held.path}: found {self.bytes_held} bytes of {self.objects.url}, which others read too"

@@ -1,0 +1,217 @@
+"""A store of many stores in many places: a small file of JSON that lists them, asked as one, and only read.
+
+    {"format": "fpstore.shards/1", "bits": 64, "ids": "uint64", "stores": [
+      {"store": "2025/a.fpstore", "identity": "5f...", "fingerprints": 1000000},
+      {"store": "s3://bucket/b.fpstore", "identity": "0c...", "fingerprints": 2000000}]}
+
+A store is a path, from the folder of the file on, or a URL. Which rows lie in which is nobody's rule: an answer is the
+union, in the order of `probe_many`, and a row that lies in several comes once, as one that several segments have.
+"""
+
+import json
+import os
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+import fpstore
+from fpstore.checks import expect, expect_integer, limited_list, named_fields, typed
+from fpstore.cluster.shares import DISTANCE_BITS, ranked
+from fpstore.disk import Folder, read_whole, replace_whole
+from fpstore.errors import NotAStore, PathLike, StoreChanged, WrongKind
+from fpstore.living.stats import Stats
+from fpstore.living.verified import Verified
+from fpstore.merging import each_once
+from fpstore.query.matches import Matches, made
+from fpstore.store import Store
+
+FORMAT, ENDING = "fpstore.shards/1", ".shards.json"
+MAX_SHARDS, MAX_BYTES = 10_000, 1 << 24
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One of the stores. store: its path or URL, as the file has it. identity: of the store, which says which it is."""
+
+    store: str
+    identity: str
+    fingerprints: int
+
+    @classmethod
+    def of(cls, value: object, where: str) -> "Shard":
+        """That of a file's JSON. ValueError for what is none."""
+        fields = named_fields(where, value, {"store", "identity", "fingerprints"})
+        store, identity = typed(f"{where}, store", fields["store"], str), typed(where, fields["identity"], str)
+        expect(f"{where}, store", store, store != "", "a path or a URL")
+        expect_integer(f"{where}, fingerprints", fields["fingerprints"], 0, 2**63 - 1)
+        return cls(store, identity, fields["fingerprints"])
+
+    def place(self, folder: Path) -> PathLike:
+        """Where it lies; folder: that of the file."""
+        return self.store if "://" in self.store else folder / self.store
+
+
+class Shards:
+    """The stores that a file lists, open for reading; a context manager.
+
+    path: of the file. shards: what it lists. bits, id_type, max_distance: as of a store; the last is the least of all.
+    """
+
+    def __init__(self, path: PathLike) -> None:
+        """Open every store of the file. NotAStore for another file; StoreChanged for a store that is not as listed.
+
+        What fpstore.open raises of a store that is not there. ValueError for stores of several kinds.
+        """
+        self.path = Path(path).absolute()
+        self.shards = listed(self.path)
+        self._held = ExitStack()
+        self.stores: tuple[Store, ...] = ()
+        try:
+            for shard in self.shards:
+                store = self._held.enter_context(fpstore.open(shard.place(self.path.parent)))
+                self.stores += (store,)
+                _expect(store, shard)
+            _expect_alike(self.stores)
+        except BaseException:
+            self.close()
+            raise
+        self.bits, self.id_type = self.stores[0].bits, self.stores[0].id_type
+        self.max_distance = min(store.max_distance for store in self.stores)
+
+    @staticmethod
+    def write(path: PathLike, stores: Sequence[PathLike]) -> None:
+        """Write the file of these stores, durably, in place of one that is there; its name ends in .shards.json.
+
+        Paths are written as they are from the folder of the file on. Each store is opened: what __init__ raises.
+        """
+        home = Path(path).absolute()
+        if not home.name.endswith(ENDING):
+            raise ValueError(f"{home}: found a name without it, expected one that ends in {ENDING}")
+        with ExitStack() as held:
+            opened = [held.enter_context(fpstore.open(each)) for each in stores]
+            _expect_alike(opened)
+            shards = [_shown(store, each, home.parent) for store, each in zip(opened, stores, strict=True)]
+            record = {"format": FORMAT, "bits": opened[0].bits, "ids": opened[0].id_type, "stores": shards}
+        with Folder.open(home.parent) as folder:
+            replace_whole(folder, home.name, (json.dumps(record, indent=2) + "\n").encode())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of all stores; may be called again."""
+        self._held.close()
+
+    def probe(self, fingerprint: int, *, max_distance: int | None = None) -> Matches:
+        """What all stores have near a fingerprint, as Store.probe."""
+        return self.probe_many([fingerprint], max_distance=max_distance)
+
+    def probe_many(
+        self, fingerprints: object, *, max_distance: int | None = None, threads: int | None = None
+    ) -> Matches:
+        """What all stores have near each of fingerprints, store after store, as one answer of Store.probe_many."""
+        asked = {"max_distance": self.max_distance if max_distance is None else max_distance, "threads": threads}
+        found: list[Matches] = [store.probe_many(fingerprints, **asked) for store in self.stores]
+        return together(found)
+
+    def stats(self) -> tuple[Stats, ...]:
+        """What each store holds and how, in their order."""
+        return tuple(store.stats() for store in self.stores)
+
+    def verify(self) -> Verified:
+        """Read all of every store and check it; how much that was in all. What Store.verify raises, of the first."""
+        found = [store.verify() for store in self.stores]
+        return Verified(**{name: sum(getattr(each, name) for each in found) for name in Verified.__dataclass_fields__})
+
+
+def together(found: Sequence[Matches]) -> Matches:
+    """Answers to the same queries as one: their rows, each once, in the order of an answer."""
+    if len(found) == 1:
+        return found[0]
+    columns: list[list[Any]] = [[], [], []]
+    for each in found:
+        ranks = each.query.astype(np.uint64) << DISTANCE_BITS | each.distance.astype(np.uint64)
+        for column, own in zip(columns, (ranks, each.fingerprint, each.id), strict=True):
+            column.append(own)
+    with_ids = found[0].id is not None
+    rows = each_once([np.concatenate(column) for column in columns[: 2 + with_ids]])
+    query, distance = ranked(rows[0])
+    return made(query, rows[1], distance, rows[2] if with_ids else None, found[0].method)
+
+
+def is_listing(path: PathLike) -> bool:
+    """Whether a path is that of a list of stores, by its name."""
+    return os.fspath(path).endswith(ENDING)
+
+
+def listed(path: Path) -> tuple[Shard, ...]:
+    """What a file lists. NotAStore for what is no such file."""
+    with Folder.open(path.parent) as folder:
+        data = read_whole(folder, path.name, MAX_BYTES)
+    if data is None:
+        raise FileNotFoundError(2, os.strerror(2), str(path))
+    try:
+        record = named_fields("file", json.loads(data), {"format", "bits", "ids", "stores"})
+        expect("format", record["format"], record["format"] == FORMAT, FORMAT)
+        values = limited_list("stores", record["stores"], MAX_SHARDS)
+        expect("stores", len(values), bool(values), "one or more")
+        shards = tuple(Shard.of(value, f"store {number}") for number, value in enumerate(values))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise NotAStore(
+            f"found no list of stores ({error}), expected what fpstore.cluster.Shards.write makes", path=path
+        ) from None
+    places = [str(shard.place(path.parent)) for shard in shards]
+    twice = next((place for place in places if places.count(place) > 1), None)
+    if twice is not None:
+        raise NotAStore(f"found {twice} twice, expected each store once", path=path)
+    return shards
+
+
+def _expect(store: Store, shard: Shard) -> None:
+    found = store._latest.state.identity
+    if found != shard.identity:
+        told = f"found store {found}, expected {shard.identity}, which is listed: another has taken its place"
+        raise StoreChanged(told, path=store.path)
+    count = _count(store)
+    if count != shard.fingerprints:
+        told = f"found {count} fingerprints, expected {shard.fingerprints}, as listed: write the list anew"
+        raise StoreChanged(told, path=store.path)
+
+
+def _expect_alike(stores: Sequence[Store]) -> None:
+    """WrongKind for a store that cannot be asked beside others, ValueError for one of another kind than the first."""
+    if not stores:
+        raise ValueError("stores: found none, expected one or more")
+    for store in stores:
+        if store.kind != "hamming" or store._settings.is_wide or store.id_type in ("string", "bytes"):
+            told = "found signatures, wide fingerprints or names, expected fingerprints of at most 64 bits and numbers"
+            raise WrongKind(f"{told}: ask such stores one by one", path=store.path)
+        for what in ("bits", "id_type", "recipe"):
+            own, first = (_setting(each, what) for each in (store, stores[0]))
+            if own != first:
+                told = f"{what}: found {own!s:.60}, expected {first!s:.60}, as of {stores[0].path}"
+                raise ValueError(f"{store.path}: {told}")
+
+
+def _setting(store: Store, what: str) -> object:
+    return store._settings.recipe if what == "recipe" else getattr(store, what)
+
+
+def _count(store: Store) -> int:
+    """The fingerprints of all segments and of what is pending: one that several have is counted in each."""
+    stats = store.stats()
+    return sum(segment.fingerprint_count for segment in stats.segments) + stats.pending_count
+
+
+def _shown(store: Store, given: PathLike, folder: Path) -> dict[str, Any]:
+    place = os.fspath(given)
+    if "://" not in place:
+        place = os.path.relpath(os.path.abspath(place), folder)
+    return {"store": place, "identity": store._latest.state.identity, "fingerprints": _count(store)}

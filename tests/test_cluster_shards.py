@@ -1,0 +1,143 @@
+"""A list of stores that is asked as one store: the rows of a store of all of them, and what is refused."""
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from living import writer_of
+from test_cluster import grown, rows_of, some_keys
+
+import fpstore
+from fpstore import cluster, minhash
+from fpstore.cluster import Shards
+from fpstore.errors import NotAStore, StoreChanged, WrongKind
+
+KEYS = some_keys(900, 4)
+
+
+def listed(folder: Path, with_ids: bool, count: int, overlap: int) -> tuple[Path, Path]:
+    """A list of stores that overlap, and one store of all of them."""
+    ids: Any = np.arange(len(KEYS), dtype=np.uint64) % np.uint64(500) if with_ids else None
+    fpstore.build(folder / "all", KEYS, ids=ids).close()
+    cuts = np.linspace(0, len(KEYS), count + 1).astype(int).tolist()
+    stores = []
+    for number, (first, end) in enumerate(pairwise(cuts)):
+        own = slice(max(0, first - overlap), end)
+        stores.append(folder / f"{number}.fpstore")
+        fpstore.build(stores[-1], KEYS[own], ids=None if ids is None else ids[own]).close()
+    Shards.write(folder / "web.shards.json", stores)
+    return folder / "web.shards.json", folder / "all"
+
+
+@pytest.mark.slow
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(with_ids=st.booleans(), count=st.integers(1, 4), overlap=st.sampled_from([0, 60]), distance=st.integers(0, 3))
+def test_a_list_of_stores_answers_as_one_store_of_all_of_them(
+    tmp_path_factory: pytest.TempPathFactory, with_ids: bool, count: int, overlap: int, distance: int
+) -> None:
+    path, whole = listed(tmp_path_factory.mktemp("shards"), with_ids, count, overlap)
+    queries = some_keys(200, 4)
+    with fpstore.open(whole) as one, Shards(path) as many:
+        expected = rows_of([one.probe_many(queries, max_distance=distance)])
+        assert rows_of([many.probe_many(queries, max_distance=distance)]) == expected
+        assert rows_of([many.probe(int(KEYS[0]))]) == rows_of([one.probe_many([int(KEYS[0])])])
+    with cluster.probe(path, queries, max_distance=distance, tasks=3, workers=1) as answer:
+        assert rows_of(list(answer)) == expected
+
+
+def test_each_store_has_a_folder_of_its_own_and_is_not_asked_again(tmp_path: Path) -> None:
+    path, _ = listed(tmp_path, True, 3, 0)
+    found = []
+    for _ in range(2):
+        with cluster.probe(path, KEYS, tasks=2, workers=1, folder=tmp_path / "f") as answer:
+            found.append(rows_of(list(answer)))
+    assert found[0] == found[1]
+    names = sorted(each.relative_to(tmp_path / "f").as_posix() for each in (tmp_path / "f").rglob("*.part"))
+    assert names == [f"0000{store}/0000{task}.part" for store in range(3) for task in range(2)]
+
+
+def test_a_list_tells_what_its_stores_hold_and_checks_all_of_them(tmp_path: Path) -> None:
+    path, _ = listed(tmp_path, True, 3, 0)
+    with Shards(path) as many:
+        stats = many.stats()
+        assert [each.identity for each in stats] == [shard.identity for shard in many.shards]
+        assert many.verify().id_count == len({(k, i % 500) for i, k in enumerate(KEYS.tolist())})
+        assert (many.bits, many.id_type, many.max_distance) == (64, "uint64", 3)
+    record = json.loads(path.read_text())
+    assert [each["store"] for each in record["stores"]] == ["0.fpstore", "1.fpstore", "2.fpstore"]
+    path.rename(tmp_path / "moved.shards.json")
+    (tmp_path / "elsewhere").mkdir()
+    Shards.write(tmp_path / "elsewhere" / "web.shards.json", [tmp_path / "0.fpstore"])
+    assert json.loads((tmp_path / "elsewhere" / "web.shards.json").read_text())["stores"][0]["store"] == "../0.fpstore"
+    with Shards(tmp_path / "elsewhere" / "web.shards.json") as one:
+        assert len(one.stores) == 1
+
+
+def test_a_store_that_is_not_as_listed_is_told_when_the_list_is_opened(tmp_path: Path) -> None:
+    path, _ = listed(tmp_path, True, 2, 0)
+    with writer_of(tmp_path / "1.fpstore") as store:
+        store.add([5], ids=[1 << 40])
+    with pytest.raises(StoreChanged, match=r"1\.fpstore: found \d+ fingerprints, expected \d+, as listed: write"):
+        Shards(path)
+    fpstore.build(tmp_path / "1.fpstore", [1], force=True).close()
+    with pytest.raises(StoreChanged, match=r"1\.fpstore: found store \w+, expected \w+, which is listed: another has"):
+        cluster.probe(path, KEYS)
+    (tmp_path / "1.fpstore").rename(tmp_path / "gone")
+    with pytest.raises(FileNotFoundError, match=r"1\.fpstore"):
+        Shards(path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "[" * 100_000,
+        '{"format": "fpstore.shards/2", "bits": 64, "ids": null, "stores": []}',
+        '{"format": "fpstore.shards/1", "bits": 64, "ids": null, "stores": []}',
+        '{"format": "fpstore.shards/1", "bits": 64, "ids": null, "stores": [7]}',
+        '{"format": "fpstore.shards/1", "bits": 64, "ids": null, "stores": [{"store": "", "identity": "", '
+        '"fingerprints": 0}]}',
+        '{"format": "fpstore.shards/1", "bits": 64, "ids": null, "stores": [{"store": "a", "identity": "", '
+        '"fingerprints": -1}]}',
+    ],
+)
+def test_what_is_no_list_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "a.shards.json"
+    path.write_text(text)
+    with pytest.raises(NotAStore, match=r"a\.shards\.json: found no list of stores .*expected what fpstore"):
+        Shards(path)
+
+
+def test_what_cannot_be_listed_together_is_refused(tmp_path: Path) -> None:
+    path, _ = listed(tmp_path, True, 2, 0)
+    fpstore.build(tmp_path / "bare", KEYS, ids=None).close()
+    fpstore.build(tmp_path / "other", KEYS, recipe="text-1").close()
+    fpstore.create(tmp_path / "wide", bits=128).close()
+    minhash.create(tmp_path / "m").close()
+    first = tmp_path / "0.fpstore"
+    with pytest.raises(ValueError, match=r"bare: id_type: found None, expected uint64, as of .*0\.fpstore"):
+        Shards.write(path, [first, tmp_path / "bare"])
+    with pytest.raises(ValueError, match=r"other: recipe: found .*, expected None, as of"):
+        Shards.write(path, [first, tmp_path / "other"])
+    for name in ("wide", "m", "named"):
+        if name == "named":
+            grown(tmp_path / name, "string")
+        with pytest.raises(WrongKind):
+            Shards.write(path, [tmp_path / name])
+    with pytest.raises(ValueError, match="stores: found none, expected one or more"):
+        Shards.write(path, [])
+    with pytest.raises(ValueError, match=r"found a name without it, expected one that ends in \.shards\.json"):
+        Shards.write(tmp_path / "web.json", [first])
+    with pytest.raises(FileNotFoundError):
+        Shards(tmp_path / "none.shards.json")
+    record = json.loads(path.read_text())
+    record["stores"].append(record["stores"][0])
+    path.write_text(json.dumps(record))
+    with pytest.raises(NotAStore, match=r"found .*0\.fpstore twice, expected each store once"):
+        Shards(path)
