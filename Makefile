@@ -35,17 +35,17 @@ PIP := $(VENV)/bin/python -m pip install --quiet --quiet --disable-pip-version-c
 .PHONY: install demo test test-fast test-clients test-cluster lint bench asan gate gate-reduced mutants fuzz clean
 C_SOURCES := $(wildcard $(foreach folder,fpstore/native tests/native tools/fuzz tools/minhash,$(folder)/*.c $(folder)/*.h))
 
-install: $(VENV)/.installed
+install: $(VENV)/.testers
 	@echo "fpstore is installed in $(VENV)."
 
 demo: $(VENV)/.installed
 	@$(VENV)/bin/python tools/demo.py
 
-test: $(VENV)/.installed
+test: $(VENV)/.testers
 	@echo "Every test: a quarter of an hour on two cores ('make test-fast': some two minutes)."
 	$(VENV)/bin/python -m pytest $(PYTEST_ARGS)
 
-test-fast: $(VENV)/.installed
+test-fast: $(VENV)/.testers
 	@echo "The tests that are not slow: some two minutes on two cores."
 	$(VENV)/bin/python -m pytest $(PYTEST_ARGS) -m "not slow"
 
@@ -66,7 +66,7 @@ lint: $(VENV)/.linters
 	@if clang-format --version 2>/dev/null | grep -q "version 14\."; then clang-format --dry-run --Werror $(C_SOURCES); \
 	else echo "clang-format 14 is not installed: the form of the C sources is not checked"; fi
 
-bench: $(VENV)/.installed
+bench: $(VENV)/.testers
 	set -e; for script in $(wildcard tools/bench_*.py); do echo "== $$script"; $(VENV)/bin/python $$script --small; done
 
 # -O1, as frames stay readable; through FPSTORE_OPTIMIZE, as setup.py's own level comes after CFLAGS.
@@ -92,12 +92,13 @@ gate-reduced: $(VENV)/.builders
 mutants: $(VENV)/.builders
 	$(VENV)/bin/python tools/check_mutants.py --jobs 2
 
-fuzz: $(VENV)/.installed
+fuzz: $(VENV)/.testers
 	$(VENV)/bin/python tools/fuzz.py $(FUZZ_ARGS)
 
 clean:
 	rm -rf .venv build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find fpstore -name '*.pyx' -exec sh -c 'rm -f "$${1%.pyx}".c "$${1%.pyx}".*.so' _ {} \;
+	rm -f fpstore/_cyutility.*
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:
@@ -106,32 +107,38 @@ $(VENV)/bin/python:
 
 # What is compiled is made by the install, so whatever it is made of calls for another one.
 $(VENV)/.installed: $(VENV)/bin/python pyproject.toml setup.py $(SOURCES)
-	@echo "Installing fpstore, what it needs and what its tests need: about a minute on two cores. It fetches some twenty"
-	@echo "packages and compiles the core; pip is silent unless something fails."
-	@$(PIP) -e '.[test]'
+	@echo "Installing fpstore and what it needs: under a minute on two cores. It fetches four packages and compiles the"
+	@echo "core; pip is silent unless something fails."
+	@$(PIP) -e .
+	@touch $@
+
+# By the name of what is installed there, so that pip adds what an extra asks for; `-e '.[EXTRA]'` would compile again.
+$(VENV)/.testers: $(VENV)/.installed
+	@echo "Installing what the tests need, some twenty packages: some seconds."
+	@$(PIP) 'fpstore[test]'
 	@touch $@
 
 # What compiles the core in the source tree, as pip does in a place of its own.
-$(VENV)/.builders: $(VENV)/.installed
+$(VENV)/.builders: $(VENV)/.testers
 	@echo "Installing what compiles the core in the source tree: some seconds."
-	@$(PIP) 'setuptools>=77' 'Cython>=3.1'
+	@$(PIP) 'setuptools>=77' 'Cython>=3.2.1'
 	@touch $@
 
 # In a folder of their own, without what they need: only their functions that make fingerprints are read from there.
-$(VENV)/.clients: $(VENV)/.installed
+$(VENV)/.clients: $(VENV)/.testers
 	@echo "Installing what users have frames in, and other packages' simhashes, to compare with: about a minute."
-	@$(PIP) -e '.[test-clients]'
+	@$(PIP) 'fpstore[test-clients]'
 	@$(PIP) --no-deps --upgrade --target $(VENV)/clients \
 		text-dedup==0.4.0 floc-simhash==0.1.0 simhash-pybind==0.0.3
 	@touch $@
 
-$(VENV)/.engines: $(VENV)/.installed
+$(VENV)/.engines: $(VENV)/.testers
 	@if java -version >/dev/null 2>&1; then \
-		echo "Installing Ray and Spark: some minutes, 700 MB."; $(PIP) -e '.[ray,spark]'; \
-	else echo "Installing Ray: about a minute, 200 MB."; $(PIP) -e '.[ray]'; fi
+		echo "Installing Ray and Spark: some minutes, 700 MB."; $(PIP) 'fpstore[ray,spark]'; \
+	else echo "Installing Ray: about a minute, 200 MB."; $(PIP) 'fpstore[ray]'; fi
 	@touch $@
 
-$(VENV)/.linters: $(VENV)/.installed
+$(VENV)/.linters: $(VENV)/.testers
 	@echo "Installing ruff and mypy: about half a minute."
-	@$(PIP) -e '.[lint]'
+	@$(PIP) 'fpstore[lint]'
 	@touch $@

@@ -2,7 +2,8 @@
 
 The C kernels (fpstore/native/*.c) are compiled once each and put into one static library, which every compiled module
 is linked with. What a file's name ends in says for which processor it is compiled (tools/kernels.py); the library
-chooses at run time, so a wheel runs on any machine of its architecture.
+chooses at run time, so a wheel runs on any machine of its architecture. What Cython's memory views are made of is in a
+module of its own, fpstore._cyutility, which Cython writes: in each module that has such views it was most of the code.
 
 Honoured from the environment: CC, CFLAGS, LDFLAGS, and FPSTORE_OPTIMIZE, the level of optimisation. That of the
 kernels is -O3. What Cython writes is most of the compiling and little of the work, and gets -O2, but for the modules
@@ -46,6 +47,7 @@ LOOPING = {"fpstore._sort", "fpstore._probe", "fpstore._names"}  # modules that 
 # After the flags of Python's own compiling, which have -g.
 FLAGS = [*kernels.FLAGS, *([] if "-g" in os.environ.get("CFLAGS", "").split() else ["-g0"])]
 SOURCES = (".pyx", ".pyi")  # of a compiled module: its code, and its types
+SHARED = "fpstore._cyutility"  # what Cython writes for all modules
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -132,13 +134,18 @@ def source_of(name: str, suffix: str) -> Path:
 
 
 def compiled_modules() -> list[str]:
-    """The names of the compiled modules: each has a source and a stub. Exits with what is missing where one has not."""
+    """The names of the compiled modules, SHARED first: each other has a source and a stub. Exits with what is missing."""
     found = {suffix: {path.with_suffix("") for path in Path("fpstore").rglob(f"_[!_]*{suffix}")} for suffix in SOURCES}
     sources, stubs = found.values()
     if not sources or sources != stubs:
         missing = [f"{path}.pyx" for path in stubs - sources] + [f"{path}.pyi" for path in sources - stubs]
         sys.exit(f"setup.py: the sources are not whole: found no {', '.join(sorted(missing)) or 'fpstore/*.pyx'}")
-    return [".".join(path.parts) for path in sorted(sources)]
+    return [SHARED, *(".".join(path.parts) for path in sorted(sources))]
+
+
+def extensions(names: list[str]) -> list[Extension]:
+    """These modules, as setuptools and Cython are told of them."""
+    return [Extension(name, [str(source_of(name, ".c" if name == SHARED else ".pyx"))]) for name in names]
 
 
 def make_c(names: list[str]) -> None:
@@ -146,8 +153,8 @@ def make_c(names: list[str]) -> None:
     # Not sooner: what only collects the sources (an sdist) does without Cython.
     from Cython.Build import cythonize
 
-    modules = [Extension(name, [str(source_of(name, ".pyx"))]) for name in names]
-    cythonize(modules, compiler_directives=DIRECTIVES, nthreads=CORES)
+    told = {"compiler_directives": DIRECTIVES, "shared_utility_qualified_name": SHARED}
+    cythonize(extensions(names), nthreads=CORES, **told)
 
 
 def main() -> None:
@@ -156,11 +163,7 @@ def main() -> None:
         runpy.run_path("fpstore/platforms.py")["expect_supported"]()
     except ImportError as error:
         sys.exit(f"setup.py: {error}")
-    names = compiled_modules()
-    setup(
-        ext_modules=[Extension(name, [str(source_of(name, ".pyx"))]) for name in names],
-        cmdclass={"build_ext": BuildNative},
-    )
+    setup(ext_modules=extensions(compiled_modules()), cmdclass={"build_ext": BuildNative})
 
 
 # Cython's helpers may begin by importing the file that was run.
