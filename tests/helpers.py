@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from itertools import combinations, pairwise
 from pathlib import Path
 
@@ -290,7 +291,8 @@ def scattered_flips(band_count: int, k: int, rng: np.random.Generator) -> Plan:
             return plans.flips(bands, dealt.tolist(), k)
 
 
-def product_plans() -> list[Plan]:
+@cache
+def product_plans() -> tuple[Plan, ...]:
     """Every family of plans that the product offers, with k from 0 to 8, and scattered ones."""
     rng = np.random.default_rng(1)
     found = [plans.paper(name) for name in plans.PAPER_NAMES]
@@ -305,7 +307,7 @@ def product_plans() -> list[Plan]:
     found += [planner.choose(10**6, k, aim) for k in range(9) for aim in planner.AIMS]
     found += [scattered_choose(bands, k, rng) for bands, k in ((4, 3), (5, 3), (3, 1))]
     found += [scattered_flips(bands, k, rng) for bands, k in ((1, 2), (2, 3), (3, 3), (3, 5))]
-    return list({(plan.tables, plan.max_distance): plan for plan in found}.values())
+    return tuple({(plan.tables, plan.max_distance): plan for plan in found}.values())
 
 
 # One table in memory, without a file around it.
