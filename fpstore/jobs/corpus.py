@@ -26,7 +26,7 @@ from fpstore.threads import ahead, begun_ahead, thread_count
 from fpstore.types import Array, Keys, expect_flags
 from fpstore.workers import Workers
 
-_Measuring = Callable[[], tuple[Measured, Sequence[KeptHashes] | None]]
+_Measuring = Callable[[], tuple[Measured, KeptHashes | None]]
 
 # Rows of Python: mappings of names to values.
 Rows = Iterable[Mapping[str, Any]]
@@ -64,7 +64,7 @@ class Batch:
     """Documents that follow each other, as columns; rows: all that the inputs have of each.
 
     digests: of that, uint8[n, 16]. end: the place behind them. skipped, notes: as in Place, from the first source on.
-    hashes: of the shingles of the texts, for recipe.features_of, where they were measured and kept. settles: whether
+    hashes: of the shingles of the texts, where they were measured and kept. settles: whether
     there is enough behind the last that did, or the end, for a commit.
     """
 
@@ -76,7 +76,7 @@ class Batch:
     end: Place
     skipped: Mapping[str, int]
     notes: Mapping[str, int]
-    hashes: Sequence[KeptHashes] | None = None
+    hashes: KeptHashes | None = None
     settles: bool = True
 
 
