@@ -30,6 +30,7 @@ LINUX_ALONE = {
     r"os\.sendfile": {"living/environment.py"},
     r"/proc/": {"disk.py", "inputs/sources.py", "living/environment.py"},
     r"getauxval": {"native/platform.c"},
+    r"mremap|MAP_POPULATE": {"native/large.c"},
     r"sched_getaffinity": {"platforms.py"},
     r"fallocate\(": {"_view.pyx"},
     r"posix_fadvise|posix_fallocate|copy_file_range|epoll|inotify|eventfd|O_TMPFILE|O_PATH|prctl|splice": set(),

@@ -47,10 +47,14 @@ def plain_sketch(signature: list[int], bits: int) -> list[int]:
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint32, np.uint64])
-@pytest.mark.parametrize(("bands", "rows", "bits"), [(1, 1, 64), (1, 7, 64), (4, 3, 16), (5, 2, 33), (12, 1, 64)])
+@pytest.mark.parametrize(
+    ("bands", "rows", "bits"),
+    # Those of 8 bands of 8 rows are taken side by side; the keys of 16 bands are no numbers that take a division.
+    [(1, 1, 64), (1, 7, 64), (4, 3, 16), (5, 2, 33), (12, 1, 64), (8, 8, 64), (16, 8, 64), (24, 8, 40), (12, 8, 64)],
+)
 def test_keys_are_those_of_the_page_of_the_format(dtype: Any, bands: int, rows: int, bits: int) -> None:
     top = int(np.iinfo(dtype).max)
-    own = np.random.default_rng(bands).integers(0, top, size=(40, 12), dtype=dtype, endpoint=True)
+    own = np.random.default_rng(bands).integers(0, top, size=(40, max(12, bands * rows)), dtype=dtype, endpoint=True)
     own[0], own[1] = 0, top
     banding = Banding(bands, rows, bits)
     assert banding.keys(own).tolist() == [plain_keys(each, banding) for each in own.tolist()]

@@ -16,7 +16,7 @@ from fpstore.jobs import Inputs, cluster, dedup
 from fpstore.text import recipes, shared
 from fpstore.text._shingles import features_of, measure_and_keep
 from fpstore.text.confirm import Checker
-from fpstore.text.held import Sets
+from fpstore.text.held import KeptHashes, Sets
 from fpstore.text.packed import Texts
 from fpstore.text.recipe import Measured, Recipe
 from fpstore.workers import Workers
@@ -40,6 +40,38 @@ def lists_of(sets: Sets) -> list[tuple[list[int], list[float]]]:
     return [(each.hashes.tolist(), each.weights.tolist()) for each in sets]
 
 
+def by_hashes(recipe: Recipe, kept: KeptHashes, indexes: Any, threads: int = 1) -> Sets:
+    starts = kept.offsets[indexes]
+    return recipe.features_of(kept.hashes, starts, kept.offsets[indexes + 1] - starts, threads=threads)
+
+
+@settings(max_examples=50)
+@given(texts=TEXTS, data=st.data())
+def test_hashes_that_are_kept_while_signing_are_the_features(texts: list[str], data: Any) -> None:
+    recipe, threads = recipes()["minhash-128"], data.draw(st.integers(1, 2))
+    signatures, counts, kept = recipe.sign_and_keep(texts, threads=threads)
+    assert kept.are_features
+    assert len(kept) == len(texts)
+    expected = recipe.sign_counted(texts)
+    assert (signatures.tolist(), counts.tolist()) == (expected[0].tolist(), expected[1].tolist())
+    indexes = data.draw(st.lists(st.integers(0, len(texts) - 1), max_size=9)) if texts else []
+    own = lists_of(recipe.features_many([texts[index] for index in indexes]))
+    chosen = np.array(indexes, dtype=np.int64)
+    assert lists_of(kept.sets(chosen)) == own == lists_of(by_hashes(recipe, kept, chosen, threads))
+
+
+def test_many_words_that_repeat_or_do_not_are_put_in_order_while_signing() -> None:
+    """Few shingles, and more than are ordered side by side; each without equal ones, and with some."""
+    recipe = recipes()["minhash-128"]
+    texts = [" ".join(f"w{i}" for i in range(count + 2)) for count in (*range(1, 70), 127, 128, 129, 5000)]
+    texts += [f"{text} {text}" for text in texts] + ["a " * 90, "", "\u2026"]
+    kept = recipe.sign_and_keep(texts)[2]
+    for at, text in enumerate(texts):
+        assert kept.sets(np.array([at])).hashes[kept.offsets[at] : kept.offsets[at + 1]].tolist() == sorted(
+            recipe.features(text).hashes.tolist()
+        )
+
+
 @pytest.mark.parametrize("name", KEEPING)
 @settings(max_examples=25)
 @given(texts=TEXTS, data=st.data())
@@ -49,7 +81,7 @@ def test_shingles_by_kept_hashes_are_those_of_the_texts(name: str, texts: list[s
     measured, kept = recipe.measure_and_keep(given_texts, threads=threads)
     assert columns_of(measured) == columns_of(recipe.measure_many(texts))
     indexes = data.draw(st.lists(st.integers(0, len(texts) - 1), max_size=9)) if texts else []
-    sets = recipe.features_of(kept, np.array(indexes, dtype=np.int64), threads=threads)
+    sets = by_hashes(recipe, kept, np.array(indexes, dtype=np.int64), threads)
     assert lists_of(sets) == lists_of(recipe.features_many([texts[index] for index in indexes]))
 
 
@@ -66,9 +98,12 @@ def test_hashes_of_any_kind_are_put_in_order_and_counted(weights: str) -> None:
     ends = np.cumsum([len(each) for each in sets]).astype(np.uint64)
     parts = [(np.concatenate(sets), ends), (np.array([5, 5, 3], dtype=np.uint64), np.array([2, 2, 3], dtype=np.uint64))]
     sets += [np.array(own, dtype=np.uint64) for own in ([5, 5], [], [3])]
+    kept = KeptHashes.join(parts, are_features=False)
     indexes = np.arange(len(sets), dtype=np.int64)[::-1].copy()
+    starts = kept.offsets[indexes]
+    counts_of = kept.offsets[indexes + 1] - starts
     for threads in (1, 2):
-        found = Sets.join(features_of(parts, indexes, weights=weights, threads=threads))
+        found = Sets.join(features_of(kept.hashes, starts, counts_of, weights=weights, threads=threads))
         assert len(found) == len(sets)
         assert (found.weights is None) == (weights == "presence")  # which takes half the room
         for features, index in zip(found, indexes.tolist(), strict=True):
@@ -79,12 +114,12 @@ def test_hashes_of_any_kind_are_put_in_order_and_counted(weights: str) -> None:
 
 def test_what_was_not_kept_is_refused() -> None:
     hashes = np.arange(4, dtype=np.uint64)
-    for index in (-1, 2):
-        with pytest.raises(IndexError, match=f"found index {index}, expected one of 2 texts"):
-            features_of([(hashes, np.array([1, 4], dtype=np.uint64))], np.array([index], dtype=np.int64))
-    for ends, told in (([1, 5], "found 5 after 1, expected at most 4"), ([3, 1], "found 1 after 3")):
-        with pytest.raises(ValueError, match=told):
-            features_of([(hashes, np.array(ends, dtype=np.uint64))], np.array([0], dtype=np.int64))
+    one, two = np.array([1], dtype=np.int64), np.array([2, 1], dtype=np.int64)
+    with pytest.raises(ValueError, match="found 1 starts and 2 counts, expected as many"):
+        features_of(hashes, one, two)
+    for start, count in ((-1, 1), (5, 0), (1, -1), (2, 3), (1, 1 << 62)):
+        with pytest.raises(ValueError, match=f"text 0: found {count} hashes from {start} on, expected some of 4"):
+            features_of(hashes, np.array([start]), np.array([count]))
     with pytest.raises(TypeError, match="texts: found one str, expected a sequence of them"):
         measure_and_keep("one text")
     with pytest.raises(ValueError, match="threads: found 0, expected at least 1"):
@@ -102,7 +137,7 @@ def test_workers_keep_the_same_hashes(monkeypatch: pytest.MonkeyPatch, name: str
         measured, kept = shared.begin_to_measure_and_keep(recipe, texts, 2, two)()
     expected, own = recipe.measure_and_keep(texts, threads=1)
     assert columns_of(measured) == columns_of(expected)
-    assert lists_of(recipe.features_of(kept, indexes)) == lists_of(recipe.features_of(own, indexes))
+    assert lists_of(by_hashes(recipe, kept, indexes)) == lists_of(by_hashes(recipe, own, indexes))
 
 
 def corpus(folder: Path) -> Path:

@@ -18,7 +18,7 @@ from fpstore._turns import ASK, DONE, NEED, NEW, Turns
 from fpstore.query.additions import distances_to, in_turn
 from fpstore.text import DEFAULT_RECIPE, recipes
 from fpstore.text.confirm import Checker, Confirm
-from fpstore.text.held import Features, Held, HeldHashes, KeptHashes, Sets
+from fpstore.text.held import Features, HashesPart, Held, HeldHashes, KeptHashes, Sets
 
 BITS = 5  # so few that many are near each other
 
@@ -285,12 +285,12 @@ def test_what_is_held_is_what_was_made_and_stays_as_it_is(
     held, given = Held(most, weighs=weighs), list[tuple[Sets, list[list[int]]]]()
     made: dict[int, list[int]] = {}
     for number, (document, count) in enumerate(added):
-        if document not in held:
+        if held.slots([document])[0] < 0:
             made[document] = [1000 * number + i for i in range(count)]
             held.add([document], _sets_of([set(made[document])], weighs=weighs))
-            assert document in held
-        known = [each for each in made if each in held]
-        given.append((held.sets(known), [made[each] for each in known]))
+            assert held.slots([document])[0] >= 0
+        known = [each for each, slot in zip(made, held.slots([*made]).tolist(), strict=True) if slot >= 0]
+        given.append((held.sets(held.slots(known)), [made[each] for each in known]))
         assert sum(len(made[each]) for each in known) <= max(most // (16 if weighs else 8), len(made[document]))
     for sets, expected in given:
         assert (sets.weights is not None) == weighs
@@ -302,7 +302,7 @@ def test_of_documents_whose_shingles_all_weigh_one_both_kinds_are_held() -> None
     held = Held(1 << 10)
     held.add([3], _sets_of([{5, 6}], weighs=False))
     held.add([4], _sets_of([{7}]))
-    assert [features.weights.tolist() for features in held.sets([3, 4])] == [[1.0, 1.0], [1.0]]
+    assert [features.weights.tolist() for features in held.sets(held.slots([3, 4]))] == [[1.0, 1.0], [1.0]]
 
 
 @pytest.mark.parametrize("weighs", [True, False])
@@ -327,7 +327,7 @@ def test_the_texts_of_documents_whose_features_are_told_are_not_read() -> None:
     checker.hold([4, 6], Sets.of([_features({1}), _features({2, 3})]))
     found = {
         [4, 5, 6][place]: own
-        for places, sets in checker.sets_of_kept([4, 5, 6])
+        for places, sets in checker.sets_of_kept(u64([4, 5, 6]))
         for place, own in zip(places, sets, strict=True)
     }
     assert asked == [5]
@@ -338,50 +338,73 @@ def test_those_are_forgotten_first_that_came_first() -> None:
     held = Held(16 * 10)
     for document in range(4):
         held.add([document], Sets.of([_features({document, 50, 51})]))
-    assert [document in held for document in range(4)] == [False, False, True, True]
+    assert (held.slots(range(4)) >= 0).tolist() == [False, False, True, True]
     held.add([7, 8], Sets.of([_features(set(range(9))), _features({1, 2, 3})]))  # more than it may: these alone
-    assert [document in held for document in (2, 3, 7, 8)] == [False, False, True, True]
-    assert [len(features.hashes) for features in held.sets([8, 7])] == [3, 9]
+    assert (held.slots([2, 3, 7, 8]) >= 0).tolist() == [False, False, True, True]
+    assert [len(features.hashes) for features in held.sets(held.slots([8, 7]))] == [3, 9]
 
 
 @given(
-    st.lists(st.tuples(st.lists(st.lists(st.integers(0, 5), max_size=4), max_size=5), st.booleans()), max_size=8),
+    st.lists(
+        st.tuples(st.lists(st.lists(st.integers(0, 5), max_size=4), max_size=5), st.booleans(), st.booleans()),
+        max_size=8,
+    ),
     st.integers(0, 400),
     st.sampled_from([0, 1 << 63]),
     st.randoms(use_true_random=False),
 )
 def test_the_hashes_that_are_held_are_those_of_the_last_documents(
-    batches: list[tuple[list[list[int]], bool]], most: int, first_id: int, chance: Random
+    batches: list[tuple[list[list[int]], bool, bool]], most: int, first_id: int, chance: Random
 ) -> None:
-    held, expected, next_id = HeldHashes(most), dict[int, list[int]](), first_id
-    for texts, skips in batches:
+    held, expected, next_id, before = HeldHashes(most), dict[int, list[int]](), first_id, False
+    for texts, skips, are_features in batches:
         cut = chance.randint(0, len(texts))
-        kept = [_kept_hashes(texts[:cut]), _kept_hashes(texts[cut:])]
+        parts = [_kept_hashes(texts[:cut]), _kept_hashes(texts[cut:])]
+        kept = KeptHashes.join(parts, are_features=are_features)
+        assert len(kept) == len(texts)
         chosen = [at for at in range(len(texts)) if chance.random() < 0.7]
-        if skips:  # others between, of which nothing is told
+        if skips or are_features is not before:  # others between, of which nothing is told; or hashes of another kind
             expected.clear()
             next_id += 3
+        before = are_features
         held.add(next_id, kept, np.array(chosen, dtype=np.int64))
         expected |= {next_id + place: texts[at] for place, at in enumerate(chosen)}
         next_id += len(chosen)
-        ids = [each for each in range(first_id, next_id + 1) if held.has(each)]
+        asked = u64([each for each in range(first_id - 1, next_id + 2) if each >= 0])
+        ids = asked[held.have(asked)].tolist()
         assert ids == list(expected)[len(expected) - len(ids) :]
-        parts, indexes = held.parts_of(ids)
-        every = [
-            own.tolist() for hashes, ends in parts for own in np.split(hashes, ends[:-1].astype(np.int64)) if len(ends)
-        ]
-        assert [every[at] for at in indexes.tolist()] == [expected[each] for each in ids]
-        assert sum(8 * (1 + len(expected[each])) for each in ids) <= most
-        if sum(8 * (1 + len(each)) for each in expected.values()) <= most:
+        assert held.are_features is are_features
+        hashes, starts, counts = held.places(u64(ids))
+        found = [hashes[start:][:count].tolist() for start, count in zip(starts.tolist(), counts.tolist(), strict=True)]
+        assert found == [expected[each] for each in ids]
+        assert all(0 <= start < len(hashes) for start in starts.tolist())  # of an empty one too
+        assert sum(8 * (1 + len(expected[each])) for each in ids) <= max(8, most)
+        everything = sum(8 * (1 + len(each)) for each in expected.values())
+        if everything <= most - most % 8 and len(expected) == next_id - first_id:
             assert len(ids) == len(expected)
 
 
-def _kept_hashes(texts: list[list[int]]) -> KeptHashes:
+def _kept_hashes(texts: list[list[int]]) -> HashesPart:
     hashes = np.array([each for own in texts for each in own], dtype=np.uint64)
     return hashes, np.cumsum([len(own) for own in texts], dtype=np.uint64)
 
 
-def test_the_texts_of_documents_whose_hashes_are_held_are_not_read() -> None:
+def test_numbers_that_are_dropped_make_room_for_others() -> None:
+    """Of many more documents than are held at a time, the last are."""
+    held, next_id = HeldHashes(8 * 5000), 0
+    for size in [1, 700] * 40:
+        texts = [[next_id + at] for at in range(size)]
+        held.add(next_id, KeptHashes.join([_kept_hashes(texts)], are_features=True), np.arange(size))
+        next_id += size
+    ids = np.arange(next_id - 2000, next_id).astype(np.uint64)
+    assert held.have(ids).all()
+    hashes, starts, counts = held.places(ids)
+    assert hashes[starts].tolist() == ids.tolist()
+    assert counts.tolist() == [1] * 2000
+
+
+@pytest.mark.parametrize("signs", [False, True])
+def test_the_texts_of_documents_whose_hashes_are_held_are_not_read(signs: bool) -> None:
     asked: list[int] = []
     texts = ["a b c d e", "", "b a b a b a", "f g", "g"]
 
@@ -389,14 +412,16 @@ def test_the_texts_of_documents_whose_hashes_are_held_are_not_read() -> None:
         asked.extend(ids)
         return ["x y z"] * len(ids)
 
-    recipe = recipes()["minhash-128"]
+    recipe = recipes()["minhash-128" if signs else "text-1"]
     checker = Checker(Confirm.parse("jaccard>=0.8"), recipe, read)
     checker.hold([7], Sets.of([_features({1})]))
-    checker.hold_hashes(8, recipe.sign_and_keep(texts)[2], [0, 2, 3])
+    kept = recipe.sign_and_keep(texts)[2] if signs else recipe.measure_and_keep(texts)[1]
+    assert kept.are_features is signs
+    checker.hold_hashes(8, kept, np.array([0, 2, 3], dtype=np.int64))
     for _ in range(2):  # made, and then held
         found = {
             [5, 7, 8, 9, 10][place]: own.hashes.tolist()
-            for places, sets in checker.sets_of_kept([5, 7, 8, 9, 10])
+            for places, sets in checker.sets_of_kept(u64([5, 7, 8, 9, 10]))
             for place, own in zip(places, sets, strict=True)
         }
         assert found.pop(7) == [1]

@@ -47,7 +47,7 @@ class Batch:
     end: Place
     skipped: Mapping[str, int]
     notes: Mapping[str, int]
-    hashes: Sequence[KeptHashes] | None = None
+    hashes: KeptHashes | None = None
     settles: bool = True
     made: Made | None = None
 

@@ -28,7 +28,7 @@ from fpstore.threads import ahead, begun_ahead, thread_count
 from fpstore.types import Keys, expect_flags
 from fpstore.workers import Workers
 
-_Measuring = Callable[[], tuple[Measured, Sequence[KeptHashes] | None]]
+_Measuring = Callable[[], tuple[Measured, KeptHashes | None]]
 
 # Rows of Python: mappings of names to values.
 Rows = Iterable[Mapping[str, Any]]
@@ -263,7 +263,8 @@ class Corpus:
         def begin_to_measure(batch: Batch, workers: Workers) -> _Measuring:
             made = batch.made
             if made is not None:
-                return lambda: (made.measured, made.kept() if keeps else None)
+                are_features = self.recipe.sketch == "minhash"
+                return lambda: (made.measured, made.kept(are_features=are_features) if keeps else None)
             return begin_to_measure_apart(self.recipe, batch.texts, self.threads, workers, keeps=keeps)
 
         def measure() -> Generator[tuple[Batch, Measured]]:

@@ -15,7 +15,7 @@ from fpstore.query.leaders import Leaders
 from fpstore.query.similar_leaders import SimilarLeaders
 from fpstore.text import Recipe
 from fpstore.text.confirm import Checker, Confirm
-from fpstore.text.held import KeptHashes, Sets
+from fpstore.text.held import Features, KeptHashes, Sets
 from fpstore.text.packed import taken, text_sizes
 from fpstore.types import Array, Counts, Ids, Keys
 
@@ -37,13 +37,13 @@ class _Workplaced(Leaders):
         self.share = None if self._checker is None else self._checker.share
         self._names: Sequence[str] = ()
         self._texts: Sequence[str] = ()
-        self._hashes: Sequence[KeptHashes] | None = None
+        self._hashes: KeptHashes | None = None
         self._ends: Counts = np.empty(0, dtype=np.int64)  # of the texts, in the bytes of all
         # Of leaders whose texts the spool does not have yet: the first id, and the indexes in this batch from there on.
         self._first_unspooled, self._unspooled = self.next_id, list[int]()
-        # The features of documents that may be near some, and which of them each is, by its index.
+        # The features of documents that may be near some, and their indexes.
         self._ahead = Sets.of([])
-        self._places: dict[int, int] = {}
+        self._looked_at: Counts = np.empty(0, dtype=np.int64)
         self.refused = self.cut_short = 0
         self._is_settled = True
 
@@ -52,7 +52,7 @@ class _Workplaced(Leaders):
         fingerprints: Array,
         names: Sequence[str],
         texts: Sequence[str],
-        hashes: Sequence[KeptHashes] | None = None,
+        hashes: KeptHashes | None = None,
         *,
         settles: bool = True,
     ) -> Array:
@@ -89,7 +89,7 @@ class _Workplaced(Leaders):
             self.cut_short += len(near) > MOST_LOOKED_AT
         return row, measure
 
-    def _look_ahead(self, indexes: list[int]) -> Sets | None:
+    def _look_ahead(self, indexes: Counts) -> Sets | None:
         self._first_unspooled, self._unspooled = self.next_id, []
         if self._checker is None:
             return None
@@ -97,10 +97,14 @@ class _Workplaced(Leaders):
             self._ahead = self._checker.sets_of(taken(self._texts, indexes))
         else:
             self._ahead = self._checker.sets_of_hashes(self._hashes, indexes)
-        self._places = {index: place for place, index in enumerate(indexes)}
+        self._looked_at = indexes
         return self._ahead
 
-    def _sets_of(self, ids: list[int], *, ahead: bool) -> Iterator[tuple[list[int], Sets]]:
+    def _features_of(self, index: int) -> Features:
+        """Those of a document that was looked at."""
+        return self._ahead[int(self._looked_at.searchsorted(index))]
+
+    def _sets_of(self, ids: Ids, *, ahead: bool) -> Iterator[tuple[Counts, Sets]]:
         assert self._checker is not None
         return self._checker.sets_of_kept(ids, ahead=ahead)
 
@@ -117,28 +121,30 @@ class _Workplaced(Leaders):
 
     def _first_alike(self, index: int, ids: list[int]) -> tuple[int | None, float]:
         assert self._checker is not None
-        found = self._checker.first_like(self._ahead[self._places[index]], lambda: self._texts[index], ids)
+        found = self._checker.first_like(self._features_of(index), lambda: self._texts[index], ids)
         self.refused += found.refused
         return found.place, found.measure
 
     def _mark(self, index: int) -> int:
         assert self._checker is not None
-        return self._checker.mark(self._ahead[self._places[index]], lambda: self._texts[index])
+        return self._checker.mark(self._features_of(index), lambda: self._texts[index])
 
     def _marks_of(self, ids: Sequence[int]) -> list[int]:
         assert self._checker is not None
         return self._checker.marks_of(ids)
 
-    def _before_store(self, indexes: list[int], fingerprints: Array, ids: list[int]) -> None:
-        names, rows = taken(self._names, indexes), self._workplace.rows
-        known = None if rows is None else rows.known(fingerprints, names)
-        self._spool.append(ids, self.told(fingerprints), names, taken(self._texts, indexes), known)
+    def _before_store(self, leads: Counts, fingerprints: Array, ids: Ids) -> None:
+        names, rows = taken(self._names, leads), self._workplace.rows
+        told = self._told_of(fingerprints, leads)
+        known = None if rows is None else rows.known(told, names)
+        self._spool.append(ids, told, names, taken(self._texts, leads), known)
         if self.share is not None and self._checker is not None:
-            near = [at for at, index in enumerate(indexes) if index in self._places]
-            places = np.array([self._places[indexes[at]] for at in near], dtype=np.int64)
-            self._checker.hold([ids[at] for at in near], self._ahead.take(places))
-            if self._hashes is not None and ids:
-                self._checker.hold_hashes(ids[0], self._hashes, indexes)
+            if self._hashes is None or not self._hashes.are_features:
+                near = np.isin(leads, self._looked_at, assume_unique=True)
+                places = self._looked_at.searchsorted(leads[near])
+                self._checker.hold(ids[near].tolist(), self._ahead.take(places))
+            if self._hashes is not None and len(ids):
+                self._checker.hold_hashes(int(ids[0]), self._hashes, leads)
 
     def _texts_of(self, document_ids: list[int]) -> Sequence[str]:
         first = self._first_unspooled
@@ -158,6 +164,10 @@ class _Workplaced(Leaders):
     def told(self, fingerprints: Array) -> Keys:
         """What the record has of documents: their fingerprints."""
         return fingerprints
+
+    def _told_of(self, fingerprints: Array, indexes: Counts) -> Keys:
+        """The same of some of them."""
+        return fingerprints[indexes]
 
 
 class Kept(_Workplaced):
@@ -184,6 +194,9 @@ class SimilarKept(_Workplaced, SimilarLeaders):
     def told(self, fingerprints: Array) -> Keys:
         """Nothing: the record has no room for signatures."""
         return np.zeros(len(fingerprints), dtype=np.uint64)
+
+    def _told_of(self, fingerprints: Array, indexes: Counts) -> Keys:
+        return self.told(indexes)  # to take signatures would take as long as to compare them
 
     def nearness(self, distances: Array) -> Array:
         """The estimated similarity of documents in which so many values differ."""

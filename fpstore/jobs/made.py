@@ -64,12 +64,13 @@ class Made:
         hashes = Encoded.join(held) if len(held) == len(parts) else None
         return Made(Measured(*map(np.concatenate, columns)), hashes)
 
-    def kept(self) -> list[KeptHashes] | None:
-        """The hashes as recipe.measure_and_keep gives them."""
+    def kept(self, *, are_features: bool) -> KeptHashes | None:
+        """The hashes as the recipe gave them, which are features where it signs."""
         if self.hashes is None:
             return None
         ends = (self.hashes.offsets[1:] - self.hashes.offsets[0]) // _WORD
-        return [(np.ascontiguousarray(self.hashes.together()).view(np.uint64), ends.astype(np.uint64))]
+        words = np.ascontiguousarray(self.hashes.together()).view(np.uint64)
+        return KeptHashes.join([(words, ends.astype(np.uint64))], are_features=are_features)
 
 
 def marks_of(values: Packed[Any]) -> Keys:
@@ -96,13 +97,11 @@ class MadeWriter:
         self._file, self._maker = file, maker
         self._blocks: list[Any] = []
 
-    def texts(self, texts: Sequence[str], measured: Measured, kept: Sequence[KeptHashes] | None) -> None:
+    def texts(self, texts: Sequence[str], measured: Measured, kept: KeptHashes | None) -> None:
         """What was measured of texts."""
         columns: list[Array] = [marks_of(packed(texts)), *measured]
         if kept is not None:
-            ends = [np.diff(each, prepend=np.uint64(0)) for _, each in kept]
-            columns += [np.concatenate([np.empty(0, dtype=np.uint64), *ends]).astype(np.int64)]
-            columns += [np.concatenate([np.empty(0, dtype=np.uint64), *(hashes for hashes, _ in kept)])]
+            columns += [np.diff(kept.offsets), kept.hashes[: kept.offsets[-1]]]
         self._block(TEXTS, columns, _MEASURED if kept is None else _HASHED)
 
     def pages(self, pages: Sequence[Page], shown: Sequence[Shown | ValueError]) -> None:

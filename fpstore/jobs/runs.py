@@ -103,7 +103,7 @@ class FirstRun:
         fingerprints: Array,
         names: Sequence[str],
         texts: Sequence[str],
-        hashes: Sequence[KeptHashes] | None = None,
+        hashes: KeptHashes | None = None,
         *,
         settles: bool = True,
     ) -> Array:

@@ -140,7 +140,7 @@ class Spool:
 
     def append(
         self,
-        ids: Sequence[int],
+        ids: Sequence[int] | Ids,
         fingerprints: Keys,
         names: Sequence[str],
         texts: Sequence[str],

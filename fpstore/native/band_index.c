@@ -4,8 +4,6 @@
 #include "banded.h"
 
 #define FIRST_BUCKETS 8
-#define FIRST_ROOM 64
-#define LINE_BYTES 64
 /* So many documents are looked up together, band after band: only one table is in reach of the caches at a time, and of
    the addresses that a processor remembers. */
 #define TOGETHER 1024
@@ -34,90 +32,106 @@ static void move_slots(const BandTable *table, const BandTable *larger, uint8_t 
     }
 }
 
-static Status make_slots(BandTable *table, uint64_t buckets) {
-    const uint64_t bytes = buckets * BAND_BUCKET * sizeof(uint64_t);
-    const BandTable larger = {aligned_alloc(LINE_BYTES, bytes), buckets, table->used};
+static Status make_slots(BandIndex *index, uint64_t band, uint64_t buckets) {
+    BandTable *table = &index->tables[band];
+    Large slots = {NULL, 0};
     uint8_t *filled = calloc(buckets, 1);
-    if (larger.slots == NULL || filled == NULL) {
-        free(larger.slots);
+    if (filled == NULL || large_make(&slots, buckets * LARGE_LINE_BYTES, 1) != OK) {
         free(filled);
         return NO_MEMORY;
     }
-    memset(larger.slots, 0, bytes);
+    const BandTable larger = {slots.memory, buckets, table->used};
     move_slots(table, &larger, filled);
     free(filled);
-    free(table->slots);
+    large_free(&index->slots[band]);
+    index->slots[band] = slots;
     *table = larger;
     return OK;
 }
 
 Status band_index_make(BandIndex *index) {
-    index->count = index->room = index->asker = 0;
-    index->sketches = NULL;
-    index->earlier = index->askers = NULL;
+    index->count = index->chained = 0;
+    index->asker = 0;
+    index->sketches = index->askers = index->earlier = index->chains = (Large){NULL, 0};
     index->tables = calloc(index->bands, sizeof *index->tables);
-    if (index->tables == NULL) return NO_MEMORY;
+    index->slots = calloc(index->bands, sizeof *index->slots);
+    if (index->tables == NULL || index->slots == NULL) return NO_MEMORY;
     for (uint64_t band = 0; band < index->bands; band++) {
-        if (make_slots(&index->tables[band], FIRST_BUCKETS) != OK) return NO_MEMORY;
+        if (make_slots(index, band, FIRST_BUCKETS) != OK) return NO_MEMORY;
     }
     return OK;
 }
 
 void band_index_free(BandIndex *index) {
-    for (uint64_t band = 0; index->tables != NULL && band < index->bands; band++) {
-        free(index->tables[band].slots);
-    }
+    for (uint64_t band = 0; index->slots != NULL && band < index->bands; band++) large_free(&index->slots[band]);
     free(index->tables);
-    free(index->sketches);
-    free(index->earlier);
-    free(index->askers);
+    free(index->slots);
     index->tables = NULL;
-    index->sketches = NULL;
-    index->earlier = index->askers = NULL;
-}
-
-static Status resize(void **column, uint64_t bytes) {
-    void *resized = realloc(*column, bytes);
-    if (resized == NULL) return NO_MEMORY;
-    *column = resized;
-    return OK;
+    index->slots = NULL;
+    large_free(&index->sketches);
+    large_free(&index->askers);
+    large_free(&index->earlier);
+    large_free(&index->chains);
 }
 
 static Status make_room(BandIndex *index, uint64_t count) {
-    uint64_t room = index->room + index->room / 2;
-    if (count <= index->room) return OK;
-    if (room < FIRST_ROOM) room = FIRST_ROOM;
-    if (room < count) room = count;
-    if (resize((void **)&index->sketches, room * index->words * sizeof *index->sketches) != OK) return NO_MEMORY;
-    if (resize((void **)&index->askers, room * sizeof *index->askers) != OK) return NO_MEMORY;
-    if (resize((void **)&index->earlier, room * index->bands * sizeof *index->earlier) != OK) return NO_MEMORY;
-    index->room = room;
-    return OK;
+    if (large_reserve(&index->sketches, count * index->words * sizeof(uint64_t)) != OK) return NO_MEMORY;
+    if (large_reserve(&index->askers, count * sizeof(uint32_t)) != OK) return NO_MEMORY;
+    return large_reserve(&index->chains, count * sizeof(uint32_t));
+}
+
+/* The bytes of so many rows that are chained. */
+static uint64_t chained_bytes(const BandIndex *index, uint64_t count) {
+    return count * index->bands * sizeof(uint32_t);
+}
+
+static int is_zero(const uint32_t *numbers, uint64_t count) {
+    uint32_t any = 0;
+    for (uint64_t i = 0; i < count; i++) any |= numbers[i];
+    return any == 0;
+}
+
+/* Keep the earlier rows, for each band, of rows from `first` on, where there are some. There is room for all. */
+static void keep_earlier(BandIndex *index, const uint32_t *earlier, uint64_t count, uint64_t first) {
+    uint32_t *kept = index->earlier.memory, *chains = index->chains.memory;
+    for (uint64_t i = 0; i < count; i++, earlier += index->bands) {
+        chains[first + i] = 0;
+        if (is_zero(earlier, index->bands)) continue;
+        memcpy(kept + index->chained * index->bands, earlier, chained_bytes(index, 1));
+        chains[first + i] = (uint32_t)++index->chained;
+    }
 }
 
 /* Have three of four slots suffice for so many keys more. */
 static Status make_slots_for(BandIndex *index, uint64_t count) {
     for (uint64_t band = 0; band < index->bands; band++) {
-        BandTable *table = &index->tables[band];
+        const BandTable *table = &index->tables[band];
         const uint64_t least = ((table->used + count) * 4 / 3 + BAND_BUCKET) / BAND_BUCKET;
         uint64_t buckets = table->buckets;
         while (buckets < least) buckets += buckets / 2;
-        if (buckets > table->buckets && make_slots(table, buckets) != OK) return NO_MEMORY;
+        if (buckets > table->buckets && make_slots(index, band, buckets) != OK) return NO_MEMORY;
     }
     return OK;
 }
 
 Status band_index_add(BandIndex *index, const uint64_t *keys, const uint64_t *sketches, uint64_t count) {
-    if (make_room(index, index->count + count) != OK || make_slots_for(index, count) != OK) return NO_MEMORY;
+    const uint64_t together = count < TOGETHER ? count : TOGETHER;
     if (count == 0) return OK;
-    memcpy(index->sketches + index->count * index->words, sketches, count * index->words * 8);
-    memset(index->askers + index->count, 0, count * sizeof *index->askers);
+    if (make_room(index, index->count + count) != OK || make_slots_for(index, count) != OK) return NO_MEMORY;
+    /* What is not written to is no memory yet. */
+    if (large_reserve(&index->earlier, chained_bytes(index, index->chained + count)) != OK) return NO_MEMORY;
+    uint32_t *earlier = malloc(chained_bytes(index, together));
+    if (earlier == NULL) return NO_MEMORY;
+    memcpy((uint64_t *)index->sketches.memory + index->count * index->words, sketches, count * index->words * 8);
+    memset((uint32_t *)index->askers.memory + index->count, 0, count * sizeof(uint32_t));
     for (uint64_t first = 0; first < count; first += TOGETHER) {
         const uint64_t some = count - first < TOGETHER ? count - first : TOGETHER;
         for (uint64_t band = 0; band < index->bands; band++)
             kernels.put(&index->tables[band], keys + first * index->bands + band, index->bands, some,
-                        index->count + first, index->earlier + (index->count + first) * index->bands + band);
+                        index->count + first, earlier + band);
+        keep_earlier(index, earlier, some, index->count + first);
     }
+    free(earlier);
     index->count += count;
     return OK;
 }
@@ -156,18 +170,26 @@ static void find_heads(const BandIndex *index, const uint64_t *keys, uint64_t co
         kernels.find(&index->tables[band], keys + band, index->bands, count, heads + band);
 }
 
+/* Of a row the one before it that has its key in a band, 1 more, 0 for none. */
+ALWAYS_INLINE uint64_t row_before(const BandIndex *index, uint64_t row, uint64_t band) {
+    const uint32_t *chains = index->chains.memory, *earlier = index->earlier.memory;
+    return chains[row] == 0 ? 0 : earlier[(chains[row] - 1) * index->bands + band];
+}
+
 /* The rows near one document. heads: of its bands. heap: room for `limit`, of those that differ; equal: for all rows.
    How many of each. */
 static void collect(BandIndex *index, const uint32_t *heads, const uint64_t *sketch, const BandAsked *asked,
                     uint64_t *heap, uint64_t *heap_count, uint32_t *equal, uint64_t *equal_count) {
+    const uint64_t *sketches = index->sketches.memory;
+    uint32_t *askers = index->askers.memory;
     const uint32_t asker = index->asker;
     for (uint64_t band = 0; band < index->bands; band++) {
-        for (uint64_t row = heads[band]; row != 0; row = index->earlier[(row - 1) * index->bands + band]) {
+        for (uint64_t row = heads[band]; row != 0; row = row_before(index, row - 1, band)) {
             const uint64_t own = row - 1;
-            if (index->askers[own] == asker) continue;
-            index->askers[own] = asker;
+            if (askers[own] == asker) continue;
+            askers[own] = asker;
             const uint32_t differing =
-                values_differing(sketch, index->sketches + own * index->words, index->words, index->width, index->far);
+                values_differing(sketch, sketches + own * index->words, index->words, index->width, index->far);
             if (differing > asked->most) continue;
             if (differing == 0) {
                 equal[(*equal_count)++] = (uint32_t)own;
@@ -178,6 +200,13 @@ static void collect(BandIndex *index, const uint32_t *heads, const uint64_t *ske
             }
         }
     }
+}
+
+static Status resize(void **column, uint64_t bytes) {
+    void *resized = realloc(*column, bytes);
+    if (resized == NULL) return NO_MEMORY;
+    *column = resized;
+    return OK;
 }
 
 static int by_row(const void *one, const void *other) {
@@ -208,7 +237,7 @@ static Status put(BandNears *found, uint32_t query, uint32_t *equal, uint64_t eq
 /* The number of the next who asks, which no row has. */
 static void next_asker(BandIndex *index) {
     if (++index->asker == 0) {
-        memset(index->askers, 0, index->count * sizeof *index->askers);
+        memset(index->askers.memory, 0, index->count * sizeof(uint32_t));
         index->asker = 1;
     }
 }
@@ -258,7 +287,8 @@ Status band_index_near(BandIndex *index, const uint64_t *keys, const uint64_t *s
 }
 
 uint64_t band_index_bytes(const BandIndex *index) {
-    uint64_t bytes = index->room * (index->words * 8 + 4 + index->bands * 4);
-    for (uint64_t band = 0; band < index->bands; band++) bytes += index->tables[band].buckets * LINE_BYTES;
+    uint64_t bytes = index->sketches.bytes + index->askers.bytes + index->chains.bytes;
+    bytes += chained_bytes(index, index->chained);
+    for (uint64_t band = 0; band < index->bands; band++) bytes += index->slots[band].bytes;
     return bytes;
 }

@@ -3,6 +3,7 @@
 #ifndef FPSTORE_BAND_INDEX_H
 #define FPSTORE_BAND_INDEX_H
 
+#include "large.h"
 #include "platform.h"
 
 /* A slot has BAND_TAG_BITS of a key, and below them a row, where 0 stands for none, so all are 1 more. */
@@ -20,14 +21,19 @@ typedef struct {
 } BandTable;
 
 typedef struct {
-    uint64_t count, room, bands, words;
-    unsigned width;     /* bits of a value in a sketch */
-    uint32_t far;       /* where so many values differ, more say nothing: all these are as far */
-    BandTable *tables;  /* one for each band */
-    uint64_t *sketches; /* words of each row */
-    uint32_t *earlier;  /* of each row and band, the row before it with its key, 1 more; 0 for none */
-    uint32_t *askers;   /* of each row, who looked at it last */
+    uint64_t count, bands, words;
+    unsigned width;    /* bits of a value in a sketch */
+    uint32_t far;      /* where so many values differ, more say nothing: all these are as far */
+    BandTable *tables; /* one for each band */
+    Large *slots;      /* of each band, where its table has them */
+    Large sketches;    /* uint64_t, words of each row */
+    Large askers;      /* uint32_t: of each row, who looked at it last */
     uint32_t asker;
+    /* Few rows have a key that another had before. Of each of them: uint32_t, for each band the row before it with its
+       key, 1 more; 0 for none. */
+    Large earlier;
+    uint64_t chained;
+    Large chains; /* uint32_t: of each row which it is of these, 1 more; 0 where it is none */
 } BandIndex;
 
 typedef struct {

@@ -2,7 +2,7 @@
 #include "band_index.h"
 
 /* What is looked for so many documents later is asked for now. */
-#define AHEAD 8
+#define AHEAD 16
 
 /* A bit for each slot of a bucket that is empty or has a tag, up to the lowest at least: there the tag is, or would be.
  */

@@ -6,6 +6,11 @@
 
 #include "platform.h"
 
+/* 2^64 divided by the golden ratio, and the factors of MurmurHash3's last step. */
+#define BAND_FACTOR 0x9E3779B97F4A7C15u
+#define VALUE_FACTOR 0xFF51AFD7ED558CCDu
+#define LAST_FACTOR 0xC4CEB9FE1A85EC53u
+
 /* Each band has its own range of keys. */
 typedef struct {
     uint32_t bands;
@@ -30,6 +35,12 @@ void band_hashes_of_64(const uint64_t *signatures, uint64_t count, uint64_t valu
 /* sketches[count * words] of signatures of that many values. */
 void sketches_of_32(const uint32_t *signatures, uint64_t count, const Sketches *shape, uint64_t *sketches);
 void sketches_of_64(const uint64_t *signatures, uint64_t count, const Sketches *shape, uint64_t *sketches);
+
+/* For AVX-512: the same of signatures as above. bands of 8 rows, a multiple of 8 bands; sketches of 8 bits at most. */
+void band_hashes_wide(const uint32_t *signatures, uint64_t count, uint64_t values, uint32_t bands, uint64_t *hashes);
+void sketches_wide(const uint32_t *signatures, uint64_t count, const Sketches *shape, uint64_t *sketches);
+
+void sketches_choose(InstructionSet set);
 
 /* The estimated similarity of a sketch and the bytes of another. */
 ALWAYS_INLINE float sketches_alike(const Sketches *shape, const uint64_t *one, const uint8_t *other) {

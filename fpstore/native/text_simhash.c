@@ -1,6 +1,8 @@
 /* What a document's shingles weigh, its fingerprint, and the choice of how texts are read. */
 #include "text_simhash.h"
 
+#include "distinct.h"
+
 #include <math.h>
 
 uint64_t cell_secret = P64_1;
@@ -109,6 +111,7 @@ void document_free(Document *document) {
     tokens_free(&document->tokens);
     free(document->shingles.cells);
     free(document->kept.hashes);
+    free(document->kept.parted);
 }
 
 Status keep_hashes(Document *document, size_t count) {
@@ -242,60 +245,6 @@ Status documents_shingles(Document *document, const Steps *steps, const Given *t
     return OK;
 }
 
-static int compare_hashes(const void *one, const void *other) {
-    const uint64_t x = *(const uint64_t *)one, y = *(const uint64_t *)other;
-    return (x > y) - (x < y);
-}
-
-#define LEAST_HASH_BITS 5
-#define MANY_TOGETHER 64
-
-/* Put the distinct ones of hashes into distinct, in order, and how often each occurs into counts: first by the top
-   bits, as in cells_sorted, which leaves few out of order. Their number. parted: room for all; so has each of the
-   others; no counts where that is NULL. */
-static size_t hashes_distinct(const uint64_t *hashes, size_t count, uint64_t *parted, uint64_t *distinct,
-                              uint32_t *counts) {
-    uint32_t starts[1 << MOST_BUCKET_BITS], sum = 0, most = 0;
-    unsigned bits = bit_length(count);
-    bits = bits < LEAST_HASH_BITS ? LEAST_HASH_BITS : bits > MOST_BUCKET_BITS ? MOST_BUCKET_BITS : bits;
-    const size_t buckets = (size_t)1 << bits;
-    size_t found = 0;
-    if (count == 0) return 0;
-    memset(starts, 0, buckets * sizeof *starts);
-    for (size_t i = 0; i < count; i++) starts[hashes[i] >> (64 - bits)]++;
-    for (size_t bucket = 0; bucket < buckets; bucket++) {
-        const uint32_t own = starts[bucket];
-        most = own > most ? own : most;
-        starts[bucket] = sum;
-        sum += own;
-    }
-    for (size_t i = 0; i < count; i++) parted[starts[hashes[i] >> (64 - bits)]++] = hashes[i];
-    /* Each start is the end of its bucket by now. */
-    for (size_t bucket = 0, first = 0; most > MANY_TOGETHER && bucket < buckets; first = starts[bucket++])
-        if (starts[bucket] - first > MANY_TOGETHER)
-            qsort(parted + first, starts[bucket] - first, sizeof *parted, compare_hashes);
-    for (size_t i = 1; i < count; i++) {
-        const uint64_t hash = parted[i];
-        size_t at = i;
-        for (; at > 0 && parted[at - 1] > hash; at--) parted[at] = parted[at - 1];
-        parted[at] = hash;
-    }
-    if (counts == NULL) {
-        for (size_t i = 0; i < count; i++) { /* without a branch */
-            distinct[found] = parted[i];
-            found += i + 1 == count || parted[i] != parted[i + 1];
-        }
-        return found;
-    }
-    for (size_t i = 0; i < count; i++) { /* likewise; counts: the places behind each, at first */
-        distinct[found] = parted[i];
-        counts[found] = (uint32_t)(i + 1);
-        found += i + 1 == count || parted[i] != parted[i + 1];
-    }
-    for (size_t i = found; i-- > 1;) counts[i] -= counts[i - 1];
-    return found;
-}
-
 Status hashes_shingles(const Steps *steps, const Given *kept, size_t count, size_t *at, Shingled *shingled) {
     const int weighs = steps->weights != PRESENCE;
     for (*at = 0; *at < count; ++*at) {
@@ -350,6 +299,22 @@ Status documents_measure(Document *document, const Steps *steps, const Given *te
     return OK;
 }
 
+/* Of the hashes that were kept of a document, from the first on, leave the distinct ones, in order. */
+static Status leave_distinct(Kept *kept, uint64_t first) {
+    const uint64_t count = kept->used - first;
+    if (count > UINT32_MAX) return NO_MEMORY;
+    if (count > kept->parted_room) {
+        free(kept->parted);
+        kept->parted_room = 0;
+        kept->parted = malloc(2 * count * sizeof *kept->parted);
+        if (kept->parted == NULL) return NO_MEMORY;
+        kept->parted_room = 2 * count;
+    }
+    uint64_t *own = kept->hashes + first;
+    kept->used = first + hashes_distinct(own, count, kept->parted, own, NULL);
+    return OK;
+}
+
 Status documents_sign(Document *document, const Steps *steps, const Given *texts, size_t count, size_t *at,
                       void *values, uint32_t *token_counts, uint64_t *ends) {
     uint8_t *row = values;
@@ -359,11 +324,15 @@ Status documents_sign(Document *document, const Steps *steps, const Given *texts
         const uint8_t *text;
         size_t size;
         if (given_utf8(texts + *at, &document->utf8, &text, &size) != OK) return NO_MEMORY;
+        const uint64_t first = document->kept.used;
         signature_begin(&document->signature, &steps->signer);
         if (kernels.read(document, steps, 0, text, size) != OK) return NO_MEMORY;
         signature_end(&document->signature, &steps->signer, row);
         token_counts[*at] = narrowed(document->token_count);
-        if (ends != NULL) ends[*at] = document->kept.used;
+        if (ends != NULL) {
+            if (leave_distinct(&document->kept, first) != OK) return NO_MEMORY;
+            ends[*at] = document->kept.used;
+        }
         row += steps->signer.values * value_bytes(&steps->signer);
     }
     document->keeps = 0;

@@ -70,10 +70,12 @@ typedef struct {
     int64_t total;
 } Sums;
 
-/* The hashes of the shingles of documents, as they come. */
+/* The hashes of the shingles of documents. */
 typedef struct {
     uint64_t *hashes;
     uint64_t used, room;
+    uint64_t *parted; /* room to put those of one document in order */
+    uint64_t parted_room;
 } Kept;
 
 typedef struct {
@@ -97,7 +99,7 @@ typedef struct {
     uint8_t *outweighed;       /* of simhashes: whether a shingle that is not the only one outweighs the rest */
     uint32_t *distinct_counts; /* of shingles: of 1-bit MinHash as its minima tell; 0 where FREQUENCY counts none */
     double *unseen; /* the share of Tokens.signs in them and the tokens; these with the spaces behind words */
-    uint64_t *ends; /* where those of each end in Document.kept, which begins with the first; NULL: they are not kept */
+    uint64_t *ends; /* where the hashes of each, as they come, end in Document.kept; NULL: they are not kept */
 } Measures;
 
 /* Odd, and not known outside the process: whoever writes a document cannot aim its shingles at one cell. */
@@ -186,7 +188,7 @@ Status documents_measure(Document *document, const Steps *steps, const Given *te
                          const Measures *found);
 
 /* The signatures of count texts, one after the other, and how many tokens each has; stops as documents_measure does.
-   ends: as of Measures. */
+   ends: as of Measures, of distinct hashes in order. */
 Status documents_sign(Document *document, const Steps *steps, const Given *texts, size_t count, size_t *at,
                       void *values, uint32_t *token_counts, uint64_t *ends);
 

@@ -113,8 +113,9 @@ class Leaders:
             own, seen = self._look(fingerprints, own)
             self._decide_piece(fingerprints[own], seen, start, verdicts[own])
             leads = np.flatnonzero(verdicts["leads"][own]) + start
-            self._before_store(leads.tolist(), fingerprints[leads], verdicts["id"][leads].tolist())
-            self._hold_leaders(fingerprints, leads, verdicts["id"][leads])
+            ids = verdicts["id"][leads]
+            self._before_store(leads, fingerprints, ids)
+            self._hold_leaders(fingerprints, leads, ids)
             start = own.stop
         return verdicts
 
@@ -175,10 +176,10 @@ class Leaders:
         """Where a piece ends that begins at start, above it and at end at most, as its features are held together."""
         return end
 
-    def _look_ahead(self, indexes: list[int]) -> Sets | None:
-        """These documents of a piece may be near some: their features, as far as they are compared by them."""
+    def _look_ahead(self, indexes: Counts) -> Sets | None:
+        """These documents of a piece, in order, may be near some: their features, where they are compared by them."""
 
-    def _sets_of(self, ids: list[int], *, ahead: bool) -> Iterator[tuple[list[int], Sets]]:
+    def _sets_of(self, ids: Ids, *, ahead: bool) -> Iterator[tuple[Counts, Sets]]:
         """The features of leaders, in parts: the places among ids, and the features; ahead: maybe not of all."""
         return iter(())
 
@@ -194,8 +195,8 @@ class Leaders:
     def _number(self, indexes: list[int]) -> None:
         """These documents are leaders: they have the ids from self.next_id on."""
 
-    def _before_store(self, indexes: list[int], fingerprints: Any, ids: list[int]) -> None:
-        """These documents have become leaders, and are about to be stored."""
+    def _before_store(self, leads: Counts, fingerprints: Any, ids: Ids) -> None:
+        """These documents of a batch have become leaders, and are about to be stored."""
 
     def _hold_leaders(self, fingerprints: Any, leads: Counts, ids: Ids) -> None:
         """Store those documents of a batch that have become leaders; they are of one piece."""
@@ -262,7 +263,7 @@ class Leaders:
         """Tell the features of the documents of a piece that are near some, and of the leaders that are the nearest."""
         turns, found_ids = seen.turns, seen.ids[: seen.found]
         which = np.flatnonzero(turns.is_near)
-        sets = self._look_ahead((which + start).tolist())
+        sets = self._look_ahead(which + start)
         if sets is None or self.share is None:
             return
         turns.compare(MOST_LOOKED_AT, *self.share)
@@ -274,7 +275,7 @@ class Leaders:
     def _give_leaders(self, turns: Turns, rows: Counts, ids: Ids, *, ahead: bool) -> None:
         """Tell the features of leaders in these rows, some of which may be one."""
         distinct, own = np.unique(ids[rows], return_inverse=True)
-        for places, sets in self._sets_of(distinct.tolist(), ahead=ahead):
+        for places, sets in self._sets_of(distinct, ahead=ahead):
             place = np.full(len(distinct), -1, dtype=np.int64)
             place[places] = np.arange(len(places))
             which = place[own]

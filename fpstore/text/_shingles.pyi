@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fpstore.text._simhash import Columns, Hashes, Idf, Weights
-from fpstore.text.held import KeptHashes
+from fpstore.text.held import HashesPart
 
 Ends = npt.NDArray[np.int64]
 
@@ -37,10 +37,11 @@ def measure_and_keep(
     sketch: str = "simhash",
     dense_shingle: int = 0,
     threads: int = 1,
-) -> tuple[Columns, list[KeptHashes]]: ...
+) -> tuple[Columns, list[HashesPart]]: ...
 def features_of(
-    parts: Sequence[KeptHashes],
-    indexes: Ends,
+    hashes: Hashes,
+    starts: Ends,
+    counts: Ends,
     *,
     normalisation: str = "nfkc-casefold",
     tokens: str = "words",

@@ -113,34 +113,24 @@ def measure_and_keep(texts, *, normalisation="nfkc-casefold", tokens="words", sh
     return batch.columns, [found for _, found in sorted(batch.found.items(), key=lambda item: item[0])]
 
 
-def features_of(parts, const int64_t[::1] indexes not None, *, normalisation="nfkc-casefold", tokens="words", shingle=4,
+def features_of(const uint64_t[::1] hashes not None, const int64_t[::1] starts not None,
+                const int64_t[::1] counts not None, *, normalisation="nfkc-casefold", tokens="words", shingle=4,
                 weights="frequency", idf=None, hash="xxh3", seed=0, tie="clear", sketch="simhash", dense_shingle=0,
                 bits=64, int threads=1):
-    """Of texts that were measured, those with these indexes, what features_many gives: by the hashes that were kept.
+    """Of texts whose hashes were kept, as they come or in order, what features_many gives: by these.
 
-    parts: as of measure_and_keep, one after the other. Raises IndexError for an index of no text, ValueError for ends
-    that do not increase to the number of hashes.
+    Those of text i are counts[i] of hashes, from starts[i] on. Raises ValueError for what is not there.
     """
-    cdef Sorting batch = Sorting([b""] * len(indexes))
-    cdef const uint64_t[::1] hashes, ends
-    cdef uint64_t start
-    cdef size_t[::1] addresses, sizes
-    cdef Py_ssize_t i, text = 0, count = sum([len(part[1]) for part in parts])
-    addresses, sizes = numpy.empty(count, dtype=numpy.uintp), numpy.empty(count, dtype=numpy.uintp)
-    for hashes, ends in parts:
-        start = 0
-        for i in range(ends.shape[0]):
-            if not start <= ends[i] <= <uint64_t>hashes.shape[0]:
-                raise ValueError(f"ends: found {ends[i]} after {start}, expected at most {hashes.shape[0]}")
-            addresses[text] = <size_t>&hashes[start] if start < ends[i] else 0
-            sizes[text] = (ends[i] - start) * sizeof(uint64_t)
-            start = ends[i]
-            text += 1
-    for i in range(indexes.shape[0]):
-        if not 0 <= indexes[i] < count:
-            raise IndexError(f"found index {indexes[i]}, expected one of {count} texts")
-        batch.given[i].data = <const void*>addresses[indexes[i]]
-        batch.given[i].size = sizes[indexes[i]]
+    cdef Sorting batch
+    cdef Py_ssize_t i, size = hashes.shape[0]
+    if starts.shape[0] != counts.shape[0]:
+        raise ValueError(f"found {starts.shape[0]} starts and {counts.shape[0]} counts, expected as many")
+    batch = Sorting([b""] * len(starts))
+    for i in range(starts.shape[0]):
+        if not (0 <= starts[i] <= size and 0 <= counts[i] <= size - starts[i]):
+            raise ValueError(f"text {i}: found {counts[i]} hashes from {starts[i]} on, expected some of {size}")
+        batch.given[i].data = NULL if counts[i] == 0 else <const void*>&hashes[starts[i]]
+        batch.given[i].size = <size_t>counts[i] * sizeof(uint64_t)
     batch.steps = steps_of(normalisation, tokens, shingle, dense_shingle, weights, idf, hash, seed, tie, sketch, bits)
     batch.idf, batch.found, batch.least_bytes = idf, {}, _MIN_SORTED_BYTES
     batch.run_all(threads)

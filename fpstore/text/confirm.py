@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fpstore.text._sums import xxh3
-from fpstore.text.held import Features, Held, HeldHashes, KeptHashes, Sets
+from fpstore.text.held import Counts, Features, Held, HeldHashes, KeptHashes, Sets
 from fpstore.text.measures import MEASURES, Measure
 from fpstore.text.packed import Packed
 from fpstore.text.recipe import Recipe, bytes_hash
@@ -34,6 +34,8 @@ _AT_ONCE = 8
 # Of kept documents: so many texts are read at first, then as many as have about so many characters. Of those that are
 # looked at ahead, until they have so many.
 _TEXTS_AT_ONCE, _CHARACTERS_AT_ONCE, _AHEAD_CHARACTERS = 64, 1 << 20, 4 << 20
+Ids = npt.NDArray[np.uint64]
+
 # With larger ones the product with a count could be more than 128 bits have.
 _MOST_SHARE = (1 << 63) - 1
 
@@ -119,43 +121,52 @@ class Checker:
         """The features of texts. Work for all threads."""
         return self._recipe.features_many(texts, threads=self._threads)
 
-    def sets_of_hashes(self, kept: Sequence[KeptHashes], indexes: Sequence[int]) -> Sets:
-        """The same of texts with these indexes, by the hashes that recipe.measure_and_keep gave of them all."""
-        return self._recipe.features_of(kept, np.array(indexes, dtype=np.int64), threads=self._threads)
+    def sets_of_hashes(self, kept: KeptHashes, indexes: Counts) -> Sets:
+        """The same of texts with these indexes, by the hashes that were kept of them all."""
+        if kept.are_features:
+            return kept.sets(indexes)
+        starts = kept.offsets[indexes]
+        return self._recipe.features_of(kept.hashes, starts, kept.offsets[indexes + 1] - starts, threads=self._threads)
 
     def hold(self, kept_ids: Sequence[int], sets: Sets) -> None:
         """Documents that were just kept have these features, so that their texts need not be read for them."""
         if len(kept_ids):
             self._held.add(kept_ids, sets)
 
-    def hold_hashes(self, first_id: int, kept: Sequence[KeptHashes], indexes: Sequence[int]) -> None:
+    def hold_hashes(self, first_id: int, kept: KeptHashes, indexes: Counts) -> None:
         """The same of texts with these indexes, in order, as of sets_of_hashes; their ids go on from first_id."""
-        self._hashes.add(first_id, kept, np.array(indexes, dtype=np.int64))
+        self._hashes.add(first_id, kept, indexes)
 
-    def sets_of_kept(self, kept_ids: Sequence[int], *, ahead: bool = False) -> Iterator[tuple[list[int], Sets]]:
-        """The features of kept documents, all different, in parts: the places among kept_ids, and the features.
+    def sets_of_kept(self, kept_ids: Ids, *, ahead: bool = False) -> Iterator[tuple[Counts, Sets]]:
+        """The features of kept documents, uint64[n], all different, in parts: the places among them, and the features.
 
-        ahead: of those that are not held, no more than a bounded number of characters at a time.
+        ahead: of those that are not held, no more than a bounded number of characters at a time. What is given is good
+        until more is held.
         """
-        places = range(len(kept_ids))
-        held = [place for place in places if kept_ids[place] in self._held]
-        unknown = [place for place in places if kept_ids[place] not in self._held]
-        if held:
-            yield held, self._held.sets([kept_ids[place] for place in held])
-        last = [place for place in unknown if self._hashes.has(kept_ids[place])]
-        if last:
-            unknown = [place for place in unknown if not self._hashes.has(kept_ids[place])]
-            ids = [kept_ids[place] for place in last]
-            made = self._recipe.features_of(*self._hashes.parts_of(ids), threads=self._threads)
-            self._held.add(ids, made)
-            yield last, made
-        size, count = 0, _TEXTS_AT_ONCE
-        while unknown and not (ahead and size >= _AHEAD_CHARACTERS):
-            some, unknown = unknown[:count], unknown[count:]
-            ids = [kept_ids[place] for place in some]
+        places = np.arange(len(kept_ids))
+        last = self._hashes.have(kept_ids)
+        if self._hashes.are_features and last.any():
+            hashes, starts, counts = self._hashes.places(kept_ids[last])
+            yield places[last], Sets(hashes, None, starts, counts)
+            places, last = places[~last], np.zeros(len(places) - int(last.sum()), dtype=bool)
+        slots = self._held.slots(kept_ids[places].tolist())
+        is_held = slots >= 0
+        if is_held.any():
+            yield places[is_held], self._held.sets(slots[is_held])
+            places, last = places[~is_held], last[~is_held]
+        if last.any():
+            made = self._recipe.features_of(*self._hashes.places(kept_ids[places[last]]), threads=self._threads)
+            self._held.add(kept_ids[places[last]].tolist(), made)
+            yield places[last], made
+            places = places[~last]
+        size, count, asked = 0, _TEXTS_AT_ONCE, 0
+        while len(places) and not (ahead and size >= _AHEAD_CHARACTERS):
+            some, places = places[:count], places[count:]
+            ids = kept_ids[some].tolist()
             texts = self._kept_texts(ids)
+            asked += len(ids)
             size += int(texts.sizes.sum()) if isinstance(texts, Packed) else sum(map(len, texts))
-            count = max(1, _CHARACTERS_AT_ONCE * (len(places) - len(held) - len(last) - len(unknown)) // (size + 1))
+            count = max(1, _CHARACTERS_AT_ONCE * asked // (size + 1))
             made = self._recipe.features_many(texts, threads=self._threads)
             self._held.add(ids, made)
             yield some, made
@@ -203,8 +214,8 @@ class Checker:
     def _of_kept(self, kept_ids: Sequence[int]) -> list[Features]:
         distinct = list(dict.fromkeys(kept_ids))
         found: dict[int, Features] = {}
-        for places, sets in self.sets_of_kept(distinct):
-            found |= {distinct[place]: features for place, features in zip(places, sets, strict=True)}
+        for places, sets in self.sets_of_kept(np.array(distinct, dtype=np.uint64)):
+            found |= {distinct[place]: features for place, features in zip(places.tolist(), sets, strict=True)}
         return [found[kept_id] for kept_id in kept_ids]
 
 

@@ -99,14 +99,14 @@ def measured_apart(recipe: Recipe, texts: Sequence[str], threads: int, workers: 
 
 def begin_to_measure_apart(
     recipe: Recipe, texts: Sequence[str], threads: int, workers: Workers, *, keeps: bool
-) -> Callable[[], tuple[Measured, list[KeptHashes] | None]]:
+) -> Callable[[], tuple[Measured, KeptHashes | None]]:
     """The same, of which workers do what they do before it is called; keeps: and the hashes of the shingles, for
     recipe.features_of; None where they are not wanted, or would take too much.
     """
     if keeps and recipe.keeps_hashes:
         begun = begin_to_measure_and_keep(recipe, texts, threads, workers)
 
-        def with_hashes() -> tuple[Measured, list[KeptHashes] | None]:
+        def with_hashes() -> tuple[Measured, KeptHashes | None]:
             measured, kept = begun()
             return _apart(recipe, texts, measured), kept
 
@@ -152,14 +152,14 @@ def _leaders(recipe: Recipe, near: Asked, check: Confirm | None, texts: Sequence
             most = (ends[start - 1] if start else 0) + _PIECE_CHARACTERS
             return min(end, max(start + 1, int(np.searchsorted(ends, most, "right"))))
 
-        def _look_ahead(self, indexes: list[int]) -> Sets | None:
+        def _look_ahead(self, indexes: npt.NDArray[np.int64]) -> Sets | None:
             if checker is None:
                 return None
-            self._ahead = checker.sets_of([texts[index] for index in indexes])
-            self._ahead_places = {index: place for place, index in enumerate(indexes)}
+            self._ahead = checker.sets_of([texts[index] for index in indexes.tolist()])
+            self._ahead_places = {index: place for place, index in enumerate(indexes.tolist())}
             return self._ahead
 
-        def _sets_of(self, ids: list[int], *, ahead: bool) -> Iterator[tuple[list[int], Sets]]:
+        def _sets_of(self, ids: npt.NDArray[np.uint64], *, ahead: bool) -> Iterator[tuple[npt.NDArray[np.int64], Sets]]:
             assert checker is not None
             return checker.sets_of_kept(ids, ahead=ahead)
 

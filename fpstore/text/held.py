@@ -1,12 +1,12 @@
 """Owns the features of a document, of several together, and which of kept documents are held: those that came last.
 
 A document that is held takes 16 bytes for each shingle, in two columns that all share; 8 in one where each weighs 1.
-One of which only the hashes are held, as they came when it was measured, takes 8 for each.
+One of which only the hashes are held, as they were kept when it was measured, takes 8 for each.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -24,8 +24,8 @@ _FIRST_ROOM = 1 << 12
 Counts = npt.NDArray[np.int64]
 Hashes = npt.NDArray[np.uint64]
 Weights = npt.NDArray[np.float64]
-# Of some texts that follow one another: the hashes of their shingles, as they come, and where those of each end.
-KeptHashes = tuple[Hashes, npt.NDArray[np.uint64]]
+# Of some texts that follow one another: the hashes of their shingles, and where those of each end.
+HashesPart = tuple[Hashes, npt.NDArray[np.uint64]]
 
 
 class Features(NamedTuple):
@@ -103,6 +103,42 @@ class Sets:
         return cls(hashes, weights, np.cumsum(counts) - counts, counts)
 
 
+@dataclass(frozen=True, slots=True)
+class KeptHashes:
+    """The hashes of the shingles of texts that were measured: those of text i are hashes[offsets[i] : offsets[i + 1]].
+
+    hashes: uint64[m], of one more than there are. offsets: int64[n + 1], increasing. are_features: those of a text are
+    all different and increase; else they are as they come.
+    """
+
+    hashes: Hashes
+    offsets: Counts
+    are_features: bool
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @classmethod
+    def join(cls, parts: Sequence[HashesPart], *, are_features: bool) -> KeptHashes:
+        """Those of all parts, one after the other."""
+        counts = np.concatenate(
+            [np.empty(0, dtype=np.int64), *(np.diff(ends.astype(np.int64), prepend=0) for _, ends in parts)]
+        )
+        hashes = np.concatenate([*(part[0] for part in parts), np.zeros(1, dtype=np.uint64)])
+        return cls(hashes, offsets_of(counts), are_features)
+
+    @classmethod
+    def together(cls, every: Sequence[KeptHashes]) -> KeptHashes:
+        """The same of several, at least one."""
+        parts = [(each.hashes[:-1], each.offsets[1:].astype(np.uint64)) for each in every]
+        return cls.join(parts, are_features=every[0].are_features)
+
+    def sets(self, indexes: Counts) -> Sets:
+        """The features of texts with these indexes, whose hashes are that."""
+        starts = self.offsets[indexes]
+        return Sets(self.hashes, None, starts, self.offsets[indexes + 1] - starts)
+
+
 class Held:
     """Features of kept documents, by their ids, which forgets the older ones where they would take more than it may.
 
@@ -118,12 +154,13 @@ class Held:
         self._hashes = np.empty(_FIRST_ROOM, dtype=np.uint64)
         self._weights = np.empty(_FIRST_ROOM, dtype=np.float64) if weighs else None
 
-    def __contains__(self, document_id: int) -> bool:
-        return document_id in self._slots
+    def slots(self, ids: Sequence[int]) -> Counts:
+        """Where documents are held, for sets: int64[n], -1 for one that is not."""
+        slot_of = self._slots.get
+        return np.array([slot_of(each, -1) for each in ids], dtype=np.int64)
 
-    def sets(self, ids: Sequence[int]) -> Sets:
-        """The features of documents that are held."""
-        slots = np.array([self._slots[each] for each in ids], dtype=np.int64)
+    def sets(self, slots: Counts) -> Sets:
+        """The features of documents that are held there."""
         starts = self._ends[slots]
         return Sets(self._hashes, self._weights, starts, self._ends[slots + 1] - starts)
 
@@ -172,44 +209,89 @@ def _with_room(column: npt.NDArray[Any], room: int) -> npt.NDArray[Any]:
 
 
 class HeldHashes:
-    """The hashes of the shingles of kept documents whose ids follow one another: of the last of them."""
+    """The hashes of the shingles of kept documents whose ids follow one another: of the last of them, in one ring.
+
+    What it gives is good until more are added.
+    """
 
     def __init__(self, most_bytes: int) -> None:
-        self._most, self._bytes = most_bytes, 0
-        self._parts: deque[KeptHashes] = deque()
-        # Those that are held have the ids from first to end.
+        self._room = max(1, most_bytes // _BYTES_OF_HASH)
+        # No memory is taken before it is written to.
+        self._ring = np.empty(0, dtype=np.uint64)
+        # Of each document, from the first that is held on: where its hashes begin in all that was ever written, so the
+        # place in the ring is what is left by its size; and how many they are.
+        self._begins, self._counts = _Column(), _Column()
+        self._first = self._end = self._written = 0
+        self.are_features = False
+
+    def add(self, first_id: int, kept: KeptHashes, indexes: Counts) -> None:
+        """Hold those of the texts with these indexes, under the ids from first_id on."""
+        if first_id != self._end or kept.are_features is not self.are_features:
+            self._drop(self._end - self._first)
+            self._first, self.are_features = first_id, kept.are_features
+        self._end = first_id + len(indexes)
+        counts = np.diff(kept.offsets)[indexes]
+        # Each document takes a place more, so that empty ones do not go on for ever.
+        taken = np.cumsum((counts + 1)[::-1])[::-1]
+        skipped = int(np.count_nonzero(taken > self._room))
+        if skipped:
+            self._drop(self._end - len(indexes) - self._first)
+            self._first += skipped
+            indexes, counts = indexes[skipped:], counts[skipped:]
+        size = int(counts.sum())
+        if not len(self._ring):
+            self._ring = np.empty(self._room + 1, dtype=np.uint64)
+        place = self._written % self._room
+        if place + size > self._room:  # those of one call lie side by side
+            self._written += self._room - place
+            place = 0
+        own = gather(kept.hashes.view(np.uint8), kept.offsets * _BYTES_OF_HASH, indexes).view(np.uint64)
+        self._ring[place : place + size] = own
+        self._begins.append(self._written + np.cumsum(counts) - counts)
+        self._counts.append(counts)
+        self._written += size
+        begins, held = self._begins.values, self._end - self._first
+        self._drop(
+            bisect_left(range(held), True, key=lambda at: self._written - int(begins[at]) + held - at <= self._room)
+        )
+
+    def _drop(self, count: int) -> None:
+        """Let go of the first so many."""
+        self._begins.drop(count)
+        self._counts.drop(count)
+        self._first += count
+
+    def have(self, ids: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+        """Of which documents those are held: bool[n]."""
+        held: npt.NDArray[np.bool_] = ids - np.uint64(self._first) < np.uint64(self._end - self._first)
+        return held
+
+    def places(self, ids: npt.NDArray[np.uint64]) -> tuple[Hashes, Counts, Counts]:
+        """The hashes of documents that are held: a column, where those of each begin in it, and how many they are."""
+        own = (ids - np.uint64(self._first)).astype(np.int64)
+        return self._ring, self._begins.values[own] % self._room, self._counts.values[own]
+
+
+class _Column:
+    """Numbers that are appended, and dropped from the first on."""
+
+    def __init__(self) -> None:
+        self._held = np.empty(_FIRST_ROOM, dtype=np.int64)
         self._first = self._end = 0
 
-    def add(self, first_id: int, kept: Sequence[KeptHashes], indexes: Counts) -> None:
-        """Hold those of the texts with these indexes, increasing, under the ids from first_id on."""
-        if first_id != self._end:
-            self._parts.clear()
-            self._first, self._bytes = first_id, 0
-        self._end = first_id + len(indexes)
-        start = 0
-        for hashes, ends in kept:
-            first, end = np.searchsorted(indexes, [start, start + len(ends)])
-            offsets = np.concatenate([np.zeros(1, dtype=np.int64), ends.astype(np.int64)]) * hashes.itemsize
-            own = indexes[first:end] - start
-            start += len(ends)
-            if len(own):
-                taken = gather(hashes.view(np.uint8), offsets, own).view(np.uint64)
-                counts = np.diff(offsets)[own] // hashes.itemsize
-                self._parts.append((taken, np.cumsum(counts).astype(np.uint64)))
-                self._bytes += _bytes_of(self._parts[-1])
-        while self._bytes > self._most:
-            oldest = self._parts.popleft()
-            self._first += len(oldest[1])
-            self._bytes -= _bytes_of(oldest)
+    @property
+    def values(self) -> Counts:
+        return self._held[self._first : self._end]
 
-    def has(self, document_id: int) -> bool:
-        """Whether those of a document are held."""
-        return self._first <= document_id < self._end
+    def append(self, values: Counts) -> None:
+        if self._end + len(values) > len(self._held):
+            own = self.values
+            room = max(len(self._held), 2 * (len(own) + len(values)))
+            held = np.empty(room, dtype=np.int64)
+            held[: len(own)] = own
+            self._held, self._first, self._end = held, 0, len(own)
+        self._held[self._end : self._end + len(values)] = values
+        self._end += len(values)
 
-    def parts_of(self, ids: Sequence[int]) -> tuple[list[KeptHashes], Counts]:
-        """The hashes of documents that are held, maybe among others, and the index of each there."""
-        return [*self._parts], np.array([each - self._first for each in ids], dtype=np.int64)
-
-
-def _bytes_of(part: KeptHashes) -> int:
-    return part[0].nbytes + part[1].nbytes
+    def drop(self, count: int) -> None:
+        self._first += count

@@ -80,7 +80,7 @@ from fpstore.text.fields import (
     expect_version,
     is_of_datasketch,
 )
-from fpstore.text.held import Features, KeptHashes, Sets
+from fpstore.text.held import Counts, Features, HashesPart, KeptHashes, Sets
 from fpstore.text.model import IdfModel
 from fpstore.text.permutations import DEFAULT_VALUES, SCHEMES, permutations_of
 from fpstore.text.scripts import mixed_shingles
@@ -170,16 +170,17 @@ class Recipe:
 
     def measure_and_keep(
         self, texts: Sequence[str | bytes], *, threads: int | None = None
-    ) -> tuple[Measured, list[KeptHashes]]:
-        """The same, and the hashes of the shingles of the texts, some after the other, for features_of.
+    ) -> tuple[Measured, KeptHashes]:
+        """The same, and the hashes of the shingles of the texts, as they come, for features_of.
 
         They take 8 bytes a shingle, so it is for recipes with keeps_hashes.
         """
-        return self._measured(texts, threads, _shingles.measure_and_keep)
+        found, parts = self._measured(texts, threads, _shingles.measure_and_keep)
+        return found, KeptHashes.join(parts, are_features=False)
 
     def _measured(
-        self, texts: Sequence[str | bytes], threads: int | None, measure: Callable[..., tuple[Any, list[KeptHashes]]]
-    ) -> tuple[Measured, list[KeptHashes]]:
+        self, texts: Sequence[str | bytes], threads: int | None, measure: Callable[..., tuple[Any, list[HashesPart]]]
+    ) -> tuple[Measured, list[HashesPart]]:
         expect_fingerprints(self)
         count = thread_count(threads)
         expect_several(texts)
@@ -210,13 +211,14 @@ class Recipe:
 
     def sign_and_keep(
         self, texts: Sequence[str | bytes], *, threads: int | None = None
-    ) -> tuple[Signatures, npt.NDArray[np.uint32], list[KeptHashes]]:
-        """As sign_counted, and the hashes of the shingles, as of measure_and_keep."""
-        return self._signed(texts, threads, keeps=True)
+    ) -> tuple[Signatures, npt.NDArray[np.uint32], KeptHashes]:
+        """As sign_counted, and the hashes of the shingles, as of measure_and_keep; but they are the features."""
+        found, counts, parts = self._signed(texts, threads, keeps=True)
+        return found, counts, KeptHashes.join(parts, are_features=True)
 
     def _signed(
         self, texts: Sequence[str | bytes], threads: int | None, *, keeps: bool
-    ) -> tuple[Signatures, npt.NDArray[np.uint32], list[KeptHashes]]:
+    ) -> tuple[Signatures, npt.NDArray[np.uint32], list[HashesPart]]:
         expect_signatures(self)
         count = thread_count(threads)
         expect_several(texts)
@@ -254,11 +256,11 @@ class Recipe:
         return found
 
     def features_of(
-        self, kept: Sequence[KeptHashes], indexes: npt.NDArray[np.int64], *, threads: int | None = None
+        self, hashes: npt.NDArray[np.uint64], starts: Counts, counts: Counts, *, threads: int | None = None
     ) -> Sets:
-        """Of those texts with these indexes what features_many gives, by the hashes that measure_and_keep gave."""
+        """Of texts what features_many gives, by hashes that were kept: of each counts[i] of them from starts[i] on."""
         _, steps = self._steps()
-        return Sets.join(_shingles.features_of(kept, indexes, threads=thread_count(threads), **steps))
+        return Sets.join(_shingles.features_of(hashes, starts, counts, threads=thread_count(threads), **steps))
 
     def shingles(self, text: str | bytes) -> Iterator[tuple[int, str]]:
         """The hash of every shingle of one text, and the shingle, in its order; all its tokens are held as str."""

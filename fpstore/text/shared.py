@@ -76,7 +76,7 @@ def begin_to_measure(
 
 def begin_to_measure_and_keep(
     recipe: Recipe, texts: Sequence[str], threads: int | None, workers: Workers
-) -> Callable[[], tuple[Measured, list[KeptHashes]]]:
+) -> Callable[[], tuple[Measured, KeptHashes]]:
     """The same for recipe.measure_and_keep. Of sketch minhash as of measure_many."""
     if not _is_for_workers(recipe):
         return partial(_kept_here, recipe, texts, threads)
@@ -89,9 +89,9 @@ def _is_for_workers(recipe: Recipe) -> bool:
     return recipe.is_prepared and recipe.model is None
 
 
-def _joined_and_kept(found: Sequence[tuple[Measured, list[KeptHashes]]]) -> tuple[Measured, list[KeptHashes]]:
+def _joined_and_kept(found: Sequence[tuple[Measured, KeptHashes]]) -> tuple[Measured, KeptHashes]:
     parts, kept = zip(*found, strict=True)
-    return _joined(parts), [each for some in kept for each in some]
+    return _joined(parts), KeptHashes.together(kept)
 
 
 def _joined(parts: Sequence[Measured]) -> Measured:
@@ -155,7 +155,7 @@ def _measured_here(recipe: Recipe, texts: Sequence[str], threads: int | None) ->
     return _of_signatures(*recipe.sign_counted(texts, threads=threads))
 
 
-def _kept_here(recipe: Recipe, texts: Sequence[str], threads: int | None) -> tuple[Measured, list[KeptHashes]]:
+def _kept_here(recipe: Recipe, texts: Sequence[str], threads: int | None) -> tuple[Measured, KeptHashes]:
     if recipe.sketch != "minhash":
         return recipe.measure_and_keep(texts, threads=threads)
     signatures, counts, kept = recipe.sign_and_keep(texts, threads=threads)
@@ -167,7 +167,7 @@ def _of_signatures(signatures: Any, counts: Array) -> Measured:
     return Measured(signatures, counts, nothing.astype(bool), counts, nothing)
 
 
-def _measured_and_kept(given: tuple[dict[str, Any], Sequence[str]]) -> tuple[Measured, list[KeptHashes]]:
+def _measured_and_kept(given: tuple[dict[str, Any], Sequence[str]]) -> tuple[Measured, KeptHashes]:
     record, texts = given
     return _kept_here(Recipe.from_json(record), texts, 1)
 

@@ -138,6 +138,8 @@ class Lengths:
         for number, at, kinds in zip(numbers, ats, found, strict=True):
             weight = scripts.stands_for(number)
             self.looked_at += weight
+            if not kinds:  # as most are
+                continue
             self.weak.update(dict.fromkeys(kinds, weight))
             if is_short[at]:
                 self.weak.update({f"short {kind}": weight for kind in kinds})
@@ -165,7 +167,8 @@ class Lengths:
         for (number, _), kinds in zip(some, self._kinds_of(texts, [at for _, at in some], measured), strict=True):
             weight = scripts.stands_for(number)
             self.unequal += weight
-            self.dropped_weak.update(dict.fromkeys(kinds, weight))
+            if kinds:
+                self.dropped_weak.update(dict.fromkeys(kinds, weight))
         self.dropped += len(places)
 
     def _kinds_of(self, texts: Sequence[str], ats: Sequence[int], measured: Measured | None) -> list[tuple[str, ...]]:

@@ -992,8 +992,8 @@ MUTANTS = (
     Mutant(
         "a row is stored before its name is written",
         "fpstore/query/leaders.py",
-        "self._before_store(leads.tolist(),",
-        'self._store.add(fingerprints[leads], verdicts["id"][leads]); self._before_store(leads.tolist(),',
+        "self._before_store(leads, fingerprints, ids)",
+        "self._store.add(fingerprints[leads], ids); self._before_store(leads, fingerprints, ids)",
         "a power cut leaves rows that no job can take back",
         ("tests/test_jobs_standing.py::test_the_record_of_what_is_stored_is_on_the_disk_before_it",),
     ),

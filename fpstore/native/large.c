@@ -1,0 +1,46 @@
+/* Memory that is held for long and grows. */
+#define _GNU_SOURCE
+#include "large.h"
+
+#include <sys/mman.h>
+
+Status large_make(Large *large, uint64_t bytes, int whole) {
+    if (bytes >= LARGE_BYTES) {
+        /* A page at a time costs as much as all that is done with it. */
+        const int flags = MAP_PRIVATE | MAP_ANONYMOUS | (whole ? MAP_POPULATE : 0);
+        void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+        if (memory == MAP_FAILED) return NO_MEMORY;
+        *large = (Large){memory, bytes};
+        return OK;
+    }
+    void *memory = aligned_alloc(LARGE_LINE_BYTES, (bytes / LARGE_LINE_BYTES + 1) * LARGE_LINE_BYTES);
+    if (memory == NULL) return NO_MEMORY;
+    memset(memory, 0, bytes);
+    *large = (Large){memory, bytes};
+    return OK;
+}
+
+Status large_reserve(Large *large, uint64_t bytes) {
+    if (bytes <= large->bytes) return OK;
+    const uint64_t half_more = large->bytes + large->bytes / 2, room = half_more < bytes ? bytes : half_more;
+    if (large->bytes >= LARGE_BYTES) {
+        void *memory = mremap(large->memory, large->bytes, room, MREMAP_MAYMOVE);
+        if (memory == MAP_FAILED) return NO_MEMORY;
+        *large = (Large){memory, room};
+        return OK;
+    }
+    Large larger = {NULL, 0};
+    if (large_make(&larger, room, 0) != OK) return NO_MEMORY;
+    if (large->bytes > 0) memcpy(larger.memory, large->memory, large->bytes);
+    large_free(large);
+    *large = larger;
+    return OK;
+}
+
+void large_free(Large *large) {
+    if (large->bytes >= LARGE_BYTES)
+        munmap(large->memory, large->bytes);
+    else
+        free(large->memory);
+    *large = (Large){NULL, 0};
+}
