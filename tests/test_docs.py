@@ -42,7 +42,6 @@ BOUND = (
     "docs/concurrency.md",
     "docs/images.md",
     "docs/cluster.md",
-    "docs/scale.md",
     "docs/pdq.md",
     "docs/faiss.md",
     "docs/json.md",

@@ -4,9 +4,18 @@ from mutants.record import Mutant
 
 _SAME = "tests/test_cluster.py::test_tasks_find_what_one_search_finds"
 
+_LISTED = "tests/test_cluster_shards.py::test_a_store_that_is_not_as_listed_is_told_when_the_list_is_opened"
 _BUILT = "tests/test_cluster_build.py::test_tasks_build_the_bytes_of_one_process"
 
 MUTANTS = (
+    Mutant(
+        "another store in the place of a listed one is asked",
+        "fpstore/cluster/shards.py",
+        "if found != shard.identity:",
+        "if False:",
+        "an answer is of rows that nobody listed",
+        (_LISTED,),
+    ),
     Mutant(
         "rows of a later file are numbered as those of the first",
         "fpstore/cluster/building.py",
