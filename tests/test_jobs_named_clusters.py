@@ -6,18 +6,20 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from jobs_model import interrupt, lines_of
-from test_jobs_minhash import CUT
+from jobs_model import fingerprints, interrupt, jaccard, lines_of
+from minhashes import estimate, shared
+from test_jobs_minhash import BANDS, BITS, CUT, RECIPE, ROWS
 from test_jobs_named import Document, days_of_documents, write_named
 
 import fpstore
 from fpstore import JobError, ledger, minhash, notes
 from fpstore.jobs import cluster, corpus, dedup, held, standing
 from fpstore.minhash.making import open_any
-from fpstore.text import DEFAULT_RECIPE
+from fpstore.text import DEFAULT_RECIPE, Recipe
 
 TempFactory = pytest.TempPathFactory
 
@@ -156,6 +158,76 @@ def test_a_cluster_whose_row_was_removed_takes_no_members_any_more(tmp_path: Pat
     # Under its own name again too: what it led before stays without members.
     for number in ("1", "2"):
         assert [line.split("\t")[0] for line in day(tmp_path, number, rows, asked)] == ["2", "1"]
+
+
+def test_what_was_removed_counts_again_where_another_text_of_its_name_has_its_values(tmp_path: Path) -> None:
+    asked = ASKED["signed and confirmed"]
+    make(tmp_path / "s", asked)
+    assert day(tmp_path, "0", [("one", "x y z w")], asked) == ["0\tone\t1.0000"]
+    with open_any(tmp_path / "s", "w") as store:
+        store.remove(ids=["one"])
+    assert day(tmp_path, "1", [("one", "w z y x")], asked) == ["1\tone\t1.0000"]
+    assert day(tmp_path, "2", [("two", "w z y x")], asked) == ["0\ttwo\t1.0000"]
+
+
+class Plain:
+    """Leaders with their names, of which some are removed, by a plain loop over all of them."""
+
+    def __init__(self, asked: dict[str, Any]) -> None:
+        self.signs, self.least = "recipe" in asked, asked.get("min_similarity")
+        self.alike = None if asked.get("confirm") is None else float(asked["confirm"].partition(">=")[2])
+        self.led: list[tuple[str, str, Any] | None] = []
+
+    def sketch(self, text: str) -> Any:
+        return RECIPE.sign_many([text])[0].tolist() if self.signs else fingerprints([text])[0]
+
+    def order(self, own: Any, other: Any) -> tuple[float, int] | None:
+        """What the nearest has the least of, None where the two are not near."""
+        if not self.signs:
+            distance = (own ^ other).bit_count()
+            return (distance, other) if distance <= 8 else None
+        similarity = float(np.float32(estimate(own, other, BITS)))
+        is_near = shared(own, other, BANDS, ROWS) and (self.least is None or similarity >= self.least)
+        return (-similarity, 0) if is_near else None
+
+    def decide(self, name: str, text: str) -> int:
+        """The number of its cluster."""
+        own, found = self.sketch(text), []
+        for number, leader in enumerate(self.led):
+            order = leader and self.order(own, leader[2])
+            if leader and order and (self.alike is None or jaccard(text, leader[1], self.recipe) >= self.alike):
+                found.append((*order, number))
+        if found:
+            return min(found)[2]
+        self.led.append((name, text, own))
+        return len(self.led) - 1
+
+    @property
+    def recipe(self) -> Recipe:
+        return RECIPE if self.signs else DEFAULT_RECIPE
+
+    def remove(self, names: set[str]) -> None:
+        self.led = [None if leader is None or leader[0] in names else leader for leader in self.led]
+
+
+@pytest.mark.slow
+@given(days_of_documents, st.sampled_from([kind for kind in ASKED if kind != "centers"]), st.data())
+@settings(max_examples=12, deadline=None)
+def test_names_that_are_removed_between_days_lead_no_more(
+    tmp_path_factory: TempFactory, days: list[list[Document]], kind: str, data: st.DataObject
+) -> None:
+    folder, asked = tmp_path_factory.mktemp("gone"), ASKED[kind]
+    make(folder / "s", asked)
+    plain = Plain(asked)
+    for number, given_ones in enumerate([*days, *days[:1]]):
+        # Of the words of a text one order, as those with the same values are told apart by their texts.
+        documents = [(name, " ".join(sorted({*text.split()}))) for name, text in given_ones]
+        told = [line.split("\t")[0] for line in day(folder, str(number), documents, asked)]
+        assert told == [str(plain.decide(*document)) for document in documents]
+        gone = data.draw(st.sets(st.sampled_from(["x", "y", "z", "é/1"])))
+        with open_any(folder / "s", "w") as store:
+            store.remove(ids=sorted(gone))
+        plain.remove(gone)
 
 
 @EACH

@@ -61,12 +61,12 @@ def build(
     signatures: integers[n, values], or a stream: an iterator of such arrays, or of pairs of them and ids. ids:
     uint64[n], or names; "row", the index in the input; None, a store without ids. bands, rows_per_band: documents are
     found that share a band, so many values. min_similarity: chosen by the similarity from which documents should be
-    found, in place of these two; with both that is a ValueError. keep_signatures: some bits of each value are kept, so that answers have an estimated
-    similarity. bits: of the key of a band, 16 to 64. Of n documents a signature meets, by chance, bands^2 * n / 2^bits
-    more than share a band with it. None: so many that these are at most a quarter of a document where each comes with
-    its similarity, a hundredth where not, and in a store without ids 10^-5 for a band; of the documents that are given,
-    or of 10^7 where these are fewer. recipe: by which the signatures were made, one of sketch minhash. All else is as
-    for fpstore.build.
+    found, in place of these two; with both that is a ValueError. keep_signatures: some bits of each value are kept, so
+    that answers have an estimated similarity. bits: of the key of a band, 16 to 64. Of n documents a signature meets,
+    by chance, bands^2 * n / 2^bits more than share a band with it. None: so many that these are at most a quarter of a
+    document where each comes with its similarity, a hundredth where not, and in a store without ids 10^-5 for a band;
+    of the documents that are given, or of 10^7 where these are fewer. recipe: by which the signatures were made, one of
+    sketch minhash. All else is as for fpstore.build.
     Raises ValueError, TypeError, RecipeError; FileExistsError; the operating system's errors.
     """
     expect_flags(keep_signatures=keep_signatures, force=force)

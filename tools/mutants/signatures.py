@@ -445,8 +445,8 @@ MUTANTS = (
     Mutant(
         "an id with several signatures is compared with its first row alone",
         "fpstore/jobs/ids.py",
-        "self._is_one = bool(len(several)) and not int(several[0])",
-        "self._is_one = False",
+        "while at < self._cut.size:",
+        "while at < 1:",
         "two ids that are a pair of the store are in two clusters",
         ("tests/test_jobs_stored_signed.py::test_leaders_are_those_of_a_plain_loop_over_the_pairs",),
     ),
