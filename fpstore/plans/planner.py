@@ -35,7 +35,8 @@ from fpstore.plans.plan import Plan
 # The time model: queries in batches, one thread, a store whose pages are mapped already. Fitted to what 17 plans take
 # at 10^6 and 10^7 keys, k = 3 to 14, on an AMD EPYC with AVX-512 that had other work. With nothing beside, 14 of 16 are
 # within 30 %: at 10^6, k = 3, flips-3:1,0,0 takes 0.7 of what this says, and paper-10, whose reads nothing hides, at
-# 10^7 twice as much.
+# 10^7 twice as much. On another (Zen 4, load 20, real-time priority), where all takes 1.8 to 2.2 times as long, these
+# two take 1.0 and 1.3 times the others' share.
 QUERY_NS = 206.0
 BLOCK_NS = 12.4  # one block located, asked for and begun
 MISS_NS = 2.85  # one cache line from memory while others are under way
