@@ -150,6 +150,9 @@ class Dedup(Protocol):
         confirm: str | None = "default",
         force: bool = False,
         threads: int | None = None,
+        workers: int | None = None,
+        engine: str | None = None,
+        address: str | None = None,
         progress: OnProgress | None = None,
     ) -> jobs.DedupSummary: ...
 
@@ -172,6 +175,9 @@ class Cluster(Protocol):
         recipe: Recipe | None = None,
         force: bool = False,
         threads: int | None = None,
+        workers: int | None = None,
+        engine: str | None = None,
+        address: str | None = None,
         progress: OnProgress | None = None,
     ) -> jobs.ClusterSummary: ...
 
@@ -191,6 +197,9 @@ class Components(Protocol):
         recipe: Recipe = DEFAULT_RECIPE,
         force: bool = False,
         threads: int | None = None,
+        workers: int | None = None,
+        engine: str | None = None,
+        address: str | None = None,
         memory: Memory = "1GiB",
         progress: OnProgress | None = None,
     ) -> jobs.ClusterSummary: ...
@@ -209,6 +218,9 @@ class DocumentPairs(Protocol):
         recipe: Recipe = DEFAULT_RECIPE,
         force: bool = False,
         threads: int | None = None,
+        workers: int | None = None,
+        engine: str | None = None,
+        address: str | None = None,
         memory: Memory = "1GiB",
         progress: OnProgress | None = None,
     ) -> jobs.PairsSummary: ...

@@ -183,3 +183,16 @@ def test_a_job_that_a_full_disk_ends_says_what_it_leaves_and_goes_on(
     assert outcome.status == 0
     assert "4 documents" in outcome.err
     assert not Path("kept.jsonl.job").exists()
+
+
+@pytest.mark.parametrize("asked", [("dedup",), ("cluster",), ("cluster", "--components"), ("document-pairs",)])
+def test_workers_change_nothing(command: Command, tmp_path: Path, source: Path, asked: tuple[str, ...]) -> None:
+    name, *options = asked
+    other = tmp_path / "more.jsonl"
+    other.write_text('{"text": "the quick brown fox"}\n')
+    for place, more in (("one", ()), ("two", ("--workers", "2")), ("three", ("--engine", "local"))):
+        assert command(name, source, other, "-o", tmp_path / place, *options, *more).status == 0
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes() == (tmp_path / "three").read_bytes()
+    outcome = command(name, source, "-o", tmp_path / "four", *options, "--workers", "2", "--address", "there")
+    assert outcome.status == 2
+    assert "--address goes with --engine ray or spark" in outcome.err

@@ -270,6 +270,7 @@ _OWN: dict[str, dict[str, tuple[Fact, ...]]] = {
     },
     "cluster": {
         **{name: (OF_TEXTS, *facts) for name, facts in _CORPUS.items()},
+        "address": (_CLUSTER,),
         "max_distance": (OF_BITS,),
         "min_similarity": (OF_SIGNATURES,),
         "summary_path": (),
