@@ -83,15 +83,22 @@ LOOKS = [
 ]
 
 
+@pytest.fixture(scope="module")
+def looked_at(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with something to say for each look."""
+    path = tmp_path_factory.mktemp("looks") / "s"
+    fpstore.build(path, np.arange(20_000, dtype=np.uint64), plan="paper-4").close()
+    return path
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("look", LOOKS, ids=" ".join)
-def test_a_look_at_a_store_whose_output_is_closed_or_left_ends_quietly(tmp_path: Path, look: tuple[str, ...]) -> None:
-    fpstore.build(tmp_path / "s", np.arange(200_000, dtype=np.uint64), plan="paper-4").close()
+def test_a_look_at_a_store_whose_output_is_closed_or_left_ends_quietly(looked_at: Path, look: tuple[str, ...]) -> None:
     name, *rest = look
-    assert run_with_closed((1,), name, tmp_path / "s", *rest) == (1, "", f"fpstore: standard output: {CLOSED}\n")
-    typed = " ".join(map(str, [sys.executable, "-m", "fpstore", name, tmp_path / "s", *rest]))
+    assert run_with_closed((1,), name, looked_at, *rest) == (1, "", f"fpstore: standard output: {CLOSED}\n")
+    typed = " ".join(map(str, [sys.executable, "-m", "fpstore", name, looked_at, *rest]))
     # Whoever reads has left before a byte is written.
-    piped = ["bash", "-c", f"{{ sleep 1; {typed}; echo $? >&2; }} | true"]
+    piped = ["bash", "-c", f"{{ sleep 0.2; {typed}; echo $? >&2; }} | true"]
     done = subprocess.run(piped, capture_output=True, timeout=120, text=True)
     assert (done.stdout, done.stderr) == ("", "141\n")
 

@@ -74,7 +74,6 @@ def test_tests_that_failed_are_told_from_those_that_had_an_error() -> None:
 
 CHEAP = (
     "a plan of the caller's is not proven",
-    "a message may have several lines",
     "what is no flag is taken for one",
 )
 
