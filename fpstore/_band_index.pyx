@@ -1,7 +1,7 @@
 """Documents in memory by the keys of their bands: they are added, and found by those that share a band with them.
 
 One call answers a batch. A table of slots for each band, of 42 bits of a key, so that of n documents one meets
-n * bands / 2^42 by chance; a row takes some 320 bytes with 16 bands and a sketch of 32 bytes.
+n * bands / 2^42 by chance; a row takes some 260 bytes with 16 bands and a sketch of 32 bytes.
 """
 
 from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t

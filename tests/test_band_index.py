@@ -81,7 +81,7 @@ def test_a_row_takes_what_is_said() -> None:
     for _ in range(20):
         keys = rng.integers(0, 1 << 63, (1000, 16), dtype=np.uint64)
         index.add(keys, np.zeros((1000, 4), dtype=np.uint64))
-    assert index.nbytes <= 450 * len(index)
+    assert index.nbytes <= 310 * len(index)
 
 
 def test_many_of_one_bucket_come_from_the_first_on() -> None:

@@ -17,7 +17,7 @@ from fpstore.minhash import MinHashStore
 from fpstore.minhash.leading import Nears, Signed, SignedRows, SketchMemory, sketch_memory
 from fpstore.types import Array, Ids, IdType
 
-# So many documents are held in memory before they go to the store: with 16 bands, 320 MB.
+# So many documents are held in memory before they go to the store: with 16 bands, 270 MB.
 MOST_HELD = 1 << 20
 _AT_ONCE = 1 << 14
 

@@ -37,7 +37,7 @@ class Nears(NamedTuple):
 
 
 class SketchMemory:
-    """Documents whose ids follow one another: some 320 bytes for each, with 16 bands. Has one user at a time."""
+    """Documents whose ids follow one another: some 260 bytes for each, with 16 bands. Has one user at a time."""
 
     path = Path("memory")
 
