@@ -330,6 +330,7 @@ ALWAYS_INLINE Status KERNEL(sift)(CodeSearch *search, unsigned t, unsigned first
     }
 #else
     for (unsigned i = first; i < count; i++) {
+        const unsigned errors = (unsigned)(candidates[i] & low_bits(ERROR_BITS));
         const uint64_t rank = candidates[i] >> ERROR_BITS;
         if (UNLIKELY(rank >= codes->count)) return BAD_DIRECTORY;
         candidates[kept] = rank;
@@ -339,8 +340,7 @@ ALWAYS_INLINE Status KERNEL(sift)(CodeSearch *search, unsigned t, unsigned first
         }
         const uint32_t range = search->ranges[rank >> shift];
         const uint64_t wrong = ((range >> GUIDE_BITS) ^ slot) >> (range & low_bits(GUIDE_BITS));
-        kept += __builtin_popcountll(wrong) <=
-                KERNEL(most_errors)(search, table, (unsigned)(candidates[i] & low_bits(ERROR_BITS)));
+        kept += __builtin_popcountll(wrong) <= KERNEL(most_errors)(search, table, errors);
     }
 #endif
     for (unsigned i = first; i < kept; i++) KERNEL(ask)(search, codes->codes_offset + candidates[i] * 8 * words, sound);
