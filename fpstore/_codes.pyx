@@ -14,11 +14,12 @@ from fpstore._native cimport (
     MAX_CODE_WORDS,
     MAX_ENTRY_BITS,
     MAX_TAG_BITS,
+    NO_PATTERNS,
     OK,
     TOO_MANY,
     VISIT_CODES,
     CodeMatches,
-    CodePattern,
+    CodeGuide,
     HeldCodes,
     Codes,
     CodeTable,
@@ -27,6 +28,7 @@ from fpstore._native cimport (
     c_codes_keys,
     code_pattern_count,
     code_patterns,
+    codes_levels,
     codes_near,
     codes_scan,
     codes_search,
@@ -178,9 +180,10 @@ cdef class CodeIndex:
 
     def __cinit__(self, SegmentView view not None, record, tables):
         cdef CodeTable *table
-        cdef CodePattern *patterns
+        cdef uint64_t *patterns
         cdef const uint64_t[::1] mask
-        cdef unsigned i
+        cdef uint64_t count, most
+        cdef unsigned i, levels
         memset(&self.codes, 0, cython.sizeof(Codes))
         self.view = view
         self.codes.words = record.words
@@ -199,21 +202,34 @@ cdef class CodeIndex:
             table.slot_bits, table.tag_bits, table.flips = each.slot_bits, each.tag_bits, each.flips
             table.in_order = each.in_order
             table.starts_offset, table.entries_offset = each.starts_offset, each.entries_offset
-            # A search that would look at more of them reads all codes.
-            table.pattern_count = code_pattern_count(table.slot_bits, table.flips, self.codes.count // VISIT_CODES + 2)
+            table.pattern_count = code_pattern_count(table.slot_bits, table.flips, NO_PATTERNS)
             self.codes.table_count += 1
-            if table.pattern_count <= self.codes.count // VISIT_CODES + 1:
-                patterns = <CodePattern *>malloc(table.pattern_count * cython.sizeof(CodePattern))
+            # A search that would look at more of them reads all codes.
+            most = self.codes.count // VISIT_CODES + 1
+            levels = table.flips + 1
+            count = table.pattern_count
+            while count > most and levels > 0:
+                levels -= 1
+                count = code_pattern_count(table.slot_bits, levels - 1, NO_PATTERNS) if levels > 0 else 0
+            if count > 0:
+                patterns = <uint64_t *>malloc(count * cython.sizeof(uint64_t))
                 if patterns == NULL:
                     raise MemoryError()
-                code_patterns(table.slot_bits, table.flips, patterns)
+                code_patterns(table.slot_bits, levels - 1, patterns)
                 table.patterns = patterns
+        if codes_levels(&self.codes):
+            self.codes.guide = <CodeGuide *>calloc(1, cython.sizeof(CodeGuide))
+            if self.codes.guide == NULL:
+                raise MemoryError()
 
     def __dealloc__(self):
         cdef unsigned i
         for i in range(self.codes.table_count):
             free(<void *>self.codes.tables[i].patterns)
         free(self.codes.tables)
+        if self.codes.guide != NULL:
+            free(self.codes.guide.ranges)
+        free(self.codes.guide)
 
     def search(self, const uint64_t[:, ::1] queries not None, unsigned distance, *, bint first_only=False,
                uint64_t most=0, bint scan=False, uint64_t keep=0, after=None):
@@ -260,6 +276,11 @@ cdef class CodeIndex:
         finally:
             free(matches.found)
             self.view.leave()
+
+    @property
+    def is_guided(self):
+        """Whether ranks tell where a code is in the first table, and so which candidates need not be read."""
+        return self.codes.guide != NULL and self.codes.guide.ranges != NULL
 
     def gather(self, const uint64_t[::1] ranks not None):
         """The codes of these ranks: uint64[n, words]. CorruptStore for a rank that no code has."""

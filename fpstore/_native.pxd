@@ -137,6 +137,7 @@ cdef extern from "view.h" nogil:
         const uint8_t *roots
         uint64_t *seen
         uint64_t pages
+        uint64_t unseen
         uint64_t bad_page_offset
         uint64_t asked
         SourceFile *source
@@ -826,9 +827,10 @@ cdef extern from "codes.h" nogil:
     enum: MAX_ENTRY_BITS
     enum: MAX_TAG_BITS
     enum: VISIT_CODES
-    ctypedef struct CodePattern:
-        uint64_t flipped
-        uint64_t left
+    uint64_t NO_PATTERNS
+    ctypedef struct CodeGuide:
+        uint64_t searches
+        uint32_t *ranges
     ctypedef struct CodeTable:
         uint64_t *mask
         unsigned slot_bits
@@ -837,7 +839,7 @@ cdef extern from "codes.h" nogil:
         int in_order
         uint64_t starts_offset
         uint64_t entries_offset
-        const CodePattern *patterns
+        const uint64_t *patterns
         uint64_t pattern_count
     ctypedef struct Codes:
         unsigned words
@@ -847,6 +849,7 @@ cdef extern from "codes.h" nogil:
         uint64_t count
         uint64_t codes_offset
         CodeTable *tables
+        CodeGuide *guide
     ctypedef struct HeldCodes:
         const uint64_t *codes
         const uint64_t *ids
@@ -863,7 +866,8 @@ cdef extern from "codes.h" nogil:
         const Match *after
         const HeldCodes *rows
     uint64_t code_pattern_count(unsigned slot_bits, unsigned flips, uint64_t most)
-    void code_patterns(unsigned slot_bits, unsigned flips, CodePattern *patterns)
+    void code_patterns(unsigned slot_bits, unsigned flips, uint64_t *patterns)
+    int codes_levels(Codes *codes)
     Status codes_search(Pages *pages, const Codes *codes, const uint64_t *query, uint32_t index, unsigned distance,
                         CodeMatches *matches)
     Status codes_scan(Pages *pages, const Codes *codes, const uint64_t *query, uint32_t index, unsigned distance,

@@ -142,6 +142,7 @@ cdef class SegmentView:
         self.pages.checksums_bytes = roots_offset - checksums_offset
         self.pages.roots = self.pages.base + roots_offset
         self.pages.pages = (checksums_offset + PAGE_BYTES - 1) // PAGE_BYTES
+        self.pages.unseen = self.pages.pages
         page_count = self.pages.pages + (self.pages.checksums_bytes + PAGE_BYTES - 1) // PAGE_BYTES
         self.pages.seen = <uint64_t *>calloc(page_count // 64 + 1, 8)
         self.tables = <Table **>calloc(len(tables) + 1, cython.sizeof(cython.p_void))
@@ -222,6 +223,7 @@ cdef class SegmentView:
         # All under the interpreter's lock, without which no call begins.
         memset(self.pages.seen, 0, (self.pages.pages // 64) * 8)
         self.clear_seen(self.pages.pages // 64 * 64, self.pages.pages)
+        self.pages.unseen = self.pages.pages
         source_forget(&self.lying.file)
         if end and fallocate(fd, FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE, 0, <off_t>end) != 0:
             return False

@@ -159,6 +159,18 @@ def test_a_store_of_wide_fingerprints_is_read(tmp_path: Path) -> None:
         assert there.verify() == here.verify()
 
 
+def test_pages_of_wide_fingerprints_that_made_room_are_brought_again(tmp_path: Path) -> None:
+    wide = np.random.default_rng(5).integers(0, 1 << 64, (40_000, 4), dtype=np.uint64)
+    fpstore.build(tmp_path / "s", wide, bits=256, max_distance=31).close()
+    asked = wide[:100] ^ np.uint64(3)
+    with fpstore.open(tmp_path / "s") as here, fpstore.open(f"local://{tmp_path}/s") as there:
+        there._warm()
+        same(there.probe_many(asked), here.probe_many(asked))
+        for view, _, fd in mirror_of(there)._views:
+            assert view.drop(fd)
+        same(there.probe_many(asked), here.probe_many(asked))
+
+
 def test_a_store_of_signatures_is_read(tmp_path: Path) -> None:
     texts = [" ".join(f"w{(i * j) % 97}" for j in range(40)) for i in range(200)]
     signed = minhash.sign(texts, recipes()["minhash-128"])

@@ -25,18 +25,93 @@ uint64_t code_pattern_count(unsigned slot_bits, unsigned flips, uint64_t most) {
     return total;
 }
 
-void code_patterns(unsigned slot_bits, unsigned flips, CodePattern *patterns) {
+void code_patterns(unsigned slot_bits, unsigned flips, uint64_t *patterns) {
     for (unsigned used = 0; used <= flips && used <= slot_bits; used++) {
         uint64_t pattern = low_bits(used);
         const uint64_t last = pattern << (slot_bits - used);
         for (;;) {
-            *patterns++ = (CodePattern){pattern, flips - used};
+            *patterns++ = pattern | (uint64_t)used << PATTERN_BITS;
             if (pattern == last) break;
             /* The next number with as many ones. */
             uint64_t lowest = pattern & -pattern, raised = pattern + lowest;
             pattern = raised | ((pattern ^ raised) >> (__builtin_ctzll(lowest) + 2));
         }
     }
+}
+
+static int are_disjoint(const Codes *codes) {
+    uint64_t seen[MAX_CODE_WORDS] = {0};
+    for (unsigned t = 0; t < codes->table_count; t++)
+        for (unsigned i = 0; i < codes->words; i++) {
+            if (seen[i] & codes->tables[t].mask[i]) return 0;
+            seen[i] |= codes->tables[t].mask[i];
+        }
+    return 1;
+}
+
+/* A code that the first table does not catch, and that has E errors in its bits, has at most distance - E in those of
+   the others. So it is caught by one of these that looks up to level f_i each where all f_i + 1 are more than that.
+   They are f_i = flips at first, which is `most`; each level that a table leaves out makes that one less. The highest
+   are left out first, which have most patterns: level e of a table is the one after `before` others. It is left out
+   where most - before - 1 > distance - E, and so needed where E <= distance + before + 1 - most. */
+int codes_levels(Codes *codes) {
+    int most = 0, before = 0;
+    unsigned highest = 0;
+    for (unsigned t = 0; t < codes->table_count; t++) {
+        CodeTable *table = &codes->tables[t];
+        for (unsigned e = 0; e < MAX_LEVELS; e++) {
+            table->level_patterns[e] = table->pattern_count;
+            if (e < table->flips)
+                table->level_patterns[e] = code_pattern_count(table->slot_bits, e, table->pattern_count + 1);
+            table->reach[e] = ANY_ERRORS;
+        }
+        if (t > 0) most += (int)table->flips + 1;
+        if (table->flips > highest) highest = table->flips;
+    }
+    if (codes->table_count < 2 || !codes->tables[0].in_order || highest >= MAX_LEVELS || !are_disjoint(codes)) return 0;
+    for (unsigned e = highest + 1; e-- > 0;)
+        for (unsigned t = codes->table_count - 1; t > 0; t--)
+            if (e <= codes->tables[t].flips) codes->tables[t].reach[e] = ++before - most;
+    return 1;
+}
+
+#define GUIDE_RANGES (1 << 18) /* at most: they stay in a near cache */
+#define GUIDE_SLOT_BITS (32 - GUIDE_BITS)
+
+static uint64_t end_of_slot(const Pages *pages, const Codes *codes, uint64_t slot) {
+    const uint8_t *at = pages->base + codes->tables[0].starts_offset + (slot + 1) * codes->start_bytes;
+    uint32_t narrow;
+    if (codes->start_bytes == 8) return load64(at);
+    memcpy(&narrow, at, 4);
+    return narrow;
+}
+
+/* Make the guide, of the starts of the first table. Searches go on without where there is no memory, or where a page is
+   bad, which is told by what needs it. */
+static void guide_make(Pages *pages, const Codes *codes) {
+    CodeGuide *guide = codes->guide;
+    const CodeTable *first = &codes->tables[0];
+    const uint64_t slots = (uint64_t)1 << first->slot_bits;
+    const uint64_t end = first->starts_offset + (slots + 1) * codes->start_bytes;
+    unsigned shift = 0;
+    while ((codes->count - 1) >> shift >= GUIDE_RANGES) shift++;
+    const uint64_t count = ((codes->count - 1) >> shift) + 1;
+    pages_ask(pages, first->starts_offset / PAGE_BYTES, (end - 1) / PAGE_BYTES + 1);
+    if (pages_check(pages, first->starts_offset, end - 1) != OK) return;
+    uint32_t *ranges = malloc(count * sizeof *ranges);
+    if (ranges == NULL) return;
+    guide->shift = shift;
+    guide->dropped = first->slot_bits > GUIDE_SLOT_BITS ? first->slot_bits - GUIDE_SLOT_BITS : 0;
+    uint64_t slot = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        const uint64_t from = i << shift, rest = codes->count - from;
+        const uint64_t last = from + (rest < (uint64_t)1 << shift ? rest : (uint64_t)1 << shift) - 1;
+        while (slot + 1 < slots && end_of_slot(pages, codes, slot) <= from) slot++;
+        const uint64_t begin = slot >> guide->dropped;
+        while (slot + 1 < slots && end_of_slot(pages, codes, slot) <= last) slot++;
+        ranges[i] = (uint32_t)(begin << GUIDE_BITS) | bit_length(begin ^ slot >> guide->dropped);
+    }
+    __atomic_store_n(&guide->ranges, ranges, __ATOMIC_RELEASE);
 }
 
 /* Whether one match of a query comes before another. */
@@ -100,6 +175,9 @@ Status codes_match(CodeMatches *matches, uint64_t rank, uint32_t query, unsigned
 
 Status codes_search(Pages *pages, const Codes *codes, const uint64_t *query, uint32_t index, unsigned distance,
                     CodeMatches *matches) {
+    if (codes->guide != NULL && pages->source == NULL && codes->count > 0 &&
+        UNLIKELY(__atomic_fetch_add(&codes->guide->searches, 1, __ATOMIC_RELAXED) == GUIDE_AFTER))
+        guide_make(pages, codes);
     return kernels.search(pages, codes, query, index, distance, matches);
 }
 

@@ -3,7 +3,11 @@
    A code is 2 or 4 words, the most significant first; its index in the order of codes is its rank. A table cuts the
    bits of its mask, in their order, into a slot (the top slot_bits) and a tag (the tag_bits below). Its starts tell
    where a slot's entries begin, and an entry is a rank and a tag. Where the mask is the top of a code the codes are in
-   the table's order: it has no entries, and starts count codes. */
+   the table's order: it has no entries, and starts count codes.
+
+   **Levels.** What a table looks for on level e differs from the query in e of its bits. A code within the distance has
+   few errors left for all other tables where it has many in the bits of the first one, and then not every table has to
+   look on every level: see codes_levels(). A rank tells most of the first table's bits, as codes are in its order. */
 #ifndef FPSTORE_CODES_H
 #define FPSTORE_CODES_H
 
@@ -13,29 +17,45 @@
 #define MAX_CODE_WORDS 4
 #define MAX_ENTRY_BITS 56 /* a load of 64 bits has one of any shift */
 #define MAX_TAG_BITS 8
-#define VISITS 32                       /* slots at a stage */
+#define VISITS 24                       /* slots at a stage */
 #define VISIT_CODES 24                  /* codes that are read in order while a slot is looked at */
 #define NO_PATTERNS ((uint64_t)1 << 40) /* too many to hold, for a table that no search asks */
 
-/* Which bits of a slot to invert, and how many errors more the tag may have. */
-typedef struct {
-    uint64_t flipped;
-    uint64_t left;
-} CodePattern;
+/* A pattern: which bits of a slot to invert, and above PATTERN_BITS how many these are. */
+#define PATTERN_BITS 56
+
+#define MAX_LEVELS 8 /* of tables that need not look on all of theirs */
+#define ANY_ERRORS (1 << 20)
 
 typedef struct {
     uint64_t mask[MAX_CODE_WORDS]; /* slot_bits + tag_bits of them */
     unsigned slot_bits, tag_bits, flips;
     int in_order; /* no entries */
     uint64_t starts_offset, entries_offset;
-    const CodePattern *patterns;
+    const uint64_t *patterns; /* those that invert fewer bits first */
     uint64_t pattern_count;
+    /* Of each level, how many patterns invert so many bits or fewer, and by how much the errors of a code in the bits
+       of the first table may be more than the distance of a search that looks for it here. */
+    uint64_t level_patterns[MAX_LEVELS];
+    int reach[MAX_LEVELS];
 } CodeTable;
+
+/* What ranks tell. Of each 2^shift in order, the slot of the first table where the first of them is, from GUIDE_BITS
+   on, and in these how many of its low bits not all of them share. It is made where there have been GUIDE_AFTER
+   searches: it costs as much as it spares these. */
+#define GUIDE_BITS 5
+#define GUIDE_AFTER 64
+typedef struct {
+    uint64_t searches;
+    unsigned shift, dropped; /* low bits of slots that it does not have */
+    uint32_t *ranges;        /* NULL until it is made */
+} CodeGuide;
 
 typedef struct {
     unsigned words, table_count, rank_bits, start_bytes;
     uint64_t count, codes_offset;
     CodeTable *tables;
+    CodeGuide *guide; /* NULL where every table looks on all its levels */
 } Codes;
 
 /* Rows in memory, codes and their ids, in no order. ids: NULL where there are none. */
@@ -62,7 +82,11 @@ typedef struct {
 uint64_t code_pattern_count(unsigned slot_bits, unsigned flips, uint64_t most);
 
 /* Fill them in: as many as there are. */
-void code_patterns(unsigned slot_bits, unsigned flips, CodePattern *patterns);
+void code_patterns(unsigned slot_bits, unsigned flips, uint64_t *patterns);
+
+/* Fill in reach and level_patterns of all tables. Whether levels are spared: only where the tables' bits are disjoint,
+   and codes are in the order of the first. */
+int codes_levels(Codes *codes);
 
 /* Every code within distance of the query, which is number `index`, each once, in no order. Reads all codes where that
    costs less than the tables. */

@@ -4,7 +4,9 @@
    read these and ask for entries; read the entries that may do and ask for their codes; compare codes. */
 
 #define CANDIDATES 4096
-#define RANK_BITS 48
+#define ERROR_BITS 4
+/* Two entries of so many bits lie in 8 bytes, from any bit on, and one has room for the errors. */
+#define PAIR_ENTRY_BITS (32 - ERROR_BITS)
 /* What a candidate costs, in codes that are read in order; how many entries cost as much as one of these. */
 #define CANDIDATE_CODES 4
 #define ENTRIES_A_CODE 4
@@ -43,35 +45,50 @@ ALWAYS_INLINE unsigned KERNEL(code_distance)(const uint8_t *at, const uint64_t *
     return distance;
 }
 
-/* Whether a table's prefixes of two codes differ in no more bits than it flips. */
-ALWAYS_INLINE int KERNEL(catches)(const CodeTable *table, const uint8_t *at, const uint64_t *query, unsigned words) {
+/* In how many bits of a table two codes differ. */
+ALWAYS_INLINE unsigned KERNEL(errors_in)(const CodeTable *table, const uint8_t *at, const uint64_t *query,
+                                         unsigned words) {
     unsigned errors = 0;
     for (unsigned i = 0; i < words; i++)
         errors += (unsigned)__builtin_popcountll((load64(at + 8 * i) ^ query[i]) & table->mask[i]);
-    return errors <= table->flips;
+    return errors;
 }
 
 /* Slots of one table that are under way: their numbers, then where their entries begin. */
 typedef struct {
     unsigned table, count;
-    uint64_t tag;                /* of the query */
-    const CodePattern *patterns; /* of each slot */
+    uint64_t tag;             /* of the query */
+    const uint64_t *patterns; /* of each slot */
     uint64_t slots[VISITS], ends[VISITS];
 } Visits;
 
-/* Slots at each of three stages, and candidates: ranks, with the number of the table that each is of above RANK_BITS.
- */
+/* Slots at each of three stages, and candidates, all of one table: ranks, while they are looked through with the errors
+   of each in the lowest ERROR_BITS. */
 typedef struct {
     Pages *pages;
     const Codes *codes;
     const uint64_t *query;
     CodeMatches *matches;
     uint32_t index;
-    unsigned distance, candidate_count;
+    unsigned distance, table, candidate_count;
     uint64_t budget; /* what may be looked at until reading all codes would have cost less, in codes */
+    const uint32_t *ranges;
+    uint64_t first_slot; /* of the query, in the first table */
     Visits visits[3];
-    uint64_t candidates[CANDIDATES + 8]; /* and what is stored beyond the last one */
+    uint64_t candidates[CANDIDATES + 16]; /* and what is stored beyond the last one */
 } CodeSearch;
+
+/* What is known of pages: that all are sound, or nothing. */
+ALWAYS_INLINE void KERNEL(ask)(CodeSearch *search, uint64_t offset, int sound) {
+    if (sound)
+        __builtin_prefetch(search->pages->base + offset);
+    else
+        bytes_ask(search->pages, offset);
+}
+
+ALWAYS_INLINE Status KERNEL(check)(CodeSearch *search, uint64_t first, uint64_t last, int sound) {
+    return sound ? OK : pages_check(search->pages, first, last);
+}
 
 ALWAYS_INLINE uint64_t KERNEL(start_of)(const uint8_t *at, unsigned bytes) {
     uint32_t narrow;
@@ -80,23 +97,40 @@ ALWAYS_INLINE uint64_t KERNEL(start_of)(const uint8_t *at, unsigned bytes) {
     return narrow;
 }
 
+/* How many errors in the bits of the first table a code may have at most for which a table has to look on a level;
+   fewer than 0 where it has not to at all. */
+ALWAYS_INLINE int64_t KERNEL(most_errors)(const CodeSearch *search, const CodeTable *table, unsigned level) {
+    return level < MAX_LEVELS ? (int64_t)search->distance + table->reach[level] : ANY_ERRORS;
+}
+
+/* How many slots of a table have to be looked at: of its patterns those of the first levels. */
+ALWAYS_INLINE uint64_t KERNEL(patterns_of)(const Codes *codes, unsigned t, unsigned distance) {
+    const CodeTable *table = &codes->tables[t];
+    if (codes->guide == NULL) return table->pattern_count;
+    unsigned levels = 0;
+    while (levels <= table->flips && levels <= distance &&
+           (int64_t)distance + table->reach[levels] > (t == 0 ? 0 : (int64_t)codes->tables[0].flips))
+        levels++;
+    return levels == 0 ? 0 : table->level_patterns[levels - 1];
+}
+
 /* Name some slots of a table, and ask for their starts. */
 ALWAYS_INLINE void KERNEL(name_slots)(CodeSearch *search, Visits *visits, unsigned table, uint64_t slot, uint64_t tag,
-                                      uint64_t first) {
+                                      uint64_t first, uint64_t end, int sound) {
     const CodeTable *own = &search->codes->tables[table];
     const unsigned bytes = search->codes->start_bytes;
     visits->table = table;
     visits->tag = tag;
-    visits->count = (unsigned)(own->pattern_count - first < VISITS ? own->pattern_count - first : VISITS);
+    visits->count = (unsigned)(end - first < VISITS ? end - first : VISITS);
     visits->patterns = own->patterns + first;
-    for (unsigned i = 0; i < visits->count; i++) {
-        visits->slots[i] = slot ^ visits->patterns[i].flipped;
-        bytes_ask(search->pages, own->starts_offset + visits->slots[i] * bytes);
-    }
+    for (unsigned i = 0; i < visits->count; i++)
+        visits->slots[i] = slot ^ (visits->patterns[i] & low_bits(PATTERN_BITS));
+    for (unsigned i = 0; i < visits->count; i++)
+        KERNEL(ask)(search, own->starts_offset + visits->slots[i] * bytes, sound);
 }
 
 /* Where the slots' entries begin and end, in place of their numbers; asks for the entries. */
-ALWAYS_INLINE Status KERNEL(read_starts)(CodeSearch *search, Visits *visits, unsigned words) {
+ALWAYS_INLINE Status KERNEL(read_starts)(CodeSearch *search, Visits *visits, unsigned words, int sound) {
     const Codes *codes = search->codes;
     const CodeTable *table = &codes->tables[visits->table];
     const unsigned bytes = codes->start_bytes;
@@ -104,7 +138,7 @@ ALWAYS_INLINE Status KERNEL(read_starts)(CodeSearch *search, Visits *visits, uns
     const uint64_t entries_offset = table->in_order ? codes->codes_offset : table->entries_offset;
     for (unsigned i = 0; i < visits->count; i++) {
         const uint64_t offset = table->starts_offset + visits->slots[i] * bytes;
-        Status status = pages_check(search->pages, offset, offset + 2 * bytes - 1);
+        Status status = KERNEL(check)(search, offset, offset + 2 * bytes - 1, sound);
         if (UNLIKELY(status != OK)) return status;
         const uint8_t *at = search->pages->base + offset;
         const uint64_t start = KERNEL(start_of)(at, bytes), end = KERNEL(start_of)(at + bytes, bytes);
@@ -114,139 +148,257 @@ ALWAYS_INLINE Status KERNEL(read_starts)(CodeSearch *search, Visits *visits, uns
         if (start == end) continue;
         const uint64_t first = entries_offset + start * entry_bits / 8;
         const uint64_t last = entries_offset + (end * entry_bits - 1) / 8;
-        for (uint64_t line = first; line < last && line - first < ASKED_BYTES; line += CACHE_BYTES)
-            bytes_ask(search->pages, line);
-        if ((first ^ last) >= CACHE_BYTES) bytes_ask(search->pages, last);
+        KERNEL(ask)(search, first, sound);
+        KERNEL(ask)(search, last, sound);
+        if (UNLIKELY(last - first > CACHE_BYTES))
+            for (uint64_t line = first + CACHE_BYTES; line < last && line - first < ASKED_BYTES; line += CACHE_BYTES)
+                KERNEL(ask)(search, line, sound);
     }
     return OK;
 }
 
-ALWAYS_INLINE Status KERNEL(compare)(CodeSearch *search, unsigned words) {
+/* A code that a table has led to, and that is in a sound page. */
+ALWAYS_INLINE Status KERNEL(compare_one)(CodeSearch *search, unsigned t, uint64_t rank, unsigned words) {
     const Codes *codes = search->codes;
     const uint64_t *query = search->query;
-    const unsigned distance = search->distance;
+    const uint8_t *at = search->pages->base + codes->codes_offset + rank * 8 * words;
+    const unsigned found = KERNEL(code_distance)(at, query, words);
+    if (LIKELY(found > search->distance)) return OK;
+    /* The first table that catches it tells of it: a slot has others too. */
+    const unsigned in_first = KERNEL(errors_in)(&codes->tables[0], at, query, words);
+    unsigned first = 0;
+    for (; first <= t; first++) {
+        const CodeTable *table = &codes->tables[first];
+        const unsigned errors = KERNEL(errors_in)(table, at, query, words);
+        if (errors <= table->flips && (int64_t)in_first <= KERNEL(most_errors)(search, table, errors)) break;
+    }
+    return first == t ? codes_match(search->matches, rank, search->index, found) : OK;
+}
+
+ALWAYS_INLINE Status KERNEL(compare)(CodeSearch *search, unsigned words, int sound) {
+    const uint64_t codes_offset = search->codes->codes_offset;
     for (unsigned i = 0; i < search->candidate_count; i++) {
-        const uint64_t rank = search->candidates[i] & low_bits(RANK_BITS);
-        const uint64_t offset = codes->codes_offset + rank * 8 * words;
-        Status status = pages_check(search->pages, offset, offset);
-        if (UNLIKELY(status != OK)) return status;
-        const uint8_t *at = search->pages->base + offset;
-        const unsigned found = KERNEL(code_distance)(at, query, words);
-        if (LIKELY(found > distance)) continue;
-        const unsigned table = (unsigned)(search->candidates[i] >> RANK_BITS);
-        unsigned first = 0; /* the first table that catches it tells of it: a slot has others too */
-        while (first <= table && !KERNEL(catches)(&codes->tables[first], at, query, words)) first++;
-        if (first != table) continue;
-        status = codes_match(search->matches, rank, search->index, found);
+        const uint64_t offset = codes_offset + search->candidates[i] * 8 * words;
+        Status status = KERNEL(check)(search, offset, offset, sound);
+        if (status == OK) status = KERNEL(compare_one)(search, search->table, search->candidates[i], words);
         if (UNLIKELY(status != OK)) return status;
     }
     search->candidate_count = 0;
     return OK;
 }
 
-/* Entries [start, end) of a slot under way whose tag is near enough become candidates; asks for their codes. Up to
+#ifdef KERNEL_IS_WIDE
+/* Eight lanes, each with the 8 bytes of a line of memory in which the bit is that it begins at; these bits. They are
+   `steps` behind `bit` of the byte at `entries`, which may lie behind `from`, where what is read begins. */
+ALWAYS_INLINE __m512i KERNEL(lanes_of)(const uint8_t *entries, const uint8_t *from, uint64_t bit, __m512i steps,
+                                       __m512i *bits) {
+    const __m512i ones =
+        _mm512_set4_epi64(0x0808080808080808, 0, 0x0808080808080808, 0); /* the low byte of each lane */
+    const __m512i first = _mm512_set1_epi64((long long)(bit + 8 * (uint64_t)(entries - from)));
+    const __m512i places = _mm512_shuffle_epi8(_mm512_srli_epi64(_mm512_add_epi64(steps, first), 3), ones);
+    *bits = _mm512_and_si512(_mm512_add_epi64(steps, first), _mm512_set1_epi64(7));
+    return _mm512_permutexvar_epi8(_mm512_add_epi8(places, _mm512_set1_epi64(0x0706050403020100)),
+                                   _mm512_loadu_si512(from));
+}
+#endif
+
+/* Entries [start, end) of a slot under way that have few enough errors become candidates, with these. Up to
    CANDIDATES / 2 entries. */
-ALWAYS_INLINE Status KERNEL(read_entries)(CodeSearch *search, unsigned t, uint64_t tag, uint64_t left, uint64_t start,
-                                          uint64_t end, unsigned words) {
+ALWAYS_INLINE Status KERNEL(read_entries)(CodeSearch *search, const Visits *visits, unsigned visit, uint64_t start,
+                                          uint64_t end, int sound) {
     const Codes *codes = search->codes;
-    const CodeTable *table = &codes->tables[t];
-    const uint64_t of_table = (uint64_t)t << RANK_BITS;
+    const CodeTable *table = &codes->tables[visits->table];
     const unsigned tag_bits = table->tag_bits, width = codes->rank_bits + tag_bits;
-    const uint64_t bit = start * width;
-    const unsigned first_new = search->candidate_count;
-    unsigned count = first_new;
+    const uint64_t bit = start * width, tag = visits->tag, used = visits->patterns[visit] >> PATTERN_BITS;
+    unsigned count = search->candidate_count;
     Status status =
-        pages_check(search->pages, table->entries_offset + bit / 8, table->entries_offset + (end * width - 1) / 8);
+        KERNEL(check)(search, table->entries_offset + bit / 8, table->entries_offset + (end * width - 1) / 8, sound);
     if (UNLIKELY(status != OK)) return status;
     const uint8_t *entries = search->pages->base + table->entries_offset;
 #ifdef KERNEL_IS_WIDE
-    /* Eight entries are `width` bytes. Each lane gets the 8 bytes in which its entry begins, of 32 that are read where
-       these are enough. What lies behind the line of the last entry has not been asked for: what is read ends there. */
-    const int narrow = bit % 8 + 8 * width <= 256;
+    /* What lies behind the line of the last entry has not been asked for: what is read ends there. */
     const uint8_t *const line_end = entries + (end * width - 1) / 8;
-    const uint8_t *const last = line_end + CACHE_BYTES - (uintptr_t)line_end % CACHE_BYTES - (narrow ? 32 : 64);
+    const uint8_t *const last = line_end - (uintptr_t)line_end % CACHE_BYTES;
     const __m512i lanes = _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0);
-    const __m512i bits = _mm512_add_epi64(_mm512_mul_epu32(lanes, _mm512_set1_epi64((long long)width)),
-                                          _mm512_set1_epi64((long long)(bit % 8)));
-    const __m512i shifts = _mm512_and_si512(bits, _mm512_set1_epi64(7));
-    const __m512i places =
-        _mm512_add_epi8(_mm512_shuffle_epi8(_mm512_srli_epi64(bits, 3),
-                                            _mm512_set4_epi64(0x0808080808080808, 0, 0x0808080808080808, 0)),
-                        _mm512_set1_epi64(0x0706050403020100));
-    const __m512i tag_mask = _mm512_set1_epi64((long long)low_bits(tag_bits));
-    const __m512i rank_mask = _mm512_set1_epi64((long long)low_bits(codes->rank_bits));
-    const __m512i wanted = _mm512_set1_epi64((long long)tag), most = _mm512_set1_epi64((long long)left);
-    const __m512i its_table = _mm512_set1_epi64((long long)of_table);
-    const __m128i rank_shift = _mm_cvtsi32_si128((int)tag_bits);
+    const __m512i ones =
+        _mm512_set4_epi64(0x0808080808080808, 0, 0x0808080808080808, 0); /* the low byte of each lane */
     entries += bit / 8;
-    for (uint64_t rest = end - start; rest > 0; rest -= rest < 8 ? rest : 8, entries += width) {
-        const __mmask8 inside = (__mmask8)low_bits(rest < 8 ? (unsigned)rest : 8);
-        const uint8_t *const from = entries < last ? entries : last;
-        const __m512i those = _mm512_add_epi8(places, _mm512_set1_epi8((char)(entries - from)));
-        __m512i word =
-            narrow ? _mm512_castsi256_si512(_mm256_loadu_si256((const void *)from)) : _mm512_loadu_si512(from);
-        word = _mm512_srlv_epi64(_mm512_permutexvar_epi8(those, word), shifts);
-        const __m512i errors = _mm512_popcnt_epi64(_mm512_xor_si512(_mm512_and_si512(word, tag_mask), wanted));
-        const __mmask8 near = _mm512_mask_cmple_epu64_mask(inside, errors, most);
-        word = _mm512_and_si512(_mm512_srl_epi64(word, rank_shift), rank_mask);
-        _mm512_storeu_si512(&search->candidates[count],
-                            _mm512_or_si512(_mm512_maskz_compress_epi64(near, word), its_table));
-        count += (unsigned)__builtin_popcount(near);
+    if (LIKELY(width <= PAIR_ENTRY_BITS)) {
+        /* Sixteen entries are 2 * width bytes. Each lane gets the 8 bytes in which its two entries lie. */
+        const __m512i steps = _mm512_mullo_epi32(lanes, _mm512_set1_epi64(2 * width));
+        const __m512i shifts = _mm512_add_epi8(_mm512_set1_epi64(0x1810080018100800),
+                                               _mm512_set1_epi64((long long)(width * 0x0101010100000000)));
+        const __m512i tag_mask = _mm512_set1_epi32((int)low_bits(tag_bits));
+        const __m512i rank_mask = _mm512_set1_epi32((int)low_bits(codes->rank_bits));
+        const __m512i wanted = _mm512_set1_epi32((int)tag), most = _mm512_set1_epi32((int)table->flips);
+        const __m512i flipped = _mm512_set1_epi32((int)used);
+        const __m128i rank_shift = _mm_cvtsi32_si128((int)tag_bits);
+        for (uint64_t rest = end - start; rest > 0; rest -= rest < 16 ? rest : 16, entries += 2 * width) {
+            const __mmask16 inside = (__mmask16)low_bits(rest < 16 ? (unsigned)rest : 16);
+            const uint8_t *const from = entries < last ? entries : last;
+            __m512i bits, word = KERNEL(lanes_of)(entries, from, bit % 8, steps, &bits);
+            word = _mm512_multishift_epi64_epi8(_mm512_add_epi8(_mm512_shuffle_epi8(bits, ones), shifts), word);
+            const __m512i wrong = _mm512_and_si512(_mm512_xor_si512(word, wanted), tag_mask);
+            const __m512i errors = _mm512_add_epi32(_mm512_popcnt_epi32(wrong), flipped);
+            const __mmask16 near = _mm512_mask_cmple_epu32_mask(inside, errors, most);
+            word = _mm512_and_si512(_mm512_srl_epi32(word, rank_shift), rank_mask);
+            word = _mm512_or_si512(_mm512_slli_epi32(word, ERROR_BITS),
+                                   _mm512_and_si512(errors, _mm512_set1_epi32(low_bits(ERROR_BITS))));
+            word = _mm512_maskz_compress_epi32(near, word);
+            const unsigned found = (unsigned)__builtin_popcount(near);
+            _mm512_storeu_si512(&search->candidates[count], _mm512_cvtepu32_epi64(_mm512_castsi512_si256(word)));
+            if (UNLIKELY(found > 8))
+                _mm512_storeu_si512(&search->candidates[count + 8],
+                                    _mm512_cvtepu32_epi64(_mm512_extracti64x4_epi64(word, 1)));
+            count += found;
+        }
+    } else {
+        /* Eight entries are `width` bytes. Each lane gets the 8 bytes in which its entry begins. */
+        const __m512i steps = _mm512_mullo_epi32(lanes, _mm512_set1_epi64(width));
+        const __m512i tag_mask = _mm512_set1_epi64((long long)low_bits(tag_bits));
+        const __m512i rank_mask = _mm512_set1_epi64((long long)low_bits(codes->rank_bits));
+        const __m512i wanted = _mm512_set1_epi64((long long)tag), most = _mm512_set1_epi64((long long)table->flips);
+        const __m512i flipped = _mm512_set1_epi64((long long)used);
+        const __m128i rank_shift = _mm_cvtsi32_si128((int)tag_bits);
+        for (uint64_t rest = end - start; rest > 0; rest -= rest < 8 ? rest : 8, entries += width) {
+            const __mmask8 inside = (__mmask8)low_bits(rest < 8 ? (unsigned)rest : 8);
+            const uint8_t *const from = entries < last ? entries : last;
+            __m512i bits, word = KERNEL(lanes_of)(entries, from, bit % 8, steps, &bits);
+            word = _mm512_srlv_epi64(word, bits);
+            const __m512i wrong = _mm512_and_si512(_mm512_xor_si512(word, wanted), tag_mask);
+            const __m512i errors = _mm512_add_epi64(_mm512_popcnt_epi64(wrong), flipped);
+            const __mmask8 near = _mm512_mask_cmple_epu64_mask(inside, errors, most);
+            word = _mm512_and_si512(_mm512_srl_epi64(word, rank_shift), rank_mask);
+            word = _mm512_or_si512(_mm512_slli_epi64(word, ERROR_BITS),
+                                   _mm512_and_si512(errors, _mm512_set1_epi64(low_bits(ERROR_BITS))));
+            _mm512_storeu_si512(&search->candidates[count], _mm512_maskz_compress_epi64(near, word));
+            count += (unsigned)__builtin_popcount(near);
+        }
     }
 #else
     for (uint64_t at = bit; at < end * width; at += width) {
         const uint64_t entry = (load64(entries + at / 8) >> (at % 8)) & low_bits(width);
-        search->candidates[count] = entry >> tag_bits | of_table;
-        count += (unsigned)__builtin_popcountll((entry & low_bits(tag_bits)) ^ tag) <= left;
+        const uint64_t errors = (unsigned)__builtin_popcountll((entry & low_bits(tag_bits)) ^ tag) + used;
+        search->candidates[count] = entry >> tag_bits << ERROR_BITS | (errors & low_bits(ERROR_BITS));
+        count += errors <= table->flips;
     }
 #endif
     search->candidate_count = count;
-    for (unsigned i = first_new; i < count; i++) {
-        const uint64_t rank = search->candidates[i] & low_bits(RANK_BITS);
+    return OK;
+}
+
+/* Take from the budget. TOO_LARGE where reading all codes costs less. */
+ALWAYS_INLINE Status KERNEL(spend)(CodeSearch *search, uint64_t cost) {
+    if (UNLIKELY(cost > search->budget)) return TOO_LARGE;
+    search->budget -= cost;
+    return OK;
+}
+
+/* Of the candidates from `first` on those stay, as ranks, whose codes may have so few errors in the bits of the first
+   table that their levels are needed; asks for their codes. entries: how many were read for them. */
+ALWAYS_INLINE Status KERNEL(sift)(CodeSearch *search, unsigned t, unsigned first, uint64_t entries, unsigned words,
+                                  int sound) {
+    const Codes *codes = search->codes;
+    const CodeTable *table = &codes->tables[t];
+    const unsigned count = search->candidate_count;
+    uint64_t *candidates = search->candidates;
+    unsigned kept = first;
+    const unsigned shift = search->ranges != NULL ? codes->guide->shift : 0;
+    const uint64_t slot = search->ranges != NULL ? search->first_slot >> codes->guide->dropped : 0;
+#ifdef KERNEL_IS_WIDE
+    __m512i limits = _mm512_setzero_si512();
+    if (search->ranges != NULL)
+        limits = _mm512_add_epi64(_mm512_cvtepi32_epi64(_mm256_loadu_si256((const void *)table->reach)),
+                                  _mm512_set1_epi64(search->distance));
+    const __m512i stored = _mm512_set1_epi64((long long)codes->count), asked = _mm512_set1_epi64((long long)slot);
+    const __m128i range_shift = _mm_cvtsi32_si128((int)shift);
+    for (unsigned i = first; i < count; i += 8) {
+        const __mmask8 inside = (__mmask8)low_bits(count - i < 8 ? count - i : 8);
+        const __m512i each = _mm512_loadu_si512(candidates + i);
+        const __m512i ranks = _mm512_srli_epi64(each, ERROR_BITS);
+        __mmask8 near = inside;
+        if (UNLIKELY(_mm512_mask_cmpge_epu64_mask(inside, ranks, stored))) return BAD_DIRECTORY;
+        if (search->ranges != NULL) {
+            const __m512i range = _mm512_cvtepu32_epi64(_mm512_mask_i64gather_epi32(
+                _mm256_setzero_si256(), inside, _mm512_srl_epi64(ranks, range_shift), search->ranges, 4));
+            const __m512i unknown = _mm512_and_si512(range, _mm512_set1_epi64(low_bits(GUIDE_BITS)));
+            const __m512i wrong = _mm512_xor_si512(_mm512_srli_epi64(range, GUIDE_BITS), asked);
+            const __m512i errors = _mm512_popcnt_epi64(_mm512_srlv_epi64(wrong, unknown));
+            near = _mm512_mask_cmple_epi64_mask(inside, errors, _mm512_permutexvar_epi64(each, limits));
+        }
+        _mm512_storeu_si512(&candidates[kept], _mm512_maskz_compress_epi64(near, ranks));
+        kept += (unsigned)__builtin_popcount(near);
+    }
+#else
+    for (unsigned i = first; i < count; i++) {
+        const unsigned errors = (unsigned)(candidates[i] & low_bits(ERROR_BITS));
+        const uint64_t rank = candidates[i] >> ERROR_BITS;
         if (UNLIKELY(rank >= codes->count)) return BAD_DIRECTORY;
-        bytes_ask(search->pages, codes->codes_offset + rank * 8 * words);
+        candidates[kept] = rank;
+        if (search->ranges == NULL) {
+            kept++;
+            continue;
+        }
+        const uint32_t range = search->ranges[rank >> shift];
+        const uint64_t wrong = ((range >> GUIDE_BITS) ^ slot) >> (range & low_bits(GUIDE_BITS));
+        kept += __builtin_popcountll(wrong) <= KERNEL(most_errors)(search, table, errors);
+    }
+#endif
+    for (unsigned i = first; i < kept; i++) KERNEL(ask)(search, codes->codes_offset + candidates[i] * 8 * words, sound);
+    search->candidate_count = kept;
+    return KERNEL(spend)(search, entries / ENTRIES_A_CODE + CANDIDATE_CODES * (kept - first));
+}
+
+/* Compare the codes of slots of a table in whose order they are. */
+ALWAYS_INLINE Status KERNEL(look_in_order)(CodeSearch *search, const Visits *visits, unsigned words, int sound) {
+    const uint64_t codes_offset = search->codes->codes_offset;
+    for (unsigned i = 0; i < visits->count; i++) {
+        const uint64_t start = visits->slots[i], end = visits->ends[i];
+        if (start == end) continue;
+        Status status = KERNEL(spend)(search, end - start);
+        if (status == OK)
+            status = KERNEL(check)(search, codes_offset + start * 8 * words, codes_offset + end * 8 * words - 1, sound);
+        for (uint64_t rank = start; rank < end && status == OK; rank++)
+            status = KERNEL(compare_one)(search, visits->table, rank, words);
+        if (UNLIKELY(status != OK)) return status;
     }
     return OK;
 }
 
-/* Look at the entries of slots: what may do becomes a candidate. TOO_LARGE where reading all codes costs less. */
-ALWAYS_INLINE Status KERNEL(look)(CodeSearch *search, const Visits *visits, unsigned words) {
-    const CodeTable *table = &search->codes->tables[visits->table];
-    const uint64_t of_table = (uint64_t)visits->table << RANK_BITS;
-    Status status = OK;
-    for (unsigned i = 0; i < visits->count; i++) {
+/* Look at the entries of slots: what may do becomes a candidate. */
+ALWAYS_INLINE Status KERNEL(look)(CodeSearch *search, const Visits *visits, unsigned words, int sound) {
+    if (search->codes->tables[visits->table].in_order) return KERNEL(look_in_order)(search, visits, words, sound);
+    uint64_t entries = 0;
+    unsigned sifted = 0;
+    search->table = visits->table;
+    for (unsigned i = 0; i < visits->count; i++)
         for (uint64_t start = visits->slots[i], piece; start < visits->ends[i]; start = piece) {
-            const unsigned before = search->candidate_count;
             piece = visits->ends[i] - start < CANDIDATES / 2 ? visits->ends[i] : start + CANDIDATES / 2;
-            if (table->in_order)
-                for (uint64_t rank = start; rank < piece; rank++)
-                    search->candidates[search->candidate_count++] = rank | of_table;
-            else
-                status = KERNEL(read_entries)(search, visits->table, visits->tag, visits->patterns[i].left, start,
-                                              piece, words);
-            if (UNLIKELY(status != OK)) return status;
-            const uint64_t cost =
-                (piece - start) / ENTRIES_A_CODE + CANDIDATE_CODES * (search->candidate_count - before);
-            if (UNLIKELY(cost > search->budget)) return TOO_LARGE;
-            search->budget -= cost;
-            if (search->candidate_count > CANDIDATES / 2) status = KERNEL(compare)(search, words);
+            entries += piece - start;
+            Status status = KERNEL(read_entries)(search, visits, i, start, piece, sound);
+            if (UNLIKELY(search->candidate_count > CANDIDATES / 2 && status == OK)) {
+                status = KERNEL(sift)(search, visits->table, sifted, entries, words, sound);
+                if (status == OK && search->candidate_count > CANDIDATES / 2)
+                    status = KERNEL(compare)(search, words, sound);
+                sifted = search->candidate_count;
+                entries = 0;
+            }
             if (UNLIKELY(status != OK)) return status;
         }
-    }
-    return OK;
+    return KERNEL(sift)(search, visits->table, sifted, entries, words, sound);
 }
 
 /* One turn of the stages, each of which goes on with what the one before it did a turn ago. */
-ALWAYS_INLINE Status KERNEL(turn)(CodeSearch *search, uint64_t turn, unsigned words) {
+ALWAYS_INLINE Status KERNEL(turn)(CodeSearch *search, uint64_t turn, unsigned words, int sound) {
     Visits *known = &search->visits[(turn + 2) % 3], *read = &search->visits[(turn + 1) % 3];
-    Status status = KERNEL(read_starts)(search, known, words);
-    if (status == OK) status = KERNEL(compare)(search, words);
-    if (status == OK) status = KERNEL(look)(search, read, words);
+    Status status = KERNEL(read_starts)(search, known, words, sound);
+    if (status == OK) status = KERNEL(compare)(search, words, sound);
+    if (status == OK) status = KERNEL(look)(search, read, words, sound);
     read->count = 0;
     return status;
 }
 
-ALWAYS_INLINE Status KERNEL(search_tables)(CodeSearch *search, unsigned words) {
+ALWAYS_INLINE Status KERNEL(search_tables)(CodeSearch *search, unsigned words, int sound) {
     const Codes *codes = search->codes;
     uint64_t turn = 0;
     Status status = OK;
@@ -255,16 +407,16 @@ ALWAYS_INLINE Status KERNEL(search_tables)(CodeSearch *search, unsigned words) {
         const CodeTable *table = &codes->tables[t];
         const uint64_t key = KERNEL(code_key)(search->query, words, table->mask);
         const uint64_t slot = key >> table->tag_bits, tag = key & low_bits(table->tag_bits);
-        for (uint64_t first = 0; first < table->pattern_count; first += VISITS, turn++) {
-            KERNEL(name_slots)(search, &search->visits[turn % 3], t, slot, tag, first);
-            status = KERNEL(turn)(search, turn, words);
+        const uint64_t end = KERNEL(patterns_of)(codes, t, search->distance);
+        if (t == 0) search->first_slot = slot;
+        for (uint64_t first = 0; first < end; first += VISITS, turn++) {
+            KERNEL(name_slots)(search, &search->visits[turn % 3], t, slot, tag, first, end, sound);
+            status = KERNEL(turn)(search, turn, words, sound);
             if (status != OK || (search->matches->first_only && search->matches->count > 0)) return status;
         }
     }
-    for (unsigned left = 0; left < 2 && status == OK; left++, turn++) {
-        status = KERNEL(turn)(search, turn, words);
-    }
-    return status == OK ? KERNEL(compare)(search, words) : status;
+    for (unsigned left = 0; left < 2 && status == OK; left++, turn++) status = KERNEL(turn)(search, turn, words, sound);
+    return status == OK ? KERNEL(compare)(search, words, sound) : status;
 }
 
 /* How far a further match may be: of those that are kept, once they are so many, none that is further than the last. */
@@ -361,7 +513,7 @@ Status KERNEL(codes_search)(Pages *pages, const Codes *codes, const uint64_t *qu
     uint64_t visits = 0;
     const uint64_t count_before = matches->count, most_visits = codes->count / VISIT_CODES;
     for (unsigned i = 0; i < codes->table_count && visits <= most_visits; i++)
-        visits += codes->tables[i].pattern_count; /* of each at most 2^40 */
+        visits += KERNEL(patterns_of)(codes, i, distance); /* of each at most 2^40 */
     if (visits > most_visits) return KERNEL(codes_scan)(pages, codes, query, index, distance, matches);
     search.pages = pages;
     search.codes = codes;
@@ -371,7 +523,12 @@ Status KERNEL(codes_search)(Pages *pages, const Codes *codes, const uint64_t *qu
     search.distance = distance;
     search.candidate_count = 0;
     search.budget = codes->count;
-    Status status = codes->words == 4 ? KERNEL(search_tables)(&search, 4) : KERNEL(search_tables)(&search, 2);
+    search.ranges = codes->guide != NULL ? __atomic_load_n(&codes->guide->ranges, __ATOMIC_ACQUIRE) : NULL;
+    Status status;
+    if (pages_sound(pages))
+        status = codes->words == 4 ? KERNEL(search_tables)(&search, 4, 1) : KERNEL(search_tables)(&search, 2, 1);
+    else
+        status = codes->words == 4 ? KERNEL(search_tables)(&search, 4, 0) : KERNEL(search_tables)(&search, 2, 0);
     if (status != TOO_LARGE) return status;
     matches->count = count_before;
     return KERNEL(codes_scan)(pages, codes, query, index, distance, matches);

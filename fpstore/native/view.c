@@ -9,7 +9,9 @@
 #define MOST_DIFFERENT (1 << (MAX_CODE_BITS - 6))
 
 static void page_mark(Pages *pages, uint64_t page) {
-    __atomic_fetch_or(&pages->seen[page >> 6], (uint64_t)1 << (page & 63), __ATOMIC_RELEASE);
+    const uint64_t bit = (uint64_t)1 << (page & 63);
+    const uint64_t before = __atomic_fetch_or(&pages->seen[page >> 6], bit, __ATOMIC_RELEASE);
+    if (page < pages->pages && (before & bit) == 0) __atomic_fetch_sub(&pages->unseen, 1, __ATOMIC_RELEASE);
 }
 
 /* How often a page is looked at again: one that was brought just now, one brought for this look, and once more, should

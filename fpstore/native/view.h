@@ -23,6 +23,7 @@ typedef struct {
     const uint8_t *roots; /* 4 bytes for each page of checksums; checked when the file was opened */
     uint64_t *seen;       /* a bit for each page, then one for each page of checksums */
     uint64_t pages;
+    uint64_t unseen;          /* how many of the pages have no bit yet */
     uint64_t bad_page_offset; /* where BAD_PAGE was found */
     uint64_t asked;           /* how many pages the system has been asked for before their first use */
     SourceFile *source;       /* where pages lie until they are first used; NULL for a file that is all here */
@@ -31,6 +32,9 @@ typedef struct {
 ALWAYS_INLINE int page_seen(const Pages *pages, uint64_t page) {
     return (__atomic_load_n(&pages->seen[page >> 6], __ATOMIC_ACQUIRE) >> (page & 63)) & 1;
 }
+
+/* Whether all pages have been checked: then no use needs to ask. */
+ALWAYS_INLINE int pages_sound(const Pages *pages) { return __atomic_load_n(&pages->unseen, __ATOMIC_ACQUIRE) == 0; }
 
 /* Check a page that has not been used before, and the page of its checksum. */
 Status page_check(Pages *pages, uint64_t page);

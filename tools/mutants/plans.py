@@ -4,6 +4,14 @@ from mutants.record import Mutant
 
 MUTANTS = (
     Mutant(
+        "the planner of wide fingerprints leaves a level out too soon",
+        "fpstore/plans/wide.py",
+        "found[index][level] = before + 1 - most",
+        "found[index][level] = before - most",
+        "it predicts fewer candidates than a search has",
+        ("tests/test_wide_levels.py::test_a_table_looks_on_the_level_of_every_code_within_the_distance",),
+    ),
+    Mutant(
         "a table is looked up with a flip too few",
         "fpstore/plans/reach.py",
         "flips=min(table.flips, distance)",

@@ -421,8 +421,8 @@ MUTANTS = (
     Mutant(
         "a wide code is read from half of its entry where ranks are wide",
         "fpstore/native/codes_body.h",
-        "bit % 8 + 8 * width <= 256",
-        "bit % 8 + 8 * width <= 512",
+        "LIKELY(width <= PAIR_ENTRY_BITS)",
+        "LIKELY(width <= 2 * PAIR_ENTRY_BITS)",
         "in stores of 2^24 codes and more matches are missed",
         ("tests/test_wide.py::test_the_kernel_reads_ranks_and_starts_of_any_width",),
     ),

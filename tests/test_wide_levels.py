@@ -1,0 +1,187 @@
+"""Levels that tables of wide fingerprints leave out by what ranks tell: nothing is missed, and nothing told twice."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fpstore
+from fpstore.codes.reader import CodesSegment
+from fpstore.errors import CorruptStore
+from fpstore.plans import wide as planner
+
+WIDTHS = {128: 9, 256: 31}
+GUIDE_AFTER = 64  # native/codes.h
+
+
+def uniform(bits: int, count: int, seed: int = 1) -> Any:
+    return np.random.default_rng(seed).integers(0, 1 << 64, size=(count, bits // 64), dtype=np.uint64)
+
+
+def segment_of(store: fpstore.Store) -> CodesSegment:
+    (segment,) = store._segments
+    assert isinstance(segment, CodesSegment)
+    return segment
+
+
+def inverted(code: Any, bits: int, places: Any) -> Any:
+    """The code with these bits, counted from the most significant one, inverted."""
+    changed = code.copy()
+    for place in places:
+        changed[place // 64] ^= np.uint64(1) << np.uint64(63 - place % 64)
+    return changed
+
+
+def places_of(mask: int, bits: int) -> list[int]:
+    return [place for place in range(bits) if mask >> (bits - 1 - place) & 1]
+
+
+def expect_as_scanned(store: fpstore.Store, queries: Any, distance: int) -> int:
+    """How many matches the tables find, which are those of a scan."""
+    index = segment_of(store).codes
+    one, other = (index.search(queries, distance, scan=scan) for scan in (False, True))
+    assert not one[3]
+    assert all(np.array_equal(a, b) for a, b in zip(one[:3], other[:3], strict=True))
+    return len(one[0])
+
+
+@settings(deadline=None, max_examples=200)
+@given(data=st.data(), bits=st.sampled_from(sorted(WIDTHS)), band_count=st.integers(2, 16))
+def test_a_table_looks_on_the_level_of_every_code_within_the_distance(data: Any, bits: int, band_count: int) -> None:
+    k = WIDTHS[bits]
+    plan = planner.flips_over(min(band_count, k + 1), k, bits)
+    first, *others = plan.tables
+    reaches = planner._reaches(plan)[1:]
+    if max(table.flips for table in plan.tables) >= planner.MAX_LEVELS:
+        assert reaches == [None] * len(others)
+        return
+    distance = data.draw(st.integers(0, k))
+    if distance <= first.flips:
+        return  # the first table catches all
+    in_first = data.draw(st.integers(first.flips + 1, distance))
+    errors = [0] * len(others)
+    for index in data.draw(st.lists(st.integers(0, len(others) - 1), max_size=distance - in_first)):
+        errors[index] += 1
+    assert any(
+        count <= table.flips and in_first <= distance + reach[count]
+        for count, table, reach in zip(errors, others, reaches, strict=True)
+        if reach is not None
+    )
+
+
+def test_each_level_is_the_only_one_that_catches_some_code() -> None:
+    """Of 31 errors, so many in the first band that all lower levels of a table, and all other tables, miss."""
+    plan = planner.flips_over(11, 31, 256)
+    reaches = planner._reaches(plan)[1:]
+    for index, reach in enumerate(reaches):
+        assert reach is not None
+        for level, most in enumerate(reach):
+            in_first = 31 + most
+            if not plan.tables[0].flips < in_first <= 31:
+                continue
+            # One more than the levels that are looked on in every other table, and just this many in its own.
+            looked = [sum(31 + each >= in_first for each in other) for other in reaches if other is not None]
+            errors = [level if other == index else count for other, count in enumerate(looked)]
+            assert in_first + sum(errors) == 31
+
+
+@pytest.mark.parametrize(
+    ("bits", "plan"), [(128, "balanced"), (256, "balanced"), (256, "spread-11"), (256, "spread-14")]
+)
+def test_errors_in_the_first_band_are_found_whatever_ranks_tell(bits: int, plan: str, tmp_path: Path) -> None:
+    """With every count of errors in the first band, and the others dealt to many bands or to few."""
+    k, codes, random = WIDTHS[bits], uniform(bits, 40_000), np.random.default_rng(3)
+    chosen: Any = planner.flips_over(int(plan[7:]), k, bits) if plan.startswith("spread-") else plan
+    with fpstore.build(tmp_path / "s", codes, ids=None, bits=bits, max_distance=k, plan=chosen) as store:
+        places = [places_of(table.prefix_mask, bits) for table in store.plan.tables]
+        queries = []
+        for in_first in range(min(k, len(places[0])) + 1):
+            for start in range(len(places)):
+                errors = list(places[0][:in_first])
+                left, own = k - in_first, [list(random.permutation(each)) for each in places[1:]]
+                own = own[start:] + own[:start]
+                while left > 0:  # dealt to the bands by turns, or as many as there are to one
+                    for each in own if start % 2 else own[:2]:
+                        if left > 0 and each:
+                            errors.append(each.pop())
+                            left -= 1
+                queries.append(inverted(codes[len(queries) * 37 % len(codes)], bits, errors))
+        index = segment_of(store).codes
+        assert len(queries) > 40
+        assert not index.is_guided
+        for distance in (k, k - 1, k // 2, 1, 0):
+            assert expect_as_scanned(store, np.stack(queries), distance) >= (len(queries) if distance == k else 0)
+        for _ in range(1 + GUIDE_AFTER // len(queries)):
+            expect_as_scanned(store, np.stack(queries), k)
+        assert index.is_guided
+        for distance in (k, k - 1, k // 2, 1, 0):
+            expect_as_scanned(store, np.stack(queries), distance)
+
+
+@pytest.mark.parametrize("bits", sorted(WIDTHS))
+def test_codes_that_share_much_are_found_by_what_ranks_tell(bits: int, tmp_path: Path) -> None:
+    """Slots of the first table that are empty, or hold most codes."""
+    codes, random = uniform(bits, 40_000), np.random.default_rng(4)
+    codes[: len(codes) // 2, 0] >>= np.uint64(12)
+    codes[: len(codes) // 4, 0] |= np.uint64(0xFFF) << np.uint64(52)
+    codes[-100:, 0] = np.uint64(0x7FFF_FFFF_FFFF_FFFF) + random.integers(0, 2, 100).astype(np.uint64)
+    queries = codes[:: len(codes) // 150].copy()
+    for number, query in enumerate(queries):
+        errors = random.choice(bits, number % (WIDTHS[bits] + 1), replace=False)
+        queries[number] = inverted(query, bits, errors)
+    with fpstore.build(tmp_path / "s", codes, ids=None, bits=bits, max_distance=WIDTHS[bits]) as store:
+        for _ in range(2):
+            assert expect_as_scanned(store, queries, WIDTHS[bits]) >= len(queries)
+        assert segment_of(store).codes.is_guided
+
+
+@pytest.mark.parametrize(("plan", "distance", "options"), [("balanced", 31, {"shuffle": 7}), ("choose-5", 3, {})])
+def test_tables_that_share_bits_or_are_in_no_order_look_on_all_levels(
+    plan: str, distance: int, options: dict[str, Any], tmp_path: Path
+) -> None:
+    codes = uniform(256, 30_000)
+    queries = np.stack([inverted(code, 256, range(distance)) for code in codes[:100]])
+    settings: dict[str, Any] = {"bits": 256, "max_distance": distance, "ids": None, "plan": plan, **options}
+    with fpstore.build(tmp_path / "s", codes, **settings) as store:
+        for _ in range(2):
+            assert expect_as_scanned(store, queries, distance) == len(queries)
+        assert not segment_of(store).codes.is_guided
+        if not options:
+            assert planner._reaches(store.plan) == [None] * len(store.plan.tables)
+
+
+def test_a_damaged_page_that_ranks_would_be_told_of_harms_only_who_needs_it(tmp_path: Path) -> None:
+    """The starts of the first table are read whole once, but a search goes on without them."""
+    codes = uniform(256, 60_000)
+    with fpstore.build(tmp_path / "s", codes, ids=None, bits=256, max_distance=31) as store:
+        segment = segment_of(store)
+        path, table = Path(segment.path), segment.tables[0]
+    data = bytearray(path.read_bytes())
+    pages = range(-(-table.starts_offset // 4096), (table.starts_offset + table.starts_bytes) // 4096)
+    data[pages[-1] * 4096 + 100] ^= 1  # of slots whose first bits are ones
+    path.write_bytes(data)
+    low = codes[codes[:, 0] < np.uint64(1) << np.uint64(61)][:200]
+    with fpstore.open(tmp_path / "s") as store:
+        index = segment_of(store).codes
+        for query in low:
+            try:
+                assert len(index.search(query[np.newaxis], 2)[0]) == 1
+            except CorruptStore:  # one of its flips leads there
+                continue
+        assert not index.is_guided
+
+
+def test_a_damaged_page_is_found_when_all_others_are_known_to_be_sound(tmp_path: Path) -> None:
+    codes = uniform(256, 60_000)
+    with fpstore.build(tmp_path / "s", codes, ids=None, bits=256, max_distance=31) as store:
+        path, record = Path(segment_of(store).path), segment_of(store).record
+    data = bytearray(path.read_bytes())
+    data[record.codes_offset + 32 * 30_000] ^= 1
+    path.write_bytes(data)
+    with fpstore.open(tmp_path / "s") as store:
+        store._warm()
+        with pytest.raises(CorruptStore, match="page at byte"):
+            segment_of(store).codes.search(codes[:2000], 31)
