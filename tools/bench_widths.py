@@ -71,14 +71,15 @@ def times(names: list[str]) -> None:
 
 def distances(one: NDArray[np.uint64], other: NDArray[np.uint64]) -> NDArray[np.int64]:
     """In how many bits each differs: int64[n]."""
-    apart = np.bitwise_count(one ^ other).astype(np.int64)
-    return apart if apart.ndim == 1 else apart.sum(axis=1)
+    apart: NDArray[np.int64] = np.bitwise_count(one ^ other).astype(np.int64)
+    return apart if apart.ndim == 1 else np.asarray(apart.sum(axis=1), dtype=np.int64)
 
 
 def rates(apart: NDArray[np.int64], label: NDArray[np.int64], k: int) -> tuple[float, float]:
     """Precision and recall."""
-    right, wrong = np.count_nonzero((apart <= k) & (label == 1)), np.count_nonzero((apart <= k) & (label == 0))
-    return right / max(1, right + wrong), right / max(1, np.count_nonzero(label == 1))
+    found, alike = apart <= k, int(np.count_nonzero(label == 1))
+    right, wrong = int(np.count_nonzero(found & (label == 1))), int(np.count_nonzero(found & (label == 0)))
+    return right / max(1, right + wrong), right / max(1, alike)
 
 
 def told_at(apart: NDArray[np.int64], label: NDArray[np.int64], k: int) -> str:

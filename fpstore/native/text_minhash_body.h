@@ -36,8 +36,7 @@ static void KERNEL(lower_word)(uint32_t *values, const uint32_t *word_factors, c
                 least[lane] = _mm256_min_epu32(least[lane],
                                                _mm256_add_epi32(_mm256_mullo_epi32(half, factors[lane]), terms[lane]));
         }
-        for (int lane = 0; lane < 4; lane++)
-            _mm256_storeu_si256((__m256i *)(values + first + 8 * lane), least[lane]);
+        for (int lane = 0; lane < 4; lane++) _mm256_storeu_si256((__m256i *)(values + first + 8 * lane), least[lane]);
     }
 }
 #else

@@ -282,12 +282,13 @@ Status documents_measure(Document *document, const Steps *steps, const Given *te
         if (kernels.read(document, steps, counted, text, size) != OK) return NO_MEMORY;
         if (counted) kernels.add_shingles(document, steps);
         for (unsigned word = 0; word < steps->words; word++)
-            found->fingerprints[(*at + 1) * steps->words - 1 - word] =
-                steps->sketch == MINHASH_1BIT ? minima_bits(&document->minima, word)
-                                              : signs(&document->sums, steps->tie, word);
+            found->fingerprints[(*at + 1) * steps->words - 1 - word] = steps->sketch == MINHASH_1BIT
+                                                                           ? minima_bits(&document->minima, word)
+                                                                           : signs(&document->sums, steps->tie, word);
         const int has_several =
             steps->tokens.kind == MIXED ? document->shingle_count > 1 : document->token_count > steps->shingle;
-        found->outweighed[*at] = steps->sketch == SIMHASH && has_several && is_outweighed(&document->sums, steps->words);
+        found->outweighed[*at] =
+            steps->sketch == SIMHASH && has_several && is_outweighed(&document->sums, steps->words);
         found->token_counts[*at] = narrowed(document->token_count);
         found->distinct_counts[*at] = steps->sketch == MINHASH_1BIT ? minima_count(&document->minima, steps->words)
                                       : counted                     ? narrowed(document->shingles.count)

@@ -30,8 +30,7 @@ static void KERNEL(count_bits)(int64_t *ones, const uint64_t *hashes, size_t cou
     while (count > 0) {
         const size_t some = count < COUNTED_AT_ONCE ? count : COUNTED_AT_ONCE;
         KERNEL(count_word)(ones, hashes, some, 0); /* apart, as its hashes are not mixed */
-        for (unsigned word = 1; word < words; word++)
-            KERNEL(count_word)(ones + WORD_BITS * word, hashes, some, word);
+        for (unsigned word = 1; word < words; word++) KERNEL(count_word)(ones + WORD_BITS * word, hashes, some, word);
         hashes += some;
         count -= some;
     }
@@ -53,8 +52,7 @@ void KERNEL(add_shingles)(Document *document, const Steps *steps) {
             document->hashes[some] = cell.hash;
             some += cell.value - 1 < alike; /* not where it is free */
             if (UNLIKELY(cell.value > alike))
-                add_weighted(&document->sums, cell.hash, weight_of(steps, cell.hash, cell.value),
-                             steps->words);
+                add_weighted(&document->sums, cell.hash, weight_of(steps, cell.hash, cell.value), steps->words);
         }
         KERNEL(count_bits)(ones, document->hashes, some, steps->words);
         count += some;

@@ -83,7 +83,8 @@ static void find_near(Turns *turns) {
     } else if (turns->has_earlier[i]) {
         uint32_t *places = turns->leaders + turns->leader_count; /* room for as many again */
         Near *own = turns->near + before;
-        count = keys_near(turns->leader_keys, turns->leader_count, turns->words, key_at(turns, i), turns->distance, places);
+        count =
+            keys_near(turns->leader_keys, turns->leader_count, turns->words, key_at(turns, i), turns->distance, places);
         for (uint64_t j = 0; j < count; j++) {
             const uint32_t leader = turns->leaders[places[j]];
             own[j].row = turns->found + leader;

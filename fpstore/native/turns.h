@@ -80,9 +80,9 @@ uint64_t keys_near(const uint64_t *keys, uint64_t count, unsigned words, const u
 
 void turns_choose(InstructionSet set);
 
-#define TURN_KERNELS(set)                                                                                          \
-    uint64_t keys_near_##set(const uint64_t *keys, uint64_t count, unsigned words, const uint64_t *key, unsigned distance, \
-                             uint32_t *out);
+#define TURN_KERNELS(set)                                                                               \
+    uint64_t keys_near_##set(const uint64_t *keys, uint64_t count, unsigned words, const uint64_t *key, \
+                             unsigned distance, uint32_t *out);
 TURN_KERNELS(portable)
 TURN_KERNELS(fast)
 TURN_KERNELS(wide)

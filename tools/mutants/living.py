@@ -1391,7 +1391,7 @@ MUTANTS = (
         "tuple(np.ascontiguousarray(keys.T))",
         "tuple(np.ascontiguousarray(keys.T[:1]))",
         "another match of several at one distance is told than a probe would",
-        ("tests/test_wide_living.py::test_codes_of_a_batch_go_to_the_nearest_before_them",),
+        ("tests/test_wide_recipes.py::test_wide_keys_go_to_the_nearest_of_several_by_their_words",),
     ),
     Mutant(
         "a task of pairs takes all codes up to its last",
