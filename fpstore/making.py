@@ -83,7 +83,7 @@ def build(
         Path(path),
         fingerprints,
         ids,
-        max_distance=_distance(max_distance, record),
+        max_distance=distance_of(max_distance, record),
         bits=width,
         plan=plan_asked(plan, max_bytes),
         codec=codec,
@@ -137,7 +137,7 @@ def create(
         raise ValueError(f'durability: found {durability!r}, expected "commit" or "batch"')
     in_blocks = block_bytes_asked(layout, block_bytes)
     record, width = recipe_record(recipe, bits)
-    asked = _distance(max_distance, record)
+    asked = distance_of(max_distance, record)
     choice = PlanChoice(asked, plan_asked(plan, max_bytes), width, in_blocks).shuffled(shuffle)
     coded, file_mode = codec_of(codec, width), as_mode(mode)
     try:
@@ -360,7 +360,7 @@ def recipe_record(recipe: "Recipe | str | None", bits: int | None) -> tuple[dict
     return dict(found.to_json()), width
 
 
-def _distance(asked: int | None, record: dict[str, Any] | None) -> int:
+def distance_of(asked: int | None, record: dict[str, Any] | None) -> int:
     """The distance that a store must answer: the one asked for, or 3 for each 64 bits of its recipe, or 3."""
     if asked is not None:
         return asked

@@ -255,6 +255,7 @@ class ClusterPairs(Protocol):
         workers: int | None = None,
         tasks: int | None = None,
         folder: AnyPath | None = None,
+        progress: OnProgress | None = None,
     ) -> Iterator[fpstore.Pairs]: ...
 
 
@@ -271,6 +272,7 @@ class ClusterProbe(Protocol):
         tasks: int | None = None,
         folder: AnyPath | None = None,
         world_size: int | None = None,
+        progress: OnProgress | None = None,
     ) -> fpstore.cluster.Answer: ...
 
 

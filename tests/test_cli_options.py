@@ -13,6 +13,7 @@ from fpstore.cli.subcommand import (
     ANY_TEXT,
     OF_BITS,
     OF_SIGNATURES,
+    OF_STORE,
     OF_TEXTS,
     SIGNED_FORMAT,
     USES,
@@ -76,6 +77,7 @@ def test_the_short_and_the_long_name_are_one_option(command: Command) -> None:
 # What misses each fact, by the subcommand and the fact's reason; the option that needs it is added.
 MISSING: dict[tuple[str, str], list[str]] = {
     ("build", "goes without --max-bytes"): ["new.fpstore", "a.npy", "--max-bytes", "30"],
+    ("build", "goes with --engine"): ["new.fpstore", "a.npy", "--engine", "local"],
     ("build", OF_TEXTS.reason): ["new.fpstore", "a.npy"],
     ("build", OF_BITS.reason): ["new.fpstore", "a.txt", "--recipe", "minhash-128"],
     ("build", OF_SIGNATURES.reason): ["new.fpstore", "a.npy"],
@@ -154,6 +156,7 @@ MISSING: dict[tuple[str, str], list[str]] = {
     ("cluster", "goes with a file"): ["a.txt", "-o", "-"],
     ("cluster", "goes with -o FILE, or without"): ["a.txt", "--annotate"],
     ("cluster", OF_TEXTS.reason): ["s.fpstore"],
+    ("cluster", OF_STORE.reason): ["a.txt"],
     ("cluster", "goes without --update-center"): ["a.txt", "--components"],
     ("document-pairs", "goes with --engine"): ["a.txt", "--engine", "local"],
     ("dedup", "goes with --engine"): ["a.txt", "-o", "k", "--engine", "local"],

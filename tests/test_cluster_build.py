@@ -151,13 +151,13 @@ def test_the_recipe_that_parquet_says_is_kept(tmp_path: Path, command: Command) 
 # --- Tasks ---
 
 
-def _kept(run_it: Any, done: list[Any]) -> Any:
-    def run_and_keep(self: Any, store: None) -> int:
+def _kept(do_it: Any, done: list[Any]) -> Any:
+    def do_and_keep(self: Any) -> int:
         done.append(self)
-        rows: int = run_it(self, store)
+        rows: int = do_it(self)
         return rows
 
-    return run_and_keep
+    return do_and_keep
 
 
 def tasks_of(tmp_path: Path, count: int = 3) -> tuple[list[SortTask], list[TableTask], Path]:
@@ -166,8 +166,8 @@ def tasks_of(tmp_path: Path, count: int = 3) -> tuple[list[SortTask], list[Table
     sorts: list[Any] = []
     tables: list[Any] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(SortTask, "run", _kept(SortTask.run, sorts))
-        patch.setattr(TableTask, "run", _kept(TableTask.run, tables))
+        patch.setattr(SortTask, "do", _kept(SortTask.do, sorts))
+        patch.setattr(TableTask, "do", _kept(TableTask.do, tables))
         cluster.build(tmp_path / "s", files, workers=1, tasks=count, folder=tmp_path / "f").close()
     return sorts, tables, tmp_path / "s"
 
@@ -242,7 +242,7 @@ def test_an_interrupted_build_goes_on_and_does_nothing_twice(tmp_path: Path, mon
     assert not (tmp_path / "s").exists()
     assert not list((tmp_path / "f").glob("*.new"))
     for kind in (SortTask, TableTask):
-        monkeypatch.setattr(kind, "run", _kept(kind.run, done))
+        monkeypatch.setattr(kind, "do", _kept(kind.do, done))
     told: list[Progress] = []
     cluster.build(tmp_path / "s", files, progress=told.append, **asked).close()
     in_one(tmp_path / "one", files)

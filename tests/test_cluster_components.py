@@ -56,7 +56,7 @@ def test_what_has_no_components_by_tasks_is_refused(tmp_path: Path, command: Com
         cluster.components(tmp_path / "m", tmp_path / "o.tsv")
     refused = {
         ("s",): "--workers: found no --components, expected it",
-        ("a.jsonl", "--components"): "--workers: found documents, expected a STORE with --components",
+        ("a.jsonl", "--folder", tmp_path / "f"): "--folder goes with a STORE and --components: found documents",
     }
     for (name, *more), told in refused.items():
         status, out, err = command("cluster", tmp_path / name, "--workers", "2", *more)

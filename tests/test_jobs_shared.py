@@ -302,9 +302,9 @@ def test_what_was_handed_over_is_not_made_again(tmp_path: Path, monkeypatch: pyt
     seen = []
 
     class Watched(local.Local):
-        def __call__(self, tasks: Sequence[Any], seconds: float) -> None:
+        def __call__(self, tasks: Sequence[Any], seconds: float, done: Any = None) -> None:
             seen.append(len(tasks))
-            super().__call__(tasks, seconds)
+            super().__call__(tasks, seconds, done)
 
     monkeypatch.setattr(sharing, "engine_named", lambda name, address, workers: Watched(address, workers))
     interrupt(monkeypatch, lambda: dedup([source], out, workers=2), 12)
@@ -334,8 +334,8 @@ class Changing(local.Local):
 
     change: Callable[[], object]
 
-    def __call__(self, tasks: Sequence[Any], seconds: float) -> None:
-        super().__call__(tasks, seconds)
+    def __call__(self, tasks: Sequence[Any], seconds: float, done: Any = None) -> None:
+        super().__call__(tasks, seconds, done)
         type(self).change()
 
 
@@ -457,13 +457,14 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     for name in measured._fields:
         one, other = getattr(made.measured, name), getattr(measured, name)
         assert (one.tolist(), one.dtype) == (other.tolist(), other.dtype)
-    assert made_of(unkept, slice(0, 1)).kept() is None
+    assert made_of(unkept, slice(0, 1)).kept(are_features=False) is None
     both = Made.join([made[:1], made[1:]])
     taken = both.take(np.array([0, 2]))
     for few, indexes in ((made, [0, 1, 2]), (both, [0, 1, 2]), (taken, [0, 2])):
-        hashes = few.kept()
-        assert hashes is not None
-        sets = DEFAULT_RECIPE.features_of(hashes, np.arange(len(indexes)))
+        kept_of = few.kept(are_features=False)
+        assert kept_of is not None
+        assert len(kept_of) == len(indexes)
+        sets = DEFAULT_RECIPE.features_of(kept_of.hashes, kept_of.offsets[:-1], np.diff(kept_of.offsets))
         for place, index in enumerate(indexes):
             assert sets[place].hashes.tolist() == DEFAULT_RECIPE.features(own[index]).hashes.tolist()
 

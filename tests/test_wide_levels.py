@@ -97,7 +97,7 @@ def test_errors_in_the_first_band_are_found_whatever_ranks_tell(bits: int, plan:
     chosen: Any = planner.flips_over(int(plan[7:]), k, bits) if plan.startswith("spread-") else plan
     with fpstore.build(tmp_path / "s", codes, ids=None, bits=bits, max_distance=k, plan=chosen) as store:
         places = [places_of(table.prefix_mask, bits) for table in store.plan.tables]
-        queries = []
+        queries: list[Any] = []
         for in_first in range(min(k, len(places[0])) + 1):
             for start in range(len(places)):
                 errors = list(places[0][:in_first])

@@ -21,7 +21,15 @@ from fpstore.cli.corpora import (
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.shared import MEASURING, engine_options, given_of, workers_option
 from fpstore.cli.stores import opened_store
-from fpstore.cli.subcommand import OF_BITS, OF_SIGNATURES, OF_TEXTS, STANDARD_OUTPUT, refuse_unused, subcommand
+from fpstore.cli.subcommand import (
+    OF_BITS,
+    OF_SIGNATURES,
+    OF_STORE,
+    OF_TEXTS,
+    STANDARD_OUTPUT,
+    refuse_unused,
+    subcommand,
+)
 from fpstore.cli.values import FILE_PATH, counted, distance_option
 
 if TYPE_CHECKING:
@@ -143,9 +151,9 @@ def command(
     if update_center and components:
         raise click.UsageError("--update-center and --components: expected one of the two")
     of_store = _store_among(inputs)
-    if folder is not None and of_store is None:
-        raise click.UsageError("--folder: found documents, expected a STORE with --components")
-    if of_store is not None:
+    if of_store is None:
+        refuse_unused(OF_STORE)
+    else:
         tasks = {"workers": workers, "engine": engine, "address": address, "folder": folder}
         shared = given_of(tasks, tuple(tasks))
         with opened_store(of_store) as opened:

@@ -50,6 +50,7 @@ def _to_a_file(name: str) -> Callable[[Mapping[str, Any]], bool]:
 
 
 OF_TEXTS = Fact("goes with texts: found fingerprints", None)
+OF_STORE = Fact("goes with a STORE and --components: found documents", None)
 OF_BITS = Fact("goes with fingerprints: found signatures", None)
 OF_SIGNATURES = Fact("goes with signatures (a recipe of sketch minhash): found fingerprints", None)
 ANY_TEXT = Fact("goes with texts: found fingerprints only", None)
@@ -182,6 +183,8 @@ _OWN: dict[str, dict[str, tuple[Fact, ...]]] = {
         "id_type": (),
         "memory": (),
         "force": (),
+        **dict.fromkeys(("workers", "engine", "folder"), ()),
+        "address": (_CLUSTER,),
     },
     "create": {
         **_PLAN,
@@ -270,7 +273,9 @@ _OWN: dict[str, dict[str, tuple[Fact, ...]]] = {
     },
     "cluster": {
         **{name: (OF_TEXTS, *facts) for name, facts in _CORPUS.items()},
+        **dict.fromkeys(("workers", "engine"), ()),
         "address": (_CLUSTER,),
+        "folder": (OF_STORE,),
         "max_distance": (OF_BITS,),
         "min_similarity": (OF_SIGNATURES,),
         "summary_path": (),

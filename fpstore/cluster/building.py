@@ -25,7 +25,7 @@ from fpstore.inputs import Reader, read
 from fpstore.inputs.errors import BadInput, expect_some
 from fpstore.inputs.shares import Share, expect_id
 from fpstore.living.state import Settings
-from fpstore.making import recipe_of, recipe_record
+from fpstore.making import distance_of, recipe_of, recipe_record
 from fpstore.merging import begins
 from fpstore.plans.choice import EXPECTED_KEYS, PlanChoice, block_bytes_asked, plan_asked
 from fpstore.plans.plan import Plan
@@ -54,8 +54,8 @@ def build(
     first_id: int = 0,
     header: bool | None = None,
     skip_bad: bool = False,
-    bits: int = 64,
-    max_distance: int = 3,
+    bits: int | None = None,
+    max_distance: int | None = None,
     plan: str | Plan = "balanced",
     max_bytes: float | None = None,
     codec: Codec | None = None,
@@ -95,7 +95,7 @@ def build(
         ids=ids,
         first_id=first_id,
         header=header,
-        bits=bits,
+        bits=recipe_record(made, bits)[1],
         skip_bad=skip_bad,
         recipe=made,
         threads=1,
@@ -136,8 +136,8 @@ def build_of(
     first_id: int,
     skip_bad: bool,
     recipe: Recipe | None,
-    bits: int,
-    max_distance: int,
+    bits: int | None,
+    max_distance: int | None,
     plan: str | Plan,
     max_bytes: float | None,
     codec: Codec | None,
@@ -161,7 +161,8 @@ def build_of(
     record, width = recipe_record(Recipe.from_json(said) if recipe is None and said is not None else recipe, bits)
     if width in WIDE_BITS:
         raise ValueError(f"bits: found {width}, expected 64 or fewer: fpstore.build takes wide ones, without workers")
-    choice = PlanChoice(max_distance, plan_asked(plan, max_bytes), width, block_bytes_asked(layout, block_bytes))
+    asked_distance = distance_of(max_distance, record)
+    choice = PlanChoice(asked_distance, plan_asked(plan, max_bytes), width, block_bytes_asked(layout, block_bytes))
     choice = choice.shuffled(shuffle, EXPECTED_KEYS)
     coded, mode = codec_of(codec, width), as_mode(mode)
     expect_replaceable(path, force=force)

@@ -8,7 +8,7 @@ from fpstore.cluster.pairing import pairs
 from fpstore.cluster.tasks import Seen, expect_seen
 from fpstore.errors import PathLike
 from fpstore.jobs import ClusterSummary
-from fpstore.jobs.stored import cluster_store
+from fpstore.jobs.stored import components_by
 from fpstore.progress import OnProgress
 from fpstore.query.pairs import Pairs
 from fpstore.store import Store
@@ -37,9 +37,7 @@ def components(
     """
     asked: dict[str, Any] = {"engine": engine, "address": address, "workers": workers, "tasks": tasks, "folder": folder}
     near = partial(_near, asked=asked, progress=progress)
-    return cluster_store(
-        store, output, max_distance=max_distance, components=True, memory=memory, force=force, near=near
-    )
+    return components_by(near, store, output, max_distance=max_distance, memory=memory, force=force)
 
 
 def _near(

@@ -72,14 +72,12 @@ def cluster_store(
     memory: str | int = "1GiB",
     force: bool = False,
     progress: OnProgress | None = None,
-    near: NearOf | None = None,
 ) -> ClusterSummary:
     """Write for each row of a store a line of the number of its cluster, its id, its fingerprint, a distance.
 
     output: as for cluster; a store without ids has no ids here. Clusters are those of cluster, or of components, over
     the same fingerprints in this order. max_distance: the store's by default, else 0 to 64. memory: the budget for
-    finding pairs. The store is read as it is at one moment, and not changed. near: finds the pairs for components in
-    place of this process, see fpstore.cluster.components.
+    finding pairs. The store is read as it is at one moment, and not changed.
 
     Of a store of signatures a line for each id, in their order: the number of its cluster, the id, the similarity to
     its leader. Two are near that are a pair of MinHashStore.pairs with this min_similarity. An id joins the most
@@ -90,6 +88,51 @@ def cluster_store(
     components, and of signatures for update_center, for max_distance, for a store without ids, and, but for components,
     for one that keeps no signatures; of fingerprints for min_similarity.
     """
+    return _clustered(
+        store,
+        output,
+        max_distance=max_distance,
+        min_similarity=min_similarity,
+        update_center=update_center,
+        components=components,
+        memory=memory,
+        force=force,
+        progress=progress,
+        near=None,
+    )
+
+
+def components_by(
+    near: NearOf, store: PathLike, output: PathLike, *, max_distance: int | None, memory: str | int, force: bool
+) -> ClusterSummary:
+    """The same for components of fingerprints, whose pairs others find."""
+    return _clustered(
+        store,
+        output,
+        max_distance=max_distance,
+        min_similarity=None,
+        update_center=False,
+        components=True,
+        memory=memory,
+        force=force,
+        progress=None,
+        near=near,
+    )
+
+
+def _clustered(
+    store: PathLike,
+    output: PathLike,
+    *,
+    max_distance: int | None,
+    min_similarity: float | None,
+    update_center: bool,
+    components: bool,
+    memory: str | int,
+    force: bool,
+    progress: OnProgress | None,
+    near: NearOf | None,
+) -> ClusterSummary:
     started = time.monotonic()
     expect_flags(update_center=update_center, components=components, force=force)
     expect_path("store", store)
