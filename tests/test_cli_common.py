@@ -486,6 +486,17 @@ def test_every_command_that_can_take_long_shows_progress(
     assert shown_by(monkeypatch, io.StringIO, *line, "--progress")
 
 
+@pytest.mark.parametrize("line", ["probe s.fpstore --input more.npy", "pairs s.fpstore"])
+def test_what_is_done_by_tasks_shows_how_many_are_done(
+    world: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], line: str
+) -> None:
+    told = io.StringIO()
+    monkeypatch.setattr(progress, "SHOWN_AFTER_SECONDS", 0)
+    monkeypatch.setattr(sys, "stderr", told)
+    assert cli.main([*line.split(), "--workers", "2", "--progress"]) == 0
+    assert " tasks" in told.getvalue()
+
+
 @pytest.mark.parametrize(
     ("options", "stream", "shown"),
     [

@@ -126,7 +126,10 @@ def _print_shared(
 ) -> None:
     from fpstore.cluster import pairs
 
-    with pairs(opened.path, max_distance=max_distance, of=of, memory=memory, **asked) as found:
+    with (
+        progress_bar(results_follow=False) as bar,
+        pairs(opened.path, max_distance=max_distance, of=of, memory=memory, progress=bar, **asked) as found,
+    ):
         few = (some[first : first + PRINTED_ROWS] for some in found for first in range(0, len(some), PRINTED_ROWS))
         _print_found(opened, few, of=of, header=header, signed=signed)
 

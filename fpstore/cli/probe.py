@@ -2,13 +2,13 @@
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from fpstore import Progress
+from fpstore import OnProgress, Progress
 from fpstore.cli import signed as signatures
 from fpstore.cli.columns import (
     decimal_option,
@@ -225,9 +225,10 @@ def print_found(
         skip_bad=skip_bad,
         batch=BATCH_QUERIES,
     )
-    with closing(reader), _counted(reader) as batches:
+    with closing(reader), progress_bar(results_follow=False) as bar:
+        batches = _counted(reader, "probing" if share is None else "reading", bar)
         if share is not None:
-            share(opened, batches, print_matches.write)
+            share(opened, batches, print_matches.write, bar)
         else:
             for queries in batches:
                 print_matches(opened, queries)
@@ -247,20 +248,14 @@ def _fingerprint(recipe: "Recipe", text: str, *, html: bool) -> "Keys":
     return measured.fingerprints
 
 
-@contextmanager
-def _counted(reader: "Reader") -> "Iterator[Iterator[Keys]]":
-    """The queries of a reader, with a bar that counts them."""
-    with progress_bar(results_follow=False) as bar:
-
-        def batches() -> "Iterator[Keys]":
-            done = 0
-            for batch in reader:
-                yield batch.fingerprints
-                done += len(batch.fingerprints)
-                if bar is not None:
-                    bar(Progress("probing", done, None, "queries"))
-
-        yield batches()
+def _counted(reader: "Reader", phase: str, bar: OnProgress | None) -> "Iterator[Keys]":
+    """The queries of a reader, which a bar counts."""
+    done = 0
+    for batch in reader:
+        yield batch.fingerprints
+        done += len(batch.fingerprints)
+        if bar is not None:
+            bar(Progress(phase, done, None, "queries"))
 
 
 class _Printer:

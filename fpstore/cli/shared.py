@@ -9,12 +9,12 @@ import click
 from fpstore.cli.failures import say
 
 if TYPE_CHECKING:
-    from fpstore import Matches, Store
+    from fpstore import Matches, OnProgress, Store
     from fpstore.types import Keys
 
-# What prints matches of queries, and what answers batches of queries together, by printing.
+# What prints matches of queries, and what answers batches of queries together, by printing, and tells of progress.
 Write = Callable[["Store", "Keys", "Matches"], None]
-Share = Callable[["Store", "Iterator[Keys]", Write], None]
+Share = Callable[["Store", "Iterator[Keys]", Write, "OnProgress | None"], None]
 
 # As fpstore.cluster.engines has them, which is imported for a search only.
 ENGINES = ("local", "ray", "spark")
@@ -80,7 +80,13 @@ def share_of(given: dict[str, Any], max_distance: int | None) -> Share | None:
 
 
 def _ask_shared(
-    store: "Store", batches: "Iterable[Keys]", write: Write, *, asked: dict[str, Any], max_distance: int | None
+    store: "Store",
+    batches: "Iterable[Keys]",
+    write: Write,
+    bar: "OnProgress | None",
+    *,
+    asked: dict[str, Any],
+    max_distance: int | None,
 ) -> None:
     """Ask for all queries together, and have what is found written, in the order of queries."""
     import numpy as np
@@ -93,7 +99,7 @@ def _ask_shared(
         count = probe_rank(store.path, queries, max_distance=max_distance, **asked)
         say(f"rank {asked['rank']} of {asked['world_size']}: did {count} tasks, whose parts are in {asked['folder']}")
         return
-    with probe(store.path, queries, max_distance=max_distance, **asked) as answer:
+    with probe(store.path, queries, max_distance=max_distance, progress=bar, **asked) as answer:
         for matches in answer:
             for first in range(0, len(matches), PRINTED_ROWS):
                 write(store, queries, matches[first : first + PRINTED_ROWS])
