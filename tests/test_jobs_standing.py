@@ -1,5 +1,6 @@
 """A standing store and the jobs that add to it: nothing that others stored is lost, and who may write is told."""
 
+import dataclasses
 import json
 import os
 import re
@@ -665,6 +666,21 @@ def test_a_folder_that_is_a_link_is_not_followed(tmp_path: Path, source: Path) -
     with pytest.raises(JobError, match=f"^{store / name}"):
         dedup([source], tmp_path / "2", store=store)
     assert list(mine.iterdir()) == []
+
+
+@pytest.mark.parametrize("bits", [64, 128, 256])
+def test_wide_fingerprints_take_their_words_in_a_record(tmp_path: Path, bits: int) -> None:
+    recipe = dataclasses.replace(DEFAULT_RECIPE, bits=bits)
+    texts = write_jsonl(tmp_path / "a.jsonl", ["one two three four five"])
+    dedup([texts], tmp_path / "out", store=tmp_path / "s", recipe=recipe, confirm="default")
+    (jobs,) = (tmp_path / "s").glob("jobs")
+    settings, index = json.loads((jobs / "settings.json").read_text()), (jobs / "index").read_bytes()
+    words = bits // 64
+    assert settings.get("words") == (None if words == 1 else words)
+    assert len(index) == 48 + 8 * (words - 1)
+    told = struct.unpack(f"<{words}Q", index[8 : 8 + 8 * words])
+    whole = sum(word << 64 * place for place, word in enumerate(reversed(told)))
+    assert whole == recipe.fingerprint("one two three four five")
 
 
 def test_what_the_format_page_says_of_a_record(tmp_path: Path) -> None:
