@@ -279,8 +279,8 @@ def test_gaoya_hashes_by_none_of_ours() -> None:
 
 
 # FNV: golden64 and golden64a of Go's hash/fnv/fnv_test.go, and foobar of test_fnv.c of its authors. MurmurHash3: foo of
-# test_hash64 in mmh3's tests, the others of murmur_test.go in spaolacci/murmur3, without a seed. FxHash: the test `bytes`
-# of rustc-hash 2. MD5: RFC 1321.
+# test_hash64 in mmh3's tests, the others of murmur_test.go in spaolacci/murmur3, without a seed. FxHash: `bytes` of the
+# tests of rustc-hash 2. MD5: RFC 1321.
 @pytest.mark.parametrize(
     ("hash", "data", "expected"),
     [

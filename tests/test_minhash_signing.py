@@ -37,7 +37,7 @@ DTYPES = {"datasketch-affine64": np.uint64, "datasketch-legacy": np.uint64}
 
 def by_scheme(recipe: Recipe, scheme: str, **changes: Any) -> Recipe:
     """The recipe with these permutations, and with their hash where they have one."""
-    hashes = {"hash": "fxhash"} if scheme == "rensa" else {}
+    hashes: Any = {"hash": "fxhash"} if scheme == "rensa" else {}
     return replace(recipe, permutations=scheme, **hashes, **changes)
 
 
@@ -187,6 +187,7 @@ GOLDEN_OF_RENSA = {
     (60, 100, 0): ((1766511847, 743427181, 1616714148, 938561397), "b9e80394bd1ff430"),
     (60, 128, 42): ((521761677, 743251321, 968725692, 3152233405), "e0cb59b9a2ea4730"),
     (700, 1024, (1 << 64) - 1): ((1270120670, 133654510, 721784467, 79875535), "f9f086cb3b45d1cd"),
+    (5000, 1024, (1 << 64) - 1): ((662981995, 133654510, 56229334, 79875535), "9e22f478145f215b"),
     (5000, 128, 1): ((2479418, 12856065, 24438914, 9288133), "7b60c5687a10c135"),
 }
 

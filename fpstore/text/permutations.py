@@ -11,13 +11,13 @@ A shingle's hash becomes, by the scheme of that name:
   modulo 2**32. `datasketch-affine64`: the same of 64 bits. `datasketch-legacy`: the low 32 bits times a factor plus a
   term, modulo 2**64, then modulo 2**61 - 1, of which the low 32 bits. Factors and terms are those that datasketch 2
   draws from numpy's RandomState for its `seed`, and its own hash of a shingle is `sha1`.
-- `rensa`: that of version 0.5, by its own hash, `fxhash`, and no other. Let mix(x) be the first number of the SplitMix64
-  that begins with x, and factors, made odd, and terms the numbers of xoshiro256++, by turns, whose state is of the
-  SplitMix64 that begins with the `seed`. In rounds r of 0, 1 and 2 the hash h falls into the bin
-  (m mod 2**32) * values >> 32 of m = mix(h xor term[0] xor 0x6A09E667F3BCC909 xor r * 0x3C6EF372FE94F82B), with the
-  value r * 2**30 + (m >> 34). Where (m mod 2**32) * values mod 2**32 is below 2**32 mod values, mix(m) tells the bin,
-  or mix of that. Besides, 3 * 2**30 + ((factor[i] * m + term[i]) >> 34), of m = mix(h xor factor[0] xor
-  0xBB67AE8584CAA73B), falls into each bin i. The smallest is its value. All is modulo 2**64.
+- `rensa`: that of version 0.5, by its own hash, `fxhash`, and no other. Factors, made odd, and terms are by turns the
+  numbers of xoshiro256++, whose state is of the SplitMix64 that begins with the `seed`. Let mix(x) be the first number
+  of the SplitMix64 that begins with x. In rounds r = 0, 1 and 2 the hash h falls into one bin, with the value
+  r * 2**30 + (m >> 34) of m = mix(h xor term[0] xor 0x6A09E667F3BCC909 xor r * 0x3C6EF372FE94F82B): that bin is
+  (m mod 2**32) * values >> 32. Where (m mod 2**32) * values mod 2**32 is below 2**32 mod values, mix(m) tells the bin
+  instead, or mix of that, and so on. Besides, 3 * 2**30 + ((factor[i] * m + term[i]) >> 34) falls into each bin i, of
+  m = mix(h xor factor[0] xor 0xBB67AE8584CAA73B). The smallest of all in a bin is its value; all is modulo 2**64.
 """
 
 from functools import lru_cache
