@@ -673,7 +673,7 @@ cdef extern from "text_minhash.h" nogil:
 
 cdef extern from "text_signature.h" nogil:
     enum: MAX_VALUES, LANES_ROOM
-    enum: BINNED, AFFINE32, AFFINE64, LEGACY
+    enum: BINNED, AFFINE32, RENSA, AFFINE64, LEGACY
     ctypedef struct Signer:
         int kind
         uint32_t values
@@ -690,7 +690,7 @@ cdef extern from "text_simhash.h" nogil:
     enum: WEIGHT_ONE
     enum: SIMHASH, MINHASH_1BIT, MINHASH
     enum: FREQUENCY, PRESENCE, CAPPED, LOGARITHM, IDF
-    enum: XXH3, XXH3_SEEDED, XXH64, XXH64_SEEDED, MURMUR3, MD5, MD5_HEAD, SHA1, SHA256, BLAKE2B, FNV1, FNV1A
+    enum: XXH3, XXH3_SEEDED, XXH64, XXH64_SEEDED, MURMUR3, MD5, MD5_HEAD, SHA1, SHA256, BLAKE2B, FNV1, FNV1A, FXHASH
     ctypedef struct Cell:
         uint64_t hash
         uint64_t value

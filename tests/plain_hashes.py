@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable
 
+import plain_rensa
 import xxhash
 
 MASK = (1 << 64) - 1
@@ -72,6 +73,7 @@ UNSEEDED: dict[str, Callable[[bytes], int]] = {
     "blake2b": lambda data: number(hashlib.blake2b(data, digest_size=8).digest()),
     "fnv1": fnv1,
     "fnv1a": fnv1a,
+    "fxhash": plain_rensa.hashed,
 }
 WITH_SEED: dict[str, Callable[[bytes, int], int]] = {
     "xxh3": xxhash.xxh3_64_intdigest,

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
+import plain_rensa
 from plain_hashes import hash_value
 from plain_recipe import features_of, finalised, tokens_of
 from plain_unicode import normalise
@@ -64,6 +65,8 @@ def signature_of_hashes(scheme: str, hashes: Iterable[int], values: int, seed: i
     hashes = list(hashes)
     if scheme == "fpstore":
         return binned(hashes, values, seed)
+    if scheme == "rensa":
+        return plain_rensa.later_signature_of_hashes(hashes, values, seed)
     pairs = datasketch_pairs(scheme, values, seed)
     if scheme == "datasketch-legacy":
         return [min((((h & WORD) * a + b & LONG) % MERSENNE & WORD for h in hashes), default=WORD) for a, b in pairs]
@@ -75,7 +78,7 @@ def signature_of_hashes(scheme: str, hashes: Iterable[int], values: int, seed: i
 
 
 def signature_of(recipe: Recipe, text: str) -> list[int]:
-    # The seed is datasketch's own, by its permutations.
+    # The seed is their own, by the permutations of datasketch and rensa.
     hashed = recipe if recipe.permutations == "fpstore" else replace(recipe, seed=0)
     hashes: Iterable[int] = features_of(hashed, text)
     if not tokens_of(recipe, text):

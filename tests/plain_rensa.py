@@ -54,15 +54,29 @@ def hashed(data: bytes) -> int:
     return rotated((folded(one, other) ^ size) * LAST & WORD, 26)
 
 
-def signature(tokens: Iterable[str], values: int, seed: int) -> list[int]:
+def pairs_of(values: int, seed: int) -> list[tuple[int, int]]:
+    """Of each value the factor and the term."""
     numbers = xoshiro(seed)
-    pairs = [(next(numbers) | 1, next(numbers)) for _ in range(values)]
+    return [(next(numbers) | 1, next(numbers)) for _ in range(values)]
+
+
+def signature(tokens: Iterable[str], values: int, seed: int) -> list[int]:
     hashes = [hashed(token.encode()) for token in tokens]
-    return [min((a * each + b & WORD) >> 32 for each in hashes) for a, b in pairs]
+    return [min((a * each + b & WORD) >> 32 for each in hashes) for a, b in pairs_of(values, seed)]
 
 
 def one_number(state: int) -> int:
     return next(splitmix(state))
+
+
+def state_of(number: int) -> int:
+    """Whose one_number this is."""
+    number ^= number >> 31 ^ number >> 62
+    number = number * pow(0x94D049BB133111EB, -1, 1 << 64) & WORD
+    number ^= number >> 27 ^ number >> 54
+    number = number * pow(0xBF58476D1CE4E5B9, -1, 1 << 64) & WORD
+    number ^= number >> 30 ^ number >> 60
+    return number - 0x9E3779B97F4A7C15 & WORD
 
 
 BUCKETS, ROUND, FALLBACK = 0x6A09E667F3BCC909, 0x3C6EF372FE94F82B, 0xBB67AE8584CAA73B
@@ -77,10 +91,13 @@ def bucket(mixed: int, values: int) -> int:
 
 def later_signature(tokens: Iterable[str], values: int, seed: int) -> list[int]:
     """Of version 0.5, which is the second of its algorithm."""
-    numbers = xoshiro(seed)
-    pairs = [(next(numbers) | 1, next(numbers)) for _ in range(values)]
+    return later_signature_of_hashes((hashed(token.encode()) for token in tokens), values, seed)
+
+
+def later_signature_of_hashes(hashes: Iterable[int], values: int, seed: int) -> list[int]:
+    pairs = pairs_of(values, seed)
     least = [(1 << 32) - 1] * values
-    for each in (hashed(token.encode()) for token in tokens):
+    for each in hashes:
         for number in range(3):
             mixed = one_number(each ^ pairs[0][1] ^ BUCKETS ^ number * ROUND & WORD)
             own = bucket(mixed, values)

@@ -279,7 +279,8 @@ def test_gaoya_hashes_by_none_of_ours() -> None:
 
 
 # FNV: golden64 and golden64a of Go's hash/fnv/fnv_test.go, and foobar of test_fnv.c of its authors. MurmurHash3: foo of
-# test_hash64 in mmh3's tests, the others of murmur_test.go in spaolacci/murmur3, without a seed. MD5: RFC 1321.
+# test_hash64 in mmh3's tests, the others of murmur_test.go in spaolacci/murmur3, without a seed. FxHash: `bytes` of the
+# tests of rustc-hash 2. MD5: RFC 1321.
 @pytest.mark.parametrize(
     ("hash", "data", "expected"),
     [
@@ -298,6 +299,12 @@ def test_gaoya_hashes_by_none_of_ours() -> None:
         ("murmur3", b"hello", 0xCBD8A7B341BD9B02),
         ("murmur3", b"hello, world", 0x342FAC623A5EBC8E),
         ("murmur3", b"19 Jan 2038 at 3:14:07 AM", 0xB89E5988B737AFFC),
+        ("fxhash", b"", 17606491139363777937),
+        ("fxhash", bytes(1), 5448590020104574886),
+        ("fxhash", bytes(6), 16766921560080789783),
+        ("fxhash", b"\x01", 5922447956811044110),
+        ("fxhash", b"uwu", 7168164714682931527),
+        ("fxhash", b"These are some bytes for testing rustc_hash.", 2349210501944688211),
         ("md5", b"abc", 0xD6963F7D28E17F72),
         ("sha1", b"abc", 0x6A810647363E99A9),
         ("md5-first", b"abc", 0x900150983CD24FB0),
@@ -342,6 +349,7 @@ GOLDEN = {
     Recipe("murmur3-42", shingle=2, hash="murmur3", seed=42): "f4b48e2231031413",
     Recipe("fnv1", shingle=2, hash="fnv1"): "52ed634438d20434",
     Recipe("fnv1a", shingle=2, hash="fnv1a"): "18809023c9c01a44",
+    Recipe("fxhash", shingle=2, hash="fxhash"): "0215a43ed099fb2d",
     Recipe("blake2b", shingle=2, hash="blake2b"): "2ae20a20c6a993b0",
     Recipe("md5-first", shingle=2, hash="md5-first"): "6d337db51088c005",
     Recipe("tie", shingle=1, tie="set"): "c31887c398d2b0f7",

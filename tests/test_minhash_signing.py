@@ -31,8 +31,14 @@ from fpstore.text.permutations import SCHEMES, permutations_of
 
 PRESET = recipes()["minhash-128"]
 SIGNING = Recipe("signing", shingle=2, weights="presence", sketch="minhash")
-OF_DATASKETCH = SCHEMES[1:]
+OF_DATASKETCH = [scheme for scheme in SCHEMES if scheme.startswith("datasketch")]
 DTYPES = {"datasketch-affine64": np.uint64, "datasketch-legacy": np.uint64}
+
+
+def by_scheme(recipe: Recipe, scheme: str, **changes: Any) -> Recipe:
+    """The recipe with these permutations, and with their hash where they have one."""
+    hashes: Any = {"hash": "fxhash"} if scheme == "rensa" else {}
+    return replace(recipe, permutations=scheme, **hashes, **changes)
 
 
 def similarity(one: Any, other: Any) -> Any:
@@ -55,16 +61,16 @@ def signed(scheme: str, sets: Sequence[Sequence[int]], values: int = 128, seed: 
 @given(recipe=some_recipes(), text=ANY_TEXTS, values=st.sampled_from([1, 3, 64, 65, 128]), data=st.data())
 @settings(max_examples=60)
 def test_every_composition_equals_the_plain_twin(scheme: str, recipe: Any, text: Any, values: int, data: Any) -> None:
-    seed = recipe.seed if scheme == "fpstore" else data.draw(st.integers(0, (1 << 32) - 1))
+    bits = 64 if scheme == "rensa" else 32
+    seed = recipe.seed if scheme == "fpstore" else data.draw(st.integers(0, (1 << bits) - 1))
     changes: Any = {
         "weights": "presence",
         "tie": "clear",
         "sketch": "minhash",
         "bits": 64,
-        "permutations": scheme,
         "values": values,
     }
-    own = replace(recipe, seed=seed, **changes)
+    own = by_scheme(recipe, scheme, seed=seed, **changes)
     found = sign([text], own)
     assert found.dtype == DTYPES.get(scheme, np.uint32)
     assert found.tolist() == [plain_minhash.signature_of(own, text)]
@@ -174,19 +180,92 @@ def test_rensa_has_another_rule_in_another_version(values: int) -> None:
             assert list(made.digest()) == rule(tokens, values, seed)
 
 
+# The first, the second, the third and the last value, and SHA-256 of all, by rensa 0.5.0, of so many shingles.
+GOLDEN_OF_RENSA = {
+    (1, 128, 42): ((3642582012, 3260399989, 4001756444, 3595410235), "198093f4821bd9e5"),
+    (3, 1024, (1 << 64) - 1): ((3247294593, 3328637214, 3357454247, 3427631336), "e409beace3f1c731"),
+    (60, 100, 0): ((1766511847, 743427181, 1616714148, 938561397), "b9e80394bd1ff430"),
+    (60, 128, 42): ((521761677, 743251321, 968725692, 3152233405), "e0cb59b9a2ea4730"),
+    (700, 1024, (1 << 64) - 1): ((1270120670, 133654510, 721784467, 79875535), "f9f086cb3b45d1cd"),
+    (5000, 1024, (1 << 64) - 1): ((662981995, 133654510, 56229334, 79875535), "9e22f478145f215b"),
+    (5000, 128, 1): ((2479418, 12856065, 24438914, 9288133), "7b60c5687a10c135"),
+}
+
+
+@pytest.mark.parametrize(("count", "values", "seed"), GOLDEN_OF_RENSA)
+def test_the_values_are_those_of_rensa_0_5(count: int, values: int, seed: int) -> None:
+    recipe = by_scheme(SIGNING, "rensa", normalisation="none", shingle=1, values=values, seed=seed)
+    (found,) = sign([" ".join(f"größe{number}" for number in range(count))], recipe)
+    expected, digest = GOLDEN_OF_RENSA[count, values, seed]
+    assert found.dtype == np.uint32
+    assert tuple(found[[0, 1, 2, -1]].tolist()) == expected
+    assert hashlib.sha256(found.tobytes()).hexdigest()[:16] == digest
+
+
+@pytest.mark.parametrize("values", [1, 3, 100, 128, 1000])
+def test_signatures_are_those_that_rensa_makes_of_the_same_shingles(values: int) -> None:
+    rensa = pytest.importorskip("rensa", reason="rensa: in the extra bench")
+    if getattr(rensa.RMinHash, "ALGORITHM_VERSION", 1) != 2:
+        pytest.skip("rensa: found another version of its algorithm, expected 2")
+    source = random.Random(11)
+    texts = [" ".join(source.choices(["a", "bc", "größe", "中文", "d1", "e"], k=count)) for count in (1, 4, 90, 900)]
+    texts.append(" ".join(f"w{number * number}" for number in range(3000)))
+    for recipe in (
+        by_scheme(SIGNING, "rensa", shingle=1, values=values),
+        by_scheme(SIGNING, "rensa", shingle=5, values=values, seed=(1 << 64) - 1),
+        by_scheme(PRESET, "rensa", values=values, seed=42),
+    ):
+        for text, found in zip(texts, sign(texts, recipe), strict=True):
+            its = rensa.RMinHash(num_perm=values, seed=recipe.seed)
+            shingles = [shingle for _, shingle in recipe.shingles(text)]
+            # The later ones first, and these twice.
+            for some in (shingles[len(shingles) // 2 :], shingles):
+                its.update(some)
+            assert found.tolist() == list(its.digest())
+
+
+def test_similarity_of_rensa_is_the_share_of_equal_values() -> None:
+    rensa = pytest.importorskip("rensa", reason="rensa: in the extra bench")
+    recipe = by_scheme(SIGNING, "rensa", shingle=1)
+    texts = ["a b c d e f g h", "a b c d e f g x y"]
+    theirs = [rensa.RMinHash(num_perm=128, seed=0) for _ in texts]
+    for its, text in zip(theirs, texts, strict=True):
+        its.update(text.split())
+    one, other = sign(texts, recipe)
+    assert 0 < similarity(one, other) == theirs[0].jaccard(theirs[1]) < 1
+
+
+def test_a_set_of_nothing_is_that_of_rensa() -> None:
+    assert signed("rensa", [[]], 5).tolist() == [plain_rensa.later_signature([], 5, 0)] == [[(1 << 32) - 1] * 5]
+
+
+@pytest.mark.parametrize("values", [3, 1000])
+def test_a_number_that_some_bins_would_have_more_often_is_mixed_again(values: int) -> None:
+    # A hash whose number of round 0 is the smallest: its product with values is 0, which is below 2^32 mod values.
+    (_, key), *_ = plain_rensa.pairs_of(values, 0)
+    own = plain_rensa.state_of(0) ^ key ^ plain_rensa.BUCKETS
+    assert plain_rensa.one_number(own ^ key ^ plain_rensa.BUCKETS) == 0
+    found = signed("rensa", [[own], [5, own, 7]], values)
+    assert found.tolist() == [plain_rensa.later_signature_of_hashes(each, values, 0) for each in ([own], [5, own, 7])]
+    assert np.flatnonzero(found[0] == 0).tolist() == [plain_rensa.bucket(0, values)]
+    assert plain_rensa.bucket(0, values) != 0
+
+
 GOLDEN = {
     "fpstore": "423a1f9a1d312867bce7dcf441a256a5",
     "datasketch-affine32": "36b276d4b68f9dffa59b3eb91d5c26f1",
     "datasketch-affine64": "0436237f2f9b438a63f925e3be7c62ca",
     "datasketch-legacy": "bdd8f8d41cebb07e15506b3168b9e594",
+    "rensa": "493302e69d2acf2e4f7fbdd162419f2a",
 }
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_the_preset_never_changes(scheme: str) -> None:
-    found = sign(TEXTS, replace(PRESET, permutations=scheme))
+    recipe = by_scheme(PRESET, scheme)
+    found = sign(TEXTS, recipe)
     assert hashlib.sha256(found.tobytes()).hexdigest()[:32] == GOLDEN[scheme]
-    expected = [plain_minhash.signature_of(replace(PRESET, permutations=scheme), text) for text in TEXTS]
+    expected = [plain_minhash.signature_of(recipe, text) for text in TEXTS]
     assert found.tolist() == expected
 
 
@@ -200,9 +279,10 @@ words = ["a", "bc", "gr\\u00f6\\u00dfe", "\\u4e2d", "d1"]
 texts = [" ".join(source.choices(words, k=source.randrange(3000))) for _ in range(30)]
 texts += [" ".join(f"w{source.getrandbits(30)}" for _ in range(count)) for count in (1, 30, 90, 300, 3000, 9000)]
 digest = hashlib.sha256()
-for scheme in ("fpstore", "datasketch-affine32", "datasketch-affine64", "datasketch-legacy"):
+for scheme in ("fpstore", "datasketch-affine32", "datasketch-affine64", "datasketch-legacy", "rensa"):
     for values in (1, 77, 128, 300, 1024):
-        recipe = Recipe("r", weights="presence", sketch="minhash", values=values, permutations=scheme)
+        name = "fxhash" if scheme == "rensa" else "xxh3"
+        recipe = Recipe("r", weights="presence", sketch="minhash", values=values, permutations=scheme, hash=name)
         digest.update(sign(texts, recipe).tobytes())
 print(INSTRUCTION_SET, digest.hexdigest())
 """
@@ -240,7 +320,7 @@ def pairs_of(source: np.random.Generator, count: int, shared: int, alone: int) -
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("shared", "alone"), [(3, 1), (8, 4), (32, 4), (40, 40), (100, 20), (200, 100), (900, 100)])
-@pytest.mark.parametrize("scheme", ["fpstore", "datasketch-affine32"])
+@pytest.mark.parametrize("scheme", ["fpstore", "datasketch-affine32", "rensa"])
 def test_the_estimate_is_right_in_the_mean_and_errs_no_more_than_is_said(scheme: str, shared: int, alone: int) -> None:
     jaccard, count = shared / (shared + 2 * alone), 4000
     one, other = pairs_of(np.random.default_rng(shared), count, shared, alone)
@@ -290,7 +370,7 @@ def test_what_is_no_pair_of_signatures_is_refused() -> None:
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_a_text_without_a_shingle_is_like_its_equals_only(scheme: str) -> None:
-    recipe = replace(PRESET, permutations=scheme)
+    recipe = by_scheme(PRESET, scheme)
     texts: list[str | bytes] = ["", " ", "... --- !!!", "\u200b\ufeff", "!", "!!", b"\xff", "word", ""]
     found = sign(texts, recipe)
     alike = similarity(found[:, None], found[None])
@@ -320,7 +400,7 @@ def test_how_often_and_in_what_order_shingles_come_decides_nothing() -> None:
 
 def test_other_seeds_are_other_permutations() -> None:
     for scheme in SCHEMES:
-        one, other = (sign(["a b c d e f"], replace(SIGNING, permutations=scheme, seed=seed)) for seed in (1, 2))
+        one, other = (sign(["a b c d e f"], by_scheme(SIGNING, scheme, seed=seed)) for seed in (1, 2))
         assert similarity(one, other).tolist() == [0]
 
 

@@ -4,11 +4,13 @@ import pickle
 import re
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import plain_rensa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -386,6 +388,22 @@ def test_texts_become_the_signatures_of_the_stores_own_recipe(tmp_path: Path) ->
         assert built.probe_text(TEXTS[4], min_similarity=0.5) == built.probe(own[4], min_similarity=0.5)
     with minhash.build(tmp_path / "c", own) as bare, pytest.raises(fpstore.RecipeError, match="found no recipe"):
         bare.signature("x")
+
+
+def test_a_store_by_a_recipe_of_rensa_takes_what_rensa_made(tmp_path: Path) -> None:
+    recipe = replace(
+        fpstore.text.recipes()["minhash-128"], name="of-rensa", permutations="rensa", hash="fxhash", seed=42, shingle=1
+    )
+    with minhash.create(tmp_path / "s", recipe=recipe) as store:
+        store.add_texts(TEXTS[:10], ids=range(10))
+    with minhash.open(tmp_path / "s", "w") as store:
+        assert store.recipe == recipe
+        made = np.array([plain_rensa.later_signature(text.split(), 128, 42) for text in TEXTS], dtype=np.uint32)
+        for text, own in zip(TEXTS, made, strict=True):
+            assert store.probe(own) == store.probe_text(text)
+        assert store.probe(made[4])[0][:3] == (0, 4, 1.0)
+        store.add(made[10:], ids=range(10, 20))
+        assert store.probe_text(TEXTS[16])[0][:3] == (0, 16, 1.0)
 
 
 def test_a_recipe_that_makes_other_signatures_or_none_is_refused(tmp_path: Path) -> None:

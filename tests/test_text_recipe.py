@@ -228,9 +228,20 @@ def test_a_recipe_cannot_be_changed() -> None:
         ({"values": 64}, "recipe values: found 64, expected 128 for sketch simhash"),
         ({**OF_SETS, "values": 64}, "recipe values: found 64, expected 128 for sketch minhash-1bit"),
         (
-            {**SIGNING, "permutations": "rensa"},
-            "permutations: found 'rensa', expected fpstore or datasketch-affine32 or",
+            {**SIGNING, "permutations": "other"},
+            "permutations: found 'other', expected fpstore or datasketch-affine32 or datasketch-affine64 or"
+            " datasketch-legacy or rensa",
         ),
+        (
+            {**SIGNING, "permutations": "rensa"},
+            "recipe hash: found 'xxh3', expected fxhash for permutations rensa, which have no other",
+        ),
+        ({"permutations": "rensa", "hash": "fxhash"}, "found 'rensa', expected 'fpstore' for sketch simhash"),
+        (
+            {**SIGNING, "permutations": "rensa", "hash": "fxhash", "seed": 1 << 64},
+            r"seed: found 18446744073709551616, expected 0\.\.2\*\*64 - 1 for permutations rensa",
+        ),
+        ({**SIGNING, "hash": "fxhash", "seed": 1}, "recipe seed: found 1, expected 0 for hash fxhash"),
         ({"permutations": "datasketch-legacy"}, "found 'datasketch-legacy', expected 'fpstore' for sketch simhash"),
         (
             {**SIGNING, "permutations": "datasketch-affine64", "seed": 1 << 32},

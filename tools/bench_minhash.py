@@ -16,6 +16,7 @@ import sys
 import tempfile
 from argparse import Namespace
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from fpstore._native import INSTRUCTION_SET
 from fpstore.minhash import sign, similarity
 from fpstore.text import Recipe
 from fpstore.text._signing import sign_hashes
-from fpstore.text.permutations import permutations_of
+from fpstore.text.permutations import HASH_OF_SCHEME, permutations_of
 
 REAL_BYTES = 10**8  # what the bars speak of
 SMALL_BYTES = 10**5
@@ -39,7 +40,7 @@ HASHES_TIMED = 400_000
 PAIRS = 4000  # of sets, for the error: fewer of large ones
 HASHES_OF_PAIRS = 4_000_000
 CANDIDATES = ("plain", "circulant", "densified")
-SCHEMES = ("fpstore", "datasketch-affine32")
+SCHEMES = ("fpstore", "datasketch-affine32", "rensa")
 WORDS_IN_A_ROW = (5, 3)
 MIN_RATE = {"wide": 400, "fast": 250}
 MIN_SHORT = 120
@@ -79,6 +80,10 @@ def own_way(scheme: str) -> Way:
         return sign_hashes(hashes, ends, permutations)
 
     return signatures
+
+
+def by_scheme(recipe: Recipe, scheme: str) -> Recipe:
+    return replace(recipe, permutations=scheme, hash=HASH_OF_SCHEME.get(scheme, recipe.hash))
 
 
 def sets_of(hashes: np.ndarray[Any, Any]) -> Sets:
@@ -132,7 +137,7 @@ def rensa_call(documents: Sequence[bytes], shingle: int) -> tuple[str, Callable[
         return None
     some = first_of(list(documents), sum(map(len, documents)) // 10)
     make = partial(RMinHash.from_token_sets, num_perm=VALUES, seed=42)
-    return "rensa, from text", lambda: make([rows_of(each, shingle) for each in some]), sum(map(len, some))
+    return "package rensa, from text", lambda: make([rows_of(each, shingle) for each in some]), sum(map(len, some))
 
 
 def datasketch_call(documents: Sequence[bytes], shingle: int) -> tuple[str, Callable[[], Any], int] | None:
@@ -144,7 +149,7 @@ def datasketch_call(documents: Sequence[bytes], shingle: int) -> tuple[str, Call
     texts = partial(map, partial(rows_of, shingle=shingle))
     make = partial(MinHash.bulk, num_perm=VALUES)
     return (
-        "datasketch",
+        "package datasketch",
         lambda: make([[row.encode() for row in rows] for rows in texts(some)]),
         sum(map(len, some)),
     )
@@ -160,7 +165,7 @@ def bench_texts(what: str, documents: list[bytes], least: float, arguments: Name
     for shingle in WORDS_IN_A_ROW:
         recipe = partial(Recipe, "words", shingle=shingle, weights="presence")
         calls: list[tuple[str, Callable[[], Any], int]] = [
-            (scheme, partial(sign, documents, recipe(sketch="minhash", permutations=scheme), threads=1), size)
+            (scheme, partial(sign, documents, by_scheme(recipe(sketch="minhash"), scheme), threads=1), size)
             for scheme in SCHEMES
         ]
         one_bit = recipe(sketch="minhash-1bit")

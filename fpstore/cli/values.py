@@ -41,7 +41,7 @@ RECIPES = (
     "pypi-simhash",
     "minhash-128",
 )
-HASHES = ("xxh3", "xxh64", "md5", "sha1", "sha256", "md5-first", "blake2b", "fnv1", "fnv1a", "murmur3")
+HASHES = ("xxh3", "xxh64", "md5", "sha1", "sha256", "md5-first", "blake2b", "fnv1", "fnv1a", "murmur3", "fxhash")
 
 DEFAULT_K = 3
 

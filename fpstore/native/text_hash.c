@@ -1,4 +1,4 @@
-/* XXH3 of what is long, XXH64, FNV and MurmurHash3. */
+/* XXH3 of what is long, XXH64, FNV, FxHash and MurmurHash3. */
 #include "text_hash.h"
 
 const uint8_t xxh3_secret[192] = {
@@ -96,6 +96,32 @@ uint64_t fnv1a(const uint8_t *at, size_t size) {
     uint64_t hash = FNV_START;
     for (size_t i = 0; i < size; i++) hash = (hash ^ at[i]) * FNV_PRIME;
     return hash;
+}
+
+#define FX_FIRST 0x243F6A8885A308D3u
+#define FX_SECOND 0x13198A2E03707344u
+#define FX_FOLD 0xA4093822299F31D0u
+#define FX_FACTOR 0xF1357AEA2E62A9C5u
+
+uint64_t fxhash(const uint8_t *at, size_t size) {
+    const uint8_t *end = at + size;
+    uint64_t one = FX_FIRST, other = FX_SECOND;
+    for (; end - at > 16; at += 16) {
+        const uint64_t folded = fold_product(one ^ load64(at), FX_FOLD ^ load64(at + 8));
+        one = other;
+        other = folded;
+    }
+    if (size >= 8) {
+        one ^= load64(size > 16 ? end - 16 : at);
+        other ^= load64(end - 8);
+    } else if (size >= 4) {
+        one ^= load32(at);
+        other ^= load32(end - 4);
+    } else if (size > 0) {
+        one ^= at[0];
+        other ^= (uint64_t)end[-1] << 8 | at[size / 2];
+    }
+    return rotate_left((fold_product(one, other) ^ size) * FX_FACTOR, 26);
 }
 
 #define MURMUR_1 0x87C37B91114253D5u

@@ -1,5 +1,6 @@
 /* XXH3 64 and XXH64, from the published specification (xxHash, doc/xxhash_spec.md); FNV-1 and FNV-1a of 64 bits (RFC
-   9923), and the first half of MurmurHash3 x64 128 (smhasher), for fingerprints that other tools make. */
+   9923), the first half of MurmurHash3 x64 128 (smhasher), and the FxHash of rustc-hash 2, for fingerprints and
+   signatures that other tools make. */
 #ifndef FPSTORE_TEXT_HASH_H
 #define FPSTORE_TEXT_HASH_H
 
@@ -98,6 +99,9 @@ uint64_t xxh64_seeded(const uint8_t *at, size_t size, uint64_t seed);
 /* FNV-1 multiplies before it takes a byte, FNV-1a after. */
 uint64_t fnv1(const uint8_t *at, size_t size);
 uint64_t fnv1a(const uint8_t *at, size_t size);
+
+/* What FxHasher makes of one write of these bytes. */
+uint64_t fxhash(const uint8_t *at, size_t size);
 
 /* SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): what its state, which goes on by a step, becomes. */
 #define SPLITMIX_STEP 0x9E3779B97F4A7C15u

@@ -6,7 +6,7 @@
    every value is the smallest of what all hashes are worth to its bin, and those of a union are the smaller ones of its
    parts (this is Fast Similarity Sketching, Dahlgaard, Knudsen and Thorup, FOCS 2017, of one round of bins).
 
-   AFFINE32, AFFINE64 and LEGACY are the three schemes of datasketch 2. */
+   AFFINE32, AFFINE64 and LEGACY are the three schemes of datasketch 2, and RENSA is that of rensa 0.5. */
 #ifndef FPSTORE_TEXT_SIGNATURE_H
 #define FPSTORE_TEXT_SIGNATURE_H
 
@@ -21,13 +21,14 @@
    too whose high bits are poor (FNV of short texts) fall into all. */
 #define BIN_FACTOR 0x9E3779B97F4A7C15u
 
-typedef enum { BINNED, AFFINE32, AFFINE64, LEGACY } PermutationKind;
+/* Those of values of 32 bits first. */
+typedef enum { BINNED, AFFINE32, RENSA, AFFINE64, LEGACY } PermutationKind;
 
 typedef struct {
     int kind;
     uint32_t values;
     const uint32_t *factors, *terms;           /* of the kinds of 32 bits, also of what fills up the last lanes */
-    const uint64_t *wide_factors, *wide_terms; /* of AFFINE64 and LEGACY */
+    const uint64_t *wide_factors, *wide_terms; /* of AFFINE64, LEGACY and RENSA */
 } Signer;
 
 /* The signature of the document that is being read. */

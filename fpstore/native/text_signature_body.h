@@ -1,6 +1,8 @@
 /* Hashes into signatures. Included once for each instruction set; see platform.h. */
 #include "text_signature.h"
 
+#include "text_hash.h"
+
 #define ALL_FROM 2 /* where one of so many bins is empty, taking all lanes costs less than finding those */
 
 /* Vectors of lanes of 32 bits, and how many stay in registers together with their factors and terms. */
@@ -71,6 +73,14 @@ static void KERNEL(lower_lanes)(uint32_t *least, const uint32_t *factors, const 
 
 #define BINS_AT_ONCE 256
 
+/* Without a branch, which nobody could foretell. */
+ALWAYS_INLINE void lower_bins(uint32_t *bins, const uint32_t *which, const uint32_t *what, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t before = bins[which[i]];
+        bins[which[i]] = what[i] < before ? what[i] : before;
+    }
+}
+
 /* Put hashes into bins: first which and what, many at a time, then one after the other. */
 static void KERNEL(fill_bins)(uint32_t *bins, uint64_t values, const uint64_t *hashes, size_t count) {
     uint32_t which[BINS_AT_ONCE], what[BINS_AT_ONCE];
@@ -81,11 +91,7 @@ static void KERNEL(fill_bins)(uint32_t *bins, uint64_t values, const uint64_t *h
             which[i] = (uint32_t)((uint32_t)(product ^ product >> 32) * values >> 32);
             what[i] = (uint32_t)(product >> 33);
         }
-        /* Without a branch, which nobody could foretell. */
-        for (size_t i = 0; i < some; i++) {
-            const uint32_t before = bins[which[i]];
-            bins[which[i]] = what[i] < before ? what[i] : before;
-        }
+        lower_bins(bins, which, what, some);
         hashes += some;
         count -= some;
     }
@@ -210,6 +216,14 @@ static void KERNEL(take_affine32)(Signature *signature, const Signer *signer, co
 
 #define WIDE_TOGETHER 16 /* what the compiler makes vectors of */
 
+/* Lower lanes of 64 bits to what a number makes of them. */
+ALWAYS_INLINE void lower_wide(uint64_t *least, const uint64_t *factors, const uint64_t *terms, uint64_t number) {
+    for (int i = 0; i < WIDE_TOGETHER; i++) {
+        const uint64_t value = number * factors[i] + terms[i];
+        least[i] = value < least[i] ? value : least[i];
+    }
+}
+
 /* The same of 64 bits. */
 static void KERNEL(take_affine64)(Signature *signature, const Signer *signer, const uint64_t *hashes, size_t count) {
     for (uint32_t first = 0; first < signer->values; first += WIDE_TOGETHER) {
@@ -221,11 +235,7 @@ static void KERNEL(take_affine64)(Signature *signature, const Signer *signer, co
             uint64_t mixed = hashes[at];
             mixed = (mixed ^ mixed >> 33) * 0xFF51AFD7ED558CCDu;
             mixed = (mixed ^ mixed >> 33) * 0xC4CEB9FE1A85EC53u;
-            mixed ^= mixed >> 33;
-            for (int i = 0; i < WIDE_TOGETHER; i++) {
-                const uint64_t value = mixed * factors[i] + terms[i];
-                least[i] = value < least[i] ? value : least[i];
-            }
+            lower_wide(least, factors, terms, mixed ^ mixed >> 33);
         }
         memcpy(signature->least.wide_values + first, least, sizeof least);
     }
@@ -254,10 +264,91 @@ static void KERNEL(take_legacy)(Signature *signature, const Signer *signer, cons
     }
 }
 
+#define RENSA_ROUNDS 3
+#define RENSA_BINS 0x6A09E667F3BCC909u
+#define RENSA_ROUND 0x3C6EF372FE94F82Bu
+#define RENSA_EACH 0xBB67AE8584CAA73Bu
+
+/* What begins with a number of a round of its own, in the high bits, and has 30 bits of a hash. */
+ALWAYS_INLINE uint32_t in_round(uint32_t round, uint64_t number) { return round << 30 | (uint32_t)(number >> 34); }
+
+/* A bin, all of them as often: what would fall into some more often is mixed again. */
+ALWAYS_INLINE uint32_t fair_bin(uint64_t mixed, uint32_t values, uint32_t unfair) {
+    uint64_t product = (uint64_t)(uint32_t)mixed * values;
+    while ((uint32_t)product < unfair) {
+        mixed = splitmix(mixed + SPLITMIX_STEP);
+        product = (uint64_t)(uint32_t)mixed * values;
+    }
+    return (uint32_t)(product >> 32);
+}
+
+/* One round of rensa: each hash falls into one bin. */
+static void KERNEL(fill_round)(uint32_t *bins, uint32_t values, uint64_t key, uint32_t round, const uint64_t *hashes,
+                               size_t count) {
+    uint32_t which[BINS_AT_ONCE], what[BINS_AT_ONCE];
+    const uint32_t unfair = (uint32_t)(((uint64_t)1 << 32) % values);
+    while (count > 0) {
+        const size_t some = count < BINS_AT_ONCE ? count : BINS_AT_ONCE;
+        uint32_t are_unfair = 0;
+        for (size_t i = 0; i < some; i++) {
+            const uint64_t mixed = splitmix((hashes[i] ^ key) + SPLITMIX_STEP);
+            const uint64_t product = (uint64_t)(uint32_t)mixed * values;
+            which[i] = (uint32_t)(product >> 32);
+            what[i] = in_round(round, mixed);
+            are_unfair |= (uint32_t)product < unfair;
+        }
+        if (are_unfair)
+            for (size_t i = 0; i < some; i++)
+                which[i] = fair_bin(splitmix((hashes[i] ^ key) + SPLITMIX_STEP), values, unfair);
+        lower_bins(bins, which, what, some);
+        hashes += some;
+        count -= some;
+    }
+}
+
+/* Have the bins into which nothing fell in any round take the smallest value of a permutation of their own. */
+static void KERNEL(fill_rest)(uint32_t *bins, const Signer *signer, const uint64_t *hashes, size_t count) {
+    const uint64_t key = signer->wide_factors[0] ^ RENSA_EACH;
+    uint32_t next = 0;
+    while (next < signer->values) {
+        uint64_t least[WIDE_TOGETHER], factors[WIDE_TOGETHER] = {0}, terms[WIDE_TOGETHER] = {0};
+        uint32_t which[WIDE_TOGETHER], some = 0;
+        for (; next < signer->values && some < WIDE_TOGETHER; next++) {
+            if (bins[next] < in_round(RENSA_ROUNDS, 0)) continue;
+            factors[some] = signer->wide_factors[next];
+            terms[some] = signer->wide_terms[next];
+            which[some++] = next;
+        }
+        if (some == 0) return;
+        memset(least, 0xFF, sizeof least);
+        for (size_t at = 0; at < count; at++)
+            lower_wide(least, factors, terms, splitmix((hashes[at] ^ key) + SPLITMIX_STEP));
+        for (uint32_t i = 0; i < some; i++) {
+            const uint32_t found = in_round(RENSA_ROUNDS, least[i]);
+            if (found < bins[which[i]]) bins[which[i]] = found;
+        }
+    }
+}
+
+/* rensa 0.5: a value is the smallest of what falls into its bin in three rounds, each worth more than the one before,
+   and of a permutation of its own, worth more than they. So a round adds nothing where all bins have less already. */
+static void KERNEL(take_rensa)(Signature *signature, const Signer *signer, const uint64_t *hashes, size_t count) {
+    uint32_t *bins = signature->least.values;
+    for (uint32_t round = 0; round < RENSA_ROUNDS; round++) {
+        const uint64_t key = signer->wide_terms[0] ^ RENSA_BINS ^ round * RENSA_ROUND;
+        KERNEL(fill_round)(bins, signer->values, key, round, hashes, count);
+        uint32_t largest = 0;
+        for (uint32_t i = 0; i < signer->values; i++) largest = bins[i] > largest ? bins[i] : largest;
+        if (largest < in_round(round + 1, 0)) return;
+    }
+    KERNEL(fill_rest)(bins, signer, hashes, count);
+}
+
 void KERNEL(signature_take)(Signature *signature, const Signer *signer, const uint64_t *hashes, size_t count) {
     switch (signer->kind) {
     case BINNED: KERNEL(take_bins)(signature, signer, hashes, count); break;
     case AFFINE32: KERNEL(take_affine32)(signature, signer, hashes, count); break;
+    case RENSA: KERNEL(take_rensa)(signature, signer, hashes, count); break;
     case AFFINE64: KERNEL(take_affine64)(signature, signer, hashes, count); break;
     default: KERNEL(take_legacy)(signature, signer, hashes, count);
     }

@@ -102,6 +102,7 @@ uint64_t hash_slice(const Steps *steps, const uint8_t *at, size_t size) {
     case SHA256: return sha256_tail(at, size);
     case BLAKE2B: return blake2b_8(at, size);
     case FNV1: return fnv1(at, size);
+    case FXHASH: return fxhash(at, size);
     default: return fnv1a(at, size);
     }
 }

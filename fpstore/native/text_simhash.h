@@ -33,7 +33,8 @@ typedef enum {
     SHA256,
     BLAKE2B,
     FNV1,
-    FNV1A
+    FNV1A,
+    FXHASH
 } HashKind;
 
 /* Of a shingle: its hash and how often it occurs, or in an idf model its weight. A free one has the value 0. */

@@ -6,8 +6,8 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from fpstore._native cimport (
-    AFFINE32, AFFINE64, BINNED, LANES_ROOM, LEGACY, MAX_VALUES, OK, Document, Signature, Signer, Status,
-    signatures_of,
+    AFFINE32, AFFINE64, BINNED, LANES_ROOM, LEGACY, MAX_VALUES, OK, RENSA, Document, Signature, Signer,
+    Status, signatures_of,
 )
 from fpstore.text._simhash cimport Batch, bytes_of, signed, steps_of
 
@@ -16,6 +16,7 @@ _KINDS = {
     "datasketch-affine32": AFFINE32,
     "datasketch-affine64": AFFINE64,
     "datasketch-legacy": LEGACY,
+    "rensa": RENSA,
 }
 MOST_VALUES = MAX_VALUES
 

@@ -16,7 +16,7 @@ from libc.stdlib cimport free
 from libc.string cimport memset
 
 from fpstore._native cimport (
-    BLAKE2B, FNV1, FNV1A, MD5, MD5_HEAD, MURMUR3, SHA1, SHA256, XXH3, XXH3_SEEDED, XXH64, XXH64_SEEDED,
+    BLAKE2B, FNV1, FNV1A, FXHASH, MD5, MD5_HEAD, MURMUR3, SHA1, SHA256, XXH3, XXH3_SEEDED, XXH64, XXH64_SEEDED,
     CAPPED,
     CHARACTERS,
     FOLD_CHANGES,
@@ -94,6 +94,7 @@ _HASHES = {
     "blake2b": BLAKE2B,
     "fnv1": FNV1,
     "fnv1a": FNV1A,
+    "fxhash": FXHASH,
     "murmur3": MURMUR3,
 }
 _SKETCHES = {"simhash": SIMHASH, "minhash-1bit": MINHASH_1BIT, "minhash": MINHASH}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fpstore.errors import UnsupportedVersion
 from fpstore.text import _simhash
 from fpstore.text.cleaning import HTML_CHOICES
-from fpstore.text.permutations import DEFAULT_VALUES, MOST_VALUES, SCHEMES, SEED_BITS_OF_DATASKETCH
+from fpstore.text.permutations import DEFAULT_VALUES, HASH_OF_SCHEME, MOST_VALUES, SCHEMES, SEED_BITS_OF_SCHEME
 
 if TYPE_CHECKING:
     from fpstore.text.recipe import Recipe
@@ -24,7 +24,7 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "normalisation": ("nfkc-casefold", "nfkc", "lower", "none"),
     "tokens": ("words", "mixed", "characters", "letters", "chinese", "whole"),
     "weights": ("frequency", "capped", "log", "presence", "idf"),
-    "hash": ("xxh3", "xxh64", "md5", "sha1", "sha256", "md5-first", "blake2b", "fnv1", "fnv1a", "murmur3"),
+    "hash": ("xxh3", "xxh64", "md5", "sha1", "sha256", "md5-first", "blake2b", "fnv1", "fnv1a", "murmur3", "fxhash"),
     "tie": ("clear", "set"),
     "sketch": ("simhash", "minhash-1bit", "minhash"),
     "permutations": SCHEMES,
@@ -74,9 +74,10 @@ def expect_fields(recipe: Recipe) -> None:
         told = f"found {recipe.dense_shingle}, expected {expected} for tokens {recipe.tokens}"
         raise ValueError(f"recipe dense_shingle: {told}")
     _check_signature(recipe.sketch, recipe.values, recipe.permutations)
+    _check_hash(recipe.permutations, recipe.hash)
     _check_width(recipe.sketch, recipe.hash, recipe.bits)
-    if is_of_datasketch(recipe.permutations):
-        _check_bits(recipe.seed, SEED_BITS_OF_DATASKETCH, f"permutations {recipe.permutations}")
+    if recipe.permutations in SEED_BITS_OF_SCHEME:
+        _check_bits(recipe.seed, SEED_BITS_OF_SCHEME[recipe.permutations], f"permutations {recipe.permutations}")
     else:
         _check_bits(recipe.seed, _simhash.SEED_BITS.get(recipe.hash, 0), f"hash {recipe.hash}")
     _check_idf(recipe.weights, recipe.idf)
@@ -85,11 +86,6 @@ def expect_fields(recipe: Recipe) -> None:
             if getattr(recipe, step) != expected:
                 told = f"found {getattr(recipe, step)!r}, expected {expected} for sketch {recipe.sketch}"
                 raise ValueError(f"recipe {step}: {told}")
-
-
-def is_of_datasketch(permutations: str) -> bool:
-    """Whether permutations of this name are those of datasketch."""
-    return permutations.startswith("datasketch")
 
 
 def expect_version(version: int) -> None:
@@ -121,6 +117,13 @@ def _check_signature(sketch: str, values: int, permutations: str) -> None:
     for name, found in (("values", values), ("permutations", permutations)):
         if found != ADDED[name]:
             raise ValueError(f"recipe {name}: found {found!r}, expected {ADDED[name]!r} for sketch {sketch}")
+
+
+def _check_hash(permutations: str, hash_name: str) -> None:
+    expected = HASH_OF_SCHEME.get(permutations, hash_name)
+    if hash_name != expected:
+        told = f"found {hash_name!r}, expected {expected} for permutations {permutations}, which have no other"
+        raise ValueError(f"recipe hash: {told}")
 
 
 def _check_width(sketch: str, hash_name: str, bits: int) -> None:

@@ -28,7 +28,8 @@ The steps of version 2, in order:
    - `md5` and `sha256`, the last 8 bytes of the digest as a big-endian number; `md5-first`, the first 8 so; `sha1`,
      the first 8 as a little-endian number;
    - `blake2b`, BLAKE2b with a digest of 8 bytes, as a big-endian number;
-   - `fnv1` and `fnv1a` of 64 bits.
+   - `fnv1` and `fnv1a` of 64 bits;
+   - `fxhash`, the FxHash of rustc-hash 2 of one write of these bytes.
 7. `weights`: what a shingle that occurs n times counts: `frequency`, n; `capped`, n but at most 4; `log`,
    1 + ln n; `presence`, 1; `idf`, n times what the model of checksum `idf` says (see `idf`).
 8. `sketch`, what the shingles become, with so many `bits`:
@@ -42,7 +43,7 @@ The steps of version 2, in order:
    - `minhash` (Broder, SEQUENCES 1997): no fingerprint but a signature, which fpstore.minhash makes. It has so many
      `values` by the `permutations` of that name (see the module of that name), and the share of those that are equal is
      the Jaccard similarity in the mean. The `seed` is of hash and permutations; by those of datasketch it is theirs
-     alone, 0..2**32 - 1. Weights are `presence`.
+     alone, 0..2**32 - 1, and by those of rensa, whose hash is `fxhash`, 0..2**64 - 1. Weights are `presence`.
 
    A document without tokens has the XXH3 of its UTF-8, widened, as its fingerprint, or as the only hash of its
    signature: it is near none that has other bytes. Not so by simhashes, of another hash than `xxh3` and other tokens
@@ -78,11 +79,10 @@ from fpstore.text.fields import (
     VERSION,
     expect_fields,
     expect_version,
-    is_of_datasketch,
 )
 from fpstore.text.held import Counts, Features, HashesPart, KeptHashes, Sets
 from fpstore.text.model import IdfModel
-from fpstore.text.permutations import DEFAULT_VALUES, SCHEMES, permutations_of
+from fpstore.text.permutations import DEFAULT_VALUES, SCHEMES, SEED_BITS_OF_SCHEME, permutations_of
 from fpstore.text.scripts import mixed_shingles
 from fpstore.text.several import expect_several
 from fpstore.text.tokens import Prepare, preparation, prepared, prepared_groups
@@ -329,14 +329,9 @@ class Recipe:
         return self.sketch != "simhash" or self.tokens == "mixed" or self.hash == "xxh3"
 
     @property
-    def is_of_datasketch(self) -> bool:
-        """Whether a signature has the permutations of datasketch."""
-        return is_of_datasketch(self.permutations)
-
-    @property
     def _hash_seed(self) -> int:
-        """That of the hash, which datasketch has none of."""
-        return 0 if self.is_of_datasketch else self.seed
+        """That of the hash: none where the seed is of the permutations alone."""
+        return 0 if self.permutations in SEED_BITS_OF_SCHEME else self.seed
 
     def steps(self) -> dict[str, str | int]:
         """What decides which shingles a text has: all of the record but the name, the weights and what a tie is."""

@@ -295,7 +295,7 @@ MUTANTS = (
     Mutant(
         "the seed of datasketch is the hash's too",
         "fpstore/text/recipe.py",
-        "return 0 if self.is_of_datasketch else self.seed",
+        "return 0 if self.permutations in SEED_BITS_OF_SCHEME else self.seed",
         "return self.seed",
         "signatures are not those of datasketch",
         ("tests/test_minhash_signing.py::test_the_values_are_those_of_datasketch_2",),
