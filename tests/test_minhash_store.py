@@ -754,6 +754,20 @@ def test_settings_that_cannot_be_are_refused(tmp_path: Path, wrong: dict[str, An
     assert [*tmp_path.iterdir()] == []
 
 
+@pytest.mark.parametrize("both", [{"bands": 16}, {"rows_per_band": 8}, {"bands": 16, "rows_per_band": 8}])
+def test_the_usual_bands_beside_a_similarity_are_refused_as_any_others(tmp_path: Path, both: dict[str, int]) -> None:
+    own = np.zeros((1, 128), dtype=np.uint32)
+    for make in (
+        lambda: minhash.create(tmp_path / "s", min_similarity=0.5, **both),
+        lambda: minhash.build(tmp_path / "s", own, min_similarity=0.5, **both),
+    ):
+        with pytest.raises(ValueError, match="min_similarity: found 16 bands of 8 values too, expected one of the two"):
+            make()
+    assert [*tmp_path.iterdir()] == []
+    with minhash.create(tmp_path / "s") as store:
+        assert (store.bands, store.rows_per_band, store.values) == (16, 8, 128)
+
+
 def test_a_store_that_is_there_is_taken_if_its_settings_are_those_asked_for(tmp_path: Path) -> None:
     minhash.create(tmp_path / "s", values=VALUES, **SETTINGS).close()
     with minhash.create(tmp_path / "s", exist_ok=True, values=VALUES, **SETTINGS) as store:

@@ -136,6 +136,14 @@ MUTANTS = (
         ("tests/test_minhash_store.py::test_the_bits_of_keys_are_chosen_by_how_many_documents_there_are",),
     ),
     Mutant(
+        "the usual bands beside a similarity are taken for none that was said",
+        "fpstore/minhash/making.py",
+        "if (asked.bands, asked.rows_per_band) != (None, None):",
+        "if (bands, rows) != Asked().cut:",
+        "who says 16 bands of 8 and a similarity gets other bands without a word",
+        ("tests/test_minhash_store.py::test_the_usual_bands_beside_a_similarity_are_refused_as_any_others",),
+    ),
+    Mutant(
         "of several sketches of an id the last counts",
         "fpstore/native/similar.c",
         "if (!(candidate->similarity >= similarity)) candidate",
