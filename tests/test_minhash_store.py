@@ -670,7 +670,7 @@ def test_without_ids_it_is_told_whether_one_was_seen(tmp_path: Path) -> None:
         assert not store.contains_near(signatures(98, 1)[0])
         assert store.probe_many(own).id is None
         assert store.count() == stored.sum()
-        with pytest.raises(ValueError, match="the store has no ids, expected one with ids, by which to remove"):
+        with pytest.raises(ValueError, match="found no ids, so a key that several documents share is there once"):
             store.remove(ids=[1])
         with pytest.raises(ValueError, match="the store has no ids, expected one with ids, whose documents"):
             store.upsert(own[:1], ids=[1])
@@ -679,6 +679,53 @@ def test_without_ids_it_is_told_whether_one_was_seen(tmp_path: Path) -> None:
         store.copy(tmp_path / "copy")
     with minhash.open(tmp_path / "copy") as copy:
         assert copy.count() == stored.sum()
+
+
+def overlapping(seed: int) -> Array:
+    """Two signatures that share the first band alone, and a third that shares just that with both."""
+    own = signatures(seed, 1).repeat(3, axis=0)
+    own[:, ROWS:] = np.arange(3 * (VALUES - ROWS), dtype=np.uint32).reshape(3, -1)
+    return own
+
+
+def test_without_ids_a_key_of_several_documents_is_kept_once_so_none_of_them_can_be_removed(tmp_path: Path) -> None:
+    own = overlapping(16)
+    keys = Banding(BANDS, ROWS).keys(own)
+    assert len(np.unique(keys[:2])) == 2 * BANDS - 1
+    with minhash.create(tmp_path / "s", id_type=None, values=VALUES, bits=64, **SETTINGS) as store:
+        store.add(own[:2])
+        store.add(own[:2])
+        store._flush()
+        with Reading(store) as snapshot:
+            held = np.concatenate([found for found, _ in snapshot.rows()])
+        assert held.tolist() == np.unique(keys[:2]).tolist()
+        # Without the keys of the first, what shares just its band with the second would be as good as never seen.
+        assert store.contains_near(own[2])
+        assert not set(keys[2].tolist()) & (set(held.tolist()) - set(keys[0].tolist()))
+        told = (
+            "found no ids, so a key that several documents share is there once, and to remove one would hide the "
+            "others: expected a store with ids, which are what is removed; keep_signatures=False makes the smallest"
+        )
+        with pytest.raises(ValueError, match=re.escape(f"{store.path}: {told}")):
+            store.remove(ids=[0])
+        assert store.count() == 1
+        assert store.contains_near(own[0])
+
+
+def test_with_ids_and_no_signatures_what_is_removed_hides_no_other(tmp_path: Path) -> None:
+    own = overlapping(17)
+    with minhash.create(tmp_path / "s", keep_signatures=False, values=VALUES, **SETTINGS) as store:
+        store.add(own[:2], ids=[0, 1])
+        for flushed in (False, True):
+            if flushed:
+                store.add(own[:1], ids=[0])
+                store._flush()
+            store.remove(ids=[0])
+            assert [(match.id, match.shared_bands) for match in store.probe(own[0])] == [(1, 1)]
+            assert [(match.id, match.shared_bands) for match in store.probe(own[1])] == [(1, BANDS)]
+            assert store.contains_near(own[2])
+        store.remove(ids=[1])
+        assert not any(map(store.contains_near, own))
 
 
 # --- The commands ---
@@ -770,6 +817,19 @@ def test_settings_that_cannot_be_are_refused(tmp_path: Path, wrong: dict[str, An
     with pytest.raises(ValueError, match=message):
         minhash.create(tmp_path / "s", **{"values": VALUES, **SETTINGS, **wrong})
     assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.parametrize("both", [{"bands": 16}, {"rows_per_band": 8}, {"bands": 16, "rows_per_band": 8}])
+def test_the_usual_bands_beside_a_similarity_are_refused_as_any_others(tmp_path: Path, both: dict[str, Any]) -> None:
+    own = np.zeros((1, 128), dtype=np.uint32)
+    told = "min_similarity: found 16 bands of 8 values too, expected one of the two"
+    with pytest.raises(ValueError, match=told):
+        minhash.create(tmp_path / "s", min_similarity=0.5, **both)
+    with pytest.raises(ValueError, match=told):
+        minhash.build(tmp_path / "s", own, min_similarity=0.5, **both)
+    assert [*tmp_path.iterdir()] == []
+    with minhash.create(tmp_path / "s") as store:
+        assert (store.bands, store.rows_per_band, store.values) == (16, 8, 128)
 
 
 def test_a_store_that_is_there_is_taken_if_its_settings_are_those_asked_for(tmp_path: Path) -> None:

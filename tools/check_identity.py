@@ -13,7 +13,8 @@ Then that one goes on with it, or another process opens the path anew, or both. 
 - what could not be right is an error that names the cause and a file; no internal error, no hang, no dead process;
 - what is right, is done.
 
-One line for each finding, with the command that plays that case alone. Exit status 1 if there is any. --plant: a
+One line for each finding, with the command that plays that case alone, and each hundred cases how many were played, so
+that a run which is cut short says how far it came. Exit status 1 if there is any finding. --plant: a
 mistake that has to be found: nobody looks where the path leads, links are followed, what is not ours is removed.
 """
 
@@ -101,6 +102,8 @@ def plant(mistake: str) -> None:
         sweep._set_aside = _remove_all
 
 
+# After so many cases a line says how far it is.
+TOLD_EACH = 100
 PLANTS = ("path", "links", "sweep")
 
 
@@ -183,6 +186,8 @@ def run(arguments: argparse.Namespace, folder: Path) -> int:
                     + f"  {record.get('folder', '')}",
                     flush=True,
                 )
+            if counts["cases"] % TOLD_EACH == 0:
+                print(f"{counts['cases']} of {len(cases)} cases so far, {counts['findings']} findings", flush=True)
     lost = 0
     for _ in range(arguments.processes):
         lost += os.wait()[1] != 0

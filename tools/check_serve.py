@@ -1,14 +1,16 @@
 """Attacks a service: load beside a writer, kill -9 at random, and clients that ask for too much, or never finish.
 
-    python tools/check_serve.py [--seconds 60] [--kills 20] [--connections 10000] [--parts load,kill,attack] [--dir DIR]
+    python tools/check_serve.py [--seconds 60] [--kills 20] [--connections 10000] [--parts load,kill,signed,attack]
+                                 [--dir DIR]
 
 load: 16 connections of httpx probe for so many seconds beside one that adds; each answer is checked, and none may fail.
 kill: four clients add, a row at a time, and remove some; the service is killed -9 at a random moment and started again.
 Every row that was acknowledged is there, none whose removal was acknowledged, and of each client at most one change
-that was not acknowledged. attack: bodies of 1 GB, announced and in chunks; clients that send nothing, half a head, a
-byte now and then, half a body, and that take no answer; as many connections as asked for; wrong tokens; paths that lead
-elsewhere. Each must be refused as docs/operations.md says, in bounded memory and files, and a client that asks properly
-is answered before, beside where it has a connection, and after. All of it is on this machine, and ends by itself.
+that was not acknowledged. signed: the same of a store of signatures, of texts. attack: bodies of 1 GB, announced and in
+chunks; clients that send nothing, half a head, a byte now and then, half a body, and that take no answer; as many
+connections as asked for; wrong tokens; paths that lead elsewhere. Each must be refused as docs/operations.md says, in
+bounded memory and files, and a client that asks properly is answered before, beside where it has a connection, and
+after. All of it is on this machine, and ends by itself.
 Exit status 1 if anything was otherwise.
 """
 
@@ -23,8 +25,10 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -32,19 +36,24 @@ from bench_serve import load, timings
 from benchlib import parse_count, parse_list, uniform
 
 import fpstore
+from fpstore import minhash
+from fpstore.minhash.making import open_any
 from fpstore.serve.limits import Limits
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from serving import JSON, Serving, serving
 
-PARTS = ("load", "kill", "attack")
+PARTS = ("load", "kill", "signed", "attack")
 ROWS = 1_000_000
 SEED = 3
 TOKEN = "a-token-that-nobody-else-has"
 TIMEOUT = 3
+# Of a text: so that two share a band by no chance.
+WORDS = 20
 # What the service may take more than before, whatever is asked of it.
 MORE_BYTES = 400 << 20
+RowOf = Callable[..., dict[str, Any]]
 faults: list[str] = []
 
 
@@ -66,7 +75,8 @@ def main() -> int:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="fpstore-serve-", dir=arguments.dir) as folder:
         for part in arguments.parts:
-            {"load": under_load, "kill": killed, "attack": attacked}[part](arguments, Path(folder) / part)
+            play = {"load": under_load, "kill": killed, "signed": killed_signed, "attack": attacked}[part]
+            play(arguments, Path(folder) / part)
     print(f"{len(faults)} wrong" if faults else "all as it should be")
     return int(bool(faults))
 
@@ -97,8 +107,9 @@ def under_load(arguments: argparse.Namespace, folder: Path) -> None:
 class Adding:
     """A client that adds rows and removes some. doubtful: the change that was not acknowledged when it ended."""
 
-    def __init__(self, first: int) -> None:
-        self.number = first
+    def __init__(self, first: int, row_of: RowOf) -> None:
+        """row_of: what of the number of a row is sent, beside its id."""
+        self.number, self._row_of = first, row_of
         self.there: set[int] = set()
         self.gone: set[int] = set()
         self.doubtful: set[int] = set()
@@ -111,7 +122,7 @@ class Adding:
                 if not removed:
                     self.number += 1
                 number = removed[0] if removed else self.number
-                row = {"fingerprints": [f"{number * 0x9E3779B97F4A7C15 % 2**64:x}"], "ids": [str(number)]}
+                row = {**self._row_of(number, removed=bool(removed)), "ids": [str(number)]}
                 self.doubtful = {number}
                 try:
                     answer = client.post("/remove" if removed else rng.choice(["/add", "/add_if_new"]), json=row)
@@ -124,12 +135,35 @@ class Adding:
                 self.there -= self.gone
 
 
+def fingerprint_row(number: int, *, removed: bool) -> dict[str, Any]:
+    """A fingerprint that no other number has; also of what is removed."""
+    return {"fingerprints": [f"{number * 0x9E3779B97F4A7C15 % 2**64:x}"]}
+
+
+def text_row(number: int, *, removed: bool) -> dict[str, Any]:
+    """A text that is like that of no other number; nothing of what is removed, which its id says."""
+    words = (str(number * 0x9E3779B97F4A7C15 % 2**64 ^ place) for place in range(WORDS))
+    return {} if removed else {"texts": [" ".join(words)]}
+
+
 def killed(arguments: argparse.Namespace, folder: Path) -> None:
-    """Turn by turn, with the same clients."""
+    """A store of fingerprints."""
     folder.mkdir()
     fpstore.create(folder / "s", max_distance=0, plan="size").close()
+    killed_in_turn(arguments, folder, fingerprint_row)
+
+
+def killed_signed(arguments: argparse.Namespace, folder: Path) -> None:
+    """A store of signatures."""
+    folder.mkdir()
+    minhash.create(folder / "s", recipe="minhash-128").close()
+    killed_in_turn(arguments, folder, text_row)
+
+
+def killed_in_turn(arguments: argparse.Namespace, folder: Path, row_of: RowOf) -> None:
+    """Turn by turn, with the same clients."""
     rng = random.Random(SEED)
-    clients = [Adding(10**9 * (each + 1)) for each in range(4)]
+    clients = [Adding(10**9 * (each + 1), row_of) for each in range(4)]
     doubtful: set[int] = set()
     for turn in range(arguments.kills):
         with serving(folder / "s", "--port", 0) as served:
@@ -142,8 +176,9 @@ def killed(arguments: argparse.Namespace, folder: Path) -> None:
             for thread in threads:
                 thread.join()
         doubtful = doubtful.union(*(each.doubtful for each in clients))
-        with fpstore.open(folder / "s") as store:
+        with open_any(folder / "s") as store:
             found = {int(row.id or 0) for rows in store.rows() for row in rows}
+            store.verify()
         there = set[int]().union(*(each.there for each in clients)) - doubtful
         gone = set[int]().union(*(each.gone for each in clients)) - doubtful
         expect(not there - found, f"turn {turn}: {len(there - found)} acknowledged rows are lost")

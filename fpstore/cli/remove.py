@@ -12,9 +12,9 @@ from fpstore.cli.common import common
 from fpstore.cli.documents import passed_over, tell_done
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.rows import read_for
-from fpstore.cli.signed import remove_ids
+from fpstore.cli.signed import expect_ids_to_remove, remove_ids
 from fpstore.cli.stores import opened_store
-from fpstore.cli.subcommand import OF_BITS, refuse_unused, subcommand
+from fpstore.cli.subcommand import subcommand
 from fpstore.cli.texts import idf_option, text_options
 from fpstore.cli.values import (
     column,
@@ -113,11 +113,7 @@ def command(
         )
     with opened_store(store, "w") as opened:
         if opened.kind == "minhash":
-            if not opened._settings.ids:
-                raise click.UsageError(
-                    f"{store}: the store has signatures and no ids, by which alone these are removed"
-                )
-            _expect_ids_alone(store, by_fingerprint)
+            expect_ids_to_remove(opened, by_fingerprint=by_fingerprint)
         # Keys of signatures may have any number of bits, and none is typed.
         bits = 64 if opened.kind == "minhash" else opened._settings.bits
         typed = [typed_fingerprints(values, decimal, bits), typed_ids(opened, ids)]
@@ -167,14 +163,6 @@ def command(
             f"{store}: removed {counted(removed, 'row')}, for {counted(done, noun)}",
         )
         opened.wait()
-
-
-def _expect_ids_alone(store: str, by_fingerprint: bool) -> None:
-    """UsageError for what removes fingerprints."""
-    refuse_unused(OF_BITS)
-    if by_fingerprint:
-        told = "found a FINGERPRINT or --input, expected --id or --id-input: the store has signatures"
-        raise click.UsageError(f"{store}: {told}")
 
 
 @contextmanager

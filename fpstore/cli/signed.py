@@ -189,6 +189,19 @@ def print_documents(store: "MinHashStore", ids: Any, signed: bool) -> None:
     print_lines("lookup", written_ids(found.id, signed, common().as_json), sketches)
 
 
+def expect_ids_to_remove(store: "MinHashStore", *, by_fingerprint: bool) -> None:
+    """UsageError where documents cannot be removed, or are asked for by what removes fingerprints."""
+    from fpstore.minhash.store import KEPT_ONCE
+
+    if not store._settings.ids:
+        told = "expected a store with ids, which are what is removed; create --no-keep-signatures makes the smallest"
+        raise click.UsageError(f"{store.path}: {KEPT_ONCE}: {told}")
+    refuse_unused(OF_BITS)
+    if by_fingerprint:
+        told = "found a FINGERPRINT or --input, expected --id or --id-input: the store has signatures"
+        raise click.UsageError(f"{store.path}: {told}")
+
+
 def remove_ids(store: "MinHashStore", batches: Iterator[Any], bar: OnProgress | None) -> tuple[int, int]:
     """Remove the documents of ids; how many were asked for, and how many signatures there were, of those kept."""
     done = removed = 0

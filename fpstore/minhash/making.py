@@ -21,6 +21,7 @@ from fpstore.plans.choice import expect_bits
 from fpstore.progress import OnProgress, told
 from fpstore.sketches.bands import MAX_VALUES, Banding, key_bits_for
 from fpstore.sketches.kept import Kept, bits_for
+from fpstore.text.asked import Asked
 from fpstore.threads import thread_count
 from fpstore.types import Array, Durability, Ids, IdType, Mode, expect_flags
 
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 
 # Signatures of a store for which nobody says how many values they have.
 VALUES = 128
-# How signatures are cut where nobody says it, as the arguments below have it.
-USUAL_CUT = (16, 8)
 # The bits of keys are chosen for so many documents, or those that a store is built of, where these are more.
 BUILT_FOR, CREATED_FOR = 10**7, 10**9
 # Where a similarity is integrated over, to choose bands by it.
@@ -44,8 +43,8 @@ def build(
     *,
     ids: object = "row",
     id_type: IdType | None = "uint64",
-    bands: int = 16,
-    rows_per_band: int = 8,
+    bands: int | None = None,
+    rows_per_band: int | None = None,
     min_similarity: float | None = None,
     keep_signatures: bool = True,
     bits: int | None = None,
@@ -60,22 +59,22 @@ def build(
 
     signatures: integers[n, values], or a stream: an iterator of such arrays, or of pairs of them and ids. ids:
     uint64[n], or names; "row", the index in the input; None, a store without ids. bands, rows_per_band: documents are
-    found that share a band, so many values. min_similarity: chosen by the similarity from which documents should be
-    found, in place of these two; with both that is a ValueError. keep_signatures: some bits of each value are kept, so
-    that answers have an estimated similarity. bits: of the key of a band, 16 to 64. Of n documents a signature meets,
-    by chance, bands^2 * n / 2^bits more than share a band with it. None: so many that these are at most a quarter of a
-    document where each comes with its similarity, a hundredth where not, and in a store without ids 10^-5 for a band;
-    of the documents that are given, or of 10^7 where these are fewer. recipe: by which the signatures were made, one of
-    sketch minhash. All else is as for fpstore.build.
+    found that share a band, so many values; None: 16 and 8. min_similarity: chosen by the similarity from which
+    documents should be found, in place of these two; with either that is a ValueError. keep_signatures: some bits of
+    each value are kept, so that answers have an estimated similarity. bits: of the key of a band, 16 to 64. Of n
+    documents a signature meets, by chance, bands^2 * n / 2^bits more than share a band with it. None: so many that
+    these are at most a quarter of a document where each comes with its similarity, a hundredth where not, and in a
+    store without ids 10^-5 for a band; of the documents that are given, or of 10^7 where these are fewer. recipe: by
+    which the signatures were made, one of sketch minhash. All else is as for fpstore.build.
     Raises ValueError, TypeError, RecipeError; FileExistsError; the operating system's errors.
     """
     expect_flags(keep_signatures=keep_signatures, force=force)
     first, stream = _begun(signatures, ids)
+    asked = Asked(bands=bands, rows_per_band=rows_per_band, min_similarity=min_similarity)
     made_by = recipe_of(recipe, "minhash")
-    values = _value_count(first, _usual_values(bands, rows_per_band) if made_by is None else made_by.values)
+    values = _value_count(first, _usual_values(asked) if made_by is None else made_by.values)
     wanted = _id_type_of(ids, id_type)
-    cut = values, wanted, bands, rows_per_band, min_similarity, keep_signatures
-    settings = _settings(*cut, bits, recipe, BUILT_FOR)
+    settings = _settings(values, wanted, asked, keep_signatures, bits, recipe, BUILT_FOR)
     reader = _Documents(settings, ids)
     build_documents(
         Path(path),
@@ -97,8 +96,8 @@ def create(
     exist_ok: bool = False,
     id_type: IdType | None = "uint64",
     values: int | None = None,
-    bands: int = 16,
-    rows_per_band: int = 8,
+    bands: int | None = None,
+    rows_per_band: int | None = None,
     min_similarity: float | None = None,
     keep_signatures: bool = True,
     bits: int | None = None,
@@ -122,10 +121,10 @@ def create(
     if durability not in DURABILITIES:
         raise ValueError(f'durability: found {durability!r}, expected "commit" or "batch"')
     made_by = recipe_of(recipe, "minhash")
+    asked = Asked(bands=bands, rows_per_band=rows_per_band, min_similarity=min_similarity)
     if values is None:
-        values = made_by.values if made_by is not None else _usual_values(bands, rows_per_band)
-    cut = values, wanted, bands, rows_per_band, min_similarity, keep_signatures
-    settings = _settings(*cut, bits, recipe, CREATED_FOR)
+        values = made_by.values if made_by is not None else _usual_values(asked)
+    settings = _settings(values, wanted, asked, keep_signatures, bits, recipe, CREATED_FOR)
     try:
         create_empty(Path(path), settings, mode=as_mode(mode), force=force)
     except FileExistsError:
@@ -195,24 +194,22 @@ def bands_for(values: int, min_similarity: float, weights: tuple[float, float] =
 def _settings(
     values: int,
     id_type: str | None,
-    bands: int,
-    rows_per_band: int,
-    min_similarity: float | None,
+    asked: Asked,
     keep_signatures: bool,
     bits: int | None,
     recipe: "Recipe | str | None",
     documents: int,
 ) -> Settings:
     """Of so many documents. ValueError for what cannot be."""
-    count, cut, rows = _integer("values", values), _integer("bands", bands), _integer("rows_per_band", rows_per_band)
-    if min_similarity is not None:
-        least = as_similarity(min_similarity, "min_similarity")
-        if (cut, rows) != USUAL_CUT:
-            told = f"found {cut} bands of {rows} values too, expected one of the two ways to say it"
+    count, (bands, rows) = _integer("values", values), _cut_of(asked)
+    if asked.min_similarity is not None:
+        least = as_similarity(asked.min_similarity, "min_similarity")
+        if (asked.bands, asked.rows_per_band) != (None, None):
+            told = f"found {bands} bands of {rows} values too, expected one of the two ways to say it"
             raise ValueError(f"min_similarity: {told}")
-        cut, rows = bands_for(min(max(count, 1), MAX_VALUES), least)
+        bands, rows = bands_for(min(max(count, 1), MAX_VALUES), least)
     kept = bits_for(count) if keep_signatures and id_type is not None and count > 0 else 0
-    minhash = Minhash(cut, rows, count, kept)
+    minhash = Minhash(bands, rows, count, kept)
     made_by = recipe_of(recipe, "minhash")
     if made_by is not None and made_by.values != count:
         raise RecipeError(f"recipe {made_by.name}: found {made_by.values} values, expected {count}, as signatures have")
@@ -233,9 +230,16 @@ def _with_bits(settings: Settings, bits: int | None, documents: int) -> Settings
     return replace(settings, plan=plan.to_json(), bits=plan.bits)
 
 
-def _usual_values(bands: object, rows_per_band: object) -> int:
+def _cut_of(asked: Asked) -> tuple[int, int]:
+    """How signatures are cut where no similarity says it. ValueError for what is no integer."""
+    bands, rows = asked.cut
+    return _integer("bands", bands), _integer("rows_per_band", rows)
+
+
+def _usual_values(asked: Asked) -> int:
     """How many values a signature has where nothing says it. ValueError for more than there may be."""
-    needed = _integer("bands", bands) * _integer("rows_per_band", rows_per_band)
+    bands, rows = _cut_of(asked)
+    needed = bands * rows
     if needed > MAX_VALUES:
         raise ValueError(f"bands * rows_per_band: found {needed}, expected at most {MAX_VALUES} values")
     return max(VALUES, needed)

@@ -32,6 +32,8 @@ SLICE_QUERIES = 256
 MIN_SLICE = 32
 # Where more rows share a band with a signature, it is looked for one that is similar, and not for all.
 CROWD_ROWS = 1 << 12
+# Why nothing is removed from a store without ids.
+KEPT_ONCE = "found no ids, so a key that several documents share is there once, and to remove one would hide the others"
 # Documents of a batch of rows().
 DOCUMENTS_AT_ONCE = 1 << 16
 
@@ -323,10 +325,13 @@ class MinHashStore(_BaseStore):
     def remove(self, *, ids: object) -> None:
         """Remove the documents of ids. Durable, all of it or nothing, when it returns. All may come again.
 
-        What is not there is no error. ValueError in a store without ids.
+        What is not there is no error. ValueError in a store without ids: a key that several documents share is there
+        once, so to remove one of them would hide the others.
         """
         writer = self._expect_documents()
-        self._expect_ids("by which to remove")
+        if not self._settings.ids:
+            told = "expected a store with ids, which are what is removed; keep_signatures=False makes the smallest"
+            raise ValueError(f"{self.path}: {KEPT_ONCE}: {told}")
         writer.remove(changes.IDS_REMOVED, self._given_ids(ids))
 
     # --- What is given ---

@@ -136,6 +136,24 @@ MUTANTS = (
         ("tests/test_minhash_store.py::test_the_bits_of_keys_are_chosen_by_how_many_documents_there_are",),
     ),
     Mutant(
+        "the usual bands beside a similarity are taken for none that was said",
+        "fpstore/minhash/making.py",
+        "if (asked.bands, asked.rows_per_band) != (None, None):",
+        "if (bands, rows) != Asked().cut:",
+        "who says 16 bands of 8 and a similarity gets other bands without a word",
+        ("tests/test_minhash_store.py::test_the_usual_bands_beside_a_similarity_are_refused_as_any_others",),
+    ),
+    Mutant(
+        "a removal from a store of signatures without ids is taken",
+        "fpstore/minhash/store.py",
+        'if not self._settings.ids:\n            told = "expected a store with ids, which',
+        'if False:\n            told = "expected a store with ids, which',
+        "who asks for a removal that cannot be is told that it was done, or by another error",
+        (
+            "tests/test_minhash_store.py::test_without_ids_a_key_of_several_documents_is_kept_once_so_none_of_them_can_be_removed",
+        ),
+    ),
+    Mutant(
         "of several sketches of an id the last counts",
         "fpstore/native/similar.c",
         "if (!(candidate->similarity >= similarity)) candidate",
