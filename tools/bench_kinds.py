@@ -7,9 +7,6 @@ the labelled pairs, as there; a pair is found where the fingerprints are within 
 16 bands of 8 values and, where that is said, the estimate from what the store keeps is 0.8 or more. bytes: of a store
 of all of them with row numbers as ids, for each document; what every store has, some 100 kB, is not in it. Signing:
 documents a second of processor time, one thread, from text. All: signing, the store, and all pairs in it.
-
-The batch way: how many keys of bands only one document has, which a job that knows all documents may drop before it
-sorts, and how few documents are then in any bucket.
 """
 
 import sys
@@ -76,7 +73,7 @@ def fingerprint_rows(labelled: Labelled, texts: list[str], name: str, folder: Pa
     return rows
 
 
-def signature_rows(labelled: Labelled, texts: list[str], folder: Path) -> tuple[list[Row], Row]:
+def signature_rows(labelled: Labelled, texts: list[str], folder: Path) -> list[Row]:
     recipe, rows = recipes()["minhash-128"], []
     signatures, signing = spent(lambda: sign(texts, recipe, threads=1))
     keys = Banding(BANDS, ROWS).keys(signatures)
@@ -98,18 +95,10 @@ def signature_rows(labelled: Labelled, texts: list[str], folder: Path) -> tuple[
             | {"bytes": store_bytes(folder / f"minhash-{keep}") / len(texts)}
             | {"signing": len(texts) / signing, "all": len(texts) / (signing + rest)}
         )
-    _, place, counts = np.unique(keys, return_inverse=True, return_counts=True)
-    alone = counts[place.reshape(keys.shape)] == 1
-    batch = {
-        "set": labelled.name,
-        "documents": len(texts),
-        "keys that one document has": float(alone.mean()),
-        "documents in no bucket": float(alone.all(axis=1).mean()),
-    }
-    return rows, batch
+    return rows
 
 
-def measure(results: Results, arguments: Namespace, name: str) -> Row:
+def measure(results: Results, arguments: Namespace, name: str) -> None:
     labelled = read_set(arguments.folder, name)
     wanted = {identity: number for number, identity in enumerate(labelled.ids)}
     texts = [""] * len(wanted)
@@ -124,11 +113,10 @@ def measure(results: Results, arguments: Namespace, name: str) -> Row:
         texts = texts[:SMALL_DOCUMENTS]
     with scratch_folder(arguments) as folder:
         rows = [row for each in ("simhash-1", "text-1") for row in fingerprint_rows(labelled, texts, each, folder)]
-        more, batch = signature_rows(labelled, texts, folder)
+        rows += signature_rows(labelled, texts, folder)
     letters = sum(map(len, texts)) / max(1, len(texts))
     title = f"{name}: {len(texts):,} documents of {letters:,.0f} letters, {len(labelled.first):,} labelled pairs"
-    results.table(title, rows + more)
-    return batch
+    results.table(title, rows)
 
 
 def main() -> int:
@@ -137,8 +125,8 @@ def main() -> int:
     parser.add_argument("--sets", type=parse_list, default=[*SETS])
     arguments = parse_arguments(parser)
     results = Results("bench_kinds", arguments)
-    batches = [measure(results, arguments, name) for name in arguments.sets]
-    results.table("the batch way: what need not be sorted", batches)
+    for name in arguments.sets:
+        measure(results, arguments, name)
     return results.finish()
 
 
