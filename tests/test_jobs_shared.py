@@ -457,13 +457,14 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     for name in measured._fields:
         one, other = getattr(made.measured, name), getattr(measured, name)
         assert (one.tolist(), one.dtype) == (other.tolist(), other.dtype)
-    assert made_of(unkept, slice(0, 1)).kept() is None
+    assert made_of(unkept, slice(0, 1)).kept(are_features=False) is None
     both = Made.join([made[:1], made[1:]])
     taken = both.take(np.array([0, 2]))
     for few, indexes in ((made, [0, 1, 2]), (both, [0, 1, 2]), (taken, [0, 2])):
-        hashes = few.kept()
+        hashes = few.kept(are_features=False)
         assert hashes is not None
-        sets = DEFAULT_RECIPE.features_of(hashes, np.arange(len(indexes)))
+        starts, counts = hashes.offsets[:-1], np.diff(hashes.offsets)
+        sets = DEFAULT_RECIPE.features_of(hashes.hashes, starts, counts)
         for place, index in enumerate(indexes):
             assert sets[place].hashes.tolist() == DEFAULT_RECIPE.features(own[index]).hashes.tolist()
 
@@ -557,7 +558,7 @@ import sys, time
 from pathlib import Path
 from fpstore.cluster import local
 from fpstore.jobs import corpus, dedup, sharing
-corpus.BATCH_DOCUMENTS = 5
+corpus.BATCH_DOCUMENTS, corpus.COMMIT_DOCUMENTS = 5, 1
 local.START_AFTER_SECONDS = -1.0
 sharing.TASK_SECONDS = 120 / 100e6
 sys.path.insert(0, {tests!r})
