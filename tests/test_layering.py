@@ -233,8 +233,8 @@ WINGS = {
         "_native",
         "_names",
     },
-    # The engine's own search and build, cut: shares of them, their rows in order, and names for handles. text: of frames
-    # of texts.
+    # The engine's own search and build, cut: shares of them, their rows in order, and names for handles. text: of
+    # frames of texts.
     "cluster": {
         "",
         "_codec",

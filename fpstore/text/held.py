@@ -123,14 +123,15 @@ class KeptHashes:
     def join(cls, parts: Sequence[HashesPart], *, are_features: bool) -> KeptHashes:
         """Those of all parts, one after the other."""
         if len(parts) == 1:
-            hashes, ends = parts[0]
-            offsets = np.zeros(len(ends) + 1, dtype=np.int64)
-            offsets[1:] = ends
-            return cls(hashes, offsets, are_features)
-        counts = [np.empty(0, dtype=np.int64), *(np.diff(ends.astype(np.int64), prepend=0) for _, ends in parts)]
-        none = np.zeros(1, dtype=np.uint64)
-        hashes = np.concatenate([*(hashes[:-1] for hashes, _ in parts), none])
-        return cls(hashes, offsets_of(np.concatenate(counts)), are_features)
+            offsets = np.zeros(len(parts[0][1]) + 1, dtype=np.int64)
+            offsets[1:] = parts[0][1]
+            return cls(parts[0][0], offsets, are_features)
+        counts = np.concatenate(
+            [np.empty(0, dtype=np.int64), *(np.diff(ends.astype(np.int64), prepend=0) for _, ends in parts)]
+        )
+        hashes: list[Hashes] = [part[0][:-1] for part in parts]
+        hashes.append(np.zeros(1, dtype=np.uint64))
+        return cls(np.concatenate(hashes), offsets_of(counts), are_features)
 
     @classmethod
     def together(cls, every: Sequence[KeptHashes]) -> KeptHashes:

@@ -832,8 +832,8 @@ MUTANTS = (
     Mutant(
         "the hashes of some texts are kept in the order of the workers",
         "fpstore/text/shared.py",
-        "return _joined(parts), [each for some in kept for each in some]",
-        "return _joined(parts), [each for some in kept[::-1] for each in some]",
+        "return _joined(parts), KeptHashes.together(kept)",
+        "return _joined(parts), KeptHashes.together(kept[::-1])",
         "documents are compared by the shingles of others",
         ("tests/test_text_shingles.py::test_workers_keep_the_same_hashes",),
     ),
@@ -864,8 +864,8 @@ MUTANTS = (
     Mutant(
         "hashes of kept documents are held for ever",
         "fpstore/text/held.py",
-        "while self._bytes > self._most:",
-        "while False:",
+        "self._written - int(begins[at]) + held - at <= self._room",
+        "True",
         "a job takes memory for all that it keeps",
         ("tests/test_turns.py::test_the_hashes_that_are_held_are_those_of_the_last_documents",),
     ),
@@ -1305,7 +1305,7 @@ MUTANTS = (
     Mutant(
         "a row that was there before a job is the job's",
         "fpstore/jobs/kept.py",
-        "known = None if rows is None else rows.known(fingerprints, names)",
+        "known = None if rows is None else rows.known(told, names)",
         "known = None",
         "a job that is given up takes a row of an earlier one with it",
         ("tests/test_jobs_named.py::test_a_row_that_was_there_before_a_job_stays_when_the_job_is_undone",),
