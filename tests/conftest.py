@@ -12,6 +12,7 @@ from outcome import Command, Outcome
 import fpstore
 from fpstore.cli import main
 from fpstore.errors import CorruptStore, Damage, Wrong
+from fpstore.jobs import corpus
 from fpstore.living import radius
 
 # By default the examples are the same each time, so that a failure is the change's and not the day's.
@@ -51,6 +52,12 @@ for kind in (CorruptStore, Damage, Wrong):
 def untold(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is said once a process, of distances that a plan is not for, is said in the tests that ask for it alone."""
     monkeypatch.setattr(radius, "_told", True)
+
+
+@pytest.fixture(autouse=True)
+def commits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs commit each batch, so that a few documents are enough for a test to interrupt them in many places."""
+    monkeypatch.setattr(corpus, "COMMIT_DOCUMENTS", 1)
 
 
 @pytest.fixture

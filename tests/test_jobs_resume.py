@@ -95,7 +95,8 @@ def test_an_interrupted_job_goes_on_to_the_same_end(
 def test_what_was_done_since_the_last_commit_is_done_again(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, options: dict[str, Any], begun: int
 ) -> None:
-    """Of batches that are full by their bytes several go into one commit."""
+    """Several batches go into one commit."""
+    monkeypatch.setattr(corpus, "COMMIT_DOCUMENTS", 100)
     monkeypatch.setattr(corpus, "BATCH_BYTES", 20)
     monkeypatch.setattr(corpus, "COMMIT_BYTES", 50)
     monkeypatch.setattr(corpus, "BATCH_DOCUMENTS", 100)
@@ -125,12 +126,15 @@ def test_what_was_done_since_the_last_commit_is_done_again(
         assert (tmp_path / f"whole{suffix}").read_bytes() == (tmp_path / f"out{suffix}").read_bytes()
 
 
-def test_batches_that_are_full_by_their_bytes_are_committed_together(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path
+def test_batches_are_committed_together_by_their_documents_and_their_bytes(
+    monkeypatch: pytest.MonkeyPatch, source: Path
 ) -> None:
-    """By documents they are committed one by one."""
+    """The last one always is."""
     every = Corpus([source], DEFAULT_RECIPE, 3, 1)
-    assert [(len(batch.names), batch.settles) for batch in every.batches()] == [(3, True)] * 6 + [(2, True)]
+    monkeypatch.setattr(corpus, "COMMIT_DOCUMENTS", 7)
+    told = [(len(batch.names), batch.settles) for batch in every.batches()]
+    assert told == ([(3, False)] * 2 + [(3, True)]) * 2 + [(2, True)]
+    monkeypatch.setattr(corpus, "COMMIT_DOCUMENTS", 100)
     monkeypatch.setattr(corpus, "BATCH_BYTES", 9)
     monkeypatch.setattr(corpus, "COMMIT_BYTES", 20)
     monkeypatch.setattr(corpus, "BATCH_DOCUMENTS", 100)

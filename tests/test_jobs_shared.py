@@ -558,7 +558,7 @@ import sys, time
 from pathlib import Path
 from fpstore.cluster import local
 from fpstore.jobs import corpus, dedup, sharing
-corpus.BATCH_DOCUMENTS = 5
+corpus.BATCH_DOCUMENTS, corpus.COMMIT_DOCUMENTS = 5, 1
 local.START_AFTER_SECONDS = -1.0
 sharing.TASK_SECONDS = 120 / 100e6
 sys.path.insert(0, {tests!r})

@@ -96,7 +96,9 @@ def test_hashes_of_any_kind_are_put_in_order_and_counted(weights: str) -> None:
     ]
     sets += [numbers.choice(numbers.integers(0, 1 << 64, 50, dtype=np.uint64), 5000)]
     ends = np.cumsum([len(each) for each in sets]).astype(np.uint64)
-    parts = [(np.concatenate(sets), ends), (np.array([5, 5, 3], dtype=np.uint64), np.array([2, 2, 3], dtype=np.uint64))]
+    none = np.zeros(1, dtype=np.uint64)
+    more = np.array([5, 5, 3, 0], dtype=np.uint64)
+    parts = [(np.concatenate([*sets, none]), ends), (more, np.array([2, 2, 3], dtype=np.uint64))]
     sets += [np.array(own, dtype=np.uint64) for own in ([5, 5], [], [3])]
     kept = KeptHashes.join(parts, are_features=False)
     indexes = np.arange(len(sets), dtype=np.int64)[::-1].copy()

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 from helpers import FINGERPRINTING
 from outcome import Command
@@ -288,7 +289,7 @@ def test_only_texts_that_can_be_few_are_looked_at() -> None:
     texts = [row_of([*"01"], 17, 1), row_of([*"01"], 18, 1), " ".join(own_words(90, 1)), prose(1)]
     for name, expected in (("text-1", [False, True, False, False]), ("web-en", [False, True, True, True])):
         measured = recipes()[name].measure_many(texts)
-        assert [can_be_few(measured, at) for at in range(len(texts))] == expected
+        assert can_be_few(measured, np.arange(len(texts))).tolist() == expected
 
 
 @pytest.mark.parametrize("name", ["text-1", "words-4", "multilingual", "simhash-1"])
@@ -296,7 +297,8 @@ def test_what_is_few_can_be_few(name: str) -> None:
     for words, count, _ in ROWS.values():
         texts = [row_of(words, length, seed) for seed, length in enumerate((18, 30, count // 2, count))]
         measured = recipes()[name].measure_many(texts)
-        assert all(can_be_few(measured, at) for at, text in enumerate(texts) if is_few(recipes()[name], text))
+        few = [at for at, text in enumerate(texts) if is_few(recipes()[name], text)]
+        assert can_be_few(measured, np.array(few, dtype=np.int64)).all()
 
 
 def test_halves_without_a_shingle_are_not_alike() -> None:

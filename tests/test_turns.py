@@ -385,7 +385,7 @@ def test_the_hashes_that_are_held_are_those_of_the_last_documents(
 
 
 def _kept_hashes(texts: list[list[int]]) -> HashesPart:
-    hashes = np.array([each for own in texts for each in own], dtype=np.uint64)
+    hashes = np.array([each for own in texts for each in own] + [0], dtype=np.uint64)
     return hashes, np.cumsum([len(own) for own in texts], dtype=np.uint64)
 
 

@@ -343,6 +343,7 @@ def main() -> int:
     arguments = parser.parse_args()
     for module in (corpus, runs):
         setattr(module, "BATCH_DOCUMENTS", BATCH)  # noqa: B010
+    corpus.COMMIT_DOCUMENTS = 2 * BATCH
     warnings.simplefilter("ignore")  # of jobs that were undone
     rng = random.Random(arguments.seed)
     killed, wrong = 0, []

@@ -33,10 +33,12 @@ _Measuring = Callable[[], tuple[Measured, KeptHashes | None]]
 # Rows of Python: mappings of names to values.
 Rows = Iterable[Mapping[str, Any]]
 
-# A batch is full with this many documents, or this many bytes of text. It is what is held. An interruption costs as
-# many documents, or so many bytes to commit: to wait for the disk more often would take longer than the work.
+# A batch is full with this many documents, or this many bytes of text. It is what is held.
 BATCH_DOCUMENTS = 8192
 BATCH_BYTES = 2 << 20
+# With so many documents, or bytes of text, since the last commit there is another one, and as many an interruption
+# costs: to wait for the disk more often would take longer than the work.
+COMMIT_DOCUMENTS = 1 << 15
 COMMIT_BYTES = 8 << 20
 
 # So many batches are with the workers while one is waited for: where one takes long to decide they still have work.
@@ -323,7 +325,7 @@ class Corpus:
     def _batches(self, start: Place, workers: Workers, *, measures: bool = False) -> Generator[Batch]:
         """measures: whether the batches are to have what others measured."""
         held: list[Part] = []
-        count = size = unsettled = 0
+        count = size = unsettled_count = unsettled_size = 0
         skipped, notes = Counter(start.skipped), Counter(start.notes)
         good, bad = int(start != Place()), 0  # a place is behind a document
         digests = tuple(start.digests[: start.source])
@@ -354,9 +356,11 @@ class Corpus:
                             end = Place(number, index, *before, (*digests, digest.told()))
                             passed_over = skipped + Counter(found.skipped) + faults.counts
                             so_far = dict(passed_over), dict(notes + Counter(found.notes))
-                            unsettled += size
-                            settles = count == BATCH_DOCUMENTS or unsettled >= COMMIT_BYTES
-                            count, size, unsettled = 0, 0, 0 if settles else unsettled
+                            unsettled_count, unsettled_size = unsettled_count + count, unsettled_size + size
+                            settles = unsettled_count >= COMMIT_DOCUMENTS or unsettled_size >= COMMIT_BYTES
+                            if settles:
+                                unsettled_count = unsettled_size = 0
+                            count = size = 0
                             yield _batch_of(held, end, *so_far, settles=settles)
                 if index < first:
                     raise _changed(self.sources[number])

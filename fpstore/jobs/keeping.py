@@ -31,7 +31,7 @@ from fpstore.jobs.packing import (
 from fpstore.jobs.rows import json_line
 from fpstore.text.loading import each_name_once
 from fpstore.text.packed import Packed
-from fpstore.types import Bytes
+from fpstore.types import Bytes, Counts
 
 _TABLES = (CSV, TSV, PARQUET)
 # The added column that holds the name of another document.
@@ -93,23 +93,24 @@ class Keeping:
         self.head = b"" if layout is None or not self._as_read else self._head(layout)
 
     def lines(
-        self, batch: Batch, indexes: Sequence[int], *, is_first: bool, added: Sequence[Sequence[Any]] = ()
+        self, batch: Batch, which: Sequence[int] | Counts, *, is_first: bool, added: Sequence[Sequence[Any]] = ()
     ) -> bytes | Bytes:
-        """What is written of the documents of a batch with these indexes.
+        """What is written of the documents of a batch; which: their indexes.
 
         is_first: nothing was written before. added: of each document the values of the added columns. Raises BadInput
         for a document that this form cannot hold, and ValueError for one with other columns than those before it.
         """
+        if isinstance(batch.rows, Packed) and self._kind == JSON and not self._added:
+            taken = batch.rows.take(np.asarray(which, dtype=np.int64))
+            if not len(taken) or (taken.data[taken.offsets[1:] - 1] == ord("\n")).all():
+                return taken.data
+        indexes: Sequence[int] = which.tolist() if isinstance(which, np.ndarray) else which
         if self._kind != JSON:
             for index in indexes:
                 self._expect_same(batch.names[index], batch.rows[index].layout)
         if self._kind == PARQUET:
             for values in added:
                 expect_utf8(values, self._path.name)
-        if isinstance(batch.rows, Packed) and self._kind == JSON and not self._added:
-            taken = batch.rows.take(np.asarray(indexes, dtype=np.int64))
-            if not len(taken) or (taken.data[taken.offsets[1:] - 1] == ord("\n")).all():
-                return taken.data
         if not self._as_read:
             return b"".join(self._objects(batch, indexes, added))
         head = self._head(batch.rows[0].layout) if is_first and batch.rows else b""

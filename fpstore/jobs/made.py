@@ -70,7 +70,8 @@ class Made:
             return None
         ends = (self.hashes.offsets[1:] - self.hashes.offsets[0]) // _WORD
         words = np.ascontiguousarray(self.hashes.together()).view(np.uint64)
-        return KeptHashes.join([(words, ends.astype(np.uint64))], are_features=are_features)
+        more = np.concatenate([words, np.zeros(1, dtype=np.uint64)])
+        return KeptHashes.join([(more, ends.astype(np.uint64))], are_features=are_features)
 
 
 def marks_of(values: Packed[Any]) -> Keys:

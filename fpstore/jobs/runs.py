@@ -121,8 +121,7 @@ class FirstRun:
             every = range(len(verdicts))
             kept_file.write(self._keeping.lines(batch, every, is_first=is_first, added=self._tags_of(verdicts)))
         else:
-            kept = np.flatnonzero(verdicts["leads"]).tolist()
-            kept_file.write(self._keeping.lines(batch, kept, is_first=is_first))
+            kept_file.write(self._keeping.lines(batch, np.flatnonzero(verdicts["leads"]), is_first=is_first))
         indexes = np.flatnonzero(~verdicts["leads"])
         dropped = verdicts[indexes]
         self._corpus.see_dropped(batch.texts, indexes.tolist(), lambda some: self._texts_of_equals(dropped[some]))

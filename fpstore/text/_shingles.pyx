@@ -9,7 +9,7 @@ from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from fpstore._native cimport OK, PRESENCE, Document, Given, Measures, Shingled, Status, shingled_free
-from fpstore.text._simhash cimport Batch, bytes_of, expect_several, shingled_of, sorted_of, steps_of
+from fpstore.text._simhash cimport Batch, bytes_of, expect_several, hashes_kept, shingled_of, sorted_of, steps_of
 
 # A slice that one thread takes at once.
 _MIN_SHINGLED_BYTES, _MIN_SORTED_BYTES = 1 << 15, 1 << 16
@@ -71,15 +71,11 @@ cdef class Keeping(Batch):
 
     cdef measure(self, Document* document, size_t first, size_t last):
         cdef Measures measures
-        cdef uint64_t[::1] ends, hashes
+        cdef uint64_t[::1] ends
         found = numpy.empty(last - first, dtype=numpy.uint64)
         ends = found
         self.measure_into(document, first, last, &measures, &ends[0])
-        kept = numpy.empty(document.kept.used, dtype=numpy.uint64)
-        if document.kept.used:
-            hashes = kept
-            memcpy(&hashes[0], document.kept.hashes, document.kept.used * sizeof(uint64_t))
-        self.found[first] = (kept, found)
+        self.found[first] = (hashes_kept(document), found)
 
 
 def features_many(texts, *, normalisation="nfkc-casefold", tokens="words", shingle=4, weights="frequency", idf=None,
@@ -103,7 +99,7 @@ def measure_and_keep(texts, *, normalisation="nfkc-casefold", tokens="words", sh
                      int threads=1):
     """What _simhash.measure gives, whose arguments these are, and the hashes of the shingles, as they come.
 
-    A list of parts (hashes uint64[m], ends uint64[n]), of some texts each. Raises as _simhash.measure.
+    A list of parts (hashes uint64[m + 1], ends uint64[n]), of some texts each, of which the last hash is none. Raises as _simhash.measure.
     """
     cdef Keeping batch = Keeping(expect_several(texts, threads))
     batch.steps = steps_of(normalisation, tokens, shingle, dense_shingle, weights, idf, hash, seed, tie, sketch, bits)

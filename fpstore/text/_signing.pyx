@@ -3,13 +3,12 @@
 import numpy
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from libc.string cimport memcpy
 
 from fpstore._native cimport (
     AFFINE32, AFFINE64, BINNED, LANES_ROOM, LEGACY, MAX_VALUES, OK, RENSA, Document, Signature, Signer,
     Status, signatures_of,
 )
-from fpstore.text._simhash cimport Batch, bytes_of, signed, steps_of
+from fpstore.text._simhash cimport Batch, bytes_of, hashes_kept, signed, steps_of
 
 _KINDS = {
     "fpstore": BINNED,
@@ -19,6 +18,8 @@ _KINDS = {
     "rensa": RENSA,
 }
 MOST_VALUES = MAX_VALUES
+# What one thread alone takes at once, so that what is kept of a batch of a job is in one piece.
+_ALONE_BYTES = 1 << 22
 
 
 cdef class Permutations:
@@ -70,7 +71,7 @@ cdef class Signing(Batch):
         cdef size_t values = self.rows.ctypes.data + first * self.rows.strides[0]
         cdef size_t counts = self.token_counts.ctypes.data + first * sizeof(uint32_t)
         cdef Status status
-        cdef uint64_t[::1] ends, hashes
+        cdef uint64_t[::1] ends
         cdef uint64_t* kept_ends = NULL
         if self.kept is not None:
             all_ends = numpy.empty(last - first, dtype=numpy.uint64)
@@ -82,11 +83,7 @@ cdef class Signing(Batch):
         if status != OK:
             raise MemoryError(f"text {first + at}: no memory for {bytes_of(&self.given[first + at])} bytes")
         if self.kept is not None:
-            found = numpy.empty(document.kept.used, dtype=numpy.uint64)
-            if document.kept.used:
-                hashes = found
-                memcpy(&hashes[0], document.kept.hashes, document.kept.used * sizeof(uint64_t))
-            self.kept[first] = (found, all_ends)
+            self.kept[first] = (hashes_kept(document), all_ends)
 
 
 def sign(texts, Permutations permutations not None, *, normalisation="nfkc-casefold", tokens="words", shingle=4,
@@ -110,6 +107,8 @@ def sign(texts, Permutations permutations not None, *, normalisation="nfkc-casef
     batch.rows = permutations.rows(len(batch.texts))
     batch.token_counts = numpy.zeros(len(batch.texts), dtype=numpy.uint32)
     batch.kept = {} if keeps else None
+    if threads == 1:
+        batch.least_bytes = _ALONE_BYTES
     batch.run_all(threads)
     kept = sorted(batch.kept.items(), key=lambda item: item[0]) if keeps else []
     return batch.rows, batch.token_counts, [found for _, found in kept]

@@ -28,7 +28,7 @@ UNCONFIRMED_DISTANCE = 3
 
 # For the features of kept documents, which are looked at again and again, and for the hashes of those that came last,
 # of which these are made in less time than of texts. With 16 MiB for features jobs take 14 to 27 MB more, and as long.
-_CACHE_BYTES, _HASHES_BYTES = 2 << 20, 8 << 20
+_CACHE_BYTES, _HASHES_BYTES = 2 << 20, 16 << 20
 # So many kept documents are looked at together, but for the nearest, which as a rule is enough.
 _AT_ONCE = 8
 # Of kept documents: so many texts are read at first, then as many as have about so many characters. Of those that are

@@ -24,7 +24,8 @@ _FIRST_ROOM = 1 << 12
 Counts = npt.NDArray[np.int64]
 Hashes = npt.NDArray[np.uint64]
 Weights = npt.NDArray[np.float64]
-# Of some texts that follow one another: the hashes of their shingles, and where those of each end.
+# Of some texts that follow one another: the hashes of their shingles, of one more than there are, and where those of
+# each end.
 HashesPart = tuple[Hashes, npt.NDArray[np.uint64]]
 
 
@@ -121,16 +122,21 @@ class KeptHashes:
     @classmethod
     def join(cls, parts: Sequence[HashesPart], *, are_features: bool) -> KeptHashes:
         """Those of all parts, one after the other."""
+        if len(parts) == 1:
+            offsets = np.zeros(len(parts[0][1]) + 1, dtype=np.int64)
+            offsets[1:] = parts[0][1]
+            return cls(parts[0][0], offsets, are_features)
         counts = np.concatenate(
             [np.empty(0, dtype=np.int64), *(np.diff(ends.astype(np.int64), prepend=0) for _, ends in parts)]
         )
-        hashes = np.concatenate([*(part[0] for part in parts), np.zeros(1, dtype=np.uint64)])
-        return cls(hashes, offsets_of(counts), are_features)
+        hashes: list[Hashes] = [part[0][:-1] for part in parts]
+        hashes.append(np.zeros(1, dtype=np.uint64))
+        return cls(np.concatenate(hashes), offsets_of(counts), are_features)
 
     @classmethod
     def together(cls, every: Sequence[KeptHashes]) -> KeptHashes:
         """The same of several, at least one."""
-        parts = [(each.hashes[:-1], each.offsets[1:].astype(np.uint64)) for each in every]
+        parts = [(each.hashes, each.offsets[1:].astype(np.uint64)) for each in every]
         return cls.join(parts, are_features=every[0].are_features)
 
     def sets(self, indexes: Counts) -> Sets:
@@ -230,7 +236,7 @@ class HeldHashes:
             self._drop(self._end - self._first)
             self._first, self.are_features = first_id, kept.are_features
         self._end = first_id + len(indexes)
-        counts = np.diff(kept.offsets)[indexes]
+        counts = kept.offsets[indexes + 1] - kept.offsets[indexes]
         # Each document takes a place more, so that empty ones do not go on for ever.
         taken = np.cumsum((counts + 1)[::-1])[::-1]
         skipped = int(np.count_nonzero(taken > self._room))

@@ -65,7 +65,7 @@ class Packed(Sequence[_Value]):
     @property
     def sizes(self) -> Offsets:
         """How many bytes each value has: int64[n]."""
-        return np.diff(self.offsets)
+        return self.offsets[1:] - self.offsets[:-1]
 
     def together(self, indexes: npt.NDArray[Any] | None = None) -> Bytes:
         """The bytes of the values with these indexes, of all without, one after the other."""
@@ -164,6 +164,16 @@ def heads(texts: Sequence[str], indexes: Sequence[int], characters: int) -> list
             data = texts.data[start : min(end, start + 4 * characters)].tobytes()
         found.append(data.decode("utf-8", "ignore")[:characters])
     return found
+
+
+def are_ascii(texts: Sequence[str], indexes: Sequence[int]) -> npt.NDArray[np.bool_]:
+    """Which of the texts with these indexes, packed or a list, have no character but of ASCII: bool[n]."""
+    if not isinstance(texts, Packed):
+        return np.array([texts[index].isascii() for index in indexes], dtype=bool)
+    own = texts.take(np.asarray(indexes, dtype=np.int64))
+    others = np.searchsorted(np.flatnonzero(own.data >= 0x80), own.offsets)
+    same: npt.NDArray[np.bool_] = others[1:] == others[:-1]
+    return same
 
 
 def wide_counts(texts: Packed[str]) -> npt.NDArray[np.int64]:

@@ -17,6 +17,9 @@ nor is one of 800 headers of C by five recipes; of 1,500 modules of Python one i
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+import numpy.typing as npt
+
 from fpstore.text.measures import jaccard
 from fpstore.text.packed import heads
 from fpstore.text.presets import DEFAULT_RECIPE, recipes
@@ -40,14 +43,15 @@ _TOKENS = replace(_PAIRS, name="tokens", shingle=1, dense_shingle=1)
 _LONGER = replace(_PAIRS, name="longer", shingle=_PAIRS.shingle + 1, dense_shingle=_PAIRS.dense_shingle + 1)
 
 
-def can_be_few(measured: Measured, at: int) -> bool:
-    """Whether it is worth to look at a text, the one at an index of what was measured.
+def can_be_few(measured: Measured, ats: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Which texts, at these indexes of what was measured, it is worth to look at: bool[n].
 
     Halves with NEAR have at most two thirds as many different shingles as tokens, and their count errs by an eighth. By
     weights that count none it is 0.
     """
-    count = int(measured.token_counts[at])
-    return count >= FROM and int(measured.distinct_counts[at]) < 0.75 * count
+    counts = measured.token_counts[ats]
+    can_be: npt.NDArray[np.bool_] = (counts >= FROM) & (measured.distinct_counts[ats] < 0.75 * counts)
+    return can_be
 
 
 def is_few(recipe: Recipe, text: str) -> bool:

@@ -14,6 +14,10 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import cache
 
+import numpy as np
+import numpy.typing as npt
+
+from fpstore.text.packed import are_ascii
 from fpstore.text.unicode import Column, pinned
 
 LOOKED_AT_CHARACTERS = 1024
@@ -31,6 +35,13 @@ _HAN = re.compile("[\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U0002000
 def can_cut_badly(tokens: str) -> bool:
     """Whether there are scripts that these tokens of a recipe are not made for."""
     return tokens in ("words", "chinese")
+
+
+def can_be_cut_badly(texts: Sequence[str], indexes: Sequence[int], tokens: str) -> npt.NDArray[np.bool_]:
+    """Of which texts with these indexes is_cut_badly is worth to be asked: bool[n]."""
+    if tokens == "words":
+        return ~are_ascii(texts, indexes)
+    return np.full(len(indexes), can_cut_badly(tokens))
 
 
 def is_cut_badly(text: str, tokens: str) -> bool:

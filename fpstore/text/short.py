@@ -189,15 +189,19 @@ class Lengths:
         Nothing where its other counts tell of it.
         """
         found: list[tuple[str, ...]] = [()] * len(ats)
-        told = [place for place, at in enumerate(of) if measured.token_counts[at] and not measured.outweighed[at]]
-        can_be_few = [place for place in told if saturation.can_be_few(measured, of[place])]
-        few = set(saturation.few_among(self._recipe, texts, [ats[place] for place in can_be_few]))
-        for place in told:
+        rows = np.array(of, dtype=np.int64)
+        is_told = (measured.token_counts[rows] > 0) & ~measured.outweighed[rows]
+        can_be_few = is_told & saturation.can_be_few(measured, rows)
+        asked = [ats[place] for place in np.flatnonzero(can_be_few).tolist()]
+        few = set(saturation.few_among(self._recipe, texts, asked))
+        is_unseen = measured.unseen[rows] > UNSEEN
+        can_be = can_be_few | is_unseen | scripts.can_be_cut_badly(texts, ats, self._recipe.tokens)
+        for place in np.flatnonzero(is_told & can_be).tolist():
             if ats[place] in few:
                 (beginning,) = heads(texts, [ats[place]], saturation.LOOKED_AT_CHARACTERS)
                 by_all = saturation.advised(self._recipe, beginning) == saturation.LAST_ADVISED
                 found[place] = ("few", "few by all") if by_all else ("few",)
-            elif measured.unseen[of[place]] > UNSEEN:
+            elif is_unseen[place]:
                 found[place] = ("unseen",)
             elif scripts.can_cut_badly(self._recipe.tokens):
                 (beginning,) = heads(texts, [ats[place]], scripts.LOOKED_AT_CHARACTERS)

@@ -1257,10 +1257,18 @@ MUTANTS = (
     Mutant(
         "each batch that is full by its bytes is committed",
         "fpstore/jobs/corpus.py",
-        "unsettled >= COMMIT_BYTES",
-        "unsettled > 0",
+        "unsettled_size >= COMMIT_BYTES",
+        "unsettled_size > 0",
         "a job waits for the disk twice as often",
-        ("tests/test_jobs_resume.py::test_batches_that_are_full_by_their_bytes_are_committed_together",),
+        ("tests/test_jobs_resume.py::test_batches_are_committed_together_by_their_documents_and_their_bytes",),
+    ),
+    Mutant(
+        "batches of short documents are never committed together",
+        "fpstore/jobs/corpus.py",
+        "unsettled_count >= COMMIT_DOCUMENTS",
+        "unsettled_count > 0",
+        "a job by short texts waits for the disk four times as often",
+        ("tests/test_jobs_resume.py::test_batches_are_committed_together_by_their_documents_and_their_bytes",),
     ),
     Mutant(
         "texts that lie side by side in a record begin where the last of them does",
