@@ -228,7 +228,9 @@ def _as_array(values: object, what: str, origin: Origin | None = None, bits: int
         elif not hasattr(values, "__array__"):
             raise ImportError(f"{what}: Arrow data needs pyarrow: pip install 'fpstore[arrow]'")
     if hasattr(values, "__array__") or _has_buffer(values):
-        return np.asarray(values)
+        array = np.asarray(values)
+        # Python's own integers in a column that does not speak Arrow, as those of pandas before its version 3.
+        return _of_objects(array, what, bits) if array.dtype == object and array.ndim == 1 else array
     if isinstance(values, Iterable) and not isinstance(values, _NO_VALUES):
         return _of_objects(values, what, bits)
     raise TypeError(f"{what}: found a {type(values).__name__}, expected an array of integers of 64 bits")

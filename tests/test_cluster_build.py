@@ -322,7 +322,7 @@ def test_what_a_build_by_tasks_cannot_do_is_one_line_with_the_way_out(tmp_path: 
         ("-",): "inputs: found standard input, expected files, which every worker can open; without workers it is read",
         ("wide.npy", "--bits", "128"): "bits: found 128, expected 64 or fewer: fpstore.build takes wide ones, without",
         ("a.npy", "--memory", "100MiB"): "memory: found 104857600 bytes for 2 workers, expected 64MiB for each, or few",
-        ("a.npy", "--address", "x"): "address: found x, expected none: engine local is this machine",
+        ("a.npy", "--address", "x"): "--address goes with --engine ray or spark",
     }
     for (name, *more), expected in refused.items():
         path = name if name == "-" else tmp_path / name

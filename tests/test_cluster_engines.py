@@ -78,30 +78,34 @@ def spark_there() -> None:
 THERE = {"ray": ray_there, "spark": spark_there}
 
 
-@pytest.fixture(scope="module", params=THERE)
-def engine(request: pytest.FixtureRequest) -> Iterator[str]:
-    """A name of one to which the program is connected; its workers find the tasks of tests."""
-    THERE[request.param]()
+@pytest.fixture(scope="module", autouse=True)
+def environment() -> Iterator[None]:
+    """In which workers find the tasks of tests; Java keeps what it began with, whichever test that was."""
     before = dict(os.environ)
     os.environ["PYTHONPATH"] = os.pathsep.join(map(str, (HERE.parent, HERE)))
     os.environ |= {"PYSPARK_PYTHON": sys.executable, "RAY_USAGE_STATS_ENABLED": "0"}
-    try:
-        if request.param == "ray":
-            import ray
+    yield
+    for name in set(os.environ) - set(before):
+        del os.environ[name]
+    os.environ |= before
 
-            ray.init("local", num_cpus=2, include_dashboard=False, object_store_memory=80 << 20, log_to_driver=False)
-            yield "ray"
-            ray.shutdown()
-        else:
-            from fpstore.cluster.spark import session
 
-            spark, _ = session("local[2,4]")
-            yield "spark"
-            spark.stop()
-    finally:
-        for name in set(os.environ) - set(before):
-            del os.environ[name]
-        os.environ |= before
+@pytest.fixture(scope="module", params=THERE)
+def engine(environment: None, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A name of one to which the program is connected."""
+    THERE[request.param]()
+    if request.param == "ray":
+        import ray
+
+        ray.init("local", num_cpus=2, include_dashboard=False, object_store_memory=80 << 20, log_to_driver=False)
+        yield "ray"
+        ray.shutdown()
+    else:
+        from fpstore.cluster.spark import session
+
+        spark, _ = session("local[2,4]")
+        yield "spark"
+        spark.stop()
 
 
 def do(engine: str, tasks: list[Any]) -> None:
@@ -377,8 +381,10 @@ def test_the_spark_command_writes_parquet(store: Path, queries: Keys, expected: 
         assert again.stderr.splitlines()[-1] == f"fpstore: error: {error}"
 
 
-def test_what_spark_itself_raises_is_a_line(store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    spark_there()
+@pytest.mark.parametrize("engine", ["spark"], indirect=True)
+def test_what_spark_itself_raises_is_a_line(
+    engine: str, store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     from fpstore.cluster.spark import main
 
     assert main([str(store), str(tmp_path / "none"), str(tmp_path / "out")]) == 1

@@ -473,9 +473,10 @@ def test_odd_inputs_come_to_what_is_said_of_them() -> None:
 def test_bench_jobs_gives_every_way_on_both_corpora_and_the_plain_job_beside_it() -> None:
     found = result_of("bench_jobs", "--n", 500)
     names = ["500 documents of 12 words", "10 documents of 600 words"]
+    ways = ("1 thread", "2 threads", "2 workers")
     assert titles(found) == [f"{name}{which}" for name in names for which in ("", ", from end to end")]
     for table in found["tables"][1::2]:
-        assert [(row[""], row["threads"]) for row in table["rows"]] == [*product(("jsonl", "zst"), (1, 2))]
+        assert [(row[""], row["by"]) for row in table["rows"]] == [*product(("jsonl", "zst"), ways)]
         assert all(row["MB/s"] > 0 for row in table["rows"])
     for table in found["tables"][::2]:
         assert [row[""] for row in table["rows"]][:2] == ["dedup --dropped", "without digests"]
