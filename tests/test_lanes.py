@@ -11,6 +11,7 @@ TESTS = Path(__file__).parent
 # Each of these is one long search, many commands, other systems, or a program to be compiled, beside tests of the same
 # code elsewhere.
 ALL_SLOW = {
+    "test_bench_dropping.py",
     "test_cluster_engines.py",
     "test_cluster_local.py",
     "test_demo.py",

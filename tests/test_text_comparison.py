@@ -35,7 +35,7 @@ def test_a_comparison_is_that_of_plain_python(recipe: Recipe, one: str, other: s
     assert found.first == plain_recipe.fingerprint_of(recipe, one)
     assert found.second == plain_recipe.fingerprint_of(recipe, other)
     assert found.distance == (found.first ^ found.second).bit_count()
-    assert found.near == (found.distance <= 3)
+    assert found.near == (found.distance <= 3 * recipe.bits // 64)
     says_nothing = not all(plain_recipe.tokens_of(recipe, text) for text in (one, other))
     assert found.jaccard == (float(one == other) if says_nothing else len(both) / len(either))
     assert (found.first_count, found.second_count, found.common_count) == (len(ours), len(theirs), len(both))

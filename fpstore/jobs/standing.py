@@ -206,7 +206,8 @@ def _expect_kind(path: Path, store: AnyStore, record: Folder, clusters: str | No
     """Refuse a store of clusters for what is not about them, and for clusters one with rows that are no cluster's."""
     settings = read_settings(record) or {}
     named = store._settings.named
-    known = notes.document_count(record) if named else notes.next_number(record)
+    with files_of_jobs():
+        known = notes.document_count(record) if named else notes.next_number(record)
     if clusters != CENTERS and record.identity_of(VOTES) is not None:
         expected = "one without: only cluster --update-center goes on with them"
         raise ValueError(f"{path}: found a store of clusters with moving centers, expected {expected}")

@@ -197,6 +197,7 @@ def _of_fingerprints(
         if method == "components":
             graph = Graph(keys, job.work, bits) if near is None else _Shared(keys, opened, near)
             numbers, distances, count = graph.components(Settings(DEFAULT_RECIPE, most), memory, progress)
+            del graph  # 16 bytes for each row
         else:
             is_center = method == "centers"
             numbers, distances, count = _grouped(job, keys, bits, most, update_center=is_center, progress=progress)
