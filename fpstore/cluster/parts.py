@@ -11,6 +11,7 @@ import os
 import re
 import secrets
 import struct
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -144,7 +145,7 @@ def _write_block(file: IO[bytes], block: Columns) -> tuple[int, int]:
     return len(block[0]), crc32c(data)
 
 
-class Sealed:
+class Sealed(ABC):
     """A file of blocks that ends with a footer and the checksum of that, open for reading."""
 
     def __init__(self, fd: int, path: PathLike, magic: bytes) -> None:
@@ -156,9 +157,9 @@ class Sealed:
             self.close()
             raise
 
+    @abstractmethod
     def _take(self, footer: Any, end: int) -> None:
         """Look at the footer, which begins at end. KeyError, TypeError and ValueError for no such; JobError."""
-        raise NotImplementedError
 
     def close(self) -> None:
         """Let go of the file; may be called again."""
