@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fpstore.jobs.forms import TSV, Form
 from fpstore.jobs.rows import Lines
 from fpstore.text import Recipe, recipes
-from fpstore.text._packed import digests, gather, lines, ranges
+from fpstore.text._packed import count_marked, digests, gather, lines, ranges
 from fpstore.text._shingles import features_many
 from fpstore.text._simhash import measure
 from fpstore.text.packed import (
@@ -26,7 +26,6 @@ from fpstore.text.packed import (
     packed,
     plain_lines,
     taken,
-    wide_counts,
 )
 
 WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -38,6 +37,32 @@ def texts_of(values: Sequence[str]) -> Texts:
     return found
 
 
+@given(st.lists(WORDS, max_size=12), st.sets(st.characters(min_codepoint=0x800, exclude_categories=["Cs"])), st.data())
+def test_characters_are_counted_in_packed_texts(values: list[str], chosen: set[str], data: Any) -> None:
+    values = [value + data.draw(st.sampled_from(["", *chosen])) for value in values]
+    chosen |= {character for character in "".join(values) if character >= "\u0800" and data.draw(st.booleans())}
+    marks = np.zeros(1 << 21, dtype=np.uint8)
+    marks[[ord(character) for character in chosen]] = 1
+    found = texts_of(values)
+    indexes = np.array([at for at in range(len(values)) if at % 3], dtype=np.int64)
+    expected = [sum(character in chosen for character in values[at]) for at in indexes.tolist()]
+    assert count_marked(found.data, found.offsets, indexes, marks).tolist() == expected
+
+
+def test_what_cannot_be_counted_is_refused_and_cut_characters_are_none() -> None:
+    marks = np.ones(1 << 21, dtype=np.uint8)
+    cut = Encoded.pack([b"\xff", b"\xf0\x9f", b"\xe4\xb8", b"\xf4\x8f\xbf", b"\xff" * 5])
+    first, every = np.zeros(1, dtype=np.int64), np.arange(5)
+    assert count_marked(cut.data, cut.offsets, every, marks).tolist() == [0, 0, 0, 1, 1]
+    with pytest.raises(ValueError, match="marks: found 3, expected 2097152"):
+        count_marked(cut.data, cut.offsets, first, marks[:3])
+    for index in (-1, 5):
+        with pytest.raises(ValueError, match=f"index: found {index}, expected one of 5 values"):
+            count_marked(cut.data, cut.offsets, first + index, marks)
+    with pytest.raises(ValueError, match="do not increase"):
+        count_marked(cut.data[:3], cut.offsets, first, marks)
+
+
 @given(st.lists(WORDS, max_size=12), st.data())
 def test_packed_texts_are_those_that_were_packed(values: list[str], data: Any) -> None:
     found = texts_of(values)
@@ -46,8 +71,6 @@ def test_packed_texts_are_those_that_were_packed(values: list[str], data: Any) -
         values,
         values * 2,
     )
-    wide = [sum(character >= "\u0800" for character in value) for value in values]
-    assert (wide_counts(found).tolist(), wide_counts(found[1:]).tolist()) == (wide, wide[1:])
     indexes = range(1, len(values))
     for some in (found, values):
         for count in (0, 1, 3, 30):

@@ -9,6 +9,7 @@ import pytest
 
 from fpstore import jobs
 from fpstore.text import recipes
+from fpstore.text.packed import Texts
 from fpstore.text.short import Lengths, short_below
 
 TRIALS = 400
@@ -72,9 +73,10 @@ def test_chinese_has_the_bound_of_its_own_shingles(name: str, k: int, least: int
     texts.append(
         of_tokens(words // 2, dense=True) + " " + of_tokens(words - words // 2, dense=False)
     )  # half is not most
-    lengths = Lengths(recipe, k)
-    lengths.see(texts, recipe.measure_many(texts))
-    assert (lengths.short, lengths.dense) == (1, 1)
+    for given in (texts, Texts.pack(text.encode() for text in texts)):
+        lengths = Lengths(recipe, k)
+        lengths.see(given, recipe.measure_many(texts))
+        assert (lengths.short, lengths.dense) == (1, 1)
     lengths = Lengths(recipe, k)
     lengths.see(texts[:1], recipe.measure_many(texts[:1]))
     told = f"1 of 1 texts have fewer than {words} tokens ({least} in scripts that part no words), too few for recipe"

@@ -18,7 +18,7 @@ from fpstore._turns import ASK, DONE, NEED, NEW, Turns
 from fpstore.query.additions import distances_to, in_turn
 from fpstore.text import DEFAULT_RECIPE, recipes
 from fpstore.text.confirm import Checker, Confirm
-from fpstore.text.held import Features, HashesPart, Held, HeldHashes, KeptHashes, Sets
+from fpstore.text.held import Features, HashesPart, Held, HeldHashes, KeptHashes, Room, Sets
 
 BITS = 5  # so few that many are near each other
 
@@ -282,7 +282,7 @@ def test_distances_are_those_of_the_rows() -> None:
 def test_what_is_held_is_what_was_made_and_stays_as_it_is(
     added: list[tuple[int, int]], most: int, weighs: bool
 ) -> None:
-    held, given = Held(most, weighs=weighs), list[tuple[Sets, list[list[int]]]]()
+    held, given = Held(Room(most), weighs=weighs), list[tuple[Sets, list[list[int]]]]()
     made: dict[int, list[int]] = {}
     for number, (document, count) in enumerate(added):
         if held.slots([document])[0] < 0:
@@ -298,8 +298,24 @@ def test_what_is_held_is_what_was_made_and_stays_as_it_is(
         assert [features.weights.tolist() for features in sets] == [[1.0] * len(each) for each in expected]
 
 
+def test_of_ids_of_one_place_the_last_is_held() -> None:
+    held = Held(Room(1 << 20))
+    for places in (1 << 40, 3):  # these follow one another
+        first, count = 1 << 62, 3000
+        ids = [first + places * at for at in range(count)]
+        for at in range(0, count, 100):
+            held.add(ids[at : at + 100], Sets.of([_features({each & 0xFFFF, at + 1}) for each in ids[at : at + 100]]))
+        slots = held.slots(ids)
+        assert int((slots >= 0).sum()) == (count if places == 3 else 1)
+        known = np.flatnonzero(slots >= 0)
+        found = held.sets(slots[known])
+        assert [own.hashes.tolist() for own in found] == [
+            sorted({ids[at] & 0xFFFF, at // 100 * 100 + 1}) for at in known.tolist()
+        ]
+
+
 def test_of_documents_whose_shingles_all_weigh_one_both_kinds_are_held() -> None:
-    held = Held(1 << 10)
+    held = Held(Room(1 << 10))
     held.add([3], _sets_of([{5, 6}], weighs=False))
     held.add([4], _sets_of([{7}]))
     assert [features.weights.tolist() for features in held.sets(held.slots([3, 4]))] == [[1.0, 1.0], [1.0]]
@@ -323,8 +339,8 @@ def test_the_texts_of_documents_whose_features_are_told_are_not_read() -> None:
         return ["x y z"] * len(ids)
 
     checker = Checker(Confirm.parse("jaccard>=0.8"), DEFAULT_RECIPE, texts)
-    checker.hold([], Sets.of([]))
-    checker.hold([4, 6], Sets.of([_features({1}), _features({2, 3})]))
+    checker.hold(u64([]), Sets.of([]))
+    checker.hold(u64([4, 6]), Sets.of([_features({1}), _features({2, 3})]))
     found = {
         [4, 5, 6][place]: own
         for places, sets in checker.sets_of_kept(u64([4, 5, 6]))
@@ -335,7 +351,7 @@ def test_the_texts_of_documents_whose_features_are_told_are_not_read() -> None:
 
 
 def test_those_are_forgotten_first_that_came_first() -> None:
-    held = Held(16 * 10)
+    held = Held(Room(16 * 10))
     for document in range(4):
         held.add([document], Sets.of([_features({document, 50, 51})]))
     assert (held.slots(range(4)) >= 0).tolist() == [False, False, True, True]
@@ -349,14 +365,15 @@ def test_those_are_forgotten_first_that_came_first() -> None:
         st.tuples(st.lists(st.lists(st.integers(0, 5), max_size=4), max_size=5), st.booleans(), st.booleans()),
         max_size=8,
     ),
-    st.integers(0, 400),
+    st.builds(Room, st.integers(0, 400), st.integers(0, 60), st.integers(0, 800)),
     st.sampled_from([0, 1 << 63]),
     st.randoms(use_true_random=False),
 )
 def test_the_hashes_that_are_held_are_those_of_the_last_documents(
-    batches: list[tuple[list[list[int]], bool, bool]], most: int, first_id: int, chance: Random
+    batches: list[tuple[list[list[int]], bool, bool]], room: Room, first_id: int, chance: Random
 ) -> None:
-    held, expected, next_id, before = HeldHashes(most), dict[int, list[int]](), first_id, False
+    held, expected, next_id, before = HeldHashes(room), dict[int, list[int]](), first_id, False
+    seen = 0
     for texts, skips, are_features in batches:
         cut = chance.randint(0, len(texts))
         parts = [_kept_hashes(texts[:cut]), _kept_hashes(texts[cut:])]
@@ -370,6 +387,8 @@ def test_the_hashes_that_are_held_are_those_of_the_last_documents(
         held.add(next_id, kept, np.array(chosen, dtype=np.int64))
         expected |= {next_id + place: texts[at] for place, at in enumerate(chosen)}
         next_id += len(chosen)
+        seen += len(chosen)
+        most = max(room.least, min(room.most, room.bytes_each * seen))
         asked = u64([each for each in range(first_id - 1, next_id + 2) if each >= 0])
         ids = asked[held.have(asked)].tolist()
         assert ids == list(expected)[len(expected) - len(ids) :]
@@ -380,7 +399,7 @@ def test_the_hashes_that_are_held_are_those_of_the_last_documents(
         assert all(0 <= start < len(hashes) for start in starts.tolist())  # of an empty one too
         assert sum(8 * (1 + len(expected[each])) for each in ids) <= max(8, most)
         everything = sum(8 * (1 + len(each)) for each in expected.values())
-        if everything <= most - most % 8 and len(expected) == next_id - first_id:
+        if everything <= room.least - room.least % 8 and len(expected) == next_id - first_id:
             assert len(ids) == len(expected)
 
 
@@ -391,7 +410,7 @@ def _kept_hashes(texts: list[list[int]]) -> HashesPart:
 
 def test_numbers_that_are_dropped_make_room_for_others() -> None:
     """Of many more documents than are held at a time, the last are."""
-    held, next_id = HeldHashes(8 * 5000), 0
+    held, next_id = HeldHashes(Room(8 * 5000)), 0
     for size in [1, 700] * 40:
         texts = [[next_id + at] for at in range(size)]
         held.add(next_id, KeptHashes.join([_kept_hashes(texts)], are_features=True), np.arange(size))
@@ -401,6 +420,22 @@ def test_numbers_that_are_dropped_make_room_for_others() -> None:
     hashes, starts, counts = held.places(ids)
     assert hashes[starts].tolist() == ids.tolist()
     assert counts.tolist() == [1] * 2000
+
+
+def test_room_for_hashes_grows_with_the_documents() -> None:
+    """Of documents that take less than their share all are held, up to the most; of others the last."""
+    for size, least in ((5, 440), (9, 260)):
+        held = HeldHashes(Room(8 * 100, 8 * 7, 8 * 2800))
+        for at in range(0, 1000, 10):
+            texts = [[document] * size for document in range(at, at + 10)]
+            held.add(at, KeptHashes.join([_kept_hashes(texts)], are_features=True), np.arange(10))
+            ids = np.arange(at + 10).astype(np.uint64)
+            count = int(held.have(ids).sum())
+            assert size > 5 or at + 10 > 2800 // 6 or count == at + 10
+            assert count * (size + 1) <= min(2800, max(100, 7 * (at + 10)))
+            hashes, starts, _ = held.places(ids[len(ids) - count :])
+            assert hashes[starts].tolist() == ids[len(ids) - count :].tolist()
+        assert count >= least
 
 
 @pytest.mark.parametrize("signs", [False, True])
@@ -414,7 +449,7 @@ def test_the_texts_of_documents_whose_hashes_are_held_are_not_read(signs: bool) 
 
     recipe = recipes()["minhash-128" if signs else "text-1"]
     checker = Checker(Confirm.parse("jaccard>=0.8"), recipe, read)
-    checker.hold([7], Sets.of([_features({1})]))
+    checker.hold(u64([7]), Sets.of([_features({1})]))
     kept = recipe.sign_and_keep(texts)[2] if signs else recipe.measure_and_keep(texts)[1]
     assert kept.are_features is signs
     checker.hold_hashes(8, kept, np.array([0, 2, 3], dtype=np.int64))

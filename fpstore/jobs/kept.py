@@ -6,6 +6,7 @@ import numpy as np
 
 from fpstore.errors import JobError
 from fpstore.jobs.settings import Settings
+from fpstore.jobs.signed import ROOMS
 from fpstore.jobs.standing import Workplace
 from fpstore.minhash import MinHashStore
 from fpstore.minhash.leading import SignedRows
@@ -32,7 +33,8 @@ class _Workplaced(Leaders):
 
     def _begin(self, workplace: Workplace, recipe: Recipe, confirm: Confirm | None, threads: int) -> None:
         self._workplace, self._spool = workplace, workplace.spool
-        self._checker = None if confirm is None else Checker(confirm, recipe, self._texts_of, threads)
+        rooms = () if workplace.signed is None else (ROOMS,)
+        self._checker = None if confirm is None else Checker(confirm, recipe, self._texts_of, threads, *rooms)
         self.looks_on = confirm is not None
         self.share = None if self._checker is None else self._checker.share
         self._names: Sequence[str] = ()
@@ -142,7 +144,7 @@ class _Workplaced(Leaders):
             if self._hashes is None or not self._hashes.are_features:
                 near = np.isin(leads, self._looked_at, assume_unique=True)
                 places = self._looked_at.searchsorted(leads[near])
-                self._checker.hold(ids[near].tolist(), self._ahead.take(places))
+                self._checker.hold(ids[near], self._ahead.take(places))
             if self._hashes is not None and len(ids):
                 self._checker.hold_hashes(int(ids[0]), self._hashes, leads)
 

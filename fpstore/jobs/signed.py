@@ -15,10 +15,15 @@ from fpstore.jobs.files import AppendFile
 from fpstore.jobs.settings import Settings
 from fpstore.minhash import MinHashStore
 from fpstore.minhash.leading import Nears, Signed, SignedRows, SketchMemory, sketch_memory
+from fpstore.text.confirm import Rooms
+from fpstore.text.held import Room
 from fpstore.types import Array, Ids, IdType
 
 # So many documents are held in memory before they go to the store: with 16 bands, 270 MB.
 MOST_HELD = 1 << 20
+# Beside these the shingles by which documents are compared may take nearly as much: in 192 bytes there are those of a
+# text of 25 words, and of each document that others are near they are held on to.
+ROOMS = Rooms(features=Room(2 << 20, 96, 96 * MOST_HELD), hashes=Room(16 << 20, 192, 192 * MOST_HELD))
 _AT_ONCE = 1 << 14
 
 

@@ -115,10 +115,25 @@ void document_free(Document *document) {
     free(document->kept.parted);
 }
 
+/* Of so many bytes of text an English or a Chinese one has no more shingles. */
+#define BYTES_OF_SHINGLE 3
+
+/* Keep the hashes of texts from now on, or not. */
+static void begin_to_keep(Document *document, int keeps, const Given *texts, size_t count) {
+    Kept *kept = &document->kept;
+    document->keeps = keeps;
+    kept->used = 0;
+    if (!keeps || kept->hashes != NULL) return;
+    kept->room = 0;
+    for (size_t i = 0; i < count; i++)
+        kept->room += texts[i].size * (texts[i].width + (texts[i].width == 0)) / BYTES_OF_SHINGLE;
+}
+
 Status keep_hashes(Document *document, size_t count) {
     Kept *kept = &document->kept;
-    if (count > kept->room - kept->used) {
-        const uint64_t room = 2 * (kept->used + count);
+    if (kept->hashes == NULL || count >= kept->room - kept->used) {
+        const uint64_t least = 2 * (kept->used + count) + 1;
+        const uint64_t room = kept->hashes == NULL && kept->room > least ? kept->room : least;
         uint64_t *hashes = realloc(kept->hashes, room * sizeof *hashes);
         if (hashes == NULL) return NO_MEMORY;
         kept->hashes = hashes;
@@ -274,8 +289,7 @@ void shingled_free(Shingled *shingled) {
 Status documents_measure(Document *document, const Steps *steps, const Given *texts, size_t count, size_t *at,
                          const Measures *found) {
     const int counted = steps->sketch == SIMHASH && steps->weights != FREQUENCY;
-    document->keeps = found->ends != NULL;
-    document->kept.used = 0;
+    begin_to_keep(document, found->ends != NULL, texts, count);
     for (*at = 0; *at < count; ++*at) {
         const uint8_t *text;
         size_t size;
@@ -320,8 +334,7 @@ static Status leave_distinct(Kept *kept, uint64_t first) {
 Status documents_sign(Document *document, const Steps *steps, const Given *texts, size_t count, size_t *at,
                       void *values, uint32_t *token_counts, uint64_t *ends) {
     uint8_t *row = values;
-    document->keeps = ends != NULL;
-    document->kept.used = 0;
+    begin_to_keep(document, ends != NULL, texts, count);
     for (*at = 0; *at < count; ++*at) {
         const uint8_t *text;
         size_t size;

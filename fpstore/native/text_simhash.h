@@ -73,8 +73,8 @@ typedef struct {
 
 /* The hashes of the shingles of documents. */
 typedef struct {
-    uint64_t *hashes;
-    uint64_t used, room;
+    uint64_t *hashes;    /* there is room for one more than there are */
+    uint64_t used, room; /* room is what there may be at first, as long as there is none */
     uint64_t *parted; /* room to put those of one document in order */
     uint64_t parted_room;
 } Kept;

@@ -5,7 +5,7 @@ import os
 import numpy as np
 
 from libc.errno cimport EINTR, errno
-from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from posix.types cimport off_t
 from posix.unistd cimport pread
 
@@ -25,11 +25,12 @@ cdef int expect_offsets(const uint8_t[::1] data, const int64_t[::1] offsets) exc
     return 0
 
 
-def gather(const uint8_t[::1] data not None, const int64_t[::1] offsets not None, const int64_t[::1] indexes not None):
+def gather(const uint8_t[::1] data not None, const int64_t[::1] offsets not None, const int64_t[::1] indexes not None,
+           place=None):
     """The values with these indexes, one after the other: uint8[bytes].
 
     Value i is data[offsets[i] : offsets[i + 1]]; offsets: int64[n + 1], increasing. indexes: int64[m], each below n.
-    Raises ValueError for others.
+    place: where they are put, of exactly so many bytes; an array of its own by default. Raises ValueError for others.
     """
     cdef uint64_t size = 0, count = <uint64_t>indexes.shape[0]
     cdef uint64_t i
@@ -39,11 +40,49 @@ def gather(const uint8_t[::1] data not None, const int64_t[::1] offsets not None
         if not 0 <= indexes[i] < offsets.shape[0] - 1:
             raise ValueError(f"index: found {indexes[i]}, expected one of {offsets.shape[0] - 1} values")
         size += <uint64_t>(offsets[indexes[i] + 1] - offsets[indexes[i]])
-    found = np.empty(size, dtype=np.uint8)
+    found = np.empty(size, dtype=np.uint8) if place is None else place
+    out = found
+    if <uint64_t>out.shape[0] != size:
+        raise ValueError(f"place: found one of {out.shape[0]} bytes, expected {size}")
     if size:
-        out = found
         with nogil:
             packed_gather(&data[0], &offsets[0], &indexes[0], count, &out[0])
+    return found
+
+
+def count_marked(const uint8_t[::1] data not None, const int64_t[::1] offsets not None,
+                 const int64_t[::1] indexes not None, const uint8_t[::1] marks not None):
+    """How many characters of each of the values with these indexes have marks[character]: int64[m]; values are UTF-8.
+
+    Of data, offsets and indexes as in gather. marks: uint8[2^21], 0 for all below U+0800, which are not looked at.
+    Raises ValueError for others; of values that are no UTF-8 nothing is read but their own bytes.
+    """
+    cdef Py_ssize_t i
+    cdef int64_t at, end, count
+    cdef uint32_t character
+    expect_offsets(data, offsets)
+    if marks.shape[0] != 1 << 21:
+        raise ValueError(f"marks: found {marks.shape[0]}, expected {1 << 21}")
+    for i in range(indexes.shape[0]):
+        if not 0 <= indexes[i] < offsets.shape[0] - 1:
+            raise ValueError(f"index: found {indexes[i]}, expected one of {offsets.shape[0] - 1} values")
+    found = np.zeros(indexes.shape[0], dtype=np.int64)
+    cdef int64_t[::1] counts = found
+    with nogil:
+        for i in range(indexes.shape[0]):
+            at, end = offsets[indexes[i]], offsets[indexes[i] + 1]
+            count = 0
+            while at < end:
+                if data[at] < 0xE0 or end - at < 3:
+                    at += 1
+                    continue
+                character = (data[at] & 15) << 12 | (data[at + 1] & 63) << 6 | (data[at + 2] & 63)
+                if data[at] >= 0xF0 and end - at > 3:
+                    character = (character & 0x7FFF) << 6 | (data[at + 3] & 63)
+                    at += 1
+                at += 3
+                count += marks[character]
+            counts[i] = count
     return found
 
 

@@ -29,7 +29,7 @@ cdef Status shingled_of(Document* document, const Steps* steps, const Given* tex
                         Shingled* shingled) noexcept nogil
 cdef Status sorted_of(const Steps* steps, const Given* kept, size_t count, size_t* at,
                       Shingled* shingled) noexcept nogil
-cdef hashes_kept(const Document* document)
+cdef hashes_kept(Document* document)
 cdef size_t bytes_of(const Given* given) noexcept
 cdef Status signed(Document* document, const Steps* steps, const Given* texts, size_t count, size_t* at, void* values,
                    uint32_t* token_counts, uint64_t* ends) noexcept nogil

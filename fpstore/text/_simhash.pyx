@@ -10,10 +10,11 @@ import secrets
 
 import numpy
 
+from cython cimport view
 from libc.math cimport llrint
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 from fpstore._native cimport (
     BLAKE2B, FNV1, FNV1A, FXHASH, MD5, MD5_HEAD, MURMUR3, SHA1, SHA256, XXH3, XXH3_SEEDED, XXH64, XXH64_SEEDED,
@@ -374,15 +375,19 @@ cdef Status shingled_of(Document* document, const Steps* steps, const Given* tex
     return documents_shingles(document, steps, texts, count, at, shingled)
 
 
-cdef hashes_kept(const Document* document):
-    """The hashes that a document has kept of the texts that it went through, of one more than there are."""
-    cdef uint64_t[::1] hashes
-    found = numpy.empty(document.kept.used + 1, dtype=numpy.uint64)
-    hashes = found
-    if document.kept.used:
-        memcpy(&hashes[0], document.kept.hashes, document.kept.used * sizeof(uint64_t))
-    hashes[document.kept.used] = 0
-    return found
+cdef hashes_kept(Document* document):
+    """The hashes that a document has kept of the texts that it went through, of one more than there are.
+
+    They are no longer the document's then.
+    """
+    cdef view.array hashes
+    if document.kept.hashes == NULL:
+        return numpy.zeros(1, dtype=numpy.uint64)
+    hashes = <uint64_t[:document.kept.used + 1]>document.kept.hashes
+    document.kept.hashes[document.kept.used] = 0
+    document.kept.hashes = NULL
+    hashes.callback_free_data = free
+    return numpy.asarray(hashes)
 
 
 cdef Status sorted_of(const Steps* steps, const Given* kept, size_t count, size_t* at,

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fpstore.text._sums import xxh3
-from fpstore.text.held import Counts, Features, Held, HeldHashes, KeptHashes, Sets
+from fpstore.text.held import Counts, Features, Held, HeldHashes, KeptHashes, Room, Sets
 from fpstore.text.measures import MEASURES, Measure
 from fpstore.text.packed import Packed
 from fpstore.text.recipe import Recipe, bytes_hash
@@ -26,9 +26,17 @@ CONFIRMED_DISTANCE = 6  # this and the next of 64 bits; of more as many more (Re
 # Where nothing can be confirmed.
 UNCONFIRMED_DISTANCE = 3
 
-# For the features of kept documents, which are looked at again and again, and for the hashes of those that came last,
-# of which these are made in less time than of texts. With 16 MiB for features jobs take 14 to 27 MB more, and as long.
-_CACHE_BYTES, _HASHES_BYTES = 2 << 20, 16 << 20
+@dataclass(frozen=True)
+class Rooms:
+    """How much is held: for the features of kept documents, as they are looked at again and again, and for the hashes
+    of those that came last, of which features are made in less time than of texts.
+    """
+
+    # With 16 MiB for features jobs take 14 to 27 MB more, and as long.
+    features: Room = Room(2 << 20)
+    hashes: Room = Room(16 << 20)
+
+
 # So many kept documents are looked at together, but for the nearest, which as a rule is enough.
 _AT_ONCE = 8
 # Of kept documents: so many texts are read at first, then as many as have about so many characters. Of those that are
@@ -98,6 +106,7 @@ class Checker:
         recipe: Recipe,
         kept_texts: Callable[[list[int]], Sequence[str]],
         threads: int = 1,
+        rooms: Rooms = Rooms(),
     ) -> None:
         """kept_texts: the texts of kept documents. threads: that make features of several texts."""
         # The decimal number that was typed, not the binary one next to it.
@@ -105,8 +114,9 @@ class Checker:
         self._measure = Measure(confirm.measure, recipe)
         self._recipe = recipe
         self._kept_texts, self._threads = kept_texts, threads
-        self._held = Held(_CACHE_BYTES, weighs=recipe.weights != "presence")
-        self._hashes = HeldHashes(_HASHES_BYTES)
+        self._held = Held(rooms.features, weighs=recipe.weights != "presence")
+        self._hashes = HeldHashes(rooms.hashes)
+        self._kept = 0
 
     @property
     def share(self) -> tuple[int, int] | None:
@@ -128,7 +138,7 @@ class Checker:
         starts = kept.offsets[indexes]
         return self._recipe.features_of(kept.hashes, starts, kept.offsets[indexes + 1] - starts, threads=self._threads)
 
-    def hold(self, kept_ids: Sequence[int], sets: Sets) -> None:
+    def hold(self, kept_ids: Ids, sets: Sets) -> None:
         """Documents that were just kept have these features, so that their texts need not be read for them."""
         if len(kept_ids):
             self._held.add(kept_ids, sets)
@@ -136,6 +146,8 @@ class Checker:
     def hold_hashes(self, first_id: int, kept: KeptHashes, indexes: Counts) -> None:
         """The same of texts with these indexes, in order, as of sets_of_hashes; their ids go on from first_id."""
         self._hashes.add(first_id, kept, indexes)
+        self._kept += len(indexes)
+        self._held.see(self._kept)
 
     def sets_of_kept(self, kept_ids: Ids, *, ahead: bool = False) -> Iterator[tuple[Counts, Sets]]:
         """The features of kept documents, uint64[n], all different, in parts: the places among them, and the features.
@@ -144,19 +156,22 @@ class Checker:
         until more is held.
         """
         places = np.arange(len(kept_ids))
-        last = self._hashes.have(kept_ids)
-        if self._hashes.are_features and last.any():
-            hashes, starts, counts = self._hashes.places(kept_ids[last])
-            yield places[last], Sets(hashes, None, starts, counts)
-            places, last = places[~last], np.zeros(len(places) - int(last.sum()), dtype=bool)
-        slots = self._held.slots(kept_ids[places].tolist())
+        slots = self._held.slots(kept_ids)
         is_held = slots >= 0
         if is_held.any():
             yield places[is_held], self._held.sets(slots[is_held])
-            places, last = places[~is_held], last[~is_held]
+            places = places[~is_held]
+        last = self._hashes.have(kept_ids[places])
         if last.any():
-            made = self._recipe.features_of(*self._hashes.places(kept_ids[places[last]]), threads=self._threads)
-            self._held.add(kept_ids[places[last]].tolist(), made)
+            hashes, starts, counts = self._hashes.places(kept_ids[places[last]])
+            if self._hashes.are_features:
+                made = Sets(hashes, None, starts, counts)
+                if self._held.has_room(made):
+                    # It may be asked for again when these hashes are no longer held.
+                    self._held.add(kept_ids[places[last]], made.together())
+            else:
+                made = self._recipe.features_of(hashes, starts, counts, threads=self._threads)
+                self._held.add(kept_ids[places[last]], made)
             yield places[last], made
             places = places[~last]
         size, count, asked = 0, _TEXTS_AT_ONCE, 0

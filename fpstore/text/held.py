@@ -63,6 +63,13 @@ class Sets:
             same &= self.hashes[self.starts] == np.uint64(hashes[0])
         return same
 
+    def together(self) -> Sets:
+        """The same features, one after the other in columns of their own, from their beginnings on."""
+        ends = np.cumsum(self.counts)
+        places = np.repeat(self.starts - ends + self.counts, self.counts) + np.arange(ends[-1] if len(ends) else 0)
+        weights = None if self.weights is None else self.weights[places]
+        return Sets(self.hashes[places], weights, ends - self.counts, self.counts)
+
     def take(self, places: Counts) -> Sets:
         """The features of some of documents whose features follow one another in the columns, likewise.
 
@@ -145,52 +152,81 @@ class KeptHashes:
         return Sets(self.hashes, None, starts, self.offsets[indexes + 1] - starts)
 
 
+class Room(NamedTuple):
+    """How many bytes may be held: least, or of each document that was kept bytes_each, up to most."""
+
+    least: int
+    bytes_each: int = 0
+    most: int = 0
+
+    def after(self, documents: int) -> int:
+        """How many after so many documents."""
+        return max(self.least, min(self.most, documents * self.bytes_each))
+
+
 class Held:
     """Features of kept documents, by their ids, which forgets the older ones where they would take more than it may.
 
-    What it gives stays as it is when they are forgotten.
+    Of ids that are equal modulo the size of a table, a power of two, the last is held; of those that follow one another
+    none are. What it gives stays as it is when they are forgotten.
     """
 
-    def __init__(self, most_bytes: int, *, weighs: bool = True) -> None:
+    def __init__(self, room: Room, *, weighs: bool = True) -> None:
         """weighs: whether shingles have weights of their own; where not, each is 1."""
-        self._most = most_bytes // (_BYTES_OF_BOTH if weighs else _BYTES_OF_HASH)
-        self._slots: dict[int, int] = {}
-        self._ids: list[int] = []  # by slot
-        self._ends = np.zeros(_FIRST_ROOM, dtype=np.int64)  # of slot i: ends[i] to ends[i + 1]
+        self._room, self._bytes = room, _BYTES_OF_BOTH if weighs else _BYTES_OF_HASH
+        self._most = room.least // self._bytes
+        self._count = 0  # of slots
+        self._ids, self._slots = np.zeros(_FIRST_ROOM, dtype=np.uint64), _empty(_FIRST_ROOM)  # by slot; by id
+        self._ends = np.zeros(_FIRST_ROOM + 1, dtype=np.int64)  # of slot i: ends[i] to ends[i + 1]
         self._hashes = np.empty(_FIRST_ROOM, dtype=np.uint64)
         self._weights = np.empty(_FIRST_ROOM, dtype=np.float64) if weighs else None
 
-    def slots(self, ids: Sequence[int]) -> Counts:
+    def see(self, documents: int) -> None:
+        """So many were kept by now."""
+        self._most = self._room.after(documents) // self._bytes
+
+    def has_room(self, sets: Sets) -> bool:
+        """Whether nothing is forgotten where these are added."""
+        return int(self._ends[self._count]) + int(sets.counts.sum()) <= self._most
+
+    def slots(self, ids: npt.ArrayLike) -> Counts:
         """Where documents are held, for sets: int64[n], -1 for one that is not."""
-        slot_of = self._slots.get
-        return np.array([slot_of(each, -1) for each in ids], dtype=np.int64)
+        asked = np.asarray(ids, dtype=np.uint64)
+        slots = self._slots[self._places(asked)]
+        return np.where((slots >= 0) & (self._ids[slots] == asked), slots, -1).astype(np.int64)
+
+    def _places(self, ids: npt.NDArray[np.uint64]) -> Counts:
+        return (ids & np.uint64(len(self._slots) - 1)).astype(np.int64)
 
     def sets(self, slots: Counts) -> Sets:
         """The features of documents that are held there."""
         starts = self._ends[slots]
         return Sets(self._hashes, self._weights, starts, self._ends[slots + 1] - starts)
 
-    def add(self, ids: Sequence[int], sets: Sets) -> None:
+    def add(self, ids: npt.ArrayLike, sets: Sets) -> None:
         """Hold the features of more documents, one after the other in their columns; at least one."""
-        used, more = int(self._ends[len(self._ids)]), int(sets.counts.sum())
-        if used + more > self._most and self._ids:
+        own = np.asarray(ids, dtype=np.uint64)
+        used, more = int(self._ends[self._count]), int(sets.counts.sum())
+        if used + more > self._most and self._count:
             used = self._forget(used + more - self._most)
-        slots, start = len(self._ids), int(sets.starts[0])
-        self._make_room(used + more, slots + len(ids) + 1)
+        slots, start = self._count, int(sets.starts[0])
+        self._make_room(used + more, slots + len(own))
         self._hashes[used : used + more] = sets.hashes[start : start + more]
         if self._weights is not None:
             self._weights[used : used + more] = 1 if sets.weights is None else sets.weights[start : start + more]
-        self._ends[slots + 1 : slots + 1 + len(ids)] = used + np.cumsum(sets.counts)
-        self._slots.update(zip(ids, range(slots, slots + len(ids)), strict=True))
-        self._ids += ids
+        self._count += len(own)
+        self._ends[slots + 1 : self._count + 1] = used + np.cumsum(sets.counts)
+        self._ids[slots : self._count] = own
+        self._slots[self._places(own)] = np.arange(slots, self._count)
 
     def _forget(self, count: int) -> int:
         """Let go of so many shingles, of half of all at least; how many are left."""
-        ends = self._ends[: len(self._ids) + 1]
-        first = min(len(self._ids), int(np.searchsorted(ends, max(count, int(ends[-1]) // 2))))
+        ends = self._ends[: self._count + 1]
+        first = min(self._count, int(np.searchsorted(ends, max(count, int(ends[-1]) // 2))))
         start, left = int(ends[first]), int(ends[-1] - ends[first])
-        self._ids = self._ids[first:]
-        self._slots = {document_id: slot for slot, document_id in enumerate(self._ids)}
+        self._ids = self._ids[first:].copy()
+        self._count -= first
+        self._place_all(len(self._slots))
         # Columns of their own, as somebody may still look at these.
         self._hashes = self._hashes[start:].copy()
         self._weights = None if self._weights is None else self._weights[start:].copy()
@@ -200,11 +236,24 @@ class Held:
     def _make_room(self, shingles: int, slots: int) -> None:
         if shingles > len(self._hashes):
             # All at once: what is not written to takes no memory, and growing step by step copies it again and again.
-            used, room = int(self._ends[len(self._ids)]), max(shingles, self._most)
+            most = max(self._room.least, self._room.most) // self._bytes
+            used, room = int(self._ends[self._count]), max(shingles, most)
             self._hashes = _with_room(self._hashes[:used], room)
             self._weights = None if self._weights is None else _with_room(self._weights[:used], room)
-        if slots > len(self._ends):
-            self._ends = np.concatenate([self._ends, np.zeros(2 * slots - len(self._ends), dtype=np.int64)])
+        if slots > len(self._ids):
+            self._ids = np.concatenate([self._ids, np.zeros(2 * slots - len(self._ids), dtype=np.uint64)])
+            self._ends = np.concatenate([self._ends, np.zeros(2 * slots + 1 - len(self._ends), dtype=np.int64)])
+        if 2 * slots > len(self._slots):
+            self._place_all(1 << (4 * slots).bit_length())
+
+    def _place_all(self, room: int) -> None:
+        """Have so many places for slots by ids."""
+        self._slots = _empty(room)
+        self._slots[self._places(self._ids[: self._count])] = np.arange(self._count)
+
+
+def _empty(count: int) -> npt.NDArray[np.int32]:
+    return np.full(count, -1, dtype=np.int32)
 
 
 def _with_room(column: npt.NDArray[Any], room: int) -> npt.NDArray[Any]:
@@ -220,14 +269,17 @@ class HeldHashes:
     What it gives is good until more are added.
     """
 
-    def __init__(self, most_bytes: int) -> None:
-        self._room = max(1, most_bytes // _BYTES_OF_HASH)
+    def __init__(self, room: Room) -> None:
+        """room: of which each document takes 8 bytes beside its hashes."""
+        self._allowed, self._most = room, max(1, max(room.least, room.most) // _BYTES_OF_HASH)
+        # So many places of the ring are in use; more when it comes to its end, and so much room is there by then.
+        self._room = max(1, room.least // _BYTES_OF_HASH)
         # No memory is taken before it is written to.
         self._ring = np.empty(0, dtype=np.uint64)
-        # Of each document, from the first that is held on: where its hashes begin in all that was ever written, so the
-        # place in the ring is what is left by its size; and how many they are.
-        self._begins, self._counts = _Column(), _Column()
-        self._first = self._end = self._written = 0
+        # Of each document, from the first that is held on: where its hashes begin in all that was ever written, where
+        # in the ring, and how many they are.
+        self._begins, self._places, self._counts = _Column(), _Column(), _Column()
+        self._first = self._end = self._written = self._place = self._seen = 0
         self.are_features = False
 
     def add(self, first_id: int, kept: KeptHashes, indexes: Counts) -> None:
@@ -236,6 +288,7 @@ class HeldHashes:
             self._drop(self._end - self._first)
             self._first, self.are_features = first_id, kept.are_features
         self._end = first_id + len(indexes)
+        self._seen += len(indexes)
         counts = kept.offsets[indexes + 1] - kept.offsets[indexes]
         # Each document takes a place more, so that empty ones do not go on for ever.
         taken = np.cumsum((counts + 1)[::-1])[::-1]
@@ -246,25 +299,37 @@ class HeldHashes:
             indexes, counts = indexes[skipped:], counts[skipped:]
         size = int(counts.sum())
         if not len(self._ring):
-            self._ring = np.empty(self._room + 1, dtype=np.uint64)
-        place = self._written % self._room
-        if place + size > self._room:  # those of one call lie side by side
-            self._written += self._room - place
-            place = 0
-        own = gather(kept.hashes.view(np.uint8), kept.offsets * _BYTES_OF_HASH, indexes).view(np.uint64)
-        self._ring[place : place + size] = own
-        self._begins.append(self._written + np.cumsum(counts) - counts)
+            self._ring = np.empty(self._most + 1, dtype=np.uint64)
+        self._make_room(size)
+        place = self._ring[self._place : self._place + size]
+        gather(kept.hashes.view(np.uint8), kept.offsets * _BYTES_OF_HASH, indexes, place.view(np.uint8))
+        before = np.cumsum(counts) - counts
+        self._begins.append(self._written + before)
+        self._places.append(self._place + before)
         self._counts.append(counts)
         self._written += size
+        self._place += size
         begins, held = self._begins.values, self._end - self._first
         self._drop(
             bisect_left(range(held), True, key=lambda at: self._written - int(begins[at]) + held - at <= self._room)
         )
 
+    def _make_room(self, size: int) -> None:
+        """Where the ring comes to its end it becomes larger, if so much may be held by now, else it begins again."""
+        used = self._place + size + self._end - self._first
+        room = self._allowed.after(self._seen) // _BYTES_OF_HASH
+        if self._room < used <= room:
+            # What is left of the turn before lies where the ring goes on.
+            self._drop(bisect_left(self._begins.values, self._written - self._place))
+            self._room = room
+        elif self._place + size > self._room:  # those of one call lie side by side
+            self._written += self._room - self._place
+            self._place = 0
+
     def _drop(self, count: int) -> None:
         """Let go of the first so many."""
-        self._begins.drop(count)
-        self._counts.drop(count)
+        for column in (self._begins, self._places, self._counts):
+            column.drop(count)
         self._first += count
 
     def have(self, ids: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
@@ -275,7 +340,7 @@ class HeldHashes:
     def places(self, ids: npt.NDArray[np.uint64]) -> tuple[Hashes, Counts, Counts]:
         """The hashes of documents that are held: a column, where those of each begin in it, and how many they are."""
         own = (ids - np.uint64(self._first)).astype(np.int64)
-        return self._ring, self._begins.values[own] % self._room, self._counts.values[own]
+        return self._ring, self._places.values[own], self._counts.values[own]
 
 
 class _Column:

@@ -176,12 +176,6 @@ def are_ascii(texts: Sequence[str], indexes: Sequence[int]) -> npt.NDArray[np.bo
     return same
 
 
-def wide_counts(texts: Packed[str]) -> npt.NDArray[np.int64]:
-    """How many characters of each text have at least three bytes: int64[n]; all from U+0800 on."""
-    others = np.flatnonzero(texts.together() >= 0xE0) + texts.offsets[0]
-    return np.diff(np.searchsorted(others, texts.offsets))
-
-
 def offsets_of(sizes: Sequence[int] | npt.NDArray[Any]) -> Offsets:
     """Where values of these sizes begin that are packed, and where the last ends: int64[n + 1]."""
     offsets = np.zeros(len(sizes) + 1, dtype=np.int64)

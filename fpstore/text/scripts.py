@@ -17,7 +17,8 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from fpstore.text.packed import are_ascii
+from fpstore.text._packed import count_marked
+from fpstore.text.packed import Packed, are_ascii
 from fpstore.text.unicode import Column, pinned
 
 LOOKED_AT_CHARACTERS = 1024
@@ -59,9 +60,12 @@ def is_cut_badly(text: str, tokens: str) -> bool:
     return wrong > 0 and SHARE * wrong >= letters
 
 
-def is_dense(text: str, token_count: int) -> bool:
-    """Whether most of the tokens of a text are letters of scripts that part no words."""
-    return not text.isascii() and 2 * len(_dense().findall(text)) > token_count
+def dense_counts(texts: Sequence[str], indexes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Of the texts with these indexes how many letters of scripts that part no words each has: int64[n]."""
+    if not isinstance(texts, Packed):
+        found = (() if texts[at].isascii() else _dense().findall(texts[at]) for at in indexes.tolist())
+        return np.array([len(letters) for letters in found], dtype=np.int64)
+    return count_marked(texts.data, texts.offsets, indexes, _dense_marks())
 
 
 def looked_at(start: int, end: int) -> Iterator[int]:
@@ -103,6 +107,15 @@ def mixed_shingles(tokens: Sequence[str], shingle: int, dense_shingle: int) -> I
 @cache
 def _dense() -> re.Pattern[str]:
     return re.compile(f"[{_ranges(pinned()['dense_ranges'])}]")
+
+
+@cache
+def _dense_marks() -> npt.NDArray[np.uint8]:
+    """Of each character, for count_marked."""
+    marks = np.zeros(1 << 21, dtype=np.uint8)
+    for first, last in pinned()["dense_ranges"].reshape(-1, 2).tolist():
+        marks[first : last + 1] = 1
+    return marks
 
 
 @cache

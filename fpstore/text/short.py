@@ -40,7 +40,7 @@ import numpy as np
 from fpstore.text import saturation, scripts
 from fpstore.text.cleaning import is_stand_in
 from fpstore.text.fields import DEFAULT_BITS
-from fpstore.text.packed import Packed, heads, wide_counts
+from fpstore.text.packed import heads
 from fpstore.text.presets import DEFAULT_RECIPE
 from fpstore.text.recipe import Measured, Recipe
 from fpstore.text.shared import measure_many
@@ -124,13 +124,10 @@ class Lengths:
         counts = measured.token_counts
         is_short = (counts > 0) & (counts < self._enough)
         # Few texts of most corpora are between the two bounds, and those are small.
-        between = (counts >= self._enough) & (counts < self._enough_dense)
-        if isinstance(texts, Packed) and between.any():
-            between &= 2 * wide_counts(texts) > counts  # scripts that part no words begin behind U+0800
-        for at in np.flatnonzero(between).tolist():
-            if scripts.is_dense(texts[at], int(counts[at])):
-                is_short[at] = True
-                self.dense += 1
+        between = np.flatnonzero((counts >= self._enough) & (counts < self._enough_dense))
+        dense = between[2 * scripts.dense_counts(texts, between) > counts[between]]
+        is_short[dense] = True
+        self.dense += len(dense)
         numbers = list(scripts.looked_at(self.texts, self.texts + len(texts)))
         ats = [number - self.texts for number in numbers]
         found = self._kinds(texts, ats, measured, ats)
