@@ -39,7 +39,8 @@ def texts_of(values: Sequence[str]) -> Texts:
 
 @given(st.lists(WORDS, max_size=12), st.sets(st.characters(min_codepoint=0x800, exclude_categories=["Cs"])), st.data())
 def test_characters_are_counted_in_packed_texts(values: list[str], chosen: set[str], data: Any) -> None:
-    values = [value + data.draw(st.sampled_from(["", *chosen])) for value in values]
+    ends = st.sampled_from(["", "of ASCII " * 3, *sorted(chosen)])
+    values = [value + data.draw(ends) + data.draw(ends) for value in values]
     chosen |= {character for character in "".join(values) if character >= "\u0800" and data.draw(st.booleans())}
     marks = np.zeros(1 << 21, dtype=np.uint8)
     marks[[ord(character) for character in chosen]] = 1

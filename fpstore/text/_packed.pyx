@@ -6,6 +6,7 @@ import numpy as np
 
 from libc.errno cimport EINTR, errno
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy
 from posix.types cimport off_t
 from posix.unistd cimport pread
 
@@ -60,6 +61,7 @@ def count_marked(const uint8_t[::1] data not None, const int64_t[::1] offsets no
     cdef Py_ssize_t i
     cdef int64_t at, end, count
     cdef uint32_t character
+    cdef uint64_t eight
     expect_offsets(data, offsets)
     if marks.shape[0] != 1 << 21:
         raise ValueError(f"marks: found {marks.shape[0]}, expected {1 << 21}")
@@ -75,6 +77,11 @@ def count_marked(const uint8_t[::1] data not None, const int64_t[::1] offsets no
             while at < end:
                 if data[at] < 0xE0 or end - at < 3:
                     at += 1
+                    while end - at >= 8:  # most texts are of ASCII
+                        memcpy(&eight, &data[at], 8)
+                        if eight & 0x8080808080808080u:
+                            break
+                        at += 8
                     continue
                 character = (data[at] & 15) << 12 | (data[at + 1] & 63) << 6 | (data[at + 2] & 63)
                 if data[at] >= 0xF0 and end - at > 3:
