@@ -19,10 +19,10 @@ from fpstore.jobs import JobError, Summary, corpus, dedup
 from fpstore.jobs.spool import Spool
 from fpstore.query import leaders
 from fpstore.query.leaders import MOST_LOOKED_AT
-from fpstore.text import Recipe, confirm, recipes
+from fpstore.text import Recipe, recipes
 from fpstore.text._alike import common_counts, common_products
-from fpstore.text.confirm import Checker, Confirm
-from fpstore.text.held import Features
+from fpstore.text.confirm import Checker, Confirm, Rooms
+from fpstore.text.held import Features, Room
 from fpstore.text.measures import Share, cosine, jaccard
 
 UNIT = 1 << 16  # of a weight
@@ -131,10 +131,9 @@ def test_the_first_that_is_alike_is_found_and_no_more_are_looked_at_than_it_take
     assert checker.first_alike("e", [3, 30])[::2] == (None, 2)
 
 
-def test_features_of_kept_documents_are_let_go_of_and_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(confirm, "_CACHE_BYTES", 100)  # of six shingles
+def test_features_of_kept_documents_are_let_go_of_and_made_again() -> None:
     kept = Kept([f"a{i} b{i} c{i} d{i}" for i in range(3)])
-    checker = Checker(Confirm.parse("cosine>=0.5"), WORDS, kept)
+    checker = Checker(Confirm.parse("cosine>=0.5"), WORDS, kept, rooms=Rooms(features=Room(100)))  # of six shingles
     for _ in range(2):
         for number in range(3):
             assert checker.first_alike(kept.texts[number], [0, 1, 2]).place == number

@@ -115,6 +115,9 @@ def test_values_that_lie_outside_of_the_bytes_are_refused() -> None:
     for bad in ([1], [-1]):
         with pytest.raises(ValueError, match=f"index: found {bad[0]}, expected one of 1 values"):
             gather(data, offsets_of([4]), np.array(bad, dtype=np.int64))
+    for size in (3, 5):
+        with pytest.raises(ValueError, match=f"place: found one of {size} bytes, expected 4"):
+            gather(data, offsets_of([4]), np.zeros(1, dtype=np.int64), np.empty(size, dtype=np.uint8))
     with pytest.raises(ValueError, match="found 1 names of 2 values"):
         digests(data, offsets_of([4]), data, offsets_of([2, 2]), 0)
     one, other = np.zeros(1, dtype=np.int64), np.zeros(2, dtype=np.int64)

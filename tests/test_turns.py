@@ -422,6 +422,26 @@ def test_numbers_that_are_dropped_make_room_for_others() -> None:
     assert counts.tolist() == [1] * 2000
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_hashes_that_were_overwritten_are_not_held(seed: int) -> None:
+    """Of longer and shorter documents in turns, so that the ring becomes larger in the middle of a turn."""
+    chance = Random(seed)
+    held = HeldHashes(Room(8 * 60, 8 * 6, 8 * 1500))
+    sizes: list[int] = []
+    for _ in range(60):
+        most = chance.choice([0, 2, 5, 20])
+        more = [chance.randint(0, most) for _ in range(chance.randint(0, 12))]
+        texts = [[len(sizes) + at] * size for at, size in enumerate(more)]
+        held.add(len(sizes), KeptHashes.join([_kept_hashes(texts)], are_features=True), np.arange(len(more)))
+        sizes += more
+        ids = np.arange(len(sizes)).astype(np.uint64)
+        ids = ids[held.have(ids)]
+        hashes, starts, counts = held.places(ids)
+        assert counts.tolist() == [sizes[each] for each in ids.tolist()]
+        for each, start, count in zip(ids.tolist(), starts.tolist(), counts.tolist(), strict=True):
+            assert hashes[start:][:count].tolist() == [each] * count
+
+
 def test_room_for_hashes_grows_with_the_documents() -> None:
     """Of documents that take less than their share all are held, up to the most; of others the last."""
     for size, least in ((5, 440), (9, 260)):

@@ -26,8 +26,8 @@ CONFIRMED_DISTANCE = 6  # this and the next of 64 bits; of more as many more (Re
 # Where nothing can be confirmed.
 UNCONFIRMED_DISTANCE = 3
 
-@dataclass(frozen=True)
-class Rooms:
+
+class Rooms(NamedTuple):
     """How much is held: for the features of kept documents, as they are looked at again and again, and for the hashes
     of those that came last, of which features are made in less time than of texts.
     """

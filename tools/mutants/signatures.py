@@ -303,7 +303,7 @@ MUTANTS = (
         "self._written - int(begins[at]) + held - at <= self._room)",
         "self._written - int(begins[at]) <= 2 * self._room)",
         "a document is confirmed by the shingles of others",
-        ("tests/test_turns.py::test_the_hashes_that_are_held_are_those_of_the_last_documents",),
+        ("tests/test_turns.py::test_hashes_that_were_overwritten_are_not_held",),
     ),
     Mutant(
         "of keys whose number is no power of two only some bits of a hash count",
