@@ -37,6 +37,8 @@ class Rooms(NamedTuple):
     hashes: Room = Room(16 << 20)
 
 
+_ROOMS = Rooms()
+
 # So many kept documents are looked at together, but for the nearest, which as a rule is enough.
 _AT_ONCE = 8
 # Of kept documents: so many texts are read at first, then as many as have about so many characters. Of those that are
@@ -106,7 +108,7 @@ class Checker:
         recipe: Recipe,
         kept_texts: Callable[[list[int]], Sequence[str]],
         threads: int = 1,
-        rooms: Rooms = Rooms(),
+        rooms: Rooms = _ROOMS,
     ) -> None:
         """kept_texts: the texts of kept documents. threads: that make features of several texts."""
         # The decimal number that was typed, not the binary one next to it.
