@@ -22,7 +22,7 @@ from fpstore.inputs.text import DEFAULT_FIELD, read_rest, read_rows
 from fpstore.text.cleaning import LOOKED_AT_CHARACTERS, has_tags
 from fpstore.text.packed import Packed, Texts, heads
 
-BLOCK_BYTES = 1 << 20
+BLOCK_BYTES = 1 << 21
 # Of lines that go to `text` together, about so many; more and more where fewer than FEW between two are read here.
 # Alone, a line costs there what three to five do that are read one after the other.
 TOGETHER_BYTES = 1 << 18

@@ -36,6 +36,8 @@ Rows = Iterable[Mapping[str, Any]]
 # A batch is full with this many documents, or this many bytes of text. It is what is held.
 BATCH_DOCUMENTS = 8192
 BATCH_BYTES = 2 << 20
+# With so many a batch ends where what was read together does: it need not be copied then.
+_ENOUGH_BYTES = 3 << 19
 # With so many documents, or bytes of text, since the last commit there is another one, and as many an interruption
 # costs: to wait for the disk more often would take longer than the work.
 COMMIT_DOCUMENTS = 1 << 15
@@ -352,7 +354,7 @@ class Corpus:
                         good += len(own)
                         held.append(own)
                         count, size = count + len(own), size + own.text_bytes
-                        if count == BATCH_DOCUMENTS or size >= BATCH_BYTES:
+                        if count == BATCH_DOCUMENTS or size >= (BATCH_BYTES if len(part) else _ENOUGH_BYTES):
                             end = Place(number, index, *before, (*digests, digest.told()))
                             passed_over = skipped + Counter(found.skipped) + faults.counts
                             so_far = dict(passed_over), dict(notes + Counter(found.notes))

@@ -21,6 +21,19 @@ Offsets = npt.NDArray[np.int64]
 _Value = TypeVar("_Value")
 
 
+class Room:
+    """Memory that is taken again and again, as what is new has to be cleared first, page by page."""
+
+    def __init__(self) -> None:
+        self._bytes: Bytes = np.empty(0, dtype=np.uint8)
+
+    def of(self, size: int) -> Bytes:
+        """So many bytes of it."""
+        if size > len(self._bytes):
+            self._bytes = np.empty(size + size // 2, dtype=np.uint8)
+        return self._bytes[:size]
+
+
 class Packed(Sequence[_Value]):
     """Values as one array of bytes: value i is data[offsets[i] : offsets[i + 1]]. What a value is, a kind of it says.
 
@@ -67,15 +80,16 @@ class Packed(Sequence[_Value]):
         """How many bytes each value has: int64[n]."""
         return self.offsets[1:] - self.offsets[:-1]
 
-    def together(self, indexes: npt.NDArray[Any] | None = None) -> Bytes:
-        """The bytes of the values with these indexes, of all without, one after the other."""
+    def together(self, indexes: npt.NDArray[Any] | None = None, place: Bytes | None = None) -> Bytes:
+        """The bytes of the values with these indexes, of all without, one after the other; place: as of gather."""
         if indexes is None:
             return self.data[self.offsets[0] : self.offsets[-1]]
-        return gather(self.data, self.offsets, np.ascontiguousarray(indexes, dtype=np.int64))
+        return gather(self.data, self.offsets, np.ascontiguousarray(indexes, dtype=np.int64), place)
 
-    def take(self, indexes: npt.NDArray[Any]) -> Packed[_Value]:
-        """The values with these indexes."""
-        return self._like(self.together(indexes), offsets_of(self.sizes[indexes]))
+    def take(self, indexes: npt.NDArray[Any], room: Room | None = None) -> Packed[_Value]:
+        """The values with these indexes. room: where they are, until others are put there."""
+        offsets = offsets_of(self.sizes[indexes])
+        return self._like(self.together(indexes, None if room is None else room.of(int(offsets[-1]))), offsets)
 
     @classmethod
     def _like(cls, data: Bytes, offsets: Offsets) -> Packed[_Value]:
