@@ -228,8 +228,8 @@ class Held:
         self._count -= first
         self._place_all(len(self._slots))
         # Columns of their own, as somebody may still look at these.
-        self._hashes = self._hashes[start:].copy()
-        self._weights = None if self._weights is None else self._weights[start:].copy()
+        self._hashes = self._hashes[start : start + left].copy()
+        self._weights = None if self._weights is None else self._weights[start : start + left].copy()
         self._ends = self._ends[first:] - start
         return left
 
