@@ -315,7 +315,7 @@ def test_the_nearest_few_are_those_of_brute_force_whatever_is_held_at_once(
     history: list[tuple[str, object]], queries: list[int], k: int, count: int, with_ids: bool, held_at_once: int
 ) -> None:
     with TemporaryDirectory() as folder, small_rounds(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fpstore.store.FIRST_QUERIES", held_at_once)
+        patch.setattr("fpstore.living.radius.FIRST_QUERIES", held_at_once)
         patch.setattr("fpstore.living.snapshot.Snapshot.min_slice", 1)
         patch.setattr(snapshot, "FIRST_IDS_AT_ONCE", 2 * held_at_once)
         path = Path(folder) / "s"

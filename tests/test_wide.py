@@ -16,7 +16,7 @@ import fpstore
 from fpstore._codec import page_checksums
 from fpstore._codes import CodeIndex, code_keys, pattern_count
 from fpstore._probe import WantedIds
-from fpstore._single import SingleCodes
+from fpstore._single_codes import SingleCodes
 from fpstore._view import SegmentView
 from fpstore.codes.layout import CodesRecord, CodesSummary, CodeTableRecord, is_in_order, mask_words, tag_bits, top_of
 from fpstore.codes.reader import CodesSegment

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from fpstore._single import SingleCodes
+from fpstore._reaches import Reaches
+from fpstore._single_codes import SingleCodes
 from fpstore.codes.pending import PendingCodes
 from fpstore.codes.reader import CodesSegment, Matched
 from fpstore.errors import TooManyMatches
@@ -150,6 +151,12 @@ def _follows(found: Matches) -> Array:
 
 class _NoSingle:
     """Stands for what answers single queries; it answers none."""
+
+    def __init__(self) -> None:
+        self.reaches: dict[tuple[int, int], Reaches] = {}
+
+    def first(self, *asked: Any) -> None:
+        """Nothing."""
 
     def probe(self, *asked: Any) -> None:
         """Nothing."""
