@@ -12,6 +12,7 @@ class SingleCodes:
         parts: Sequence[tuple[CodeIndex, IdColumn | None]],
         bits: int,
         with_ids: bool,
+        named: bool,
         distance: int,
         most: int,
         made: Callable[..., Any],

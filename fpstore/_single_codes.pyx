@@ -37,23 +37,24 @@ from fpstore._watch cimport Watch
 cdef class SingleCodes:
     """Answers single queries from one state of a store of wide codes, of which nothing waits for a segment or was removed.
 
-    parts: of each segment its codes, and its ids or None. with_ids: whether rows have ids. distance, most, made: as for Single.
+    parts: of each segment its codes, and its ids or None. with_ids: whether rows have ids. named, distance, most, made: as for
+    Single.
     """
 
     cdef tuple indexes, ids, views
     cdef CodePart *parts
     cdef uint64_t code_count
     cdef unsigned words, distance, most, part_count
-    cdef bint with_ids
+    cdef bint with_ids, named
     cdef object made, nothing
     cdef readonly dict reaches
 
-    def __cinit__(self, parts, unsigned bits, bint with_ids, unsigned distance, unsigned most, made):
+    def __cinit__(self, parts, unsigned bits, bint with_ids, bint named, unsigned distance, unsigned most, made):
         cdef CodeIndex index
         cdef IdColumn ids
         cdef unsigned i
         self.words, self.with_ids, self.distance, self.most = bits // 64, with_ids, distance, most
-        self.made, self.nothing, self.reaches = made, None, {}
+        self.named, self.made, self.nothing, self.reaches = named, made, None, {}
         self.indexes, self.ids = tuple(part[0] for part in parts), tuple(part[1] for part in parts)
         self.part_count = <unsigned>len(self.indexes)
         self.views = tuple((<CodeIndex?>part).view for part in self.indexes)
@@ -92,7 +93,7 @@ cdef class SingleCodes:
         cdef unsigned distance, bits = 64 * self.words
         cdef int at = 0
         cdef CodeRows found
-        if not (not signed and type(count) is int and 0 < count <= FEW_ROWS and is_newest(watch)
+        if not (not signed and not self.named and type(count) is int and 0 < count <= FEW_ROWS and is_newest(watch)
                 and self.as_code(fingerprint, query) and as_distance(max_distance, bits, bits, &distance)):
             return None
         if reaches is None:

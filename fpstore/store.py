@@ -168,7 +168,7 @@ class Store(_BaseStore):
         single = self._living.snapshot.single
         found = single.first(self._watch, fingerprint, count, max_distance, self._signed)
         if found is None or found is False:
-            return self._nearest(self._key(fingerprint), count, max_distance, None, found is False)
+            return self._nearest(self._key(fingerprint), count, max_distance, None, found)
         return cast(Matches, found)
 
     def nearest_many(
@@ -183,13 +183,14 @@ class Store(_BaseStore):
         return self._nearest(self._keys(fingerprints), count, max_distance, threads)
 
     def _nearest(
-        self, queries: Keys, count: int, max_distance: int | None, threads: int | None, looked: bool = False
+        self, queries: Keys, count: int, max_distance: int | None, threads: int | None, said: object = None
     ) -> Matches:
+        # said: what `single.first` has said of the one query.
         most, thread_total = as_count(count, "count"), thread_count(threads)
         distance = self.bits if max_distance is None else self._any_distance(max_distance)
         with Reading(self) as snapshot:
             team = Team(thread_total, self._team(thread_total), self._expect_usable)
-            found = nearest_rows(snapshot, queries, distance, most, team, looked)
+            found = nearest_rows(snapshot, queries, distance, most, team, said is False)
             return self._out(self._named_first(snapshot, found, most))
 
     def _named_first(self, snapshot: Snapshot, found: Matches, most: int) -> Matches:

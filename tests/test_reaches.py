@@ -1,6 +1,7 @@
 """Radii that the nearest are looked for within: which of them is by what was found lately, and answers never are."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from fpstore.living import radius
 from fpstore.living.radius import FEW_QUERIES, GROWTH, SAMPLED, SHARE
 from fpstore.plans.reach import reading_nanoseconds
 from fpstore.segment.reader import Segment
+from fpstore.text import recipes
 
 DISTANCES = {16: 2, 32: 3, 64: 3, 128: 9, 256: 31}
 COUNT = 30_000
@@ -262,3 +264,19 @@ def test_what_waits_and_what_was_removed_are_no_exception(bits: int, tmp_path: P
         look(store)
         store._flush()
         look(store)
+
+
+def test_of_wide_fingerprints_with_names_the_least_name_is_the_first(tmp_path: Path) -> None:
+    recipe = replace(recipes()["text-1"], name="wide", bits=128)
+    text = "hello world of wide things"
+    for id_type, ids, first in (("string", ["b", "c", "a"], "a"), ("uint64", [2, 3, 1], 1)):
+        fpstore.create(tmp_path / id_type, recipe=recipe, id_type=id_type).close()  # type: ignore[arg-type]
+        with writer_of(tmp_path / id_type, growth=0) as store:
+            for id in ids:
+                store.add_texts([text], ids=[id])
+                store._flush()
+            for _ in range(3):
+                for found in (store.nearest(store.fingerprint(text)), store.nearest(store.fingerprint(text), 2)[:1]):
+                    assert [match.id for match in found] == [first]
+                    # What asks for more of these knows what they were made by.
+                    assert found._made_by == store.probe_text(text)._made_by is not None

@@ -529,7 +529,7 @@ def test_codes_of_another_width_are_refused_for_single_queries(tmp_path: Path) -
     with fpstore.build(tmp_path / "s", [5], bits=128) as store:
         segment = codes_of(store)
         with pytest.raises(ValueError, match=r"^codes of 2 words: expected 4$"):
-            SingleCodes([(segment.codes, segment.ids)], 256, True, 3, 3, Matches)
+            SingleCodes([(segment.codes, segment.ids)], 256, True, False, 3, 3, Matches)
 
 
 # --- Plans ---

@@ -27,7 +27,7 @@ from fpstore.merging import Chunks, each_once, merged
 from fpstore.plans.plan import Plan
 from fpstore.plans.reach import lookup_nanoseconds, reading_nanoseconds
 from fpstore.query.id_pairs import Groups
-from fpstore.query.matches import Matches, Room, made, of_sealed
+from fpstore.query.matches import Matches, Room, made
 from fpstore.query.nearest import Found, Nearest, first_of, nearest_of
 from fpstore.query.pairs import Only, Stretch
 from fpstore.query.ways import Run
@@ -181,7 +181,7 @@ class WideSnapshot(Snapshot):
             return _NoSingle()
         parts = [(part.codes.codes, part.codes.ids) for part in self.searched]
         distances = self.settings.max_distance, self.plan.max_distance
-        return SingleCodes(parts, self.settings.bits, self.settings.ids, *distances, of_sealed)
+        return SingleCodes(parts, self.settings.bits, self.settings.ids, self.settings.named, *distances, self._answer)
 
     @property
     def searched(self) -> tuple[LiveCodes, ...]:
