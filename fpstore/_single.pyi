@@ -10,7 +10,7 @@ from fpstore.types import Array, Ids, Keys
 
 class Segments:
     made_of: tuple[tuple[SegmentView, IdColumn | None, int, int], ...]
-    reaches: dict[tuple[int, int], Reaches]
+    reaches: dict[tuple[int, ...], Reaches]
     def __init__(
         self,
         parts: Sequence[tuple[SegmentView, IdColumn | None, int, int]],
@@ -20,7 +20,7 @@ class Segments:
 
 class Single:
     segments: Segments
-    reaches: dict[tuple[int, int], Reaches]
+    reaches: dict[tuple[int, ...], Reaches]
     def __init__(
         self,
         segments: Segments,

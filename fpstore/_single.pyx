@@ -107,7 +107,7 @@ cdef class Segments:
     """Segments as single queries want them: for each its view, its ids or None, its position and how many keys it has.
 
     flips: of each those of its tables, where they are looked up with others than their own, or None. reaches: by a distance
-    and a count of rows, the Reaches of who asks for these.
+    and a count of rows, what is remembered of single queries for these; by the number of queries too, of a few together.
     """
 
     cdef readonly tuple made_of

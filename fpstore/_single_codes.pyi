@@ -17,7 +17,7 @@ class SingleCodes:
         most: int,
         made: Callable[..., Any],
     ) -> None: ...
-    reaches: dict[tuple[int, int], Reaches]
+    reaches: dict[tuple[int, ...], Reaches]
     def first(
         self,
         watch: Watch | None,

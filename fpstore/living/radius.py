@@ -170,26 +170,30 @@ def _scanned_by(threads: int) -> int:
 
 def _nearest_few(snapshot: Snapshot, queries: Keys, distance: int, count: int, within: Within) -> Matches | None:
     """As nearest_rows, of a few queries that are looked for within radii one by one; None where that cannot be."""
-    radii, shares, whole = _radii(snapshot, distance, len(queries))
-    reaches = Reaches(radii, shares, whole, _lookups(snapshot, radii))
-    parts: list[Matches] = []
+    reaches = _reaches(snapshot, distance, count, len(queries))
     left: list[int] = []
-    for number in range(len(queries)):
-        asked = None, single_of(queries[number : number + 1]), count, distance, False
-        found = snapshot.single.first(*asked, reaches)
+    parts: list[Matches] = []
+    for number, query in enumerate(queries.tolist() if queries.ndim == 1 else queries):
+        found = snapshot.single.first(None, query, count, distance, False, reaches)
         if found is None:
             return None
         if found is False:
             reaches.tell(distance + 1)
             left.append(number)
         else:
-            parts.append(_of_queries(found, np.ones(1, bool), np.array([number])))
-    if left:
-        found = within(queries[left], distance)
-        if not parts:
-            return found
-        parts.append(_of_queries(found, np.ones(len(left), bool), np.array(left)))
-    return _in_order(parts)
+            parts.append(found)
+    if len(left) == len(queries):
+        return within(queries, distance)
+    which = np.ones(len(queries), dtype=bool)
+    which[left] = False
+    one_by_one = concatenate(parts, snapshot.settings.ids)
+    numbers = np.repeat(np.flatnonzero(which), [len(part) for part in parts])
+    looked_up = made(numbers, one_by_one.fingerprint, one_by_one.distance, one_by_one.id)
+    if not left:
+        return looked_up
+    return _in_order(
+        [looked_up, _of_queries(within(queries[left], distance), np.ones(len(left), bool), np.array(left))]
+    )
 
 
 def _nearest_many(snapshot: Snapshot, queries: Keys, distance: int, count: int, within: Within) -> Matches:
@@ -222,15 +226,18 @@ def _nearest_many(snapshot: Snapshot, queries: Keys, distance: int, count: int, 
     return _in_order(parts)
 
 
-def _reaches(snapshot: Snapshot, distance: int, count: int) -> Reaches:
-    """What is remembered of single queries for so many rows within a distance."""
+def _reaches(snapshot: Snapshot, distance: int, count: int, query_count: int = 1) -> Reaches:
+    """What is remembered of queries for so many rows within a distance: of single ones, or of a few together."""
     known = snapshot.single.reaches
-    found: Reaches | None = known.get((distance, count))
+    together = 1 << (query_count - 1).bit_length()
+    key = (distance, count) if query_count == 1 else (distance, count, together)
+    found: Reaches | None = known.get(key)
     if found is None:
-        radii, shares, whole = _radii(snapshot, distance, 1)
-        found = Reaches(radii, shares, whole, _lookups(snapshot, radii), _scanned_by(processor_count()))
+        radii, shares, whole = _radii(snapshot, distance, together)
+        alone = _scanned_by(processor_count()) if query_count == 1 else 0
+        found = Reaches(radii, shares, whole, _lookups(snapshot, radii), alone)
         if count <= REMEMBERED_ROWS:
-            known[distance, count] = found
+            known[key] = found
     return found
 
 

@@ -153,7 +153,7 @@ class _NoSingle:
     """Stands for what answers single queries; it answers none."""
 
     def __init__(self) -> None:
-        self.reaches: dict[tuple[int, int], Reaches] = {}
+        self.reaches: dict[tuple[int, ...], Reaches] = {}
 
     def first(self, *asked: Any) -> None:
         """Nothing."""
