@@ -18,8 +18,8 @@ cdef class Reaches:
 
     shares: what a look within each takes, of the time of the rest: of a look at everything, or, where the answer is
     `whole` within the last of them, of that one. lookups: of each the flips of each segment, which `Single` makes what it
-    looks within, or None. scanned: how many keys
-    a query may look at by itself. read: whether all was read for some query, so that it has come from the disk.
+    looks within, or None. scanned: how many keys a query may look at by itself. read: whether all was read for some query,
+    so that it has come from the disk.
     """
 
     def __cinit__(self, radii, shares, bint whole, lookups=None, uint64_t scanned=0):
@@ -54,13 +54,15 @@ cdef class Reaches:
         cdef unsigned total = 0
         while i < self.count and <unsigned>self.radii[i] < distance:
             i += 1
-        self.counts[i] += WEIGHT * times
-        for i in range(self.count + 1):
-            total += self.counts[i]
-        if total > HELD:
+        self.counts[i] += WEIGHT * min(times, <unsigned>HELD)
+        while True:
+            total = 0
+            for i in range(self.count + 1):
+                total += self.counts[i]
+            if total <= HELD:
+                return self.choose()
             for i in range(self.count + 1):
                 self.counts[i] = (self.counts[i] + 1) // 2
-        return self.choose()
 
     cdef int choose(self) except -1:
         # From the last one back: what the rest of a search takes that has not found enough before `at`, at the least, where

@@ -5,7 +5,7 @@ where the store was opened for writing, makes the next one.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal, cast, get_args, overload
+from typing import Any, Literal, get_args, overload
 
 import numpy as np
 
@@ -166,10 +166,10 @@ class Store(_BaseStore):
         Of equally near ones the least fingerprints, and of these the least ids, are first.
         """
         single = self._living.snapshot.single
-        found = single.first(self._watch, fingerprint, count, max_distance, self._signed)
-        if found is None or found is False:
+        found: Matches | bool | None = single.first(self._watch, fingerprint, count, max_distance, self._signed)
+        if found is None or isinstance(found, bool):
             return self._nearest(self._key(fingerprint), count, max_distance, None, found)
-        return cast(Matches, found)
+        return found
 
     def nearest_many(
         self, fingerprints: object, count: int = 1, *, max_distance: int | None = None, threads: int | None = None

@@ -280,3 +280,26 @@ def test_of_wide_fingerprints_with_names_the_least_name_is_the_first(tmp_path: P
                     assert [match.id for match in found] == [first]
                     # What asks for more of these knows what they were made by.
                     assert found._made_by == store.probe_text(text)._made_by is not None
+
+
+@pytest.mark.parametrize("bits", [64, 256])
+def test_equally_near_rows_of_several_segments_are_all_among_the_nearest(bits: int, tmp_path: Path) -> None:
+    """Each segment has a row one bit away, the first ones the larger fingerprints."""
+    base = int.from_bytes(bytes(range(1, bits // 8 + 1)), "big") & ~0xFF
+    fpstore.create(tmp_path / "s", bits=bits, max_distance=DISTANCES[bits]).close()
+    with writer_of(tmp_path / "s", growth=0) as store:
+        for place in (2, 1, 0):
+            store.add([base ^ 1 << place, base ^ 0xFF00], ids=[place, 9])
+            store._flush()
+        asked = None, base if bits == 64 else words_of([base], bits)[0]
+        single = store._latest.single
+        for count, most in ((1, bits), (2, bits), (3, 1)):
+            flips = [(None,) * 3] if bits == 64 else None
+            looked = Reaches([1], [0.1], False, flips)
+            found = single.first(*asked, count, most, False, looked)
+            assert found.id.tolist() == [0, 1, 2][:count]
+            scanned = Reaches([], [], False, [] if bits == 64 else None, 100)
+            scanned.read = True
+            found = single.first(*asked, count, most, False, scanned)
+            assert found.id.tolist() == [0, 1, 2][:count]
+            assert found.method == "scan"

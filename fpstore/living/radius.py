@@ -37,10 +37,11 @@ FIRST_NS = 2000.0
 SAMPLED = 16
 # Queries of which the first few matches are looked for together: of each at most the square of the count is held.
 FIRST_QUERIES = 256
-# So many queries or fewer are looked for one by one before all is read for what is left of them.
+# So many queries or fewer, or those that are too few for several threads, are looked for one by one before all is read
+# for what is left of them.
 FEW_QUERIES = 64
-# Larger counts are remembered for no other queries.
-REMEMBERED_ROWS = 64
+# Larger counts are remembered for no other queries, and so many distances and counts at a time.
+REMEMBERED_ROWS, REMEMBERED = 64, 256
 
 _told = False
 
@@ -72,8 +73,9 @@ def nearest_rows(
         return _within(snapshot, asked, radius, count, team)
 
     if len(queries) != 1:
-        few = _nearest_few(snapshot, queries, distance, count, within) if 1 < len(queries) <= FEW_QUERIES else None
-        return _nearest_many(snapshot, queries, distance, count, within) if few is None else few
+        few = FEW_QUERIES if team.threads == 1 else min(FEW_QUERIES, snapshot.min_slice)
+        found = _nearest_few(snapshot, queries, distance, count, within) if 1 < len(queries) <= few else None
+        return _nearest_many(snapshot, queries, distance, count, within) if found is None else found
     reaches = _reaches(snapshot, distance, count)
     if not looked:
         asked = None, single_of(queries), count, distance, False
@@ -188,15 +190,15 @@ def _nearest_few(snapshot: Snapshot, queries: Keys, distance: int, count: int, w
     which[left] = False
     one_by_one = concatenate(parts, snapshot.settings.ids)
     numbers = np.repeat(np.flatnonzero(which), [len(part) for part in parts])
-    looked_up = made(numbers, one_by_one.fingerprint, one_by_one.distance, one_by_one.id)
+    looked_up = made(numbers, one_by_one.fingerprint, one_by_one.distance, one_by_one.id, one_by_one.method)
     if not left:
         return looked_up
-    return _in_order(
-        [looked_up, _of_queries(within(queries[left], distance), np.ones(len(left), bool), np.array(left))]
-    )
+    rest = within(queries[left], distance)
+    return _in_order([looked_up, _of_queries(rest, np.ones(len(left), dtype=bool), np.array(left))])
 
 
 def _nearest_many(snapshot: Snapshot, queries: Keys, distance: int, count: int, within: Within) -> Matches:
+    """As nearest_rows, of any number of queries together, by what some of them show first."""
     reaches = Reaches(*_radii(snapshot, distance, len(queries)))
     every = np.arange(len(queries))
     some = every % SAMPLED == 0
@@ -237,6 +239,8 @@ def _reaches(snapshot: Snapshot, distance: int, count: int, query_count: int = 1
         alone = _scanned_by(processor_count()) if query_count == 1 else 0
         found = Reaches(radii, shares, whole, _lookups(snapshot, radii), alone)
         if count <= REMEMBERED_ROWS:
+            if len(known) >= REMEMBERED:
+                known.clear()
             known[key] = found
     return found
 
