@@ -49,7 +49,7 @@ def test_those_radii_are_looked_within_that_take_least_where_all_goes_on_as_befo
     weights = np.ones(len(radii) + 1)
     for distance in told:
         reaches.tell(distance)
-        weights[next((i for i, most in enumerate(radii) if distance <= most), len(radii))] += 16
+        weights[next((i for i, most in enumerate(radii) if distance <= most), len(radii))] += 64
 
     def cost(which: tuple[int, ...]) -> float:
         """What queries take that were as those, each within these radii, then by the rest."""

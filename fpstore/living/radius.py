@@ -19,6 +19,7 @@ from fpstore.living.snapshot import Snapshot
 from fpstore.plans.choice import most_distance
 from fpstore.plans.plan import Plan
 from fpstore.plans.reach import faster_plan, lookup_nanoseconds, reading_nanoseconds, reads_all
+from fpstore.plans.wide import MAX_CODES
 from fpstore.platforms import processor_count
 from fpstore.query.matches import Matches, concatenate, made
 from fpstore.query.scans import ALONE_TIMES, PIECE_KEYS
@@ -79,7 +80,7 @@ def nearest_rows(
     reaches = _reaches(snapshot, distance, count)
     if not looked:
         asked = None, single_of(queries), count, distance, False
-        found = snapshot.single.first(*asked, reaches, _scanned_by(team.threads))
+        found = snapshot.single.first(*asked, reaches, _scanned_by(snapshot, team.threads))
         if found is not None and found is not False:
             return cast(Matches, found)
         looked = found is False
@@ -165,9 +166,9 @@ def _within_radii(queries: Keys, distance: int, count: int, within: Within, reac
     return None
 
 
-def _scanned_by(threads: int) -> int:
-    """How many keys a single query looks at by itself, where there are so many threads."""
-    return PIECE_KEYS * (ALONE_TIMES if threads == 1 else 2)
+def _scanned_by(snapshot: Snapshot, threads: int) -> int:
+    """How many keys a query looks at by itself, where there are so many threads, which wide codes do not share."""
+    return MAX_CODES if snapshot.plan.bits in WIDE_BITS else PIECE_KEYS * (ALONE_TIMES if threads == 1 else 2)
 
 
 def _nearest_few(snapshot: Snapshot, queries: Keys, distance: int, count: int, within: Within) -> Matches | None:
@@ -236,7 +237,7 @@ def _reaches(snapshot: Snapshot, distance: int, count: int, query_count: int = 1
     found: Reaches | None = known.get(key)
     if found is None:
         radii, shares, whole = _radii(snapshot, distance, together)
-        alone = _scanned_by(processor_count()) if query_count == 1 else 0
+        alone = _scanned_by(snapshot, processor_count()) if query_count == 1 else 0
         found = Reaches(radii, shares, whole, _lookups(snapshot, radii), alone)
         if count <= REMEMBERED_ROWS:
             if len(known) >= REMEMBERED:
