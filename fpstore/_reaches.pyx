@@ -9,7 +9,7 @@ MOST_RADII = MAX_RADII
 cdef enum:
     # What is known of the last 128 queries, where the older half counts half, as much less of those before. What a query
     # adds is worth so many times what is supposed where none has been.
-    WEIGHT = 64
+    WEIGHT = 16
     HELD = 128 * WEIGHT
 
 

@@ -49,7 +49,7 @@ def test_those_radii_are_looked_within_that_take_least_where_all_goes_on_as_befo
     weights = np.ones(len(radii) + 1)
     for distance in told:
         reaches.tell(distance)
-        weights[next((i for i, most in enumerate(radii) if distance <= most), len(radii))] += 64
+        weights[next((i for i, most in enumerate(radii) if distance <= most), len(radii))] += 16
 
     def cost(which: tuple[int, ...]) -> float:
         """What queries take that were as those, each within these radii, then by the rest."""
@@ -222,7 +222,7 @@ def test_far_queries_are_looked_for_within_no_radius_after_a_while(bits: int, tm
         query = int.from_bytes(b"\x5a" * (bits // 8), "big")
         store.nearest(query)
         reaches = store._latest.single.reaches[bits, 1]
-        before = chosen(reaches)
+        before = chosen(Reaches(*radius._radii(store._latest, bits, 1)))
         assert before
         for _ in range(300):
             assert store.nearest(query).method == "scan"
