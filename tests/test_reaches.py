@@ -203,13 +203,14 @@ def test_of_many_queries_some_are_near_and_some_far(bits: int, batch: int, tmp_p
     with fpstore.build(tmp_path / "s", keys, ids=None, bits=bits, max_distance=DISTANCES[bits]) as store:
         numbers = as_numbers(keys[:batch])
         queries = words_of([numbers[i] ^ (0b10101 if i % 3 else (1 << bits) - 1) for i in range(batch)], bits)
-        found = store.nearest_many(queries, 2, max_distance=40)
-        assert found.query.tolist() == sorted(found.query.tolist())
-        for i in range(0, batch, 5):
-            at, apart = nearest_of(keys, queries[i], 2, 40)
-            own = found.query == i
-            assert found.distance[own].tolist() == apart
-            assert np.array_equal(found.fingerprint[own], keys[at])
+        for count in (1, 2):
+            found = store.nearest_many(queries, count, max_distance=40, threads=1)
+            assert found.query.tolist() == sorted(found.query.tolist())
+            for i in range(0, batch, 5):
+                at, apart = nearest_of(keys, queries[i], count, 40)
+                own = found.query == i
+                assert found.distance[own].tolist() == apart
+                assert np.array_equal(found.fingerprint[own], keys[at])
         near_ones = store.nearest_many(queries[np.arange(batch) % 3 > 0])
         assert set(near_ones.distance.tolist()) == {3}
         assert near_ones.method == ("probe" if bits == 256 or batch <= SAMPLED * 6 else "scan")
