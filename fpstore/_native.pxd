@@ -509,6 +509,7 @@ cdef extern from "single.h" nogil:
         uint64_t count
         uint64_t room
         uint64_t most
+        uint64_t keep
 
     ctypedef struct ScanRoom:
         Chunk *chunk
@@ -891,6 +892,8 @@ cdef extern from "codes_rows.h" nogil:
         uint64_t count
         uint64_t room
         uint64_t most
+        uint64_t keep
+        int scan
         int scanned
     Status codes_rows(const CodePart *parts, unsigned part_count, const uint64_t *query, unsigned distance, CodeRows *found)
     Status codes_any(const CodePart *parts, unsigned part_count, const uint64_t *query, unsigned distance, int *any)

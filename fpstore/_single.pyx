@@ -8,31 +8,25 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_Clear, PyErr_Occurred
 from libc.stdint cimport int64_t, uint16_t, uint64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy
 
 import numpy as np
 
 from fpstore._native cimport (
     OK,
-    MAX_CODE_WORDS,
     MAX_KEY_BITS,
-    CodePart,
-    CodeRows,
     FoundRows,
     Part,
     ScanRoom,
     Sources,
     Status,
-    codes_any,
-    codes_rows,
     keys_fit,
     single_any,
     single_order,
     single_search,
 )
-from fpstore._codes cimport CodeIndex
 from fpstore._pending cimport PendingIndex
 from fpstore._probe cimport IdColumn
+from fpstore._reaches cimport Reaches
 from fpstore._scan cimport Scanner
 from fpstore._view cimport Flipped, SegmentView, is_sound
 from fpstore._watch cimport Watch
@@ -41,12 +35,7 @@ cdef extern from "Python.h":
     long long PyLong_AsLongLongAndOverflow(object value, int *overflow) except? -1
     unsigned long long PyLong_AsUnsignedLongLong(object value) noexcept
 
-cdef object NDARRAY = np.ndarray, INT64 = np.dtype(np.int64), UINT64 = np.dtype(np.uint64), UINT16 = np.dtype(np.uint16)
-
-
-cdef enum:
-    MOST_ROWS = 4096  # more are another answer than a single query mostly has
-    FEW_ROWS = 64  # where the first is wanted, what reads no others is as fast from here on
+NDARRAY, INT64, UINT64, UINT16 = np.ndarray, np.dtype(np.int64), np.dtype(np.uint64), np.dtype(np.uint16)
 
 
 cdef object column(object dtype, bytes data, tuple rows, object offset):
@@ -55,7 +44,7 @@ cdef object column(object dtype, bytes data, tuple rows, object offset):
 
 
 # Columns of an answer of one row, which most have that are not empty.
-cdef object FIRST = column(INT64, bytes(8), (1,), 0)
+FIRST = column(INT64, bytes(8), (1,), 0)
 cdef list DISTANCES = [column(UINT16, bits.to_bytes(2, "little"), (1,), 0) for bits in range(65)]
 
 
@@ -117,12 +106,14 @@ cdef bint is_newest(Watch watch) except -1:
 cdef class Segments:
     """Segments as single queries want them: for each its view, its ids or None, its position and how many keys it has.
 
-    flips: of each those of its tables, where they are looked up with others than their own, or None. reaches: what whoever
-    asks remembers of them.
+    flips: of each those of its tables, where they are looked up with others than their own, or None. reaches: by a distance
+    and a count of rows, what is remembered of single queries for these; by the number of queries too, of a few together.
     """
 
     cdef readonly tuple made_of
     cdef readonly dict reaches
+    cdef dict others
+    cdef uint64_t key_count
     cdef tuple views, ids
     cdef list flipped
     cdef Part *parts
@@ -132,7 +123,7 @@ cdef class Segments:
         cdef IdColumn ids
         cdef Flipped tables
         cdef int i
-        self.made_of, self.reaches, self.flipped = tuple(parts), {}, []
+        self.made_of, self.reaches, self.others, self.flipped = tuple(parts), {}, {}, []
         self.views, self.ids = tuple(part[0] for part in parts), tuple(part[1] for part in parts)
         self.parts = <Part *>calloc(len(self.views) + 1, sizeof(Part))
         if self.parts == NULL:
@@ -142,6 +133,7 @@ cdef class Segments:
             self.parts[i].pages, self.parts[i].tables = &view.pages, view.tables
             self.parts[i].table_count, self.parts[i].position = <unsigned>view.table_count, parts[i][2]
             self.parts[i].key_count = parts[i][3]
+            self.key_count += self.parts[i].key_count
             if ids is not None:
                 self.parts[i].ids = &ids.ids
             if flips is not None and flips[i] is not None:
@@ -151,6 +143,12 @@ cdef class Segments:
 
     def __dealloc__(self):
         free(self.parts)
+
+    def looked_up(self, tuple flips not None):
+        """The same segments, of which each is looked up with these flips, or with its own where they are None."""
+        if flips not in self.others:
+            self.others[flips] = Segments(self.made_of, flips)
+        return self.others[flips]
 
 
 cdef class Single:
@@ -183,6 +181,11 @@ cdef class Single:
         self.sources.parts, self.sources.part_count = segments.parts, <unsigned>len(segments.views)
         self.sources.pending, self.sources.pending_end = &pending.pending, pending_end
 
+    @property
+    def reaches(self):
+        """Those of the segments."""
+        return self.segments.reaches
+
     def grown(self, PendingIndex pending not None, uint64_t pending_end):
         """Of a state that differs in what is pending alone."""
         cdef Single following = Single(self.segments, pending, pending_end, self.named, self.distance, self.most, self.alive,
@@ -208,36 +211,77 @@ cdef class Single:
         """As probe, the first row alone; None also where there are more than some. distance: at most that of the plan."""
         return self.found(fingerprint, distance, FEW_ROWS, False, True)
 
-    def within(self, uint64_t fingerprint, uint64_t count, reaches):
-        """The first `count` rows of a fingerprint within the first of reaches that has so many; False where none has, None
-        where it cannot tell. reaches: distances, and the same segments with the flips that each takes."""
-        cdef Segments reach
-        cdef Status status = OK
-        cdef FoundRows found
-        cdef Sources sources = self.sources
+    def first(self, Watch watch, fingerprint, count, max_distance, bint signed, Reaches reaches=None, scanned=None):
+        """The first `count` rows of a fingerprint, within max_distance where it is not None; as probe.
+
+        Looks within the radii of reaches, by default those that are remembered of this distance and count, then at all keys if
+        these were read before and are at most `scanned`, by default what reaches says. False where enough is not within the
+        radii, and the rest is not looked at here.
+        """
+        cdef uint64_t key
         cdef unsigned distance
-        found.rows, found.room, found.most = NULL, 0, FEW_ROWS
+        cdef int at = 0
+        cdef Segments lookup
+        cdef FoundRows found
+        if not (not self.named and type(count) is int and 0 < count <= FEW_ROWS and is_newest(watch)
+                and as_key(fingerprint, &key, self.pending.bits) and keys_fit(&key, 1, self.pending.bits)
+                and as_distance(max_distance, self.pending.bits, self.pending.bits, &distance)):
+            return None
+        if reaches is None:
+            reaches = self.segments.reaches.get((distance, count))
+        if reaches is None or reaches.lookups is None:
+            return None
+        found.rows, found.room, found.most, found.keep = NULL, 0, MOST_ROWS, 0 if self.alive is not None else count
         self.pending.compare(self.sources.pending_end)
         try:
-            for distance, reach in reaches:
-                if reach.views != self.views:
+            while reaches.next_of[at] < reaches.count:
+                at = reaches.next_of[at]
+                if type(reaches.lookups[at]) is tuple:
+                    reaches.lookups[at] = self.segments.looked_up(reaches.lookups[at])
+                lookup = reaches.lookups[at]
+                if lookup.made_of is not self.segments.made_of:
                     raise ValueError("a reach of other segments")
-                if not (keys_fit(&fingerprint, 1, self.pending.bits) and enter_all(self.views)):
+                if not self.search(lookup.parts, key, reaches.radii[at], None, &found):
                     return None
-                sources.parts, found.count = reach.parts, 0
-                with nogil:
-                    status = single_search(&sources, fingerprint, distance, NULL, &found)
-                if not self.leave() or status != OK:
+                at += 1
+                if found.count >= count or (reaches.whole and at == reaches.count):
+                    return self.told(reaches, &found, count, signed)
+            if self.alive is not None or not reaches.reads(self.segments.key_count, scanned):
+                return False
+            scanner = scanners.pop() if scanners else Scanner()
+            try:
+                if not self.search(self.segments.parts, key, distance, scanner, &found):
                     return None
-                if self.alive is not None and found.count >= count:
-                    self.keep_alive(&found)
-                single_order(&found)
-                if found.count >= count:
-                    found.count = count
-                    return self.answer(&found, False)
-            return False
+            finally:
+                scanners.append(scanner)
+            return self.told(reaches, &found, count, signed, "scan")
         finally:
             free(found.rows)
+
+    cdef object told(self, Reaches reaches, FoundRows *found, uint64_t count, bint signed, method=None):
+        # The first rows of these; of their last one the radii are told.
+        reaches.told(found.rows[count - 1].distance if found.count >= count else MAX_KEY_BITS + 1, 1)
+        found.count = min(found.count, count)
+        return self.answer(found, signed) if method is None else self.made(self.columns(found, signed), method)
+
+    cdef bint search(self, const Part *parts, uint64_t key, unsigned distance, Scanner scanner, FoundRows *found) except -1:
+        # Whether what is within the distance was found, what lives of it, in order.
+        cdef Sources sources = self.sources
+        cdef ScanRoom room
+        cdef Status status
+        if not enter_all(self.views):
+            return False
+        sources.parts, found.count, room.chunk = parts, 0, NULL
+        if scanner is not None:
+            room.chunk, room.room = scanner.chunk, scanner.room
+        with nogil:
+            status = single_search(&sources, key, distance, &room if room.chunk != NULL else NULL, found)
+        if not self.leave() or status != OK:
+            return False
+        if self.alive is not None and found.count > 0:
+            self.keep_alive(found)
+        single_order(found)
+        return True
 
     cdef object found(self, uint64_t key, unsigned distance, uint64_t most, bint signed, bint first_only=False):
         cdef Status status
@@ -247,7 +291,7 @@ cdef class Single:
         if distance > self.most or not keys_fit(&key, 1, self.pending.bits) or not self.enter(distance):
             return None
         scanner = self.scanner(distance, &room)
-        found.rows, found.count, found.room, found.most = NULL, 0, 0, most
+        found.rows, found.count, found.room, found.most, found.keep = NULL, 0, 0, most, 0
         with nogil:
             status = single_search(&self.sources, key, distance, &room if room.chunk != NULL else NULL, &found)
         if scanner is not None:
@@ -295,7 +339,7 @@ cdef class Single:
         cdef FoundRows found
         cdef ScanRoom room
         cdef Scanner scanner
-        found.rows, found.room, found.most = NULL, 0, MOST_ROWS
+        found.rows, found.room, found.most, found.keep = NULL, 0, MOST_ROWS, 0
         if queries.shape[0] > 0 and not keys_fit(&queries[0], <uint64_t>queries.shape[0], self.pending.bits):
             return None
         if not self.enter(distance):
@@ -377,115 +421,3 @@ cdef class Single:
         return (FIRST if n == 1 else column(INT64, bytes(8 * n), rows, 0), column(number, data, rows, 0),
                 DISTANCES[bits[0]] if n == 1 else column(UINT16, data, rows, 16 * n),
                 column(UINT64 if self.named else number, data, rows, 8 * n) if self.with_ids else None)
-
-
-cdef class SingleCodes:
-    """Answers single queries from one state of a store of wide codes, of which nothing waits for a segment or was removed.
-
-    parts: of each segment its codes, and its ids or None. with_ids: whether rows have ids. distance, most, made: as for Single.
-    """
-
-    cdef tuple indexes, ids, views
-    cdef CodePart *parts
-    cdef unsigned words, distance, most, part_count
-    cdef bint with_ids
-    cdef object made, nothing
-
-    def __cinit__(self, parts, unsigned bits, bint with_ids, unsigned distance, unsigned most, made):
-        cdef CodeIndex index
-        cdef IdColumn ids
-        cdef unsigned i
-        self.words, self.with_ids, self.distance, self.most = bits // 64, with_ids, distance, most
-        self.made, self.nothing = made, None
-        self.indexes, self.ids = tuple(part[0] for part in parts), tuple(part[1] for part in parts)
-        self.part_count = <unsigned>len(self.indexes)
-        self.views = tuple((<CodeIndex?>part).view for part in self.indexes)
-        self.parts = <CodePart *>calloc(self.part_count + 1, sizeof(CodePart))
-        if self.parts == NULL:
-            raise MemoryError()
-        for i in range(self.part_count):
-            index, ids = self.indexes[i], self.ids[i]
-            if index.codes.words != self.words:
-                raise ValueError(f"codes of {index.codes.words} words: expected {self.words}")
-            self.parts[i].pages, self.parts[i].codes = &index.view.pages, &index.codes
-            if ids is not None:
-                self.parts[i].ids = &ids.ids
-
-    def __dealloc__(self):
-        free(self.parts)
-
-    def probe(self, Watch watch, fingerprint, max_distance, bint signed):
-        """As that of Single; fingerprint: an int, bytes or uint64[words]. None for signed ones, too."""
-        cdef uint64_t query[MAX_CODE_WORDS]
-        cdef unsigned distance
-        cdef Status status
-        cdef CodeRows found
-        if not (not signed and is_newest(watch) and self.as_code(fingerprint, query)
-                and as_distance(max_distance, self.distance, self.most, &distance) and enter_all(self.views)):
-            return None
-        found.rows, found.count, found.room, found.most = NULL, 0, 0, MOST_ROWS
-        with nogil:
-            status = codes_rows(self.parts, self.part_count, query, distance, &found)
-        try:
-            return self.answer(&found) if leave_all(self.views) and status == OK else None
-        finally:
-            free(found.rows)
-
-    def contains(self, Watch watch, fingerprint, max_distance):
-        """As that of Single."""
-        cdef uint64_t query[MAX_CODE_WORDS]
-        cdef unsigned distance
-        cdef Status status
-        cdef int any = 0
-        if not (is_newest(watch) and self.as_code(fingerprint, query)
-                and as_distance(max_distance, self.distance, self.most, &distance) and enter_all(self.views)):
-            return None
-        with nogil:
-            status = codes_any(self.parts, self.part_count, query, distance, &any)
-        return any != 0 if leave_all(self.views) and status == OK else None
-
-    cdef bint as_code(self, object value, uint64_t *code) except -1:
-        # Whether it is a fingerprint in one of the forms that are common.
-        cdef const uint64_t[::1] row
-        cdef bytes data
-        cdef unsigned i
-        if type(value) is NDARRAY:
-            if value.dtype != UINT64 or value.ndim != 1 or not value.flags.c_contiguous or len(value) != self.words:
-                return False
-            row = value
-            memcpy(code, &row[0], 8 * self.words)
-            return True
-        if type(value) is bytes and len(value) == 8 * self.words:
-            data = value[::-1]
-        elif type(value) is int and value >= 0 and value.bit_length() <= 64 * self.words:
-            data = value.to_bytes(8 * self.words, "little")
-        else:
-            return False
-        for i in range(self.words):
-            memcpy(&code[i], PyBytes_AS_STRING(data) + 8 * (self.words - 1 - i), 8)
-        return True
-
-    cdef object answer(self, CodeRows *found):
-        # Of no rows that were looked up, always the same.
-        if found.scanned:
-            return self.made(self.columns(found), "scan")
-        if found.count > 0:
-            return self.made(self.columns(found))
-        if self.nothing is None:
-            self.nothing = self.made(self.columns(found))
-        return self.nothing
-
-    cdef tuple columns(self, CodeRows *found):
-        # query, fingerprint, distance, and id or None.
-        cdef uint64_t n = found.count, i
-        cdef bytes data = PyBytes_FromStringAndSize(NULL, <Py_ssize_t>((8 * self.words + 10) * n))
-        cdef uint64_t *code = <uint64_t *>PyBytes_AS_STRING(data)
-        cdef uint64_t *id = code + self.words * n
-        cdef uint16_t *bits = <uint16_t *>(id + n)
-        cdef object rows = (n,)
-        for i in range(n):
-            memcpy(code + i * self.words, found.rows[i].code, 8 * self.words)
-            id[i], bits[i] = found.rows[i].id, <uint16_t>found.rows[i].distance
-        return (FIRST if n == 1 else column(INT64, bytes(8 * n), rows, 0), column(UINT64, data, (n, self.words), 0),
-                column(UINT16, data, rows, 8 * (self.words + 1) * n),
-                column(UINT64, data, rows, 8 * self.words * n) if self.with_ids else None)

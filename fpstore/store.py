@@ -16,7 +16,7 @@ from fpstore.errors import PlanError, RecipeError, TooManyMatches
 from fpstore.fingerprints import as_fingerprint, as_fingerprints, as_numbers, as_pairs, as_rows, single_of
 from fpstore.living import changes
 from fpstore.living.named import named_first, named_lookup, named_matches, named_pairs, named_rows, names_in
-from fpstore.living.radius import beyond, nearest_rows, tell_of_reach
+from fpstore.living.radius import Team, beyond, nearest_rows, tell_of_reach
 from fpstore.living.snapshot import Snapshot
 from fpstore.names.column import Names, as_named_rows, as_names
 from fpstore.plans.plan import Plan
@@ -26,12 +26,9 @@ from fpstore.query.id_pairs import IdPairs
 from fpstore.query.matches import MAX_MATCHES, Matches, Room, concatenate
 from fpstore.query.pairs import Pairs
 from fpstore.query.tables import Rows
-from fpstore.query.ways import Run
 from fpstore.threads import slices, thread_count
 from fpstore.types import Array, Bytes, Counted, Counts, Ids, Keys, Paired
 
-# Queries of which the first few matches are looked for together: of each at most the square of the count is held.
-FIRST_QUERIES = 256
 # In a store whose ids are names: rows that the queries of one call may have; with more, they are asked in halves.
 SLICE_MATCHES = 1 << 20
 
@@ -168,7 +165,11 @@ class Store(_BaseStore):
 
         Of equally near ones the least fingerprints, and of these the least ids, are first.
         """
-        return self.nearest_many(self._key(fingerprint), count, max_distance=max_distance)
+        single = self._living.snapshot.single
+        found: Matches | bool | None = single.first(self._watch, fingerprint, count, max_distance, self._signed)
+        if found is None or isinstance(found, bool):
+            return self._nearest(self._key(fingerprint), count, max_distance, None, found)
+        return found
 
     def nearest_many(
         self, fingerprints: object, count: int = 1, *, max_distance: int | None = None, threads: int | None = None
@@ -179,33 +180,18 @@ class Store(_BaseStore):
         memory for these rows. Where ids are names and count is above 1, also for all rows of their fingerprints, and
         TooManyMatches where those of one query alone are more than 2^26. threads: as for probe_many.
         """
-        queries, most = self._keys(fingerprints), as_count(count, "count")
+        return self._nearest(self._keys(fingerprints), count, max_distance, threads)
+
+    def _nearest(
+        self, queries: Keys, count: int, max_distance: int | None, threads: int | None, said: object = None
+    ) -> Matches:
+        # said: what `single.first` has said of the one query.
+        most, thread_total = as_count(count, "count"), thread_count(threads)
         distance = self.bits if max_distance is None else self._any_distance(max_distance)
-        team = thread_count(threads)
         with Reading(self) as snapshot:
-
-            def within(asked: Keys, radius: int) -> Matches:
-                return self._within(snapshot, asked, radius, most, team)
-
-            found = nearest_rows(snapshot, queries, distance, most, within)
+            team = Team(thread_total, self._team(thread_total), self._expect_usable)
+            found = nearest_rows(snapshot, queries, distance, most, team, said is False)
             return self._out(self._named_first(snapshot, found, most))
-
-    def _within(self, snapshot: Snapshot, queries: Keys, distance: int, most: int, thread_total: int) -> Matches:
-        """The first rows of each of queries within distance; handles where ids are names."""
-
-        def search(own: slice, run: Run = map) -> Matches:
-            self._expect_usable()
-            if most == 1:
-                return snapshot.nearest(queries[own], distance, own.start, run)
-            return snapshot.first(queries[own], distance, most, own.start, run)
-
-        team = self._team(thread_total)
-        if snapshot.is_whole(len(queries), distance):
-            return search(slice(0, len(queries)), team.map if thread_total > 1 else map)
-        size = snapshot.slice_queries if most == 1 else min(FIRST_QUERIES, snapshot.slice_queries)
-        pieces = slices(len(queries), thread_total, size, snapshot.min_slice)
-        parts = team.map(search, pieces)
-        return parts[0] if len(parts) == 1 else concatenate(parts, snapshot.settings.ids)
 
     def _named_first(self, snapshot: Snapshot, found: Matches, most: int) -> Matches:
         """The rows with their names; some queries at once where all have too many."""

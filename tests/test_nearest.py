@@ -175,6 +175,8 @@ def test_a_pending_row_added_after_the_snapshot_takes_no_place(tmp_path: Path) -
         before = store._latest
         store.add([0b011, 0b111], ids=[2, 0])
         assert list(before.nearest(u64([0b001]), K)) == [(0, 0b111, 2, 1)]
+        # Of several in another way.
+        assert list(before.nearest(u64([0b001, 0b101]), K)) == [(0, 0b111, 2, 1), (1, 0b111, 1, 1)]
         assert list(store.nearest_many([0b001])) == [(0, 0b011, 1, 2)]
         assert list(store.nearest_many([0b111])) == [(0, 0b111, 0, 0)]
 
@@ -315,7 +317,7 @@ def test_the_nearest_few_are_those_of_brute_force_whatever_is_held_at_once(
     history: list[tuple[str, object]], queries: list[int], k: int, count: int, with_ids: bool, held_at_once: int
 ) -> None:
     with TemporaryDirectory() as folder, small_rounds(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fpstore.store.FIRST_QUERIES", held_at_once)
+        patch.setattr("fpstore.living.radius.FIRST_QUERIES", held_at_once)
         patch.setattr("fpstore.living.snapshot.Snapshot.min_slice", 1)
         patch.setattr(snapshot, "FIRST_IDS_AT_ONCE", 2 * held_at_once)
         path = Path(folder) / "s"

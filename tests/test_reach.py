@@ -24,7 +24,6 @@ from fpstore.plans import planner
 from fpstore.plans.plan import Plan
 from fpstore.plans.reach import lookup_nanoseconds, reaching
 from fpstore.query.ways import Lookup, Scan, way_of, way_to_all
-from fpstore.segment.reader import Segment
 from fpstore.threads import Threads
 from fpstore.types import Keys
 
@@ -143,26 +142,6 @@ def test_what_is_pending_is_found_beyond_the_plans_distance(tmp_path: Path) -> N
             found = store.probe(int(keys[0]) ^ 0xF0000F, max_distance=distance)
             near = np.bitwise_count(keys ^ keys[0] ^ np.uint64(0xF0000F)) <= distance
             assert sorted(found.fingerprint.tolist()) == sorted(keys[near].tolist())
-
-
-def test_a_radius_grows_while_it_costs_little_of_a_scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with fpstore.build(tmp_path / "s", [1], plan="flips-2:1,1", ids=None) as store:
-        snapshot = store._latest
-        monkeypatch.setattr(Segment, "key_count", 10**7)
-        asked, at = [], radius._first_radius(snapshot, 64, 1)
-        while at < 64:
-            asked.append(at)
-            at = radius._next_radius(snapshot, at, 64, 1)
-        assert asked[0] == 3
-        assert asked == sorted(set(asked))
-        assert len(asked) > 1
-        costs = [lookup_nanoseconds(store.plan, each, 10**7) for each in asked]
-        assert max(costs) <= SHARE * planner.scan_nanoseconds(10**7)
-        assert lookup_nanoseconds(store.plan, asked[-1] + 1, 10**7) > SHARE * planner.scan_nanoseconds(10**7)
-        # Of many together a scan costs little, so that no radius is worth looking within.
-        monkeypatch.setattr(Segment, "key_count", 1000)
-        assert radius._first_radius(snapshot, 64, 1000) == 64
-        assert radius._first_radius(snapshot, 2, 1000) == 2
 
 
 def test_what_a_distance_beyond_the_plan_costs_is_said_once_with_what_would_cost_less(

@@ -18,6 +18,7 @@ from living import MORE, SOME, writer_of
 import fpstore
 from fpstore import CorruptStore, StoreClosed
 from fpstore._pending import PendingIndex
+from fpstore._reaches import Reaches
 from fpstore._single import Segments, Single
 from fpstore._watch import Watch
 from fpstore.living.sizes import LivingSizes
@@ -253,22 +254,44 @@ def test_the_nearest_of_many_rows_is_found_in_the_general_way(tmp_path: Path, co
 def test_within_the_first_radius_that_has_so_many_the_first_rows_are_found(tmp_path: Path) -> None:
     base = 0x123456789ABCDEF0
     keys = [base ^ sum(1 << 5 * bit for bit in range(bits)) for bits in (2, 4, 5, 9)]
+
+    def reach(radii: list[int], flips: list[Any]) -> Reaches:
+        return Reaches(radii, [0.001] * len(radii), False, flips)
+
     with fpstore.build(tmp_path / "store", keys, ids=range(4), plan="flips-2:1,1") as store:
         single = store._latest.single
-        made_of = single.segments.made_of
-        reaches = [(3, Segments(made_of, [None])), (5, Segments(made_of, [(2, 2)]))]
-        assert [single.within(base, count, reaches).id.tolist() for count in (1, 2, 3)] == [[0], [0, 1], [0, 1, 2]]
-        assert [single.within(base, count, reaches[:1]) for count in (2, 3)] == [False, False]
-        assert single.within(base, 4, reaches) is False
-        assert single.within(base, 1, []) is False
+
+        def first(count: object, reaches: Reaches, max_distance: int | None = None, scanned: int | None = None) -> Any:
+            return single.first(None, base, count, max_distance, False, reaches, scanned)
+
+        own, both = reach([3], [(None,)]), reach([3, 5], [(None,), ((2, 2),)])
+        assert [first(count, both).id.tolist() for count in (1, 2, 3)] == [[0], [0, 1], [0, 1, 2]]
+        assert [first(count, own) for count in (2, 3)] == [False, False]
+        assert first(4, both) is False
+        assert first(1, reach([], [])) is False
+        # All keys only where they were read before, and are no more than may be.
+        assert first(4, both, scanned=4) is False
+        both.read = True
+        assert first(4, both) is first(4, both, scanned=3) is False
+        assert first(3, both, scanned=4).id.tolist() == [0, 1, 2]
+        found = first(4, both, scanned=4)
+        assert (found.id.tolist(), found.method) == ([0, 1, 2, 3], "scan")
+        assert first(4, both, 8, scanned=4).id.tolist() == [0, 1, 2]
+        # What is within the distance is all, where that is the last of the radii.
+        whole = Reaches([5], [1.0], True, [((2, 2),)])
+        assert first(4, whole, 5).id.tolist() == [0, 1, 2]
+        # What is asked in another way, and of what nothing is remembered.
+        assert first(0, both) is first(65, both) is first(True, both) is first("1", both) is first(1, both, 65) is None
+        assert single.first(None, -1, 1, None, False, Reaches([], [], False)) is None
+        assert single.first(None, base, 1, None, False) is None
         assert store.nearest(base, 4).id.tolist() == [0, 1, 2, 3]
         with (
             fpstore.build(tmp_path / "other", keys, ids=None) as other,
             pytest.raises(ValueError, match="a reach of other segments"),
         ):
-            other._latest.single.within(base, 1, reaches)
+            other._latest.single.first(None, base, 1, None, False, both)
         store.close()
-        assert single.within(base, 1, reaches) is None
+        assert first(1, both) is None
 
 
 def test_of_rows_that_were_removed_none_is_among_the_first(tmp_path: Path) -> None:
@@ -279,9 +302,10 @@ def test_of_rows_that_were_removed_none_is_among_the_first(tmp_path: Path) -> No
         store._flush()
         store.remove(ids=[0])
         single = store._latest.single
-        reaches = [(3, Segments(single.segments.made_of, [None])), (4, Segments(single.segments.made_of, [(2, 1)]))]
-        assert single.within(base, 1, reaches[:1]) is False
-        assert single.within(base, 1, reaches).id.tolist() == [1]
+        own, both = (Reaches([3, 4][:n], [0.001] * n, False, [(None,), ((2, 1),)][:n]) for n in (1, 2))
+        own.read = True
+        assert single.first(None, base, 1, None, False, own, 9) is False
+        assert single.first(None, base, 1, None, False, both).id.tolist() == [1]
         assert store.nearest(base).id.tolist() == [1]
 
 

@@ -16,7 +16,7 @@ import fpstore
 from fpstore._codec import page_checksums
 from fpstore._codes import CodeIndex, code_keys, pattern_count
 from fpstore._probe import WantedIds
-from fpstore._single import SingleCodes
+from fpstore._single_codes import SingleCodes
 from fpstore._view import SegmentView
 from fpstore.codes.layout import CodesRecord, CodesSummary, CodeTableRecord, is_in_order, mask_words, tag_bits, top_of
 from fpstore.codes.reader import CodesSegment
@@ -529,7 +529,7 @@ def test_codes_of_another_width_are_refused_for_single_queries(tmp_path: Path) -
     with fpstore.build(tmp_path / "s", [5], bits=128) as store:
         segment = codes_of(store)
         with pytest.raises(ValueError, match=r"^codes of 2 words: expected 4$"):
-            SingleCodes([(segment.codes, segment.ids)], 256, True, 3, 3, Matches)
+            SingleCodes([(segment.codes, segment.ids)], 256, True, False, 3, 3, Matches)
 
 
 # --- Plans ---

@@ -1,5 +1,6 @@
 """Levels that tables of wide fingerprints leave out by what ranks tell: nothing is missed, and nothing told twice."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,22 @@ def test_a_table_looks_on_the_level_of_every_code_within_the_distance(data: Any,
         for count, table, reach in zip(errors, others, reaches, strict=True)
         if reach is not None
     )
+
+
+def test_fewer_slots_are_looked_at_for_less_than_the_plans_distance() -> None:
+    plan = planner.flips_over(12, 31, 256)
+    found = [planner.predict_wide(plan, 10**6, distance) for distance in range(32)]
+    for before, after in itertools.pairwise(found):
+        assert before.probes <= after.probes
+        assert before.nanoseconds <= after.nanoseconds
+    assert found[31] == planner.predict_wide(plan, 10**6)
+    # By hand: of 12 bands those of others than the first have 3 * 2 + 8 * 3 levels. For 8 errors the last 7 of them are
+    # looked on, lowest ones, which are a slot each; and both levels of the first band.
+    assert [table.flips for table in plan.tables] == [1] * 4 + [2] * 8
+    assert found[8].probes == 7 + 1 + found[8].slot_bits
+    assert found[12].probes == 11 + 1 + found[8].slot_bits
+    # Where bands share bits every table is looked up.
+    assert [planner._flips_within(table, None, 0, plan.tables[0]) for table in plan.tables[:5]] == [1] * 4 + [2]
 
 
 def test_each_level_is_the_only_one_that_catches_some_code() -> None:

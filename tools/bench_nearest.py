@@ -1,27 +1,31 @@
-"""Measures the nearest, one and ten of them, however far: by single calls and in a batch, beside FAISS and pynear.
+"""Measures the nearest, one and ten of them, however far: by single calls and in batches, beside FAISS and pynear.
 
     python tools/bench_nearest.py [--n 1e6] [--bits 64,256] [--sets u,s] [--hashes FILE] [--apart 0,4,8,10,12,far]
-                                  [-k 3,8,31] [--queries 16] [--rounds 5] [--small] [--json]
+                                  [-k 3,8,31] [--queries 64] [--rounds 5] [--small] [--json]
 
 Uniform fingerprints (u), and skewed ones (s): of words that are real 64-bit hashes where --hashes names a file of them
 (a line each, hexadecimal, up to a tab), most of them copies with errors. A query is a stored one with so many bits
-inverted, or any. One thread, processor time, rounds in turns; the scan beside them is
-that of one query. FAISS is IndexBinaryFlat, pynear MIHBinaryIndex, which looks no further than 8 bits, each where it is
-installed. Answers are compared with brute force.
+inverted, or any. One processor, its time. A single query is `Store.nearest`, by turns with one query of FAISS, so
+that it finds little of its own in the caches, and once more with a scan for one query too: medians of all queries, and
+what all took over what all scans took, as some are nearer than others. Queries of a row come after as many of the same
+kind, which is what the store remembers of them. Batches go by turns too. FAISS is IndexBinaryFlat, pynear
+MIHBinaryIndex, which looks no further than 8 bits, each where it is installed. Answers are compared with brute force.
 """
 
+import os
 import sys
 from argparse import Namespace
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from statistics import median
+from time import process_time_ns
 from typing import Any
 
 import numpy as np
 from bench_wide import skewed, uniform
 from benchlib import (
     Results,
-    cpu_ratio,
     interleaved,
     median_cpu,
     new_parser,
@@ -41,6 +45,7 @@ SET_NAMES = {"u": "uniform", "s": "skewed"}
 COUNTS = (1, 10)
 APART = ["0", "4", "8", "10", "12", "far"]
 PYNEAR_RADIUS = 8
+BATCHES = (2, 16)  # and as many as there are queries
 
 
 def as_bytes(codes: Any) -> Any:
@@ -89,11 +94,6 @@ def least_distances(codes: Any, query: Any, count: int) -> list[int]:
     return sorted(np.partition(apart, count - 1)[:count].tolist())
 
 
-def one_by_one(store: Store, queries: Any, count: int) -> None:
-    for index in range(len(queries)):
-        store.nearest_many(queries[index : index + 1], count, threads=1)
-
-
 def scanning(store: Store, queries: Any) -> Callable[[], Any]:
     """A scan of all keys for one query, which finds little."""
     (segment,) = store._segments
@@ -102,48 +102,82 @@ def scanning(store: Store, queries: Any) -> Callable[[], Any]:
     return partial(scan, segment, queries[:1], 0)
 
 
+def by_turns(calls: list[Callable[[int], Any]], count: int) -> list[list[float]]:
+    """Each call's microseconds, of the processor, for each of so many queries, which all calls ask for by turns."""
+    taken: list[list[float]] = [[] for _ in calls]
+    for index in range(count):
+        for call, own in zip(calls, taken, strict=True):
+            begin = process_time_ns()
+            call(index)
+            own.append((process_time_ns() - begin) / 1000)
+    return taken
+
+
+def measure_row(store: Store, asked: Any, count: int, near: bool, peers: dict[str, Any], rounds: int) -> dict[str, Any]:
+    """Microseconds of a query."""
+    queries = asked[:, 0] if asked.shape[1] == 1 else asked
+    each = queries.tolist() if asked.shape[1] == 1 else list(asked)
+    faiss = peers.get("FAISS flat")
+
+    def of_faiss(index: int) -> None:
+        if faiss is not None:
+            faiss(asked[index : index + 1], count)
+
+    def single(index: int) -> None:
+        store.nearest(each[index], count)
+
+    for index in range(len(each)):
+        single(index)
+    scan = scanning(store, queries)
+    own, other = by_turns([single, of_faiss], len(each))
+    again, _, scanned, _ = by_turns([single, of_faiss, lambda index: scan(), of_faiss], len(each))
+    row: dict[str, Any] = {"single us": median(own), "scan us": median(scanned)}
+    row["single / scan"] = sum(again) / sum(scanned)
+    sizes = [size for size in BATCHES if size < len(queries)] + [len(queries)]
+    calls: list[Callable[[], Any]] = [partial(store.nearest_many, queries[:size], count, threads=1) for size in sizes]
+    if faiss is not None:
+        calls.append(partial(faiss, asked, count))
+    times = interleaved(calls, rounds)
+    for size, taken in zip(sizes, times, strict=False):
+        row["batch us" if size == len(queries) else f"batch of {size} us"] = 1e6 / size * median_cpu(taken)
+    row["FAISS flat us"] = row["FAISS batch us"] = row["pynear MIH us"] = None
+    if faiss is not None:
+        row["FAISS flat us"], row["FAISS batch us"] = median(other), 1e6 / len(queries) * median_cpu(times[-1])
+    if near and "pynear MIH" in peers:
+        # By itself, as the threads of pynear go on for a while after a call.
+        (taken,) = interleaved([partial(peers["pynear MIH"], asked, count)], 1)
+        row["pynear MIH us"] = 1e6 / len(queries) * median_cpu(taken)
+    return row
+
+
 def measure(name: str, codes: Any, store: Store, peers: dict[str, Any], given: Namespace, results: Results) -> None:
     rows: list[dict[str, Any]] = []
     source = np.random.default_rng(9)
     for apart in given.apart:
         asked = queries_of(codes, apart, given.queries, source)
         queries = asked[:, 0] if codes.shape[1] == 1 else asked
+        near = apart != "far" and int(apart) <= NEAR_BITS
         for count in COUNTS:
             found = store.nearest_many(queries, count)
             for index in range(min(4, len(queries))):
-                same = found.distance[found.query == index].tolist() == least_distances(codes, asked[index], count)
+                expected = least_distances(codes, asked[index], count)
+                same = found.distance[found.query == index].tolist() == expected
+                query = queries.tolist()[index] if codes.shape[1] == 1 else asked[index]
+                same &= store.nearest(query, count).distance.tolist() == expected
                 results.expect(same, f"{name}, {apart}, {count}: another nearest")
-            calls: list[Callable[[], Any]] = [scanning(store, queries), partial(one_by_one, store, queries, count)]
-            calls.append(partial(store.nearest_many, queries, count, threads=1))
-            near = apart != "far" and int(apart) <= NEAR_BITS
-            if "FAISS flat" in peers:
-                calls.append(partial(peers["FAISS flat"], asked, count))
-            times = interleaved(calls, given.rounds)
-            # By itself, as the threads of pynear go on for a while after a call.
-            alone: list[Callable[[], Any]] = []
-            if near and "pynear MIH" in peers:
-                alone.append(partial(peers["pynear MIH"], asked, count))
-            other = interleaved(alone, 1)
-            single, batch = times[1], times[2]
-            each = 1e6 / len(queries)
-            over_scan = median_cpu(single) / len(queries) / median_cpu(times[0])
-            row: dict[str, Any] = {"apart": apart, "nearest": count, "single us": each * median_cpu(single)}
-            row |= {
-                "batch us": each * median_cpu(batch),
-                "scan us": 1e6 * median_cpu(times[0]),
-                "single / scan": over_scan,
-            }
-            for what, taken in (("FAISS flat", times[3:]), ("pynear MIH", other)):
-                row[f"{what} us"] = each * median_cpu(taken[0]) if taken else None
-            rows.append(row)
+            row = measure_row(store, asked, count, near, peers, given.rounds)
+            rows.append({"apart": apart, "nearest": count, **row})
             if apart == "far":
-                results.bar(f"{name}, far, {count}: single, over one scan", over_scan, at_most=FAR_BAR)
-            if "FAISS flat" in peers and (apart == "far" or (apart == str(NEAR_BITS) and count == 1)):
-                timed = batch if apart == "far" else single
-                bar, what = (FAR_BAR, "batch") if apart == "far" else (NEAR_BAR, "single")
-                of_faiss = 1 / cpu_ratio(timed, times[3])
-                results.bar(f"{name}, {apart} apart, {count}: {what}, times FAISS flat", of_faiss, at_least=bar)
-    results.table(f"{name}: the nearest by plan {store.plan.name}, one thread", rows)
+                results.bar(f"{name}, far, {count}: single, over one scan", row["single / scan"], at_most=FAR_BAR)
+            if "FAISS flat" not in peers:
+                continue
+            if apart == "far":
+                times = row["FAISS batch us"] / row["batch us"]
+                results.bar(f"{name}, far, {count}: batch, times FAISS flat", times, at_least=FAR_BAR)
+            elif near and count == 1:
+                times = row["FAISS flat us"] / row["single us"]
+                results.bar(f"{name}, {apart} apart: single, times FAISS flat", times, at_least=NEAR_BAR)
+    results.table(f"{name}: the nearest by plan {store.plan.name}, one processor", rows)
 
 
 def numbers(text: str) -> list[int]:
@@ -164,8 +198,10 @@ def main() -> int:
         "--apart", type=parse_list, default=["0", "4", "8", "10", "12", "far"], help="numbers of bits, or far"
     )
     parser.add_argument("-k", default=[3, 8, 31], help="distances of plans; above 16 of wide ones", type=numbers)
-    parser.add_argument("--queries", type=int, default=16)
+    parser.add_argument("--queries", type=int, default=64)
     given = parse_arguments(parser)
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     results = Results("bench_nearest", given)
     hashes = None if given.hashes is None else read_hashes(given.hashes)
     for bits in given.bits:

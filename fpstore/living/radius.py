@@ -4,58 +4,92 @@ The nearest are looked for within a radius that grows while that costs little, t
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
 
-from fpstore._single import Segments, Single
+from fpstore._reaches import MOST_RADII, Reaches
+from fpstore._single import Single
 from fpstore.errors import StoreWarning
+from fpstore.fingerprints import single_of
+from fpstore.format import WIDE_BITS
 from fpstore.living.snapshot import Snapshot
 from fpstore.plans.choice import most_distance
 from fpstore.plans.plan import Plan
 from fpstore.plans.reach import faster_plan, lookup_nanoseconds, reading_nanoseconds, reads_all
-from fpstore.query.matches import Matches, made
-from fpstore.query.ways import Lookup, way_of
+from fpstore.plans.wide import MAX_CODES
+from fpstore.platforms import processor_count
+from fpstore.query.matches import Matches, concatenate, made
+from fpstore.query.scans import ALONE_TIMES, PIECE_KEYS
+from fpstore.query.ways import Lookup, Run, way_of
+from fpstore.threads import Threads, slices
 from fpstore.types import Array, Keys
 
-# A radius is looked within where that takes at most this share of the time of looking at everything.
-SHARE = 1 / 16
-# The next radius is the largest that takes at most so many times as long as the one before and its call.
-GROWTH = 8
-CALL_NS = 2000.0
+# A radius is looked within where that takes at most this share of the time of the rest: of a look at everything, or at
+# the distance that is asked for.
+SHARE = 1 / 8
+# The next radius is the largest that takes at most so many times as long as the one before. The first is the largest
+# that takes so much more than the least.
+GROWTH = 3
+FIRST_NS = 2000.0
+# Of several queries every so many is asked before the others, to learn which radii are worth it, as if it were as many.
+SAMPLED = 16
+# Queries of which the first few matches are looked for together: of each at most the square of the count is held.
+FIRST_QUERIES = 256
+# So many queries or fewer, or those that are too few for several threads, are looked for one by one before all is read
+# for what is left of them.
+FEW_QUERIES = 64
+# Larger counts are remembered for no other queries, and so many distances and counts at a time.
+REMEMBERED_ROWS, REMEMBERED = 64, 256
 
 _told = False
 
+# Those of each table of a segment; None for the plan's own.
+Flips = tuple[int, ...] | None
 # The first rows of each of the queries within a distance.
 Within = Callable[[Keys, int], Matches]
 
 
-def nearest_rows(snapshot: Snapshot, queries: Keys, distance: int, count: int, within: Within) -> Matches:
-    """The nearest `count` rows of each query that are within distance, found by `within`, in the order of answers.
+@dataclass(frozen=True)
+class Team:
+    """Who does the work: so many threads, and what is called before each piece of it, which may raise."""
 
-    What has so many within a radius is not looked for further, as no other row is as near.
+    threads: int
+    work: Threads
+    check: Callable[[], None]
+
+
+def nearest_rows(
+    snapshot: Snapshot, queries: Keys, distance: int, count: int, team: Team, looked: bool = False
+) -> Matches:
+    """The nearest `count` rows of each query that are within distance, in the order of answers; handles for names.
+
+    What has so many within a radius is not looked for further, as no other row is as near. looked: the one query was
+    looked for within the radii lately.
     """
-    left, radius = np.arange(len(queries)), None
-    if len(queries) == 1 and isinstance(snapshot.single, Single) and snapshot.pending_names is None:
-        reaches, further = _reaches(snapshot, snapshot.single.segments, distance)
-        found = snapshot.single.within(int(queries[0]), count, reaches) if reaches else None
-        if found:
+
+    def within(asked: Keys, radius: int) -> Matches:
+        return _within(snapshot, asked, radius, count, team)
+
+    if len(queries) != 1:
+        few = FEW_QUERIES if team.threads == 1 else min(FEW_QUERIES, snapshot.min_slice)
+        found = _nearest_few(snapshot, queries, distance, count, within) if 1 < len(queries) <= few else None
+        return _nearest_many(snapshot, queries, distance, count, within) if found is None else found
+    reaches = _reaches(snapshot, distance, count)
+    if not looked:
+        asked = None, single_of(queries), count, distance, False
+        found = snapshot.single.first(*asked, reaches, _scanned_by(snapshot, team.threads))
+        if found is not None and found is not False:
             return cast(Matches, found)
-        radius = further if found is False else None
-    if radius is None:
-        radius = _first_radius(snapshot, distance, len(queries))
-    parts: list[Matches] = []
-    while True:
-        found = within(queries if len(left) == len(queries) else queries[left], radius)
-        done = np.bincount(found.query, minlength=len(left)) >= count if radius < distance else np.ones(len(left), bool)
-        if not parts and done.all():
-            return found
-        parts.append(_of_queries(found, done, left))
-        left = left[~done]
-        if not len(left):
-            return _in_order(parts)
-        radius = _next_radius(snapshot, radius, distance, len(left))
+        looked = found is False
+    found = None if looked else _within_radii(queries, distance, count, within, reaches)
+    if found is None:
+        found = within(queries, distance)
+        reaches.read |= found.method == "scan"
+    reaches.tell(int(found.distance[count - 1]) if len(found) >= count else snapshot.settings.bits + 1)
+    return found
 
 
 def tell_of_reach(snapshot: Snapshot, distance: int) -> None:
@@ -105,44 +139,149 @@ def _time(nanoseconds: float) -> str:
     return f"{nanoseconds / 1e6:.3g} ms" if nanoseconds >= 1e6 else f"{nanoseconds / 1e3:.3g} us"
 
 
-def _reaches(snapshot: Snapshot, segments: Segments, distance: int) -> tuple[list[tuple[int, Segments]], int]:
-    """The radii that one query is looked for within by one call (Single.within), and the one that comes after these."""
-    asked = distance, SHARE
-    if asked not in segments.reaches:
-        reaches, radius = [], _first_radius(snapshot, distance, 1)
-        while radius < distance:
-            ways = [way_of(part.segment, snapshot.plan, radius, 1) for part in snapshot.searched]
-            flips = [way.flips for way in ways if isinstance(way, Lookup)]
-            if len(flips) < len(ways):
-                break
-            reaches.append((radius, Segments(segments.made_of, flips)))
-            radius = _next_radius(snapshot, radius, distance, 1)
-        segments.reaches[asked] = reaches, radius
-    found: tuple[list[tuple[int, Segments]], int] = segments.reaches[asked]
+def _within(snapshot: Snapshot, queries: Keys, distance: int, count: int, team: Team) -> Matches:
+    """The first rows of each of queries within distance."""
+
+    def search(own: slice, run: Run = map) -> Matches:
+        team.check()
+        if count == 1:
+            return snapshot.nearest(queries[own], distance, own.start, run)
+        return snapshot.first(queries[own], distance, count, own.start, run)
+
+    if snapshot.is_whole(len(queries), distance):
+        return search(slice(0, len(queries)), team.work.map if team.threads > 1 else map)
+    size = snapshot.slice_queries if count == 1 else min(FIRST_QUERIES, snapshot.slice_queries)
+    parts = team.work.map(search, slices(len(queries), team.threads, size, snapshot.min_slice))
+    return parts[0] if len(parts) == 1 else concatenate(parts, snapshot.settings.ids)
+
+
+def _within_radii(queries: Keys, distance: int, count: int, within: Within, reaches: Reaches) -> Matches | None:
+    """The rows of the one query within the first radius that has so many; None where none has."""
+    at = reaches.following(0)
+    while at < len(reaches.radii):
+        found = within(queries, reaches.radii[at])
+        if len(found) >= count or reaches.radii[at] == distance:
+            return found
+        at = reaches.following(at + 1)
+    return None
+
+
+def _scanned_by(snapshot: Snapshot, threads: int) -> int:
+    """How many keys a query looks at by itself, where there are so many threads, which wide codes do not share."""
+    return MAX_CODES if snapshot.plan.bits in WIDE_BITS else PIECE_KEYS * (ALONE_TIMES if threads == 1 else 2)
+
+
+def _nearest_few(snapshot: Snapshot, queries: Keys, distance: int, count: int, within: Within) -> Matches | None:
+    """As nearest_rows, of a few queries that are looked for within radii one by one; None where that cannot be."""
+    reaches = _reaches(snapshot, distance, count, len(queries))
+    left: list[int] = []
+    parts: list[Matches] = []
+    for number, query in enumerate(queries.tolist() if queries.ndim == 1 else queries):
+        found = snapshot.single.first(None, query, count, distance, False, reaches)
+        if found is None:
+            return None
+        if found is False:
+            reaches.tell(distance + 1)
+            left.append(number)
+        else:
+            parts.append(found)
+    if len(left) == len(queries):
+        return within(queries, distance)
+    which = np.ones(len(queries), dtype=bool)
+    which[left] = False
+    one_by_one = concatenate(parts, snapshot.settings.ids)
+    numbers = np.repeat(np.flatnonzero(which), [len(part) for part in parts])
+    looked_up = made(numbers, one_by_one.fingerprint, one_by_one.distance, one_by_one.id, one_by_one.method)
+    if not left:
+        return looked_up
+    rest = within(queries[left], distance)
+    return _in_order([looked_up, _of_queries(rest, np.ones(len(left), dtype=bool), np.array(left))])
+
+
+def _nearest_many(snapshot: Snapshot, queries: Keys, distance: int, count: int, within: Within) -> Matches:
+    """As nearest_rows, of any number of queries together, by what some of them show first."""
+    reaches = Reaches(*_radii(snapshot, distance, len(queries)))
+    every = np.arange(len(queries))
+    some = every % SAMPLED == 0
+    parts: list[Matches] = []
+    last = []
+    for left, times in ((every[some], SAMPLED), (every[~some], 0)):
+        at = reaches.following(0)
+        while at < len(reaches.radii) and len(left):
+            radius = reaches.radii[at]
+            found = within(queries[left], radius)
+            done = np.bincount(found.query, minlength=len(left)) >= count
+            done |= radius == distance
+            parts.append(_of_queries(found, done, left))
+            left = left[~done]
+            if times and done.any():
+                reaches.tell(radius, times * int(np.count_nonzero(done)))
+            at = reaches.following(at + 1)
+        if times and len(left):
+            reaches.tell(distance + 1, times * len(left))
+        last.append(left)
+    left = np.sort(np.concatenate(last))
+    if len(left) or not parts:
+        found = within(queries if len(left) == len(queries) else queries[left], distance)
+        if not parts:
+            return found
+        parts.append(_of_queries(found, np.ones(len(left), bool), left))
+    return _in_order(parts)
+
+
+def _reaches(snapshot: Snapshot, distance: int, count: int, query_count: int = 1) -> Reaches:
+    """What is remembered of queries for so many rows within a distance: of single ones, or of a few together."""
+    known = snapshot.single.reaches
+    together = 1 << (query_count - 1).bit_length()
+    key = (distance, count) if query_count == 1 else (distance, count, together)
+    found: Reaches | None = known.get(key)
+    if found is None:
+        radii, shares, whole = _radii(snapshot, distance, together)
+        alone = _scanned_by(snapshot, processor_count()) if query_count == 1 else 0
+        found = Reaches(radii, shares, whole, _lookups(snapshot, radii), alone)
+        if count <= REMEMBERED_ROWS:
+            if len(known) >= REMEMBERED:
+                known.clear()
+            known[key] = found
     return found
 
 
-def _first_radius(snapshot: Snapshot, distance: int, query_count: int) -> int:
-    """The plan's own, if that is worth it."""
-    own = snapshot.plan.max_distance
-    if distance <= own:
-        return distance
-    return own if _cost(snapshot, own, query_count) <= SHARE * _scan_cost(snapshot, query_count) else distance
+def _lookups(snapshot: Snapshot, radii: Sequence[int]) -> list[tuple[Flips, ...]] | None:
+    """The flips with which each segment is looked up within each radius; None where some are not looked up."""
+    if not isinstance(snapshot.single, Single):
+        return None
+    found = []
+    for radius in radii:
+        ways = [way_of(part.segment, snapshot.plan, radius, 1) for part in snapshot.searched]
+        flips = tuple(way.flips for way in ways if isinstance(way, Lookup))
+        if len(flips) < len(ways):
+            return None
+        found.append(flips)
+    return found
 
 
-def _next_radius(snapshot: Snapshot, radius: int, distance: int, query_count: int) -> int:
-    """A radius after this one that is worth looking within, or distance."""
-    affordable = SHARE * _scan_cost(snapshot, query_count)
-    most = min(affordable, GROWTH * (_cost(snapshot, radius, query_count) + CALL_NS))
-    if _cost(snapshot, radius + 1, query_count) > affordable:
-        return distance
-    while radius + 2 <= distance and _cost(snapshot, radius + 2, query_count) <= most:
-        radius += 1
-    return min(radius + 1, distance)
+def _radii(snapshot: Snapshot, distance: int, query_count: int) -> tuple[list[int], list[float], bool]:
+    """The radii that are worth looking within, what that takes of the time of the rest, and whether that is none."""
+    scan = sum(reading_nanoseconds(snapshot.plan, part.segment.key_count, query_count) for part in snapshot.searched)
 
+    def cost(radius: int) -> float:
+        return _cost(snapshot, radius, query_count)
 
-def _scan_cost(snapshot: Snapshot, query_count: int) -> float:
-    return sum(reading_nanoseconds(snapshot.plan, part.segment.key_count, query_count) for part in snapshot.searched)
+    rest = min(cost(distance), scan)
+    if not rest:
+        return [], [], False
+    whole = rest < scan
+    radius = 0 if snapshot.plan.bits in WIDE_BITS else min(snapshot.plan.max_distance, distance)
+    radii: list[int] = []
+    shares: list[float] = []
+    most = cost(radius) + FIRST_NS
+    while radius < distance and cost(radius) <= SHARE * rest and len(radii) < MOST_RADII - 1:
+        while radius + 1 < distance and cost(radius + 1) <= min(most, SHARE * rest):
+            radius += 1
+        radii.append(radius)
+        shares.append(cost(radius) / rest)
+        most, radius = GROWTH * cost(radius), radius + 1
+    return [*radii, *([distance] if whole else [])], [*shares, *([1.0] if whole else [])], whole
 
 
 def _cost(snapshot: Snapshot, radius: int, query_count: int) -> float:

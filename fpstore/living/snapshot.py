@@ -129,10 +129,14 @@ class Snapshot:
         distances = self.settings.max_distance, self.plan.max_distance
         looks_up, scans = single_ways([segment for segment, _ in segments], self.plan)
         lives = functools.partial(alive, self.removals) if self.removals else None
-        recipe = self.settings.recipe
-        made = of_sealed if recipe is None else lambda *columns: of_sealed(*columns)._of_store(recipe)
         state = self.pending, self.pending_end, self.settings.named
-        return Single(Segments(parts), *state, *distances, lives, made, looks_up, scans)
+        return Single(Segments(parts), *state, *distances, lives, self._answer, looks_up, scans)
+
+    @property
+    def _answer(self) -> Callable[..., Matches]:
+        """What makes an answer of columns which nobody can write to."""
+        recipe = self.settings.recipe
+        return of_sealed if recipe is None else lambda *columns: of_sealed(*columns)._of_store(recipe)
 
     def search(self, queries: Keys, distance: int, first_query: int = 0, room: Room | None = None) -> Matches:
         """Every live fingerprint within distance of each query, a row for each of its ids.

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from fpstore._single import SingleCodes
+from fpstore._reaches import Reaches
+from fpstore._single_codes import SingleCodes
 from fpstore.codes.pending import PendingCodes
 from fpstore.codes.reader import CodesSegment, Matched
 from fpstore.errors import TooManyMatches
@@ -26,7 +27,7 @@ from fpstore.merging import Chunks, each_once, merged
 from fpstore.plans.plan import Plan
 from fpstore.plans.reach import lookup_nanoseconds, reading_nanoseconds
 from fpstore.query.id_pairs import Groups
-from fpstore.query.matches import Matches, Room, made, of_sealed
+from fpstore.query.matches import Matches, Room, made
 from fpstore.query.nearest import Found, Nearest, first_of, nearest_of
 from fpstore.query.pairs import Only, Stretch
 from fpstore.query.ways import Run
@@ -151,6 +152,12 @@ def _follows(found: Matches) -> Array:
 class _NoSingle:
     """Stands for what answers single queries; it answers none."""
 
+    def __init__(self) -> None:
+        self.reaches: dict[tuple[int, ...], Reaches] = {}
+
+    def first(self, *asked: Any) -> None:
+        """Nothing."""
+
     def probe(self, *asked: Any) -> None:
         """Nothing."""
 
@@ -174,7 +181,7 @@ class WideSnapshot(Snapshot):
             return _NoSingle()
         parts = [(part.codes.codes, part.codes.ids) for part in self.searched]
         distances = self.settings.max_distance, self.plan.max_distance
-        return SingleCodes(parts, self.settings.bits, self.settings.ids, *distances, of_sealed)
+        return SingleCodes(parts, self.settings.bits, self.settings.ids, self.settings.named, *distances, self._answer)
 
     @property
     def searched(self) -> tuple[LiveCodes, ...]:

@@ -46,13 +46,24 @@ static void in_order(CodeRows *found) {
     found->count = kept;
 }
 
+/* How far a further row may be, where only the first found->keep are wanted. */
+static unsigned limit_of(CodeRows *found, unsigned distance) {
+    if (found->keep == 0 || found->count < found->keep) return distance;
+    in_order(found);
+    if (found->count < found->keep) return distance;
+    const unsigned last = found->rows[found->keep - 1].distance;
+    return last < distance ? last : distance;
+}
+
 Status codes_rows(const CodePart *parts, unsigned part_count, const uint64_t *query, unsigned distance,
                   CodeRows *found) {
-    CodeMatches matches = {.most = found->most};
+    CodeMatches matches = {.most = found->most, .keep = found->keep};
+    Status (*const search)(Pages *, const Codes *, const uint64_t *, uint32_t, unsigned, CodeMatches *) =
+        found->scan ? codes_scan : codes_search;
     Status status = OK;
     for (unsigned p = 0; p < part_count && status == OK; p++) {
         matches.count = 0;
-        status = codes_search(parts[p].pages, parts[p].codes, query, 0, distance, &matches);
+        status = search(parts[p].pages, parts[p].codes, query, 0, limit_of(found, distance), &matches);
         for (uint64_t i = 0; i < matches.count && status == OK; i++)
             status = parts[p].ids == NULL ? add_row(found, &parts[p], &matches.found[i], 0)
                                           : add_ids(found, &parts[p], &matches.found[i]);

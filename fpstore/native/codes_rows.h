@@ -19,11 +19,13 @@ typedef struct {
     uint32_t distance;
 } CodeRow;
 
-/* Rows that were found, at most `most`; the caller frees them. scanned: all codes of some segment were read. */
+/* Rows that were found, at most `most`; the caller frees them. keep: 0, or how many rows are wanted, those that come
+   first: of each segment only the rows of its nearest so many codes are had. scan: all codes are read, whatever that
+   costs. scanned: all codes of some segment were read. */
 typedef struct {
     CodeRow *rows;
-    uint64_t count, room, most;
-    int scanned;
+    uint64_t count, room, most, keep;
+    int scan, scanned;
 } CodeRows;
 
 /* Every row within `distance` of query, in the order of an answer, each once. TOO_MANY where there are more. */

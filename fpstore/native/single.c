@@ -41,6 +41,26 @@ static Status add_part(const Part *part, const Search *search, FoundRows *found)
     return status;
 }
 
+/* How far a further row may be, where only the first found->keep are wanted. */
+static unsigned limit_of(FoundRows *found, unsigned distance) {
+    if (found->keep == 0 || found->count < found->keep) return distance;
+    single_order(found);
+    if (found->count < found->keep) return distance;
+    const unsigned last = found->rows[found->keep - 1].distance;
+    return last < distance ? last : distance;
+}
+
+static void keep_first(Search *search, uint64_t keep) {
+    search->keep = keep;
+    search->keep_room = match_keep_room(1, keep);
+    search->query_count = 1;
+}
+
+static void end_part(Search *search) {
+    free(search->matches);
+    free(search->bounds);
+}
+
 /* Search the segments in turns: each stage of one comes after the stage before it of the next few. */
 static Status search_parts(const Sources *sources, uint64_t query, unsigned distance, FoundRows *found) {
     Search searches[IN_FLIGHT];
@@ -53,6 +73,7 @@ static Status search_parts(const Sources *sources, uint64_t query, unsigned dist
             Search *search = &searches[turn % IN_FLIGHT];
             search_init(search, part->pages, part->tables, part->table_count, distance, 1);
             search->match_most = found->most;
+            if (found->keep > 0) keep_first(search, found->keep);
             status = search_begin(search, &query, 1, 0);
             begun++;
         }
@@ -61,11 +82,11 @@ static Status search_parts(const Sources *sources, uint64_t query, unsigned dist
             Search *search = &searches[ended % IN_FLIGHT];
             status = search_end(search);
             if (status == OK) status = add_part(&sources->parts[ended], search, found);
-            free(search->matches);
+            end_part(search);
             ended++;
         }
     }
-    for (; ended < begun; ended++) free(searches[ended % IN_FLIGHT].matches);
+    for (; ended < begun; ended++) end_part(&searches[ended % IN_FLIGHT]);
     return status;
 }
 
@@ -77,6 +98,7 @@ static Status scan_part(const Part *part, uint64_t query, ScanRoom *room, Search
     permute_keys(&table->permutation, &query, 1, &key);
     chunk_init(room->chunk, table->decode);
     Status status = scan_slots(&scan, 0, (uint64_t)1 << table->slot_bits, room->chunk, room->room);
+    if (status == OK && search->keep > 0) scan_end(search);
     return status == OK && !search->done && scan.key_count != part->key_count ? BAD_BLOCK : status;
 }
 
@@ -85,11 +107,12 @@ static Status scan_parts(const Sources *sources, uint64_t query, unsigned distan
     for (unsigned i = 0; i < sources->part_count && status == OK; i++) {
         const Part *part = &sources->parts[i];
         Search search;
-        search_init(&search, part->pages, part->tables, 1, distance, 1);
+        search_init(&search, part->pages, part->tables, 1, limit_of(found, distance), 1);
         search.match_most = found->most;
+        if (found->keep > 0) keep_first(&search, found->keep);
         status = scan_part(part, query, room, &search);
         if (status == OK) status = add_part(part, &search, found);
-        free(search.matches);
+        end_part(&search);
     }
     return status;
 }
@@ -135,7 +158,8 @@ static Status search_pending(const Sources *sources, uint64_t query, unsigned di
 Status single_search(const Sources *sources, uint64_t query, unsigned distance, ScanRoom *scan, FoundRows *found) {
     Status status = scan == NULL ? search_parts(sources, query, distance, found)
                                  : scan_parts(sources, query, distance, scan, found);
-    if (sources->pending_end > 0 && status == OK) status = search_pending(sources, query, distance, found);
+    if (sources->pending_end > 0 && status == OK)
+        status = search_pending(sources, query, limit_of(found, distance), found);
     return status;
 }
 

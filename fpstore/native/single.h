@@ -36,10 +36,11 @@ typedef struct {
     uint32_t pending_end; /* rows numbered up to it belong to the answer */
 } Sources;
 
-/* Rows that were found, at most `most`; the caller frees them. */
+/* Rows that were found, at most `most`; the caller frees them. keep: 0, or how many rows are wanted, those that come
+   first: of each segment only the rows of its nearest so many fingerprints are had. */
 typedef struct {
     FoundRow *rows;
-    uint64_t count, room, most;
+    uint64_t count, room, most, keep;
 } FoundRows;
 
 /* Add what is within `distance` of query to found, in no order and maybe twice. TOO_MANY where there are more. scan:

@@ -47,7 +47,7 @@ def reaching(plan: Plan, distance: int, n: int) -> Plan | None:
 def lookup_nanoseconds(plan: Plan, distance: int, n: int) -> float:
     """What one query takes that looks up so far among n keys, on one thread; infinite where that is not worth it."""
     if plan.bits in WIDE_BITS:  # no table of these is asked with more flips than it was made for
-        return predict_wide(plan, n).nanoseconds if distance <= plan.max_distance else inf
+        return predict_wide(plan, n, distance).nanoseconds if distance <= plan.max_distance else inf
     wider = reaching(plan, distance, n)
     return inf if wider is None else predict(wider, n).lookup_nanoseconds
 

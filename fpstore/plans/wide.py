@@ -39,20 +39,25 @@ FILE_BYTES = SEGMENT_RECORD_BYTES + 128
 MAX_CODES = 10**13
 
 
-def predict_wide(plan: Plan, n: int) -> Prediction:
-    """The costs of the plan for n wide fingerprints without ids. ValueError for an n that no store holds."""
+def predict_wide(plan: Plan, n: int, distance: int | None = None) -> Prediction:
+    """The costs of the plan for n wide fingerprints without ids. ValueError for an n that no store holds.
+
+    distance: of a probe, at most the plan's, which it is by default; for less not all levels of a table are looked at.
+    """
     if not 0 <= n <= MAX_CODES:
         raise ValueError(f"n: found {n}, expected 0 to {MAX_CODES} fingerprints")
     rank_bits = max(1, (n - 1).bit_length()) if n else 1
     size, slots, entries, candidates = float(FILE_BYTES + n * plan.bits // 8), 0, 0.0, 0.0
     lines, ordered, reaches = 0.0, 0.0, _reaches(plan)
+    distance = plan.max_distance if distance is None else distance
     first = plan.tables[0]
     known = min(slot_bits(n, plan.slot_keys), first.prefix_bits, max(1, min(n, GUIDE_RANGES)).bit_length() - 2)
     for table, reach in zip(plan.tables, reaches, strict=True):
         s = min(slot_bits(n, plan.slot_keys), table.prefix_bits, MAX_SLOT_BITS)
         in_order = _is_in_order(table, plan.bits)
         tag = 0 if in_order else min(MAX_TAG_BITS, table.prefix_bits - s)
-        visited, matching = _patterns(s, table.flips), _patterns(s + tag, table.flips)
+        flips = _flips_within(table, reach, distance, first)
+        visited, matching = _patterns(s, flips), _patterns(s + tag, flips)
         slots += visited
         size += TABLE_RECORD_BYTES + (4 if n < 1 << 32 else 8) * ((1 << s) + 1)
         candidates += matching * n / (1 << (s + tag))
@@ -64,8 +69,8 @@ def predict_wide(plan: Plan, n: int) -> Prediction:
         slot_bytes = n / (1 << s) * (rank_bits + tag) / 8
         lines += visited * (2 + max(0.0, 8 * slot_bytes - 8) / LINE_BITS)
         size += n * (rank_bits + tag) / 8
-        for level in range(min(table.flips, s + tag) + 1):
-            share = 1.0 if reach is None else _patterns(known, plan.max_distance + reach[level]) / (1 << max(0, known))
+        for level in range(min(flips, s + tag) + 1):
+            share = 1.0 if reach is None else _patterns(known, distance + reach[level]) / (1 << max(0, known))
             lines += comb(s + tag, level) * n / (1 << (s + tag)) * share
     sifted = candidates - ordered
     tenfold = log10(max(size, 1.0) / LINE_FILE_BYTES)
@@ -82,6 +87,17 @@ def predict_wide(plan: Plan, n: int) -> Prediction:
         candidates=candidates,
         nanoseconds=QUERY_NS + min(searched, WORD_NS * n * plan.bits / 64),
     )
+
+
+def _flips_within(table: TablePlan, reach: tuple[int, ...] | None, distance: int, first: TablePlan) -> int:
+    """With how many flips a table is looked up for a distance, by native/codes_body.h; -1 where it is not at all.
+
+    reach: that of _reaches.
+    """
+    if reach is None:
+        return table.flips
+    levels = range(min(table.flips, distance) + 1)
+    return sum(distance + reach[level] > first.flips for level in levels) - 1
 
 
 def _reaches(plan: Plan) -> list[tuple[int, ...] | None]:
