@@ -121,12 +121,6 @@ cdef class Segments:
     asks remembers of them.
     """
 
-    cdef readonly tuple made_of
-    cdef readonly dict reaches
-    cdef tuple views, ids
-    cdef list flipped
-    cdef Part *parts
-
     def __cinit__(self, parts, flips=None):
         cdef SegmentView view
         cdef IdColumn ids
@@ -163,16 +157,6 @@ cdef class Single:
     What lies between is not answered here.
     """
 
-    cdef readonly Segments segments
-    cdef tuple views
-    cdef PendingIndex pending
-    cdef Sources sources
-    cdef unsigned distance, most
-    cdef int looks_up, scans
-    cdef bint with_ids, named
-    cdef object alive, made
-    cdef list nothing
-
     def __cinit__(self, Segments segments not None, PendingIndex pending not None, uint64_t pending_end, bint named,
                   unsigned distance, unsigned most, alive, made, int looks_up=MAX_KEY_BITS, int scans=MAX_KEY_BITS + 1):
         pending.check_end(pending_end)
@@ -206,7 +190,11 @@ cdef class Single:
 
     def nearest(self, uint64_t fingerprint, unsigned distance):
         """As probe, the first row alone; None also where there are more than some. distance: at most that of the plan."""
-        return self.found(fingerprint, distance, FEW_ROWS, False, True)
+        return self.first(fingerprint, distance)
+
+    cdef object first(self, uint64_t key, unsigned distance):
+        # As nearest.
+        return self.found(key, distance, FEW_ROWS, False, True)
 
     def within(self, uint64_t fingerprint, uint64_t count, reaches):
         """The first `count` rows of a fingerprint within the first of reaches that has so many; False where none has, None

@@ -1,0 +1,40 @@
+# What the compiled modules share of single queries.
+from libc.stdint cimport uint64_t
+
+from fpstore._native cimport FoundRows, Part, ScanRoom, Sources
+from fpstore._pending cimport PendingIndex
+from fpstore._scan cimport Scanner
+from fpstore._watch cimport Watch
+
+
+cdef bint as_key(object value, uint64_t *key, unsigned bits) except -1
+cdef bint as_distance(object value, unsigned own, unsigned most, unsigned *distance) except -1
+cdef bint is_newest(Watch watch) except -1
+
+
+cdef class Segments:
+    cdef readonly tuple made_of
+    cdef readonly dict reaches
+    cdef tuple views, ids
+    cdef list flipped
+    cdef Part *parts
+
+
+cdef class Single:
+    cdef readonly Segments segments
+    cdef tuple views
+    cdef PendingIndex pending
+    cdef Sources sources
+    cdef unsigned distance, most
+    cdef int looks_up, scans
+    cdef bint with_ids, named
+    cdef object alive, made
+    cdef list nothing
+    cdef object first(self, uint64_t key, unsigned distance)
+    cdef object found(self, uint64_t key, unsigned distance, uint64_t most, bint signed, bint first_only=?)
+    cdef Scanner scanner(self, unsigned distance, ScanRoom *room)
+    cdef bint enter(self, unsigned distance) except -1
+    cdef bint leave(self) except -1
+    cdef int keep_alive(self, FoundRows *found) except -1
+    cdef object answer(self, FoundRows *found, bint signed)
+    cdef tuple columns(self, FoundRows *found, bint signed)

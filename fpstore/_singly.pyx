@@ -1,0 +1,143 @@
+"""Rows that are tested and added one at a time, each in one call, while a writer holds back what is not yet written.
+
+The writer says from which state on, and how many; it is told what was added when it next looks. Where anything is uncommon
+nothing is done, and the caller goes the general way, which says what is wrong and what comes next.
+"""
+
+from libc.stdint cimport uint64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
+
+import numpy as np
+
+from fpstore._pending cimport PendingIndex
+from fpstore._single cimport Single, as_distance, as_key
+from fpstore._watch cimport Watch
+
+cdef object UINT64 = np.dtype(np.uint64)
+
+
+cdef bint as_only(object values, uint64_t *key, unsigned bits) except -1:
+    # Whether they are a list, or a tuple, of one int of so many bits.
+    if type(values) is list:
+        return len(<list>values) == 1 and as_key((<list>values)[0], key, bits)
+    return type(values) is tuple and len(<tuple>values) == 1 and as_key((<tuple>values)[0], key, bits)
+
+
+cdef class Singly:
+    """What a store is, and rows that are added to it one at a time, at most `room` of them.
+
+    lock: the writer's, an RLock; watch: over its catalog. snapshot: the newest, with the rows that were added. Whoever
+    changes it, or what it is told, holds the lock.
+    """
+
+    cdef object acquire, release
+    cdef Watch watch
+    cdef object base, latest
+    cdef Single single
+    cdef PendingIndex pending
+    cdef object stored, made
+    cdef uint64_t count, told, most, room, largest, position, live_since
+    cdef uint64_t *rows
+    cdef bint with_ids
+
+    def __cinit__(self, lock, Watch watch not None, snapshot, uint64_t room):
+        self.acquire, self.release, self.watch = lock.acquire, lock.release, watch
+        self.base = self.latest = snapshot
+        self.room = room
+        self.rows = <uint64_t *>malloc((2 * room + 1) * sizeof(uint64_t))
+        if self.rows == NULL:
+            raise MemoryError()
+
+    def __dealloc__(self):
+        free(self.rows)
+
+    @property
+    def snapshot(self):
+        cdef uint64_t count = self.count
+        base = self.base
+        if count == self.told:
+            return self.latest
+        made = base.with_single_rows(count, self.largest if self.with_ids else None)
+        # Others may have gone on meanwhile.
+        if base is self.base and count > self.told:
+            self.latest, self.told = made, count
+        return made
+
+    @snapshot.setter
+    def snapshot(self, snapshot):
+        if self.count:
+            raise ValueError(f"found {self.count} rows that nobody has taken, expected none")
+        self.base = self.latest = snapshot
+        self.end()
+
+    def begin(self, Single single not None, PendingIndex pending not None, uint64_t position, uint64_t live_since, most,
+              stored, made):
+        """Add up to `most` rows from now on, after the snapshot, all of that position; see PendingIndex.append.
+
+        single: of the snapshot, which nobody else has. stored: the answer for a row that was stored; made: makes that of the
+        matches of another.
+        """
+        if self.count:
+            raise ValueError(f"found {self.count} rows that nobody has taken, expected none")
+        self.single, self.pending, self.position, self.live_since = single, pending, position, live_since
+        self.stored, self.made, self.largest, self.with_ids = stored, made, 0, pending.with_ids
+        self.most = min(max(most, 0), self.room)
+
+    def take(self):
+        """The rows that were added, (fingerprints, ids or None), or None for none; no more are until the next begin."""
+        cdef uint64_t count = self.count
+        cdef uint64_t[::1] column
+        cdef int i
+        self.end()
+        if count == 0:
+            return None
+        self.base = self.latest = self.snapshot
+        columns = []
+        for i in range(1 + self.with_ids):
+            columns.append(np.empty(count, UINT64))
+            column = columns[i]
+            memcpy(&column[0], self.rows + i * self.room, count * sizeof(uint64_t))
+        self.count = self.told = 0
+        return columns[0], columns[1] if self.with_ids else None
+
+    cdef void end(self) noexcept:
+        # Nothing is added, or held for it.
+        self.most = 0
+        self.single = self.pending = self.stored = self.made = None
+
+    def add_if_new(self, fingerprints, ids, max_distance):
+        """What became of one row, if it was added, or is near another; None, and nothing is done, where it cannot tell.
+
+        fingerprints, ids: a list or a tuple of one int each; ids None in a store without. max_distance: as for probe.
+        """
+        cdef uint64_t row[2]
+        cdef unsigned distance
+        if self.count >= self.most:
+            return None
+        row[1] = 0
+        if not (as_only(fingerprints, &row[0], self.pending.bits)
+                and (as_only(ids, &row[1], 64) if self.with_ids else ids is None)
+                and as_distance(max_distance, self.single.distance, self.single.most, &distance)
+                and self.acquire(False)):
+            return None
+        try:
+            return self.decided(row, distance)
+        finally:
+            self.release()
+
+    cdef object decided(self, uint64_t *row, unsigned distance):
+        # The caller holds the lock.
+        if not (self.count < self.most and self.watch.holds_now() and self.pending.has_room(1, self.position)):
+            return None
+        found = self.single.first(row[0], distance)
+        if found is None:
+            return None
+        if found is not self.single.nothing[0] and len(found):
+            return self.made(found)
+        self.pending.append_columns(row, 1, self.position, self.live_since)
+        self.rows[self.count], self.rows[self.room + self.count] = row[0], row[1]
+        self.largest = max(self.largest, row[1])
+        self.count += 1
+        self.single.sources.pending_end += 1
+        return self.stored
