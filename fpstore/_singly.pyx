@@ -1,4 +1,4 @@
-"""Rows that are tested and added one at a time, each in one call, while a writer holds back what is not yet written.
+"""Rows that are added one at a time, if they are new or as they are, each in one call, while a writer holds back some.
 
 The writer says from which state on, and how many; it is told what was added when it next looks. Where anything is uncommon
 nothing is done, and the caller goes the general way, which says what is wrong and what comes next.
@@ -14,14 +14,18 @@ from fpstore._pending cimport PendingIndex
 from fpstore._single cimport Single, as_distance, as_key
 from fpstore._watch cimport Watch
 
-cdef object UINT64 = np.dtype(np.uint64)
+cdef object NDARRAY = np.ndarray, INT64 = np.dtype(np.int64), UINT64 = np.dtype(np.uint64)
+cdef tuple ONE = (1,)
 
 
 cdef bint as_only(object values, uint64_t *key, unsigned bits) except -1:
-    # Whether they are a list, or a tuple, of one int of so many bits.
+    # Whether they are a list, a tuple or an array of one int of so many bits.
     if type(values) is list:
         return len(<list>values) == 1 and as_key((<list>values)[0], key, bits)
-    return type(values) is tuple and len(<tuple>values) == 1 and as_key((<tuple>values)[0], key, bits)
+    if type(values) is tuple:
+        return len(<tuple>values) == 1 and as_key((<tuple>values)[0], key, bits)
+    return (type(values) is NDARRAY and (values.dtype is UINT64 or values.dtype is INT64) and values.shape == ONE
+            and as_key(values.item(), key, bits))
 
 
 cdef class Singly:
@@ -109,35 +113,56 @@ cdef class Singly:
     def add_if_new(self, fingerprints, ids, max_distance):
         """What became of one row, if it was added, or is near another; None, and nothing is done, where it cannot tell.
 
-        fingerprints, ids: a list or a tuple of one int each; ids None in a store without. max_distance: as for probe.
+        fingerprints, ids: a list, a tuple, or an array of 64 bits, of one int each; ids None in a store without.
+        max_distance: as for probe.
         """
         cdef uint64_t row[2]
         cdef unsigned distance
-        if self.count >= self.most:
-            return None
-        row[1] = 0
-        if not (as_only(fingerprints, &row[0], self.pending.bits)
-                and (as_only(ids, &row[1], 64) if self.with_ids else ids is None)
-                and as_distance(max_distance, self.single.distance, self.single.most, &distance)
-                and self.acquire(False)):
+        if not (self.as_row(fingerprints, ids, row)
+                and as_distance(max_distance, self.single.distance, self.single.most, &distance) and self.acquire(False)):
             return None
         try:
-            return self.decided(row, distance)
+            if not self.may_add():
+                return None
+            found = self.single.first(row[0], distance)
+            if found is None:
+                return None
+            if found is not self.single.nothing[0] and len(found):
+                return self.made(found)
+            self.append(row)
+            return self.stored
         finally:
             self.release()
 
-    cdef object decided(self, uint64_t *row, unsigned distance):
-        # The caller holds the lock.
-        if not (self.count < self.most and self.watch.holds_now() and self.pending.has_room(1, self.position)):
-            return None
-        found = self.single.first(row[0], distance)
-        if found is None:
-            return None
-        if found is not self.single.nothing[0] and len(found):
-            return self.made(found)
+    def add(self, fingerprints, ids):
+        """Whether one row was added, whatever it is near; as add_if_new. False, and nothing is done, where it cannot be."""
+        cdef uint64_t row[2]
+        cdef bint added = False
+        if not (self.as_row(fingerprints, ids, row) and self.acquire(False)):
+            return False
+        try:
+            added = self.may_add()
+            if added:
+                self.append(row)
+        finally:
+            self.release()
+        return added
+
+    cdef bint as_row(self, fingerprints, ids, uint64_t *row) except -1:
+        # Whether they are one row of a store such as this.
+        row[1] = 0
+        return (self.count < self.most and as_only(fingerprints, &row[0], self.pending.bits)
+                and (as_only(ids, &row[1], 64) if self.with_ids else ids is None))
+
+    cdef bint may_add(self) except -1:
+        # Whether there is room for one more, in what is there still; the caller holds the lock.
+        return self.count < self.most and self.watch.holds_now() and self.pending.has_room(1, self.position)
+
+    cdef int append(self, uint64_t *row) except -1:
+        # The caller holds the lock, and knows that it fits.
         self.pending.append_columns(row, 1, self.position, self.live_since)
         self.rows[self.count], self.rows[self.room + self.count] = row[0], row[1]
         self.largest = max(self.largest, row[1])
         self.count += 1
         self.single.sources.pending_end += 1
-        return self.stored
+        return 0

@@ -203,8 +203,7 @@ class Store(_BaseStore):
         if snapshot.is_whole(len(queries), distance):
             return search(slice(0, len(queries)), team.map if thread_total > 1 else map)
         size = snapshot.slice_queries if most == 1 else min(FIRST_QUERIES, snapshot.slice_queries)
-        pieces = slices(len(queries), thread_total, size, snapshot.min_slice)
-        parts = team.map(search, pieces)
+        parts = team.map(search, slices(len(queries), thread_total, size, snapshot.min_slice))
         return parts[0] if len(parts) == 1 else concatenate(parts, snapshot.settings.ids)
 
     def _named_first(self, snapshot: Snapshot, found: Matches, most: int) -> Matches:
@@ -412,7 +411,8 @@ class Store(_BaseStore):
         already nothing changes. Ids that are names are a list, an array of numpy or anything that speaks Arrow; numpy's
         own str (dtype U) has lost the NULs that end an item, and its bytes (dtype S), which are refused, the zeros.
         """
-        self._expect_writer().add(*self._given(fingerprints, ids))
+        if self._singly is None or not self._singly.add(fingerprints, ids):
+            self._expect_writer().add(*self._given(fingerprints, ids))
 
     def _key(self, fingerprint: object) -> Keys:
         return as_fingerprint(fingerprint, "fingerprint", self.bits)

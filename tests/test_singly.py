@@ -18,6 +18,7 @@ import fpstore
 from fpstore import Addition, CorruptStore, Match, StoreClosed
 from fpstore.living import renewal
 from fpstore.store import Store
+from fpstore.types import Keys
 
 FIRST = 1000  # an id that no row of SOME has
 
@@ -128,14 +129,50 @@ def test_any_history_comes_to_what_a_plain_loop_does(
         ([1], [1], 4),
         ([1], [1], -1),
         ([1], [1], 1.0),
-        (np.array([1], dtype=np.uint64), [1], None),
+        (np.array([1], dtype=np.uint8), [1], None),
+        (np.array([[1]], dtype=np.uint64), [1], None),
+        (np.array([1, 2], dtype=np.uint64), [1], None),
+        (np.array([1.0]), [1], None),
+        (np.array(1, dtype=np.uint64), [1], None),
+        (np.ma.masked_array([1], [True], dtype=np.uint64), [1], None),
         ({1}, {1}, None),
     ],
     ids=str,
 )
 def test_what_is_uncommon_is_left_to_the_general_way(store: Store, given: tuple[Any, Any, Any]) -> None:
     assert store._singly.add_if_new(*given) is None
+    assert given[2] is not None or store._singly.add(*given[:2]) is False
     assert rows_of(store) == rows_with(0)
+
+
+def test_a_row_is_added_in_one_call_whatever_it_is_near(store: Store) -> None:
+    near = int(MORE[0]) ^ 1
+    assert store._singly.add([near], [7])
+    assert store._singly.add([int(MORE[0])], [FIRST])  # the row that is there already
+    assert store.probe(near).fingerprint.tolist() == [near, int(MORE[0])]
+    store.sync()
+    with fpstore.open(store.path) as reader:
+        assert rows_of(reader) == sorted([*rows_with(0), (near, 7)])
+
+
+@pytest.mark.parametrize("dtype", [np.uint64, np.int64])
+def test_arrays_of_one_are_taken_too(store: Store, dtype: type) -> None:
+    keys: Keys = np.array([MORE[1], MORE[2], 2**64 - 1], dtype=np.uint64).view(dtype)
+    ids: Keys = np.arange(2000, 2003, dtype=dtype)
+    assert store._singly.add_if_new(keys[:1], ids[:1], None).stored.all()
+    assert store._singly.add(keys[1:2], ids[1:2])
+    assert store._singly.add(keys[::2][1:], (7,))
+    expected = [*rows_with(0), (int(MORE[1]), 2000), (int(MORE[2]), 2001), (2**64 - 1, 7)]
+    assert rows_of(store) == sorted(expected)
+
+
+def test_a_row_of_add_alone_lets_the_next_ones_be_added_in_one_call(tmp_path: Path) -> None:
+    with writer_of(store_of_some(tmp_path / "store"), "batch") as store:
+        store.add(MORE[:2], ids=[FIRST, FIRST + 1])
+        assert not is_added(store, 2)
+        store.add([int(MORE[2])], ids=[FIRST + 2])
+        assert is_added(store, 3)
+        assert rows_of(store) == rows_with(0, 1, 2, 3)
 
 
 def test_ids_are_not_taken_by_a_store_without(tmp_path: Path) -> None:
@@ -306,7 +343,7 @@ def test_none_is_added_while_an_error_is_still_to_be_told(tmp_path: Path, monkey
         with writer._ready():
             writer._start_flush(1)
         writer._flush_job.wait()
-        writer._begin_singly(0, writer.sizes, writer._flush_job)
+        writer._let_add(writer._deferred, writer.sizes, writer._flush_job)
         assert not is_added(store, 2)
 
 
@@ -383,7 +420,7 @@ def test_damage_is_found_and_named_in_the_general_way(tmp_path: Path) -> None:
     segment.write_bytes(data)
     with writer_of(path, "batch") as store:
         writer = store._expect_writer()
-        writer._begin_singly(0, writer.sizes)
+        writer._let_add(writer._deferred, writer.sizes)
         assert store._singly.add_if_new([int(MORE[0])], [FIRST], None) is None
         with pytest.raises(CorruptStore):
             store.add_if_new([int(MORE[0])], ids=[FIRST])
@@ -396,7 +433,7 @@ def test_rows_that_nobody_has_taken_are_not_passed_over(store: Store) -> None:
         store._singly.snapshot = snapshot
     writer = store._expect_writer()
     with pytest.raises(ValueError, match="found 1 rows that nobody has taken, expected none"):
-        writer._begin_singly(0, writer.sizes)
+        writer._let_add(writer._deferred, writer.sizes)
     assert rows_of(store) == rows_with(0, 1)
 
 

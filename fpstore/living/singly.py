@@ -19,7 +19,9 @@ from fpstore.threads import Background
 class Current:
     """The newest snapshot; what changes it, and all below, is for who holds the lock."""
 
-    def __init__(self, lock: threading.RLock, watch: Watch, snapshot: Snapshot) -> None:
+    def __init__(self, lock: threading.RLock, watch: Watch, snapshot: Snapshot, defers: bool) -> None:
+        """defers: what is added may wait."""
+        self._defers = defers
         self.singly = Singly(lock, watch, snapshot, RECORD_WORDS // (1 + snapshot.settings.ids))
 
     @property
@@ -38,17 +40,19 @@ class Current:
             columns = tuple(column for column in rows if column is not None)
             waiting.add([Change(number, ADDED, columns)], len(rows[0]))
 
-    def _begin_singly(self, waiting: int, sizes: LivingSizes, *jobs: Background[Any] | None) -> None:
-        """Let rows be added singly, unless a flush or a merge is under way, as far as they may wait without one.
+    def _let_add(self, waiting: Waiting, sizes: LivingSizes, *jobs: Background[Any] | None) -> None:
+        """Let rows be added singly, where they may wait, as many as need nothing else; none beside a flush or a merge.
 
-        waiting: how many rows do already.
+        waiting: what waits already.
         """
+        if not self._defers:
+            return
         snapshot, settings = self.snapshot, self.snapshot.settings
         if settings.named or settings.is_wide or not all(job is None or job.went_well for job in jobs):
             return
         state, recipe = snapshot.state, settings.recipe
         logged = max(snapshot.pending_count, state.next_change - state.first_change)
-        most = min(sizes.flush_rows - logged, sizes.deferred_rows - waiting) - 1
+        most = min(sizes.flush_rows - logged, sizes.deferred_rows - waiting.row_count) - 1
         single = snapshot.single.grown(snapshot.pending, snapshot.pending_end)
         stored = one_stored(settings.ids)._of_store(recipe)
 

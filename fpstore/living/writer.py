@@ -67,7 +67,6 @@ class Writer(Current):
         self.folder = folder
         self._fork = forks.generation
         self.sizes = sizes or LivingSizes()
-        self._defers = deferred
         self._deferred, self._given = Waiting(), GivenNames()
         self._before_commit = before_commit
         self._lock = threading.RLock()
@@ -82,7 +81,7 @@ class Writer(Current):
         self.watch = self._catalog.watch
         try:
             snapshot = open_snapshot(self._catalog, kind=kind)
-            super().__init__(self._lock, self.watch, snapshot)
+            super().__init__(self._lock, self.watch, snapshot, deferred)
             self.sizes = self.sizes.of(self.snapshot.settings.flushes_late)
             note = notes.abandoned(self.home, self.snapshot.state.identity, job)
             self._catalog.make_segments()
@@ -116,6 +115,8 @@ class Writer(Current):
                 self._add_segment(keys, ids, renewal.names_of_rows(names, ids))
             elif len(keys):
                 self._log(self._change(changes.ADDED, keys, ids, names=names, told=told), self._defers)
+                if len(keys) == 1:
+                    self._let_add(self._deferred, self.sizes, self._flush_job, self._merge_job)
 
     def _handles(self, ids: Ids | Names | None) -> tuple[Names | None, Ids | None, Told | None]:
         """Names, if ids are that; what the engine knows them by, new handles for new ones; what is told of them."""
@@ -141,8 +142,7 @@ class Writer(Current):
                     self._log(self._change(changes.ADDED, keys, ids, names=names, told=told), self._defers)
                 else:
                     self._start_due_flush()
-                if self._defers:
-                    self._begin_singly(self._deferred.row_count, self.sizes, self._flush_job, self._merge_job)
+                self._let_add(self._deferred, self.sizes, self._flush_job, self._merge_job)
             else:
                 found_all = self._add_new(keys, ids, names, distance, room)
             return found_all if self.snapshot.names is None else named_additions(self.snapshot, found_all)

@@ -690,8 +690,8 @@ MUTANTS = (
     Mutant(
         "rows are added singly past a flush that is due",
         "fpstore/living/singly.py",
-        "most = min(sizes.flush_rows - logged, sizes.deferred_rows - waiting) - 1",
-        "most = min(sizes.flush_rows - logged, sizes.deferred_rows - waiting)",
+        "most = min(sizes.flush_rows - logged, sizes.deferred_rows - waiting.row_count) - 1",
+        "most = min(sizes.flush_rows - logged, sizes.deferred_rows - waiting.row_count)",
         "a flush, or a sync, comes later than it is due",
         ("tests/test_singly.py::test_what_is_due_is_done_after_so_many_rows[flush_rows]",),
     ),
