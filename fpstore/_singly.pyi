@@ -2,7 +2,6 @@ from collections.abc import Callable
 from threading import RLock
 from typing import Any
 
-from fpstore._pending import PendingIndex
 from fpstore._single import Single
 from fpstore._watch import Watch
 from fpstore.types import Ids, Keys
@@ -13,7 +12,6 @@ class Singly:
     def begin(
         self,
         single: Single,
-        pending: PendingIndex,
         position: int,
         live_since: int,
         most: int,

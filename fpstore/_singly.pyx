@@ -10,6 +10,7 @@ from libc.string cimport memcpy
 
 import numpy as np
 
+from fpstore._native cimport pending_append
 from fpstore._pending cimport PendingIndex
 from fpstore._single cimport Single, as_distance, as_key
 from fpstore._watch cimport Watch
@@ -39,7 +40,6 @@ cdef class Singly:
     cdef Watch watch
     cdef object base, latest
     cdef Single single
-    cdef PendingIndex pending
     cdef object stored, made
     cdef uint64_t count, told, most, room, largest, position, live_since
     cdef uint64_t *rows
@@ -72,11 +72,10 @@ cdef class Singly:
     def snapshot(self, snapshot):
         if self.count:
             raise ValueError(f"found {self.count} rows that nobody has taken, expected none")
-        self.base = self.latest = snapshot
+        self.hold(snapshot)
         self.end()
 
-    def begin(self, Single single not None, PendingIndex pending not None, uint64_t position, uint64_t live_since, most,
-              stored, made):
+    def begin(self, Single single not None, uint64_t position, uint64_t live_since, most, stored, made):
         """Add up to `most` rows from now on, after the snapshot, all of that position; see PendingIndex.append.
 
         single: of the snapshot, which nobody else has. stored: the answer for a row that was stored; made: makes that of the
@@ -84,31 +83,38 @@ cdef class Singly:
         """
         if self.count:
             raise ValueError(f"found {self.count} rows that nobody has taken, expected none")
-        self.single, self.pending, self.position, self.live_since = single, pending, position, live_since
-        self.stored, self.made, self.largest, self.with_ids = stored, made, 0, pending.with_ids
+        self.single, self.position, self.live_since = single, position, live_since
+        self.stored, self.made, self.largest, self.with_ids = stored, made, 0, single.with_ids
         self.most = min(max(most, 0), self.room)
 
     def take(self):
         """The rows that were added, (fingerprints, ids or None), or None for none; no more are until the next begin."""
-        cdef uint64_t count = self.count
-        cdef uint64_t[::1] column
-        cdef int i
+        cdef uint64_t count
+        cdef uint64_t[::1] keys, ids
         self.end()
-        if count == 0:
+        latest = self.snapshot
+        count = self.count
+        fingerprints, numbers = np.empty(count, UINT64), np.empty(count, UINT64) if self.with_ids else None
+        if self.count == 0 or self.count != count:  # a handler of a signal may have taken them since
             return None
-        self.base = self.latest = self.snapshot
-        columns = []
-        for i in range(1 + self.with_ids):
-            columns.append(np.empty(count, UINT64))
-            column = columns[i]
-            memcpy(&column[0], self.rows + i * self.room, count * sizeof(uint64_t))
-        self.count = self.told = 0
-        return columns[0], columns[1] if self.with_ids else None
+        keys = fingerprints
+        memcpy(&keys[0], self.rows, count * sizeof(uint64_t))
+        if numbers is not None:
+            ids = numbers
+            memcpy(&ids[0], self.rows + self.room, count * sizeof(uint64_t))
+        self.hold(latest)
+        return fingerprints, numbers
+
+    cdef void hold(self, snapshot) noexcept:
+        # What was held before goes when all is as it should be.
+        before = self.base, self.latest
+        self.base, self.latest, self.count, self.told = snapshot, snapshot, 0, 0
+        del before
 
     cdef void end(self) noexcept:
         # Nothing is added, or held for it.
         self.most = 0
-        self.single = self.pending = self.stored = self.made = None
+        self.single = self.stored = self.made = None
 
     def add_if_new(self, fingerprints, ids, max_distance):
         """What became of one row, if it was added, or is near another; None, and nothing is done, where it cannot tell.
@@ -116,53 +122,64 @@ cdef class Singly:
         fingerprints, ids: a list, a tuple, or an array of 64 bits, of one int each; ids None in a store without.
         max_distance: as for probe.
         """
+        cdef Single single = self.single
         cdef uint64_t row[2]
+        cdef uint64_t count
         cdef unsigned distance
-        if not (self.as_row(fingerprints, ids, row)
-                and as_distance(max_distance, self.single.distance, self.single.most, &distance) and self.acquire(False)):
+        if not (single is not None and self.as_row(single, fingerprints, ids, row)
+                and as_distance(max_distance, single.distance, single.most, &distance) and self.acquire(False)):
             return None
         try:
-            if not self.may_add():
+            count = self.count
+            if not self.may_add(single, count):
                 return None
-            found = self.single.first(row[0], distance)
+            found = single.first(row[0], distance)
             if found is None:
                 return None
-            if found is not self.single.nothing[0] and len(found):
-                return self.made(found)
-            self.append(row)
-            return self.stored
+            if found is not single.nothing[0] and len(found):
+                return self.made(found) if self.made is not None else None
+            stored = self.stored
+            return stored if self.append(single, count, row) else None
         finally:
             self.release()
 
     def add(self, fingerprints, ids):
         """Whether one row was added, whatever it is near; as add_if_new. False, and nothing is done, where it cannot be."""
+        cdef Single single = self.single
         cdef uint64_t row[2]
-        cdef bint added = False
-        if not (self.as_row(fingerprints, ids, row) and self.acquire(False)):
+        if not (single is not None and self.as_row(single, fingerprints, ids, row) and self.acquire(False)):
             return False
         try:
-            added = self.may_add()
-            if added:
-                self.append(row)
+            return self.append(single, self.count, row)
         finally:
             self.release()
-        return added
 
-    cdef bint as_row(self, fingerprints, ids, uint64_t *row) except -1:
+    cdef bint as_row(self, Single single, fingerprints, ids, uint64_t *row) except -1:
         # Whether they are one row of a store such as this.
         row[1] = 0
-        return (self.count < self.most and as_only(fingerprints, &row[0], self.pending.bits)
-                and (as_only(ids, &row[1], 64) if self.with_ids else ids is None))
+        return (as_only(fingerprints, &row[0], single.pending.bits)
+                and (as_only(ids, &row[1], 64) if single.with_ids else ids is None))
 
-    cdef bint may_add(self) except -1:
-        # Whether there is room for one more, in what is there still; the caller holds the lock.
-        return self.count < self.most and self.watch.holds_now() and self.pending.has_room(1, self.position)
+    cdef bint may_add(self, Single single, uint64_t count) except -1:
+        # Whether it stands where so many rows were added to this state, and there is room for one more.
+        return (self.single is single and self.count == count < self.most and self.watch.holds_now()
+                and single.pending.has_room(1, self.position))
 
-    cdef int append(self, uint64_t *row) except -1:
-        # The caller holds the lock, and knows that it fits.
-        self.pending.append_columns(row, 1, self.position, self.live_since)
-        self.rows[self.count], self.rows[self.room + self.count] = row[0], row[1]
-        self.largest = max(self.largest, row[1])
-        self.count += 1
-        self.single.sources.pending_end += 1
-        return 0
+    cdef bint append(self, Single single, uint64_t count, uint64_t *row) except -1:
+        # Whether it still stands there, and the row was added. Who indexes is not waited for, and no code of Python's, a
+        # handler of a signal say, which may do anything to the store, runs from the question to the end.
+        cdef PendingIndex pending = single.pending
+        cdef bint stands = False
+        if not pending.lock.acquire(False):
+            return False
+        try:
+            stands = self.may_add(single, count)
+            if stands:
+                pending_append(&pending.pending, row, &row[1] if self.with_ids else NULL, 1, self.position, self.live_since)
+                self.rows[count], self.rows[self.room + count] = row[0], row[1]
+                self.largest = max(self.largest, row[1])
+                self.count = count + 1
+                single.sources.pending_end += 1
+        finally:
+            pending.lock.release()
+        return stands

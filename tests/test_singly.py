@@ -1,6 +1,6 @@
 """Rows tested and added one at a time with durability "batch": decided, found, masked and written as any other."""
 
-# mypy: disable-error-code="arg-type, union-attr"
+# mypy: disable-error-code="arg-type, attr-defined, union-attr"
 
 import os
 import threading
@@ -17,6 +17,7 @@ from living import MORE, SOME, rows_of, store_of_some, writer_of
 import fpstore
 from fpstore import Addition, CorruptStore, Match, StoreClosed
 from fpstore.living import renewal
+from fpstore.living.live import alive
 from fpstore.store import Store
 from fpstore.types import Keys
 
@@ -384,6 +385,40 @@ def test_threads_that_add_the_same_rows_store_each_once(store: Store) -> None:
     store.sync()
     with fpstore.open(store.path) as reader:
         assert rows_of(reader) == rows_with(*range(200))
+
+
+@pytest.mark.parametrize("what", ["sync", "add near it", "add far off"])
+def test_what_is_done_in_the_midst_of_an_addition_is_not_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """As by the handler of a signal: here by what tells whether a row that was found lives."""
+    lives, key = alive, int(SOME[0]) ^ 1
+    left = [what]
+
+    def meanwhile(*given: Any) -> Any:
+        now = left.pop() if left else None
+        if now == "sync":
+            store.sync()
+        elif now == "add near it":
+            store.add([key ^ 2], ids=[1])
+        elif now == "add far off":
+            store.add([int(MORE[5])], ids=[FIRST + 5])
+        return lives(*given)
+
+    monkeypatch.setattr("fpstore.living.snapshot.alive", meanwhile)
+    with writer_of(store_of_some(tmp_path / "store"), "batch") as store:
+        store.remove(fingerprints=SOME[:1])
+        store.add([int(MORE[0])], ids=[FIRST])
+        found = store.add_if_new([key], ids=[FIRST + 1])
+        assert not left
+        expected = rows_with(0, 5) if what == "add far off" else rows_with(0)
+        expected.remove((int(SOME[0]), 0))
+        expected += [(key ^ 2, 1)] * (what == "add near it")
+        assert found.stored.all() == (what != "add near it")
+        expected += [(key, FIRST + 1)] * bool(found.stored.all())
+        assert sorted((row.fingerprint, row.id) for rows in store.rows() for row in rows) == sorted(expected)
+    with fpstore.open(tmp_path / "store") as reader:
+        assert sorted((row.fingerprint, row.id) for rows in reader.rows() for row in rows) == sorted(expected)
 
 
 def closed(store: Store) -> None:

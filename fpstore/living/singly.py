@@ -60,4 +60,4 @@ class Current:
             return of_one(matches)._of_store(recipe)
 
         since = state.next_change, snapshot.removals.last_position
-        self.singly.begin(single, snapshot.pending, *since, most, stored, made)
+        self.singly.begin(single, *since, most, stored, made)
