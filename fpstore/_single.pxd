@@ -1,4 +1,10 @@
-# What single queries of wide codes share with those of keys.
+# What the compiled modules share of single queries.
+from libc.stdint cimport uint64_t
+
+from fpstore._native cimport FoundRows, Part, ScanRoom, Sources
+from fpstore._pending cimport PendingIndex
+from fpstore._reaches cimport Reaches
+from fpstore._scan cimport Scanner
 from fpstore._watch cimport Watch
 
 
@@ -10,7 +16,40 @@ cdef object NDARRAY, INT64, UINT64, UINT16
 # The column `query` of an answer of one row.
 cdef object FIRST
 cdef object column(object dtype, bytes data, tuple rows, object offset)
+cdef bint as_key(object value, uint64_t *key, unsigned bits) except -1
 cdef bint as_distance(object value, unsigned own, unsigned most, unsigned *distance) except -1
 cdef bint enter_all(tuple views) except -1
 cdef bint leave_all(tuple views) except -1
 cdef bint is_newest(Watch watch) except -1
+
+
+cdef class Segments:
+    cdef readonly tuple made_of
+    cdef readonly dict reaches
+    cdef dict others
+    cdef uint64_t key_count
+    cdef tuple views, ids
+    cdef list flipped
+    cdef Part *parts
+
+
+cdef class Single:
+    cdef readonly Segments segments
+    cdef tuple views
+    cdef PendingIndex pending
+    cdef Sources sources
+    cdef unsigned distance, most
+    cdef int looks_up, scans
+    cdef bint with_ids, named
+    cdef object alive, made
+    cdef list nothing
+    cdef object nearest_row(self, uint64_t key, unsigned distance)
+    cdef object told(self, Reaches reaches, FoundRows *found, uint64_t count, bint signed, method=?)
+    cdef bint search(self, const Part *parts, uint64_t key, unsigned distance, Scanner scanner, FoundRows *found) except -1
+    cdef object found(self, uint64_t key, unsigned distance, uint64_t most, bint signed, bint first_only=?)
+    cdef Scanner scanner(self, unsigned distance, ScanRoom *room)
+    cdef bint enter(self, unsigned distance) except -1
+    cdef bint leave(self) except -1
+    cdef int keep_alive(self, FoundRows *found) except -1
+    cdef object answer(self, FoundRows *found, bint signed)
+    cdef tuple columns(self, FoundRows *found, bint signed)

@@ -110,14 +110,6 @@ cdef class Segments:
     and a count of rows, what is remembered of single queries for these; by the number of queries too, of a few together.
     """
 
-    cdef readonly tuple made_of
-    cdef readonly dict reaches
-    cdef dict others
-    cdef uint64_t key_count
-    cdef tuple views, ids
-    cdef list flipped
-    cdef Part *parts
-
     def __cinit__(self, parts, flips=None):
         cdef SegmentView view
         cdef IdColumn ids
@@ -161,16 +153,6 @@ cdef class Single:
     What lies between is not answered here.
     """
 
-    cdef readonly Segments segments
-    cdef tuple views
-    cdef PendingIndex pending
-    cdef Sources sources
-    cdef unsigned distance, most
-    cdef int looks_up, scans
-    cdef bint with_ids, named
-    cdef object alive, made
-    cdef list nothing
-
     def __cinit__(self, Segments segments not None, PendingIndex pending not None, uint64_t pending_end, bint named,
                   unsigned distance, unsigned most, alive, made, int looks_up=MAX_KEY_BITS, int scans=MAX_KEY_BITS + 1):
         pending.check_end(pending_end)
@@ -209,7 +191,11 @@ cdef class Single:
 
     def nearest(self, uint64_t fingerprint, unsigned distance):
         """As probe, the first row alone; None also where there are more than some. distance: at most that of the plan."""
-        return self.found(fingerprint, distance, FEW_ROWS, False, True)
+        return self.nearest_row(fingerprint, distance)
+
+    cdef object nearest_row(self, uint64_t key, unsigned distance):
+        # As nearest.
+        return self.found(key, distance, FEW_ROWS, False, True)
 
     def first(self, Watch watch, fingerprint, count, max_distance, bint signed, Reaches reaches=None, scanned=None):
         """The first `count` rows of a fingerprint, within max_distance where it is not None; as probe.

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, cast
 
 from fpstore import forks
+from fpstore._singly import Singly
 from fpstore.arrays import as_mode
 from fpstore.creation import copy_store
 from fpstore.errors import CorruptStore, PathLike, ReadOnly, RecipeError, StoreClosed
@@ -29,6 +30,7 @@ from fpstore.living.warming import warm
 from fpstore.living.writer import Writer
 from fpstore.origin import Origin
 from fpstore.progress import OnProgress, told
+from fpstore.query.additions import Additions
 from fpstore.query.tables import Table
 from fpstore.segment.reader import Segment
 from fpstore.segment.report import Report
@@ -94,6 +96,8 @@ class _BaseStore(ABC):
             else Reader(self.path, self.kind)
         )
         self._watch = self._living.watch
+        self._singly = self._living.singly if isinstance(self._living, Writer) else None
+        self._newest: Reader | Writer | Singly = self._singly or self._living
         self._closed = False
         if mode == "w":
             _open_writers.add(self)
@@ -234,7 +238,7 @@ class _BaseStore(ABC):
 
     @property
     def _latest(self) -> Snapshot:
-        return self._living.snapshot
+        return self._newest.snapshot
 
     def _holds_any(self) -> bool:
         """Whether anything is stored, or was and its rows are still there."""
@@ -304,6 +308,13 @@ class _BaseStore(ABC):
     def _difference(self) -> str | None:
         """How what lies at its path differs from what it has open, if it does, whatever was found before."""
         return self._living._catalog.difference()
+
+    def _added_singly(self, fingerprints: object, ids: object, max_distance: int | None) -> Additions | None:
+        """What became of one row, where it could be added, if it is new, without its writer."""
+        if self._singly is None:
+            return None
+        found: Additions | None = self._singly.add_if_new(fingerprints, ids, max_distance)
+        return found.signed() if found is not None and self._signed else found
 
     def _expect_writer(self) -> Writer:
         self._expect_usable()

@@ -113,7 +113,7 @@ class Store(_BaseStore):
         max_distance: that of the store by default, the paper's k. Beyond that of its plan all fingerprints may be read
         for it, which .method of the answer says, and a warning, once a process.
         """
-        snapshot = self._living.snapshot
+        snapshot = self._newest.snapshot
         found = snapshot.single.probe(self._watch, fingerprint, max_distance, self._signed)
         if found is None:
             return self._probe(self._key(fingerprint), self._reach(max_distance))
@@ -237,7 +237,7 @@ class Store(_BaseStore):
 
     def contains_near(self, fingerprint: int | bytes, *, max_distance: int | None = None) -> bool:
         """Whether a stored fingerprint is within max_distance of this one; stops at the first."""
-        found = self._living.snapshot.single.contains(self._watch, fingerprint, max_distance)
+        found = self._newest.snapshot.single.contains(self._watch, fingerprint, max_distance)
         if found is not None:
             return found
         query, distance = self._key(fingerprint), self._reach(max_distance)
@@ -387,8 +387,7 @@ class Store(_BaseStore):
             if isinstance(given, Names):
                 most = self.max_matches, self.max_name_bytes
                 return self._out(named_lookup(snapshot, given, *most, self._expect_usable))
-            asked = np.unique(given)
-            return self._out(Rows(*snapshot.lookup(asked, self.max_matches, self._expect_usable)))
+            return self._out(Rows(*snapshot.lookup(np.unique(given), self.max_matches, self._expect_usable)))
 
     # --- Changing ---
 
@@ -399,7 +398,8 @@ class Store(_BaseStore):
         already nothing changes. Ids that are names are a list, an array of numpy or anything that speaks Arrow; numpy's
         own str (dtype U) has lost the NULs that end an item, and its bytes (dtype S), which are refused, the zeros.
         """
-        self._expect_writer().add(*self._given(fingerprints, ids))
+        if self._singly is None or not self._singly.add(fingerprints, ids):
+            self._expect_writer().add(*self._given(fingerprints, ids))
 
     def _key(self, fingerprint: object) -> Keys:
         return as_fingerprint(fingerprint, "fingerprint", self.bits)
@@ -429,6 +429,8 @@ class Store(_BaseStore):
         Near: within max_distance, the store's by default. Tells for each the nearest match, or that it was stored. One
         step: no other addition comes in between.
         """
+        if (one := self._added_singly(fingerprints, ids, max_distance)) is not None:
+            return one
         rows = self._given(fingerprints, ids)
         return self._out(self._expect_writer().add_if_new(*rows, self._distance(max_distance), self.max_name_bytes))
 

@@ -169,6 +169,11 @@ class Background(Generic[_Result]):
             self._ended.set()
         return self._ended.is_set()
 
+    @property
+    def went_well(self) -> bool:
+        """Whether it has ended, and nothing that it has raised is still to be told."""
+        return self.done and self._error is None
+
     def wait(self) -> None:
         """Until it has ended. A KeyboardInterrupt ends the waiting, not the work."""
         # A signal that comes just before the main thread falls asleep does not wake it: so it sleeps for moments.

@@ -16,6 +16,7 @@ from fpstore.living.catalog import Catalog
 from fpstore.living.changes import Change
 from fpstore.living.opening import open_snapshot
 from fpstore.living.records import Log
+from fpstore.living.renewal import segment_of_rows
 from fpstore.living.snapshot import Snapshot
 from fpstore.living.waiting import MIN_PENDING_ROOM
 from fpstore.living.writer import Writer
@@ -99,7 +100,8 @@ def test_after_a_flush_only_later_rows_are_pending(folder: Path) -> None:
         before = kept.snapshot
         with kept._new_place() as place:
             keys, ids, _ = before.pending.rows(0, 100)
-            kept._publish(place, kept._segment_of(place, keys, ids, flushed), (), flushed)
+            entry = segment_of_rows(place, kept.snapshot, kept._advance, keys, ids, flushed)
+            kept._publish(place, entry, (), flushed)
         assert (kept.snapshot.pending_end, before.pending_end) == (100, 200)
         with fpstore.open(folder) as reader:
             assert rows_of(before) == rows_of(writer) == rows_of(reader) == rows(0, 440) | rows(460, 500)

@@ -1,6 +1,7 @@
 """Measures single calls from Python against the same work without Python around it.
 
-    python tools/bench_call.py [--n 1e7] [--plans speed,balanced,size] [--queries 10000] [--rounds 7] [--small] [--json]
+    python tools/bench_call.py [--n 1e7] [--plans speed,balanced,size] [--queries 10000] [--rounds 7] [--parts P,P]
+                               [--small] [--json]
 
 Each query is asked for alone, in C by Single.each, and from Python by Store.probe or contains_near; FAISS, which has no
 such loop, by its range_search of one query. Turns of 200 queries alternate, each caller at another place of the list,
@@ -43,6 +44,7 @@ QUERIES = 10_000
 SMALL_QUERIES = 1_000
 TURN_QUERIES = 200
 SEGMENTS = 10
+PARTS = ["calls", "segments", "additions", "durable"]
 ADDITIONS = 5_000
 SMALL_ADDITIONS = 200
 # As many as a store has that is written to a row at a time: of the state, and of a record of one row with its id.
@@ -245,16 +247,21 @@ def main() -> int:
     parser = new_parser(__doc__, rounds=3)
     parser.add_argument("--plans", type=parse_list, default=["speed", "balanced", "size"], help="separated by commas")
     parser.add_argument("--queries", type=int, help=f"default {QUERIES:,}")
+    parser.add_argument("--parts", type=parse_list, default=PARTS, help=f"separated by commas, of {', '.join(PARTS)}")
     arguments = parse_arguments(parser)
     if arguments.queries is None:
         arguments.queries = SMALL_QUERIES if arguments.small else QUERIES
     results = Results("bench_call", arguments, only_keys=REAL_KEYS)
     keys = make_set("u", arguments.n)
     with scratch_folder(arguments) as folder:
-        bench_calls(keys, arguments, folder, results)
-        bench_segments(keys, arguments, folder, results)
-        bench_additions(keys, arguments, folder, results)
-        bench_durable(arguments, folder, results)
+        if "calls" in arguments.parts:
+            bench_calls(keys, arguments, folder, results)
+        if "segments" in arguments.parts:
+            bench_segments(keys, arguments, folder, results)
+        if "additions" in arguments.parts:
+            bench_additions(keys, arguments, folder, results)
+        if "durable" in arguments.parts:
+            bench_durable(arguments, folder, results)
     return results.finish()
 
 

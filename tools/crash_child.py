@@ -260,6 +260,8 @@ class Doer:
         elif kind == "add":
             self.writer(name).add(keys, ids=ids)
         elif kind == "add_if_new":
+            if len(keys) == 1 and id_type == "uint64":  # as who adds a row at a time gives it
+                keys, ids = keys.tolist(), ids.tolist()
             stored = self.writer(name).add_if_new(keys, ids=ids).stored.tolist()
         elif kind == "upsert":
             self.writer(name).upsert(keys, ids=ids)

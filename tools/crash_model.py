@@ -43,13 +43,16 @@ def random_rows(rng: np.random.Generator, most: int) -> dict[str, list[int]]:
 
 
 def random_operations(seed: int, count: int, store: str) -> list[Operation]:
-    """Operations on one store, which may be there already."""
+    """Operations on one store, which may be there already: some `count`."""
     rng = np.random.default_rng(seed)
     kinds = ["add"] * 8 + ["add_if_new"] * 6 + ["remove"] * 4 + ["remove_rows"] * 2 + ["upsert"] * 4
     kinds += ["flush", "flush", "compact", "sync", "close"]
     operations = [{"kind": "create", "store": store}]
     for kind in rng.choice(kinds, count).tolist():
         operation: Operation = {"kind": kind, "store": store}
+        if kind == "add_if_new" and rng.integers(2):  # a row at a time
+            operations += [operation | random_rows(rng, 1) for _ in range(4)]
+            continue
         if kind == "add":
             operation |= random_rows(rng, 60)
         elif kind in ("add_if_new", "upsert"):

@@ -24,6 +24,14 @@ def due_beside(busy: Collection[str], snapshot: Snapshot, sizes: LivingSizes) ->
     return parts[sizes.first_due([part.segment.key_count for part in parts]) :]
 
 
+def flush_due(snapshot: Snapshot, sizes: LivingSizes, merging: bool) -> int:
+    """How many rows or changes in the log are worth a segment now. merging: whether a merge is under way."""
+    removals = snapshot.removals
+    # Where there are many, everything is merged after it.
+    many = bool(removals) and not merging and len(removals) > removal_limit(snapshot, sizes)
+    return 1 if many or snapshot.name_bytes >= sizes.flush_name_bytes else sizes.flush_rows
+
+
 def give_way(rows: int, snapshot: Snapshot, sizes: LivingSizes) -> None:
     """Wait a little before adding so many rows, where merges fall behind: the longer, the more segments there are.
 

@@ -62,11 +62,11 @@ def of_log(snapshot: Snapshot) -> tuple[Keys, Ids | None, int, StoreNames | None
 
 def segment_of_rows(
     place: Place,
+    snapshot: Snapshot,
+    tell: Tell,
     keys: Keys,
     ids: Ids | None,
     position: int,
-    snapshot: Snapshot,
-    tell: Tell,
     names: StoreNames | None = None,
     sketches: Sketched | None = None,
 ) -> SegmentEntry | None:

@@ -446,9 +446,13 @@ class Snapshot:
         parts = tuple(part.masked_by(removals) for part in self.parts)
         return type(self)(self.folder, state, self.plan, parts, pending, pending.count, removals, *beside)
 
-    def with_rows(self, pending: PendingIndex, state: State) -> "Snapshot":
-        """This one in that state, which has all rows of pending, and the same but for these."""
-        end = pending.count
+    def with_single_rows(self, count: int, max_id: int | None) -> "Snapshot":
+        """This one and so many rows more of those pending, all of one change. max_id: the largest id among them."""
+        return self.with_rows(self.pending, self.state.after(1, max_id), self.pending_end + count)
+
+    def with_rows(self, pending: PendingIndex, state: State, end: int | None = None) -> "Snapshot":
+        """This one in that state, which has the rows of pending up to `end`, by default all; the rest is the same."""
+        end = pending.count if end is None else end
         own = {
             "folder": self.folder,
             "state": state,

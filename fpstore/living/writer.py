@@ -19,15 +19,15 @@ from fpstore.living import changes, renewal
 from fpstore.living.beside import Cancelled, until_closed
 from fpstore.living.catalog import Catalog
 from fpstore.living.changes import Change, Told, Waiting
-from fpstore.living.due import due, due_beside, give_way, removal_count, removal_limit
+from fpstore.living.due import due, due_beside, flush_due, give_way, removal_count
 from fpstore.living.held import ahead, published, replacement
 from fpstore.living.live import Live
 from fpstore.living.merge import pass_count
 from fpstore.living.named import expect_room, in_handles, named_additions
-from fpstore.living.naming import GivenNames, StoreNames
+from fpstore.living.naming import GivenNames
 from fpstore.living.opening import open_part, open_snapshot
+from fpstore.living.singly import Current
 from fpstore.living.sizes import LivingSizes
-from fpstore.living.sketched import Sketched
 from fpstore.living.snapshot import Snapshot
 from fpstore.living.state import State
 from fpstore.living.sweep import name_segment, remove_replaced, sweep_segments, unpublished_place
@@ -45,7 +45,7 @@ from fpstore.types import Ids, Keys, Kind
 NEXT_SECONDS = 0.01
 
 
-class Writer:
+class Writer(Current):
     """Writes to the store in folder, alone while it is open. Safe in several threads. watch: over the snapshot."""
 
     def __init__(
@@ -67,7 +67,6 @@ class Writer:
         self.folder = folder
         self._fork = forks.generation
         self.sizes = sizes or LivingSizes()
-        self._defers = deferred
         self._deferred, self._given = Waiting(), GivenNames()
         self._before_commit = before_commit
         self._lock = threading.RLock()
@@ -81,7 +80,8 @@ class Writer:
         self._catalog = Catalog.open(folder, writable=True)
         self.watch = self._catalog.watch
         try:
-            self.snapshot = open_snapshot(self._catalog, kind=kind)
+            snapshot = open_snapshot(self._catalog, kind=kind)
+            super().__init__(self._lock, self.watch, snapshot, deferred)
             self.sizes = self.sizes.of(self.snapshot.settings.flushes_late)
             note = notes.abandoned(self.home, self.snapshot.state.identity, job)
             self._catalog.make_segments()
@@ -115,6 +115,8 @@ class Writer:
                 self._add_segment(keys, ids, renewal.names_of_rows(names, ids))
             elif len(keys):
                 self._log(self._change(changes.ADDED, keys, ids, names=names, told=told), self._defers)
+                if len(keys) == 1:
+                    self._let_add(self._deferred, self.sizes, self._flush_job, self._merge_job)
 
     def _handles(self, ids: Ids | Names | None) -> tuple[Names | None, Ids | None, Told | None]:
         """Names, if ids are that; what the engine knows them by, new handles for new ones; what is told of them."""
@@ -140,6 +142,7 @@ class Writer:
                     self._log(self._change(changes.ADDED, keys, ids, names=names, told=told), self._defers)
                 else:
                     self._start_due_flush()
+                self._let_add(self._deferred, self.sizes, self._flush_job, self._merge_job)
             else:
                 found_all = self._add_new(keys, ids, names, distance, room)
             return found_all if self.snapshot.names is None else named_additions(self.snapshot, found_all)
@@ -249,6 +252,7 @@ class Writer:
 
     def _find_out(self) -> None:
         """Read what the catalog says where writing it, or following it, went wrong."""
+        self._take_single_rows(self._deferred)
         if not self._uncertain.marked:
             return
         fresh = open_snapshot(self._catalog)
@@ -316,11 +320,7 @@ class Writer:
     def _start_due_flush(self) -> None:
         """In the background, if there is enough to flush. The caller holds the lock."""
         merging = self._merge_job is not None and not self._merge_job.done
-        removals = self.snapshot.removals
-        many = bool(removals) and not merging and len(removals) > removal_limit(self.snapshot, self.sizes)
-        many = many or self.snapshot.name_bytes >= self.sizes.flush_name_bytes
-        # Where there are many removals, everything is merged after it.
-        self._start_flush(1 if many else self.sizes.flush_rows)
+        self._start_flush(flush_due(self.snapshot, self.sizes, merging))
 
     def _start_flush(self, least: int) -> None:
         """In the background, if so many rows or changes are logged and none is under way. The caller holds the lock."""
@@ -334,23 +334,20 @@ class Writer:
         def work() -> None:
             upto = snapshot.state.next_change
             with self._new_place() as place:
-                self._publish(place, self._segment_of(place, *renewal.of_log(snapshot)), (), upto)
+                rows = renewal.of_log(snapshot)
+                self._publish(place, renewal.segment_of_rows(place, self.snapshot, self._advance, *rows), (), upto)
             with self._lock:
                 self._start_merge(due(self.snapshot, self.sizes))
 
         self._flush_job = until_closed(work)
 
-    def _add_segment(self, keys: Keys, ids: Ids | None, *beside: StoreNames | Sketched | None) -> None:
+    def _add_segment(self, keys: Keys, ids: Ids | None, *beside: Any) -> None:
         self._write()
         with self._new_place() as place:
-            entry = self._segment_of(place, keys, ids, self.snapshot.state.next_change, *beside)
+            position = self.snapshot.state.next_change
+            entry = renewal.segment_of_rows(place, self.snapshot, self._advance, keys, ids, position, *beside)
             self._publish(place, entry, (), None, max_id=None if ids is None else int(ids.max()))
         self._start_merge(due(self.snapshot, self.sizes))
-
-    def _segment_of(
-        self, place: Place, keys: Keys, ids: Ids | None, position: int, *beside: Any
-    ) -> SegmentEntry | None:
-        return renewal.segment_of_rows(place, keys, ids, position, self.snapshot, self._advance, *beside)
 
     def _start_merge(self, parts: Sequence[Live], whole: bool = False) -> None:
         """In the background, if there is anything and no merge under way; whole: their names become one file, too."""

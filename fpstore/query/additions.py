@@ -139,19 +139,19 @@ def decide(keys: Keys, ids: Ids | None, matches: Matches, distance: int) -> Addi
 
 
 def _decide_one(keys: Keys, with_ids: bool, matches: Matches) -> Additions:
-    if not len(matches):
-        return _ONE_STORED[with_ids] if keys.ndim == 1 else _one_stored(with_ids, keys.shape)
+    return of_one(matches) if len(matches) else one_stored(with_ids, keys.shape)
+
+
+def of_one(matches: Matches) -> Additions:
+    """What became of a row that is near these, of which the first is the nearest."""
     ids = matches.id[:1] if matches.id is not None else None
     return Additions(np.zeros(1, dtype=bool), matches.fingerprint[:1], matches.distance[:1], ids)
 
 
-def _one_stored(with_ids: bool, shape: tuple[int, ...] = (1,)) -> Additions:
+def one_stored(with_ids: bool, shape: tuple[int, ...] = (1,)) -> Additions:
+    """What became of a row that is new, whose fingerprint has this shape."""
     none, no_id = np.zeros(shape, dtype=np.uint64), np.zeros(1, dtype=np.uint64)
     return Additions(np.ones(1, dtype=bool), none, np.zeros(1, dtype=np.uint16), no_id if with_ids else None)
-
-
-# What becomes of a row that is new, without ids and with.
-_ONE_STORED = (_one_stored(False), _one_stored(True))
 
 
 def concatenate(parts: list[Additions], with_ids: bool) -> Additions:
