@@ -82,7 +82,9 @@ input_header_option = click.option(
     help="Whether the first row of CSV and TSV names the columns.  [default: as the row tells, else it is refused]",
 )
 decimal_option = click.option(
-    "--decimal", is_flag=True, help="FINGERPRINTs are decimal, from -2**63 to 2**64 - 1; put -- before those below 0."
+    "--decimal",
+    is_flag=True,
+    help="FINGERPRINTs are decimal, of 64 bits from -2**63 to 2**64 - 1; put -- before those below 0.",
 )
 id_type_option = click.option(
     "--id-type",
