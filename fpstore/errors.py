@@ -7,8 +7,12 @@ left, the state of a store or of its bytes, is one of these.
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 PathLike = str | os.PathLike[str]
+
+# What the name of a list of stores ends in (fpstore.cluster.Shards).
+LIST_ENDING = ".shards.json"
 
 
 class Error(Exception):
@@ -113,6 +117,14 @@ def corrupt(damage: Sequence[Damage]) -> CorruptStore:
 
 class NotAStore(Error):
     """What lies at the path is no store: a file, an empty folder, a folder of something else."""
+
+    @classmethod
+    def a_file(cls, path: PathLike) -> Self:
+        """Of a path to a store at which there is a file."""
+        if os.fspath(path).endswith(LIST_ENDING):
+            asked = "fpstore.cluster.Shards and fpstore.cluster.probe ask all of them"
+            return cls(f"found a list of stores, expected the folder of one: {asked}", path=path)
+        return cls("found a file, expected the folder of a store", path=path)
 
 
 class UnsupportedVersion(Error):
