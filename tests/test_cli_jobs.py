@@ -72,6 +72,33 @@ def test_dedup_warns_of_short_texts_and_counts_bad_lines(command: Command, tmp_p
     assert said[2].startswith(f"{tmp_path / 'kept'}: 1 document, kept 1, dropped 0, refused matches 0, passed over 1 (")
 
 
+@pytest.mark.parametrize(
+    ("far", "fewer", "nearer"),
+    [
+        (("--k", "34"), "a smaller --k finds fewer", ("--k", "3")),
+        (
+            ("--recipe", "minhash-128", "--bands", "128", "--rows-per-band", "1"),
+            "a larger --min-similarity finds fewer",
+            ("--recipe", "minhash-128", "--bands", "128", "--rows-per-band", "1", "--min-similarity", "0.7"),
+        ),
+    ],
+)
+def test_documents_near_more_than_are_looked_at_are_told_with_what_finds_fewer(
+    command: Command, tmp_path: Path, far: tuple[str, ...], fewer: str, nearer: tuple[str, ...]
+) -> None:
+    same = " ".join(f"same{number}" for number in range(40))
+    texts = [f"{same} {' '.join(f'own{number}x{word}' for word in range(60))}" for number in range(80)]
+    source = tmp_path / "texts.jsonl"
+    source.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    for job, output in (("dedup", "kept.jsonl"), ("cluster", "clusters.tsv")):
+        outcome = command(job, source, "-o", tmp_path / output, *far)
+        assert outcome.status == 0
+        assert "near more than 64 others that were kept: only the nearest 64 were looked at" in outcome.err
+        assert fewer in outcome.err
+        outcome = command(job, source, "-o", tmp_path / output, "--force", *nearer)
+        assert (outcome.status, "near more than" in outcome.err) == (0, False)
+
+
 def test_dedup_reads_html_by_the_recipe(command: Command, tmp_path: Path) -> None:
     page = f"<html><head><title>t</title></head><body><p>{TEXT}</p></body></html>"
     source = tmp_path / "in.jsonl"

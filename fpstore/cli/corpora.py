@@ -88,14 +88,15 @@ def confirm_option(does: str) -> Callable[[_Command], _Command]:
     )
 
 
-def tell_confirmed(summary: "Summary", confirm: str, store: str | None) -> str:
+def tell_confirmed(summary: "Summary", recipe: "Recipe", confirm: str, store: str | None) -> str:
     """Say what --confirm did not look at; the number of matches that it refused, to be said with the others."""
     from fpstore.jobs.kept import MOST_LOOKED_AT
 
     if summary.cut_short:
         near = f"{counted(summary.cut_short, 'document')} near more than {MOST_LOOKED_AT} others that were kept"
         told = f"only the nearest {MOST_LOOKED_AT} were looked at, none of them alike, so they were kept apart"
-        say(f"fpstore: warning: --confirm: {near}: {told}; a smaller --k finds fewer")
+        fewer = "larger --min-similarity" if recipe.sketch == "minhash" else "smaller --k"
+        say(f"fpstore: warning: --confirm: {near}: {told}; a {fewer} finds fewer")
     if confirm == "default" and summary.confirm is None and store is not None:
         say(f"fpstore: {store} lacks the texts of documents, so all that is near one was taken for alike")
     return f", refused matches {summary.refused}" if summary.confirm else ""
