@@ -4,7 +4,9 @@ A caller's mistake is ValueError or TypeError and the operating system's errors 
 left, the state of a store or of its bytes, is one of these.
 """
 
+import errno
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
@@ -13,6 +15,16 @@ PathLike = str | os.PathLike[str]
 
 # What the name of a list of stores ends in (fpstore.cluster.Shards).
 LIST_ENDING = ".shards.json"
+
+
+def no_folder(what: str, path: PathLike) -> FileNotFoundError:
+    """Of a path to be written; what: `the file would lie in a folder`.
+
+    A path made of a URL has its protocol for a folder: then it is told what is written where a URL leads.
+    """
+    is_url = re.search(r"(?:^|/)[a-zA-Z][a-zA-Z0-9+.-]*:(?:/|$)", os.fspath(path)) is not None
+    way = "; what is written lies on this machine, and fpstore copy puts a store at a URL" if is_url else ""
+    return FileNotFoundError(errno.ENOENT, f"{what} that is not there{way}", os.fspath(path))
 
 
 class Error(Exception):

@@ -72,6 +72,38 @@ def test_dedup_warns_of_short_texts_and_counts_bad_lines(command: Command, tmp_p
     assert said[2].startswith(f"{tmp_path / 'kept'}: 1 document, kept 1, dropped 0, refused matches 0, passed over 1 (")
 
 
+URL = "s3://bucket/deep/one"
+PLACES: list[tuple[str, ...]] = [
+    ("create", URL),
+    ("build", URL, "in.jsonl"),
+    ("build", "s3://one", "in.jsonl", "--ids", "row"),
+    ("recover", "a.fpstore", URL),
+    ("export", "a.fpstore", f"{URL}.csv"),
+    ("learn-idf", "in.jsonl", "-o", URL),
+    ("dedup", "in.jsonl", "-o", f"{URL}.jsonl"),
+    ("dedup", "in.jsonl", "-o", "kept", "--dropped", f"{URL}.tsv"),
+    ("dedup", "in.jsonl", "-o", "kept", "--store", URL),
+    ("dedup", "in.jsonl", "-o", "kept", "--summary", f"{URL}.json"),
+    ("cluster", "in.jsonl", "-o", f"{URL}.tsv"),
+    ("cluster", "in.jsonl", "-o", "c.tsv", "--topics", f"{URL}.tsv"),
+    ("document-pairs", "in.jsonl", "-o", "file:///no/such/pairs.tsv"),
+]
+
+
+@pytest.mark.parametrize("asked", PLACES)
+def test_a_url_to_be_written_is_told_what_is_written_there(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("in.jsonl").write_text('{"text": "one two three four five six"}\n')
+    fpstore.build("a.fpstore", [1, 2]).close()
+    before = sorted(tmp_path.iterdir())
+    outcome = command(*asked)
+    told = "that is not there; what is written lies on this machine, and fpstore copy puts a store at a URL"
+    assert (outcome.status, told in outcome.err, outcome.err.count("\n")) == (1, True, 1), outcome.err
+    assert sorted(tmp_path.iterdir()) == before
+
+
 @pytest.mark.parametrize(
     ("far", "fewer", "nearer"),
     [

@@ -1,6 +1,5 @@
 """The options of the subcommands that work through a corpus and go on after an interruption, and what they say."""
 
-import errno
 import json
 import os
 import shutil
@@ -24,6 +23,7 @@ from fpstore.cli.streams import expect_output
 from fpstore.cli.subcommand import STANDARD_OUTPUT
 from fpstore.cli.texts import idf_option, recipe_of_any_kind, recipe_option, text_options
 from fpstore.cli.values import FILE_PATH, column, counted, format_option, skip_bad_option, tell_skipped
+from fpstore.errors import no_folder
 
 if TYPE_CHECKING:
     from fpstore.jobs import Summary
@@ -149,7 +149,7 @@ def expect_summary(path: str | None, output: str | None, *others: str | None) ->
     if Path(path).absolute() in places:
         raise click.UsageError(f"--summary {path}: found another result of that name, expected a file of its own")
     if not Path(path).absolute().parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "the file would lie in a folder that is not there", path)
+        raise no_folder("the file would lie in a folder", path)
     if os.path.lexists(path) and not _is_summary(Path(path)):
         raise click.UsageError(f"--summary {path}: found something else than a summary, expected one or nothing")
 
