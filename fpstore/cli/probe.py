@@ -14,6 +14,7 @@ from fpstore.cli.columns import (
     decimal_option,
     fingerprint_options,
     header_option,
+    refuse_signed,
     signed_option,
     typed_fingerprints,
     written,
@@ -130,6 +131,7 @@ def command(unbuffered: bool, **given: Any) -> None:
             signatures.expect_no_fingerprints(opened, given["fingerprints"])
         else:
             refuse_other_kind(None)
+        refuse_signed(opened)
         if unbuffered and given["input_path"] is not None:
             from fpstore.serve import lines
 
