@@ -109,7 +109,7 @@ def test_commands_refuse_what_wide_fingerprints_do_not_have(tmp_path: Path, comm
     given.write_text("0" * 32 + "\n")
     assert command("build", store, given, "--bits", "128").status == 0
     (tmp_path / "a.u64").write_bytes(bytes(16))
-    u64 = "found format u64, of 64 bits each, expected another for 128 bits"
+    u64 = "found format u64, of 64 bits each, expected npy, hex, a table or JSON lines for 128 bits"
     refused: list[tuple[str, tuple[object, ...]]] = [
         (u64, ("build", tmp_path / "t", tmp_path / "a.u64", "--bits", "128")),
         ("expected 32 hexadecimal digits (128 bits), or 0x and up to 32", ("probe", store, "0" * 33)),

@@ -45,6 +45,13 @@ def test_a_wide_fingerprint_alone_has_all_its_digits_or_0x(bits: int) -> None:
         assert sent.parse([whole, cut])[1].keys() == {1}
 
 
+@pytest.mark.parametrize(("bits", "digits"), [(64, 64), (64, 32), (128, 64), (256, 32), (256, 16)])
+def test_what_has_the_digits_of_another_width_is_told_its_bits(bits: int, digits: int) -> None:
+    column = FingerprintColumn(bits=bits)
+    _, bad = column.parse(["f" * (bits // 4), "a" * digits])
+    assert bad[1].endswith(f"; it has {4 * digits} bits")
+
+
 @pytest.mark.parametrize("wrong", [5, None, b"5", 5.0])
 def test_a_fingerprint_that_is_no_text_is_a_type_error(wrong: Any) -> None:
     with pytest.raises(TypeError, match=r"^fingerprint: found .*, a \w+, expected a str"):

@@ -59,6 +59,8 @@ _DECIMAL = re.compile(r"[-+]?[0-9]{1,20}")
 
 # A column as the format readers hold it: Python objects, or integers straight from Parquet.
 Column = Sequence[object] | npt.NDArray[Any]
+# Digits of the widths that hashes mostly have.
+_WHOLE = (16, 32, 64)
 Parsed = tuple[npt.NDArray[np.uint64], dict[int, str]]
 
 
@@ -311,13 +313,19 @@ class FingerprintColumn:
         if self._said is not None:
             return of.number(value, self._said), of.expected["said hex" if self._said == "hex" else self._said]
         if kind == "bad":
-            expected = of.expected[self.way or "any"]
-            is_short = of.said["hex"].fullmatch(value) is not None
-            ways = "hex or decimal" if value.isdecimal() else "hex"
-            return None, f"{expected}; or {ASK_WAY} {ways}, for fewer digits" if is_short else expected
+            return None, f"{of.expected[self.way or 'any']}{_hint(value, of)}"
         if kind not in ("either", self.way) or self.way is None:
             return None, EXPECTED_SAME.get(self.way or "", ASK_WAY)
         return of.number(value, self.way), of.expected["decimal"]
+
+
+def _hint(value: str, of: Width) -> str:
+    """What a value may be that is no fingerprint of this width as columns have them."""
+    if len(value) in _WHOLE and re.fullmatch(r"[0-9a-fA-F]+", value) is not None:
+        return f"; it has {4 * len(value)} bits"
+    if of.said["hex"].fullmatch(value) is not None:
+        return f"; or {ASK_WAY} {'hex or decimal' if value.isdecimal() else 'hex'}, for fewer digits"
+    return f"; or {ASK_WAY} base64" if of.number(value, "base64") is not None else ""
 
 
 def parse_ids(column: Column) -> Parsed:
