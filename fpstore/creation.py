@@ -23,7 +23,7 @@ from fpstore.codes.reader import CodesSegment
 from fpstore.codes.rows import write_of
 from fpstore.codes.sorting import Spool
 from fpstore.disk import CATALOG_NAME, Folder, Place, expect_outside_stores, naming, write_all
-from fpstore.errors import CorruptStore, JobError
+from fpstore.errors import CorruptStore, JobError, no_folder
 from fpstore.fingerprints import columns_of, words_of
 from fpstore.format import WIDE_BITS
 from fpstore.living import changes
@@ -397,7 +397,7 @@ def scratch_store(path: Path, mode: int = PRIVATE) -> Iterator[tuple[Folder, Fol
     path = path.absolute()
     expect_outside_stores(path)
     if not path.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "the store's folder would lie in one that is not there", str(path.parent))
+        raise no_folder("the store's folder would lie in one", path.parent)
     prefix = f".{path.name}.building-"
     with ExitStack() as held:
         parent = held.enter_context(Folder.open(path.parent))

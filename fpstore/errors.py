@@ -4,11 +4,27 @@ A caller's mistake is ValueError or TypeError and the operating system's errors 
 left, the state of a store or of its bytes, is one of these.
 """
 
+import errno
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 PathLike = str | os.PathLike[str]
+
+# What the name of a list of stores ends in (fpstore.cluster.Shards).
+LIST_ENDING = ".shards.json"
+
+
+def no_folder(what: str, path: PathLike) -> FileNotFoundError:
+    """Of a path to be written; what: `the file would lie in a folder`.
+
+    A path made of a URL has its protocol for a folder: then it is told what is written where a URL leads.
+    """
+    is_url = re.search(r"(?:^|/)[a-zA-Z][a-zA-Z0-9+.-]*:(?:/|$)", os.fspath(path)) is not None
+    way = "; what is written lies on this machine, and fpstore copy puts a store at a URL" if is_url else ""
+    return FileNotFoundError(errno.ENOENT, f"{what} that is not there{way}", os.fspath(path))
 
 
 class Error(Exception):
@@ -113,6 +129,14 @@ def corrupt(damage: Sequence[Damage]) -> CorruptStore:
 
 class NotAStore(Error):
     """What lies at the path is no store: a file, an empty folder, a folder of something else."""
+
+    @classmethod
+    def a_file(cls, path: PathLike) -> Self:
+        """Of a path to a store at which there is a file."""
+        if os.fspath(path).endswith(LIST_ENDING):
+            asked = "fpstore.cluster.Shards and fpstore.cluster.probe ask all of them"
+            return cls(f"found a list of stores, expected the folder of one: {asked}", path=path)
+        return cls("found a file, expected the folder of a store", path=path)
 
 
 class UnsupportedVersion(Error):

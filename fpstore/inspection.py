@@ -178,7 +178,7 @@ class _Home:
             try:
                 self.folder = undo.enter_context(Folder.open(path))
             except NotADirectoryError:
-                raise NotAStore("found a file, expected the folder of a store", path=path) from None
+                raise NotAStore.a_file(path) from None
             if not {CATALOG_NAME, SEGMENTS} & {*self.folder.names()}:
                 raise NotAStore(f"found neither {CATALOG_NAME} nor {SEGMENTS}, expected a store", path=path)
             with seen.noting():

@@ -80,7 +80,7 @@ def _opened(path: Path) -> Iterator[Folder]:
     try:
         folder = Folder.open(path)
     except NotADirectoryError:
-        raise NotAStore("found a file, expected the folder of a store", path=path) from None
+        raise NotAStore.a_file(path) from None
     with folder:
         if not {CATALOG_NAME, SEGMENTS} & {*folder.names()}:
             raise NotAStore(f"found neither {CATALOG_NAME} nor {SEGMENTS}, expected the folder of a store", path=path)

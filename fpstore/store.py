@@ -165,7 +165,7 @@ class Store(_BaseStore):
 
         Of equally near ones the least fingerprints, and of these the least ids, are first.
         """
-        single = self._living.snapshot.single
+        single = self._newest.snapshot.single
         found: Matches | bool | None = single.first(self._watch, fingerprint, count, max_distance, self._signed)
         if found is None or isinstance(found, bool):
             return self._nearest(self._key(fingerprint), count, max_distance, None, found)

@@ -18,11 +18,12 @@ from outcome import Command
 import fpstore
 from fpstore import jobs
 from fpstore.inputs import BadInput
-from fpstore.text import DEFAULT_RECIPE
+from fpstore.text import DEFAULT_RECIPE, recipes
 
 HEX = "123456789abcdef0"
 DIGITS = "1234567890123456"
 WORDS = " ".join(f"word{number}" for number in range(60))
+FEWER_VALUES = json.dumps({**recipes()["minhash-128"].to_json(), "name": "fewer", "values": 64})
 Make = Callable[[], object]
 
 
@@ -363,6 +364,18 @@ ADVICE: dict[str, tuple[Make, str, str, list[str]]] = {
         "document-pairs in0\udcff.txt -o c.parquet",
         "expected one for c.parquet; write NAME.jsonl in its place",
         ["document-pairs in0\udcff.txt -o c.jsonl"],
+    ),
+    "fingerprints in base64": (
+        write(a__csv="fp\nASNFZ4mrze8=\nASNFZ4mrze4=\n"),
+        "build s a.csv",
+        "or fingerprint_format (--fingerprint-format) base64",
+        ["build s a.csv --fingerprint-format base64"],
+    ),
+    "bands that a signature of fewer values has not": (
+        write(a__jsonl='{"text": "one two three four"}', r__json=FEWER_VALUES),
+        "dedup a.jsonl -o k.jsonl --recipe r.json",
+        "bands (--bands) and rows_per_band (--rows-per-band) say so",
+        ["dedup a.jsonl -o k.jsonl --recipe r.json --bands 8 --rows-per-band 8"],
     ),
     # --- Jobs and files ---
     "a result that is there": (

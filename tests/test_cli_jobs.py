@@ -72,6 +72,65 @@ def test_dedup_warns_of_short_texts_and_counts_bad_lines(command: Command, tmp_p
     assert said[2].startswith(f"{tmp_path / 'kept'}: 1 document, kept 1, dropped 0, refused matches 0, passed over 1 (")
 
 
+URL = "s3://bucket/deep/one"
+PLACES: list[tuple[str, ...]] = [
+    ("create", URL),
+    ("build", URL, "in.jsonl"),
+    ("build", "s3://one", "in.jsonl", "--ids", "row"),
+    ("recover", "a.fpstore", URL),
+    ("export", "a.fpstore", f"{URL}.csv"),
+    ("learn-idf", "in.jsonl", "-o", URL),
+    ("dedup", "in.jsonl", "-o", f"{URL}.jsonl"),
+    ("dedup", "in.jsonl", "-o", "kept", "--dropped", f"{URL}.tsv"),
+    ("dedup", "in.jsonl", "-o", "kept", "--store", URL),
+    ("dedup", "in.jsonl", "-o", "kept", "--summary", f"{URL}.json"),
+    ("cluster", "in.jsonl", "-o", f"{URL}.tsv"),
+    ("cluster", "in.jsonl", "-o", "c.tsv", "--topics", f"{URL}.tsv"),
+    ("document-pairs", "in.jsonl", "-o", "file:///no/such/pairs.tsv"),
+]
+
+
+@pytest.mark.parametrize("asked", PLACES)
+def test_a_url_to_be_written_is_told_what_is_written_there(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("in.jsonl").write_text('{"text": "one two three four five six"}\n')
+    fpstore.build("a.fpstore", [1, 2]).close()
+    before = sorted(tmp_path.iterdir())
+    outcome = command(*asked)
+    told = "that is not there; what is written lies on this machine, and fpstore copy puts a store at a URL"
+    assert (outcome.status, told in outcome.err, outcome.err.count("\n")) == (1, True, 1), outcome.err
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("far", "fewer", "nearer"),
+    [
+        (("--k", "34"), "a smaller --k finds fewer", ("--k", "3")),
+        (
+            ("--recipe", "minhash-128", "--bands", "128", "--rows-per-band", "1"),
+            "a larger --min-similarity finds fewer",
+            ("--recipe", "minhash-128", "--bands", "128", "--rows-per-band", "1", "--min-similarity", "0.7"),
+        ),
+    ],
+)
+def test_documents_near_more_than_are_looked_at_are_told_with_what_finds_fewer(
+    command: Command, tmp_path: Path, far: tuple[str, ...], fewer: str, nearer: tuple[str, ...]
+) -> None:
+    same = " ".join(f"same{number}" for number in range(40))
+    texts = [f"{same} {' '.join(f'own{number}x{word}' for word in range(60))}" for number in range(80)]
+    source = tmp_path / "texts.jsonl"
+    source.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    for job, output in (("dedup", "kept.jsonl"), ("cluster", "clusters.tsv")):
+        outcome = command(job, source, "-o", tmp_path / output, *far)
+        assert outcome.status == 0
+        assert "near more than 64 others that were kept: only the nearest 64 were looked at" in outcome.err
+        assert fewer in outcome.err
+        outcome = command(job, source, "-o", tmp_path / output, "--force", *nearer)
+        assert (outcome.status, "near more than" in outcome.err) == (0, False)
+
+
 def test_dedup_reads_html_by_the_recipe(command: Command, tmp_path: Path) -> None:
     page = f"<html><head><title>t</title></head><body><p>{TEXT}</p></body></html>"
     source = tmp_path / "in.jsonl"

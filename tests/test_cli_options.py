@@ -1,6 +1,7 @@
 """Options of all subcommands: each is given once, and one that would do nothing for what was asked is refused."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
@@ -16,6 +17,7 @@ from fpstore.cli.subcommand import (
     OF_STORE,
     OF_TEXTS,
     SIGNED_FORMAT,
+    SIGNED_NUMBERS,
     USES,
     WITH_IDS,
     Fact,
@@ -169,6 +171,12 @@ MISSING: dict[tuple[str, str], list[str]] = {
     ("inspect", "goes without --all"): ["s.fpstore", "--all"],
     ("export", WITH_IDS.reason): ["bare.fpstore", "out.csv"],
     ("export", SIGNED_FORMAT.reason): ["s.fpstore", "out.hex"],
+    ("export", SIGNED_NUMBERS.reason): ["w.fpstore", "out.csv"],
+    ("lookup", SIGNED_NUMBERS.reason): ["w.fpstore", "one"],
+    ("pairs", SIGNED_NUMBERS.reason): ["w.fpstore"],
+    ("probe", SIGNED_NUMBERS.reason): ["w.fpstore", "0x5"],
+    ("nearest", SIGNED_NUMBERS.reason): ["w.fpstore", "0x5"],
+    ("add", SIGNED_NUMBERS.reason): ["w.fpstore", "a.npy", "--if-new"],
     ("export", "goes with a file as OUT"): ["s.fpstore", "-", "--format", "hex"],
     ("export", "goes with a file: "): ["s.fpstore", "-", "--format", "hex"],
 }
@@ -193,6 +201,7 @@ def test_an_option_that_would_do_nothing_is_refused(
     fpstore.build("s.fpstore", [5]).close()
     fpstore.build("bare.fpstore", [5], ids=None).close()
     minhash.create("m.fpstore", recipe="minhash-128").close()
+    fpstore.create("w.fpstore", bits=128, id_type="string").close()
     there = sorted(path.name for path in tmp_path.iterdir())
     found = options_of(name)[option]
     outcome = command(name, *line_without(name, fact), *typed(found))
@@ -201,6 +210,41 @@ def test_an_option_that_would_do_nothing_is_refused(
     assert sorted(path.name for path in tmp_path.iterdir()) == there
     with fpstore.open("s.fpstore") as store:
         assert store.count() == 1
+
+
+TEXT = " ".join(f"word{number}" for number in range(50))
+ID_TYPES: tuple[Any, ...] = ("uint64", "string", None)
+
+
+@pytest.mark.parametrize("id_type", ID_TYPES)
+@pytest.mark.parametrize("bits", [64, 256, None])
+def test_numbers_are_signed_or_that_is_refused(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bits: int | None, id_type: Any
+) -> None:
+    """Of every kind of store and every command; bits: None for signatures."""
+    monkeypatch.chdir(tmp_path)
+    ids: Any = {"uint64": [2**64 - 1, 2**63], "string": ["one", "two"], None: None}[id_type]
+    if bits is None:
+        with minhash.create("s.fpstore", recipe="minhash-128", id_type=id_type) as signed:
+            signed.add_texts([TEXT, f"{TEXT} more"], ids=ids)
+    else:
+        with fpstore.create("s.fpstore", bits=bits, id_type=id_type) as store:
+            store.add([(1 << bits) - 1, (1 << bits) - 2], ids=ids)
+    asked = ["--text", TEXT] if bits is None else [f"{(1 << bits) - 1:x}"]
+    lines: list[list[Any]] = [["probe", "s.fpstore", *asked], ["pairs", "s.fpstore"]]
+    lines += [["export", "s.fpstore", "-", "--format", "csv"]]
+    lines += [["lookup", "s.fpstore", str(ids[0])]] if ids else []
+    lines += [["nearest", "s.fpstore", *asked]] if bits else []
+    lines += [["pairs", "s.fpstore", "--of", "ids"]] if bits and ids else []
+    answered = 0
+    for line in lines:
+        plain, with_sign = command(*line), command(*line, "--signed")
+        if plain.status != 0:  # pairs of signatures without ids
+            continue
+        assert with_sign.status == 2 or with_sign.out != plain.out, line
+        assert with_sign.status == 0 or SIGNED_NUMBERS.reason in with_sign.err
+        answered += with_sign.status == 0
+    assert (answered > 0) == (bits == 64 or id_type == "uint64")
 
 
 @pytest.mark.parametrize(

@@ -109,10 +109,13 @@ def test_commands_refuse_what_wide_fingerprints_do_not_have(tmp_path: Path, comm
     given.write_text("0" * 32 + "\n")
     assert command("build", store, given, "--bits", "128").status == 0
     (tmp_path / "a.u64").write_bytes(bytes(16))
-    u64 = "found format u64, of 64 bits each, expected another for 128 bits"
+    u64 = "found format u64, of 64 bits each, expected npy, hex, a table or JSON lines for 128 bits"
     refused: list[tuple[str, tuple[object, ...]]] = [
         (u64, ("build", tmp_path / "t", tmp_path / "a.u64", "--bits", "128")),
-        ("expected 1 to 32 hexadecimal digits (128 bits)", ("probe", store, "0" * 33)),
+        ("expected 32 hexadecimal digits (128 bits), or 0x and up to 32", ("probe", store, "0" * 33)),
+        ("expected 32 hexadecimal digits (128 bits), or 0x and up to 32", ("probe", store, "0" * 31)),
+        ("expected 32 hexadecimal digits (128 bits), or 0x and up to 32", ("nearest", store, "9f3a5c0012ab44de")),
+        ("expected 32 hexadecimal digits (128 bits), or 0x and up to 32", ("remove", store, "0")),
         ("format u64 holds 64 bits each: found 128", ("export", store, tmp_path / "o.u64", "--no-ids")),
         ("codec: found 'gap', expected 'raw'", ("create", tmp_path / "t", "--bits", "128", "--codec", "gap")),
         ("codec: found 'gap', expected 'raw'", ("build", tmp_path / "t", given, "--bits", "128", "--codec", "gap")),

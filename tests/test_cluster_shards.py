@@ -1,6 +1,7 @@
 """A list of stores that is asked as one store: the rows of a store of all of them, and what is refused."""
 
 import json
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import fpstore
 from fpstore import cluster, minhash
 from fpstore.cluster import Shards
 from fpstore.errors import NotAStore, StoreChanged, WrongKind
+from fpstore.inspection import inspect_store
 
 KEYS = some_keys(900, 4)
 
@@ -141,3 +143,54 @@ def test_what_cannot_be_listed_together_is_refused(tmp_path: Path) -> None:
     path.write_text(json.dumps(record))
     with pytest.raises(NotAStore, match=r"found .*0\.fpstore twice, expected each store once"):
         Shards(path)
+
+
+OTHERS: list[Any] = [None, 0, 5, -1, 2**70, 1.5, True, "", "x", "a\0b", [], {}]
+
+
+def test_every_field_of_a_list_is_looked_at(tmp_path: Path) -> None:
+    path, _ = listed(tmp_path, True, 2, 0)
+    record = json.loads(path.read_text())
+    first = record["stores"][0]
+    tried = 0
+    for fields in (record, first):
+        for name, own in [*fields.items()]:
+            for other in [each for each in OTHERS if (type(each), each) != (type(own), own)]:
+                fields[name] = other
+                path.write_text(json.dumps(record))
+                with pytest.raises((NotAStore, StoreChanged, FileNotFoundError)):
+                    Shards(path)
+                tried += 1
+            del fields[name]
+            path.write_text(json.dumps(record))
+            with pytest.raises(NotAStore):
+                Shards(path)
+            fields[name] = own
+    assert tried > 6 * len(OTHERS)
+    record["bits"] = 32
+    path.write_text(json.dumps(record))
+    with pytest.raises(NotAStore, match="found bits 32 and ids uint64, expected 64 and uint64, as the stores have"):
+        Shards(path)
+
+
+def test_a_list_of_one_store_twice_is_not_written(tmp_path: Path) -> None:
+    path, _ = listed(tmp_path, True, 2, 0)
+    before = path.read_bytes()
+    first = tmp_path / "0.fpstore"
+    for again in (first, tmp_path / "." / "1.fpstore" / ".." / "0.fpstore"):
+        with pytest.raises(ValueError, match=r"stores: found .*0\.fpstore twice, expected each store once"):
+            Shards.write(path, [first, tmp_path / "1.fpstore", again])
+    one: Any
+    for one in (str(first), first):
+        with pytest.raises(TypeError, match=r"stores: found one path, .*0\.fpstore', expected several"):
+            Shards.write(path, one)
+    assert path.read_bytes() == before
+
+
+def test_who_opens_a_list_as_a_store_is_told_what_takes_it(tmp_path: Path) -> None:
+    path, _ = listed(tmp_path, True, 2, 0)
+    openings: list[Callable[[Path], object]] = [fpstore.open, cluster.pairs, minhash.open, inspect_store]
+    openings.append(lambda place: fpstore.recover(place, tmp_path / "new"))
+    for opening in openings:
+        with pytest.raises(NotAStore, match=r"found a list of stores, expected the folder of one: fpstore\.cluster"):
+            opening(path)

@@ -29,6 +29,29 @@ def test_decimal_digits_alone_are_hexadecimal() -> None:
     assert parse_fingerprint("12") == 0x12
 
 
+@pytest.mark.parametrize("bits", [128, 256])
+def test_a_wide_fingerprint_alone_has_all_its_digits_or_0x(bits: int) -> None:
+    value, digits = (1 << bits - 9) + 5, bits // 4
+    whole = f"{value:0{digits}x}"
+    sent = FingerprintColumn.of_programs(bits)
+    for written in (whole, whole.upper(), f"0x{whole}", f"0X{value:x}"):
+        assert parse_fingerprint(written, bits=bits) == value
+        found, bad = sent.parse([written])
+        assert (int.from_bytes(found.astype(">u8").tobytes(), "big"), bad) == (value, {})
+    for cut in (whole[:-1], whole[1:], whole[:16], "5", "0x", f"{whole}0", f"0x0{whole}"):
+        with pytest.raises(BadInput, match=rf"expected {digits} hexadecimal digits .*, or 0x and up to {digits}"):
+            parse_fingerprint(cut, bits=bits)
+        assert sent.parse([cut])[1] == {0: f"{digits} hexadecimal digits ({bits} bits), or 0x and up to {digits}"}
+        assert sent.parse([whole, cut])[1].keys() == {1}
+
+
+@pytest.mark.parametrize(("bits", "digits"), [(64, 64), (64, 32), (128, 64), (256, 32), (256, 16)])
+def test_what_has_the_digits_of_another_width_is_told_its_bits(bits: int, digits: int) -> None:
+    column = FingerprintColumn(bits=bits)
+    _, bad = column.parse(["f" * (bits // 4), "a" * digits])
+    assert bad[1].endswith(f"; it has {4 * digits} bits")
+
+
 @pytest.mark.parametrize("wrong", [5, None, b"5", 5.0])
 def test_a_fingerprint_that_is_no_text_is_a_type_error(wrong: Any) -> None:
     with pytest.raises(TypeError, match=r"^fingerprint: found .*, a \w+, expected a str"):

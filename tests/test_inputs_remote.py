@@ -117,6 +117,23 @@ def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPat
         documents(["s3://bucket/a.jsonl"])
 
 
+def test_a_missing_package_of_a_protocol_is_told_by_the_url(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def missing(url: str) -> None:
+        raise ImportError(f"Install the package of {url[:2]}")
+
+    monkeypatch.setattr("fsspec.core.url_to_fs", missing)
+    told = r"s3://bucket/a: Install the package of s3; expected the package of the protocol, beside fpstore\[fs\]"
+    for opening in (documents, lambda urls: fpstore.open(urls[0])):
+        with pytest.raises(ImportError, match=told):
+            opening(["s3://bucket/a"])
+
+
+def test_a_protocol_that_nobody_knows_is_told_by_the_url() -> None:
+    for opening in (documents, lambda urls: fpstore.open(urls[0])):
+        with pytest.raises(ValueError, match="nosuch://bucket/a: Protocol not known: nosuch"):
+            opening(["nosuch://bucket/a"])
+
+
 def test_a_file_of_this_machine_may_be_called_as_a_url(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "s3:").mkdir()

@@ -16,11 +16,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import fpstore
 from fpstore.inputs import FORMATS, BadInput, documents, format_of, read
 from fpstore.inputs.delimited import DIALECTS
 from fpstore.inputs.errors import BadInput as Bad
 from fpstore.inputs.errors import cut, told
-from fpstore.inputs.sources import expand, is_stream, walk
+from fpstore.inputs.sources import expand, inputs_of, is_stream, walk
 from fpstore.text import fingerprint
 
 TEXTS = ["the first of the texts", "another one, the second", "and here is the third"]
@@ -404,6 +405,24 @@ def test_a_deep_folder_is_walked(tmp_path: Path) -> None:
     finally:
         os.chdir(before)
         subprocess.run(["rm", "-rf", tmp_path / "d"], check=True)
+
+
+@pytest.mark.parametrize("format", ["auto", "text", "hex"])
+def test_a_store_among_the_sources_is_refused_as_a_store(tmp_path: Path, format: str) -> None:
+    folder = tmp_path / "crawl" / "deep"
+    folder.mkdir(parents=True)
+    (tmp_path / "crawl" / "a.txt").write_text("a text")
+    fpstore.build(folder / "s.fpstore", [1, 2]).close()
+    for named in (folder / "s.fpstore", folder, tmp_path / "crawl"):
+        with pytest.raises(ValueError, match=r"s\.fpstore: found a store, expected files: fpstore export"):
+            inputs_of([named], format)
+    fpstore.create(folder / "empty.fpstore").close()
+    with pytest.raises(ValueError, match=r"empty\.fpstore: found a store, expected files"):
+        inputs_of([folder / "empty.fpstore"], format)
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "catalog.mdb").write_text("of another program")
+    assert inputs_of([own], "text")[0].total_bytes == len("of another program")
 
 
 @pytest.mark.parametrize(

@@ -165,6 +165,28 @@ def test_texts_are_asked_by_the_recipe_of_the_store(tmp_path: Path) -> None:
     assert (match["fingerprint"], match["id"]) == (f"{RECIPE.fingerprint('a text of some words'):016x}", "1")
 
 
+def test_wide_fingerprints_are_served_and_none_that_was_cut(tmp_path: Path) -> None:
+    store = tmp_path / "wide.fpstore"
+    near = [1 << 250, (1 << 250) | 0b11, 0x1FF << 100]
+    fpstore.build(store, near, ids=[1, 2, 3], bits=256, max_distance=5).close()
+    written = [f"{value:064x}" for value in near]
+    found = ask(store, "/probe", {"fingerprints": written[:1]}).json["matches"]
+    assert found == [
+        {"query": 0, "fingerprint": written[0], "distance": 0, "id": "1"},
+        {"query": 0, "fingerprint": written[1], "distance": 2, "id": "2"},
+    ]
+    assert ask(store, "/probe", {"fingerprints": [f"0x{near[2]:x}"]}).json["matches"][0]["id"] == "3"
+    for cut in (written[0][:-1], "5", written[0][:16]):
+        for path, body in (("/probe", {}), ("/add", {"ids": ["9"]}), ("/add_if_new", {"ids": ["9"]})):
+            refused = ask(store, path, {"fingerprints": [cut], **body})
+            assert refused.status == 400
+            assert "expected 64 hexadecimal digits (256 bits), or 0x and up to 64" in refused.json["error"]["message"]
+    cut_column = stream_of(pa.table({"fingerprints": [written[0][:-1]]}))
+    assert ask(store, "/probe", cut_column).status == 400
+    with fpstore.open(store) as opened:
+        assert opened.count() == 3
+
+
 def test_stats_and_health_tell_of_the_store(unchanged: Path, command: Command) -> None:
     stats = ask(unchanged, "/stats").json
     assert (stats["format"], stats["fingerprint_count"], stats["id_type"]) == ("fpstore.stats/1", 3, "uint64")

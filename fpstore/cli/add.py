@@ -13,6 +13,7 @@ from fpstore.cli.columns import (
     fingerprint_options,
     header_option,
     id_options,
+    refuse_signed,
     signed_option,
     written,
     written_ids,
@@ -130,6 +131,7 @@ def command(
         refuse_unused(OF_BITS if of_signatures else OF_SIGNATURES)
         if not opened._settings.ids:
             refuse_unused(WITH_IDS)
+        refuse_signed(opened)
         if unbuffered:
             if len(inputs) != 1:
                 raise click.UsageError(f"--unbuffered: found {len(inputs)} INPUTs, expected one, such as -")

@@ -234,7 +234,7 @@ def command(
                 progress=bar,
             )
     new = f", new {summary.new}" if store is not None else ""
-    refused = tell_confirmed(summary, confirm, None if update_center else store)
+    refused = tell_confirmed(summary, recipe, confirm, None if update_center else store)
     write_summary(summary_path, summary)
     tell(output, summary, f"clusters {summary.results}{new}{refused}", more=_sizes(summary))
 

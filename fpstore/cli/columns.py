@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
+from fpstore.cli.subcommand import SIGNED_NUMBERS, refuse_unused
 from fpstore.cli.values import column, id_number
 
 if TYPE_CHECKING:
     from fpstore import Store
+    from fpstore.minhash import MinHashStore
     from fpstore.types import Array, Keys
 
 MAX_ID = 2**64 - 1
@@ -82,7 +84,9 @@ input_header_option = click.option(
     help="Whether the first row of CSV and TSV names the columns.  [default: as the row tells, else it is refused]",
 )
 decimal_option = click.option(
-    "--decimal", is_flag=True, help="FINGERPRINTs are decimal, from -2**63 to 2**64 - 1; put -- before those below 0."
+    "--decimal",
+    is_flag=True,
+    help="FINGERPRINTs are decimal, of 64 bits from -2**63 to 2**64 - 1; put -- before those below 0.",
 )
 id_type_option = click.option(
     "--id-type",
@@ -93,7 +97,9 @@ id_type_option = click.option(
 )
 
 signed_option = click.option(
-    "--signed", is_flag=True, help="Write fingerprints and ids as signed decimal numbers, the same 64 bits."
+    "--signed",
+    is_flag=True,
+    help="Write fingerprints and ids as signed decimal numbers, the same 64 bits; wide ones stay hexadecimal.",
 )
 header_option = click.option("--header", is_flag=True, help="Begin with a line that names the columns.")
 
@@ -149,6 +155,13 @@ def _typed_name(typed: str, text: bool) -> str | bytes:
         return name.decode() if text else name
     except UnicodeDecodeError:
         raise click.BadParameter(f"id: found {typed!a:.40}, expected text, in UTF-8") from None
+
+
+def refuse_signed(store: "Store | MinHashStore", *, fingerprints: bool = True, ids: bool = True) -> None:
+    """UsageError for --signed where nothing that is written is a number of 64 bits; fingerprints, ids: what is."""
+    narrow = fingerprints and store.kind == "hamming" and store.bits <= 64
+    if not narrow and not (ids and store.id_type == "uint64"):
+        refuse_unused(SIGNED_NUMBERS)
 
 
 def written_ids(ids: Any, signed: bool, as_json: bool) -> list[str]:

@@ -1,6 +1,5 @@
 """The options of the subcommands that work through a corpus and go on after an interruption, and what they say."""
 
-import errno
 import json
 import os
 import shutil
@@ -24,6 +23,7 @@ from fpstore.cli.streams import expect_output
 from fpstore.cli.subcommand import STANDARD_OUTPUT
 from fpstore.cli.texts import idf_option, recipe_of_any_kind, recipe_option, text_options
 from fpstore.cli.values import FILE_PATH, column, counted, format_option, skip_bad_option, tell_skipped
+from fpstore.errors import no_folder
 
 if TYPE_CHECKING:
     from fpstore.jobs import Summary
@@ -88,14 +88,15 @@ def confirm_option(does: str) -> Callable[[_Command], _Command]:
     )
 
 
-def tell_confirmed(summary: "Summary", confirm: str, store: str | None) -> str:
+def tell_confirmed(summary: "Summary", recipe: "Recipe", confirm: str, store: str | None) -> str:
     """Say what --confirm did not look at; the number of matches that it refused, to be said with the others."""
     from fpstore.jobs.kept import MOST_LOOKED_AT
 
     if summary.cut_short:
         near = f"{counted(summary.cut_short, 'document')} near more than {MOST_LOOKED_AT} others that were kept"
         told = f"only the nearest {MOST_LOOKED_AT} were looked at, none of them alike, so they were kept apart"
-        say(f"fpstore: warning: --confirm: {near}: {told}; a smaller --k finds fewer")
+        fewer = "larger --min-similarity" if recipe.sketch == "minhash" else "smaller --k"
+        say(f"fpstore: warning: --confirm: {near}: {told}; a {fewer} finds fewer")
     if confirm == "default" and summary.confirm is None and store is not None:
         say(f"fpstore: {store} lacks the texts of documents, so all that is near one was taken for alike")
     return f", refused matches {summary.refused}" if summary.confirm else ""
@@ -148,7 +149,7 @@ def expect_summary(path: str | None, output: str | None, *others: str | None) ->
     if Path(path).absolute() in places:
         raise click.UsageError(f"--summary {path}: found another result of that name, expected a file of its own")
     if not Path(path).absolute().parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "the file would lie in a folder that is not there", path)
+        raise no_folder("the file would lie in a folder", path)
     if os.path.lexists(path) and not _is_summary(Path(path)):
         raise click.UsageError(f"--summary {path}: found something else than a summary, expected one or nothing")
 

@@ -155,7 +155,7 @@ def command(
             address=address,
             progress=bar,
         )
-    refused = tell_confirmed(summary, confirm, store)
+    refused = tell_confirmed(summary, recipe, confirm, store)
     write_summary(summary_path, summary)
     last = f"fpstore: {counted(summary.without_value, 'document')} without a value for --keep {keep}: they come last"
     became = f"kept {summary.results}, dropped {summary.documents - summary.results}{refused}"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from fpstore import OnProgress, Progress
-from fpstore.cli.columns import quoted, signed_option, written, written_ids
+from fpstore.cli.columns import quoted, refuse_signed, signed_option, written, written_ids
 from fpstore.cli.documents import tell_done
 from fpstore.cli.failures import say
 from fpstore.cli.files import new_file
@@ -77,6 +77,7 @@ def command(store: str, output: str, format: str, no_ids: bool, signed: bool, fo
         if opened.kind == "minhash":
             refuse_unused(OF_BITS)
             expect_format(format)
+            refuse_signed(opened)
             export = Export(opened, signed)
             _write_to(store, output, format, force, export, partial(export.write, format), "document")
             return
@@ -87,6 +88,8 @@ def command(store: str, output: str, format: str, no_ids: bool, signed: bool, fo
             raise click.UsageError(f"format {format} holds no ids: expected another one, or --no-ids")
         if not opened._settings.ids:
             refuse_unused(WITH_IDS)
+        if format != "npy":  # which has words of 64 bits
+            refuse_signed(opened, ids=with_ids)
         write = WRITERS[format]
         if with_ids and opened._settings.named:
             _expect_names(opened.id_type, format)

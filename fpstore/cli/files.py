@@ -10,6 +10,8 @@ from typing import BinaryIO
 
 import click
 
+from fpstore.errors import no_folder
+
 
 @contextmanager
 def new_file(path: Path, force: bool) -> Iterator[BinaryIO]:
@@ -23,7 +25,7 @@ def new_file(path: Path, force: bool) -> Iterator[BinaryIO]:
         if not force:
             raise FileExistsError(errno.EEXIST, "already there; --force replaces it", str(path))
     if not path.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "the file would lie in a folder that is not there", str(path))
+        raise no_folder("the file would lie in a folder", path)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         with open(temporary, "xb") as file:

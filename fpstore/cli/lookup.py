@@ -8,7 +8,15 @@ import click
 
 from fpstore import Progress
 from fpstore.cli import signed as signatures
-from fpstore.cli.columns import header_option, input_header_option, signed_option, typed_ids, written, written_ids
+from fpstore.cli.columns import (
+    header_option,
+    input_header_option,
+    refuse_signed,
+    signed_option,
+    typed_ids,
+    written,
+    written_ids,
+)
 from fpstore.cli.common import common
 from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
@@ -82,6 +90,7 @@ def command(
         typed = typed_ids(opened, ids)
         if not opened._settings.ids:
             raise click.UsageError(f"{store}: the store has no ids, expected one with ids to look up")
+        refuse_signed(opened)
         if header:
             sys.stdout.write(signatures.HEADERS["lookup"] if opened.kind == "minhash" else HEADER)
         if len(typed):

@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from fpstore.cli.columns import refuse_signed
 from fpstore.cli.common import common
 from fpstore.cli.probe import expect_something, print_found, query_options
 from fpstore.cli.stores import opened_of_fingerprints
@@ -32,6 +33,7 @@ def command(count: int, **given: Any) -> None:
     threads = common().threads
     expect_something(given)
     with opened_of_fingerprints(path, "nearest", "probe finds what is similar, the most similar first") as opened:
+        refuse_signed(opened)
         print_found(
             "nearest",
             lambda store, queries: store.nearest_many(queries, count, max_distance=max_distance, threads=threads),

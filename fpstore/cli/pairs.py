@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fpstore.cli import signed as signatures
-from fpstore.cli.columns import header_option, signed_option, written, written_ids
+from fpstore.cli.columns import header_option, refuse_signed, signed_option, written, written_ids
 from fpstore.cli.common import common
 from fpstore.cli.documents import print_document
 from fpstore.cli.progress import progress_bar
@@ -78,9 +78,11 @@ def command(
     with opened_store(store) as opened:
         if opened.kind == "minhash":
             refuse_unused(OF_BITS)
+            refuse_signed(opened)
             signatures.print_pairs(opened, min_similarity, memory, count_only=count_only, header=header, signed=signed)
             return
         refuse_unused(OF_SIGNATURES)
+        refuse_signed(opened, fingerprints=of == "fingerprints", ids=of == "ids")
         if asked:
             _print_shared(opened, asked, max_distance, of, memory, header=header, signed=signed)
             return

@@ -14,6 +14,7 @@ from fpstore.cli.columns import (
     decimal_option,
     fingerprint_options,
     header_option,
+    refuse_signed,
     signed_option,
     typed_fingerprints,
     written,
@@ -104,8 +105,9 @@ def query_options(command: Any) -> Any:
 def command(unbuffered: bool, **given: Any) -> None:
     """Print every fingerprint in STORE that is near a query, and its id.
 
-    A FINGERPRINT is 1 to 16 hexadecimal digits, fewer or more where those of the store have fewer or more bits, with 0x
-    before them or without; with --decimal a decimal number. Each match is a line of query,
+    A FINGERPRINT is 1 to 16 hexadecimal digits, fewer where those of the store have fewer bits, with 0x before them or
+    without. Of 128 and 256 bits it is all 32 or 64 digits; fewer take 0x, as they may have been cut. With --decimal it
+    is a decimal number. Each match is a line of query,
     fingerprint, distance and id, separated by tabs, the nearest first; a fingerprint with several ids has a line for
     each, and the id of a store without ids is "-" (in JSON, null). No match is no error. Without -k they
     are near within the distance that the store was made for.
@@ -129,6 +131,7 @@ def command(unbuffered: bool, **given: Any) -> None:
             signatures.expect_no_fingerprints(opened, given["fingerprints"])
         else:
             refuse_other_kind(None)
+        refuse_signed(opened)
         if unbuffered and given["input_path"] is not None:
             from fpstore.serve import lines
 

@@ -55,6 +55,7 @@ OF_BITS = Fact("goes with fingerprints: found signatures", None)
 OF_SIGNATURES = Fact("goes with signatures (a recipe of sketch minhash): found fingerprints", None)
 ANY_TEXT = Fact("goes with texts: found fingerprints only", None)
 WITH_IDS = Fact("goes with a store that has ids: found one without", None)
+SIGNED_NUMBERS = Fact("goes with numbers of 64 bits or fewer: found none among what is written", None)
 SIGNED_FORMAT = Fact("goes with npy, csv and parquet: found another format", None)
 
 _LINES = Fact("goes without --json: its fields have names, and its fingerprints are hexadecimal", _missing("as_json"))
@@ -154,7 +155,7 @@ _QUERIES: dict[str, tuple[Fact, ...]] = {
     "max_distance": (OF_BITS,),
     "decimal": (_PROBED,),
     "header": (_LINES,),
-    "signed": (_LINES,),
+    "signed": (_LINES, SIGNED_NUMBERS),
 }  # Those of them that say how files are read or lines are written.
 _OF_QUERY_FILES = (
     "format",
@@ -205,7 +206,7 @@ _OWN: dict[str, dict[str, tuple[Fact, ...]]] = {
         "max_distance": (_IF_NEW, OF_BITS),
         "min_similarity": (_IF_NEW, OF_SIGNATURES),
         "header": (_IF_NEW, _FILES, _LINES),
-        "signed": (_IF_NEW, _FILES, _LINES),
+        "signed": (_IF_NEW, _FILES, _LINES, SIGNED_NUMBERS),
         "unbuffered": (_IF_NEW,),
     },
     "remove": {
@@ -246,7 +247,7 @@ _OWN: dict[str, dict[str, tuple[Fact, ...]]] = {
         "input_header": (_INPUT,),
         "skip_bad": (_INPUT,),
         "header": (_LINES,),
-        "signed": (_LINES,),
+        "signed": (_LINES, SIGNED_NUMBERS),
     },
     "pairs": {
         "max_distance": (OF_BITS,),
@@ -257,7 +258,7 @@ _OWN: dict[str, dict[str, tuple[Fact, ...]]] = {
         **dict.fromkeys(("workers", "engine", "folder"), (_NOT_COUNTED, OF_BITS)),
         "address": (_CLUSTER,),
         "header": (_NOT_COUNTED, _LINES),
-        "signed": (_NOT_COUNTED, _LINES),
+        "signed": (_NOT_COUNTED, _LINES, SIGNED_NUMBERS),
     },
     "document-pairs": {**_CORPUS, "memory": (), "output": (), "force": (_FILE,)},
     "dedup": {
@@ -321,7 +322,7 @@ _OWN: dict[str, dict[str, tuple[Fact, ...]]] = {
     "export": {
         "format": (),
         "no_ids": (WITH_IDS, OF_BITS),
-        "signed": (SIGNED_FORMAT,),
+        "signed": (SIGNED_FORMAT, SIGNED_NUMBERS),
         "force": (_FILE,),
         "as_json": (_JSON_OUT,),
     },

@@ -10,7 +10,7 @@ union, in the order of `probe_many`, and a row that lies in several comes once, 
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,15 +22,24 @@ import fpstore
 from fpstore.checks import expect, expect_integer, limited_list, named_fields, typed
 from fpstore.cluster.shares import DISTANCE_BITS, ranked
 from fpstore.disk import Folder, read_whole, replace_whole
-from fpstore.errors import NotAStore, PathLike, StoreChanged, WrongKind
+from fpstore.errors import LIST_ENDING, NotAStore, PathLike, StoreChanged, WrongKind
 from fpstore.living.stats import Stats
 from fpstore.living.verified import Verified
 from fpstore.merging import each_once
 from fpstore.query.matches import Matches, made
 from fpstore.store import Store
 
-FORMAT, ENDING = "fpstore.shards/1", ".shards.json"
+FORMAT = "fpstore.shards/1"
 MAX_SHARDS, MAX_BYTES = 10_000, 1 << 24
+
+
+@dataclass(frozen=True)
+class Listed:
+    """What a file says. bits, ids: those of every store."""
+
+    bits: int
+    ids: str | None
+    shards: tuple["Shard", ...]
 
 
 @dataclass(frozen=True)
@@ -46,7 +55,7 @@ class Shard:
         """That of a file's JSON. ValueError for what is none."""
         fields = named_fields(where, value, {"store", "identity", "fingerprints"})
         store, identity = typed(f"{where}, store", fields["store"], str), typed(where, fields["identity"], str)
-        expect(f"{where}, store", store, store != "", "a path or a URL")
+        expect(f"{where}, store", store, store != "" and "\0" not in store, "a path or a URL")
         expect_integer(f"{where}, fingerprints", fields["fingerprints"], 0, 2**63 - 1)
         return cls(store, identity, fields["fingerprints"])
 
@@ -67,7 +76,8 @@ class Shards:
         What fpstore.open raises of a store that is not there. ValueError for stores of several kinds.
         """
         self.path = Path(path).absolute()
-        self.shards = listed(self.path)
+        said = listed(self.path)
+        self.shards = said.shards
         self._held = ExitStack()
         self.stores: tuple[Store, ...] = ()
         try:
@@ -76,10 +86,13 @@ class Shards:
                 self.stores += (store,)
                 _expect(store, shard)
             _expect_alike(self.stores)
+            self.bits, self.id_type = self.stores[0].bits, self.stores[0].id_type
+            if (said.bits, said.ids) != (self.bits, self.id_type):
+                told = f"found bits {said.bits} and ids {said.ids}, expected {self.bits} and {self.id_type}"
+                raise NotAStore(f"{told}, as the stores have that are listed", path=self.path)
         except BaseException:
             self.close()
             raise
-        self.bits, self.id_type = self.stores[0].bits, self.stores[0].id_type
         self.max_distance = min(store.max_distance for store in self.stores)
 
     @staticmethod
@@ -87,14 +100,21 @@ class Shards:
         """Write the file of these stores, durably, in place of one that is there; its name ends in .shards.json.
 
         Paths are written as they are from the folder of the file on. Each store is opened: what __init__ raises.
+        TypeError for one path in place of several, ValueError for a store that comes twice.
         """
+        if isinstance(stores, str | bytes | os.PathLike):
+            raise TypeError(
+                f"stores: found one path, {str(os.fsdecode(stores))!r}, expected several, such as a list of them"
+            )
         home = Path(path).absolute()
-        if not home.name.endswith(ENDING):
-            raise ValueError(f"{home}: found a name without it, expected one that ends in {ENDING}")
+        if not home.name.endswith(LIST_ENDING):
+            raise ValueError(f"{home}: found a name without it, expected one that ends in {LIST_ENDING}")
         with ExitStack() as held:
             opened = [held.enter_context(fpstore.open(each)) for each in stores]
             _expect_alike(opened)
             shards = [_shown(store, each, home.parent) for store, each in zip(opened, stores, strict=True)]
+            if (twice := _twice(shard["identity"] for shard in shards)) is not None:
+                raise ValueError(f"stores: found {os.fspath(stores[twice])} twice, expected each store once")
             record = {"format": FORMAT, "bits": opened[0].bits, "ids": opened[0].id_type, "stores": shards}
         with Folder.open(home.parent) as folder:
             replace_whole(folder, home.name, (json.dumps(record, indent=2) + "\n").encode())
@@ -148,10 +168,10 @@ def together(found: Sequence[Matches]) -> Matches:
 
 def is_listing(path: PathLike) -> bool:
     """Whether a path is that of a list of stores, by its name."""
-    return os.fspath(path).endswith(ENDING)
+    return os.fspath(path).endswith(LIST_ENDING)
 
 
-def listed(path: Path) -> tuple[Shard, ...]:
+def listed(path: Path) -> Listed:
     """What a file lists. NotAStore for what is no such file."""
     with Folder.open(path.parent) as folder:
         data = read_whole(folder, path.name, MAX_BYTES)
@@ -163,15 +183,25 @@ def listed(path: Path) -> tuple[Shard, ...]:
         values = limited_list("stores", record["stores"], MAX_SHARDS)
         expect("stores", len(values), bool(values), "one or more")
         shards = tuple(Shard.of(value, f"store {number}") for number, value in enumerate(values))
+        expect_integer("bits", record["bits"], 1, 2**16)
+        expect("ids", record["ids"], record["ids"] in ("uint64", None), "uint64 or null")
     except (ValueError, TypeError, RecursionError) as error:
         raise NotAStore(
             f"found no list of stores ({error}), expected what fpstore.cluster.Shards.write makes", path=path
         ) from None
-    places = [str(shard.place(path.parent)) for shard in shards]
-    twice = next((place for place in places if places.count(place) > 1), None)
-    if twice is not None:
-        raise NotAStore(f"found {twice} twice, expected each store once", path=path)
-    return shards
+    if (twice := _twice(shard.identity for shard in shards)) is not None:
+        raise NotAStore(f"found {shards[twice].place(path.parent)} twice, expected each store once", path=path)
+    return Listed(record["bits"], record["ids"], shards)
+
+
+def _twice(identities: Iterable[str]) -> int | None:
+    """The number of the first store that has come before it; None where none has."""
+    seen: set[str] = set()
+    for number, identity in enumerate(identities):
+        if identity in seen:
+            return number
+        seen.add(identity)
+    return None
 
 
 def _expect(store: Store, shard: Shard) -> None:

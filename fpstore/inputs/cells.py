@@ -59,6 +59,8 @@ _DECIMAL = re.compile(r"[-+]?[0-9]{1,20}")
 
 # A column as the format readers hold it: Python objects, or integers straight from Parquet.
 Column = Sequence[object] | npt.NDArray[Any]
+# Digits of the widths that hashes mostly have.
+_WHOLE = (16, 32, 64)
 Parsed = tuple[npt.NDArray[np.uint64], dict[int, str]]
 
 
@@ -78,13 +80,18 @@ class Width:
         )
         self.said = {
             "hex": re.compile(rf"(?P<hex>(?:0[xX])?{digit}{{1,{digits}}}{uuid})"),
+            # Of wide ones fewer digits are more likely cut, or of another width, than those without zeros before them.
+            "typed": re.compile(rf"0[xX]{digit}{{1,{digits}}}|{digit}{{{digits if self.words else 1},{digits}}}{uuid}"),
             "decimal": re.compile(rf"(?P<decimal>[-+]?[0-9]{{1,{most}}})"),
             "base64": re.compile(r"[0-9a-zA-Z+/]+={0,2}"),
         }
         numbers = f"from {'-2**63' if bits == BITS else 0} to 2**{bits} - 1"
+        all_digits = f"{digits} hexadecimal digits ({bits} bits), or 0x and up to {digits}"
+        up_to_all = f"1 to {digits} hexadecimal digits ({bits} bits)"
         self.expected = {
-            "hex": f"{digits} hexadecimal digits ({bits} bits), or 0x and up to {digits}",
-            "said hex": f"1 to {digits} hexadecimal digits ({bits} bits)",
+            "hex": all_digits,
+            "said hex": up_to_all,
+            "typed": all_digits if self.words else up_to_all,
             "decimal": f"a decimal number of {bits} bits, {numbers}",
             "base64": f"{self.size} bytes ({bits} bits) in base64",
             "any": f"{digits} hexadecimal digits ({bits} bits), 0x and up to {digits}, or a decimal number {numbers}",
@@ -98,7 +105,7 @@ class Width:
         return value & (1 << self.bits) - 1 if least <= value < 1 << self.bits else None
 
     def number(self, written: str, way: str) -> int | None:
-        """What was written in one of WAYS but auto; None for what is none."""
+        """What was written in one of WAYS but auto, or typed; None for what is none."""
         if self.said[way].fullmatch(written) is None:
             return None
         if way == "base64":
@@ -107,8 +114,9 @@ class Width:
             except binascii.Error:
                 return None
             return int.from_bytes(packed, "big") if len(packed) == self.size else None
-        digits = written.replace("-", "") if way == "hex" else written
-        return self.in_range(int(digits, 16 if way == "hex" else 10))
+        if way == "decimal":
+            return self.in_range(int(written))
+        return int(written.replace("-", ""), 16)
 
     def array(self, numbers: Sequence[int]) -> npt.NDArray[np.uint64]:
         """Fingerprints as batches have them: uint64[n], of wide ones uint64[n, words], the most significant first."""
@@ -184,6 +192,8 @@ _ID = width(BITS)
 def parse_fingerprint(text: str, *, decimal: bool = False, bits: int = BITS) -> int:
     """The fingerprint of so many bits that text writes: bits / 4 hexadecimal digits or fewer, after `0x` or not.
 
+    Of 128 and 256 bits fewer digits are taken after `0x` alone: a hash that was cut would be another fingerprint.
+
     decimal: it is a decimal number instead, of 64 bits from -2**63 to 2**64 - 1. Outer spaces are dropped.
 
     Raises TypeError for what is no text, BadInput (a ValueError) for anything else.
@@ -191,10 +201,10 @@ def parse_fingerprint(text: str, *, decimal: bool = False, bits: int = BITS) -> 
     if not isinstance(text, str):
         raise TypeError(f"fingerprint: found {shown(text)}, a {type(text).__name__}, expected a str")
     of = width(bits)
-    value = of.number(text.strip(), "decimal" if decimal else "hex")
+    way = "decimal" if decimal else "typed"
+    value = of.number(text.strip(), way)
     if value is None:
-        expected = of.expected["decimal" if decimal else "said hex"]
-        raise BadInput(f"fingerprint: found {shown(text)}, expected {expected}")
+        raise BadInput(f"fingerprint: found {shown(text)}, expected {of.expected[way]}")
     return value
 
 
@@ -209,6 +219,13 @@ class FingerprintColumn:
         self._said = way if way != "auto" else None
         self.way = self._said
         self._told = 0  # how many values said so, no more than SURE
+
+    @classmethod
+    def of_programs(cls, bits: int = BITS) -> FingerprintColumn:
+        """That of what programs send, one by one: as parse_fingerprint reads what people type."""
+        column = cls("typed", bits)
+        column.way = "hex"
+        return column
 
     @classmethod
     def of_hex_lines(cls, bits: int = BITS) -> FingerprintColumn:
@@ -296,13 +313,19 @@ class FingerprintColumn:
         if self._said is not None:
             return of.number(value, self._said), of.expected["said hex" if self._said == "hex" else self._said]
         if kind == "bad":
-            expected = of.expected[self.way or "any"]
-            is_short = of.said["hex"].fullmatch(value) is not None
-            ways = "hex or decimal" if value.isdecimal() else "hex"
-            return None, f"{expected}; or {ASK_WAY} {ways}, for fewer digits" if is_short else expected
+            return None, f"{of.expected[self.way or 'any']}{_hint(value, of)}"
         if kind not in ("either", self.way) or self.way is None:
             return None, EXPECTED_SAME.get(self.way or "", ASK_WAY)
         return of.number(value, self.way), of.expected["decimal"]
+
+
+def _hint(value: str, of: Width) -> str:
+    """What a value may be that is no fingerprint of this width as columns have them."""
+    if len(value) in _WHOLE and re.fullmatch(r"[0-9a-fA-F]+", value) is not None:
+        return f"; it has {4 * len(value)} bits"
+    if of.said["hex"].fullmatch(value) is not None:
+        return f"; or {ASK_WAY} {'hex or decimal' if value.isdecimal() else 'hex'}, for fewer digits"
+    return f"; or {ASK_WAY} base64" if of.number(value, "base64") is not None else ""
 
 
 def parse_ids(column: Column) -> Parsed:

@@ -47,7 +47,7 @@ _NPY_VERSIONS = {
 def read_u64(path: str, request: Request) -> Iterator[Piece]:
     """Raw little-endian 64-bit fingerprints, with no header."""
     if request.bits in WIDE_BITS:
-        told = f"found format u64, of 64 bits each, expected another for {request.bits} bits"
+        told = f"found format u64, of 64 bits each, expected npy, hex, a table or JSON lines for {request.bits} bits"
         raise BadInput(f"{display_name(path)}: {told}")
     # Any eight bytes are a fingerprint, so only the suffix can say that a file is compressed.
     with open_stream(path, request.on_bytes, by_magic=False) as stream:

@@ -166,9 +166,20 @@ def _url(path: str, files: Any, found: str) -> str:
 
 
 def _reached(path: str) -> tuple[Any, str]:
-    """The file system that a URL is of, and the path in it. ValueError for a protocol that is not known."""
-    core = need("fsspec.core", "fs", f"reading {path.partition('://')[0]}://")
-    files, inner = core.url_to_fs(path)
+    return reached(path, f"reading {path.partition('://')[0]}://")
+
+
+def reached(url: str, purpose: str) -> tuple[Any, str]:
+    """The file system that a URL is of, and the path in it. ValueError for a protocol that is not known.
+
+    ImportError, by the URL, without the package of its protocol; without fsspec it names the extra for the purpose.
+    """
+    core = need("fsspec.core", "fs", purpose)
+    try:
+        files, inner = core.url_to_fs(url)
+    except ImportError as error:
+        told = cut(str(error), TOLD_CHARACTERS)
+        raise ImportError(f"{url}: {told}; expected the package of the protocol, beside fpstore[fs]") from error
     return files, inner
 
 

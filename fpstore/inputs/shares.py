@@ -115,7 +115,9 @@ def _row_ids(rows: npt.NDArray[np.uint64], first: int) -> npt.NDArray[np.uint64]
 def expect_id(last: int) -> None:
     """ValueError where the last row has a number that no id is."""
     if last > MAX_VALUE:
-        raise ValueError(f"first_id: found id {last} for a row, expected at most 2**64 - 1")
+        raise ValueError(
+            f"first_id: found id {last} for a row, expected at most 2**64 - 1: a smaller first (--ids from:N)"
+        )
 
 
 def _stamp(path: str) -> tuple[int, int] | None:

@@ -4,7 +4,7 @@
 - A pattern such as `part-*.jsonl`, where no file has that very name, stands for the paths that match it, sorted.
   What lies in a folder that it matches too is read with that folder, once.
 - A folder stands for the files under it, each as if it had been named: sorted, folder by folder. What is hidden, links,
-  pipes, and the files with which Spark marks a folder are passed over and counted.
+  pipes, and the files with which Spark marks a folder are passed over and counted. A store in it is refused.
 - A file is read once: by two names, or by its name and through a folder, is refused.
 - A URL, such as `s3://bucket/part-*.jsonl`, is a file, a folder or a pattern that fsspec reaches.
 - The format is the one that was asked for, or goes by the suffix. In a folder too: a suffix that no format has is
@@ -56,6 +56,8 @@ _PATTERN = re.compile(r"[*?[]")
 # With these Spark and Hadoop mark a folder of parts; they hold no rows.
 _MARKERS = re.compile(r"_SUCCESS|_(?:common_)?metadata|_(?:started|committed)_.*|_temporary|_delta_log|_spark_metadata")
 
+# What the folder of a store has, and no other: a catalog alone may be somebody's own file.
+_OF_A_STORE = frozenset(("catalog.mdb", "segments"))
 
 # For advice about a file whose suffix says nothing.
 _LOOK_BYTES = 4096
@@ -218,8 +220,13 @@ def _is_folder(path: str) -> bool:
 
 
 def _listing(folder: str) -> list[os.DirEntry[str]]:
+    """What is in a folder, in order. ValueError for a store, whose files are no texts and have no suffix of ours."""
     with os.scandir(folder) as entries:
-        return sorted(entries, key=lambda entry: entry.name)
+        found = sorted(entries, key=lambda entry: entry.name)
+    if {entry.name for entry in found} >= _OF_A_STORE:
+        taken = "fpstore export writes a file of what it holds; pairs, cluster and stats take it as it is"
+        raise ValueError(f"{folder}: found a store, expected files: {taken}")
+    return found
 
 
 def _reason(entry: os.DirEntry[str]) -> str | None:

@@ -284,6 +284,8 @@ def _check_fingerprints(path: str, name: str, found: Any, types: Any, bits: int)
         is_known = _is_binary(plain, types)
     if not (is_known or _is_string(found, types) or _is_whole_number(found, types)):
         expected = f"fingerprints of {bits} bits: integers, strings or {bits // 8} bytes"
+        if types.is_fixed_size_binary(plain) and not types.is_decimal(plain):
+            expected += f"; it has {8 * plain.byte_width} bits"
         raise BadInput(f"{path}, column {name}: found {found}, expected {expected}")
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from fpstore.disk import NEW_SUFFIX, FileIdentity, Folder, naming, write_all
-from fpstore.errors import JobError
+from fpstore.errors import JobError, no_folder
 from fpstore.inputs import BadInput
 from fpstore.jobs.files import AppendFile, files_of_jobs, look, read_json, write_json
 from fpstore.jobs.forms import Pack
@@ -54,9 +54,7 @@ def expect_result(path: Path) -> None:
         mode = os.lstat(path).st_mode
     except FileNotFoundError:
         if not path.parent.is_dir():
-            raise FileNotFoundError(
-                errno.ENOENT, "the file would lie in a folder that is not there", str(path)
-            ) from None
+            raise no_folder("the file would lie in a folder", path) from None
         return
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))

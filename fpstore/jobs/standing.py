@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -179,7 +179,9 @@ def standing_workplace(
         elif texts and job.state is None:
             _expect_texts(path, store, spool)
         if job.state is None and rows is not None and rows.lacking:
-            (_refuse_lacking if clusters is None else _refuse_strays)(path, rows.lacking)
+            if clusters is None:
+                _refuse_lacking(path, rows.lacking)
+            _refuse_strays(path, rows.lacking, of_clusters=True)
         workplace = Workplace(store, spool, next_id, rows, rows if isinstance(rows, HeldRows) else None)
         if job.state is not None:
             yield workplace
@@ -217,7 +219,7 @@ def _expect_kind(path: Path, store: AnyStore, record: Folder, clusters: str | No
         return
     strays = known if not settings.get("clusters") else 0
     if strays and named:
-        _refuse_strays(path, strays)
+        _refuse_strays(path, strays, of_clusters=False)
     if named:  # of whose rows it is looked at later whether the record has them
         return
     seen = np.zeros(known, dtype=bool)
@@ -227,12 +229,13 @@ def _expect_kind(path: Path, store: AnyStore, record: Folder, clusters: str | No
         strays += len(ids) - len(own) + int(seen[own].sum())
         seen[own] = True
     if strays:
-        _refuse_strays(path, strays)
+        _refuse_strays(path, strays, of_clusters=bool(settings.get("clusters")))
 
 
-def _refuse_strays(path: Path, strays: int) -> None:
+def _refuse_strays(path: Path, strays: int, *, of_clusters: bool) -> NoReturn:
     told = f"found {strays} rows or numbers that no job with cluster gave, expected none"
-    raise ValueError(f"{path}: {told}: the rows are the first documents of clusters; begin with a new store")
+    way = "take what was added out again (fpstore remove), or begin" if of_clusters else "begin"
+    raise ValueError(f"{path}: {told}: the rows are the first documents of clusters; {way} with a new store")
 
 
 def _discard(path: Path) -> None:

@@ -83,7 +83,7 @@ def _folder_of_store(path: Path) -> Folder:
     try:
         folder = Folder.open(path)
     except NotADirectoryError:
-        raise NotAStore("found a file, expected the folder of a store", path=path.absolute()) from None
+        raise NotAStore.a_file(path.absolute()) from None
     with contextlib.ExitStack() as undo:
         undo.enter_context(folder)
         if folder.identity_of(FILE_NAME) is None:

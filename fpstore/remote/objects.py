@@ -12,8 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 from fpstore.disk import CATALOG_NAME
 from fpstore.errors import CorruptStore, StoreChanged
 from fpstore.inputs.errors import TOLD_CHARACTERS, cut
-from fpstore.inputs.remote import is_remote, local_path
-from fpstore.text.packages import need
+from fpstore.inputs.remote import is_remote, local_path, reached
 
 # Between tries of what may go well a moment later; what a client tries again by itself is not counted here.
 PAUSES_SECONDS = (0.2, 1.0)
@@ -38,8 +37,10 @@ class Objects:
     def __init__(self, url: str) -> None:
         """ImportError, which names the extra, without fsspec or what it needs for the protocol; ValueError for none."""
         self.url = url.rstrip("/")
-        core = need("fsspec.core", "fs", f"a store at {url.partition('://')[0]}://")
-        self._files, self._root = core.url_to_fs(self.url)
+        try:
+            self._files, self._root = reached(self.url, f"a store at {url.partition('://')[0]}://")
+        except ValueError as error:
+            raise ValueError(f"{self.url}: {cut(str(error), TOLD_CHARACTERS)}") from None
         self._lock = threading.Lock()
         self.requests = 0
         self.bytes_read = 0

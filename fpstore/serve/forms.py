@@ -60,9 +60,9 @@ def items_of(record: Mapping[str, Any], name: str) -> list[Any]:
 
 def fingerprints_of(values: Column, bits: int, what: str = "fingerprints") -> Keys:
     """Fingerprints of so many bits as programs write them. Of Arrow integers and bytes, too. BadInput."""
-    column = FingerprintColumn("hex", bits)
+    column = FingerprintColumn.of_programs(bits)
     if not isinstance(values, np.ndarray):
-        _expect(values, what, str | bytes, column.width.expected["said hex"])
+        _expect(values, what, str | bytes, column.width.expected["typed"])
     found, bad = column.parse(values)
     _expect_none_bad(values, what, bad)
     return found

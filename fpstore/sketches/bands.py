@@ -51,7 +51,10 @@ class Banding(NamedTuple):
         expect_integer("bands", self.bands, 1, MAX_BANDS)
         expect_integer("rows_per_band", self.rows_per_band, 1, MAX_VALUES)
         taken = self.bands * self.rows_per_band
-        expect("bands * rows_per_band", taken, taken <= values, f"at most {values}, the values of a signature")
+        most = (
+            f"at most {values}, the values of a signature: bands (--bands) and rows_per_band (--rows-per-band) say so"
+        )
+        expect("bands * rows_per_band", taken, taken <= values, most)
         expect("bands", self.bands, self.bands <= 1 << self.bits, f"at most 2^{self.bits}, the keys that there are")
 
     def keys(self, signatures: Array) -> Keys:

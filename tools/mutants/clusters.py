@@ -9,6 +9,22 @@ _BUILT = "tests/test_cluster_build.py::test_tasks_build_the_bytes_of_one_process
 
 MUTANTS = (
     Mutant(
+        "what a list of stores says of their bits and ids is passed over",
+        "fpstore/cluster/shards.py",
+        "if (said.bits, said.ids) != (self.bits, self.id_type):",
+        "if False:",
+        "a list of other stores' bits opens, and who reads it by itself is told what is not so",
+        ("tests/test_cluster_shards.py::test_every_field_of_a_list_is_looked_at",),
+    ),
+    Mutant(
+        "a list is written with one store twice",
+        "fpstore/cluster/shards.py",
+        "if identity in seen:",
+        "if False:",
+        "the list that was written does not open, or each row of the store is searched for twice",
+        ("tests/test_cluster_shards.py::test_a_list_of_one_store_twice_is_not_written",),
+    ),
+    Mutant(
         "another store in the place of a listed one is asked",
         "fpstore/cluster/shards.py",
         "if found != shard.identity:",

@@ -45,6 +45,17 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "of wide fingerprints that are typed or sent any number of digits will do",
+        "fpstore/inputs/cells.py",
+        "{digit}{{{digits if self.words else 1},{digits}}}",
+        "{digit}{{1,{digits}}}",
+        "a hash that was cut by a digit is another one, which nothing is near, and which an addition stores",
+        (
+            "tests/test_inputs_cells.py::test_a_wide_fingerprint_alone_has_all_its_digits_or_0x",
+            "tests/test_serve_app.py::test_wide_fingerprints_are_served_and_none_that_was_cut",
+        ),
+    ),
+    Mutant(
         "an answer is as long as it gets",
         "fpstore/serve/forms.py",
         "if left < 0:",

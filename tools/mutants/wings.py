@@ -5,6 +5,22 @@ from mutants.record import Mutant
 MUTANTS = (
     # --- texts in memory ---
     Mutant(
+        "a URL to be written is told as any path",
+        "fpstore/errors.py",
+        'way = "; what is written lies on this machine, and fpstore copy puts a store at a URL" if is_url else ""',
+        'way = ""',
+        "who writes to a bucket is told of a folder s3: that is not there",
+        ("tests/test_cli_jobs.py::test_a_url_to_be_written_is_told_what_is_written_there",),
+    ),
+    Mutant(
+        "the files of a store are read as any",
+        "fpstore/inputs/sources.py",
+        "if {entry.name for entry in found} >= _OF_A_STORE:",
+        "if False:",
+        "the lock of a store is a document that is kept",
+        ("tests/test_inputs_sources.py::test_a_store_among_the_sources_is_refused_as_a_store",),
+    ),
+    Mutant(
         "texts in memory go by the places in which they were decided",
         "fpstore/text/deduplication.py",
         'kept = order[np.flatnonzero(found["leads"])]',
