@@ -297,6 +297,22 @@ def test_a_count_of_rows_that_is_no_integer_is_refused(tmp_path: Path, rows: Any
         read_part(tmp_path, maker)
 
 
+@pytest.mark.parametrize(
+    "rows", [[(2, 0), (1, 9)], [(1, 9), (1, 8)], [(1, 1), (2, 0), (3, 0), (2, 9)], [(1, 1), (2, 0), (3, 5), (3, 4)]]
+)
+def test_rows_in_no_order_are_refused_whatever_their_checksum(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: list[tuple[int, int]]
+) -> None:
+    monkeypatch.setattr(parts, "BLOCK_ROWS", 3)
+    with Folder.open(tmp_path) as home:
+        columns = list(np.array(rows, dtype=np.uint64).T)
+        write_part(home, Maker("a", 3), 2, [[columns]])
+        assert write_part(home, Maker("a", 4), 2, [[[np.sort(column) for column in columns]]]) == len(rows)
+    with pytest.raises(JobError, match=r"00003\.part: a block at \d+: found rows in no order, expected those of a run"):
+        read_part(tmp_path, Maker("a", 3))
+    assert read_part(tmp_path, Maker("a", 4)) == len(rows)
+
+
 def test_a_part_has_the_bytes_that_the_format_says(tmp_path: Path) -> None:
     fpstore.build(tmp_path / "s", [5, 6], ids=[70, 80]).close()
     with cluster.probe(tmp_path / "s", [6, 5], max_distance=0, folder=tmp_path / "f"):
@@ -316,7 +332,7 @@ def test_a_part_of_another_job_or_task_is_refused(tmp_path: Path) -> None:
     path = a_part(tmp_path, Maker("a", 3))
     for other, columns in ((Maker("b", 3), 2), (Maker("a", 4), 2), (Maker("a", 3), 3)):
         shutil.copy(path, tmp_path / other.name) if other.task != 3 else None
-        with pytest.raises(JobError, match="found the part of job a, task 3, of 2 columns; expected job"):
+        with pytest.raises(JobError, match="found the part of job 'a', task 3, of 2 columns; expected job"):
             read_part(tmp_path, other, columns)
 
 

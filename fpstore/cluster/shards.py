@@ -46,7 +46,7 @@ class Shard:
         """That of a file's JSON. ValueError for what is none."""
         fields = named_fields(where, value, {"store", "identity", "fingerprints"})
         store, identity = typed(f"{where}, store", fields["store"], str), typed(where, fields["identity"], str)
-        expect(f"{where}, store", store, store != "", "a path or a URL")
+        expect(f"{where}, store", store, _is_place(store), "a path or a URL")
         expect_integer(f"{where}, fingerprints", fields["fingerprints"], 0, 2**63 - 1)
         return cls(store, identity, fields["fingerprints"])
 
@@ -67,7 +67,7 @@ class Shards:
         What fpstore.open raises of a store that is not there. ValueError for stores of several kinds.
         """
         self.path = Path(path).absolute()
-        self.shards = listed(self.path)
+        bits, id_type, self.shards = listed(self.path)
         self._held = ExitStack()
         self.stores: tuple[Store, ...] = ()
         try:
@@ -76,10 +76,13 @@ class Shards:
                 self.stores += (store,)
                 _expect(store, shard)
             _expect_alike(self.stores)
+            self.bits, self.id_type = self.stores[0].bits, self.stores[0].id_type
+            if (bits, id_type) != (self.bits, self.id_type):
+                found, told = f"bits {self.bits} and ids {self.id_type}", f"{bits!r:.40} and {id_type!r:.40}, as listed"
+                raise StoreChanged(f"found {found}, expected {told}: write the list anew", path=self.path)
         except BaseException:
             self.close()
             raise
-        self.bits, self.id_type = self.stores[0].bits, self.stores[0].id_type
         self.max_distance = min(store.max_distance for store in self.stores)
 
     @staticmethod
@@ -151,8 +154,8 @@ def is_listing(path: PathLike) -> bool:
     return os.fspath(path).endswith(ENDING)
 
 
-def listed(path: Path) -> tuple[Shard, ...]:
-    """What a file lists. NotAStore for what is no such file."""
+def listed(path: Path) -> tuple[object, object, tuple[Shard, ...]]:
+    """The bits, the ids and the stores that a file lists. NotAStore for what is no such file."""
     with Folder.open(path.parent) as folder:
         data = read_whole(folder, path.name, MAX_BYTES)
     if data is None:
@@ -167,11 +170,22 @@ def listed(path: Path) -> tuple[Shard, ...]:
         raise NotAStore(
             f"found no list of stores ({error}), expected what fpstore.cluster.Shards.write makes", path=path
         ) from None
-    places = [str(shard.place(path.parent)) for shard in shards]
-    twice = next((place for place in places if places.count(place) > 1), None)
-    if twice is not None:
-        raise NotAStore(f"found {twice} twice, expected each store once", path=path)
-    return shards
+    seen: set[str] = set()
+    for shard in shards:
+        place = os.fspath(shard.place(path.parent))
+        where = place if "://" in shard.store else os.path.realpath(place)
+        if where in seen:
+            raise NotAStore(f"found {place} twice, expected each store once", path=path)
+        seen.add(where)
+    return record["bits"], record["ids"], shards
+
+
+def _is_place(store: str) -> bool:
+    """Whether a file, or something elsewhere, can be called that."""
+    try:
+        return store != "" and b"\0" not in os.fsencode(store)
+    except UnicodeEncodeError:
+        return False
 
 
 def _expect(store: Store, shard: Shard) -> None:
