@@ -274,4 +274,12 @@ MUTANTS = (
         "an interrupted build goes on with rows that are there no more",
         ("tests/test_cluster_build.py::test_a_file_elsewhere_that_has_changed_is_another_job",),
     ),
+    Mutant(
+        "a mirror is made behind a link",
+        "fpstore/remote/cache.py",
+        "own = home.inside(name)",
+        "own = Folder.open(home.path / name)",
+        "a folder of somebody's gets another mode, and a mirror",
+        ("tests/test_remote.py::test_a_folder_behind_a_link_in_the_place_of_a_mirror_stays_as_it_is",),
+    ),
 )
