@@ -175,6 +175,16 @@ def tasks_of(tmp_path: Path, count: int = 3) -> tuple[list[SortTask], list[Table
     return sorts, tables, tmp_path / "s"
 
 
+def test_a_key_is_counted_once_wherever_its_rows_are_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "BLOCK_ROWS", 2)
+    keys = np.array([3] * 7 + [5] + [9] * 6, dtype=np.uint64)
+    made: list[Any] = []
+    files = written(tmp_path, np.concatenate([keys, keys]), 64, ["npy", "npy", "npy"], False)
+    monkeypatch.setattr(TableTask, "do", _kept(TableTask.do, made))
+    cluster.build(tmp_path / "s", files, ids="row", workers=1, tasks=3).close()
+    assert {task.count for task in made} == {3}
+
+
 def test_a_task_done_twice_leaves_the_same_file(tmp_path: Path) -> None:
     sorts, tables, _ = tasks_of(tmp_path)
     assert len(sorts) == 3

@@ -175,6 +175,7 @@ def test_a_pending_row_added_after_the_snapshot_takes_no_place(tmp_path: Path) -
         before = store._latest
         store.add([0b011, 0b111], ids=[2, 0])
         assert list(before.nearest(u64([0b001]), K)) == [(0, 0b111, 2, 1)]
+        assert list(before.nearest(u64([0b001, 0b111]), K)) == [(0, 0b111, 2, 1), (1, 0b111, 0, 1)]
         assert list(store.nearest_many([0b001])) == [(0, 0b011, 1, 2)]
         assert list(store.nearest_many([0b111])) == [(0, 0b111, 0, 0)]
 

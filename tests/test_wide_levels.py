@@ -136,6 +136,8 @@ def test_codes_that_share_much_are_found_by_what_ranks_tell(bits: int, tmp_path:
         for _ in range(2):
             assert expect_as_scanned(store, queries, WIDTHS[bits]) >= len(queries)
         assert segment_of(store).codes.is_guided
+        for distance in (WIDTHS[bits], WIDTHS[bits] // 2, 1):
+            expect_as_scanned(store, queries, distance)
 
 
 @pytest.mark.parametrize(("plan", "distance", "options"), [("balanced", 31, {"shuffle": 7}), ("choose-5", 3, {})])
