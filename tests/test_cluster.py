@@ -20,7 +20,7 @@ from living import writer_of
 import fpstore
 from fpstore import cluster, minhash
 from fpstore._codec import crc32c
-from fpstore.cluster import gathering, local, parts, shares, tasks
+from fpstore.cluster import gathering, local, parts, shares, tasks, work
 from fpstore.cluster.parts import Maker, Part, write_part
 from fpstore.cluster.shares import PENDING, Share, cut
 from fpstore.cluster.tasks import ProbeTask, Queries, Seen, run
@@ -232,6 +232,11 @@ def test_more_rows_of_one_query_than_an_answer_may_have_are_refused(
     monkeypatch.setattr(shares, "MAX_MATCHES", 2)
     with pytest.raises(TooManyMatches, match="1 queries: found"):
         cluster.probe(stores["plain"], some_keys(30, 5))
+
+
+def test_a_job_has_no_more_tasks_than_files_may_be_open() -> None:
+    assert [work.task_count(100.0, 8, asked) for asked in (1, 512, 513, 1 << 40)] == [1, 512, 512, 512]
+    assert work.task_count(1e9, 8, None) == 512
 
 
 # --- Parts ---

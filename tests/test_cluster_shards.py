@@ -78,6 +78,26 @@ def test_a_list_tells_what_its_stores_hold_and_checks_all_of_them(tmp_path: Path
         assert len(one.stores) == 1
 
 
+def test_a_list_reaches_as_far_as_the_store_that_reaches_least(tmp_path: Path) -> None:
+    for distance in (3, 2):
+        fpstore.build(tmp_path / f"{distance}", KEYS, ids=None, max_distance=distance).close()
+    Shards.write(tmp_path / "web.shards.json", [tmp_path / "3", tmp_path / "2"])
+    with Shards(tmp_path / "web.shards.json") as many, fpstore.open(tmp_path / "3") as one:
+        expected = rows_of([one.probe_many(KEYS, max_distance=2)])
+        assert many.max_distance == 2
+        assert rows_of([many.probe_many(KEYS)]) == expected
+    with cluster.probe(tmp_path / "web.shards.json", KEYS, workers=1) as answer:
+        assert rows_of(list(answer)) == expected
+
+
+def test_a_list_of_very_many_stores_is_refused(tmp_path: Path) -> None:
+    shards = [{"store": f"{number}", "identity": "", "fingerprints": 0} for number in range(10_001)]
+    record = {"format": "fpstore.shards/1", "bits": 64, "ids": None, "stores": shards}
+    (tmp_path / "web.shards.json").write_text(json.dumps(record))
+    with pytest.raises(NotAStore, match="stores: found 10001 items, expected at most 10000"):
+        Shards(tmp_path / "web.shards.json")
+
+
 def test_a_store_that_is_not_as_listed_is_told_when_the_list_is_opened(tmp_path: Path) -> None:
     path, _ = listed(tmp_path, True, 2, 0)
     with writer_of(tmp_path / "1.fpstore") as store:
