@@ -25,7 +25,7 @@ from fpstore.cluster.parts import Maker, Part, write_part
 from fpstore.cluster.shares import PENDING, Share, cut
 from fpstore.cluster.tasks import ProbeTask, Queries, Seen, run
 from fpstore.disk import Folder
-from fpstore.errors import JobError, StoreChanged, TooManyMatches, WrongKind
+from fpstore.errors import CorruptStore, JobError, StoreChanged, TooManyMatches, WrongKind
 from fpstore.query import batch, ways
 from fpstore.types import Keys
 
@@ -407,6 +407,39 @@ def test_a_task_with_other_queries_or_of_another_version_is_refused(stores: dict
         run(task)
     with pytest.raises(JobError, match=r"task 0 of a probe of .*: found fpstore .*, expected 9\.9, as at the driver"):
         run(replace(task, version="9.9"))
+
+
+def hostile_queries(path: Path, kind: str) -> None:
+    """A file that is no queries of a job in place of those."""
+    data = path.read_bytes()
+    path.unlink()
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "link":
+        path.symlink_to("elsewhere")
+    elif kind == "npz":
+        with path.open("wb") as file:
+            np.savez(file, np.arange(3))
+    elif kind == "objects":
+        np.save(path, np.array([{}]))
+    elif kind == "large":
+        with path.open("wb") as file:
+            np.lib.format.write_array_header_1_0(file, {"descr": "<u8", "fortran_order": False, "shape": (2, 1 << 33)})
+            file.truncate(1 << 38)
+    elif kind == "too large":
+        path.write_bytes(data.replace(b"(2, 5)", b"(2, 1" + b"0" * 30 + b")"))
+    else:
+        path.write_bytes({"empty": b"", "cut": data[:-1], "text": b"a" * 200, "header": data[:20]}[kind])
+
+
+@pytest.mark.parametrize(
+    "kind", ["pipe", "link", "npz", "objects", "large", "too large", "empty", "cut", "text", "header"]
+)
+def test_what_are_no_queries_is_one_error(stores: dict[str, Path], tmp_path: Path, kind: str) -> None:
+    (task,) = tasks_of(stores["plain"], tmp_path / "f", some_keys(5, 4), 1)
+    hostile_queries(tmp_path / "f" / tasks.QUERIES, kind)
+    with pytest.raises((JobError, CorruptStore), match=r"queries\.npy: (found queries .*those of the job|file: found)"):
+        run(task)
 
 
 def test_a_vanished_segment_or_store_is_one_error(stores: dict[str, Path], tmp_path: Path) -> None:
