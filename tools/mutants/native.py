@@ -17,7 +17,7 @@ MUTANTS = (
         "bit_length(begin ^ slot >> guide->dropped)",
         "0",
         "matches are missed once there have been some searches",
-        ("tests/test_wide_levels.py::test_codes_that_share_much_are_found_by_what_ranks_tell",),
+        ("tests/test_wide_levels.py::test_a_code_whose_slot_begins_within_a_range_of_ranks_is_found",),
     ),
     Mutant(
         "levels are left out of tables that share bits",
