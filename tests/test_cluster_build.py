@@ -179,10 +179,24 @@ def test_a_key_is_counted_once_wherever_its_rows_are_cut(tmp_path: Path, monkeyp
     monkeypatch.setattr(parts, "BLOCK_ROWS", 2)
     keys = np.array([3] * 7 + [5] + [9] * 6, dtype=np.uint64)
     made: list[Any] = []
-    files = written(tmp_path, np.concatenate([keys, keys]), 64, ["npy", "npy", "npy"], False)
+    files = written(tmp_path, np.concatenate([keys, keys[::-1]]), 64, ["npy", "npy", "npy"], False)
     monkeypatch.setattr(TableTask, "do", _kept(TableTask.do, made))
-    cluster.build(tmp_path / "s", files, ids="row", workers=1, tasks=3).close()
+    with cluster.build(tmp_path / "s", files, ids="row", workers=1, tasks=3) as store:
+        assert store._latest.state.max_id == 27  # of a row of the least key
     assert {task.count for task in made} == {3}
+
+
+def test_rows_of_a_file_that_is_cut_are_counted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = written(tmp_path, some_keys(900, 4), 64, ["npy", "csv"], False)
+    readers: list[Any] = []
+
+    def kept(*given: Any, **options: Any) -> Any:
+        readers.append(read(*given, **options))
+        return readers[-1]
+
+    monkeypatch.setattr(building, "read", kept)
+    cluster.build(tmp_path / "s", files, workers=1, tasks=5).close()
+    assert readers[0].seen.rows == 900
 
 
 def test_a_task_done_twice_leaves_the_same_file(tmp_path: Path) -> None:

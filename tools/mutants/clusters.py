@@ -314,4 +314,20 @@ MUTANTS = (
         "parts that are gathered are more than files may be open",
         ("tests/test_cluster.py::test_a_job_has_no_more_tasks_than_files_may_be_open",),
     ),
+    Mutant(
+        "rows before a share are counted with it",
+        "fpstore/cluster/building.py",
+        "each.end - (share.only or (0, 0))[0]",
+        "each.end",
+        "a build tells of more rows than its input has",
+        ("tests/test_cluster_build.py::test_rows_of_a_file_that_is_cut_are_counted_once",),
+    ),
+    Mutant(
+        "the largest id is that of the last rows that are merged",
+        "fpstore/cluster/building.py",
+        "self.most = max(self.most, int(ids[0].max()))",
+        "self.most = int(ids[0].max())",
+        "rows that are added later get ids that others have",
+        ("tests/test_cluster_build.py::test_a_key_is_counted_once_wherever_its_rows_are_cut",),
+    ),
 )
