@@ -33,6 +33,7 @@ from fpstore.cluster.tasks import run_held
 from fpstore.disk import Folder
 from fpstore.errors import CorruptStore, JobError, PlanError, RecipeError
 from fpstore.inputs import BadInput, read
+from fpstore.inputs.reader import read_share
 from fpstore.types import Keys
 
 PLANS = ("balanced", "size", "speed")
@@ -217,6 +218,16 @@ def test_a_task_of_another_version_or_of_a_file_that_has_changed_is_refused(tmp_
     np.save(tmp_path / "0.npy", some_keys(7, 1))
     with pytest.raises(BadInput, match=r"0\.npy: found 184 bytes, changed at \d+ ns, expected .*: it has changed"):
         run_held(sorts[0])
+
+
+def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path: Path) -> None:
+    sorts, _, _ = tasks_of(tmp_path)
+    (share, *_) = sorts[0].shares
+    batches, _ = read_share(share, False, 10)
+    next(batches)
+    os.utime(share.path, (1, 1))
+    with pytest.raises(BadInput, match="it has changed since the work was shared out"):
+        list(batches)
 
 
 def test_a_part_or_a_table_that_is_missing_or_damaged_is_one_error_or_is_made_anew(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,7 +57,13 @@ class Share:
             origin=Origin(self.record, "recipe (--recipe)"),
         )
 
-    def expect_same(self) -> None:
+    def throughout(self, batches: Iterator[Batch]) -> Generator[Batch]:
+        """The batches, read of the file. BadInput where it is not the same before the first and behind the last."""
+        self._expect_same()
+        yield from batches
+        self._expect_same()
+
+    def _expect_same(self) -> None:
         """BadInput where the file is not what it was when it was shared out."""
         found = remote.stamp_of(self.path)
         if found != self.stamp:

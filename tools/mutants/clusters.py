@@ -34,9 +34,9 @@ MUTANTS = (
     ),
     Mutant(
         "a file that has changed since it was shared out is read",
-        "fpstore/inputs/reader.py",
-        "    share.expect_same()\n",
-        "",
+        "fpstore/inputs/shares.py",
+        "        self._expect_same()\n        yield from batches",
+        "        yield from batches",
         "a store is built of two states of one file",
         ("tests/test_cluster_build.py::test_a_task_of_another_version_or_of_a_file_that_has_changed_is_refused",),
     ),
@@ -329,5 +329,13 @@ MUTANTS = (
         "self.most = int(ids[0].max())",
         "rows that are added later get ids that others have",
         ("tests/test_cluster_build.py::test_a_key_is_counted_once_wherever_its_rows_are_cut",),
+    ),
+    Mutant(
+        "a file that changes while it is read is taken",
+        "fpstore/inputs/shares.py",
+        "yield from batches\n        self._expect_same()",
+        "yield from batches",
+        "a store is built of two states of one file",
+        ("tests/test_cluster_build.py::test_a_file_that_changes_while_it_is_read_is_refused",),
     ),
 )
