@@ -134,6 +134,18 @@ def in_order(columns: Sequence[Array]) -> list[Array]:
     return ordered
 
 
+def are_in_order(columns: Columns) -> bool:
+    """Whether rows are in order, by the first column, then the next; some may be equal."""
+    equal = np.ones(max(len(columns[0]) - 1, 0), dtype=bool)
+    for column in columns:
+        if (equal & (column[1:] < column[:-1])).any():
+            return False
+        equal &= column[1:] == column[:-1]
+        if not equal.any():
+            return True
+    return True
+
+
 def begins(sorted_values: Array) -> Array:
     """Where a run of equal values begins: bool[n]."""
     first = np.ones(len(sorted_values), dtype=bool)

@@ -20,12 +20,12 @@ from living import writer_of
 import fpstore
 from fpstore import cluster, minhash
 from fpstore._codec import crc32c
-from fpstore.cluster import gathering, local, parts, shares, tasks
+from fpstore.cluster import gathering, local, parts, shares, tasks, work
 from fpstore.cluster.parts import Maker, Part, write_part
 from fpstore.cluster.shares import PENDING, Share, cut
 from fpstore.cluster.tasks import ProbeTask, Queries, Seen, run
 from fpstore.disk import Folder
-from fpstore.errors import JobError, StoreChanged, TooManyMatches, WrongKind
+from fpstore.errors import CorruptStore, JobError, StoreChanged, TooManyMatches, WrongKind
 from fpstore.query import batch, ways
 from fpstore.types import Keys
 
@@ -234,6 +234,11 @@ def test_more_rows_of_one_query_than_an_answer_may_have_are_refused(
         cluster.probe(stores["plain"], some_keys(30, 5))
 
 
+def test_a_job_has_no_more_tasks_than_files_may_be_open() -> None:
+    assert [work.task_count(100.0, 8, asked) for asked in (1, 512, 513, 1 << 40)] == [1, 512, 512, 512]
+    assert work.task_count(1e9, 8, None) == 512
+
+
 # --- Parts ---
 
 
@@ -297,6 +302,22 @@ def test_a_count_of_rows_that_is_no_integer_is_refused(tmp_path: Path, rows: Any
         read_part(tmp_path, maker)
 
 
+@pytest.mark.parametrize(
+    "rows", [[(2, 0), (1, 9)], [(1, 9), (1, 8)], [(1, 1), (2, 0), (3, 0), (2, 9)], [(1, 1), (2, 0), (3, 5), (3, 4)]]
+)
+def test_rows_in_no_order_are_refused_whatever_their_checksum(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: list[tuple[int, int]]
+) -> None:
+    monkeypatch.setattr(parts, "BLOCK_ROWS", 3)
+    with Folder.open(tmp_path) as home:
+        columns = list(np.array(rows, dtype=np.uint64).T)
+        write_part(home, Maker("a", 3), 2, [[columns]])
+        assert write_part(home, Maker("a", 4), 2, [[[np.sort(column) for column in columns]]]) == len(rows)
+    with pytest.raises(JobError, match=r"00003\.part: a block at \d+: found rows in no order, expected those of a run"):
+        read_part(tmp_path, Maker("a", 3))
+    assert read_part(tmp_path, Maker("a", 4)) == len(rows)
+
+
 def test_a_part_has_the_bytes_that_the_format_says(tmp_path: Path) -> None:
     fpstore.build(tmp_path / "s", [5, 6], ids=[70, 80]).close()
     with cluster.probe(tmp_path / "s", [6, 5], max_distance=0, folder=tmp_path / "f"):
@@ -316,7 +337,7 @@ def test_a_part_of_another_job_or_task_is_refused(tmp_path: Path) -> None:
     path = a_part(tmp_path, Maker("a", 3))
     for other, columns in ((Maker("b", 3), 2), (Maker("a", 4), 2), (Maker("a", 3), 3)):
         shutil.copy(path, tmp_path / other.name) if other.task != 3 else None
-        with pytest.raises(JobError, match="found the part of job a, task 3, of 2 columns; expected job"):
+        with pytest.raises(JobError, match="found the part of job 'a', task 3, of 2 columns; expected job"):
             read_part(tmp_path, other, columns)
 
 
@@ -386,6 +407,39 @@ def test_a_task_with_other_queries_or_of_another_version_is_refused(stores: dict
         run(task)
     with pytest.raises(JobError, match=r"task 0 of a probe of .*: found fpstore .*, expected 9\.9, as at the driver"):
         run(replace(task, version="9.9"))
+
+
+def hostile_queries(path: Path, kind: str) -> None:
+    """A file that is no queries of a job in place of those."""
+    data = path.read_bytes()
+    path.unlink()
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "link":
+        path.symlink_to("elsewhere")
+    elif kind == "npz":
+        with path.open("wb") as file:
+            np.savez(file, np.arange(3))
+    elif kind == "objects":
+        np.save(path, np.array([{}]))
+    elif kind == "large":
+        with path.open("wb") as file:
+            np.lib.format.write_array_header_1_0(file, {"descr": "<u8", "fortran_order": False, "shape": (2, 1 << 33)})
+            file.truncate(1 << 38)
+    elif kind == "too large":
+        path.write_bytes(data.replace(b"(2, 5)", b"(2, 1" + b"0" * 30 + b")"))
+    else:
+        path.write_bytes({"empty": b"", "cut": data[:-1], "text": b"a" * 200, "header": data[:20]}[kind])
+
+
+@pytest.mark.parametrize(
+    "kind", ["pipe", "link", "npz", "objects", "large", "too large", "empty", "cut", "text", "header"]
+)
+def test_what_are_no_queries_is_one_error(stores: dict[str, Path], tmp_path: Path, kind: str) -> None:
+    (task,) = tasks_of(stores["plain"], tmp_path / "f", some_keys(5, 4), 1)
+    hostile_queries(tmp_path / "f" / tasks.QUERIES, kind)
+    with pytest.raises((JobError, CorruptStore), match=r"queries\.npy: (found queries .*those of the job|file: found)"):
+        run(task)
 
 
 def test_a_vanished_segment_or_store_is_one_error(stores: dict[str, Path], tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """A build by tasks: the very bytes of a build by one process, whatever the input and the cut; and what is refused."""
 
+import fcntl
 import os
 import pickle
 import shutil
@@ -7,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,8 +30,10 @@ from fpstore.cluster import building, gathering, parts, sorting
 from fpstore.cluster.local import TRIES, run_here
 from fpstore.cluster.sorting import SortTask, TableTask
 from fpstore.cluster.tasks import run_held
+from fpstore.disk import Folder
 from fpstore.errors import CorruptStore, JobError, PlanError, RecipeError
 from fpstore.inputs import BadInput, read
+from fpstore.inputs.reader import read_share
 from fpstore.types import Keys
 
 PLANS = ("balanced", "size", "speed")
@@ -172,6 +176,30 @@ def tasks_of(tmp_path: Path, count: int = 3) -> tuple[list[SortTask], list[Table
     return sorts, tables, tmp_path / "s"
 
 
+def test_a_key_is_counted_once_wherever_its_rows_are_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "BLOCK_ROWS", 2)
+    keys = np.array([3] * 7 + [5] + [9] * 6, dtype=np.uint64)
+    made: list[Any] = []
+    files = written(tmp_path, np.concatenate([keys, keys[::-1]]), 64, ["npy", "npy", "npy"], False)
+    monkeypatch.setattr(TableTask, "do", _kept(TableTask.do, made))
+    with cluster.build(tmp_path / "s", files, ids="row", workers=1, tasks=3) as store:
+        assert store._latest.state.max_id == 27  # of a row of the least key
+    assert {task.count for task in made} == {3}
+
+
+def test_rows_of_a_file_that_is_cut_are_counted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = written(tmp_path, some_keys(900, 4), 64, ["npy", "csv"], False)
+    readers: list[Any] = []
+
+    def kept(*given: Any, **options: Any) -> Any:
+        readers.append(read(*given, **options))
+        return readers[-1]
+
+    monkeypatch.setattr(building, "read", kept)
+    cluster.build(tmp_path / "s", files, workers=1, tasks=5).close()
+    assert readers[0].seen.rows == 900
+
+
 def test_a_task_done_twice_leaves_the_same_file(tmp_path: Path) -> None:
     sorts, tables, _ = tasks_of(tmp_path)
     assert len(sorts) == 3
@@ -190,6 +218,16 @@ def test_a_task_of_another_version_or_of_a_file_that_has_changed_is_refused(tmp_
     np.save(tmp_path / "0.npy", some_keys(7, 1))
     with pytest.raises(BadInput, match=r"0\.npy: found 184 bytes, changed at \d+ ns, expected .*: it has changed"):
         run_held(sorts[0])
+
+
+def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path: Path) -> None:
+    sorts, _, _ = tasks_of(tmp_path)
+    (share, *_) = sorts[0].shares
+    batches, _ = read_share(share, False, 10)
+    next(batches)
+    os.utime(share.path, (1, 1))
+    with pytest.raises(BadInput, match="it has changed since the work was shared out"):
+        list(batches)
 
 
 def test_a_part_or_a_table_that_is_missing_or_damaged_is_one_error_or_is_made_anew(tmp_path: Path) -> None:
@@ -211,17 +249,105 @@ def test_a_part_or_a_table_that_is_missing_or_damaged_is_one_error_or_is_made_an
     with pytest.raises(CorruptStore, match=rf"{tables[0].name}: .*page at byte 4096: found bytes of another"):
         cluster.build(tmp_path / "t", files, **asked)
     table.unlink()
-    met = tmp_path / "f" / f"{sorts[0].maker.name}.met"
-    for bad in (b"", b"[]", b'{"job": "other", "met": []}'):
-        met.write_bytes(bad)
-        with pytest.raises(
-            JobError, match=rf"found b'.*', expected what the task has met; remove {sorts[0].maker.name}"
-        ):
-            cluster.build(tmp_path / "t", files, **asked)
-    met.unlink()
-    with pytest.raises(JobError, match="found b'', expected what the task has met"):
-        cluster.build(tmp_path / "t", files, **asked)
     assert not (tmp_path / "t").exists()
+
+
+MET = {"end": 9, "good": 9, "last": 8, "has_ids": False, "bad": 0, "skipped": {}, "notes": {}}
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        None,
+        [],
+        [MET, MET],
+        [{}],
+        [MET | {"end": -1}],
+        [MET | {"last": 1 << 64}],
+        [MET | {"good": "9"}],
+        [MET | {"has_ids": 1}],
+        [MET | {"skipped": [1]}],
+        [MET | {"notes": {"a": 0.5}}],
+    ],
+)
+def test_what_a_task_has_not_met_is_refused(tmp_path: Path, told: Any) -> None:
+    sorts, _, _ = tasks_of(tmp_path)
+    (run,) = [[np.arange(9, dtype=np.uint64)] * 2]
+    with Folder.open(tmp_path / "f") as home:
+        with parts.whole_file(home, sorts[0].maker.name) as file:
+            parts.write_runs(file, sorts[0].maker, 2, [[run]], told)
+        with closing(parts.Part.open(home, sorts[0].maker, 2)) as part:
+            assert part.told == told
+            with pytest.raises(JobError, match=r"00000\.part: told: found .*, expected what the task has met; remove"):
+                sorting.met_by(part, sorts[0])
+
+
+def test_in_the_folder_of_a_build_with_another_first_number_the_rows_have_theirs(tmp_path: Path) -> None:
+    files = written(tmp_path, some_keys(900, 4), 64, ["npy"] * 3, False)
+    asked: dict[str, Any] = {"ids": "row", "workers": 1, "tasks": 3, "folder": tmp_path / "f", "force": True}
+    for first_id in (0, 1000, 0):
+        with cluster.build(tmp_path / "s", files, first_id=first_id, **asked) as store:
+            assert sorted(np.concatenate([rows.id for rows in store.rows()])) == [*range(first_id, first_id + 900)]
+
+
+def test_a_table_that_another_driver_makes_is_not_swept_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, tables, _ = tasks_of(tmp_path)
+    home, writes = tmp_path / "f", rows.write_table
+    before = (home / tables[0].name).read_bytes()
+    (home / f"{tables[0].name}.0123456789abcdef.new").mkdir()
+    (home / f"{tables[0].name}.0123456789abcdef.new" / tables[0].name).write_text("of a worker that was killed")
+
+    def writes_beside(place: Any, *given: Any) -> None:
+        writes(place, *given)
+        with Folder.open(home) as folder:
+            parts.sweep(folder)
+
+    monkeypatch.setattr(sorting, "write_table", writes_beside)
+    (home / tables[0].name).unlink()
+    run_held(tables[0])
+    assert (home / tables[0].name).read_bytes() == before
+    assert not list(home.glob("*.new"))
+
+
+def test_a_place_that_is_swept_away_before_it_is_locked_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    creates, flocks = Folder.create, fcntl.flock
+    swept: list[str] = []
+
+    def create(self: Folder, name: str) -> Folder:
+        made = creates(self, name)
+        if len(swept) == 0:
+            shutil.rmtree(made.path)
+            swept.append(name)
+            made.close()
+            raise FileNotFoundError
+        return made
+
+    def flock(fd: int, how: int) -> None:
+        if len(swept) == 1:
+            (found,) = tmp_path.iterdir()
+            shutil.rmtree(found)
+            swept.append(found.name)
+        flocks(fd, how)
+
+    monkeypatch.setattr(Folder, "create", create)
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with Folder.open(tmp_path) as home, parts.own_place(home, "a") as place:
+        place.path.write_text("made")
+    assert len({*swept, place.folder.path.name}) == 3
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("a", "made")]
+
+
+def test_a_file_elsewhere_that_has_changed_is_another_job(tmp_path: Path) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    files = fsspec.filesystem("memory")
+    asked: dict[str, Any] = {"workers": 1, "folder": tmp_path / "f", "format": "hex"}
+    files.pipe("/elsewhere/a.hex", b"00000000000000aa\n")
+    cluster.build(tmp_path / "s", ["memory://elsewhere/a.hex"], **asked).close()
+    files.pipe("/elsewhere/a.hex", b"00000000000000bb\n")
+    with pytest.raises(JobError, match="found those of job"):
+        cluster.build(tmp_path / "t", ["memory://elsewhere/a.hex"], **asked)
 
 
 def test_an_interrupted_build_goes_on_and_does_nothing_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -137,6 +137,21 @@ def test_no_pairs_have_no_rows(stores: dict[str, Path]) -> None:
                 assert list(answer) == []
 
 
+def test_pairs_of_another_kind_are_another_job(stores: dict[str, Path], tmp_path: Path) -> None:
+    """Their parts have as many columns."""
+    cluster.pairs(stores["balanced"], tasks=2, workers=1, folder=tmp_path / "f").close()
+    for asked in ({"of": "ids"}, {"max_distance": 2}):
+        with pytest.raises(JobError, match="found those of job"):
+            cluster.pairs(stores["balanced"], tasks=2, workers=1, folder=tmp_path / "f", **asked)
+
+
+def test_each_process_has_its_share_of_the_memory(stores: dict[str, Path], tmp_path: Path) -> None:
+    with fpstore.open(stores["balanced"]) as store, Folder.open(tmp_path) as home:
+        _, tasks = pairing._tasks(store, home, "fingerprints", 3, 1 << 30, 4, 8)
+    assert len(tasks) > 4
+    assert {task.memory_bytes for task in tasks} == {1 << 28}
+
+
 # --- Tasks ---
 
 

@@ -80,8 +80,31 @@ def test_a_list_tells_what_its_stores_hold_and_checks_all_of_them(tmp_path: Path
         assert len(one.stores) == 1
 
 
+def test_a_list_reaches_as_far_as_the_store_that_reaches_least(tmp_path: Path) -> None:
+    for distance in (3, 2):
+        fpstore.build(tmp_path / f"{distance}", KEYS, ids=None, max_distance=distance).close()
+    Shards.write(tmp_path / "web.shards.json", [tmp_path / "3", tmp_path / "2"])
+    with Shards(tmp_path / "web.shards.json") as many, fpstore.open(tmp_path / "3") as one:
+        expected = rows_of([one.probe_many(KEYS, max_distance=2)])
+        assert many.max_distance == 2
+        assert rows_of([many.probe_many(KEYS)]) == expected
+    with cluster.probe(tmp_path / "web.shards.json", KEYS, workers=1) as answer:
+        assert rows_of(list(answer)) == expected
+
+
+def test_a_list_of_very_many_stores_is_refused(tmp_path: Path) -> None:
+    shards = [{"store": f"{number}", "identity": "", "fingerprints": 0} for number in range(10_001)]
+    record = {"format": "fpstore.shards/1", "bits": 64, "ids": None, "stores": shards}
+    (tmp_path / "web.shards.json").write_text(json.dumps(record))
+    with pytest.raises(NotAStore, match="stores: found 10001 items, expected at most 10000"):
+        Shards(tmp_path / "web.shards.json")
+
+
 def test_a_store_that_is_not_as_listed_is_told_when_the_list_is_opened(tmp_path: Path) -> None:
     path, _ = listed(tmp_path, True, 2, 0)
+    with writer_of(tmp_path / "1.fpstore") as store:
+        store.remove(ids=[5])
+    Shards(path).close()
     with writer_of(tmp_path / "1.fpstore") as store:
         store.add([5], ids=[1 << 40])
     with pytest.raises(StoreChanged, match=r"1\.fpstore: found \d+ fingerprints, expected \d+, as listed: write"):
@@ -91,6 +114,25 @@ def test_a_store_that_is_not_as_listed_is_told_when_the_list_is_opened(tmp_path:
         cluster.probe(path, KEYS)
     (tmp_path / "1.fpstore").rename(tmp_path / "gone")
     with pytest.raises(FileNotFoundError, match=r"1\.fpstore"):
+        Shards(path)
+
+
+@pytest.mark.parametrize("changed", [{"bits": 32}, {"bits": [64]}, {"ids": None}, {"ids": "string"}])
+def test_stores_of_another_kind_than_the_list_says_are_refused(tmp_path: Path, changed: dict[str, Any]) -> None:
+    path, _ = listed(tmp_path, True, 2, 0)
+    path.write_text(json.dumps(json.loads(path.read_text()) | changed))
+    with pytest.raises(StoreChanged, match=r"found bits 64 and ids uint64, expected .*, as listed: write the list"):
+        Shards(path)
+
+
+@pytest.mark.parametrize("other", ["./0.fpstore", "{}/0.fpstore", "link"])
+def test_one_store_by_two_names_is_refused(tmp_path: Path, other: str) -> None:
+    path, _ = listed(tmp_path, True, 1, 0)
+    (tmp_path / "link").symlink_to("0.fpstore")
+    record = json.loads(path.read_text())
+    record["stores"].append(record["stores"][0] | {"store": other.format(tmp_path)})
+    path.write_text(json.dumps(record))
+    with pytest.raises(NotAStore, match="twice, expected each store once"):
         Shards(path)
 
 
@@ -107,6 +149,10 @@ def test_a_store_that_is_not_as_listed_is_told_when_the_list_is_opened(tmp_path:
         '"fingerprints": 0}]}',
         '{"format": "fpstore.shards/1", "bits": 64, "ids": null, "stores": [{"store": "a", "identity": "", '
         '"fingerprints": -1}]}',
+        '{"format": "fpstore.shards/1", "bits": 64, "ids": null, "stores": [{"store": "a\\u0000b", "identity": "", '
+        '"fingerprints": 0}]}',
+        '{"format": "fpstore.shards/1", "bits": 64, "ids": null, "stores": [{"store": "a\\ud800", "identity": "", '
+        '"fingerprints": 0}]}',
     ],
 )
 def test_what_is_no_list_is_refused(tmp_path: Path, text: str) -> None:

@@ -94,6 +94,24 @@ def test_a_job_does_not_go_on_where_what_it_read_has_changed(tmp_path: Path, nam
     assert (tmp_path / "out.job" / "journal.json").read_bytes() == before
 
 
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_a_job_does_not_go_on_where_another_column_has_changed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str
+) -> None:
+    source, out = tmp_path / f"in.{kind}", tmp_path / "out"
+    rows = [{"text": text, "id": f"n{i}"} for i, text in enumerate(TEXTS)]
+    lines = ["text,id", *(",".join(row.values()) for row in rows), ""]
+    whole = json.dumps(rows) if kind == "json" else "\n".join(lines)
+    inputs = Inputs([source], text_column="text")
+    source.write_text(whole)
+    interrupt(monkeypatch, lambda: dedup(inputs, out), 2)
+    source.write_text(whole.replace("n4", "n7"))
+    with pytest.raises(JobError, match=r"has changed before the place where the interrupted job goes on"):
+        dedup(inputs, out)
+    source.write_text(whole)
+    assert dedup(inputs, out).documents == len(TEXTS)
+
+
 @pytest.mark.parametrize("change", ["text", "a document more"])
 def test_a_finished_input_that_has_changed_is_refused_and_one_not_begun_is_read(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, change: str

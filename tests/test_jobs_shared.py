@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -49,6 +50,7 @@ from fpstore.text import DEFAULT_RECIPE, load_recipe
 from fpstore.text.packed import packed
 from fpstore.text.shared import Page, Shown
 from fpstore.threads import Background
+from fpstore.types import Array
 
 RECIPES = {"1-bit": DEFAULT_RECIPE} | {name: load_recipe(name) for name in ("simhash-1", "minhash-128", "zh")}
 ONE = "<html><body><p>a b c d {}</p></body></html>"
@@ -501,9 +503,56 @@ def test_a_footer_that_is_no_task_s_is_refused(tmp_path: Path, footer: Any) -> N
         written(tmp_path, write)
 
 
+def hostile(kind: str, number: int, changed: Any) -> list[Any]:
+    """The columns of a block of two values, of which one column is other."""
+    columns: list[Any] = {
+        TEXTS: [*np.zeros((2, 2), np.uint64), *np.zeros((4, 2)), np.array([1, 2]), np.zeros(3, np.uint64)],
+        PAGES: [np.zeros(2), np.zeros(2), np.array([1, 2]), np.frombuffer("aé".encode(), np.uint8)],
+    }[kind]
+    columns[number] = np.array(changed)
+    return columns
+
+
+@pytest.mark.parametrize(
+    ("kind", "number", "changed"),
+    [
+        (TEXTS, 3, [0, 2]),
+        (TEXTS, 6, [-1, 4]),
+        (TEXTS, 6, [1, 1]),
+        (TEXTS, 6, [1, 3]),
+        (TEXTS, 6, [3, 1 << 62]),
+        (PAGES, 1, [0, 16]),
+        (PAGES, 2, [2, 1]),
+        (PAGES, 2, [-1, 4]),
+        (PAGES, 2, [1 << 62, 3]),
+        (PAGES, 2, [1, 1]),
+        (PAGES, 3, [0xFF, 65, 65]),
+    ],
+)
+def test_values_that_no_task_makes_are_refused_whatever_their_checksum(
+    tmp_path: Path, kind: str, number: int, changed: list[int]
+) -> None:
+    types = {TEXTS: ("<u8", "<u8", "<u4", "|u1", "<u4", "<f8", "<i8", "<u8"), PAGES: ("<u8", "|u1", "<i8", "|u1")}[kind]
+
+    def columns_of(columns: list[Any]) -> list[Array]:
+        cast = [np.asarray(column).astype(given) for column, given in zip(columns, types, strict=True)]
+        return [column.view(np.bool_) if kind == TEXTS and at == 3 else column for at, column in enumerate(cast)]
+
+    def write(writer: MadeWriter) -> None:
+        own = [column.dtype.str for column in columns_of(hostile(kind, 0, [0, 0]))]
+        writer._block(kind, columns_of(hostile(kind, 0, [0, 0])), own)
+        writer._block(kind, columns_of(hostile(kind, number, changed)), own)
+
+    with closing(written(tmp_path, write)) as part:
+        blocks = part.blocks(kind)
+        next(blocks)
+        with pytest.raises(JobError, match=r"00007\.part: a block at \d+: found values that are none, expected"):
+            next(blocks)
+
+
 def test_a_part_of_another_task_is_refused(tmp_path: Path) -> None:
     written(tmp_path, lambda writer: None).close()
-    told = "found what task 7 of job job made; expected task 7 of job other"
+    told = "found what task 7 of job 'job' made; expected task 7 of job other"
     with Folder.open(tmp_path) as home, pytest.raises(JobError, match=told):
         MadePart.open(home, Maker("other", 7))
 

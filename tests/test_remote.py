@@ -5,6 +5,7 @@ import errno
 import os
 import pickle
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -641,15 +642,70 @@ def test_what_lies_behind_a_link_in_a_mirror_is_not_written_to(tmp_path: Path, c
     victim.write_bytes(b"precious")
     (mirror,) = cache.glob("*/store.mirror")
     (segment,) = (mirror / "segments").iterdir()
-    for path in (segment, mirror.parent / "url"):
+    for path in (segment, mirror.parent / "url", mirror.parent / LOCK, cache / LOCK, mirror / "catalog.mdb"):
         path.unlink()
         path.symlink_to(victim)
         with pytest.raises(CorruptStore, match="not a regular file"):
             fpstore.open(url)
+        path.unlink()
+        path.symlink_to(tmp_path / "nothing")
+        with pytest.raises(CorruptStore, match="not a regular file"):
+            fpstore.open(url)
+        path.unlink()
+        os.mkfifo(path)
+        with pytest.raises(CorruptStore, match="not a regular file"):
+            fpstore.open(url)
         assert victim.read_bytes() == b"precious"
+        assert not (tmp_path / "nothing").exists()
         path.unlink()
     with fpstore.open(url) as store:
         assert len(store.probe_many(keys_of()[:100])) == 100
+
+
+def test_a_folder_behind_a_link_in_the_place_of_a_mirror_stays_as_it_is(tmp_path: Path, cache: Path, url: str) -> None:
+    fpstore.open(url).close()
+    (mirror,) = cache.glob("*/store.mirror")
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    victim.chmod(0o755)
+    for path in (mirror / "segments", mirror, mirror.parent):
+        shutil.rmtree(path)
+        path.symlink_to(victim)
+        with pytest.raises(CorruptStore, match="folder: found something else, expected a folder that fpstore made"):
+            fpstore.open(url)
+        assert victim.stat().st_mode & 0o777 == 0o755
+        assert list(victim.iterdir()) == []
+        path.unlink()
+    fpstore.open(url).close()
+
+
+def test_mirrors_of_another_user_are_passed_over(
+    tmp_path: Path, cache: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = cache / ("1" * 32)
+    (theirs / MIRROR_NAME).mkdir(parents=True)
+    (theirs / LOCK).touch()
+    lstat = os.lstat
+
+    def refused(path: Any, **given: Any) -> os.stat_result:
+        if Path(path).parent == theirs:
+            raise PermissionError(13, "Permission denied", str(path))
+        return lstat(path, **given)
+
+    monkeypatch.setattr(os, "lstat", refused)
+    fpstore.open(url, cache_bytes=1).close()
+    assert (theirs / LOCK).exists()
+
+
+@pytest.mark.parametrize("data", [b"\xff", b"u" * 70_000, None])
+def test_what_is_no_url_beside_a_mirror_is_refused(tmp_path: Path, data: bytes | None) -> None:
+    (tmp_path / MIRROR_NAME).mkdir()
+    if data is None:
+        os.mkfifo(tmp_path / "url")
+    else:
+        (tmp_path / "url").write_bytes(data)
+    with pytest.raises(CorruptStore, match=r"/url: (url|file): found "):
+        fpstore.open(tmp_path / MIRROR_NAME)
 
 
 # --- Ways in ------------------------------------------------------------------------------------------------

@@ -155,6 +155,22 @@ def test_the_tables_and_a_scan_find_the_same(bits: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("bits", sorted(WIDTHS))
+def test_a_scan_finds_a_code_that_is_near_alone_wherever_its_errors_are(bits: int, tmp_path: Path) -> None:
+    """All errors in one word, as many as may be or one more, of one code among those that are scanned together."""
+    distance = 20
+    far = np.random.default_rng(bits).integers(0, 1 << 64, size=(8, bits // 64), dtype=np.uint64)
+    far = far[np.argsort(far[:, 0])]
+    with fpstore.build(tmp_path / "s", far, ids=None, bits=bits) as store:
+        index = codes_of(store).codes
+        for word in range(bits // 64):
+            for errors in (distance, distance + 1):
+                asked = far.copy()
+                asked[:, word] ^= np.uint64((1 << errors) - 1)
+                found = index.search(asked, distance, scan=True)
+                assert found[1].tolist() == [*range(8)] * (errors == distance)
+
+
+@pytest.mark.parametrize("bits", sorted(WIDTHS))
 def test_a_match_that_one_table_alone_catches_is_found_whichever_that_is(bits: int, tmp_path: Path) -> None:
     """Of as many errors as may be, one more than its flips in every other band, and its own in its highest bits."""
     codes = many(bits, 30_000, "random")

@@ -153,6 +153,39 @@ def test_codes_that_share_much_are_found_by_what_ranks_tell(bits: int, tmp_path:
         for _ in range(2):
             assert expect_as_scanned(store, queries, WIDTHS[bits]) >= len(queries)
         assert segment_of(store).codes.is_guided
+        for distance in (WIDTHS[bits], WIDTHS[bits] // 2, 1):
+            expect_as_scanned(store, queries, distance)
+
+
+@pytest.mark.slow
+def test_a_code_whose_slot_begins_within_a_range_of_ranks_is_found(tmp_path: Path) -> None:
+    """Of more codes than there are ranges: those whose slot differs most from that of the first of their range."""
+    count, k = (1 << 18) + 10_000, WIDTHS[128]
+    codes = uniform(128, count)
+    codes = codes[np.argsort(codes[:, 0])]
+    with fpstore.build(tmp_path / "s", codes, ids=None, bits=128, max_distance=k) as store:
+        first = segment_of(store).tables[0]
+        slots = codes[:, 0] >> np.uint64(64 - first.slot_bits)
+        differ = np.bitwise_count(slots[1::2] ^ slots[:-1:2][: len(slots[1::2])])
+        chosen = codes[1::2][np.argsort(differ, kind="stable")[-64:]]
+        places = [places_of(table.prefix_mask, 128) for table in store.plan.tables]
+        queries: list[Any] = []
+        for number, code in enumerate(chosen):
+            for in_first in range(min(k, first.slot_bits) + 1):
+                errors = list(places[0][:in_first])
+                own = [list(each) for each in places[1:]]
+                own = own[number % len(own) :] + own[: number % len(own)]
+                while len(errors) < k:
+                    errors += [each.pop() for each in own if each][: k - len(errors)]
+                queries.append(inverted(code, 128, errors))
+        asked, index = np.stack(queries), segment_of(store).codes
+        for _ in range(2):
+            query, rank, _, _ = index.search(asked, k)
+            found = {*zip(query.tolist(), rank.tolist(), strict=True)}
+            ranks = np.argsort(differ, kind="stable")[-64:] * 2 + 1
+            each = len(asked) // len(chosen)
+            assert all((at, int(ranks[at // each])) in found for at in range(len(asked)))
+        assert index.is_guided
 
 
 @pytest.mark.parametrize(("plan", "distance", "options"), [("balanced", 31, {"shuffle": 7}), ("choose-5", 3, {})])

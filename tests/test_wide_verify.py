@@ -128,3 +128,28 @@ def test_verify_finds_just_what_the_format_does_not_allow(
     other.close()
     segment.close()
     place.folder.close()
+
+
+@pytest.mark.parametrize("bits", sorted(PLAN))
+@pytest.mark.parametrize("ids", [None, "row"])
+@pytest.mark.parametrize("rank", [3, 7, 8, COUNT - 1])
+def test_rows_are_in_order_or_are_told_to_be_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bits: int, ids: str | None, rank: int
+) -> None:
+    monkeypatch.setattr("fpstore.codes.reader.READ_CODES", 8)
+    with fpstore.build(tmp_path / "s", codes_of(bits), ids=ids, bits=bits, max_distance=6, plan=PLAN[bits]) as store:
+        path = store._segments[0].path
+    data, place = path.read_bytes(), Place(Folder.open(path.parent), path.name)
+    segment = CodesSegment(place)
+    offset, width = segment.record.codes_offset, bits
+    values = fields(data, offset, width, COUNT)
+    for found in (values[rank - 1], values[rank - 1] - 1):
+        path.write_bytes(resealed(put(data, offset, width, rank, found)))
+        other = CodesSegment(place)
+        with pytest.raises(
+            CorruptStore, match=rf"fpseg: codes, rank {rank}: found [0-9a-f]+, expected above [0-9a-f]+$"
+        ):
+            list(other.rows())
+        other.close()
+    segment.close()
+    place.folder.close()

@@ -5,6 +5,7 @@ there, whatever has failed; what tasks have done lies in a folder, with which an
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 
@@ -222,14 +223,15 @@ class _Job:
             SortTask(Maker(self._job, number), *about, lot, self._skip_bad, self._options)
             for number, lot in enumerate(lots)
         ]
-        for part in parts_of(
-            self._home, self._engine, tasks, seconds, columns_of(self._options), self._progress, "sorting"
-        ):
-            part.close()
-        self._count(tasks)
+        with ExitStack() as held:
+            columns = columns_of(self._options)
+            parts = parts_of(self._home, self._engine, tasks, seconds, columns, self._progress, "sorting")
+            for part in parts:
+                held.callback(part.close)
+            met = [met_by(part, task) for part, task in zip(parts, tasks, strict=True)]
+        self._count(tasks, met)
 
-    def _count(self, tasks: Sequence[SortTask]) -> None:
-        met = [met_by(self._home, task) for task in tasks]
+    def _count(self, tasks: Sequence[SortTask], met: Sequence[Sequence[Met]]) -> None:
         self._parts = tuple(
             Sorted(task.maker, bases) for task, bases in zip(tasks, self._bases(tasks, met), strict=True)
         )
@@ -263,8 +265,8 @@ class _Job:
         """Have each table of the plan made."""
         self.plan = self._options.choice.for_count(self.count)
         about = fpstore.__version__, self._home.path.absolute(), self._parts, self.plan, self.count, self._options
-        tables = range(len(self.plan.tables))
-        self._tables = [TableTask(Maker(self._job, number), *about) for number in tables]
+        made_of = name_of([self._job, [part.bases for part in self._parts], self.plan.to_json(), self.count])
+        self._tables = [TableTask(Maker(made_of, number), *about) for number in range(len(self.plan.tables))]
         names = set(self._home.names())
         left = [task for task in self._tables if task.name not in names]
         seconds = self.count * len(self._tables) * TABLE_NS / 1e9
@@ -305,7 +307,7 @@ def _lots(reader: Reader, count: int) -> list[tuple[Share, ...]]:
 def _bytes_of(share: Share) -> float:
     if share.only is not None:
         return 8.0 * (share.only[1] - share.only[0])
-    return 1.0 if share.stamp is None else float(share.stamp[0])
+    return max(1.0, float(share.stamp[0]))
 
 
 def _agreed(share: Share, has_ids: bool | None, before: bool | None) -> bool | None:

@@ -10,6 +10,8 @@ import json
 import os
 import re
 import secrets
+import shutil
+import stat
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,7 +24,7 @@ import numpy as np
 from fpstore._codec import crc32c
 from fpstore.disk import NEW_SUFFIX, Folder, Place, naming
 from fpstore.errors import JobError, PathLike
-from fpstore.merging import Columns
+from fpstore.merging import Columns, are_in_order
 from fpstore.types import Keys
 
 MAGIC = b"fppart01"
@@ -79,15 +81,29 @@ def _fresh(folder: Folder, name: str) -> tuple[str, int]:
 
 @contextmanager
 def own_place(folder: Folder, name: str) -> Iterator[Place]:
-    """A place for a file that somebody else makes, and makes durable; it gets its name when that is done."""
-    place = Place(folder, f"{name}.{secrets.token_hex(8)}{NEW_SUFFIX}")
-    try:
-        yield place
-        folder.rename(place.name, name)
-    except BaseException:
-        folder.unlink(place.name, missing_ok=True)
-        raise
+    """A place for a file that somebody else makes, and makes durable; it gets its name when that is done.
+
+    Until then it is in a folder of its own, which is locked, and so not swept away whoever has the file open.
+    """
+    with _fresh_folder(folder, name) as own:
+        try:
+            yield Place(own, name)
+            own.rename(name, name, folder)
+        finally:
+            shutil.rmtree(own.path.name, ignore_errors=True, dir_fd=folder.fd)
     folder.sync()
+
+
+def _fresh_folder(folder: Folder, name: str) -> Folder:
+    """As _fresh, a folder."""
+    while True:
+        with contextlib.suppress(FileNotFoundError):  # swept away before it was open
+            made = folder.create(f"{name}.{secrets.token_hex(8)}{NEW_SUFFIX}")
+            with contextlib.suppress(OSError):
+                fcntl.flock(made.fd, fcntl.LOCK_EX)
+            if folder.identity_of(made.path.name) == made.identity:
+                return made
+            made.close()  # or before it was locked
 
 
 def is_half_written(name: str) -> bool:
@@ -101,7 +117,8 @@ def sweep(folder: Folder) -> None:
         if not is_half_written(name):
             continue
         try:
-            fd = folder.open_file(name)
+            is_folder = stat.S_ISDIR(os.stat(name, dir_fd=folder.fd, follow_symlinks=False).st_mode)
+            fd = folder.inside(name).fd if is_folder else folder.open_file(name)
         except FileNotFoundError:
             continue  # it has its name by now
         try:
@@ -109,7 +126,10 @@ def sweep(folder: Folder) -> None:
         except OSError:
             pass  # someone is at work on it, or there are no locks
         else:
-            folder.unlink(name, missing_ok=True)
+            if is_folder:
+                shutil.rmtree(name, ignore_errors=True, dir_fd=folder.fd)
+            else:
+                folder.unlink(name, missing_ok=True)
         finally:
             os.close(fd)
 
@@ -120,10 +140,13 @@ def write_part(folder: Folder, maker: Maker, columns: int, runs: Iterable[Iterab
         return write_runs(file, maker, columns, runs)
 
 
-def write_runs(file: IO[bytes], maker: Maker, columns: int, runs: Iterable[Iterable[Columns]]) -> int:
-    """What write_part writes, to an open file."""
+def write_runs(
+    file: IO[bytes], maker: Maker, columns: int, runs: Iterable[Iterable[Columns]], told: list[Any] | None = None
+) -> int:
+    """What write_part writes, to an open file. told: what else the task has to say, as JSON, once the runs are read."""
     described = [[_write_block(file, block) for chunk in run for block in _blocks(chunk)] for run in runs]
-    write_footer(file, {"job": maker.job, "task": maker.task, "columns": columns, "runs": described}, MAGIC)
+    footer = {"job": maker.job, "task": maker.task, "columns": columns, "runs": described}
+    write_footer(file, footer if told is None else footer | {"told": told}, MAGIC)
     return sum(rows for run in described for rows, _ in run)
 
 
@@ -204,7 +227,9 @@ class Sealed(ABC):
 
 
 class Part(Sealed):
-    """A part open for reading; close it when its runs are done with."""
+    """A part open for reading; close it when its runs are done with. told: what else its task says, if it does."""
+
+    told: Any
 
     def __init__(self, fd: int, path: PathLike, maker: Maker, columns: int) -> None:
         """As Sealed; the part of its maker, of so many columns, is expected."""
@@ -224,25 +249,32 @@ class Part(Sealed):
             offset += sum(rows for rows, _ in blocks) * self._columns * _WORD_BYTES
         return found
 
-    def read_block(self, offset: int, rows: int, crc: int) -> list[Keys]:
-        """The columns of the block that begins there."""
+    def read_block(self, offset: int, rows: int, crc: int, before: Columns) -> list[Keys]:
+        """The columns of the block that begins there. before: the last row of the run before it, if there is one."""
         data = self._read_sealed(offset, rows * self._columns * _WORD_BYTES, crc)
         every = np.frombuffer(data, dtype="<u8").astype(np.uint64, copy=False)
-        return list(every.reshape(self._columns, rows))
+        found = list(every.reshape(self._columns, rows))
+        if not are_in_order(found) or (before and not are_in_order([*map(_joined, before, found)])):
+            raise self._damaged(f"a block at {offset}", "rows in no order", "those of a run, in order")
+        return found
 
     def _take(self, footer: Any, end: int) -> None:
         """The blocks of each run, of rows and checksum each."""
         maker = self._maker
         found = footer["job"], footer["task"], footer["columns"]
         if found != (maker.job, maker.task, self._columns):
-            told = "found the part of job {}, task {}, of {} columns".format(*found)
+            told = "found the part of job {!r:.40}, task {!r:.20}, of {!r:.20} columns".format(*found)
             raise JobError(f"{told}; expected job {maker.job}, task {maker.task}, {self._columns}", path=self._path)
         runs = [[(rows, crc) for rows, crc in run] for run in footer["runs"]]
         counts = [rows for run in runs for rows, _ in run]
         held = sum(counts) * self._columns * _WORD_BYTES
         if held != end or not all(type(rows) is int and 0 < rows <= BLOCK_ROWS for rows in counts):
             raise self._damaged("the footer", f"{len(counts)} blocks of {held} bytes", end)
-        self._runs = runs
+        self._runs, self.told = runs, footer.get("told")
+
+    def untold(self) -> JobError:
+        """The error for what is not told as it has to be."""
+        return self._damaged("told", f"{self.told!r:.40}", "what the task has met")
 
 
 class Run:
@@ -252,11 +284,17 @@ class Run:
         self._part, self._offset, self._blocks = part, offset, list(blocks)[::-1]
         self.held: Columns = (np.empty(0, dtype=np.uint64),)
         self.ended = not blocks
+        self._last: Columns = ()
 
     def refill(self) -> None:
         """Read the next block where nothing is held."""
         if not len(self.held[0]) and self._blocks:
             rows, crc = self._blocks.pop()
-            self.held = self._part.read_block(self._offset, rows, crc)
+            self.held = self._part.read_block(self._offset, rows, crc, self._last)
+            self._last = [column[-1:] for column in self.held]
             self._offset += rows * len(self.held) * _WORD_BYTES
             self.ended = not self._blocks
+
+
+def _joined(before: Keys, found: Keys) -> Keys:
+    return np.concatenate([before, found[:1]])

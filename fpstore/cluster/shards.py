@@ -55,7 +55,7 @@ class Shard:
         """That of a file's JSON. ValueError for what is none."""
         fields = named_fields(where, value, {"store", "identity", "fingerprints"})
         store, identity = typed(f"{where}, store", fields["store"], str), typed(where, fields["identity"], str)
-        expect(f"{where}, store", store, store != "" and "\0" not in store, "a path or a URL")
+        expect(f"{where}, store", store, _is_place(store), "a path or a URL")
         expect_integer(f"{where}, fingerprints", fields["fingerprints"], 0, 2**63 - 1)
         return cls(store, identity, fields["fingerprints"])
 
@@ -202,6 +202,14 @@ def _twice(identities: Iterable[str]) -> int | None:
             return number
         seen.add(identity)
     return None
+
+
+def _is_place(store: str) -> bool:
+    """Whether a file, or something elsewhere, can be called that."""
+    try:
+        return store != "" and b"\0" not in os.fsencode(store)
+    except UnicodeEncodeError:
+        return False
 
 
 def _expect(store: Store, shard: Shard) -> None:

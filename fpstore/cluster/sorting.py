@@ -3,7 +3,6 @@
 Both do what a build of one process does, in the same code: what the tables become, joined, has the same bytes.
 """
 
-import json
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
@@ -15,11 +14,11 @@ import numpy as np
 from fpstore.building.options import BuildOptions
 from fpstore.building.rows import sort_rows, write_table
 from fpstore.building.spill import SortedPairs
+from fpstore.checks import expect_integer, named_fields, typed
 from fpstore.cluster.gathering import gathered
 from fpstore.cluster.parts import Maker, Part, Run, own_place, whole_file, write_runs
 from fpstore.cluster.tasks import expect_version
-from fpstore.disk import Folder, read_whole
-from fpstore.errors import JobError
+from fpstore.disk import Folder
 from fpstore.inputs.reader import read_share
 from fpstore.inputs.shares import Share, reads_ids
 from fpstore.merging import Columns, union
@@ -43,6 +42,19 @@ class Met:
     skipped: dict[str, int]
     notes: dict[str, int]
 
+    @classmethod
+    def of(cls, value: object) -> "Met":
+        """That of JSON. ValueError for what is none."""
+        fields = named_fields("met", value, {*cls.__dataclass_fields__})
+        for name in ("end", "good", "last", "bad"):
+            expect_integer(name, fields[name], 0, 2**64 - 1)
+        for name in ("skipped", "notes"):
+            for count in typed(name, fields[name], dict).values():
+                expect_integer(name, count, 0, 2**64 - 1)
+        if fields["has_ids"] is not None:
+            typed("has_ids", fields["has_ids"], bool)
+        return cls(**fields)
+
 
 @dataclass(frozen=True)
 class SortTask:
@@ -59,17 +71,14 @@ class SortTask:
         return f"task {self.maker.task} of a build, which sorts rows"
 
     def do(self) -> int:
-        """Write the part, and what was met; how many rows it has."""
+        """Write the part, which tells what was met; how many rows it has."""
         expect_version(self, self.version)
-        met: list[Met] = []
+        met: list[Any] = []
         with Folder.open(self.folder) as folder, whole_file(folder, self.maker.name) as file:
             runs = (self._sorted(share, folder.reach, met) for share in self.shares)
-            count = write_runs(file, self.maker, columns_of(self.options), runs)
-            with whole_file(folder, _met_name(self.maker)) as told:
-                told.write(json.dumps({"job": self.maker.job, "met": [asdict(each) for each in met]}).encode())
-            return count
+            return write_runs(file, self.maker, columns_of(self.options), runs, met)
 
-    def _sorted(self, share: Share, scratch: Path, met: list[Met]) -> Iterator[Columns]:
+    def _sorted(self, share: Share, scratch: Path, met: list[Any]) -> Iterator[Columns]:
         batches, request = read_share(share, self.skip_bad)
         good = last = 0
 
@@ -87,27 +96,18 @@ class SortTask:
                 yield from ([keys] for keys in found.chunks())
         faults, has_ids = request.faults, reads_ids(request)
         counts = faults.bad, dict(faults.counts), dict(faults.notes)
-        met.append(Met(request.seen.rows, good, last, has_ids, *counts))
+        met.append(asdict(Met(request.seen.rows, good, last, has_ids, *counts)))
 
 
-def met_by(home: Folder, task: SortTask) -> list[Met]:
-    """What a task has met, share by share. JobError where nothing there says it."""
-    data = read_whole(home, _met_name(task.maker))
+def met_by(part: Part, task: SortTask) -> list[Met]:
+    """What a task has met, share by share. JobError where its part does not tell it."""
     try:
-        found = json.loads(data or b"")
-        met = [Met(**each) for each in found["met"]]
-        if found["job"] == task.maker.job and len(met) == len(task.shares):
+        met = [Met.of(each) for each in typed("met", part.told, list)]
+        if len(met) == len(task.shares):
             return met
-    except (KeyError, TypeError, ValueError):
+    except ValueError:
         pass
-    told = (
-        f"found {(data or b'')[:40]!r}, expected what the task has met; remove {task.maker.name}, which it makes anew"
-    )
-    raise JobError(f"{told}, and it is made anew", path=home.path / _met_name(task.maker))
-
-
-def _met_name(maker: Maker) -> str:
-    return f"{maker.name}.met"
+    raise part.untold()
 
 
 def columns_of(options: BuildOptions) -> int:
@@ -160,7 +160,8 @@ class _Moved:
 class TableTask:
     """A table of the plan, made of all parts: a segment that has it alone, the first with all ids.
 
-    maker: its number is that of the table. count: how many different fingerprints there are.
+    maker: its number is that of the table, and its job is named for all that the table is made of, so that no other is
+    taken for it. count: how many different fingerprints there are.
     """
 
     maker: Maker
@@ -177,7 +178,7 @@ class TableTask:
     @property
     def name(self) -> str:
         """What the segment is called."""
-        return segment_name(self.maker.task + 1)
+        return f"{segment_name(self.maker.task + 1)}.{self.maker.job}"
 
     def do(self) -> int:
         """Write the segment; how many keys it has."""

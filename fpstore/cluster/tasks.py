@@ -3,8 +3,10 @@
 A task done twice, at the same time too, or ended half way and done again, leaves the same part.
 """
 
+import os
 import threading
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -74,13 +76,20 @@ class Queries:
         with whole_file(folder, QUERIES) as file:
             np.save(file, table)
 
-    def read(self, folder: Path) -> Asked:
-        """The queries. JobError where the file has others."""
-        table = np.load(folder / QUERIES, mmap_mode="r", allow_pickle=False)
-        found = table.shape, str(table.dtype), crc32c(np.ascontiguousarray(table))
-        expected = (self.words + 1, self.count), "uint64", self.crc
-        if found != expected:
-            raise JobError(f"found queries {found}, expected {expected}, those of the job", path=folder / QUERIES)
+    def read(self, folder: Folder) -> Asked:
+        """The queries. JobError where the file has others; CorruptStore for what is no regular file."""
+        path = folder.path / QUERIES
+        os.close(folder.open_file(QUERIES))  # a pipe would be waited for
+        table, found = None, "what is none"
+        with suppress(ArithmeticError, AttributeError, EOFError, TypeError, ValueError):  # what numpy did not write
+            table = np.load(path, mmap_mode="r", allow_pickle=False)
+            found = f"{table.shape} of {table.dtype}"
+        expected = f"{self.words + 1, self.count} of uint64"
+        # Read only where it is of that size: a stranger's may claim any, and have holes.
+        if table is not None and found == expected:
+            found, expected = f"{found}, {crc32c(np.ascontiguousarray(table))}", f"{expected}, {self.crc}"
+        if table is None or found != expected:
+            raise JobError(f"found queries {found:.80}, expected {expected}, those of the job", path=path)
         return Asked.of_sorted(of_columns(tuple(table[:-1])), table[-1].view(np.int64))
 
 
@@ -131,7 +140,7 @@ class ProbeTask(OfStore):
         with Folder.open(self.folder) as folder:
             snapshot = store._latest
             expect_seen(self.store, self.seen, snapshot)
-            asked = self.queries.read(self.folder)
+            asked = self.queries.read(folder)
             runs = ([run] for share in self.shares for run in runs_of(snapshot, share, asked, self.max_distance))
             return write_part(folder, self.maker, columns_of(snapshot), runs)
 

@@ -10,6 +10,7 @@ from fpstore._probe import WantedIds
 from fpstore._view import SegmentView
 from fpstore.codes.layout import KIND_CODES, CodesRecord, CodesSummary, CodeTableRecord
 from fpstore.disk import Place
+from fpstore.errors import CorruptStore
 from fpstore.format import Header
 from fpstore.query.matches import Room
 from fpstore.segment.reader import Segment
@@ -98,8 +99,7 @@ class CodesSegment(Segment):
     def code_chunks(self) -> Iterator[Keys]:
         """All codes in order: uint64[m, words]."""
         for first in range(0, self.key_count, READ_CODES):
-            with self.naming:
-                yield self.codes.read(first, min(first + READ_CODES, self.key_count))
+            yield self._read_codes(first, min(first + READ_CODES, self.key_count))
 
     def rows(self) -> Iterator[tuple[Keys, Ids | None]]:
         """Every code once for each of its ids, in order."""
@@ -109,9 +109,20 @@ class CodesSegment(Segment):
         for ranks, ids in self.id_rows():
             if len(ranks):
                 first, last = int(ranks[0]), int(ranks[-1])
-                with self.naming:
-                    codes = self.codes.read(first, last + 1)
+                codes = self._read_codes(first, last + 1)
                 yield codes[(ranks - np.uint64(first)).astype(np.int64)], ids
+
+    def _read_codes(self, first: int, end: int) -> Keys:
+        """Codes of these ranks, at least one. CorruptStore where one of them is not above the one before it."""
+        before = min(first, 1)
+        with self.naming:
+            codes = self.codes.read(first - before, end)
+            order = _increase(codes)
+            if not order.all():
+                at = int(np.argmin(order)) + 1
+                where = f"codes, rank {first - before + at}"
+                raise CorruptStore(where, _hex(codes[at]), f"above {_hex(codes[at - 1])}")
+        return codes[before:]
 
     def lookup(self, ids: Ids) -> Iterator[tuple[Keys, Ids]]:
         """All rows of ids (uint64[n], strictly increasing), in chunks: codes and ids. Reads all ids."""
@@ -138,3 +149,19 @@ class CodesSegment(Segment):
 
     def _make_view(self, tables: object) -> SegmentView:
         return super()._make_view(())  # which decodes no tables of these
+
+
+def _increase(codes: Keys) -> Array:
+    """Whether each of codes but the first is above the one before: bool[n - 1]."""
+    above, same = np.zeros(len(codes) - 1, dtype=bool), np.ones(len(codes) - 1, dtype=bool)
+    for word in range(codes.shape[1]):
+        one, other = codes[:-1, word], codes[1:, word]
+        above |= same & (other > one)
+        same &= other == one
+        if not same.any():
+            break
+    return above
+
+
+def _hex(code: Keys) -> str:
+    return str(code.astype(">u8").tobytes().hex())

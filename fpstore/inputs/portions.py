@@ -57,7 +57,7 @@ class Portion:
 
     def stamp(self) -> list[object]:
         """What it is and what its files look like from outside; for json. It changes with what they hold."""
-        looks = [[source.path, source.format, *_look(source.path)] for source in self.files]
+        looks = [[source.path, source.format, *remote.stamp_of(source.path)] for source in self.files]
         asked = [self.asked.text, self.asked.header, self.html, self.name_column]
         return [looks, self.within, asked]
 
@@ -133,10 +133,3 @@ def _stretches(source: Source, size: int, most_bytes: int) -> list[tuple[int, in
 
 def _size_of(path: str) -> int:
     return (remote.size(path) or 0) if remote.is_remote(path) else os.path.getsize(path)
-
-
-def _look(path: str) -> tuple[object, ...]:
-    if remote.is_remote(path):
-        return (remote.look(path),)
-    status = os.stat(path)
-    return status.st_size, status.st_mtime_ns

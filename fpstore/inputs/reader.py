@@ -362,8 +362,7 @@ def read_share(share: Share, skip_bad: bool, batch: int = DEFAULT_BATCH) -> tupl
     RecipeError as of read; BadInput as well where the file is not what it was when it was shared out.
     """
     request = share.request(skip_bad, batch)
-    share.expect_same()
-    return batches_of(_of_file(share.path, share.format, request), batch), request
+    return share.throughout(batches_of(_of_file(share.path, share.format, request), batch)), request
 
 
 def _of_file(path: str, format: str, request: Request) -> Iterator[Batch]:

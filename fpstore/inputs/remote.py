@@ -10,7 +10,7 @@ import errno
 import io
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from typing import Any, BinaryIO
@@ -19,6 +19,8 @@ from urllib.parse import unquote, urlsplit
 from fpstore.inputs.errors import TOLD_CHARACTERS, BadInput, cut
 from fpstore.text.packages import need
 
+# What fsspec's file systems tell of a file that changes with its content, by their names of it.
+_CHANGES = ("ETag", "etag", "mtime", "LastModified", "created", "version_id")
 _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*(?:::[a-zA-Z][a-zA-Z0-9+.-]*)*://")
 
 
@@ -97,7 +99,21 @@ def look(path: str) -> str:
     """What a file looks like from outside, without reading it; changes when its keeper says that it does."""
     with _naming(path):
         files, inner = _reached(path)
-        return str(files.ukey(inner))
+        changes = changes_of(files.info(inner))
+        return repr(changes) if changes else str(files.ukey(inner))
+
+
+def changes_of(info: Mapping[str, Any]) -> list[Any]:
+    """Of what fsspec tells of a file that which changes with its content, and not when somebody reads it."""
+    return [info[name] for name in _CHANGES if info.get(name) is not None]
+
+
+def stamp_of(path: str) -> tuple[int, int | str]:
+    """How large a file is, here or elsewhere, 0 where only reading tells, and what changes when it does."""
+    if is_remote(path):
+        return size(path) or 0, look(path)
+    status = os.stat(path)
+    return status.st_size, status.st_mtime_ns
 
 
 def files_under(path: str) -> Iterator[tuple[str, list[str]]]:

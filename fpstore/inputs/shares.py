@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,15 +25,15 @@ from fpstore.text import DEFAULT_RECIPE, Recipe
 class Share:
     """A file of fingerprints, or some rows of it; it can be pickled. only: the first row, and the one after the last.
 
-    file: its number among all. stamp: its size and when it was changed last, None of one elsewhere. record: the recipe
-    that the fingerprints are by, as far as it was said.
+    file: its number among all. stamp: its size, and when it was changed last, or what one elsewhere says of itself.
+    record: the recipe that the fingerprints are by, as far as it was said.
     """
 
     file: int
     path: str
     format: str
     only: tuple[int, int] | None
-    stamp: tuple[int, int] | None
+    stamp: tuple[int, int | str]
     asked: Asked
     fingerprint_format: str
     bits: int
@@ -57,9 +57,15 @@ class Share:
             origin=Origin(self.record, "recipe (--recipe)"),
         )
 
-    def expect_same(self) -> None:
+    def throughout(self, batches: Iterator[Batch]) -> Generator[Batch]:
+        """The batches, read of the file. BadInput where it is not the same before the first and behind the last."""
+        self._expect_same()
+        yield from batches
+        self._expect_same()
+
+    def _expect_same(self) -> None:
         """BadInput where the file is not what it was when it was shared out."""
-        found = _stamp(self.path)
+        found = remote.stamp_of(self.path)
         if found != self.stamp:
             told = f"found {_shown(found)}, expected {_shown(self.stamp)}: it has changed since the work was shared out"
             raise BadInput(f"{display_name(self.path)}: {told}")
@@ -77,7 +83,7 @@ def shares_of(sources: Sequence[Source], recipe: Recipe | None, request: Request
             raise ValueError(f"{display_name(source.path)}: {told}")
         path = source.path if remote.is_remote(source.path) else os.path.abspath(source.path)
         about = (
-            _stamp(path),
+            remote.stamp_of(path),
             request.asked,
             request.fingerprint_format,
             request.bits,
@@ -120,12 +126,6 @@ def expect_id(last: int) -> None:
         )
 
 
-def _stamp(path: str) -> tuple[int, int] | None:
-    if remote.is_remote(path):
-        return None
-    status = os.stat(path)
-    return status.st_size, status.st_mtime_ns
-
-
-def _shown(stamp: tuple[int, int] | None) -> str:
-    return "another place" if stamp is None else f"{stamp[0]} bytes, changed at {stamp[1]} ns"
+def _shown(stamp: tuple[int, int | str]) -> str:
+    size, changed = stamp
+    return f"{size} bytes, " + (f"changed at {changed} ns" if isinstance(changed, int) else f"state {changed}")

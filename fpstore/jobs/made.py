@@ -161,13 +161,15 @@ class MadePart(Sealed):
             # A copy of its own lies where its type has to.
             found.append(np.frombuffer(data, dtype=kind, count=prod(shape), offset=at).reshape(shape).copy())
             at += size
+        if not (_are_pages(found) if len(found) == len(_SHOWN) else _are_texts(found)):
+            raise self._damaged(f"a block at {offset}", "values that are none", "those of texts or pages")
         return found
 
     def _take(self, footer: Any, end: int) -> None:
         """Where each block begins, its kind, its checksum, and the type and shape of each of its columns."""
         found = footer["job"], footer["task"]
         if found != (self._maker.job, self._maker.task):
-            told = "found what task {1} of job {0} made".format(*found)
+            told = "found what task {1!r:.20} of job {0!r:.40} made".format(*found)
             raise JobError(f"{told}; expected task {self._maker.task} of job {self._maker.job}", path=self._path)
         self._described: list[tuple[str, int, int, list[tuple[str, list[int]]]]] = []
         offset = 0
@@ -194,6 +196,32 @@ def _is_block(kind: str, columns: list[tuple[str, list[int]]]) -> bool:
         return False
     has_values = kind == PAGES or len(types) == len(_HASHED)  # in the last, as many as the sizes before say
     return len({shape[0] for shape in (shapes[:-1] if has_values else shapes)}) == 1
+
+
+def _are_texts(columns: Sequence[Array]) -> bool:
+    """Whether what columns of such types and shapes hold can be of texts."""
+    flags = [column for column in columns if column.dtype.kind == "b"]
+    if any(flag.view(np.uint8).max(initial=0) > 1 for flag in flags):
+        return False
+    return len(columns) == len(_MEASURED) or _fill(columns[-2], len(columns[-1]))
+
+
+def _are_pages(columns: Sequence[Array]) -> bool:
+    """The same of pages."""
+    _, flags, sizes, data = columns
+    if flags.max(initial=0) >= 2 * _NONE or not _fill(sizes, len(data)):
+        return False
+    starts = offsets_of(sizes)[:-1]
+    try:
+        data.tobytes().decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return False
+    return bool((data[starts[starts < len(data)]] & 0xC0 != 0x80).all())  # where a character begins
+
+
+def _fill(sizes: Array, count: int) -> bool:
+    """Whether values of these sizes, one after the other, are so many items."""
+    return bool(((sizes >= 0) & (sizes <= count)).all()) and sum(sizes.tolist()) == count
 
 
 def made_of(columns: Sequence[Array], which: slice) -> Made:

@@ -8,18 +8,21 @@ import fcntl
 import os
 import re
 import shutil
+import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from fpstore.arrays import parse_memory
 from fpstore.disk import MIRROR_NAME, PRIVATE_FOLDER, Folder, read_whole, replace_whole
-from fpstore.errors import PathLike
+from fpstore.errors import CorruptStore, PathLike
+from fpstore.living.catalog import SEGMENTS
 from fpstore.living.locks import lock_file
 
 CACHE_VARIABLE, BYTES_VARIABLE = "FPSTORE_CACHE", "FPSTORE_CACHE_BYTES"
 DEFAULT_BYTES = "10GiB"
 URL, LOCK = "url", "lock"
+MAX_URL_BYTES = 1 << 16
 
 _NAME = re.compile(r"[0-9a-f]{32}", re.ASCII)
 BLOCK_BYTES = 512  # of st_blocks
@@ -40,10 +43,10 @@ def cache_bytes(given: str | int | None) -> int:
 class Held:
     """A mirror's folder, held against those who make room. A context manager."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, folder: Folder) -> None:
         """Made by `hold`."""
-        self.path = path
-        self._fd = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self.path = folder.path
+        self._fd = folder.open_file(LOCK, os.O_RDWR | os.O_CREAT)
         try:
             lock_file(self._fd, fcntl.F_RDLCK, wait=True)
         except BaseException:
@@ -74,33 +77,52 @@ class Held:
 
 
 def hold(cache: Path, name: str, url: str, most_bytes: int) -> Held:
-    """The mirror of that name, held; others, those that nobody has open, go until all have at most so many bytes."""
+    """The mirror of that name, held; others, those that nobody has open, go until all have at most so many bytes.
+
+    CorruptStore where something else is in its place: a link leads to what is somebody's own.
+    """
     cache.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
-    gate = os.open(cache / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
+    with ExitStack() as opened:
+        home = opened.enter_context(Folder.open(cache))
+        gate = home.open_file(LOCK, os.O_RDWR | os.O_CREAT)
+        opened.callback(os.close, gate)
         fcntl.flock(gate, fcntl.LOCK_EX)  # so that nobody sweeps a folder between its making and its lock
-        path = cache / name
-        for made in (path, path / MIRROR_NAME, path / MIRROR_NAME / "segments"):
-            # For nobody else, whatever the folder of mirrors is for, and whoever made this one: there are texts in it.
-            made.mkdir(PRIVATE_FOLDER, exist_ok=True)
-            with Folder.open(made) as own:
-                own.set_mode(PRIVATE_FOLDER)
-        with Folder.open(path) as folder:
-            if read_whole(folder, URL) != url.encode():
-                replace_whole(folder, URL, url.encode())
-        held = Held(path)
-        _sweep(cache, path, most_bytes)
+        folder = opened.enter_context(_own(home, name))
+        with _own(folder, MIRROR_NAME) as store:
+            _own(store, SEGMENTS).close()
+        if read_whole(folder, URL) != url.encode():
+            replace_whole(folder, URL, url.encode())
+        held = Held(folder)
+        _sweep(cache, folder.path, most_bytes)
         return held
-    finally:
-        os.close(gate)
+
+
+def _own(home: Folder, name: str) -> Folder:
+    """The folder of that name, made where there is none.
+
+    For nobody else, whatever the folder of mirrors is for, and whoever made this one: there are texts in it.
+    """
+    with suppress(FileExistsError):
+        os.mkdir(name, PRIVATE_FOLDER, dir_fd=home.fd)
+    own = home.inside(name)
+    try:
+        own.set_mode(PRIVATE_FOLDER)
+    except BaseException:
+        own.close()
+        raise
+    return own
 
 
 def url_of_mirror(path: Path) -> str | None:
     """The URL of the store that a path leads to the mirror of; None for any other path."""
     if path.name != MIRROR_NAME:
         return None
-    with suppress(FileNotFoundError):
-        return (path.parent / URL).read_text(encoding="utf-8")
+    with suppress(FileNotFoundError, NotADirectoryError), Folder.open(path.parent) as folder:
+        data = read_whole(folder, URL, MAX_URL_BYTES)
+        try:
+            return None if data is None else data.decode()
+        except UnicodeDecodeError:
+            raise CorruptStore("url", f"{data!r:.40}", "that of a store, in UTF-8", path=folder.path / URL) from None
     return None
 
 
@@ -110,14 +132,19 @@ def held_bytes(folder: Path) -> int:
     for place, _, names in os.walk(folder):
         for name in names:
             with suppress(FileNotFoundError):
-                total += os.stat(Path(place, name)).st_blocks * BLOCK_BYTES
+                total += os.lstat(Path(place, name)).st_blocks * BLOCK_BYTES
     return total
 
 
 def _is_mirror(path: Path) -> bool:
-    """Whether a folder in the cache was made by `hold`: the cache may be a folder that others use too."""
-    made = _NAME.fullmatch(path.name) is not None and not path.is_symlink()
-    return made and (path / LOCK).is_file() and (path / MIRROR_NAME).is_dir()
+    """Whether a folder in the cache was made by `hold`, for this user: others may use the folder of mirrors too."""
+    if _NAME.fullmatch(path.name) is None:
+        return False
+    try:
+        kinds = [stat.S_IFMT(os.lstat(each).st_mode) for each in (path, path / LOCK, path / MIRROR_NAME)]
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return False
+    return kinds == [stat.S_IFDIR, stat.S_IFREG, stat.S_IFDIR]
 
 
 def _sweep(cache: Path, own: Path, most_bytes: int) -> None:
@@ -130,7 +157,7 @@ def _sweep(cache: Path, own: Path, most_bytes: int) -> None:
             return
         if path == own:
             continue
-        fd = os.open(path / LOCK, os.O_RDWR | os.O_CLOEXEC)
+        fd = os.open(path / LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             if lock_file(fd, fcntl.F_WRLCK, wait=False):
                 shutil.rmtree(path)

@@ -13,14 +13,13 @@ import threading
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from fpstore import format as layout
 from fpstore._codec import page_checksums
 from fpstore._source import PageSource
 from fpstore._view import SegmentView
-from fpstore.disk import CATALOG_NAME, Folder, naming, write_all
+from fpstore.disk import CATALOG_NAME, MAX_RECORD_BYTES, Folder, naming, read_whole, write_all
 from fpstore.errors import CorruptStore, Naming, PathLike, StoreWarning, UnsupportedVersion
 from fpstore.living.catalog import SEGMENTS, Catalog
 from fpstore.living.live import Live
@@ -66,8 +65,8 @@ class Mirror:
         self._told = self._failed = self._is_small = self._is_closed = False
         self._at_work = 0  # threads that have not ended
         try:
-            _put(self.path / CATALOG_NAME, catalog)
             with Folder.open(self.path) as folder, folder.inside(SEGMENTS) as segments:
+                _put(folder, CATALOG_NAME, catalog)
                 for lying in self._lying():
                     self._mirror(segments, lying)
             self.bytes_held = held_bytes(self._held.path)
@@ -233,17 +232,17 @@ def _files_of(entry: SegmentEntry) -> Iterator[Lying]:
         yield Lying(sketches_name(entry.name), entry.sketches.file_bytes, entry.sketches.crc)
 
 
-def _put(path: Path, data: bytes) -> None:
-    """Put a file there as a whole, if it is not there: who has it open keeps it."""
-    if path.exists() and path.read_bytes() == data:
+def _put(folder: Folder, name: str, data: bytes) -> None:
+    """Put a file there as a whole, if it is not there: who has it open keeps it. CorruptStore for a link."""
+    if read_whole(folder, name, max(len(data), MAX_RECORD_BYTES)) == data:
         return
-    new = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    new = f".{name}.{secrets.token_hex(4)}"
+    fd = folder.open_file(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     try:
         write_all(fd, memoryview(data))
     finally:
         os.close(fd)
-    new.rename(path)
+    folder.rename(new, name)
 
 
 def _has_ends(fd: int, lying: Lying) -> bool:

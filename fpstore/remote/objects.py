@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 from fpstore.disk import CATALOG_NAME
 from fpstore.errors import CorruptStore, StoreChanged
 from fpstore.inputs.errors import TOLD_CHARACTERS, cut
-from fpstore.inputs.remote import is_remote, local_path, reached
+from fpstore.inputs.remote import changes_of, is_remote, local_path, reached
 
 # Between tries of what may go well a moment later; what a client tries again by itself is not counted here.
 PAUSES_SECONDS = (0.2, 1.0)
@@ -55,8 +55,7 @@ class Objects:
         def info() -> tuple[int, str]:
             self._files.invalidate_cache(self._path(name))
             found = self._files.info(self._path(name))
-            told = [found.get(key) for key in ("ETag", "etag", "mtime", "LastModified", "created", "version_id")]
-            return int(found["size"]), repr(told)
+            return int(found["size"]), repr(changes_of(found))
 
         return self._tried(name, info)
 

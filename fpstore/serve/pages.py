@@ -111,7 +111,7 @@ _ALL = (
 )
 ENDPOINTS = {endpoint.name: endpoint for endpoint in _ALL}
 _COLUMNS = {
-    "fingerprints": "Hexadecimal digits, 1 to 16. In Arrow integers or 8 bytes, too.",
+    "fingerprints": "Hexadecimal digits, 1 to 16 for 64 bits. In Arrow integers or 8 bytes, too; of wide ones, bytes.",
     "texts": "In place of fingerprints, which they become by the store's recipe.",
     "ids": "One for each; strings, as many programs round numbers above 2^53. In a store whose ids are strings any of"
     " up to 64 KiB. In one whose ids are bytes, what is no UTF-8 is a half of a surrogate pair, \\udc80 to \\udcff, as"

@@ -17,7 +17,7 @@ MUTANTS = (
         "bit_length(begin ^ slot >> guide->dropped)",
         "0",
         "matches are missed once there have been some searches",
-        ("tests/test_wide_levels.py::test_codes_that_share_much_are_found_by_what_ranks_tell",),
+        ("tests/test_wide_levels.py::test_a_code_whose_slot_begins_within_a_range_of_ranks_is_found",),
     ),
     Mutant(
         "levels are left out of tables that share bits",
@@ -132,7 +132,7 @@ MUTANTS = (
         "_mm512_shuffle_i64x2(sums[0], sums[1], 0xDD)",
         "_mm512_shuffle_i64x2(sums[0], sums[1], 0x88)",
         "near codes are passed over",
-        ("tests/test_wide.py::test_the_tables_and_a_scan_find_the_same",),
+        ("tests/test_wide.py::test_a_scan_finds_a_code_that_is_near_alone_wherever_its_errors_are",),
         at_import=True,
     ),
     Mutant(

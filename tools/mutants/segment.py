@@ -221,9 +221,9 @@ MUTANTS = (
     ),
     Mutant(
         "wide codes of two pieces are not compared",
-        "fpstore/codes/verify.py",
-        "if first <= last:",
-        "if first < -1:",
+        "fpstore/codes/reader.py",
+        "before = min(first, 1)",
+        "before = 0",
         "codes out of order pass where pieces meet",
         ("tests/test_wide_verify.py::test_verify_finds_just_what_the_format_does_not_allow",),
     ),

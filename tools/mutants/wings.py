@@ -691,7 +691,7 @@ MUTANTS = (
         "return _encoded(text) if data is None else data",
         "return _encoded(text)",
         "kept rows have columns that no input has any more",
-        ("tests/test_jobs_mended.py::test_a_job_does_not_go_on_where_what_it_read_has_changed",),
+        ("tests/test_jobs_mended.py::test_a_job_does_not_go_on_where_another_column_has_changed",),
     ),
     Mutant(
         "bad lines are passed over only while it is asked for",
