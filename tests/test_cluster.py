@@ -20,10 +20,11 @@ from living import writer_of
 import fpstore
 from fpstore import cluster, minhash
 from fpstore._codec import crc32c
-from fpstore.cluster import gathering, local, parts, shares, tasks
+from fpstore.cluster import gathering, local, parts, searching, shares
 from fpstore.cluster.parts import Maker, Part, write_part
+from fpstore.cluster.searching import ProbeTask, Queries, Seen
 from fpstore.cluster.shares import PENDING, Share, cut
-from fpstore.cluster.tasks import ProbeTask, Queries, Seen, run
+from fpstore.cluster.tasks import run
 from fpstore.disk import Folder
 from fpstore.errors import JobError, StoreChanged, TooManyMatches, WrongKind
 from fpstore.query import batch, ways
@@ -365,7 +366,7 @@ def test_a_task_done_twice_leaves_the_same_part(stores: dict[str, Path], tmp_pat
     assert rows > 0
     assert run(pickle.loads(pickle.dumps(task))) == rows
     assert (tmp_path / "f" / task.maker.name).read_bytes() == part
-    assert sorted(os.listdir(tmp_path / "f")) == [task.maker.name, tasks.QUERIES]
+    assert sorted(os.listdir(tmp_path / "f")) == [task.maker.name, searching.QUERIES]
 
 
 def test_a_task_of_a_store_that_has_changed_is_refused(stores: dict[str, Path], tmp_path: Path) -> None:
@@ -376,7 +377,7 @@ def test_a_task_of_a_store_that_has_changed_is_refused(stores: dict[str, Path], 
         store.add([1], ids=[1])
     with pytest.raises(StoreChanged, match=r"found store \w{32} at generation .*, expected store .*, which the job"):
         run(task)
-    assert os.listdir(tmp_path / "f") == [tasks.QUERIES]
+    assert os.listdir(tmp_path / "f") == [searching.QUERIES]
 
 
 def test_a_task_with_other_queries_or_of_another_version_is_refused(stores: dict[str, Path], tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from fpstore.jobs import corpus as jobs_corpus
 from fpstore.text import recipes, shared
 from fpstore.text.packed import Texts
 from fpstore.text.recipe import Recipe
+from fpstore.threads import Leash
 from fpstore.workers import Workers
 
 # Longer than any test may take.
@@ -74,6 +75,19 @@ def wait_for(gone: list[int]) -> list[int]:
     while any(map(is_there, gone)) and time.monotonic() < end:
         time.sleep(0.01)
     return [each for each in gone if is_there(each)]
+
+
+@pytest.mark.slow
+def test_workers_begin_what_their_leash_reaches(two: Workers) -> None:
+    leash = Leash(3)
+    begun = two.begin(doubled, range(8), leash)
+    deadline = time.monotonic() + 20
+    turns = begun._turns[:]
+    while not all(turn.ended.is_set() for turn in turns[:3]) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert [turn.ended.is_set() for turn in turns] == [True] * 3 + [False] * 5
+    leash.let_go()
+    assert begun.results() == [2 * number for number in range(8)]
 
 
 @pytest.mark.slow
@@ -307,10 +321,14 @@ def test_pages_are_read_there_as_here(two: Workers, monkeypatch: pytest.MonkeyPa
     pages += [(b"\xff\xfe", None), ("caf\xe9 au lait".encode("latin-1"), "latin-1"), ("<p></p>", None), ("", None)]
     pages += [(bytes(range(256)) * 9, None), (b"<p>" + b"word " * 400 + b"\xff", "utf-8"), ("\ud800 half", None)]
     with Workers(1) as alone:
-        expected = [*shared.shown_of(pages, what, alone)]
-    assert list(map(repr, shared.shown_of(pages, what, two))) == list(map(repr, expected))
-    assert {type(each) for each in expected} == {shared.Shown, ValueError}
-    assert [*shared.shown_of([], what, two)] == []
+        expected = shared.shown_of(pages, what, alone)()
+    found = shared.shown_of(pages, what, two)()
+    assert (list(found.texts), found.flags.tolist()) == (list(expected.texts), expected.flags.tolist())
+    assert {0, shared.NO_PAGE, shared.EMPTY, shared.DAMAGED} <= {*expected.flags.tolist()}
+    assert len(shared.shown_of([], what, two)()) == 0
+    packed = shared.Pages.pack(str(markup).encode() for markup, _ in pages[:9])
+    found = shared.shown_of(packed[2:8], what, two)()
+    assert list(found.texts) == list(expected.texts)[2:8]
 
 
 def corpus(folder: Path) -> Path:
