@@ -29,6 +29,9 @@ HELP_AFTER_SECONDS = 0.2
 # How long a worker that was told to end is waited for.
 ENDING_SECONDS = 2.0
 
+# Whether this process is a worker, in which nothing runs but what it is given: nobody changes what packages hold.
+is_alone = False
+
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
@@ -356,6 +359,8 @@ class _Worker:
 
 def serve() -> None:
     """What a worker does: answers, until nobody asks any more."""
+    global is_alone
+    is_alone = True
     with os.fdopen(os.dup(0), "rb") as requests, os.fdopen(os.dup(1), "wb") as answers:
         # What a package reads or prints is no request, and no answer.
         with open(os.devnull) as nothing:

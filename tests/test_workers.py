@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import rjieba
 import zstandard
 from outcome import Command
 
@@ -26,7 +27,7 @@ from fpstore import workers as module
 from fpstore.inputs import BadInput, read, records
 from fpstore.jobs import Inputs, cluster, dedup, document_pairs
 from fpstore.jobs import corpus as jobs_corpus
-from fpstore.text import recipes, shared
+from fpstore.text import recipes, shared, tokens
 from fpstore.text.packed import Texts
 from fpstore.text.recipe import Recipe
 from fpstore.threads import Leash
@@ -311,6 +312,18 @@ def test_texts_are_measured_there_as_here(
         expected = recipe.measure_many(some)
         for found, column in zip(shared.measure_many(recipe, some, 2, two), expected, strict=True):
             assert np.asarray(found).tolist() == np.asarray(column).tolist()
+
+
+def added(word: str) -> list[bool]:
+    rjieba.add_word(word, 10**9, "n")
+    return [word in tokens._jieba()(word), tokens._jieba() == rjieba.cut]
+
+
+@pytest.mark.slow
+def test_a_worker_builds_no_second_dictionary_and_others_have_one_of_their_own(two: Workers) -> None:
+    word = "\u9fa5\u9fa4\u9fa3"  # which no text has
+    assert added(word) == [False, False]
+    assert two.map(added, [word]) == [[True, True]]
 
 
 @pytest.mark.slow

@@ -187,6 +187,14 @@ MUTANTS = (
         ("tests/test_workers.py::test_workers_begin_what_their_leash_reaches",),
     ),
     Mutant(
+        "Chinese is cut by the words that a program has added to the package",
+        "fpstore/text/tokens.py",
+        "package.cut if workers.is_alone else package.Jieba().cut",
+        "package.cut",
+        "a text has another fingerprint in a program that has words of its own",
+        ("tests/test_workers.py::test_a_worker_builds_no_second_dictionary_and_others_have_one_of_their_own",),
+    ),
+    Mutant(
         "a page has another mark where it comes packed",
         "fpstore/cluster/made.py",
         'return marks_of(pages, _alike(_kind_of("", None), len(pages)))',
