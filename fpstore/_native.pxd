@@ -585,6 +585,7 @@ cdef extern from "json_lines.h" nogil:
         Packed names
         Packed lines
         uint8_t *may_have_tags
+        uint64_t *numbers
         uint64_t count
     ctypedef struct LineFields:
         const uint8_t *text

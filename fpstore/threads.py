@@ -3,12 +3,14 @@
 Owns who does which item. The answers come in the order of the items, and no item is begun after one has failed.
 """
 
+import math
 import sys
 import threading
 import weakref
 from _thread import start_new_thread
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
@@ -255,6 +257,41 @@ def begun_ahead(every: Iterator[_Item], count: int = 1) -> Generator[_Item]:
             yield held.popleft()
     if failure is not None:
         raise failure
+
+
+class Leash:
+    """How far those who work may be ahead of who needs what they make, item by item in order.
+
+    On processors that all of them share, what they do further ahead only keeps who needs it from going on.
+    """
+
+    def __init__(self, length: int) -> None:
+        """length: how many items may be begun, from the one that is needed on."""
+        self._length = length
+        self._end: float = length
+        self._moved = threading.Condition()
+
+    def come_to(self, number: int) -> None:
+        """The item of that number, from 0 on, is needed, and none before it any more."""
+        self._hold_at(number + self._length)
+
+    def let_go(self) -> None:
+        """All may be begun."""
+        self._hold_at(math.inf)
+
+    def _hold_at(self, end: float) -> None:
+        with self._moved:
+            self._end = max(end, self._end)
+            self._moved.notify_all()
+
+    def reaches(self, number: int) -> bool:
+        """Whether that item may be begun."""
+        return number < self._end
+
+    def wait(self, number: int) -> None:
+        """Until that item may be begun."""
+        with self._moved:
+            self._moved.wait_for(partial(self.reaches, number))
 
 
 class _Alive:

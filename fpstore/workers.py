@@ -18,7 +18,7 @@ from queue import Empty, SimpleQueue
 from types import MappingProxyType
 from typing import Any, Generic, Self, TypeVar
 
-from fpstore.threads import HEARING_SECONDS, Background
+from fpstore.threads import HEARING_SECONDS, Background, Leash
 
 # Starting a worker takes 0.2 to 0.5 s of a processor, for what it imports. Work that is known to take less than this is
 # not worth it.
@@ -28,6 +28,9 @@ START_AFTER_SECONDS = 0.5
 HELP_AFTER_SECONDS = 0.2
 # How long a worker that was told to end is waited for.
 ENDING_SECONDS = 2.0
+
+# Whether this process is a worker, in which nothing runs but what it is given: nobody changes what packages hold.
+is_alone = False
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -42,13 +45,18 @@ class WorkerEnded(ChildProcessError):
 
 
 class _Turn:
-    """One item, and what became of it. others: all that were begun together, of which none is begun when one fails."""
+    """One item, and what became of it. others: all that were begun together, of which none is begun when one fails.
 
-    __slots__ = ("_given", "_others", "begun", "ended", "error", "result")
+    may_begin: returns when a worker may take it.
+    """
 
-    def __init__(self, work: Callable[[Any], Any], item: Any, others: Sequence["_Turn"]) -> None:
+    __slots__ = ("_given", "_others", "begun", "ended", "error", "may_begin", "result")
+
+    def __init__(
+        self, work: Callable[[Any], Any], item: Any, others: Sequence["_Turn"], may_begin: Callable[[], object]
+    ) -> None:
         self._given: tuple[Callable[[Any], Any], Any] | None = work, item
-        self._others = others
+        self._others, self.may_begin = others, may_begin
         self.begun = threading.Lock()  # by who does it, or by who no longer wants it done
         self.ended = threading.Event()
         self.result: Any = None
@@ -148,21 +156,29 @@ class Workers:
         return self._left < math.inf and self._process == os.getpid()
 
     def map(
-        self, work: Callable[[_Item], _Result], items: Sequence[_Item], done: Callable[[int], object] | None = None
+        self,
+        work: Callable[[_Item], _Result],
+        items: Sequence[_Item],
+        done: Callable[[int], object] | None = None,
+        leash: Leash | None = None,
     ) -> list[_Result]:
         """[work(item) for item in items]; work: a function of a module. Both, and what it returns, can be pickled.
 
-        done: told how many of the first items are done, now and then.
+        done: told how many of the first items are done, now and then. leash: which holds the workers back; it is let go
+        of by who has it.
 
         Raises what work raises, and WorkerEnded where a worker ends before it has answered, as often as is tried: once
         no item is under way any more, and none is begun after one has failed.
         """
-        return self.begin(work, items).results(done)
+        return self.begin(work, items, leash).results(done)
 
-    def begin(self, work: Callable[[_Item], _Result], items: Sequence[_Item]) -> Begun[_Result]:
+    def begin(
+        self, work: Callable[[_Item], _Result], items: Sequence[_Item], leash: Leash | None = None
+    ) -> Begun[_Result]:
         """The same, for who has something else to do before it needs the results."""
         turns: list[_Turn] = []
-        turns += [_Turn(work, item, turns) for item in items]
+        for number, item in enumerate(items):
+            turns.append(_Turn(work, item, turns, _at_once if leash is None else partial(leash.wait, number)))
         if self.are_several:
             for turn in turns:
                 self._waiting.put(turn)
@@ -258,6 +274,7 @@ class Workers:
     def _lead(self, number: int) -> None:
         """Give a worker, or who follows it, one item after the other; in a thread of its own."""
         while (turn := self._waiting.get()) is not None:
+            turn.may_begin()
             if turn.take():
                 turn.run(lambda work, item: self._ask(number, work, item))
                 self._helps = False
@@ -271,6 +288,10 @@ class Workers:
                 if not left or not self._follow(number):
                     raise WorkerEnded(str(error), item) from None
         raise AssertionError("an item is tried at least once")
+
+
+def _at_once() -> None:
+    pass
 
 
 def _here(work: Callable[[_Item], _Result], item: _Item) -> _Result:
@@ -338,6 +359,8 @@ class _Worker:
 
 def serve() -> None:
     """What a worker does: answers, until nobody asks any more."""
+    global is_alone
+    is_alone = True
     with os.fdopen(os.dup(0), "rb") as requests, os.fdopen(os.dup(1), "wb") as answers:
         # What a package reads or prints is no request, and no answer.
         with open(os.devnull) as nothing:

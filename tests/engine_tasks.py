@@ -5,8 +5,8 @@ import signal
 import time
 from pathlib import Path
 
-from fpstore.cluster.tasks import ProbeTask
-from fpstore.jobs.tasks import MeasureTask
+from fpstore.cluster.measuring import MeasureTask
+from fpstore.cluster.searching import ProbeTask
 from fpstore.store import Store
 
 DEATHS = "deaths"

@@ -20,10 +20,11 @@ from living import writer_of
 import fpstore
 from fpstore import cluster, minhash
 from fpstore._codec import crc32c
-from fpstore.cluster import gathering, local, parts, shares, tasks, work
+from fpstore.cluster import gathering, local, parts, searching, shares, work
 from fpstore.cluster.parts import Maker, Part, write_part
+from fpstore.cluster.searching import ProbeTask, Queries, Seen
 from fpstore.cluster.shares import PENDING, Share, cut
-from fpstore.cluster.tasks import ProbeTask, Queries, Seen, run
+from fpstore.cluster.tasks import run
 from fpstore.disk import Folder
 from fpstore.errors import CorruptStore, JobError, StoreChanged, TooManyMatches, WrongKind
 from fpstore.query import batch, ways
@@ -386,7 +387,7 @@ def test_a_task_done_twice_leaves_the_same_part(stores: dict[str, Path], tmp_pat
     assert rows > 0
     assert run(pickle.loads(pickle.dumps(task))) == rows
     assert (tmp_path / "f" / task.maker.name).read_bytes() == part
-    assert sorted(os.listdir(tmp_path / "f")) == [task.maker.name, tasks.QUERIES]
+    assert sorted(os.listdir(tmp_path / "f")) == [task.maker.name, searching.QUERIES]
 
 
 def test_a_task_of_a_store_that_has_changed_is_refused(stores: dict[str, Path], tmp_path: Path) -> None:
@@ -397,7 +398,7 @@ def test_a_task_of_a_store_that_has_changed_is_refused(stores: dict[str, Path], 
         store.add([1], ids=[1])
     with pytest.raises(StoreChanged, match=r"found store \w{32} at generation .*, expected store .*, which the job"):
         run(task)
-    assert os.listdir(tmp_path / "f") == [tasks.QUERIES]
+    assert os.listdir(tmp_path / "f") == [searching.QUERIES]
 
 
 def test_a_task_with_other_queries_or_of_another_version_is_refused(stores: dict[str, Path], tmp_path: Path) -> None:
@@ -437,7 +438,7 @@ def hostile_queries(path: Path, kind: str) -> None:
 )
 def test_what_are_no_queries_is_one_error(stores: dict[str, Path], tmp_path: Path, kind: str) -> None:
     (task,) = tasks_of(stores["plain"], tmp_path / "f", some_keys(5, 4), 1)
-    hostile_queries(tmp_path / "f" / tasks.QUERIES, kind)
+    hostile_queries(tmp_path / "f" / searching.QUERIES, kind)
     with pytest.raises((JobError, CorruptStore), match=r"queries\.npy: (found queries .*those of the job|file: found)"):
         run(task)
 

@@ -25,11 +25,11 @@ import fpstore
 from fpstore import cluster
 from fpstore.cluster.engines import engine_named
 from fpstore.cluster.leading import ADDED, Keyed, decided
+from fpstore.cluster.measuring import MeasureTask
 from fpstore.cluster.sent import TRIES
 from fpstore.errors import JobError, StoreChanged
 from fpstore.inputs import BadInput
 from fpstore.jobs import Inputs, dedup, sharing
-from fpstore.jobs.tasks import MeasureTask
 from fpstore.text import load_recipe
 from fpstore.types import Keys
 

@@ -18,7 +18,7 @@ from fpstore import cluster
 from fpstore.cluster import gathering, local
 from fpstore.cluster.local import run_here
 from fpstore.cluster.parts import Part
-from fpstore.cluster.tasks import ProbeTask
+from fpstore.cluster.searching import ProbeTask
 from fpstore.disk import Folder
 from fpstore.errors import JobError, StoreChanged
 from fpstore.store import Store

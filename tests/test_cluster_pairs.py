@@ -26,7 +26,8 @@ from fpstore.cluster import engines, gathering, pairing, parts
 from fpstore.cluster.local import TRIES, run_here
 from fpstore.cluster.pairing import PairsTask
 from fpstore.cluster.parts import Maker, Part, sweep, whole_file
-from fpstore.cluster.tasks import HELD, Seen, run
+from fpstore.cluster.searching import Seen
+from fpstore.cluster.tasks import HELD, run
 from fpstore.disk import NEW_SUFFIX, Folder
 from fpstore.errors import JobError, StoreChanged, WrongKind
 from fpstore.query.pairs import stretches

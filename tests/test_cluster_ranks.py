@@ -98,7 +98,7 @@ class Elsewhere:
 
     def __exit__(self, *_: object) -> None: ...
 
-    def __call__(self, tasks: Any, seconds: float, done: Any = None) -> None:
+    def __call__(self, tasks: Any, seconds: float, done: Any = None, leash: Any = None) -> None:
         for task in tasks:
             raised = sent.attempt(pickle.loads(pickle.dumps(task)))
             assert raised is None

@@ -3,7 +3,7 @@
 import gzip
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,9 @@ from fpstore.inputs import BadInput, Documents, Row, blocks, compressed, documen
 from fpstore.inputs import text as text_inputs
 from fpstore.inputs._lines import LineReader
 from fpstore.inputs.blocks import Columns, Document
+from fpstore.inputs.errors import WITHOUT_TEXT
+from fpstore.text import cleaning, shared
+from fpstore.workers import Workers
 
 # Documents one by one, what was passed over and noted, how many rows there were, and the message that it ended with.
 Outcome = tuple[list[Document], dict[str, int], dict[str, int], int, str | None]
@@ -233,8 +236,13 @@ def test_keys_and_names_with_escapes_need_no_other_reader() -> None:
     reader = LineReader("größe".encode(), b"id", b"in")
     line = rb'{"\u0069\u0064": "http:\/\/\u00e9", "gr\u00f6\u00dfe": "a", "\u0074": 1, "gr\u00f6\u00dfen": "b"}'
     assert not reader.read(line, 0, True)
-    (texts, _), (names, _), (lines, _), _ = reader.take()
+    (texts, _), (names, _), (lines, _), _, _ = reader.take()
     assert (texts.tobytes(), names.tobytes().decode(), lines.tobytes()) == (b"a", "http://é", line)
+
+
+def is_read_in_c(line: bytes) -> bool:
+    reader = LineReader(b"text", b"id", b"in")
+    return not reader.read(line + b"\n", 0, True) and reader.count == 1
 
 
 def test_few_lines_are_left_to_the_reader_of_single_lines() -> None:
@@ -245,12 +253,15 @@ def test_few_lines_are_left_to_the_reader_of_single_lines() -> None:
         end = data.find(b"\n", reader.at) + 1
         reader.passed(1, end - reader.at)
         at, others = reader.at, others + 1
-    (_, text_ends), (names, _), _, may_have_tags = reader.take()
+    (_, text_ends), (names, _), _, may_have_tags, numbers = reader.take()
     good = [b"-12", b"7", b"1"]
     assert all(name in names.tobytes() for name in good)
     assert len(may_have_tags) + others + reader.blank == reader.number == len(ODD) + 2
     assert len(may_have_tags) == len(text_ends) - 1 >= 4
-    assert reader.take()[3].tolist() == []
+    assert [data.split(b"\n")[number - 1] for number in numbers.tolist()] == [
+        line for line in [PLAIN, *ODD, PLAIN] if is_read_in_c(line)
+    ]
+    assert [each.tolist() for each in reader.take()[3:]] == [[], []]
 
 
 @given(
@@ -280,17 +291,19 @@ def test_few_lines_are_left_to_the_reader_of_single_lines() -> None:
     block=st.integers(3, 200),
     named=st.booleans(),
     cut=st.integers(0, 3),
+    html=st.booleans(),
 )
-@example(lines=[b'\xef\xbb\xbf{"text": "a"}', b'\xef\xbb\xbf{"text": "a"}'], block=3, named=False, cut=0)
+@example(lines=[b'\xef\xbb\xbf{"text": "a"}', b'\xef\xbb\xbf{"text": "a"}'], block=3, named=False, cut=0, html=False)
 def test_any_lines_in_blocks_of_any_size_are_what_they_are_one_by_one(
-    tmp_path_factory: pytest.TempPathFactory, lines: list[bytes], block: int, named: bool, cut: int
+    tmp_path_factory: pytest.TempPathFactory, lines: list[bytes], block: int, named: bool, cut: int, html: bool
 ) -> None:
     path = tmp_path_factory.mktemp("lines") / "in.jsonl"
     data = b"\n".join(lines)
     path.write_bytes(data[: max(0, len(data) - cut)])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blocks, "BLOCK_BYTES", block)
-        expect_same(path, **({"id_column": "id"} if named else {}))
+        for name in ("BLOCK_BYTES", "PAGES_BLOCK_BYTES"):
+            patch.setattr(blocks, name, block)
+        expect_same(path, html=html, **({"id_column": "id"} if named else {}))
 
 
 @given(st.data(), st.integers(0, 6))
@@ -361,7 +374,7 @@ def test_a_file_that_is_cut_short_ends_with_the_same_error(tmp_path: Path) -> No
 def test_lines_are_read_in_blocks_only_where_that_gives_the_same(tmp_path: Path) -> None:
     path = tmp_path / "in.jsonl"
     path.write_bytes(b'{"a": {"text": "x"}, "text": "<p>y</p>"}\n')
-    for options, packed in (({}, True), ({"html": True}, False), ({"text_column": "a.text"}, False)):
+    for options, packed in (({}, True), ({"html": True}, True), ({"text_column": "a.text"}, False)):
         with closing(documents([path], all_columns=True, **options)) as found:
             assert isinstance(next(iter(found.in_columns())), Columns) == packed
     other = tmp_path / "in\udcff.jsonl"
@@ -373,15 +386,17 @@ def test_what_is_taken_is_what_was_read_since() -> None:
     reader = LineReader(b"text", None, b"in")
     for text in ("one", "two"):
         assert not reader.read(json.dumps({"text": text}).encode() + b"\n", 0, False)
-        (texts, offsets), (names, _), _, tags = reader.take()
+        (texts, offsets), (names, _), _, tags, numbers = reader.take()
         assert (texts.tobytes(), offsets.tolist(), tags.tolist()) == (text.encode(), [0, 3], [False])
+        assert numbers.tolist() == [reader.number]
         assert names.tobytes() == b"in:%d" % reader.number
     assert not reader.read(b'{"text"', 0, False)
     assert (reader.at, reader.count, reader.number) == (0, 0, 2)
     with pytest.raises(ValueError, match="found 9, expected a place in a block of 1 bytes"):
         reader.read(b"x", 9, True)
     reader.add(b"three", b"name", b"line")
-    assert reader.take()[0][0].tobytes() == b"three"
+    (texts, _), _, _, _, numbers = reader.take()
+    assert (texts.tobytes(), numbers.tolist()) == (b"three", [0])
 
 
 def test_rows_of_blocks_are_lines_as_they_were_read(tmp_path: Path) -> None:
@@ -391,3 +406,64 @@ def test_rows_of_blocks_are_lines_as_they_were_read(tmp_path: Path) -> None:
         rows: list[Row] = [row for _, _, row in flat(found.in_columns())]
     assert [row.data for row in rows] == [b'{"text": "a"}\r\n', b' {"text": "b"}']
     assert np.array_equal([row.layout.format for row in rows], ["jsonl"] * 2)
+
+
+# --- Pages ---
+
+
+def page(words: str, **more: Any) -> bytes:
+    return json.dumps({"id": f"n {words[:4]}", "text": f"<html><p>{words}</p></html>", **more}).encode()
+
+
+# Of each kind that there is a note of, and lines that go to the reader of single lines.
+PAGES = [page("some words"), page(""), page("of \u00e9", id="half \ud800"), page("half \ud800"), page("\u00e9", id=7)]
+PAGES += [b"bad", b'{"text": 1}', b""]
+
+
+@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.parametrize("block", [3, 100, 1 << 20])
+def test_pages_in_blocks_show_what_they_show_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int, named: bool
+) -> None:
+    monkeypatch.setattr(blocks, "PAGES_BLOCK_BYTES", block)
+    monkeypatch.setattr(cleaning, "MAX_HTML_BYTES", 300)
+    path = tmp_path / "in.jsonl"
+    framed = page(f"x</p></main><nav>{'all around ' * 12}</nav><main><p>")
+    lines = [*PAGES, page("too long " * 60), framed, *PAGES, page("last")]
+    path.write_bytes(b"\n".join(lines))
+    names = {"id_column": "id"} if named else {}
+    found = expect_same(path, html=True, **names)
+    assert found[1] == {"bad line": 5 + 2 * named, "blank line": 2}
+    assert found[2][WITHOUT_TEXT] == 2
+    assert len(found[0]) == len(lines) - 7 - 2 * named
+    # A page that is none is told by its line, and those before it were given.
+    path.write_bytes(b"\n".join([PAGES[0], b"", PAGES[1], page("too long " * 60), PAGES[0]]))
+    assert len(expect_same(path, html=True, **names)[0]) == 3
+    _, fast = both(path, html=True, **names)
+    assert fast[4] is not None
+    assert re.fullmatch(
+        rf"{path}, line 4: html: found \d+ bytes, expected at most 300 \(bad line, {path}, 4\)", fast[4]
+    )
+
+
+def test_what_packages_show_need_not_be_utf8(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared, "visible", lambda page, what: cleaning.Visible("half \ud800", False))
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(b"\n".join([PAGES[0], PAGES[1]]))
+    assert [text for _, text, _ in expect_same(path, html=True)[0]] == ["half \ud800"] * 2
+
+
+def test_pages_are_asked_for_in_their_order_though_some_are_read_alone(tmp_path: Path) -> None:
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(b"\n".join(PAGES * 3))
+    asked: list[str] = []
+
+    def show(pages: Sequence[shared.Page]) -> Callable[[], shared.Shown]:
+        asked.extend(str(markup) for markup, _ in pages)
+        return shared.shown_of(pages, "all", Workers(1))
+
+    request: dict[str, Any] = {"all_columns": True, "is_part": True, "skip_bad": True, "html": True, "show": show}
+    with closing(documents([path], **request)) as found:
+        given = [row.data for _, _, row in flat(found.in_columns())]
+    assert asked == [json.loads(line)["text"] for line in given if isinstance(line, bytes)]
+    assert len(asked) == 15

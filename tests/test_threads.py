@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fpstore import threads as threads_module
-from fpstore.threads import Background, Threads, ahead, begun_ahead, slices
+from fpstore.threads import Background, Leash, Threads, ahead, begun_ahead, slices
 
 
 @pytest.mark.parametrize("count", [1, 2, 7])
@@ -332,3 +332,29 @@ def test_an_item_comes_when_the_one_after_it_was_made() -> None:
     assert [(next(two), list(made)) for two in [begun_ahead(make(), 2)]] == [(0, [0, 1, 2, 0, 1, 2])]
     assert list(begun_ahead(iter([]))) == []
     assert list(begun_ahead(iter("ab"))) == ["a", "b"]
+
+
+# --- How far ahead ---
+
+
+def test_work_is_no_further_ahead_than_its_leash_is_long() -> None:
+    leash, begun = Leash(2), list[int]()
+
+    def work() -> None:
+        for number in range(9):
+            leash.wait(number)
+            begun.append(number)
+
+    working = Background(work)
+    for reached in (None, 0, 3, 1):  # who needs them never goes back
+        if reached is not None:
+            leash.come_to(reached)
+        end = 2 if not reached else 5
+        deadline = time.monotonic() + 20
+        while len(begun) < end and time.monotonic() < deadline:
+            time.sleep(0.001)
+        assert (begun, working.done) == (list(range(end)), False)
+        assert [leash.reaches(number) for number in (end - 1, end)] == [True, False]
+    leash.let_go()
+    working.wait()
+    assert begun == list(range(9))

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import rjieba
 import zstandard
 from outcome import Command
 
@@ -26,9 +27,10 @@ from fpstore import workers as module
 from fpstore.inputs import BadInput, read, records
 from fpstore.jobs import Inputs, cluster, dedup, document_pairs
 from fpstore.jobs import corpus as jobs_corpus
-from fpstore.text import recipes, shared
+from fpstore.text import recipes, shared, tokens
 from fpstore.text.packed import Texts
 from fpstore.text.recipe import Recipe
+from fpstore.threads import Leash
 from fpstore.workers import Workers
 
 # Longer than any test may take.
@@ -74,6 +76,19 @@ def wait_for(gone: list[int]) -> list[int]:
     while any(map(is_there, gone)) and time.monotonic() < end:
         time.sleep(0.01)
     return [each for each in gone if is_there(each)]
+
+
+@pytest.mark.slow
+def test_workers_begin_what_their_leash_reaches(two: Workers) -> None:
+    leash = Leash(3)
+    begun = two.begin(doubled, range(8), leash)
+    deadline = time.monotonic() + 20
+    turns = begun._turns[:]
+    while not all(turn.ended.is_set() for turn in turns[:3]) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert [turn.ended.is_set() for turn in turns] == [True] * 3 + [False] * 5
+    leash.let_go()
+    assert begun.results() == [2 * number for number in range(8)]
 
 
 @pytest.mark.slow
@@ -299,6 +314,18 @@ def test_texts_are_measured_there_as_here(
             assert np.asarray(found).tolist() == np.asarray(column).tolist()
 
 
+def added(word: str) -> list[bool]:
+    rjieba.add_word(word, 10**9, "n")
+    return [word in tokens._jieba()(word), tokens._jieba() == rjieba.cut]
+
+
+@pytest.mark.slow
+def test_a_worker_builds_no_second_dictionary_and_others_have_one_of_their_own(two: Workers) -> None:
+    word = "\u9fa5\u9fa4\u9fa3"  # which no text has
+    assert added(word) == [False, False]
+    assert two.map(added, [word]) == [[True, True]]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("what", ["main", "main-or-all", "all"])
 def test_pages_are_read_there_as_here(two: Workers, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
@@ -307,10 +334,14 @@ def test_pages_are_read_there_as_here(two: Workers, monkeypatch: pytest.MonkeyPa
     pages += [(b"\xff\xfe", None), ("caf\xe9 au lait".encode("latin-1"), "latin-1"), ("<p></p>", None), ("", None)]
     pages += [(bytes(range(256)) * 9, None), (b"<p>" + b"word " * 400 + b"\xff", "utf-8"), ("\ud800 half", None)]
     with Workers(1) as alone:
-        expected = [*shared.shown_of(pages, what, alone)]
-    assert list(map(repr, shared.shown_of(pages, what, two))) == list(map(repr, expected))
-    assert {type(each) for each in expected} == {shared.Shown, ValueError}
-    assert [*shared.shown_of([], what, two)] == []
+        expected = shared.shown_of(pages, what, alone)()
+    found = shared.shown_of(pages, what, two)()
+    assert (list(found.texts), found.flags.tolist()) == (list(expected.texts), expected.flags.tolist())
+    assert {0, shared.NO_PAGE, shared.EMPTY, shared.DAMAGED} <= {*expected.flags.tolist()}
+    assert len(shared.shown_of([], what, two)()) == 0
+    packed = shared.Pages.pack(str(markup).encode() for markup, _ in pages[:9])
+    found = shared.shown_of(packed[2:8], what, two)()
+    assert list(found.texts) == list(expected.texts)[2:8]
 
 
 def corpus(folder: Path) -> Path:

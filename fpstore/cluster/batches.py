@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import fpstore
-from fpstore.cluster.tasks import HELD, Seen, expect_seen
+from fpstore.cluster.searching import Seen, expect_seen
+from fpstore.cluster.tasks import HELD
 from fpstore.errors import PathLike, StoreChanged
 from fpstore.query.matches import Matches
 

@@ -5,6 +5,7 @@ from importlib import import_module
 from typing import Any, Protocol, Self
 
 from fpstore.cluster.tasks import Task
+from fpstore.threads import Leash
 
 # By its name, where its class is: another package is imported for one that is asked for.
 _CLASSES = {"local": ("local", "Local"), "ray": ("ray", "OnRay"), "spark": ("spark", "OnSpark")}
@@ -23,10 +24,13 @@ class Engine(Protocol):
 
     def __exit__(self, *_: Any) -> None: ...
 
-    def __call__(self, tasks: Sequence[Task], seconds: float, done: Done | None = None) -> None:
+    def __call__(
+        self, tasks: Sequence[Task], seconds: float, done: Done | None = None, leash: Leash | None = None
+    ) -> None:
         """Do the tasks, which take so many seconds of a processor. What one raises, or JobError.
 
-        done: told how many are done, now and then, by the thread that called.
+        done: told how many are done, now and then, by the thread that called. leash: which of them may be begun, for
+        those that take processors of this machine.
         """
 
     def stop(self) -> None:

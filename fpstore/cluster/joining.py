@@ -5,7 +5,7 @@ from typing import Any
 
 from fpstore.cluster.gathering import Batches
 from fpstore.cluster.pairing import pairs
-from fpstore.cluster.tasks import Seen, expect_seen
+from fpstore.cluster.searching import Seen, expect_seen
 from fpstore.errors import PathLike
 from fpstore.jobs import ClusterSummary
 from fpstore.jobs.stored import components_by

@@ -6,7 +6,7 @@ from typing import Self
 
 from fpstore.cluster.tasks import HELD, Task, run_held
 from fpstore.errors import JobError
-from fpstore.threads import thread_count
+from fpstore.threads import Leash, thread_count
 from fpstore.workers import START_AFTER_SECONDS, WorkerEnded, Workers
 
 # How often a task is begun.
@@ -34,9 +34,15 @@ class Local:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def __call__(self, tasks: Sequence[Task], seconds: float, done: Callable[[int], object] | None = None) -> None:
+    def __call__(
+        self,
+        tasks: Sequence[Task],
+        seconds: float,
+        done: Callable[[int], object] | None = None,
+        leash: Leash | None = None,
+    ) -> None:
         """Do the tasks."""
-        run_here(tasks, self.workers, seconds, done, self._begun)
+        run_here(tasks, self.workers, seconds, done, self._begun, leash)
 
     def stop(self) -> None:
         """As an engine; what is done in this very process is done to the end."""
@@ -53,17 +59,18 @@ def run_here(
     seconds: float,
     done: Callable[[int], object] | None = None,
     begun: Callable[[Workers | None], None] = lambda team: None,
+    leash: Leash | None = None,
 ) -> None:
     """Do the tasks, by so many processes where they take so many seconds of a processor that it is worth it.
 
     JobError where a task's process has ended TRIES times. What ends the caller ends the processes. begun: hears of the
-    processes, and that there are none any more.
+    processes, and that there are none any more. leash: as of an engine.
     """
     start_after = 0.0 if seconds > START_AFTER_SECONDS and len(tasks) > 1 else math.inf
     with Workers(min(workers, len(tasks)), start_after, TRIES, HEAP) as team:
         begun(team)
         try:
-            team.map(run_held, tasks, done)
+            team.map(run_held, tasks, done, leash)
         except WorkerEnded as error:
             raise JobError(f"{error.item}: tried {TRIES} times: {error}") from None
         finally:

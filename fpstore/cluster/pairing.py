@@ -12,8 +12,9 @@ from fpstore.arrays import as_count, parse_memory
 from fpstore.cluster.engines import engine_named
 from fpstore.cluster.gathering import Batches, each_row, gathered
 from fpstore.cluster.parts import Maker, write_part
+from fpstore.cluster.searching import Seen, expect_seen
 from fpstore.cluster.shares import RUN_ROWS
-from fpstore.cluster.tasks import OfStore, Seen, expect_seen, expect_version
+from fpstore.cluster.tasks import OfStore, expect_version
 from fpstore.cluster.work import claim, expect_shared, name_of, parts_of, task_count, workplace
 from fpstore.disk import Folder
 from fpstore.errors import PathLike

@@ -17,6 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import reduce
 from typing import IO, Any
 
 import numpy as np
@@ -52,19 +53,24 @@ class Maker:
 
 
 @contextmanager
-def whole_file(folder: Folder, name: str) -> Iterator[IO[bytes]]:
-    """A file to write to, which gets its name, durably, when all of it is there; several may write it at once."""
+def whole_file(folder: Folder, name: str, *, durable: bool = True) -> Iterator[IO[bytes]]:
+    """A file to write to, which gets its name, durably, when all of it is there; several may write it at once.
+
+    durable: where not, nobody waits for the disk: after a power cut there may be any part of it under the name.
+    """
     own, fd = _fresh(folder, name)
     try:
         with naming(folder.path / own), os.fdopen(fd, "wb") as file:  # which writes also when it is closed
             yield file
             file.flush()
-            os.fsync(fd)
+            if durable:
+                os.fsync(fd)
             folder.rename(own, name)  # while it is open, and so locked
     except BaseException:
         folder.unlink(own, missing_ok=True)
         raise
-    folder.sync()
+    if durable:
+        folder.sync()
 
 
 def _fresh(folder: Folder, name: str) -> tuple[str, int]:
@@ -208,18 +214,26 @@ class Sealed(ABC):
         except (KeyError, RecursionError, TypeError, ValueError):
             raise self._damaged("the footer", f"{footer[:40]!r}", "what a task writes") from None
 
-    def _read_sealed(self, offset: int, length: int, crc: int) -> bytes:
+    def _read_sealed(self, offset: int, length: int, crc: int) -> bytearray:
         """The bytes of a block."""
-        data = self._read(offset, length)
-        if crc32c(data) != crc:
-            raise self._damaged(f"a block at {offset}", "another checksum", "its own")
+        data = bytearray(length)
+        self._read_sealed_into([memoryview(data)], offset, crc)
         return data
+
+    def _read_sealed_into(self, places: Sequence[memoryview], offset: int, crc: int) -> None:
+        """The same, to places one after the other, which have as many bytes."""
+        self._expect_read(offset, os.preadv(self._fd, places, offset), sum(map(len, places)))
+        if reduce(lambda so_far, place: crc32c(place, so_far), places, 0) != crc:
+            raise self._damaged(f"a block at {offset}", "another checksum", "its own")
 
     def _read(self, offset: int, length: int) -> bytes:
         data = os.pread(self._fd, length, offset)
-        if len(data) != length:
-            raise self._damaged(f"bytes from {offset} on", f"{len(data)}", length)
+        self._expect_read(offset, len(data), length)
         return data
+
+    def _expect_read(self, offset: int, found: int, expected: int) -> None:
+        if found != expected:
+            raise self._damaged(f"bytes from {offset} on", f"{found}", expected)
 
     def _damaged(self, where: str, found: object, expected: object) -> JobError:
         told = f"{where}: found {found}, expected {expected}; remove the file, and its task makes it anew"

@@ -13,9 +13,9 @@ from fpstore.cluster.engines import engine_named
 from fpstore.cluster.gathering import Batches, gathered
 from fpstore.cluster.local import run_here
 from fpstore.cluster.parts import Maker, Part
+from fpstore.cluster.searching import ProbeTask, Queries, Seen, columns_of
 from fpstore.cluster.shards import Shards, is_listing
 from fpstore.cluster.shares import cut, ranked, search_method, search_nanoseconds
-from fpstore.cluster.tasks import ProbeTask, Queries, Seen, columns_of
 from fpstore.cluster.work import claim, expect_shared, left_of, name_of, parts_of, task_count, workplace
 from fpstore.disk import PRIVATE_FOLDER, Folder
 from fpstore.errors import PathLike

@@ -20,7 +20,7 @@ from fpstore.cluster.sent import TRIES, attempt, failed
 from fpstore.cluster.tasks import Task
 from fpstore.errors import Error, PathLike
 from fpstore.text import Recipe
-from fpstore.threads import thread_count
+from fpstore.threads import Leash, thread_count
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -90,8 +90,17 @@ class OnSpark:
         if self._is_own:
             self._session.stop()
 
-    def __call__(self, tasks: Sequence[Task], seconds: float, done: Callable[[int], object] | None = None) -> None:
-        """Do the tasks, all of which are done at once. What the first raises that does; JobError where Spark cannot."""
+    def __call__(
+        self,
+        tasks: Sequence[Task],
+        seconds: float,
+        done: Callable[[int], object] | None = None,
+        leash: Leash | None = None,
+    ) -> None:
+        """Do the tasks, all of which are done at once. What the first raises that does; JobError where Spark cannot.
+
+        leash: of no matter, as of Ray.
+        """
         if not tasks:
             return
         try:

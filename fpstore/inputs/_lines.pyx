@@ -106,17 +106,20 @@ cdef class LineReader:
             raise MemoryError(f"line {self.place.number}: no memory for {len(line)} bytes")
 
     def take(self):
-        """The texts, names and lines since the last time, packed, and which texts may have tags of HTML: bool[n].
+        """The texts, names and lines since the last time, packed, which texts may have tags of HTML, bool[n], and the
+        numbers of the lines, uint64[n].
 
-        Of those that were added none.
+        Of those that were added none may, and the number is 0.
         """
         cdef uint8_t[::1] tags
+        cdef uint64_t[::1] of_lines
         cdef uint64_t count = self.rows.count
-        may_have_tags = np.empty(count, dtype=np.uint8)
+        may_have_tags, numbers = np.empty(count, dtype=np.uint8), np.empty(count, dtype=np.uint64)
         if count:
-            tags = may_have_tags
+            tags, of_lines = may_have_tags, numbers
             memcpy(&tags[0], self.rows.may_have_tags, count)
+            memcpy(&of_lines[0], self.rows.numbers, count * sizeof(uint64_t))
         taken = (packed_of(&self.rows.texts, count), packed_of(&self.rows.names, count),
-                 packed_of(&self.rows.lines, count), may_have_tags.view(bool))
+                 packed_of(&self.rows.lines, count), may_have_tags.view(bool), numbers)
         self.rows.count = self.rows.texts.used = self.rows.names.used = self.rows.lines.used = 0
         return taken

@@ -9,20 +9,28 @@ from __future__ import annotations
 import codecs
 import io
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from fpstore.inputs._lines import LineReader
 from fpstore.inputs.compressed import MAX_LINE_BYTES, Stream, open_stream
 from fpstore.inputs.errors import BLANK, WITH_TAGS, BadInput
 from fpstore.inputs.fields import Names, named
-from fpstore.inputs.records import JSON_OBJECTS, Request, Row
+from fpstore.inputs.pages import begin_to_show, note_pages
+from fpstore.inputs.records import GROUP_BYTES, JSON_OBJECTS, Records, Request, Row
 from fpstore.inputs.text import DEFAULT_FIELD, read_rest, read_rows
 from fpstore.text.cleaning import LOOKED_AT_CHARACTERS, has_tags
-from fpstore.text.packed import Packed, Texts, heads
+from fpstore.text.packed import Packed, Passed, Texts, heads
+from fpstore.text.shared import NO_PAGE, Pages, Shown
+from fpstore.threads import begun_ahead
 
 BLOCK_BYTES = 1 << 21
+# Of pages, which are shared out, so that each of several workers has some of a block.
+PAGES_BLOCK_BYTES = GROUP_BYTES
 # Of lines that go to `text` together, about so many; more and more where fewer than FEW between two are read here.
 # Alone, a line costs there what three to five do that are read one after the other.
 TOGETHER_BYTES = 1 << 18
@@ -46,14 +54,23 @@ class Lines(Packed[Row]):
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Documents that follow each other in lines of JSON: the name, the text and the line of each."""
+    """Documents that follow each other in lines of JSON: the name, the text and the line of each.
+
+    numbers: of the lines, uint64[n], from 1 on; 0 of those that were read one by one.
+    """
 
     names: Texts
     texts: Texts
     rows: Lines
+    numbers: npt.NDArray[np.uint64]
 
     def __len__(self) -> int:
         return len(self.names)
+
+    def take(self, indexes: npt.NDArray[np.int64]) -> Columns:
+        """The documents with these indexes."""
+        own = self.names.take(indexes), self.texts.take(indexes), self.rows.take(indexes)
+        return Columns(*own, self.numbers[indexes])
 
 
 def reads_blocks(format: str, request: Request) -> bool:
@@ -62,7 +79,6 @@ def reads_blocks(format: str, request: Request) -> bool:
     fields = [field_of_texts(request)] + ([] if request.name_column is None else [request.name_column])
     return (
         format == "jsonl"
-        and not request.html
         and asked.ids is None
         and not asked.of_ids
         and not request.takes_fingerprints
@@ -79,7 +95,8 @@ def read_blocks(path: str, request: Request, names: Names | None, base: int) -> 
     """The documents of a file of JSON lines, those that are out of the ordinary one by one; base: rows before it."""
     with open_stream(path, request.on_bytes, is_text=True, within=request.within) as stream:
         if stream.name.isprintable():
-            yield from _Blocks(stream, request, names, base).read()
+            every = _Blocks(stream, request, names, base).read()
+            yield from _shown(every, stream.name, request) if request.html else every
         else:  # packed names begin with it, and it may be no UTF-8
             yield from named(read_rest(stream, 0, request, is_begun=False), request, names, base)
 
@@ -96,7 +113,7 @@ class _Blocks:
 
     def read(self) -> Iterator[Columns | Document]:
         """All of it."""
-        block = _Block(self._stream.reader)
+        block = _Block(self._stream.reader, PAGES_BLOCK_BYTES if self._request.html else BLOCK_BYTES)
         while block.fill():
             yield from self._read_block(block)
             block.leave(self._lines.at if self._lines.number else 0)  # a mark stays with the first line
@@ -113,7 +130,10 @@ class _Blocks:
         lines, at = self._lines, 0
         if lines.number == 0 and bytes(block.view[: len(codecs.BOM_UTF8)]) == codecs.BOM_UTF8:
             at = len(codecs.BOM_UTF8)
+        of_pages = self._request.html
         while self._read_lines(block, at):
+            if of_pages:  # they are shown in their order, and those that are read alone as they are read
+                yield from self._take()
             held, self._together_bytes = block.lines(lines.at, self._together_bytes)
             numbered = enumerate(held, lines.number + 1)
             lines.passed(len(held), self._together_bytes)
@@ -121,6 +141,9 @@ class _Blocks:
             try:
                 for name, text, row in named(records, self._request, self._names, self._rows):
                     assert isinstance(row.data, bytes)
+                    if of_pages:
+                        yield name, text, row
+                        continue
                     try:
                         lines.add(text.encode(), name.encode(), row.data)
                     except UnicodeEncodeError:  # half of a surrogate pair
@@ -151,13 +174,50 @@ class _Blocks:
     def _take(self) -> Iterator[Columns]:
         if not self._lines.count:
             return
-        texts, names, lines, may_have_tags = self._lines.take()
-        found = Columns(Texts(*names), Texts(*texts), Lines(*lines))
+        texts, names, lines, may_have_tags, numbers = self._lines.take()
+        found = Columns(Texts(*names), Texts(*texts), Lines(*lines), numbers)
+        if self._request.html:
+            yield found
+            return
         beginnings = heads(found.texts, may_have_tags.nonzero()[0].tolist(), LOOKED_AT_CHARACTERS)
         with_tags = sum(map(has_tags, beginnings))
         if with_tags:
             self._request.faults.notes[WITH_TAGS] += with_tags
         yield found
+
+
+def _shown(every: Iterator[Columns | Document], source: str, request: Request) -> Iterator[Columns | Document]:
+    """Documents as they are shown, of which those in columns have pages for texts.
+
+    The next are begun before what some show is asked for.
+    """
+    begun = ((one, _begin_to_show(one, request) if isinstance(one, Columns) else None) for one in every)
+    for one, shown in begun_ahead(begun) if request.reads_ahead else begun:
+        if shown is None or not isinstance(one, Columns):
+            yield one
+        else:
+            yield from _with_texts(one, shown(), source, request)
+
+
+def _begin_to_show(columns: Columns, request: Request) -> Callable[[], Shown]:
+    pages = Pages(columns.texts.data, columns.texts.offsets)
+    return begin_to_show(pages, request.recipe.html, request.show, request.workers)
+
+
+def _with_texts(columns: Columns, shown: Shown, source: str, request: Request) -> Iterator[Columns | Document]:
+    """Documents with what their pages show for texts; faults hear of those that are none."""
+    note_pages(shown, request.faults.notes)
+    texts, bad = shown.texts, shown.flags & NO_PAGE != 0
+    if bad.any():
+        records = Records(source, "line", columns.numbers.tolist(), columns.numbers, (), None, 0)
+        for index in np.flatnonzero(bad).tolist():
+            request.faults.meet(records.error(index, texts[index]))
+        good = np.flatnonzero(~bad)
+        columns, texts = columns.take(good), texts.take(good)
+    if isinstance(texts, Passed) and texts.has_halves:
+        yield from zip(columns.names, texts, columns.rows, strict=True)
+    elif len(columns):
+        yield replace(columns, texts=Texts(texts.data, texts.offsets))
 
 
 class _Block:
@@ -167,9 +227,9 @@ class _Block:
     instead of more.
     """
 
-    def __init__(self, reader: io.BufferedReader) -> None:
+    def __init__(self, reader: io.BufferedReader, size: int) -> None:
         self._reader = reader
-        self._bytes = bytearray(BLOCK_BYTES)
+        self._bytes = bytearray(size)
         self._end = 0
         self.is_last = False
         self.failure: Exception | None = None

@@ -20,12 +20,13 @@ from fpstore.inputs.cells import (
 )
 from fpstore.inputs.columns import Asked, Decided
 from fpstore.inputs.decoding import EXPECTED_TEXT, text_of
-from fpstore.inputs.errors import DAMAGED, IN_FRAME, WITH_TAGS, WITHOUT_TEXT, BadInput, Faults, cut, shown
+from fpstore.inputs.errors import WITH_TAGS, BadInput, Faults, cut, shown
+from fpstore.inputs.pages import begin_to_show, note_pages, page_of
 from fpstore.origin import Origin
 from fpstore.text import Recipe
 from fpstore.text.cleaning import has_tags
 from fpstore.text.recipe import Measured
-from fpstore.text.shared import Show, Shown, begin_to_measure, shown_of
+from fpstore.text.shared import NO_PAGE, Show, Shown, begin_to_measure
 from fpstore.threads import begun_ahead
 from fpstore.workers import Workers
 
@@ -83,13 +84,6 @@ class Seen:
 
     files: int = 0
     rows: int = 0
-
-
-class Page(NamedTuple):
-    """An HTML document as an input holds it; charset: the one that its server named."""
-
-    markup: str | bytes
-    charset: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,30 +244,28 @@ class Records:
         """What one of the records is counted as where it is passed over."""
         return f"bad {self.unit or 'file'}"
 
-    def shown(self, request: Request) -> Iterator[Shown | ValueError]:
+    def shown(self, request: Request) -> Callable[[], Shown]:
         """What the pages among the values show, by the recipe; begun by the workers of the request."""
-        pages = [page for value in self.values if (page := _page_of(value, request))]
-        if request.show is not None:
-            return request.show(pages)
-        return shown_of(pages, request.recipe.html, request.workers)
+        pages = [page for value in self.values if (page := page_of(value, html=request.html))]
+        return begin_to_show(pages, request.recipe.html, request.show, request.workers)
 
-    def texts(self, request: Request, shown_pages: Iterator[Shown | ValueError]) -> tuple[list[str], list[int]]:
+    def texts(self, request: Request, shown_pages: Shown) -> tuple[list[str], list[int]]:
         """The texts among the values, those of HTML as they are shown, and their indexes; faults hear of the rest."""
         texts, kept = [], []
+        note_pages(shown_pages, request.faults.notes)
+        pages = zip(shown_pages.texts, shown_pages.flags.tolist(), strict=True)
         for index, value in enumerate(self.values):
             if isinstance(value, str) and not request.html:
                 if has_tags(value):
                     request.faults.notes[WITH_TAGS] += 1
                 texts.append(value)
                 kept.append(index)
-            elif _page_of(value, request):
-                found = next(shown_pages)
-                if isinstance(found, ValueError):
-                    request.faults.meet(self.error(index, str(found)))
+            elif page_of(value, html=request.html):
+                text, flags = next(pages)
+                if flags & NO_PAGE:
+                    request.faults.meet(self.error(index, text))
                     continue
-                notes = {DAMAGED: found.is_damaged, IN_FRAME: found.is_frame, WITHOUT_TEXT: found.is_empty}
-                request.faults.notes.update(note for note, is_so in notes.items() if is_so)
-                texts.append(found.text)
+                texts.append(text)
                 kept.append(index)
             elif isinstance(value, bytes):
                 try:
@@ -290,14 +282,7 @@ def with_texts(every: Iterator[Records], request: Request) -> Iterator[tuple[Rec
     """Records with what their method texts gives, where that is asked for while the pages of the next are begun."""
     begun = ((records, records.shown(request)) for records in every)
     for records, shown_pages in begun_ahead(begun) if request.reads_ahead else begun:
-        yield records, *records.texts(request, shown_pages)
-
-
-def _page_of(value: object, request: Request) -> Page | None:
-    """A value as a page, None where it is none."""
-    if isinstance(value, Page):
-        return value
-    return Page(value, None) if request.html and isinstance(value, str | bytes) else None
+        yield records, *records.texts(request, shown_pages())
 
 
 class Group:

@@ -15,7 +15,8 @@ from fpstore.inputs.compressed import Lines, LongLine, Stream, display_name, ope
 from fpstore.inputs.decoding import EXPECTED_TEXT, text_of
 from fpstore.inputs.errors import BLANK, BadInput, Faults, about, cut, shown
 from fpstore.inputs.items import first_of, items_of
-from fpstore.inputs.records import JSON_OBJECTS, Group, Page, Records, Request
+from fpstore.inputs.pages import Page
+from fpstore.inputs.records import JSON_OBJECTS, Group, Records, Request
 from fpstore.inputs.sources import Input, Source, is_stream
 
 DEFAULT_FIELD = "text"

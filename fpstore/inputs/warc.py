@@ -17,7 +17,8 @@ from fpstore.inputs.columns import with_ids
 from fpstore.inputs.compressed import open_stream
 from fpstore.inputs.decoding import text_of
 from fpstore.inputs.errors import DAMAGED, BadInput, Faults, cut
-from fpstore.inputs.records import Group, Page, Records, Request
+from fpstore.inputs.pages import Page
+from fpstore.inputs.records import Group, Records, Request
 from fpstore.inputs.text import MAX_DOCUMENT_BYTES
 from fpstore.text.cleaning import MAX_HTML_BYTES, characters
 from fpstore.text.packages import need

@@ -1,11 +1,11 @@
 """Owns what passes from the documents of a corpus to who decides: places between them, and batches of them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from fpstore.cluster.made import Made
 from fpstore.inputs import Row
-from fpstore.jobs.made import Made
 from fpstore.text.held import KeptHashes
 from fpstore.text.shared import Page, Shown
 from fpstore.types import Array
@@ -57,7 +57,7 @@ class Handed(Protocol):
 
     are_some: bool
 
-    def show(self, pages: Sequence[Page]) -> Iterator[Shown | ValueError]:
+    def show(self, pages: Sequence[Page]) -> Callable[[], Shown]:
         """What the next pages show, or what is wrong with them."""
 
     def made(self, texts: Sequence[str]) -> Made:

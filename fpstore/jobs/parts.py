@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fpstore.cluster.made import Made
 from fpstore.inputs import Layout, Row
 from fpstore.inputs.blocks import Columns, Document
-from fpstore.jobs.made import Made
 from fpstore.text._packed import digests as packed_digests
 from fpstore.text.packed import Packed, Texts, taken
 from fpstore.types import Array

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ import numpy as np
 import fpstore
 from fpstore.arrays import as_count
 from fpstore.cluster.engines import Engine, engine_named
+from fpstore.cluster.made import PAGES, TEXTS, Made, MadePart, made_of, marks_of, marks_of_pages, shown_in
+from fpstore.cluster.measuring import MeasureTask
 from fpstore.cluster.parts import Maker, sweep
 from fpstore.cluster.work import name_of
 from fpstore.disk import Folder
@@ -25,12 +28,10 @@ from fpstore.errors import JobError
 from fpstore.jobs.batches import Place
 from fpstore.jobs.corpus import Corpus
 from fpstore.jobs.journal import Job
-from fpstore.jobs.made import PAGES, TEXTS, Made, MadePart, made_of, marks_of, marks_of_pages, shown_in
-from fpstore.jobs.tasks import MeasureTask
 from fpstore.notes import subfolder
 from fpstore.text.packed import packed
 from fpstore.text.shared import Page, Shown
-from fpstore.threads import Background
+from fpstore.threads import Background, Leash
 from fpstore.types import Array, Keys
 
 # How long a task is: the last of them keeps the others waiting. No more than so many, each of which leaves a file. Who
@@ -38,6 +39,9 @@ from fpstore.types import Array, Keys
 TASK_SECONDS, MOST_TASKS = 0.5, 4096
 # How often a job looks whether a task has handed over what it waits for: seldom where that takes long.
 _LEAST_WAIT, _MOST_WAIT = 0.002, 0.05
+# How many tasks may be begun for each worker, from the one on that the job needs. Workers of this machine that are
+# further ahead take processors from the job, which is alone with the rest of its work when they are done.
+AHEAD_OF_A_WORKER = 2
 _FOLDER = "made-"
 
 
@@ -72,20 +76,22 @@ def shared(job: Job, corpus: Corpus, team: Team | None, *, keeps: bool) -> Itera
         yield
         return
     with team.begin() as engine:
-        tasks = _Tasks(job, corpus, keeps)
+        tasks = _Tasks(job, corpus, keeps=keeps, durable=not engine.is_here)
         if tasks.count < 2:  # nobody works beside another; this process shares out what it reads piece by piece
             yield
             return
         with tasks.folder(job.work_folder) as folder:
             sweep(folder)
             left, seconds = tasks.left(folder, _first_source(job))
-            work = Background(partial(engine, left, seconds))
-            corpus.made_by(partial(_Handed, tasks.of, _Waiting(folder, work)))
+            leash = Leash(AHEAD_OF_A_WORKER * engine.workers)
+            work = Background(partial(engine, left, seconds, leash=leash))
+            corpus.made_by(partial(_Handed, tasks.of, _Waiting(folder, work, left, leash)))
             try:
                 yield
             finally:
                 corpus.made_by(None)
                 engine.stop()
+                leash.let_go()
                 work.wait()
 
 
@@ -98,7 +104,8 @@ def _first_source(job: Job) -> int:
 class _Tasks:
     """All that there are, by the number of the source that each reads a portion of."""
 
-    def __init__(self, job: Job, corpus: Corpus, keeps: bool) -> None:
+    def __init__(self, job: Job, corpus: Corpus, *, keeps: bool, durable: bool) -> None:
+        """keeps, durable: as of MeasureTask."""
         self._recipe = corpus.recipe
         least = (corpus.total_bytes or 0) // MOST_TASKS
         cut = {number: corpus.portions(number, TASK_SECONDS, least) for number in range(len(corpus.sources))}
@@ -110,7 +117,7 @@ class _Tasks:
         for number, own in cut.items():
             makers = [Maker(self._job, self.count + place) for place in range(len(own))]
             given = zip(makers, own, strict=True)
-            found = [MeasureTask(maker, *about, portion, self._recipe, keeps) for maker, portion in given]
+            found = [MeasureTask(maker, *about, portion, self._recipe, keeps, durable) for maker, portion in given]
             self._of[number] = found
             self.count += len(found)
 
@@ -130,21 +137,31 @@ class _Tasks:
         return subfolder(work, self._name)
 
     def left(self, folder: Folder, first: int) -> tuple[list[MeasureTask], float]:
-        """Those that are to be done, of the sources from one on, and how many seconds they take."""
+        """Those that are to be done, of the sources from one on, and how many seconds they take.
+
+        A part that a power cut has left as it came is removed.
+        """
         names = set(folder.names())
-        left = [task for number, own in self._of.items() if number >= first for task in own]
-        left = [task for task in left if task.maker.name not in names]
+        left = []
+        for task in (task for number, own in self._of.items() if number >= first for task in own):
+            if task.maker.name in names:
+                if MadePart.is_whole(folder, task.maker):
+                    continue
+                folder.unlink(task.maker.name)
+            left.append(task)
         return left, sum(task.portion.seconds for task in left)
 
 
 class _Waiting:
     """Opens what tasks hand over, as soon as it is there."""
 
-    def __init__(self, folder: Folder, work: Background[None]) -> None:
-        self._folder, self._work = folder, work
+    def __init__(self, folder: Folder, work: Background[None], left: Sequence[MeasureTask], leash: Leash) -> None:
+        self._folder, self._work, self._leash = folder, work, leash
+        self._left = [task.maker.task for task in left]
 
     def __call__(self, task: MeasureTask) -> MadePart:
         """What a task has made. Raises what became of the work where that is nothing."""
+        self._leash.come_to(bisect_left(self._left, task.maker.task))
         pause = _LEAST_WAIT
         while True:
             is_last = self._work.done
@@ -167,10 +184,11 @@ class _Handed:
         self._texts = _Columns(tasks(number), opened, TEXTS)
         self.are_some = bool(tasks(number))
 
-    def show(self, pages: Sequence[Page]) -> Iterator[Shown | ValueError]:
+    def show(self, pages: Sequence[Page]) -> Callable[[], Shown]:
         """What the next pages show, or what is wrong with them."""
-        taken = self._pages.take(marks_of_pages(pages)) if pages else []
-        return iter([each for columns, which in taken for each in shown_in(columns, which)])
+        taken = self._pages.take(marks_of_pages(pages)) if len(pages) else []
+        found = Shown.join([shown_in(*each) for each in taken])
+        return lambda: found
 
     def made(self, texts: Sequence[str]) -> Made:
         """What was measured of the next texts, at least one."""

@@ -42,6 +42,9 @@ static Status make_row(LineRows *rows) {
     uint8_t *tags = realloc(rows->may_have_tags, room);
     if (tags == NULL) return NO_MEMORY;
     rows->may_have_tags = tags;
+    uint64_t *numbers = realloc(rows->numbers, room * sizeof *numbers);
+    if (numbers == NULL) return NO_MEMORY;
+    rows->numbers = numbers;
     if (more_ends(&rows->texts, room) != OK || more_ends(&rows->names, room) != OK ||
         more_ends(&rows->lines, room) != OK)
         return NO_MEMORY;
@@ -55,10 +58,11 @@ ALWAYS_INLINE void put(Packed *packed, const uint8_t *at, uint64_t size) {
 }
 
 /* The values that were put are those of a row. */
-ALWAYS_INLINE void end_row(LineRows *rows, uint64_t text_start) {
+ALWAYS_INLINE void end_row(LineRows *rows, uint64_t text_start, uint64_t number) {
     const uint64_t text_size = rows->texts.used - text_start;
     const uint64_t looked_at = text_size < TAGS_WITHIN_BYTES ? text_size : TAGS_WITHIN_BYTES;
     rows->may_have_tags[rows->count] = looked_at && memchr(rows->texts.bytes + text_start, '<', looked_at) != NULL;
+    rows->numbers[rows->count] = number;
     rows->texts.ends[rows->count] = rows->texts.used;
     rows->names.ends[rows->count] = rows->names.used;
     rows->lines.ends[rows->count] = rows->lines.used;
@@ -74,7 +78,7 @@ Status lines_add(LineRows *rows, const uint8_t *text, uint64_t text_size, const 
     put(&rows->texts, text, text_size);
     put(&rows->names, name, name_size);
     put(&rows->lines, line, line_size);
-    end_row(rows, text_start);
+    end_row(rows, text_start, 0);
     rows->may_have_tags[rows->count - 1] = 0; /* who read it has looked */
     return OK;
 }
@@ -89,6 +93,7 @@ void lines_free(LineRows *rows) {
     packed_free(&rows->names);
     packed_free(&rows->lines);
     free(rows->may_have_tags);
+    free(rows->numbers);
     memset(rows, 0, sizeof *rows);
 }
 
@@ -391,7 +396,7 @@ static Status read_line(const LineFields *fields, const uint8_t *line, uint64_t 
         put_number(&rows->names, number);
     }
     put(&rows->lines, line, size);
-    end_row(rows, text_start);
+    end_row(rows, text_start, number);
     *is_read = 1;
     return OK;
 }

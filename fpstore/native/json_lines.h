@@ -17,6 +17,7 @@ typedef struct {
 typedef struct {
     Packed texts, names, lines;
     uint8_t *may_have_tags; /* whether there is a `<` near the beginning of the text, of rows that were read here */
+    uint64_t *numbers;      /* of the lines of rows that were read here, from 1 on */
     uint64_t count, room;
 } LineRows;
 

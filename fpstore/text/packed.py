@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TypeVar, overload
+from typing import Any, Self, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -86,17 +86,17 @@ class Packed(Sequence[_Value]):
             return self.data[self.offsets[0] : self.offsets[-1]]
         return gather(self.data, self.offsets, np.ascontiguousarray(indexes, dtype=np.int64), place)
 
-    def take(self, indexes: npt.NDArray[Any], room: Room | None = None) -> Packed[_Value]:
+    def take(self, indexes: npt.NDArray[Any], room: Room | None = None) -> Self:
         """The values with these indexes. room: where they are, until others are put there."""
         offsets = offsets_of(self.sizes[indexes])
         return self._like(self.together(indexes, None if room is None else room.of(int(offsets[-1]))), offsets)
 
     @classmethod
-    def _like(cls, data: Bytes, offsets: Offsets) -> Packed[_Value]:
+    def _like(cls, data: Bytes, offsets: Offsets) -> Self:
         return cls(data, offsets)
 
     @classmethod
-    def pack(cls, values: Iterable[bytes]) -> Packed[_Value]:
+    def pack(cls, values: Iterable[bytes]) -> Self:
         """Values that are given as bytes."""
         held = list(values)
         return cls._like(np.frombuffer(b"".join(held), dtype=np.uint8), offsets_of([len(value) for value in held]))

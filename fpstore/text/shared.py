@@ -5,53 +5,72 @@ What it gives is what this process alone would give, whoever makes it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, TypeVar
 
 import numpy as np
 
 from fpstore.text.cleaning import characters, stand_in, visible
 from fpstore.text.held import KeptHashes, Sets
-from fpstore.text.packed import Packed, text_sizes
+from fpstore.text.packed import Offsets, Packed, Passed, text_sizes
 from fpstore.text.recipe import Measured, Recipe
 from fpstore.types import Array
-from fpstore.workers import Begun, Workers
+from fpstore.workers import Workers
+
+_Value = TypeVar("_Value")
 
 # What a worker is given at once has about so many characters or bytes of pages, or of texts.
 PAGES_AT_ONCE, TEXTS_AT_ONCE = 1 << 18, 1 << 17
 
 
-class Shown(NamedTuple):
-    """The text of a page. is_frame: as of fpstore.text.cleaning. is_empty: nothing is visible, so it is a stand-in.
-
-    is_damaged: it was read in spite of characters that are none.
-    """
-
-    text: str
-    is_frame: bool
-    is_empty: bool
-    is_damaged: bool
-
+# What is to be said of a page, beside its text: as of fpstore.text.cleaning; nothing is visible, so that its text is a
+# stand-in; it was read in spite of characters that are none; it is no page, and its text says why.
+FRAME, EMPTY, DAMAGED, NO_PAGE = 1, 2, 4, 8
 
 # The markup of a page, and the charset that its server named.
 Page = tuple[str | bytes, str | None]
-# Of pages, in their order, what each shows or what is wrong with it; asked for when they are read.
-Show = Callable[[Sequence[Page]], Iterator[Shown | ValueError]]
 
 
-def shown_of(pages: Sequence[Page], what: str, workers: Workers) -> Iterator[Shown | ValueError]:
-    """What each page shows, by the step `html` of a recipe, or what is wrong with it.
+class Pages(Packed[Page]):
+    """Pages of characters, packed as UTF-8, of which no server named a charset."""
 
-    Begun at once by workers, and waited for when the first is asked for.
-    """
-    return _shown_by(workers.begin(_shown, [(group, what) for group in _groups(pages)]))
+    __slots__ = ()
+
+    def value_of(self, data: bytes) -> Page:
+        """A page."""
+        return data.decode(), None
 
 
-def _shown_by(begun: Begun[list[Shown | ValueError]]) -> Iterator[Shown | ValueError]:
-    for part in begun.results():
-        yield from part
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What pages show: the text of each, and flags, uint8[n], which say what it is."""
+
+    texts: Packed[str]
+    flags: Array
+
+    def __len__(self) -> int:
+        return len(self.flags)
+
+    @classmethod
+    def join(cls, parts: Sequence[Shown]) -> Shown:
+        """Those of all parts, one after the other."""
+        flags = np.concatenate([np.empty(0, dtype=np.uint8), *(part.flags for part in parts)])
+        return cls(Passed.join([part.texts for part in parts]), flags)
+
+
+# Of pages, in their order, what they show; waited for when that is called, once.
+Show = Callable[[Sequence[Page]], Callable[[], Shown]]
+
+
+def shown_of(pages: Sequence[Page], what: str, workers: Workers) -> Callable[[], Shown]:
+    """What pages show, by the step `html` of a recipe; begun at once by workers."""
+    sizes = pages.sizes if isinstance(pages, Packed) else np.array([len(page[0]) for page in pages], dtype=np.int64)
+    parts = _parts(pages, sizes, PAGES_AT_ONCE) if len(pages) else []
+    begun = workers.begin(_shown, [(part, what) for part in parts])
+    return lambda: Shown.join(begun.results())
 
 
 def measure_many(recipe: Recipe, texts: Sequence[str], threads: int | None, workers: Workers) -> Measured:
@@ -70,7 +89,7 @@ def begin_to_measure(
     if not _is_for_workers(recipe):
         return partial(_measured_here, recipe, texts, threads)
     record = recipe.to_json()
-    begun = workers.begin(_measured, [(record, part) for part in _parts(texts)])
+    begun = workers.begin(_measured, [(record, part) for part in _parts_of_texts(texts)])
     return lambda: _joined(begun.results())
 
 
@@ -81,7 +100,7 @@ def begin_to_measure_and_keep(
     if not _is_for_workers(recipe):
         return partial(_kept_here, recipe, texts, threads)
     record = recipe.to_json()
-    begun = workers.begin(_measured_and_kept, [(record, part) for part in _parts(texts)])
+    begun = workers.begin(_measured_and_kept, [(record, part) for part in _parts_of_texts(texts)])
     return lambda: _joined_and_kept(begun.results())
 
 
@@ -103,45 +122,41 @@ def features_many(recipe: Recipe, texts: Sequence[str], threads: int | None, wor
     if not _is_for_workers(recipe):
         return recipe.features_many(texts, threads=threads)
     record = recipe.to_json()
-    parts = workers.map(_features, [(record, part) for part in _parts(texts)])
+    parts = workers.map(_features, [(record, part) for part in _parts_of_texts(texts)])
     return Sets.join([(part.hashes, part.weights, np.cumsum(part.counts)) for part in parts])
 
 
-def _groups(pages: Sequence[Page]) -> list[list[Page]]:
-    groups: list[list[Page]] = []
-    room = 0
-    for page in pages:
-        if room <= 0:
-            groups.append([])
-            room = PAGES_AT_ONCE
-        groups[-1].append(page)
-        room -= len(page[0])
-    return groups
+def _parts_of_texts(texts: Sequence[str]) -> list[Sequence[str]]:
+    return _parts(texts, text_sizes(texts), TEXTS_AT_ONCE)
 
 
-def _parts(texts: Sequence[str]) -> list[Sequence[str]]:
-    """The texts, some at a time; of none one part without any."""
-    number = np.cumsum(text_sizes(texts)) // TEXTS_AT_ONCE
-    starts = [0, *(np.flatnonzero(np.diff(number)) + 1).tolist(), len(texts)]
-    parts = [texts[start:end] for start, end in pairwise(starts)]
+def _parts(values: Sequence[_Value], sizes: Offsets, at_once: int) -> list[Sequence[_Value]]:
+    """Values of these sizes, some at a time; of none one part without any."""
+    number = np.cumsum(sizes) // at_once
+    starts = [0, *(np.flatnonzero(np.diff(number)) + 1).tolist(), len(values)]
+    parts = [values[start:end] for start, end in pairwise(starts)]
     # Of bytes that many share, each takes its own along.
     return [part.take(np.arange(len(part))) if isinstance(part, Packed) else part for part in parts]
 
 
-def _shown(given: tuple[Sequence[Page], str]) -> list[Shown | ValueError]:
+def _shown(given: tuple[Sequence[Page], str]) -> Shown:
     pages, what = given
-    return [_page_shown(page, what) for page in pages]
+    found = [_page_shown(page, what) for page in pages]
+    texts = Passed.pack(text.encode("utf-8", "surrogatepass") for text, _ in found)
+    return Shown(texts, np.array([flags for _, flags in found], dtype=np.uint8))
 
 
-def _page_shown(page: Page, what: str) -> Shown | ValueError:
+def _page_shown(page: Page, what: str) -> tuple[str, int]:
+    """The text of a page, and its flags."""
     markup, charset = page
     try:
         text, damaged = (markup, 0) if isinstance(markup, str) else characters(markup, charset)
         text, is_frame = visible(text, what)
     except ValueError as error:
-        return ValueError(str(error))
+        return str(error), NO_PAGE
     is_empty = not text.strip()
-    return Shown(stand_in(markup) if is_empty else text, is_frame, is_empty, damaged > 0)
+    flags = FRAME * is_frame | EMPTY * is_empty | DAMAGED * (damaged > 0)
+    return stand_in(markup) if is_empty else text, flags
 
 
 def _measured(given: tuple[dict[str, Any], Sequence[str]]) -> Measured:

@@ -208,8 +208,8 @@ MUTANTS = (
     Mutant(
         "pages without text are one",
         "fpstore/text/shared.py",
-        "Shown(stand_in(markup) if is_empty else text,",
-        "Shown(text,",
+        "return stand_in(markup) if is_empty else text, flags",
+        "return text, flags",
         "all pages without text but one are dropped",
         ("tests/test_text_fit.py::test_pages_without_text_are_near_their_equals_only_and_counted",),
     ),
@@ -864,8 +864,8 @@ MUTANTS = (
     Mutant(
         "the last of many texts is shared out to nobody",
         "fpstore/text/shared.py",
-        "starts = [0, *(np.flatnonzero(np.diff(number)) + 1).tolist(), len(texts)]",
-        "starts = [0, *(np.flatnonzero(np.diff(number)) + 1).tolist(), len(texts) - (len(texts) > 9)]",
+        "starts = [0, *(np.flatnonzero(np.diff(number)) + 1).tolist(), len(values)]",
+        "starts = [0, *(np.flatnonzero(np.diff(number)) + 1).tolist(), len(values) - (len(values) > 9)]",
         "a text has no fingerprint",
         ("tests/test_workers.py::test_texts_are_measured_there_as_here",),
     ),

@@ -6,18 +6,18 @@ what they made, in the same order. So one piece of code reads, decides and write
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from fpstore.cluster.made import MadeWriter
 from fpstore.cluster.parts import Maker, whole_file
 from fpstore.cluster.tasks import expect_version
 from fpstore.disk import Folder
 from fpstore.inputs import BadInput
 from fpstore.inputs.blocks import Columns, Document
 from fpstore.inputs.portions import Portion, read_portion
-from fpstore.jobs.made import MadeWriter
 from fpstore.text import Recipe
 from fpstore.text.deduplication import begin_to_measure_apart
 from fpstore.text.shared import Page, Shown, shown_of
@@ -29,7 +29,10 @@ _AT_ONCE, _CHARACTERS_AT_ONCE = 1024, 1 << 20
 
 @dataclass(frozen=True)
 class MeasureTask:
-    """Some documents of a corpus, which are measured. version: of the fpstore that cut it. keeps: hashes as well."""
+    """Some documents of a corpus, which are measured. version: of the fpstore that cut it. keeps: hashes as well.
+
+    durable: as of whole_file; workers of other machines see by it what they share.
+    """
 
     maker: Maker
     version: str
@@ -37,6 +40,7 @@ class MeasureTask:
     portion: Portion
     recipe: Recipe
     keeps: bool
+    durable: bool
 
     def __str__(self) -> str:
         first, within = self.portion.files[0].path, self.portion.within
@@ -47,16 +51,17 @@ class MeasureTask:
     def do(self) -> int:
         """Write the part; how many documents it has."""
         expect_version(self, self.version)
-        with Folder.open(self.folder) as folder, whole_file(folder, self.maker.name) as file:
+        name, durable = self.maker.name, self.durable
+        with Folder.open(self.folder) as folder, whole_file(folder, name, durable=durable) as file:
             return self._write(MadeWriter(file, self.maker))
 
     def _write(self, writer: MadeWriter) -> int:
         alone = Workers(1)
 
-        def show(pages: Sequence[Page]) -> Iterator[Shown | ValueError]:
-            found = list(shown_of(pages, self.recipe.html, alone))
+        def show(pages: Sequence[Page]) -> Callable[[], Shown]:
+            found = shown_of(pages, self.recipe.html, alone)()
             writer.pages(pages, found)
-            return iter(found)
+            return lambda: found
 
         with closing(read_portion(self.portion, self.recipe, show)) as every:
             for texts in _texts_of(every.in_columns()):

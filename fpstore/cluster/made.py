@@ -7,6 +7,7 @@ has the bytes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from math import prod
 from typing import IO, Any
@@ -19,12 +20,12 @@ from fpstore.disk import Folder
 from fpstore.errors import JobError
 from fpstore.text._packed import digests
 from fpstore.text.held import KeptHashes
-from fpstore.text.packed import Encoded, Packed, offsets_of, packed
+from fpstore.text.packed import Encoded, Packed, Passed, offsets_of, packed
 from fpstore.text.recipe import Measured
-from fpstore.text.shared import Page, Shown
+from fpstore.text.shared import Page, Pages, Shown
 from fpstore.types import Array, Keys
 
-MAGIC = b"fpmade01"
+MAGIC = b"fpmade02"
 TEXTS, PAGES = "texts", "pages"
 # The types of the columns: of texts the mark, the fingerprint or signature, and what else is measured; with hashes how
 # many of its shingles, and these. Of pages the mark, what became of it, how many bytes the text has, and these.
@@ -34,7 +35,6 @@ _SHOWN = ("<u8", "|u1", "<i8", "|u1")
 _TYPES = {TEXTS: (_MEASURED, _HASHED), PAGES: (_SHOWN,)}
 # Of signatures, in place of that of a fingerprint.
 _SIGNED = ("<u4", "<u8")
-_FRAME, _EMPTY, _DAMAGED, _NONE = 1, 2, 4, 8
 _WORD = 8
 
 
@@ -74,21 +74,29 @@ class Made:
         return KeptHashes.join([(more, ends.astype(np.uint64))], are_features=are_features)
 
 
-def marks_of(values: Packed[Any]) -> Keys:
-    """What tells values from others: uint64[n]."""
-    nothing = np.empty(0, dtype=np.uint8), np.zeros(len(values) + 1, dtype=np.int64)
-    return digests(*nothing, values.data, values.offsets, 0)[:, :_WORD].copy().view("<u8")[:, 0]
+def marks_of(values: Packed[Any], kinds: Packed[bytes] | None = None) -> Keys:
+    """What tells values from others, and those of a kind from those of another: uint64[n]."""
+    if kinds is None:
+        kinds = _alike(b"", len(values))
+    every = digests(kinds.data, kinds.offsets, values.data, values.offsets, 0)
+    return every[:, :_WORD].copy().view("<u8")[:, 0]
 
 
 def marks_of_pages(pages: Sequence[Page]) -> Keys:
     """The same of pages, by their markup and charset."""
-    return marks_of(Encoded.pack(_bytes_of(page) for page in pages))
+    if isinstance(pages, Pages):
+        return marks_of(pages, _alike(_kind_of("", None), len(pages)))
+    markups = (markup.encode("utf-8", "surrogatepass") if isinstance(markup, str) else markup for markup, _ in pages)
+    return marks_of(Encoded.pack(markups), Encoded.pack(_kind_of(*page) for page in pages))
 
 
-def _bytes_of(page: Page) -> bytes:
-    markup, charset = page
-    data = markup.encode("utf-8", "surrogatepass") if isinstance(markup, str) else markup
-    return b"%d %s\0" % (isinstance(markup, str), (charset or "").encode("utf-8", "surrogatepass")) + data
+def _kind_of(markup: str | bytes, charset: str | None) -> bytes:
+    return b"%d %s" % (isinstance(markup, str), (charset or "").encode("utf-8", "surrogatepass"))
+
+
+def _alike(value: bytes, count: int) -> Packed[bytes]:
+    """So many times the same."""
+    return Encoded(np.frombuffer(value * count, dtype=np.uint8), np.arange(count + 1, dtype=np.int64) * len(value))
 
 
 class MadeWriter:
@@ -105,20 +113,18 @@ class MadeWriter:
             columns += [np.diff(kept.offsets), kept.hashes[: kept.offsets[-1]]]
         self._block(TEXTS, columns, _MEASURED if kept is None else _HASHED)
 
-    def pages(self, pages: Sequence[Page], shown: Sequence[Shown | ValueError]) -> None:
+    def pages(self, pages: Sequence[Page], shown: Shown) -> None:
         """What pages show, or what is wrong with them."""
-        told = [str(each) if isinstance(each, ValueError) else each.text for each in shown]
-        values = packed(told)
-        flags = np.array([_flags_of(each) for each in shown], dtype=np.uint8)
-        self._block(PAGES, [marks_of_pages(pages), flags, values.sizes, values.together()], _SHOWN)
+        columns = [marks_of_pages(pages), shown.flags, shown.texts.sizes, shown.texts.together()]
+        self._block(PAGES, columns, _SHOWN)
 
     def _block(self, kind: str, columns: Sequence[Array], types: Sequence[str]) -> None:
         described, crc = [], 0
         for number, (column, given) in enumerate(zip(columns, types, strict=True)):
             own = column.dtype.newbyteorder("<").str if number == 1 and kind == TEXTS else given
             data = np.ascontiguousarray(column.astype(own, copy=False))
-            self._file.write(data.tobytes())
-            crc = crc32c(data.tobytes(), crc)
+            self._file.write(_bytes_of(data))
+            crc = crc32c(_bytes_of(data), crc)
             described.append([own, list(data.shape)])
         self._blocks.append([kind, crc, described])
 
@@ -126,12 +132,6 @@ class MadeWriter:
         """All is written; how many texts there are."""
         write_footer(self._file, {"job": self._maker.job, "task": self._maker.task, "blocks": self._blocks}, MAGIC)
         return sum(columns[0][1][0] for kind, _, columns in self._blocks if kind == TEXTS)
-
-
-def _flags_of(shown: Shown | ValueError) -> int:
-    if isinstance(shown, ValueError):
-        return _NONE
-    return _FRAME * shown.is_frame | _EMPTY * shown.is_empty | _DAMAGED * shown.is_damaged
 
 
 class MadePart(Sealed):
@@ -147,6 +147,20 @@ class MadePart(Sealed):
         """That of its maker in the folder. FileNotFoundError, and what __init__ raises."""
         return cls(folder.open_file(maker.name), folder.path / maker.name, maker)
 
+    @classmethod
+    def is_whole(cls, folder: Folder, maker: Maker) -> bool:
+        """Whether the one that is there is what was written. A power cut may leave another: nobody waited for the disk.
+
+        FileNotFoundError where there is none.
+        """
+        try:
+            with closing(cls.open(folder, maker)) as part:
+                for _, crc, offset, columns in part._described:
+                    part._read_sealed(offset, sum(_sizes(columns)), crc)
+        except JobError:
+            return False
+        return True
+
     def blocks(self, kind: str) -> Iterator[list[Array]]:
         """The columns of each block of a kind."""
         for each, crc, offset, columns in self._described:
@@ -154,13 +168,8 @@ class MadePart(Sealed):
                 yield self._columns(offset, crc, columns)
 
     def _columns(self, offset: int, crc: int, columns: Sequence[tuple[str, list[int]]]) -> list[Array]:
-        sizes = [np.dtype(kind).itemsize * prod(shape) for kind, shape in columns]
-        data = self._read_sealed(offset, sum(sizes), crc)
-        found, at = [], 0
-        for (kind, shape), size in zip(columns, sizes, strict=True):
-            # A copy of its own lies where its type has to.
-            found.append(np.frombuffer(data, dtype=kind, count=prod(shape), offset=at).reshape(shape).copy())
-            at += size
+        found = [np.empty(shape, dtype=kind) for kind, shape in columns]
+        self._read_sealed_into([_bytes_of(each) for each in found], offset, crc)
         if not (_are_pages(found) if len(found) == len(_SHOWN) else _are_texts(found)):
             raise self._damaged(f"a block at {offset}", "values that are none", "those of texts or pages")
         return found
@@ -178,9 +187,18 @@ class MadePart(Sealed):
             if not _is_block(kind, shapes):
                 raise ValueError(kind)
             self._described.append((kind, int(crc), offset, shapes))
-            offset += sum(np.dtype(given).itemsize * prod(shape) for given, shape in shapes)
+            offset += sum(_sizes(shapes))
         if offset != end:
             raise self._damaged("the footer", f"blocks of {offset} bytes", end)
+
+
+def _bytes_of(column: Array) -> memoryview:
+    return column.reshape(-1).view(np.uint8).data
+
+
+def _sizes(columns: Sequence[tuple[str, list[int]]]) -> list[int]:
+    """How many bytes each column has."""
+    return [np.dtype(kind).itemsize * prod(shape) for kind, shape in columns]
 
 
 def _is_block(kind: str, columns: list[tuple[str, list[int]]]) -> bool:
@@ -233,15 +251,7 @@ def made_of(columns: Sequence[Array], which: slice) -> Made:
     return Made(measured, Encoded(hashes.view(np.uint8), offsets_of(counts * _WORD)))[which]
 
 
-def shown_in(columns: Sequence[Array], which: slice) -> list[Shown | ValueError]:
+def shown_in(columns: Sequence[Array], which: slice) -> Shown:
     """Some pages of a block."""
     _, flags, sizes, data = columns
-    found: list[Shown | ValueError] = []
-    values = Encoded(data, offsets_of(sizes))[which]
-    for given, value in zip(flags[which].tolist(), values, strict=True):
-        text = value.decode("utf-8", "surrogatepass")
-        if given & _NONE:
-            found.append(ValueError(text))
-        else:
-            found.append(Shown(text, bool(given & _FRAME), bool(given & _EMPTY), bool(given & _DAMAGED)))
-    return found
+    return Shown(Passed(data, offsets_of(sizes))[which], flags[which])
