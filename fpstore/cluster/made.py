@@ -22,7 +22,7 @@ from fpstore.text._packed import digests
 from fpstore.text.held import KeptHashes
 from fpstore.text.packed import Encoded, Packed, Passed, offsets_of, packed
 from fpstore.text.recipe import Measured
-from fpstore.text.shared import Page, Pages, Shown
+from fpstore.text.shared import NO_PAGE, Page, Pages, Shown
 from fpstore.types import Array, Keys
 
 MAGIC = b"fpmade02"
@@ -227,7 +227,7 @@ def _are_texts(columns: Sequence[Array]) -> bool:
 def _are_pages(columns: Sequence[Array]) -> bool:
     """The same of pages."""
     _, flags, sizes, data = columns
-    if flags.max(initial=0) >= 2 * _NONE or not _fill(sizes, len(data)):
+    if flags.max(initial=0) >= 2 * NO_PAGE or not _fill(sizes, len(data)):
         return False
     starts = offsets_of(sizes)[:-1]
     try:
