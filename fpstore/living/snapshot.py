@@ -124,17 +124,15 @@ class Snapshot:
     @cached_property
     def single(self) -> Single:
         """What answers single queries, in handles where ids are names."""
-        segments = [(part.segment, part.position) for part in self.searched]
-        parts = [(segment.view, segment.ids, position, segment.key_count) for segment, position in segments]
-        distances = self.settings.max_distance, self.plan.max_distance
-        looks_up, scans = single_ways([segment for segment, _ in segments], self.plan)
+        segments = [each.segment for each in self.searched]
+        parts = [(own.segment.view, own.segment.ids, own.position, own.segment.key_count) for own in self.searched]
+        distances, ways = (self.settings.max_distance, self.plan.max_distance), single_ways(segments, self.plan)
         lives = functools.partial(alive, self.removals) if self.removals else None
-        state = self.pending, self.pending_end, self.settings.named
-        return Single(Segments(parts), *state, *distances, lives, self._answer, looks_up, scans)
+        own = Segments(parts), self.pending, self.pending_end, self.settings.named
+        return Single(*own, *distances, lives, self._answer, *ways)
 
     @property
-    def _answer(self) -> Callable[..., Matches]:
-        """What makes an answer of columns which nobody can write to."""
+    def _answer(self) -> Callable[..., Matches]:  # of columns which nobody can write to
         recipe = self.settings.recipe
         return of_sealed if recipe is None else lambda *columns: of_sealed(*columns)._of_store(recipe)
 
@@ -466,8 +464,7 @@ class Snapshot:
             "pending_sketches": self.pending_sketches,
             "single": self.single.grown(pending, end),  # not made anew for each row
         }
-        # What Snapshot(...) would make, in a third of the time, which a row at a time can tell.
-        following = object.__new__(Snapshot)
+        following = object.__new__(Snapshot)  # as Snapshot(...), in a third of the time, which a row at a time can tell
         object.__setattr__(following, "__dict__", own)
         return following
 

@@ -51,8 +51,8 @@ MUTANTS = (
     Mutant(
         "a file that has changed since it was shared out is read",
         "fpstore/inputs/shares.py",
-        "        self._expect_same()\n        yield from batches",
-        "        yield from batches",
+        "self._expect_same()\n        yield from batches",
+        "yield from batches",
         "a store is built of two states of one file",
         ("tests/test_cluster_build.py::test_a_task_of_another_version_or_of_a_file_that_has_changed_is_refused",),
     ),
