@@ -18,8 +18,8 @@ from fpstore._codec import LAYOUT
 
 ROOT = Path(__file__).parent.parent
 MODULES = sorted(path.relative_to(ROOT).with_suffix("") for path in (ROOT / "fpstore").rglob("_*.pyx"))
-# Joins lists of tokens without any kernel.
-WITH_KERNELS = [".".join(path.parts) for path in MODULES if path.name != "_joined"]
+# One joins lists of tokens, the other chooses among radii, without any kernel.
+WITH_KERNELS = [".".join(path.parts) for path in MODULES if path.name not in ("_joined", "_reaches")]
 PARTS = re.findall(r'\{"(\w+)", \w+_answer,', (kernels.NATIVE / "known_answer.c").read_text())
 # What a flag turns on besides, which no kernel uses by itself and no processor with the flag is without.
 IMPLIED = {"XSAVE", "CRC32", "EVEX512"}
