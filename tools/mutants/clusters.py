@@ -35,8 +35,8 @@ MUTANTS = (
     Mutant(
         "a file that has changed since it was shared out is read",
         "fpstore/inputs/shares.py",
-        "        self._expect_same()\n        yield from batches",
-        "        yield from batches",
+        "self._expect_same()\n        yield from batches",
+        "yield from batches",
         "a store is built of two states of one file",
         ("tests/test_cluster_build.py::test_a_task_of_another_version_or_of_a_file_that_has_changed_is_refused",),
     ),
@@ -281,14 +281,6 @@ MUTANTS = (
         "own = Folder.open(home.path / name)",
         "a folder of somebody's gets another mode, and a mirror",
         ("tests/test_remote.py::test_a_folder_behind_a_link_in_the_place_of_a_mirror_stays_as_it_is",),
-    ),
-    Mutant(
-        "pairs of rows go on with what pairs of fingerprints left",
-        "fpstore/cluster/pairing.py",
-        '"pairs", of, distance, lots',
-        '"pairs", distance, lots',
-        "fingerprints are told as ids",
-        ("tests/test_cluster_pairs.py::test_pairs_of_another_kind_are_another_job",),
     ),
     Mutant(
         "each process has all of the memory for pairs",
