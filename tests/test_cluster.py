@@ -292,6 +292,56 @@ def test_a_footer_that_no_task_writes_is_refused(tmp_path: Path, footer: Any) ->
         read_part(tmp_path, maker)
 
 
+@pytest.mark.parametrize("footer_bytes", [1, parts._TAIL.size, 1 << 40])
+def test_a_footer_that_begins_before_the_file_is_refused(tmp_path: Path, footer_bytes: int) -> None:
+    path = tmp_path / Maker("j", 0).name
+    path.write_bytes(bytes(9) + parts._TAIL.pack(9 + footer_bytes, 0, parts.MAGIC))
+    with pytest.raises(JobError, match=rf"the footer: found {9 + footer_bytes} bytes, expected at most 9"):
+        read_part(tmp_path, Maker("j", 0))
+
+
+@pytest.mark.parametrize("rows", [0, 1, 3])
+def test_a_footer_of_fewer_or_more_rows_than_there_are_is_refused(tmp_path: Path, rows: int) -> None:
+    block = bytes(16 * 2)
+    runs = [[[rows, crc32c(block[: 16 * rows])]]] if rows else []
+    data = json.dumps({"job": "j", "task": 0, "columns": 2, "runs": runs}).encode()
+    path = tmp_path / Maker("j", 0).name
+    path.write_bytes(block + data + parts._TAIL.pack(len(data), crc32c(data), parts.MAGIC))
+    with pytest.raises(JobError, match=rf"the footer: found \d blocks of {16 * rows} bytes, expected 32"):
+        read_part(tmp_path, Maker("j", 0))
+
+
+def test_a_block_of_more_rows_than_one_may_have_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    a_part(tmp_path, Maker("a", 3))
+    monkeypatch.setattr(parts, "BLOCK_ROWS", 3)
+    with pytest.raises(JobError, match="the footer: found 2 blocks of 128 bytes"):
+        read_part(tmp_path, Maker("a", 3))
+
+
+def test_what_is_whole_is_on_the_disk_before_its_name_and_the_name_before_it_returns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    fsync, rename = os.fsync, os.rename
+
+    def synced(fd: int) -> None:
+        told.append(f"sync {Path(os.readlink(f'/proc/self/fd/{fd}')).name.partition('.')[0]}")
+        fsync(fd)
+
+    def renamed(old: str, new: str, **where: Any) -> None:
+        told.append(f"name {new}")
+        rename(old, new, **where)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "rename", renamed)
+    with Folder.open(tmp_path) as home:
+        with parts.whole_file(home, "a") as file:
+            file.write(b"whole")
+        with parts.own_place(home, "b") as place:
+            place.path.write_text("whole")
+    assert told == ["sync a", "name a", f"sync {tmp_path.name}", "name b", f"sync {tmp_path.name}"]
+
+
 @pytest.mark.parametrize("rows", [1.0, True])
 def test_a_count_of_rows_that_is_no_integer_is_refused(tmp_path: Path, rows: Any) -> None:
     maker = Maker("j", 0)

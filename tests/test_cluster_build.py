@@ -228,6 +228,8 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path: Path) -> None
     os.utime(share.path, (1, 1))
     with pytest.raises(BadInput, match="it has changed since the work was shared out"):
         list(batches)
+    with pytest.raises(BadInput, match="it has changed since the work was shared out"):
+        next(read_share(share, False, 10)[0])
 
 
 def test_a_part_or_a_table_that_is_missing_or_damaged_is_one_error_or_is_made_anew(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -15,6 +16,7 @@ from outcome import Command
 from fpstore.inputs import BadInput
 from fpstore.jobs import Inputs, JobError, cluster, components, corpus, dedup, document_pairs, runs
 from fpstore.jobs.journal import Job
+from fpstore.jobs.parts import DIGEST_BYTES, Part
 
 TEXTS = [f"{word} {word}x {word}y" for word in "abcdefghijkl"] + ["a ax ay"]
 BAD = '{"text": "the end of this'
@@ -297,3 +299,10 @@ def test_two_columns_of_one_name_are_both_part_of_what_was_read(
     write(numbers)
     dedup(given, out)
     assert pq.ParquetFile(out).schema_arrow.names == ["text", "n", "n"]
+
+
+def test_so_many_documents_fit_and_one_at_least() -> None:
+    sizes = np.array([5, 5, 0, 5])
+    part = Part(["a"] * 4, ["x"] * 4, [], sizes, np.zeros((4, DIGEST_BYTES), np.uint8))
+    assert [part.fitting(9, size) for size in (1, 5, 6, 10, 11, 15, 99)] == [1, 1, 2, 2, 4, 4, 4]
+    assert [part.fitting(count, 99) for count in (1, 3, 4, 5)] == [1, 3, 4, 4]

@@ -796,8 +796,25 @@ def test_a_table_record_of_codes_with_a_wrong_number_is_refused(changes: dict[st
     with pytest.raises(CorruptStore) as caught:
         CodeTableRecord.unpack(table.pack(), 3, record)
     assert str(caught.value).startswith(message)
-    with pytest.raises(CorruptStore, match=r"^table 3, bytes 34..35: found "):
-        CodeTableRecord.unpack(table.pack()[:34] + b"\1" + table.pack()[35:], 3, record)
+
+
+@pytest.mark.parametrize("bits", sorted(WIDTHS))
+def test_bytes_of_records_of_codes_that_say_nothing_are_zeros(bits: int) -> None:
+    record = CodesRecord(bits, 11, 1000, 64)
+    table = CodeTableRecord((1 << 23) - 1, 6, 8, 2, 128, 192, bits, 1000)
+    assert CodeTableRecord.unpack(table.pack(), 3, record) == table
+    for data, empty, unpack in (
+        (record.pack(), [*range(32, 40), *range(96, 128)], CodesRecord.unpack),
+        (
+            table.pack(),
+            [*range(bits // 8, 32), 34, 35, *range(56, 192)],
+            lambda changed: CodeTableRecord.unpack(changed, 3, record),
+        ),
+    ):
+        for at in empty:
+            assert data[at] == 0
+            with pytest.raises(CorruptStore, match=r"bytes \d+\.\.\d+: found "):
+                unpack(data[:at] + b"\1" + data[at + 1 :])
 
 
 def test_masks_are_told_by_their_bits() -> None:

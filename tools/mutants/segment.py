@@ -331,4 +331,20 @@ MUTANTS = (
         "a report of skewed keys says what others would take",
         ("tests/test_layouts.py::test_what_a_query_costs_is_what_the_planner_says_of_such_keys",),
     ),
+    Mutant(
+        "bytes of a mask that wide codes have no bits for are not looked at",
+        "fpstore/codes/layout.py",
+        "expect_zeros(where, data, record.code_bytes, MASK_BYTES)",
+        "pass",
+        "a version that gives them a meaning is read as this one",
+        ("tests/test_wide.py::test_bytes_of_records_of_codes_that_say_nothing_are_zeros",),
+    ),
+    Mutant(
+        "the end of a record of a table of wide codes is not looked at",
+        "fpstore/codes/layout.py",
+        "expect_zeros(where, data, 56, TABLE_RECORD_BYTES)",
+        "pass",
+        "a version that gives it a meaning is read as this one",
+        ("tests/test_wide.py::test_bytes_of_records_of_codes_that_say_nothing_are_zeros",),
+    ),
 )

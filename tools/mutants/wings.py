@@ -1651,4 +1651,12 @@ MUTANTS = (
         "a corpus is read on behind its end",
         ("tests/test_threads.py::test_items_are_made_where_there_is_no_thread_for_what_is_ahead",),
     ),
+    Mutant(
+        "a document that is larger than a batch fits into none",
+        "fpstore/jobs/parts.py",
+        "int(np.searchsorted(np.cumsum(self.sizes), text_bytes)) + 1",
+        "int(np.searchsorted(np.cumsum(self.sizes), text_bytes))",
+        "a batch of nothing, time and again",
+        ("tests/test_jobs_mended.py::test_so_many_documents_fit_and_one_at_least",),
+    ),
 )
