@@ -405,8 +405,8 @@ MUTANTS = (
     Mutant(
         "the name of a part is not made durable",
         "fpstore/cluster/parts.py",
-        "    if durable:\n        folder.sync()",
-        "    if durable:\n        pass",
+        "if durable:\n        folder.sync()",
+        "if durable:\n        pass",
         "what a rank said that it had done is gone after a power cut",
         ("tests/test_cluster.py::test_what_is_whole_is_on_the_disk_before_its_name_and_the_name_before_it_returns",),
     ),
