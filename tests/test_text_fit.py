@@ -178,6 +178,14 @@ def test_a_share_of_texts_is_told_wherever_in_the_input_they_are(is_first: bool)
     assert abs(int(found[1]) / int(found[2]) - 0.2) < 0.01
 
 
+def test_no_more_texts_are_told_of_than_there_are() -> None:
+    recipe, texts = recipes()["web-en"], [CHINESE] * 1030  # the last that is looked at stands for 64
+    lengths = Lengths(recipe, 0)
+    lengths.see(texts, recipe.measure_many(texts))
+    assert lengths.looked_at == 1024 + 64
+    assert "about 1030 of 1030 texts, by a sample, are in scripts" in (lengths.warning or "")
+
+
 @pytest.mark.parametrize("form", ["NFC", "NFD", "NFKC"])
 @pytest.mark.parametrize("text", ["第３回，ガイドの漢字①。Ｔ恤，café！", "豈更車賈滑：我们在２０２４年来到北京。"])
 @pytest.mark.parametrize("name", ["text-1", "zh", "multilingual", "words-4", "code", "simhash-1"])

@@ -245,13 +245,15 @@ class Lengths:
         count = self.dropped_weak[kind]
         is_much = count >= LEAST_DROPPED or scripts.LEAST * count >= self.looked_at
         if is_much and scripts.LEAST * count >= self.unequal > 0:
-            return scripts.share(count, self.unequal, "texts that were dropped for one that is not equal")
+            what = "texts that were dropped for one that is not equal"
+            return scripts.share(*(min(each, self.dropped) for each in (count, self.unequal)), what)
         # Of texts that are nearly all kept there is nothing to be said.
         if self._drops and (kind == "unseen" or (kind == "few" and scripts.LEAST * count < self.weak[kind])):
             return ""
         count = self.weak[kind]
         if count and scripts.LEAST * count >= self.looked_at:
-            return scripts.share(count, self.looked_at, "texts")
+            # The last that is looked at may stand for more than there are.
+            return scripts.share(*(min(each, self.texts) for each in (count, self.looked_at)), "texts")
         return ""
 
     @property
