@@ -438,7 +438,7 @@ def test_dropped_texts_are_sampled_as_others_are() -> None:
         lengths = again
     assert lengths.dropped == 2800
     assert lengths.unequal == lengths.dropped_weak["few"] == 1024 + 64 * (2799 // 64 - 1023 // 64)
-    assert f"about {lengths.unequal} of {lengths.unequal} texts that were dropped" in (lengths.warning or "")
+    assert "about 2800 of 2800 texts that were dropped" in (lengths.warning or "")  # no more than there were
 
 
 @pytest.mark.parametrize("kind", ["rows", "formulas"])
