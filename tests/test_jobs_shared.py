@@ -330,7 +330,11 @@ def test_what_was_made_of_other_inputs_goes(tmp_path: Path, monkeypatch: pytest.
     write_jsonl(second, ["p q r s", "x y z 2 t"] * 9)
     interrupt(monkeypatch, lambda: dedup(inputs, tmp_path / "out", workers=2), 2)
     assert len(list((tmp_path / "out.job" / "work").glob("made-*"))) == 1
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "own").touch()
+    (tmp_path / "out.job" / "work" / "made-link").symlink_to(tmp_path / "elsewhere")
     dedup(inputs, tmp_path / "out", workers=2)
+    assert os.listdir(tmp_path / "elsewhere") == ["own"]
     dedup(inputs, tmp_path / "one")
     assert (tmp_path / "out").read_bytes() == (tmp_path / "one").read_bytes()
 

@@ -133,7 +133,7 @@ class _Tasks:
         """Where they hand over; what those of other inputs left is removed."""
         for name in work.names():
             if name.startswith(_FOLDER) and name != self._name:
-                shutil.rmtree(name, dir_fd=work.fd)
+                shutil.rmtree(name, ignore_errors=True, dir_fd=work.fd)  # a link, say, is not followed and stays
         return subfolder(work, self._name)
 
     def left(self, folder: Folder, first: int) -> tuple[list[MeasureTask], float]:
