@@ -130,6 +130,9 @@ def test_every_command_writes_ids_in_one_way(
     assert command("export", store, new).status == 0
     arguments, places, fields = PRINTED[name]
     done = command(*arguments(store, new), *({"text": [], "json": ["--json"], "signed": ["--signed"]}[way]))
+    if (name, way) == ("pairs", "signed") and id_type != "uint64":  # no number is written
+        assert (done.status, done.out) == (2, "")
+        return
     assert done.status == 0, done.err
     assert not {*map(ord, done.out)} & {*_ODD} - {9, 10}
     lines = done.out.removesuffix("\n").split("\n")
