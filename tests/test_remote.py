@@ -226,7 +226,9 @@ def test_a_walk_asks_for_long_stretches(url: str) -> None:
         before = mirror_of(store).objects.requests
         assert sum(map(len, store.rows())) == COUNT
         pages = sum(segment.file_bytes for segment in store._segments) // PAGE_BYTES
-        assert mirror_of(store).objects.requests - before < pages / 4  # of 8 threads, each takes what is there
+        assert (
+            mirror_of(store).objects.requests - before < pages / 2
+        )  # page by page it would be `pages`; on a busy machine each of 8 threads takes what is there
 
 
 def test_warming_reads_all_of_it(url: str) -> None:
