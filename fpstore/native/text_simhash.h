@@ -75,7 +75,7 @@ typedef struct {
 typedef struct {
     uint64_t *hashes;    /* there is room for one more than there are */
     uint64_t used, room; /* room is what there may be at first, as long as there is none */
-    uint64_t *parted; /* room to put those of one document in order */
+    uint64_t *parted;    /* room to put those of one document in order */
     uint64_t parted_room;
 } Kept;
 
