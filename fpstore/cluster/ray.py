@@ -11,6 +11,7 @@ from fpstore.cluster.sent import TRIES, attempt, failed
 from fpstore.cluster.tasks import Task
 from fpstore.errors import JobError, PathLike
 from fpstore.text import Recipe
+from fpstore.threads import Leash
 
 if TYPE_CHECKING:
     import ray.data
@@ -67,8 +68,17 @@ class OnRay:
         if self._is_own:
             self._ray.shutdown()
 
-    def __call__(self, tasks: Sequence[Task], seconds: float, done: Callable[[int], object] | None = None) -> None:
-        """Do the tasks. What one raises; JobError where Ray cannot do it, or its worker has ended TRIES times."""
+    def __call__(
+        self,
+        tasks: Sequence[Task],
+        seconds: float,
+        done: Callable[[int], object] | None = None,
+        leash: Leash | None = None,
+    ) -> None:
+        """Do the tasks. What one raises; JobError where Ray cannot do it, or its worker has ended TRIES times.
+
+        leash: of no matter, as Ray decides on what its processors are at work.
+        """
         ray = self._ray
         do = ray.remote(num_cpus=1, max_retries=TRIES - 1)(attempt)
         self._stopped = False

@@ -246,14 +246,14 @@ class Lengths:
         is_much = count >= LEAST_DROPPED or scripts.LEAST * count >= self.looked_at
         if is_much and scripts.LEAST * count >= self.unequal > 0:
             what = "texts that were dropped for one that is not equal"
-            return scripts.share(*(min(each, self.dropped) for each in (count, self.unequal)), what)
+            return scripts.share(min(count, self.dropped), min(self.unequal, self.dropped), what)
         # Of texts that are nearly all kept there is nothing to be said.
         if self._drops and (kind == "unseen" or (kind == "few" and scripts.LEAST * count < self.weak[kind])):
             return ""
         count = self.weak[kind]
         if count and scripts.LEAST * count >= self.looked_at:
             # The last that is looked at may stand for more than there are.
-            return scripts.share(*(min(each, self.texts) for each in (count, self.looked_at)), "texts")
+            return scripts.share(min(count, self.texts), min(self.looked_at, self.texts), "texts")
         return ""
 
     @property
