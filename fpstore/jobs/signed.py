@@ -21,9 +21,9 @@ from fpstore.types import Array, Ids, IdType
 
 # So many documents are held in memory before they go to the store: with 16 bands, 270 MB.
 MOST_HELD = 1 << 20
-# Beside these the shingles by which documents are compared may take nearly as much: in 192 bytes there are those of a
-# text of 25 words, and of each document that others are near they are held on to.
-ROOMS = Rooms(features=Room(2 << 20, 96, 96 * MOST_HELD), hashes=Room(4 << 20, 192, 192 * MOST_HELD))
+# Beside these the shingles by which documents are compared may take as much: in 256 bytes there are those of a
+# text of 30 words, and of each document that others are near they are held on to.
+ROOMS = Rooms(features=Room(2 << 20, 96, 96 * MOST_HELD), hashes=Room(4 << 20, 256, 256 * MOST_HELD))
 _AT_ONCE = 1 << 14
 
 

@@ -168,7 +168,7 @@ class Checker:
             hashes, starts, counts = self._hashes.places(kept_ids[places[last]])
             if self._hashes.are_features:
                 made = Sets(hashes, None, starts, counts)
-                if self._held.has_room(made):
+                if self._hashes.has_dropped and self._held.has_room(made):
                     # It may be asked for again when these hashes are no longer held.
                     self._held.add(kept_ids[places[last]], made.together())
             else:

@@ -281,6 +281,7 @@ class HeldHashes:
         self._begins, self._places, self._counts = _Column(), _Column(), _Column()
         self._first = self._end = self._written = self._place = self._seen = 0
         self.are_features = False
+        self.has_dropped = False  # any so far
 
     def add(self, first_id: int, kept: KeptHashes, indexes: Counts) -> None:
         """Hold those of the texts with these indexes, under the ids from first_id on."""
@@ -328,6 +329,7 @@ class HeldHashes:
 
     def _drop(self, count: int) -> None:
         """Let go of the first so many."""
+        self.has_dropped |= count > 0
         for column in (self._begins, self._places, self._counts):
             column.drop(count)
         self._first += count
