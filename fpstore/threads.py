@@ -259,6 +259,10 @@ def begun_ahead(every: Iterator[_Item], count: int = 1) -> Generator[_Item]:
         raise failure
 
 
+# Told how many items are done, now and then.
+Done = Callable[[int], object]
+
+
 class Leash:
     """How far those who work may be ahead of who needs what they make, item by item in order.
 

@@ -18,7 +18,7 @@ from queue import Empty, SimpleQueue
 from types import MappingProxyType
 from typing import Any, Generic, Self, TypeVar
 
-from fpstore.threads import HEARING_SECONDS, Background, Leash
+from fpstore.threads import HEARING_SECONDS, Background, Done, Leash
 
 # Starting a worker takes 0.2 to 0.5 s of a processor, for what it imports. Work that is known to take less than this is
 # not worth it.
@@ -92,7 +92,7 @@ class Begun(Generic[_Result]):
     def __init__(self, workers: "Workers", turns: list[_Turn]) -> None:
         self._workers, self._turns = workers, turns
 
-    def results(self, done: Callable[[int], object] | None = None) -> list[_Result]:
+    def results(self, done: Done | None = None) -> list[_Result]:
         """What Workers.map returns or raises; asked for once. done: told how many of the first are done."""
         turns = self._turns[:]
         try:
@@ -159,7 +159,7 @@ class Workers:
         self,
         work: Callable[[_Item], _Result],
         items: Sequence[_Item],
-        done: Callable[[int], object] | None = None,
+        done: Done | None = None,
         leash: Leash | None = None,
     ) -> list[_Result]:
         """[work(item) for item in items]; work: a function of a module. Both, and what it returns, can be pickled.

@@ -1,17 +1,15 @@
 """Owns which engines there are, and what one is: it does the tasks of a job, each until it is done."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, Protocol, Self
 
 from fpstore.cluster.tasks import Task
-from fpstore.threads import Leash
+from fpstore.threads import Done, Leash
 
 # By its name, where its class is: another package is imported for one that is asked for.
 _CLASSES = {"local": ("local", "Local"), "ray": ("ray", "OnRay"), "spark": ("spark", "OnSpark")}
 ENGINES = tuple(_CLASSES)
-
-Done = Callable[[int], object]
 
 
 class Engine(Protocol):

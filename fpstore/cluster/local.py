@@ -6,7 +6,7 @@ from typing import Self
 
 from fpstore.cluster.tasks import HELD, Task, run_held
 from fpstore.errors import JobError
-from fpstore.threads import Leash, thread_count
+from fpstore.threads import Done, Leash, thread_count
 from fpstore.workers import START_AFTER_SECONDS, WorkerEnded, Workers
 
 # How often a task is begun.
@@ -35,11 +35,7 @@ class Local:
         pass
 
     def __call__(
-        self,
-        tasks: Sequence[Task],
-        seconds: float,
-        done: Callable[[int], object] | None = None,
-        leash: Leash | None = None,
+        self, tasks: Sequence[Task], seconds: float, done: Done | None = None, leash: Leash | None = None
     ) -> None:
         """Do the tasks."""
         run_here(tasks, self.workers, seconds, done, self._begun, leash)
@@ -57,7 +53,7 @@ def run_here(
     tasks: Sequence[Task],
     workers: int,
     seconds: float,
-    done: Callable[[int], object] | None = None,
+    done: Done | None = None,
     begun: Callable[[Workers | None], None] = lambda team: None,
     leash: Leash | None = None,
 ) -> None:

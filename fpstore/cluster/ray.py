@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from fpstore.cluster.batches import Probing
@@ -11,7 +11,7 @@ from fpstore.cluster.sent import TRIES, attempt, failed
 from fpstore.cluster.tasks import Task
 from fpstore.errors import JobError, PathLike
 from fpstore.text import Recipe
-from fpstore.threads import Leash
+from fpstore.threads import Done, Leash
 
 if TYPE_CHECKING:
     import ray.data
@@ -69,11 +69,7 @@ class OnRay:
             self._ray.shutdown()
 
     def __call__(
-        self,
-        tasks: Sequence[Task],
-        seconds: float,
-        done: Callable[[int], object] | None = None,
-        leash: Leash | None = None,
+        self, tasks: Sequence[Task], seconds: float, done: Done | None = None, leash: Leash | None = None
     ) -> None:
         """Do the tasks. What one raises; JobError where Ray cannot do it, or its worker has ended TRIES times.
 

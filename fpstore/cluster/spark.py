@@ -8,7 +8,7 @@ import os
 import secrets
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from errno import EEXIST
 from pathlib import Path
@@ -20,7 +20,7 @@ from fpstore.cluster.sent import TRIES, attempt, failed
 from fpstore.cluster.tasks import Task
 from fpstore.errors import Error, PathLike
 from fpstore.text import Recipe
-from fpstore.threads import Leash, thread_count
+from fpstore.threads import Done, Leash, thread_count
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -91,11 +91,7 @@ class OnSpark:
             self._session.stop()
 
     def __call__(
-        self,
-        tasks: Sequence[Task],
-        seconds: float,
-        done: Callable[[int], object] | None = None,
-        leash: Leash | None = None,
+        self, tasks: Sequence[Task], seconds: float, done: Done | None = None, leash: Leash | None = None
     ) -> None:
         """Do the tasks, all of which are done at once. What the first raises that does; JobError where Spark cannot.
 

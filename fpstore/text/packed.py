@@ -21,7 +21,7 @@ Offsets = npt.NDArray[np.int64]
 _Value = TypeVar("_Value")
 
 
-class Room:
+class Scratch:
     """Memory that is taken again and again, as what is new has to be cleared first, page by page."""
 
     def __init__(self) -> None:
@@ -86,10 +86,10 @@ class Packed(Sequence[_Value]):
             return self.data[self.offsets[0] : self.offsets[-1]]
         return gather(self.data, self.offsets, np.ascontiguousarray(indexes, dtype=np.int64), place)
 
-    def take(self, indexes: npt.NDArray[Any], room: Room | None = None) -> Self:
-        """The values with these indexes. room: where they are, until others are put there."""
+    def take(self, indexes: npt.NDArray[Any], scratch: Scratch | None = None) -> Self:
+        """The values with these indexes. scratch: where they are, until others are put there."""
         offsets = offsets_of(self.sizes[indexes])
-        return self._like(self.together(indexes, None if room is None else room.of(int(offsets[-1]))), offsets)
+        return self._like(self.together(indexes, None if scratch is None else scratch.of(int(offsets[-1]))), offsets)
 
     @classmethod
     def _like(cls, data: Bytes, offsets: Offsets) -> Self:
@@ -154,10 +154,12 @@ def packed(texts: Sequence[str]) -> Packed[Any]:
     return texts if isinstance(texts, Packed) else Encoded.pack(text.encode("utf-8", "surrogatepass") for text in texts)
 
 
-def taken(values: Sequence[_Value], indexes: npt.NDArray[Any] | Sequence[int]) -> Sequence[_Value]:
-    """Those of values, packed or a list, with these indexes."""
+def taken(
+    values: Sequence[_Value], indexes: npt.NDArray[Any] | Sequence[int], scratch: Scratch | None = None
+) -> Sequence[_Value]:
+    """Those of values, packed or a list, with these indexes. scratch: as of Packed.take."""
     if isinstance(values, Packed):
-        return values.take(np.asarray(indexes, dtype=np.int64))
+        return values.take(np.asarray(indexes, dtype=np.int64), scratch)
     return [values[index] for index in indexes]
 
 
