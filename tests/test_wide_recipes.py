@@ -214,7 +214,8 @@ def test_commands_print_as_many_digits_as_there_are_bits(command: Command, tmp_p
         (("recipe", "pypi-simhash", "--bits", "128"), "expected 64 for hash md5"),
         (
             ("build", tmp_path / "s", source, "--bits", "256"),
-            "text-1, which makes fingerprints of 64 bits, expected one",
+            "read as texts, by recipe text-1, which makes fingerprints of 64 bits, expected a recipe of 256 (--recipe),"
+            " or fingerprints (--format hex, --fingerprint-column)",
         ),
         (("build", tmp_path / "s", source, "--bits", "64", "--recipe", wide), "which makes fingerprints of 256 bits"),
         (("cluster", source, "--recipe", wide, "--update-center"), "update_center: found fingerprints of 256 bits"),

@@ -137,6 +137,7 @@ def command(
 
     By a recipe of sketch minhash it is a store of signatures, of texts: documents are near that share one of --bands.
     """
+    from fpstore.errors import RecipeError
     from fpstore.inputs import read
 
     recipe = recipe_of_any_kind(recipe_name, idf_path)
@@ -183,6 +184,10 @@ def command(
             refuse_unused(OF_TEXTS)
         reader.settle_origin()
         is_said = not told and reader.origin.record is not None
+        if not told and reader.recipe is not None and not signs and bits not in (None, recipe.bits):
+            by = f"recipe {recipe.name}, which makes fingerprints of {recipe.bits} bits"
+            way = f"a recipe of {bits} (--recipe), or fingerprints (--format hex, --fingerprint-column)"
+            raise RecipeError(f"found inputs that are read as texts, by {by}, expected {way}")
 
         def show(progress: Progress) -> None:
             # The build knows how many rows it has seen; only the bytes tell how many are left.
