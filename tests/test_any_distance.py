@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from outcome import Command
 
 import fpstore
-from fpstore.errors import StoreWarning
+from fpstore.errors import PlanError, StoreWarning
 from fpstore.format import CODECS
 from fpstore.living import radius
 from fpstore.plans import planner
@@ -179,12 +179,32 @@ def test_tables_are_looked_up_with_no_more_flips_than_errors(tmp_path: Path) -> 
     from fpstore.plans.reach import reaching
 
     plan = Plan.named("flips-3:3,3,2", max_distance=10)
-    assert reaching(plan, 3, 10**6) is plan
-    narrow = reaching(plan, 1, 10**6)
-    assert narrow is not None
-    assert [table.flips for table in narrow.tables] == [1, 1, 1]
-    narrow.prove()
-    assert planner.predict(narrow, 10**6).nanoseconds < planner.predict(plan, 10**6).nanoseconds / 10
+    assert reaching(plan, 10, 10**6) is plan
+    least = 0.0
+    for distance, total in enumerate([0, 0, 0, 1, 2, 3, 4, 5, 6, 7]):
+        narrow = reaching(plan, distance, 10**6)
+        assert narrow is not None
+        assert sum(table.flips for table in narrow.tables) == total
+        assert all(own.flips <= table.flips for own, table in zip(narrow.tables, plan.tables, strict=True))
+        narrow.prove()
+        assert least <= planner.predict(narrow, 10**6).nanoseconds < planner.predict(plan, 10**6).nanoseconds
+        least = planner.predict(narrow, 10**6).nanoseconds
+    alone = Plan.named("flips-1:2", max_distance=2)
+    assert [reaching(alone, distance, 10**6).tables[0].flips for distance in (0, 1, 2)] == [0, 1, 2]
+
+
+def test_what_is_too_tangled_to_prove_is_looked_up_as_the_plan_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    from fpstore.plans.reach import reaching
+
+    def refuse(self: Plan) -> int | None:
+        raise PlanError("too tangled")
+
+    plan = Plan.named("flips-3:3,3,2", max_distance=10)
+    monkeypatch.setattr(Plan, "missed", refuse)
+    for distance, flips in ((9, (3, 3, 2)), (2, (2, 2, 2))):
+        narrow = reaching(plan, distance, 10**6 + 9)
+        assert narrow is not None
+        assert tuple(table.flips for table in narrow.tables) == flips
 
 
 @pytest.mark.parametrize("name", ["scan", "flips-2:8,7", "flips-5:3,3,2,2,2"])

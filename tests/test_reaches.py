@@ -17,7 +17,7 @@ import fpstore
 from fpstore._reaches import MOST_RADII, Reaches
 from fpstore.fingerprints import as_numbers
 from fpstore.living import radius
-from fpstore.living.radius import FEW_QUERIES, GROWTH, SAMPLED, SHARE
+from fpstore.living.radius import ALONE_GROWTH, ALONE_SHARE, FEW_QUERIES, GROWTH, LOOK_NS, LOOK_TIMES, SAMPLED, SHARE
 from fpstore.plans.reach import reading_nanoseconds
 from fpstore.segment.reader import Segment
 from fpstore.text import recipes
@@ -91,26 +91,31 @@ def test_radii_are_as_many_as_their_shares_and_no_more_than_there_is_room_for() 
             reaches.following(at)
 
 
+@pytest.mark.parametrize("count", [1, 2])
 def test_a_radius_is_worth_looking_within_where_it_costs_little_of_the_rest(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with fpstore.build(tmp_path / "s", [1], plan="flips-2:1,1", ids=None) as store:
         snapshot = store._latest
         monkeypatch.setattr(Segment, "key_count", 10**7)
-        radii, shares, whole = radius._radii(snapshot, 64, 1)
+        radii, shares, whole = radius._radii(snapshot, 64, count)
+        share, growth, more, times = (
+            (ALONE_SHARE, ALONE_GROWTH, LOOK_NS, LOOK_TIMES) if count == 1 else (SHARE, GROWTH, 0, 1)
+        )
         assert radii == sorted(set(radii))
         assert not whole
         assert len(radii) > 2
-        assert max(shares) <= SHARE
-        scan = reading_nanoseconds(snapshot.plan, 10**7, 1)
-        costs = [radius._cost(snapshot, each, 1) for each in range(radii[-1] + 2)]
+        assert max(shares) <= share
+        scan = reading_nanoseconds(snapshot.plan, 10**7, count)
+        costs = [more + times * radius._cost(snapshot, each, count) for each in range(radii[-1] + 2)]
         assert shares == [costs[each] / scan for each in radii]
-        assert costs[-1] > SHARE * scan
+        assert costs[-1] > share * scan
         for before, after in pairwise(radii):
-            assert costs[after] <= max(GROWTH * costs[before], costs[before + 1])
+            assert costs[after] <= max(growth * costs[before], costs[before + 1])
         # Within a distance that is looked up, the last is that.
-        assert radius._radii(snapshot, 3, 1) == ([3], [1.0], True)
-        radii, shares, whole = radius._radii(snapshot, 6, 1)
+        radii, shares, whole = radius._radii(snapshot, 3, count)
+        assert (radii[-1], shares[-1], whole) == (3, 1.0, True)
+        radii, shares, whole = radius._radii(snapshot, 6, count)
         assert (radii[-1], shares[-1], whole) == (6, 1.0, True)
         # Of many together a scan costs little, so that no radius is worth it.
         monkeypatch.setattr(Segment, "key_count", 1000)

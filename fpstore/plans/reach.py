@@ -25,11 +25,12 @@ WORTH = 1 / 2
 def reaching(plan: Plan, distance: int, n: int) -> Plan | None:
     """The same tables with as many flips as answer `distance` among n keys, which the plan itself may answer.
 
-    Within the plan's distance no table needs more flips than that. Beyond it the table whose next flip costs least gets
-    it, until nothing is missed. None where looking at all n keys would take one query less time.
+    Within the plan's distance no table needs more flips than the plan's or than there are errors, and mostly fewer.
+    Beyond it the table whose next flip costs least gets it, until nothing is missed. None where looking at all n keys
+    would take one query less time.
     """
     if distance <= plan.max_distance:
-        return _narrower(plan, distance)
+        return _narrower(plan, distance, n)
     tables, s = plan.tables, slot_bits(n, plan.slot_keys)
     while True:
         wider = replace(plan, max_distance=distance, tables=tables)
@@ -40,7 +41,7 @@ def reaching(plan: Plan, distance: int, n: int) -> Plan | None:
                 return wider
         except PlanError:  # too tangled to tell
             return None
-        tables = _one_flip_more(tables, s)
+        tables = _one_flip_more(tables, s, tuple(replace(table, flips=table.prefix_bits) for table in tables))
 
 
 @lru_cache(maxsize=REMEMBERED)
@@ -70,12 +71,25 @@ def reads_all(plan: Plan) -> bool:
     return plan.tables[0].flips == plan.tables[0].prefix_bits
 
 
-def _narrower(plan: Plan, distance: int) -> Plan:
-    """The plan itself where it has no flip too many: in a prefix lie at most as many errors as there are."""
-    if all(table.flips <= distance for table in plan.tables):
-        return plan
-    tables = tuple(replace(table, flips=min(table.flips, distance)) for table in plan.tables)
-    return replace(plan, max_distance=distance, tables=tables)
+def _narrower(plan: Plan, distance: int, n: int) -> Plan:
+    """The plan itself where it has no flip too many: in a prefix lie at most as many errors as there are, and of those
+    for a smaller distance than the plan's flips are taken from none on, each where it costs least, until that is proven.
+    """
+    most = tuple(replace(table, flips=min(table.flips, distance)) for table in plan.tables)
+    cut = plan if most == plan.tables else replace(plan, max_distance=distance, tables=most)
+    if distance == plan.max_distance:
+        return cut
+    s, flips = slot_bits(n, plan.slot_keys), sum(table.flips for table in most)
+    tables = tuple(replace(table, flips=0) for table in most)
+    for _ in range(flips):
+        narrower = replace(plan, max_distance=distance, tables=tables)
+        try:
+            if narrower.missed() is None:
+                return narrower
+        except PlanError:  # too tangled to tell
+            return cut
+        tables = _one_flip_more(tables, s, most)
+    return cut
 
 
 def reading_nanoseconds(plan: Plan, n: int, query_count: int) -> float:
@@ -83,10 +97,12 @@ def reading_nanoseconds(plan: Plan, n: int, query_count: int) -> float:
     return WORD_NS * n * plan.bits / WORD_BITS if plan.bits in WIDE_BITS else scan_nanoseconds(n, query_count)
 
 
-def _one_flip_more(tables: Sequence[TablePlan], s: int) -> tuple[TablePlan, ...]:
+def _one_flip_more(tables: Sequence[TablePlan], s: int, most: Sequence[TablePlan]) -> tuple[TablePlan, ...]:
+    """The tables with a flip more where it costs least; of none more than in `most`."""
+
     def cost(index: int) -> int:
         bits, flips = min(tables[index].prefix_bits, s), tables[index].flips
         return pattern_count(bits, flips + 1) - pattern_count(bits, flips)
 
-    chosen = min((i for i, table in enumerate(tables) if table.flips < table.prefix_bits), key=cost)
+    chosen = min((i for i, table in enumerate(tables) if table.flips < most[i].flips), key=cost)
     return tuple(replace(table, flips=table.flips + (index == chosen)) for index, table in enumerate(tables))
