@@ -72,8 +72,8 @@ def reads_all(plan: Plan) -> bool:
 
 
 def _narrower(plan: Plan, distance: int, n: int) -> Plan:
-    """The plan itself where it has no flip too many: in a prefix lie at most as many errors as there are, and of those
-    for a smaller distance than the plan's flips are taken from none on, each where it costs least, until that is proven.
+    """The plan itself where it has no flip too many: in a prefix lie at most as many errors as there are. For less than
+    the plan's distance flips are added from none on, each where it costs least, until nothing is missed.
     """
     most = tuple(replace(table, flips=min(table.flips, distance)) for table in plan.tables)
     cut = plan if most == plan.tables else replace(plan, max_distance=distance, tables=most)
