@@ -7,10 +7,10 @@ but queries that come one after the other are much alike.
 MOST_RADII = MAX_RADII
 
 cdef enum:
-    # What is known of the last 128 queries, where the older half counts half, as much less of those before. What a query
+    # What is known of the last 32 queries, where the older half counts half, as much less of those before. What a query
     # adds is worth so many times what is supposed where none has been.
     WEIGHT = 16
-    HELD = 128 * WEIGHT
+    HELD = 32 * WEIGHT
 
 
 cdef class Reaches:
