@@ -136,6 +136,7 @@ FOLDERS = {
         "warming",
         "waiting",
         "snapshot",
+        "wide_pairs",
         "wide",
         "radius",
         "memory",
