@@ -19,9 +19,9 @@ import numpy as np
 import fpstore
 from fpstore.disk import CATALOG_NAME, expect_outside_stores
 from fpstore.errors import PathLike
-from fpstore.fingerprints import as_numbers, as_strings, no_fingerprints, of_strings
+from fpstore.fingerprints import as_numbers, as_strings, no_fingerprints, of_strings, words_of
 from fpstore.jobs.arguments import expect_path, expect_paths, expect_settings
-from fpstore.jobs.centers import Centers, Votes, expect_centers
+from fpstore.jobs.centers import Centers, Votes
 from fpstore.jobs.corpus import BATCH_DOCUMENTS
 from fpstore.jobs.forms import PARQUET, TSV, form_of
 from fpstore.jobs.ids import leading, listed
@@ -187,8 +187,6 @@ def _of_fingerprints(
     progress: OnProgress | None,
     near: NearOf | None,
 ) -> Tally:
-    if method == "centers":
-        expect_centers(opened.bits)
     most = opened.max_distance if max_distance is None else max_distance
     recipe, bits = opened._settings.recipe, opened.bits
     keys, ids = _rows_of(opened, progress)
@@ -364,7 +362,7 @@ def _grouped(
     """Of each fingerprint the number of its cluster, and the distance; how many clusters there are."""
     numbers, distances = np.empty(len(keys), dtype=np.uint64), np.empty(len(keys), dtype=np.uint16)
     with scratch_store(job.work / "store", max_distance, bits) as store:
-        votes = Votes(job.work_folder, VOTES) if update_center else None
+        votes = Votes(job.work_folder, VOTES, words_of(bits)) if update_center else None
         leaders = Leaders(store, max_distance, 0) if votes is None else Centers(store, votes, max_distance, 0)
         for at in range(0, len(keys), BATCH_DOCUMENTS):
             own = slice(at, at + BATCH_DOCUMENTS)

@@ -1,7 +1,7 @@
 """The pairs of wide codes: many searches by some threads, in a stated budget, and what is made of each.
 
-Codes are searched for some at a time, as many as what is near them leaves room for: what is found is held by all threads
-together until it was taken. It is given in the order of the codes, whoever searched.
+Codes are searched for some at a time, as many as what is near them leaves room for: what all threads find together is
+held until it was taken. It is given in the order of the codes, whoever searched.
 """
 
 from collections.abc import Callable, Iterator
