@@ -115,8 +115,8 @@ def distinct(keys: Keys) -> tuple[Keys, Counts]:
 
 
 def words_of(bits: int) -> int:
-    """How many words a code of so many bits has."""
-    return bits // WORD_BITS
+    """How many words a fingerprint of so many bits has."""
+    return -(-bits // WORD_BITS)
 
 
 def as_codes(values: Any, what: str, bits: int) -> Keys:

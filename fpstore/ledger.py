@@ -56,8 +56,14 @@ MOST_WORDS = 4
 _CRC_BYTES = 4
 # What the checksum of bytes is that end with their own: the same for all.
 _AFTER_ONE = crc32c(struct.pack("<I", crc32c(b"")), crc32c(b""))
+
+
 # Of a cluster: for each bit, how many more members have it than have not; and the fingerprint of the first.
-CLUSTER = np.dtype([("votes", "<i4", (64,)), ("leader", "<u8")])
+def cluster_of(words: int) -> Any:
+    """The type of the votes of a cluster, whose fingerprints have so many words."""
+    return np.dtype([("votes", "<i4", (64 * words,)), ("leader", "<u8") if words == 1 else ("leader", "<u8", (words,))])
+
+
 _VOTES_END = struct.Struct("<Q")
 # Names or texts, one after the other, and where each begins: uint8[bytes], int64[n + 1].
 Values = tuple[Bytes, Counts]
@@ -173,13 +179,16 @@ def expect_crc(where: str, found: int, expected: int, path: Path) -> None:
 # --- All of it ---
 
 
-def damage_in(record: Folder, documents: int | None) -> list[Damage]:
-    """What is wrong with what jobs keep, every byte of which is read. documents: how many count; None for all."""
+def damage_in(record: Folder, documents: int | None, words: int) -> list[Damage]:
+    """What is wrong with what jobs keep, every byte of which is read. documents: how many count; None for all.
+
+    words: of a fingerprint of the store.
+    """
     damage: list[Damage] = []
     for check in (
         _check_settings,
         lambda folder: _check_record(folder, documents),
-        *map(_votes_check, _VOTES),
+        *(_votes_check(name, words) for name in _VOTES),
         _check_later,
     ):
         try:
@@ -231,26 +240,27 @@ def _check_record(record: Folder, documents: int | None) -> None:
             expect_crc(f"the first {end} bytes", _crc_of_file(record, name, end), crc, record.path / name)
 
 
-def _votes_check(name: str) -> Callable[[Folder], None]:
+def _votes_check(name: str, words: int) -> Callable[[Folder], None]:
     def check(record: Folder) -> None:
         if record.identity_of(name) is not None:
             size = os.stat(name, dir_fd=record.fd, follow_symlinks=False).st_size
-            expect_votes(record, name, size)
+            expect_votes(record, name, size, words)
 
     return check
 
 
 def end_of_votes(clusters: Array) -> bytes:
-    """What is written behind the votes of these clusters, CLUSTER[n]."""
+    """What is written behind the votes of these clusters, cluster_of(words)[n]."""
     return _VOTES_END.pack(crc32c(clusters.view(np.uint8)) if len(clusters) else 0)
 
 
-def expect_votes(record: Folder, name: str, size: int) -> int:
+def expect_votes(record: Folder, name: str, size: int, words: int) -> int:
     """Of how many clusters a file of votes of so many bytes is. Raises CorruptStore where it has changed."""
     path = record.path / name
-    count, rest = divmod(size - _VOTES_END.size, CLUSTER.itemsize)
+    each: int = cluster_of(words).itemsize
+    count, rest = divmod(size - _VOTES_END.size, each)
     if count < 0 or rest:
-        expected = f"{_VOTES_END.size} more than a multiple of {CLUSTER.itemsize}: what moving centers take"
+        expected = f"{_VOTES_END.size} more than a multiple of {each}: what moving centers take"
         raise CorruptStore("votes", f"{size} bytes", expected, path=path)
     fd = record.open_file(name)
     try:

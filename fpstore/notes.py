@@ -289,13 +289,16 @@ def open_record(folder: Folder, identity: str) -> Folder | None:
     return record
 
 
-def record_damage(folder: Folder) -> list[Damage]:
-    """What is wrong with what jobs keep in a store's folder; what an unfinished job added is its own to check."""
+def record_damage(folder: Folder, words: int) -> list[Damage]:
+    """What is wrong with what jobs keep in a store's folder; what an unfinished job added is its own to check.
+
+    words: of a fingerprint of the store.
+    """
     try:
         while True:  # a job may begin or end meanwhile
             note = read_note(folder)
             with folder.inside(JOBS) as record:
-                damage = damage_in(record, None if note is None else note.documents)
+                damage = damage_in(record, None if note is None else note.documents, words)
             if not damage or note == read_note(folder):
                 return damage
     except FileNotFoundError:

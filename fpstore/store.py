@@ -252,6 +252,7 @@ class Store(_BaseStore):
         max_distance: int | None = None,
         of: Literal["fingerprints"] = "fingerprints",
         memory: str | int = "1GiB",
+        threads: int | None = None,
         progress: OnProgress | None = None,
     ) -> Iterator[Pairs]: ...
     @overload
@@ -261,6 +262,7 @@ class Store(_BaseStore):
         max_distance: int | None = None,
         of: Literal["ids"],
         memory: str | int = "1GiB",
+        threads: int | None = None,
         progress: OnProgress | None = None,
     ) -> Iterator[IdPairs]: ...
     def pairs(
@@ -269,19 +271,21 @@ class Store(_BaseStore):
         max_distance: int | None = None,
         of: Paired = "fingerprints",
         memory: str | int = "1GiB",
+        threads: int | None = None,
         progress: OnProgress | None = None,
     ) -> Iterator[Pairs] | Iterator[IdPairs]:
         """Every pair of distinct stored fingerprints within max_distance, once, in no order, a batch at a time.
 
         of: "ids", in a store that has them, for every two rows of different ids instead, of which the fingerprints are
-        equal or near. memory: the budget for keys held at once; ValueError where a single prefix needs more.
+        equal or near. memory: the budget for keys held at once; ValueError where a single prefix needs more. threads:
+        how many search for wide fingerprints at once, all processors by default; one joins the tables of narrower ones.
         """
-        distance, budget = self._distance(max_distance), parse_memory(memory)
+        distance, how = self._distance(max_distance), (parse_memory(memory), thread_count(threads), told(progress))
         self._expect_paired(of)
         with Reading(self) as snapshot:
             if of == "ids":
-                return self._id_pairs(snapshot, distance, budget, told(progress))
-            return self._pairs(self._joins(snapshot, distance, budget, told(progress)))
+                return self._id_pairs(snapshot, distance, *how)
+            return self._pairs(self._joins(snapshot, distance, *how))
 
     def _pairs(self, joins: Iterator[Join]) -> Iterator[Pairs]:
         for join in joins:
@@ -291,9 +295,11 @@ class Store(_BaseStore):
                     yield self._out(found)
                 self._expect_usable()
 
-    def _id_pairs(self, snapshot: Snapshot, distance: int, memory_bytes: int, tell: Tell | None) -> Iterator[IdPairs]:
+    def _id_pairs(
+        self, snapshot: Snapshot, distance: int, memory_bytes: int, threads: int, tell: Tell | None
+    ) -> Iterator[IdPairs]:
         with Reading(self, snapshot):
-            for found, share in snapshot.id_pairs(distance, memory_bytes):
+            for found, share in snapshot.id_pairs(distance, memory_bytes, work=self._team(threads)):
                 if tell:
                     tell("pairs", int(1000 * share), 1000)
                 if len(found):
@@ -306,22 +312,23 @@ class Store(_BaseStore):
         max_distance: int | None = None,
         of: Paired = "fingerprints",
         memory: str | int = "1GiB",
+        threads: int | None = None,
         progress: OnProgress | None = None,
     ) -> int:
         """How many pairs `pairs` would yield, without holding or returning them."""
         total, distance, budget = 0, self._distance(max_distance), parse_memory(memory)
+        count, tell = thread_count(threads), told(progress)
         self._expect_paired(of)
-        tell = told(progress)
         if of == "ids":
             with Reading(self) as snapshot:
-                for found, share in snapshot.id_pair_counts(distance, budget):
+                for found, share in snapshot.id_pair_counts(distance, budget, self._team(count)):
                     self._expect_usable()
                     if tell:
                         tell("pairs", int(1000 * share), 1000)
                     total += found
             return total
         with Reading(self) as snapshot:
-            joins = self._joins(snapshot, distance, budget, tell)
+            joins = self._joins(snapshot, distance, budget, count, tell)
         for join in joins:
             while not join.done:
                 total += join.count()
@@ -333,9 +340,11 @@ class Store(_BaseStore):
         if of == "ids" and not self._settings.ids:
             raise ValueError(f"{self.path}: the store has no ids; ask for pairs of fingerprints")
 
-    def _joins(self, snapshot: Snapshot, distance: int, memory_bytes: int, tell: Tell | None) -> Iterator[Join]:
+    def _joins(
+        self, snapshot: Snapshot, distance: int, memory_bytes: int, threads: int, tell: Tell | None
+    ) -> Iterator[Join]:
         with Reading(self, snapshot):
-            for join, share in snapshot.joins(distance, memory_bytes):
+            for join, share in snapshot.joins(distance, memory_bytes, work=self._team(threads)):
                 if tell:
                     tell("pairs", int(1000 * share), 1000)
                 yield join

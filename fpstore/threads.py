@@ -62,6 +62,11 @@ class Threads:
         # Those that wait hold the queue only, and end with this object.
         self._end = weakref.finalize(self, _end_helpers, self._turns, self._helpers)
 
+    @property
+    def count(self) -> int:
+        """How many there are, the caller's among them."""
+        return self._helpers + 1
+
     def close(self) -> None:
         """End the helpers when they have done what they were given; a later map that needs them raises RuntimeError."""
         with self._lock:

@@ -121,7 +121,7 @@ def leader_follower(keys: Sequence[int], k: int, *, update_center: bool = False)
 def majority(keys: Sequence[int]) -> int:
     """The bits that most of keys have; where as many have it as have not, that of the first."""
     center = 0
-    for bit in range(64):
+    for bit in range(max(keys).bit_length()):
         ones = 2 * sum(key >> bit & 1 for key in keys) - len(keys)
         center |= (ones > 0 or (ones == 0 and keys[0] >> bit & 1)) << bit
     return center

@@ -237,6 +237,7 @@ class ClusterStore(Protocol):
         update_center: bool = False,
         components: bool = False,
         memory: Memory = "1GiB",
+        threads: int | None = None,
         force: bool = False,
         progress: OnProgress | None = None,
     ) -> jobs.ClusterSummary: ...
@@ -536,6 +537,7 @@ class AStore(Protocol):
         max_distance: int | None = None,
         of: Literal["fingerprints"] = "fingerprints",
         memory: Memory = "1GiB",
+        threads: int | None = None,
         progress: OnProgress | None = None,
     ) -> Iterator[Pairs]: ...
     @overload
@@ -545,6 +547,7 @@ class AStore(Protocol):
         max_distance: int | None = None,
         of: Literal["ids"],
         memory: Memory = "1GiB",
+        threads: int | None = None,
         progress: OnProgress | None = None,
     ) -> Iterator[IdPairs]: ...
     def pairs(
@@ -553,6 +556,7 @@ class AStore(Protocol):
         max_distance: int | None = None,
         of: Literal["fingerprints", "ids"] = "fingerprints",
         memory: Memory = "1GiB",
+        threads: int | None = None,
         progress: OnProgress | None = None,
     ) -> Iterator[Pairs] | Iterator[IdPairs]: ...
     def count_pairs(
@@ -561,6 +565,7 @@ class AStore(Protocol):
         max_distance: int | None = None,
         of: Literal["fingerprints", "ids"] = "fingerprints",
         memory: Memory = "1GiB",
+        threads: int | None = None,
         progress: OnProgress | None = None,
     ) -> int: ...
     def count(self, of: Literal["fingerprints", "rows"] = "fingerprints") -> int: ...

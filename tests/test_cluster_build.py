@@ -444,11 +444,9 @@ def test_processes_build_what_one_does(tmp_path: Path, monkeypatch: pytest.Monke
 def test_what_a_build_by_tasks_cannot_do_is_one_line_with_the_way_out(tmp_path: Path, command: Command) -> None:
     (tmp_path / "a.txt").write_text("a text")
     np.save(tmp_path / "a.npy", np.arange(9, dtype=np.uint64))
-    np.save(tmp_path / "wide.npy", np.zeros((3, 2), dtype=np.uint64))
     refused = {
         ("a.txt",): "found texts, expected fingerprints, as `fpstore fingerprint` writes; without workers both",
         ("-",): "inputs: found standard input, expected files, which every worker can open; without workers it is read",
-        ("wide.npy", "--bits", "128"): "bits: found 128, expected 64 or fewer: fpstore.build takes wide ones, without",
         ("a.npy", "--memory", "100MiB"): "memory: found 104857600 bytes for 2 workers, expected 64MiB for each, or few",
         ("a.npy", "--address", "x"): "--address goes with --engine ray or spark",
     }

@@ -173,7 +173,9 @@ def test_what_cannot_be_listed_together_is_refused(tmp_path: Path) -> None:
         Shards.write(path, [first, tmp_path / "bare"])
     with pytest.raises(ValueError, match=r"other: recipe: found .*, expected None, as of"):
         Shards.write(path, [first, tmp_path / "other"])
-    for name in ("wide", "m", "named"):
+    with pytest.raises(ValueError, match=r"wide: bits: found 128, expected 64, as of .*0\.fpstore"):
+        Shards.write(path, [first, tmp_path / "wide"])
+    for name in ("m", "named"):
         if name == "named":
             grown(tmp_path / name, "string")
         with pytest.raises(WrongKind):

@@ -57,7 +57,7 @@ def test_fingerprints_join_as_in_the_model(
         patch.setattr(leaders, "MOST_LOOKED_AT", 1)
         patch.setattr(Leaders, "looks_on", looks_on)
         patch.setattr(centers, "_FIRST_CAPACITY", 1)
-        found = Centers(store, Votes(Folder.open(folder), "votes"), k, 0) if update_center else Leaders(store, k, 0)
+        found = Centers(store, Votes(Folder.open(folder), "votes", 1), k, 0) if update_center else Leaders(store, k, 0)
         verdicts = found.decide(np.array(keys, dtype=np.uint64))
     joined = list(zip(verdicts["id"].tolist(), verdicts["distance"].tolist(), strict=True))
     assert joined == leader_follower(keys, k, update_center=update_center)
@@ -77,7 +77,7 @@ def test_votes_restored_are_those_that_were_cast(
     tmp_path_factory: TempFactory, first: list[int], second: list[int]
 ) -> None:
     folder = tmp_path_factory.mktemp("votes")
-    votes = Votes(Folder.open(folder), "votes")
+    votes = Votes(Folder.open(folder), "votes", 1)
     for number, keys in enumerate((first, second)):
         votes.lead(number, keys[0])
         for key in keys[1:]:
@@ -101,7 +101,7 @@ def test_documents_without_tokens_are_in_one_cluster_if_equal(tmp_path: Path) ->
 
 
 def test_there_is_room_for_votes_of_any_number_of_clusters(tmp_path: Path) -> None:
-    votes, last = Votes(Folder.open(tmp_path), "votes"), 5 * centers._FIRST_CAPACITY
+    votes, last = Votes(Folder.open(tmp_path), "votes", 1), 5 * centers._FIRST_CAPACITY
     first = np.array([(7, last)], dtype=[("fingerprint", "<u8"), ("cluster", "<u8")])
     votes.restore(first["fingerprint"], first["cluster"], first)
     assert votes.center(last) == 7
@@ -120,7 +120,7 @@ def test_centers_are_made_again_from_members_in_pieces(
         members.write(np.column_stack([keys, clusters]).astype("<u8").tobytes())
         fpstore.create(tmp_path / "s").close()
         with fpstore.open(tmp_path / "s", "w") as store:
-            restored = grouping._restored(store, members, Votes(Folder.open(tmp_path), "votes"), 3)
+            restored = grouping._restored(store, members, Votes(Folder.open(tmp_path), "votes", 1), 3)
             assert restored.next_id == 4
             pairs = [
                 zip(keys.tolist(), ids.tolist(), strict=True)

@@ -330,7 +330,7 @@ def test_build_force_takes_the_votes_away(tmp_path: Path) -> None:
 
 def test_votes_end_behind_the_last_cluster(tmp_path: Path) -> None:
     folder = Folder.open(tmp_path)
-    votes = Votes(folder, "votes")
+    votes = Votes(folder, "votes", 1)
     votes.lead(0, 5)
     votes.settle(1)
     data = (tmp_path / "votes").read_bytes()

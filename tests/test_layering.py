@@ -136,6 +136,7 @@ FOLDERS = {
         "warming",
         "waiting",
         "snapshot",
+        "wide_pairs",
         "wide",
         "radius",
         "memory",
@@ -245,10 +246,10 @@ WINGS = {
         "arrays",
         "building",
         "checks",
+        "codes",
         "creation",
         "disk",
         "errors",
-        "format",
         "inputs",
         # A job over a store asks it for the pairs that it joins.
         "jobs",
@@ -373,7 +374,7 @@ def test_a_build_enters_building_by_one_door() -> None:
     sorters = {"KeySorter", "PairSorter"}
     assert taken == {
         # A build by tasks sorts and writes by the same code, one table at a time.
-        "cluster": {"BuildOptions", "MIN_MEMORY", "SortedPairs", "sort_rows", "write_table"},
+        "cluster": {"BuildOptions", "MIN_MEMORY", "OTHER_MEMORY", "SortedPairs", "sort_rows", "write_table"},
         "creation": {"Build", "Written"},
         # What they are of wide codes, sorted and told of as any rows.
         "codes": {"BuildOptions", "OTHER_MEMORY", "PairSorter", "MIN_MEMORY_BYTES", "Write", "Written"}

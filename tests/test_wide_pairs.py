@@ -1,7 +1,10 @@
 """Pairs of wide fingerprints: those of brute force, in the memory that is said."""
 
 import gc
+import threading
 import tracemalloc
+import weakref
+from contextlib import closing
 from pathlib import Path
 from typing import Any, get_args
 
@@ -10,7 +13,9 @@ import pytest
 from test_wide import WIDTHS, numbers_of
 
 import fpstore
-from fpstore.living.wide import PAIRED_CODES
+from fpstore.errors import TooManyMatches
+from fpstore.living.wide_pairs import PAIRED_CODES, Searches
+from fpstore.threads import Threads
 from fpstore.types import Paired
 
 BOTH = pytest.mark.parametrize("bits", sorted(WIDTHS))
@@ -99,3 +104,64 @@ def test_more_near_one_than_fit_the_budget_are_refused_and_more_is_enough(bits: 
             with pytest.raises(ValueError, match=message + r" more than 9999 bytes$"):
                 store.count_pairs(memory=9999, of=of)
             assert store.count_pairs(memory=99_999, of=of) == PAIRED_CODES * (PAIRED_CODES + 1) // 2
+
+
+@BOTH
+@pytest.mark.parametrize("memory", ["1GiB", "256KiB"])
+@pytest.mark.parametrize("of", get_args(Paired))
+def test_pairs_come_in_one_order_by_however_many_threads(bits: int, memory: str, of: Any, tmp_path: Path) -> None:
+    codes = crowded(bits, 700, 14)
+    with fpstore.create(tmp_path / "s", bits=bits, max_distance=4) as store:
+        store.add(codes[:600], ids=np.arange(600, dtype=np.uint64))
+        store.compact()
+        store.add(codes[500:], ids=np.arange(500, 700, dtype=np.uint64) + np.uint64(300))
+        store.remove(ids=[7, 850])
+        one, three = (
+            [tuple(each) for some in store.pairs(of=of, memory=memory, threads=n) for each in some] for n in (1, 3)
+        )
+        # Of rows those of one fingerprint come first of each lot, and these are smaller where memory is short.
+        assert (
+            (three if of == "fingerprints" else sorted(three)) == (one if of == "fingerprints" else sorted(one)) != []
+        )
+        assert store.count_pairs(of=of, memory=memory, threads=3) == len(one)
+        for bad in (0, "2", True):
+            with pytest.raises(ValueError, match="threads: found"):
+                store.pairs(threads=bad)  # type: ignore[arg-type]
+            with pytest.raises(ValueError, match="threads: found"):
+                store.count_pairs(threads=bad)  # type: ignore[arg-type]
+
+
+class Held:
+    """What a search made of some codes, with so many rows near them."""
+
+    def __init__(self, codes: list[int], rows: int) -> None:
+        self.codes, self.rows = codes, rows
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("most", [1, 7, 100, 10_000])
+def test_codes_are_searched_for_once_and_in_order_and_all_threads_together_hold_no_more_rows(
+    threads: int, most: int
+) -> None:
+    near = np.random.default_rng(5).integers(0, most + 1, 1500)  # each code, of which some need all the room
+    lock, held, peak, at_once = threading.Lock(), weakref.WeakSet[Held](), 0, 0
+
+    def search(queries: Any, room: int) -> Held:
+        nonlocal peak, at_once
+        own = Held(queries[:, 0].tolist(), int(near[queries[:, 0].astype(int)].sum()))
+        if own.rows > room:
+            raise TooManyMatches("more", rows=room)
+        with lock:
+            held.add(own)
+            peak, at_once = max(peak, sum(each.rows for each in held)), max(at_once, len(held))
+        return own
+
+    codes: list[int] = []
+    with closing(Threads(threads)) as work:
+        for found, before in Searches(search, most, work).each(np.arange(1500, dtype=np.uint64).reshape(-1, 1)):
+            assert before == len(codes)
+            codes += found.codes
+            del found
+    assert codes == list(range(1500))
+    assert peak <= most
+    assert at_once > 1 or threads == 1 or most < 2 * PAIRED_CODES

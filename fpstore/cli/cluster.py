@@ -178,6 +178,7 @@ def command(
                     min_similarity=min_similarity,
                     update_center=update_center,
                     components=components,
+                    threads=common().threads,
                     force=force,
                     progress=bar,
                 )

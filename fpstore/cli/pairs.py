@@ -101,7 +101,9 @@ def _print_pairs(
 ) -> None:
     with progress_bar(results_follow=count_only) as bar:
         if count_only:
-            count = opened.count_pairs(max_distance=max_distance, of=of, memory=memory, progress=bar)
+            count = opened.count_pairs(
+                max_distance=max_distance, of=of, memory=memory, threads=common().threads, progress=bar
+            )
             if common().as_json:
                 print_document("pairs-count", {"pair_count": count})
             else:
@@ -109,7 +111,7 @@ def _print_pairs(
             return
         _print_found(
             opened,
-            opened.pairs(max_distance=max_distance, of=of, memory=memory, progress=bar),
+            opened.pairs(max_distance=max_distance, of=of, memory=memory, threads=common().threads, progress=bar),
             header=header,
             signed=signed,
             of=of,

@@ -5,23 +5,25 @@ there, whatever has failed; what tasks have done lies in a folder, with which an
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import fpstore
 from fpstore.arrays import as_count, as_mode, parse_memory
 from fpstore.building.options import MIN_MEMORY, BuildOptions
+from fpstore.cluster.coding import CodesTableTask, TableFile, groups_in
 from fpstore.cluster.engines import Engine, engine_named
-from fpstore.cluster.parts import Maker, sweep
+from fpstore.cluster.parts import Maker, Part, sweep, write_part
 from fpstore.cluster.sorting import Met, Sorted, SortTask, TableTask, columns_of, merged_rows, met_by
-from fpstore.cluster.work import claim, do_left, expect_shared, name_of, parts_of, task_count, workplace
+from fpstore.cluster.work import MOST_TASKS, claim, do_left, expect_shared, name_of, parts_of, task_count, workplace
+from fpstore.codes.writer import CodesWriter
 from fpstore.creation import Content, codec_of, expect_replaceable, make_store
 from fpstore.disk import Folder, Place
-from fpstore.errors import PathLike
-from fpstore.format import WIDE_BITS
+from fpstore.errors import JobError, PathLike
 from fpstore.inputs import Reader, read
 from fpstore.inputs.errors import BadInput, expect_some
 from fpstore.inputs.shares import Share, expect_id
@@ -81,8 +83,8 @@ def build(
     processes together, of which each has its share, 64 MiB or more. engine, address, workers, folder, progress: as for
     `probe`. tasks: how many sort; then there is one for each table of the plan.
 
-    Nothing is at the store's place before all is. ValueError for texts, for standard input and for wide fingerprints,
-    which `fpstore.build` takes; what `fpstore.inputs.read` and `fpstore.build` raise; BadInput where a file changes
+    Nothing is at the store's place before all is. ValueError for texts and for standard input, which `fpstore.build`
+    takes; what `fpstore.inputs.read` and `fpstore.build` raise; BadInput where a file changes
     meanwhile; JobError for a folder of another job, and where a task's process ended three times.
     """
     expect_flags(force=force, skip_bad=skip_bad)
@@ -160,8 +162,6 @@ def build_of(
     asked = None if tasks is None else as_count(tasks, "tasks")
     said = reader.origin.record
     record, width = recipe_record(Recipe.from_json(said) if recipe is None and said is not None else recipe, bits)
-    if width in WIDE_BITS:
-        raise ValueError(f"bits: found {width}, expected 64 or fewer: fpstore.build takes wide ones, without workers")
     asked_distance = distance_of(max_distance, record)
     choice = PlanChoice(asked_distance, plan_asked(plan, max_bytes), width, block_bytes_asked(layout, block_bytes))
     choice = choice.shuffled(shuffle, EXPECTED_KEYS)
@@ -176,7 +176,8 @@ def build_of(
             raise ValueError(f"memory: {told}, or fewer workers")
         options = BuildOptions(choice, coded, with_ids, each)
         with workplace(folder) as home:
-            job = _Job(home, chosen, reader, options, first_id, skip_bad, progress)
+            kind = _CodesJob if choice.is_wide else _Job
+            job = kind(home, chosen, reader, options, first_id, skip_bad, progress)
             job.sort(asked)
             job.make_tables()
 
@@ -208,7 +209,7 @@ class _Job:
         self._home, self._engine, self._reader, self._options = home, engine, reader, options
         self._first_id, self._skip_bad, self._progress = first_id, skip_bad, progress
         self._parts: tuple[Sorted, ...] = ()
-        self._tables: list[TableTask] = []
+        self._tables: list[Any] = []
         self.count = self.most = 0
 
     def sort(self, asked: int | None) -> None:
@@ -229,14 +230,14 @@ class _Job:
             for part in parts:
                 held.callback(part.close)
             met = [met_by(part, task) for part, task in zip(parts, tasks, strict=True)]
-        self._count(tasks, met)
-
-    def _count(self, tasks: Sequence[SortTask], met: Sequence[Sequence[Met]]) -> None:
         self._parts = tuple(
             Sorted(task.maker, bases) for task, bases in zip(tasks, self._bases(tasks, met), strict=True)
         )
+        self._count()
+
+    def _count(self) -> None:
         last = -1
-        for keys, *ids in merged_rows(self._home, self._parts, columns_of(self._options)):
+        for keys, *ids in merged_rows(self._home, self._parts, self._options):
             self.count += int(np.count_nonzero(begins(keys))) - (int(keys[0]) == last)
             last = int(keys[-1])
             if ids:
@@ -264,14 +265,18 @@ class _Job:
     def make_tables(self) -> None:
         """Have each table of the plan made."""
         self.plan = self._options.choice.for_count(self.count)
-        about = fpstore.__version__, self._home.path.absolute(), self._parts, self.plan, self.count, self._options
         made_of = name_of([self._job, [part.bases for part in self._parts], self.plan.to_json(), self.count])
-        self._tables = [TableTask(Maker(made_of, number), *about) for number in range(len(self.plan.tables))]
+        self._tables = [self._table(Maker(made_of, number)) for number in range(len(self.plan.tables))]
         names = set(self._home.names())
         left = [task for task in self._tables if task.name not in names]
         seconds = self.count * len(self._tables) * TABLE_NS / 1e9
         do_left(self._engine, self._tables, left, seconds, self._progress, "tables")
         sweep(self._home)
+
+    def _table(self, maker: Maker) -> Any:
+        """The task that makes a table."""
+        about = fpstore.__version__, self._home.path.absolute(), self._parts, self.plan, self.count, self._options
+        return TableTask(maker, *about)
 
     def join(self, place: Place, position: int) -> SegmentEntry:
         """Write the segment of all tables there."""
@@ -289,6 +294,36 @@ class _Job:
             writer.join(alone, ids=ids)
         finally:
             alone.close()
+
+
+class _CodesJob(_Job):
+    """The same of wide codes, whose tables tell ranks: all rows are merged into one part before any is made."""
+
+    def _count(self) -> None:
+        columns = columns_of(self._options)
+        # Behind the parts of the job, whose numbers are those of lots; named for what ids are counted from, too.
+        self._rows = Maker(name_of([self._job, "merged", [part.bases for part in self._parts]]), MOST_TASKS)
+        try:
+            Part.open(self._home, self._rows, columns).close()
+        except (FileNotFoundError, JobError):  # or those of ids that are counted from another number
+            with closing(merged_rows(self._home, self._parts, self._options)) as rows:
+                write_part(self._home, self._rows, columns, [rows])
+        with closing(groups_in(self._home, self._rows, self._options)) as groups:
+            self.count, self.most = groups.count, groups.most
+
+    def _table(self, maker: Maker) -> Any:
+        about = fpstore.__version__, self._home.path.absolute(), self._rows, self.plan, self._options
+        return CodesTableTask(maker, *about)
+
+    def join(self, place: Place, position: int) -> SegmentEntry:
+        """Write the segment of all tables there."""
+        with ExitStack() as held:
+            groups = held.enter_context(closing(groups_in(self._home, self._rows, self._options)))
+            tables = [held.enter_context(closing(TableFile(self._home, task, self.count))) for task in self._tables]
+            writer = held.enter_context(
+                CodesWriter(place, groups, self.plan, lambda index, tell: tables[index].table())
+            )
+            return writer.write(lambda phase, done, total: None, position)
 
 
 def _lots(reader: Reader, count: int) -> list[tuple[Share, ...]]:

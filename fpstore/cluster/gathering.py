@@ -16,7 +16,8 @@ from fpstore.store import Store
 from fpstore.types import Keys
 
 _Batch = TypeVar("_Batch")
-# Runs that are merged at a time, of which a block is held of each; more become one first, some at a time.
+# Runs of two columns or one that are merged at a time, of which a block is held of each, and fewer of more columns;
+# what is above that becomes one first, some at a time.
 MOST_RUNS = 64
 
 
@@ -89,8 +90,9 @@ def gathered(
         for part in parts:
             opened.callback(part.close)
         runs = [run for part in parts for run in part.runs()] if runs is None else runs
-        while len(runs) > MOST_RUNS:
-            few = [_one(runs[first : first + MOST_RUNS], columns, combine) for first in range(0, len(runs), MOST_RUNS)]
+        most = max(2, 2 * MOST_RUNS // max(2, columns))
+        while len(runs) > most:
+            few = [_one(runs[first : first + most], columns, combine) for first in range(0, len(runs), most)]
             for part in few:
                 opened.callback(part.close)
             runs = [run for part in few for run in part.runs()]

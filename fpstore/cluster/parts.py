@@ -241,9 +241,13 @@ class Sealed(ABC):
 
 
 class Part(Sealed):
-    """A part open for reading; close it when its runs are done with. told: what else its task says, if it does."""
+    """A part open for reading; close it when its runs are done with. told: what else its task says, if it does.
+
+    row_count: of all runs.
+    """
 
     told: Any
+    row_count: int
 
     def __init__(self, fd: int, path: PathLike, maker: Maker, columns: int) -> None:
         """As Sealed; the part of its maker, of so many columns, is expected."""
@@ -284,7 +288,7 @@ class Part(Sealed):
         held = sum(counts) * self._columns * _WORD_BYTES
         if held != end or not all(type(rows) is int and 0 < rows <= BLOCK_ROWS for rows in counts):
             raise self._damaged("the footer", f"{len(counts)} blocks of {held} bytes", end)
-        self._runs, self.told = runs, footer.get("told")
+        self._runs, self.told, self.row_count = runs, footer.get("told"), sum(counts)
 
     def untold(self) -> JobError:
         """The error for what is not told as it has to be."""

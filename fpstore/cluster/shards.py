@@ -4,8 +4,9 @@
       {"store": "2025/a.fpstore", "identity": "5f...", "fingerprints": 1000000},
       {"store": "s3://bucket/b.fpstore", "identity": "0c...", "fingerprints": 2000000}]}
 
-A store is a path, from the folder of the file on, or a URL. Which rows lie in which is nobody's rule: an answer is the
-union, in the order of `probe_many`, and a row that lies in several comes once, as one that several segments have.
+A store is a path, from the folder of the file on, wherever a link to that lies, or a URL. Which rows lie in which is
+nobody's rule: an answer is the union, in the order of `probe_many`, and a row that lies in several comes once, as one
+that several segments have.
 """
 
 import json
@@ -23,6 +24,7 @@ from fpstore.checks import expect, expect_integer, limited_list, named_fields, t
 from fpstore.cluster.shares import DISTANCE_BITS, ranked
 from fpstore.disk import Folder, read_whole, replace_whole
 from fpstore.errors import LIST_ENDING, NotAStore, PathLike, StoreChanged, WrongKind
+from fpstore.fingerprints import columns_of, of_columns
 from fpstore.living.stats import Stats
 from fpstore.living.verified import Verified
 from fpstore.merging import each_once
@@ -77,12 +79,13 @@ class Shards:
         """
         self.path = Path(path).absolute()
         said = listed(self.path)
+        home = Path(os.path.realpath(self.path)).parent
         self.shards = said.shards
         self._held = ExitStack()
         self.stores: tuple[Store, ...] = ()
         try:
             for shard in self.shards:
-                store = self._held.enter_context(fpstore.open(shard.place(self.path.parent)))
+                store = self._held.enter_context(fpstore.open(shard.place(home)))
                 self.stores += (store,)
                 _expect(store, shard)
             _expect_alike(self.stores)
@@ -129,7 +132,7 @@ class Shards:
         """Let go of all stores; may be called again."""
         self._held.close()
 
-    def probe(self, fingerprint: int, *, max_distance: int | None = None) -> Matches:
+    def probe(self, fingerprint: int | bytes, *, max_distance: int | None = None) -> Matches:
         """What all stores have near a fingerprint, as Store.probe."""
         return self.probe_many([fingerprint], max_distance=max_distance)
 
@@ -155,15 +158,15 @@ def together(found: Sequence[Matches]) -> Matches:
     """Answers to the same queries as one: their rows, each once, in the order of an answer."""
     if len(found) == 1:
         return found[0]
-    columns: list[list[Any]] = [[], [], []]
+    parts: list[tuple[Any, ...]] = []
     for each in found:
         ranks = each.query.astype(np.uint64) << DISTANCE_BITS | each.distance.astype(np.uint64)
-        for column, own in zip(columns, (ranks, each.fingerprint, each.id), strict=True):
-            column.append(own)
-    with_ids = found[0].id is not None
-    rows = each_once([np.concatenate(column) for column in columns[: 2 + with_ids]])
-    query, distance = ranked(rows[0])
-    return made(query, rows[1], distance, rows[2] if with_ids else None, found[0].method)
+        parts.append((ranks, *columns_of(each.fingerprint), *([] if each.id is None else [each.id])))
+    ranks, *words = each_once([np.concatenate(column) for column in zip(*parts, strict=True)])
+    ids = None if found[0].id is None else words.pop()
+    query, distance = ranked(ranks)
+    method = next((each.method for each in found if each.method != "probe"), "probe")
+    return made(query, of_columns(tuple(words)), distance, ids, method)
 
 
 def is_listing(path: PathLike) -> bool:
@@ -172,7 +175,8 @@ def is_listing(path: PathLike) -> bool:
 
 
 def listed(path: Path) -> Listed:
-    """What a file lists. NotAStore for what is no such file."""
+    """What a file lists, also by a link to it. NotAStore for what is no such file."""
+    path = Path(os.path.realpath(path))
     with Folder.open(path.parent) as folder:
         data = read_whole(folder, path.name, MAX_BYTES)
     if data is None:
@@ -228,8 +232,8 @@ def _expect_alike(stores: Sequence[Store]) -> None:
     if not stores:
         raise ValueError("stores: found none, expected one or more")
     for store in stores:
-        if store.kind != "hamming" or store._settings.is_wide or store.id_type in ("string", "bytes"):
-            told = "found signatures, wide fingerprints or names, expected fingerprints of at most 64 bits and numbers"
+        if store.kind != "hamming" or store.id_type in ("string", "bytes"):
+            told = "found signatures or names, expected fingerprints and numbers"
             raise WrongKind(f"{told}: ask such stores one by one", path=store.path)
         for what in ("bits", "id_type", "recipe"):
             own, first = (_setting(each, what) for each in (store, stores[0]))

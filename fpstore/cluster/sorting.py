@@ -12,13 +12,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fpstore.building.options import BuildOptions
-from fpstore.building.rows import sort_rows, write_table
+from fpstore.building.rows import OTHER_MEMORY, sort_rows, write_table
 from fpstore.building.spill import SortedPairs
 from fpstore.checks import expect_integer, named_fields, typed
-from fpstore.cluster.gathering import gathered
+from fpstore.cluster.gathering import each_row_once, gathered
 from fpstore.cluster.parts import Maker, Part, Run, own_place, whole_file, write_runs
 from fpstore.cluster.tasks import expect_version
+from fpstore.codes.sorting import sorted_rows
 from fpstore.disk import Folder
+from fpstore.fingerprints import words_of
 from fpstore.inputs.reader import read_share
 from fpstore.inputs.shares import Share, reads_ids
 from fpstore.merging import Columns, union
@@ -89,11 +91,8 @@ class SortTask:
                 last = 0 if batch.ids is None else int(batch.ids[-1])
                 yield batch.fingerprints, batch.ids
 
-        with closing(batches), closing(sort_rows(rows(), self.options, scratch)) as found:
-            if isinstance(found, SortedPairs):
-                yield from found.chunks()
-            else:
-                yield from ([keys] for keys in found.chunks())
+        with closing(batches):
+            yield from _in_order(rows(), self.options, scratch)
         faults, has_ids = request.faults, reads_ids(request)
         counts = faults.bad, dict(faults.counts), dict(faults.notes)
         met.append(asdict(Met(request.seen.rows, good, last, has_ids, *counts)))
@@ -111,8 +110,22 @@ def met_by(part: Part, task: SortTask) -> list[Met]:
 
 
 def columns_of(options: BuildOptions) -> int:
-    """How many columns the parts have: keys of table 0, and ids where there are any."""
-    return 2 if options.with_ids else 1
+    """How many columns the parts have: keys of table 0, or each word of wide codes, and ids where there are any."""
+    return words_of(options.choice.bits) + options.with_ids
+
+
+def _in_order(rows: Iterator[tuple[Any, Any]], options: BuildOptions, scratch: Path) -> Iterator[Columns]:
+    """Rows as the columns of a run."""
+    if options.choice.is_wide:
+        about = columns_of(options), options.with_ids, scratch, options.memory_bytes - OTHER_MEMORY
+        for own in sorted_rows(rows, *about, lambda count: None):
+            yield tuple(np.ascontiguousarray(own.T))
+        return
+    with closing(sort_rows(rows, options, scratch)) as found:
+        if isinstance(found, SortedPairs):
+            yield from found.chunks()
+        else:
+            yield from ([keys] for keys in found.chunks())
 
 
 class Sorted(NamedTuple):
@@ -122,23 +135,25 @@ class Sorted(NamedTuple):
     bases: tuple[int, ...]
 
 
-def merged_rows(folder: Folder, parts: Sequence[Sorted], columns: int) -> Generator[Columns]:
+def merged_rows(folder: Folder, parts: Sequence[Sorted], options: BuildOptions) -> Generator[Columns]:
     """The rows of all parts in order, each once, some at a time."""
+    columns = columns_of(options)
     with ExitStack() as held:
         opened = [held.enter_context(closing(Part.open(folder, part.maker, columns))) for part in parts]
-        yield from gathered(opened, columns, union, _runs(opened, parts))
+        combine = union if columns <= 2 else each_row_once
+        yield from gathered(opened, columns, combine, _runs(opened, parts, options))
 
 
-def _runs(opened: Sequence[Part], parts: Sequence[Sorted]) -> "list[_Moved]":
+def _runs(opened: Sequence[Part], parts: Sequence[Sorted], options: BuildOptions) -> "list[_Moved]":
     return [
-        _Moved(run, base)
+        _Moved(run, base if options.with_ids else 0)
         for part, own in zip(opened, parts, strict=True)
         for run, base in zip(part.runs(), own.bases, strict=True)
     ]
 
 
 class _Moved:
-    """A run with a number added to its ids, which were counted from the start of a file."""
+    """A run with a number added to its ids, its last column, which were counted from the start of a file."""
 
     def __init__(self, run: Run, base: int) -> None:
         self._run, self._base = run, np.uint64(base)
@@ -150,9 +165,10 @@ class _Moved:
         if len(self.held[0]) or self.ended:
             return
         self._run.refill()
-        keys, *ids = self._run.held
-        self.held = [keys, *(own + self._base for own in ids)]
-        self._run.held = [keys[:0]]
+        self.held = list(self._run.held)
+        if self._base:
+            self.held[-1] = self.held[-1] + self._base
+        self._run.held = [self.held[0][:0]]
         self.ended = self._run.ended
 
 
@@ -185,7 +201,9 @@ class TableTask:
         expect_version(self, self.version)
         columns = columns_of(self.options)
         with Folder.open(self.folder) as folder, own_place(folder, self.name) as place:
-            rows = merged_rows(folder, self.parts, columns) if self.maker.task == 0 else self._keys(folder, columns)
+            rows = (
+                merged_rows(folder, self.parts, self.options) if self.maker.task == 0 else self._keys(folder, columns)
+            )
             with closing(rows):
                 write_table(place, folder.reach, rows, self.maker.task, self.plan, self.count, self.options)
         return self.count

@@ -7,7 +7,7 @@ from fpstore.building.options import BuildOptions
 from fpstore.building.rows import OTHER_MEMORY, Write, Written, write_segment
 from fpstore.building.sources import Source
 from fpstore.codes.sorting import groups_of
-from fpstore.codes.writer import CodesWriter
+from fpstore.codes.writer import CodesWriter, Encoder
 from fpstore.disk import Place
 from fpstore.fingerprints import words_of
 from fpstore.format import WIDE_BITS
@@ -33,6 +33,6 @@ def write_codes(
     with closing(groups_of(iter(source), words, options.with_ids, scratch, memory, told)) as groups:
         report("sorting", groups.count, None)
         plan = options.choice.for_count(groups.count)
-        with CodesWriter(at, groups, plan, scratch, memory) as writer:
+        with CodesWriter(at, groups, plan, Encoder(groups, plan, scratch, memory)) as writer:
             entry = writer.write(report, position)
     return Written(plan, entry, groups.most if entry.id_count else None)

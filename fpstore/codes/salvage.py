@@ -14,7 +14,7 @@ import numpy as np
 from fpstore import format as layout
 from fpstore.codes.layout import KIND_CODES, CodesRecord, CodesSummary, CodeTableRecord
 from fpstore.codes.sorting import Groups, Spool
-from fpstore.codes.writer import CodesWriter
+from fpstore.codes.writer import CodesWriter, Encoder
 from fpstore.format import MAX_BLOCK_KEYS, PAGE_BYTES
 from fpstore.plans.plan import Plan
 from fpstore.segment.entry import segment_name
@@ -78,7 +78,7 @@ class CodesWreck(AnyWreck):
                 spool.add(codes)
             groups = Groups(spool, record.words)
             own = replace(plan, slot_keys=slot_keys)
-            with CodesWriter(path, groups, own, scratch, MEMORY_BYTES) as writer:
+            with CodesWriter(path, groups, own, Encoder(groups, own, scratch, MEMORY_BYTES)) as writer:
                 writer.write(lambda phase, done, total: None)
 
 

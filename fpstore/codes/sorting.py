@@ -7,7 +7,7 @@ those are compared too, in memory, or by another sorting where they are many. So
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Self
+from typing import Protocol, Self
 
 import numpy as np
 
@@ -169,10 +169,23 @@ def _ordered(rows: Keys, column: int) -> Keys:
     return rows
 
 
-class Groups:
-    """Sorted, distinct rows of codes, and ids where there are any: in a spool, read in several passes."""
+class SortedRows(Protocol):
+    """Rows in order, each once, of so many columns, uint64: a spool of them is one."""
 
-    def __init__(self, spool: Spool, words: int) -> None:
+    count: int
+    width: int
+
+    def chunks(self) -> Iterator[Keys]:
+        """All rows: uint64[m, width]."""
+
+    def close(self) -> None:
+        """Free what they take."""
+
+
+class Groups:
+    """Sorted, distinct rows of codes, and ids where there are any: in a file, read in several passes."""
+
+    def __init__(self, spool: SortedRows, words: int) -> None:
         self._spool, self._words = spool, words
         self.row_count = spool.count
         self.least, self.most = (1 << 64) - 1, 0
@@ -239,17 +252,29 @@ def groups_of(
     told: Callable[[int], None],
 ) -> Groups:
     """Rows of these pieces, sorted and distinct. told: how many were read, after each."""
-    with closing(Spool(scratch, words + with_ids)) as given:
+    found = Spool(scratch, words + with_ids)
+    try:
+        for rows in sorted_rows(pieces, found.width, with_ids, scratch, memory_bytes, told):
+            found.add(rows)
+        return Groups(found, words)
+    except BaseException:
+        found.close()
+        raise
+
+
+def sorted_rows(
+    pieces: Iterator[tuple[Keys, Keys | None]],
+    width: int,
+    with_ids: bool,
+    scratch: Path,
+    memory_bytes: int,
+    told: Callable[[int], None],
+) -> Iterator[Keys]:
+    """Rows of these pieces, of so many columns, sorted, each once, in pieces. told: as of groups_of."""
+    with closing(Spool(scratch, width)) as given:
         for codes, ids in pieces:
             if with_ids and ids is None:
                 raise ValueError("the stream has no ids: expected (fingerprints, ids) pairs")
             given.add(*([codes] if ids is None else [codes, ids]))
             told(given.count)
-        found = Spool(scratch, given.width)
-        try:
-            for rows in in_order(given, scratch, memory_bytes):
-                found.add(rows)
-            return Groups(found, words)
-        except BaseException:
-            found.close()
-            raise
+        yield from in_order(given, scratch, memory_bytes)

@@ -1,8 +1,11 @@
 """Writes a segment of wide codes: codes in order, a table for each prefix, the ids; in a stated budget."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,21 +26,32 @@ from fpstore.codes.sorting import Groups
 from fpstore.disk import Place
 from fpstore.format import Header
 from fpstore.plans import planner
-from fpstore.plans.plan import Plan, TablePlan
+from fpstore.plans.plan import Plan
 from fpstore.progress import Tell
 from fpstore.segment.entry import SegmentEntry, segment_name
 from fpstore.segment.ids import IdFields, IdsWriter
-from fpstore.types import Keys
+from fpstore.types import Bytes, Keys
+
+
+class EncodedTable(NamedTuple):
+    """A table as it lies in a file. record: without the offsets. starts, entries: the bytes of these."""
+
+    record: CodeTableRecord
+    starts: Iterable[Bytes]
+    entries: Iterable[Bytes]
+
+
+# Gives a table of the plan, by its index, and tells how many codes were gone through.
+Encode = Callable[[int, Callable[[int], None]], EncodedTable]
 
 
 class CodesWriter(IdsWriter):
     """Writes a segment of wide codes. Use as a context: leaving it before finish() removes the file."""
 
-    def __init__(self, at: Path | Place, groups: Groups, plan: Plan, scratch: Path, memory_bytes: int) -> None:
-        """Create the file; FileExistsError if it is there. scratch, memory_bytes: for sorting a table."""
+    def __init__(self, at: Path | Place, groups: Groups, plan: Plan, encode: Encode) -> None:
+        """Create the file; FileExistsError if it is there. encode: gives the tables."""
         super().__init__(at)
-        self._groups, self._plan, self._scratch = groups, plan, scratch
-        self._memory_bytes = max(memory_bytes, MIN_MEMORY_BYTES)
+        self._groups, self._plan, self._encode = groups, plan, encode
         self._file.write(Header(KIND_CODES).pack())
 
     def write(self, report: Tell, position: int = 1) -> SegmentEntry:
@@ -47,9 +61,9 @@ class CodesWriter(IdsWriter):
         for codes in groups.codes():
             self._file.write(codes.astype("<u8", copy=False).view(np.uint8).ravel())
         tables = []
-        for index, table in enumerate(self._plan.tables):
+        for index in range(len(self._plan.tables)):
             phase = f"table {index + 1} of {len(self._plan.tables)}"
-            tables.append(self._write_table(table, partial(self._tell, report, phase)))
+            tables.append(self._write_table(self._encode(index, partial(self._tell, report, phase))))
         report("ids", 0, None)
         ids = IdFields()
         if groups.with_ids:
@@ -64,28 +78,42 @@ class CodesWriter(IdsWriter):
     def _tell(self, report: Tell, phase: str, done: int) -> None:
         report(phase, done, self._groups.count)
 
-    def _write_table(self, table: TablePlan, tell: Callable[[int], None]) -> CodeTableRecord:
-        count, bits = self._groups.count, self._plan.bits
+    def _write_table(self, table: EncodedTable) -> CodeTableRecord:
+        starts_offset = self._write_all(table.starts)
+        entries_offset = 0 if table.record.in_order else self._write_all(table.entries)
+        return replace(table.record, starts_offset=starts_offset, entries_offset=entries_offset)
+
+    def _write_all(self, region: Iterable[Bytes]) -> int:
+        offset = self._file.align()
+        for piece in region:
+            self._file.write(piece)
+        return offset
+
+
+class Encoder:
+    """Makes the tables of a plan of sorted codes, in a stated budget. scratch: a folder for spill files."""
+
+    def __init__(self, groups: Groups, plan: Plan, scratch: Path, memory_bytes: int) -> None:
+        self._groups, self._plan, self._scratch = groups, plan, scratch
+        self._memory_bytes = max(memory_bytes, MIN_MEMORY_BYTES)
+
+    def __call__(self, index: int, tell: Callable[[int], None]) -> EncodedTable:
+        """The table of that index, whose bytes are to be taken to their end."""
+        table, count, bits = self._plan.tables[index], self._groups.count, self._plan.bits
         slot_bits = min(planner.slot_bits(count, self._plan.slot_keys), table.prefix_bits)
         in_order = is_in_order(table.prefix_mask, bits)
         own_bits = tag_bits(table.prefix_bits, slot_bits, count, in_order)
         record = CodeTableRecord(table.prefix_mask, slot_bits, own_bits, table.flips, 0, 0, bits, count)
         starts = np.zeros((1 << slot_bits) + 1, dtype=f"<u{start_bytes(count)}")
-        entries_offset = 0
         if in_order:
             for keys, _ in self._keys(record, tell):
                 _count_slots(starts, keys)
-            starts_offset = self._write_starts(starts)
-        else:
-            sorter = PairSorter(self._scratch, self._memory_bytes)
-            for keys, ranks in self._keys(record, tell):
-                _count_slots(starts, keys >> np.uint64(own_bits))
-                sorter.add(keys, ranks)
-            starts_offset = self._write_starts(starts)
-            entries_offset = self._write_entries(sorter, own_bits)
-        return CodeTableRecord(
-            table.prefix_mask, slot_bits, own_bits, table.flips, starts_offset, entries_offset, bits, count
-        )
+            return EncodedTable(record, _summed(starts), ())
+        sorter = PairSorter(self._scratch, self._memory_bytes)
+        for keys, ranks in self._keys(record, tell):
+            _count_slots(starts, keys >> np.uint64(own_bits))
+            sorter.add(keys, ranks)
+        return EncodedTable(record, _summed(starts), self._entries(sorter, own_bits))
 
     def _keys(self, record: CodeTableRecord, tell: Callable[[int], None]) -> Iterator[tuple[Keys, Keys]]:
         """The key of each code, slot and tag, and its rank."""
@@ -97,22 +125,18 @@ class CodesWriter(IdsWriter):
             yield code_keys(codes, mask), np.arange(rank, rank + len(codes), dtype=np.uint64)
             rank += len(codes)
 
-    def _write_starts(self, starts: Keys) -> int:
-        offset = self._file.align()
-        np.cumsum(starts, out=starts)
-        self._file.write(starts.view(np.uint8))
-        return offset
-
-    def _write_entries(self, sorter: PairSorter, own_bits: int) -> int:
-        offset = self._file.align()
+    def _entries(self, sorter: PairSorter, own_bits: int) -> Iterator[Bytes]:
         packed = PackedWriter(rank_bits(self._groups.count) + own_bits)
-        pairs = sorter.finish()
         tags = np.uint64((1 << own_bits) - 1)
-        for keys, ranks in pairs.chunks():
-            self._file.write(packed.push(ranks << np.uint64(own_bits) | keys & tags))
-        self._file.write(packed.finish())
-        pairs.close()
-        return offset
+        with closing(sorter.finish()) as pairs:
+            for keys, ranks in pairs.chunks():
+                yield packed.push(ranks << np.uint64(own_bits) | keys & tags)
+        yield packed.finish()
+
+
+def _summed(counts: Keys) -> list[Bytes]:
+    np.cumsum(counts, out=counts)
+    return [counts.view(np.uint8)]
 
 
 def _count_slots(starts: Keys, slots: Keys) -> None:

@@ -12,7 +12,6 @@ import numpy as np
 from fpstore.errors import PathLike
 from fpstore.jobs.arguments import expect_paths
 from fpstore.jobs.batches import Batch
-from fpstore.jobs.centers import expect_centers
 from fpstore.jobs.corpus import Corpus, Inputs, Rows, expect_other_files
 from fpstore.jobs.files import AppendFile
 from fpstore.jobs.forms import TSV, form_of
@@ -93,8 +92,6 @@ def cluster(
     if update_center and settings.signs:
         told = f"found it with recipe {settings.recipe.name}, which makes signatures"
         raise ValueError(f"update_center: {told}, expected one that makes fingerprints, whose bits have a majority")
-    if update_center:
-        expect_centers(settings.recipe.bits)
     check = Confirm.settle(confirm, has_texts=settings.can_confirm and not update_center)
     corpus = Corpus(inputs, settings.recipe, settings.max_distance, threads, all_columns=annotate, cut=settings.cut)
     results = [Path(path).absolute() for path in (output, topics) if path is not None]

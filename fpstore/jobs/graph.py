@@ -94,7 +94,7 @@ def components(
     forms += [Lines(form_of(path, TSV), TOPICS, "topics") for path in results[1:]]
 
     def write(documents: Documents, job: Job, tally: Tally) -> int:
-        numbers, nearness, count = documents.graph.components(settings, memory, progress)
+        numbers, nearness, count = documents.graph.components(settings, memory, threads, progress)
         sizes = sizes_of(numbers)
         tally.detail = sizes.told()
         start = 0
@@ -155,7 +155,7 @@ def document_pairs(
 
     def write(documents: Documents, job: Job, tally: Tally) -> int:
         count = 0
-        pairs = _pairs(documents.graph, settings, memory, progress)
+        pairs = _pairs(documents.graph, settings, memory, threads, progress)
         while found := list(islice(pairs, _NAMES_AT_ONCE)):
             one, other, nearness = zip(*found, strict=True)
             both = np.array([one, other], dtype=np.uint64)
@@ -185,7 +185,11 @@ def _named(documents: Documents) -> Iterator[Batch]:
 
 
 def _pairs(
-    graph: "Graph | SignedGraph", settings: Settings, memory: str | int, progress: OnProgress | None
+    graph: "Graph | SignedGraph",
+    settings: Settings,
+    memory: str | int,
+    threads: int | None,
+    progress: OnProgress | None,
 ) -> Iterator[tuple[int, int, float]]:
     """The numbers of two documents that are near each other, and how near."""
     # The documents of each distinct fingerprint, in their order.
@@ -194,7 +198,7 @@ def _pairs(
     for index in np.flatnonzero(np.diff(ends) > 1).tolist():
         for one, other in combinations(order[ends[index] : ends[index + 1]].tolist(), 2):
             yield one, other, graph.of_equals
-    for near in graph.near(settings, memory, progress):
+    for near in graph.near(settings, memory, threads, progress):
         for first, second, nearness in zip(*(column.tolist() for column in near), strict=True):
             groups = (order[ends[index] : ends[index + 1]].tolist() for index in (first, second))
             for one, other in product(*groups):

@@ -2,8 +2,9 @@
 
 In a standing store each cluster is a row: the fingerprint of its first document, under the number of the cluster, which
 is its id, or under the name of the document; then the record has the number. What a moving center needs more is in
-jobs/votes, 264 bytes for each cluster, as it was when the last job ended. While a job is at work the centers themselves
-are in its own folder: they are made again, of those votes and of the members that came since, where it goes on.
+jobs/votes, 264 bytes for each cluster and 64 bits, as it was when the last job ended. While a job is at work the
+centers themselves are in its own folder: they are made again, of those votes and of the members that came since, where
+it goes on.
 """
 
 from abc import ABC, abstractmethod
@@ -17,6 +18,7 @@ import numpy as np
 import fpstore
 from fpstore import Store
 from fpstore.disk import Place
+from fpstore.fingerprints import words_of
 from fpstore.jobs.batches import Batch
 from fpstore.jobs.centers import Centers, Votes
 from fpstore.jobs.files import AppendFile
@@ -31,8 +33,13 @@ from fpstore.ledger import VOTES
 from fpstore.text.confirm import Confirm
 from fpstore.types import Array, Ids
 
+
 # What is remembered of a document, to make the leaders again when the job goes on.
-_MEMBER = np.dtype([("fingerprint", "<u8"), ("cluster", "<u8")])
+def _member_of(words: int) -> Any:
+    fingerprint: tuple[Any, ...] = ("fingerprint", "<u8") if words == 1 else ("fingerprint", "<u8", (words,))
+    return np.dtype([fingerprint, ("cluster", "<u8")])
+
+
 _MEMBERS_AT_ONCE = 1 << 16
 
 
@@ -75,10 +82,11 @@ class _Centers(Grouping):
 
     def __init__(self, centers: Centers, members: AppendFile) -> None:
         self._centers, self._members = centers, members
+        self._member = _member_of(centers.words)
 
     def decide(self, fingerprints: Array, batch: Batch) -> Array:
         found = self._centers.decide(fingerprints)
-        members = np.empty(len(found), dtype=_MEMBER)
+        members = np.empty(len(found), dtype=self._member)
         members["fingerprint"], members["cluster"] = fingerprints, found["id"]
         self._members.write(members.tobytes())
         self._members.sync()
@@ -165,8 +173,9 @@ def own_grouping(
             yield _Leaders(_kept(workplace, settings, confirm, tally), workplace, 0)
         return
     distance, bits = settings.max_distance, settings.recipe.bits
-    with _members(job, tally.documents) as members, scratch_store(job.work / "store", distance, bits) as store:
-        yield _Centers(_restored(store, members, Votes(job.work_folder, VOTES), distance), members)
+    with _members(job, tally.documents, bits) as members, scratch_store(job.work / "store", distance, bits) as store:
+        votes = Votes(job.work_folder, VOTES, words_of(bits))
+        yield _Centers(_restored(store, members, votes, distance), members)
 
 
 @contextmanager
@@ -179,16 +188,17 @@ def standing_grouping(
     what it has of moving centers does not belong together.
     """
     kind, texts = CENTERS if update_center else LEADERS, confirm is not None or settings.named
+    bits = settings.recipe.bits
     with standing_workplace(path, job, settings, texts=texts, clusters=kind) as workplace:
         known = workplace.next_id if job.state is None else job.state["known"]
         if not update_center:
             yield _Leaders(_kept(workplace, settings, confirm, tally), workplace, known)
             return
         with (
-            _members(job, tally.documents) as members,
-            scratch_store(job.work / "centers", settings.max_distance, settings.recipe.bits) as scratch,
+            _members(job, tally.documents, bits) as members,
+            scratch_store(job.work / "centers", settings.max_distance, bits) as scratch,
         ):
-            votes = Votes(job.work_folder, VOTES, Place(workplace.spool.folder, VOTES))
+            votes = Votes(job.work_folder, VOTES, words_of(bits), Place(workplace.spool.folder, VOTES))
             if votes.count != known - workplace.first_number:
                 _refuse_votes(path, votes.count, known - workplace.first_number)
             centers = _restored(scratch, members, votes, settings.max_distance, workplace)
@@ -214,8 +224,8 @@ def _refuse_votes(path: Path, found: int, known: int) -> None:
     raise fpstore.JobError(f"{told}: added by another way, or copied while a job was at work?", path=path)
 
 
-def _members(job: Job, documents: int) -> closing[AppendFile]:
-    return closing(AppendFile(job.work_folder, "members", documents * _MEMBER.itemsize))
+def _members(job: Job, documents: int, bits: int) -> closing[AppendFile]:
+    return closing(AppendFile(job.work_folder, "members", documents * _member_of(words_of(bits)).itemsize))
 
 
 def _restored(
@@ -223,7 +233,7 @@ def _restored(
 ) -> Centers:
     """The centers of those members; standing: what has those that still are compared with."""
     next_id = votes.count
-    for known in _chunks(members):
+    for known in _chunks(members, votes.words):
         clusters, first = np.unique(known["cluster"], return_index=True)
         first = first[clusters >= np.uint64(next_id)]
         leaders = known[first]
@@ -244,7 +254,8 @@ def _rows_of(standing: Workplace, votes: Votes, next_id: int) -> Iterator[Ids]:
     for numbers, fingerprints in standing.fingerprints(_MEMBERS_AT_ONCE):
         ids = numbers - np.uint64(standing.first_number)
         fits = ids < np.uint64(next_id)
-        fits[fits] = votes.leaders(ids[fits]) == fingerprints[fits]
+        same = votes.leaders(ids[fits]) == fingerprints[fits]
+        fits[fits] = same if same.ndim == 1 else same.all(axis=1)
         if not fits.all():
             other = int(ids[int(np.argmin(fits))])
             told = f"found document {other}, which is the first of no cluster, expected those of jobs with"
@@ -252,7 +263,7 @@ def _rows_of(standing: Workplace, votes: Votes, next_id: int) -> Iterator[Ids]:
         yield ids
 
 
-def _chunks(members: AppendFile) -> Iterator[Array]:
-    known = np.frombuffer(members.view(), dtype=_MEMBER)
+def _chunks(members: AppendFile, words: int) -> Iterator[Array]:
+    known = np.frombuffer(members.view(), dtype=_member_of(words))
     for start in range(0, len(known), _MEMBERS_AT_ONCE):
         yield known[start : start + _MEMBERS_AT_ONCE]

@@ -36,13 +36,13 @@ class _Graph(ABC):
         return len(self.place)
 
     def components(
-        self, settings: Settings, memory: str | int, progress: OnProgress | None
+        self, settings: Settings, memory: str | int, threads: int | None, progress: OnProgress | None
     ) -> tuple[Counts, Array, int]:
         """Of each document the number of its component, and how near it is to its first; how many components there are.
 
         They are numbered in the order of their first ones.
         """
-        labels = components_of(self.distinct_count, self.near(settings, memory, progress))[self.place]
+        labels = components_of(self.distinct_count, self.near(settings, memory, threads, progress))[self.place]
         rows = np.arange(len(labels))
         first = np.empty(self.distinct_count, dtype=np.int64)
         first[labels[::-1]] = rows[::-1]  # of several rows with one label the last that is assigned stays, the first
@@ -52,7 +52,9 @@ class _Graph(ABC):
         return numbers, self._nearness(leaders), int(np.count_nonzero(is_leader))
 
     @abstractmethod
-    def near(self, settings: Settings, memory: str | int, progress: OnProgress | None) -> Iterator[Near]:
+    def near(
+        self, settings: Settings, memory: str | int, threads: int | None, progress: OnProgress | None
+    ) -> Iterator[Near]:
         """The near pairs of what is distinct: numbers of the two, smaller first, and how near they are."""
 
     @abstractmethod
@@ -80,14 +82,15 @@ class Graph(_Graph):
         self.distinct, self.place = distinct(fingerprints)
         self.distinct_count = len(self.distinct)
 
-    def near(self, settings: Settings, memory: str | int, progress: OnProgress | None) -> Iterator[Near]:
+    def near(
+        self, settings: Settings, memory: str | int, threads: int | None, progress: OnProgress | None
+    ) -> Iterator[Near]:
         """Within the distance of the settings."""
         path, distance = self._folder / "store", settings.max_distance
         shutil.rmtree(path, ignore_errors=True)
-        with fpstore.build(
-            path, self.distinct, ids=None, bits=self._bits, max_distance=distance, memory=memory, progress=progress
-        ) as store:
-            yield from ranked(self.distinct, store.pairs(max_distance=distance, memory=memory, progress=progress))
+        how: dict[str, Any] = {"max_distance": distance, "memory": memory, "threads": threads, "progress": progress}
+        with fpstore.build(path, self.distinct, ids=None, bits=self._bits, **how) as store:
+            yield from ranked(self.distinct, store.pairs(**how))
         shutil.rmtree(path)
 
     def _nearness(self, others: Counts) -> Array:
@@ -114,7 +117,9 @@ class SignedGraph(_Graph):
             _, self._first, self.place = np.unique(signatures, axis=0, return_index=True, return_inverse=True)
         self.distinct_count = len(self._first)
 
-    def near(self, settings: Settings, memory: str | int, progress: OnProgress | None) -> Iterator[Near]:
+    def near(
+        self, settings: Settings, memory: str | int, threads: int | None, progress: OnProgress | None
+    ) -> Iterator[Near]:
         """Which share a band, and are as similar as the settings say."""
         path = self._folder / "store"
         shutil.rmtree(path, ignore_errors=True)

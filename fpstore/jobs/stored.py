@@ -19,9 +19,9 @@ import numpy as np
 import fpstore
 from fpstore.disk import CATALOG_NAME, expect_outside_stores
 from fpstore.errors import PathLike
-from fpstore.fingerprints import as_numbers, as_strings, no_fingerprints, of_strings
+from fpstore.fingerprints import as_numbers, as_strings, no_fingerprints, of_strings, words_of
 from fpstore.jobs.arguments import expect_path, expect_paths, expect_settings
-from fpstore.jobs.centers import Centers, Votes, expect_centers
+from fpstore.jobs.centers import Centers, Votes
 from fpstore.jobs.corpus import BATCH_DOCUMENTS
 from fpstore.jobs.forms import PARQUET, TSV, form_of
 from fpstore.jobs.ids import leading, listed
@@ -55,7 +55,9 @@ class _Shared(Graph):
         super().__init__(fingerprints, store.path, store.bits)
         self._store, self._find = store, near
 
-    def near(self, settings: Settings, memory: str | int, progress: OnProgress | None) -> Iterator[Near]:
+    def near(
+        self, settings: Settings, memory: str | int, threads: int | None, progress: OnProgress | None
+    ) -> Iterator[Near]:
         """Within the distance of the settings."""
         with self._find(self._store, settings.max_distance, memory) as every:
             yield from ranked(self.distinct, every)
@@ -70,6 +72,7 @@ def cluster_store(
     update_center: bool = False,
     components: bool = False,
     memory: str | int = "1GiB",
+    threads: int | None = None,
     force: bool = False,
     progress: OnProgress | None = None,
 ) -> ClusterSummary:
@@ -77,7 +80,8 @@ def cluster_store(
 
     output: as for cluster; a store without ids has no ids here. Clusters are those of cluster, or of components, over
     the same fingerprints in this order. max_distance: the store's by default, else 0 to 64. memory: the budget for
-    finding pairs. The store is read as it is at one moment, and not changed.
+    finding pairs, threads: how many look for those of wide fingerprints. The store is read as it is at one moment, and
+    not changed.
 
     Of a store of signatures a line for each id, in their order: the number of its cluster, the id, the similarity to
     its leader. Two are near that are a pair of MinHashStore.pairs with this min_similarity. An id joins the most
@@ -96,6 +100,7 @@ def cluster_store(
         update_center=update_center,
         components=components,
         memory=memory,
+        threads=threads,
         force=force,
         progress=progress,
         near=None,
@@ -114,6 +119,7 @@ def components_by(
         update_center=False,
         components=True,
         memory=memory,
+        threads=None,
         force=force,
         progress=None,
         near=near,
@@ -129,6 +135,7 @@ def _clustered(
     update_center: bool,
     components: bool,
     memory: str | int,
+    threads: int | None,
     force: bool,
     progress: OnProgress | None,
     near: NearOf | None,
@@ -160,7 +167,7 @@ def _clustered(
             if min_similarity is not None:
                 raise ValueError(f"{path}: min_similarity: found a store of fingerprints, expected max_distance")
             method = "components" if components else "centers" if update_center else "leaders"
-            tally = _of_fingerprints(opened, result, method, max_distance, memory, force, progress, near)
+            tally = _of_fingerprints(opened, result, method, max_distance, (memory, threads), force, progress, near)
     return ClusterSummary(
         **asdict(tally),
         read_bytes=0,
@@ -175,13 +182,11 @@ def _of_fingerprints(
     result: Path,
     method: str,
     max_distance: int | None,
-    memory: str | int,
+    budget: tuple[str | int, int | None],
     force: bool,
     progress: OnProgress | None,
     near: NearOf | None,
 ) -> Tally:
-    if method == "centers":
-        expect_centers(opened.bits)
     most = opened.max_distance if max_distance is None else max_distance
     recipe, bits = opened._settings.recipe, opened.bits
     keys, ids = _rows_of(opened, progress)
@@ -196,7 +201,7 @@ def _of_fingerprints(
     with _job(opened, result, identity, lines, force) as job:
         if method == "components":
             graph = Graph(keys, job.work, bits) if near is None else _Shared(keys, opened, near)
-            numbers, distances, count = graph.components(Settings(DEFAULT_RECIPE, most), memory, progress)
+            numbers, distances, count = graph.components(Settings(DEFAULT_RECIPE, most), *budget, progress)
             del graph  # 16 bytes for each row
         else:
             is_center = method == "centers"
@@ -357,7 +362,7 @@ def _grouped(
     """Of each fingerprint the number of its cluster, and the distance; how many clusters there are."""
     numbers, distances = np.empty(len(keys), dtype=np.uint64), np.empty(len(keys), dtype=np.uint16)
     with scratch_store(job.work / "store", max_distance, bits) as store:
-        votes = Votes(job.work_folder, VOTES) if update_center else None
+        votes = Votes(job.work_folder, VOTES, words_of(bits)) if update_center else None
         leaders = Leaders(store, max_distance, 0) if votes is None else Centers(store, votes, max_distance, 0)
         for at in range(0, len(keys), BATCH_DOCUMENTS):
             own = slice(at, at + BATCH_DOCUMENTS)

@@ -5,7 +5,7 @@ segment has the segment's.
 """
 
 import mmap
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,6 +15,7 @@ from fpstore._view import SegmentView
 from fpstore.errors import CorruptStore
 from fpstore.format import Region
 from fpstore.living.removals import Removals
+from fpstore.merging import each_once
 from fpstore.names.reader import NamesReader
 from fpstore.plans.permutation import Permutation
 from fpstore.query.matches import Room
@@ -423,3 +424,14 @@ def _places(chunk: Keys, wanted: Keys) -> Array:
 
 def _without(chunk: Keys, at: Array) -> Keys:
     return np.delete(chunk, at) if len(at) else chunk
+
+
+def one_of(found: Sequence[Matched], *, with_ids: bool) -> Matched:
+    """Rows of several sources as those of one: in order, each once."""
+    if not found:
+        none = np.empty(0, dtype=np.uint64)
+        return np.empty(0, dtype=np.int64), none, np.empty(0, dtype=np.uint16), none if with_ids else None
+    query, fingerprint, distance = (np.concatenate([columns[i] for columns in found]) for i in range(3))
+    ids = [np.concatenate([columns[3] for columns in found])] if with_ids else []
+    query, distance, fingerprint, *ids = each_once([query, distance, fingerprint, *ids])
+    return query, fingerprint, distance, ids[0] if with_ids else None

@@ -22,7 +22,7 @@ from fpstore.fingerprints import distinct
 from fpstore.forks import cached_property
 from fpstore.living import changes
 from fpstore.living.changes import Change
-from fpstore.living.live import Live, Matched, alive, matched_alive
+from fpstore.living.live import Live, Matched, alive, matched_alive, one_of
 from fpstore.living.mending import sound_parts
 from fpstore.living.merge import live_pairs
 from fpstore.living.naming import StoreNames
@@ -50,6 +50,7 @@ from fpstore.query.nearest import (
 from fpstore.query.pairs import Only, Stretch, segment_joins, stretches
 from fpstore.query.ways import SLICE_QUERIES, Run, Way, method_of, single_ways, way_of, way_to_all
 from fpstore.sketches.pending import PendingSketches
+from fpstore.threads import Threads
 from fpstore.types import Array, Counts, Ids, Keys
 
 # Of pending ids so many are looked at together where the least few are asked for.
@@ -176,7 +177,7 @@ class Snapshot:
             found.append(self._nearest_pending(queries, distance))
         found = [columns for columns in found if len(columns[0])]
         if not found:
-            return made(*_together([], self.settings.ids))
+            return made(*one_of([], with_ids=self.settings.ids))
         query, fingerprint, bits, ids = nearest_of(found)
         ids = ids if self.names is None else self._least_names(fingerprint)
         return made(query + first_query, fingerprint, bits, ids, method_of(ways))
@@ -203,7 +204,7 @@ class Snapshot:
         if self.pending_end:
             found.append(self._first_pending(queries, distance, count))
         found = [columns for columns in found if len(columns[0])]
-        query, fingerprint, bits, ids = first_of(found, count) if found else _together([], self.settings.ids)
+        query, fingerprint, bits, ids = first_of(found, count) if found else one_of([], with_ids=self.settings.ids)
         return made(query + first_query, fingerprint, bits, ids, method_of(ways))
 
     def contains(self, query: Keys, distance: int) -> bool:
@@ -294,7 +295,7 @@ class Snapshot:
             if len(columns[0]):
                 found.append(columns)
                 ordered = False
-        query, fingerprint, bits, ids = found[0] if ordered else _together(found, self.settings.ids)
+        query, fingerprint, bits, ids = found[0] if ordered else one_of(found, with_ids=self.settings.ids)
         if first_query:
             query = query + first_query
         return made(query, fingerprint, bits, ids, method)
@@ -338,8 +339,10 @@ class Snapshot:
 
     # --- Everything ---
 
-    def joins(self, distance: int, memory_bytes: int, only: Only = None) -> Iterator[tuple[Join, float]]:
-        """What finds every pair of live fingerprints within distance once; see pairs.segment_joins."""
+    def joins(
+        self, distance: int, memory_bytes: int, only: Only = None, work: Threads | None = None
+    ) -> Iterator[tuple[Join, float]]:
+        """What finds every pair of live fingerprints within distance once; see pairs.segment_joins, of one thread."""
         with sound_parts(self.parts, self.plan) as parts:
             if self.is_plain:
                 with parts[0].segment.naming:
@@ -352,18 +355,22 @@ class Snapshot:
         whole = self.parts[0].segment if self.is_plain else self._together(self.parts, 0)
         return list(stretches(whole, distance, count))
 
-    def id_pairs(self, distance: int, memory_bytes: int, only: Only = None) -> Iterator[tuple[IdPairs, float]]:
+    def id_pairs(
+        self, distance: int, memory_bytes: int, only: Only = None, work: Threads | None = None
+    ) -> Iterator[tuple[IdPairs, float]]:
         """Every pair of live rows of different ids within distance, with the share of the work before it; as joins."""
-        for groups, share in self._near_groups(distance, memory_bytes, only):
+        for groups, share in self._near_groups(distance, memory_bytes, only, work):
             for found in id_pairs(groups):
                 yield found, share
 
-    def id_pair_counts(self, distance: int, memory_bytes: int) -> Iterator[tuple[int, float]]:
+    def id_pair_counts(self, distance: int, memory_bytes: int, work: Threads) -> Iterator[tuple[int, float]]:
         """How many pairs id_pairs would yield, in parts, each with the share of the work before it."""
-        for groups, share in self._near_groups(distance, memory_bytes):
+        for groups, share in self._near_groups(distance, memory_bytes, None, work):
             yield id_pair_count(groups), share
 
-    def _near_groups(self, distance: int, memory_bytes: int, only: Only = None) -> Iterator[tuple[Groups, float]]:
+    def _near_groups(
+        self, distance: int, memory_bytes: int, only: Only, work: Threads | None
+    ) -> Iterator[tuple[Groups, float]]:
         with sound_parts(self.parts, self.plan) as parts:
             if self.is_plain:
                 with parts[0].segment.naming:
@@ -487,14 +494,3 @@ class Snapshot:
         if self.pending_names is None:
             return self
         return dataclasses.replace(self, pending_names=self.pending_names.divided(self.state.next_change))
-
-
-def _together(found: list[Matched], with_ids: bool) -> Matched:
-    """Rows of several sources as those of one: in order, each once."""
-    if not found:
-        none = np.empty(0, dtype=np.uint64)
-        return np.empty(0, dtype=np.int64), none, np.empty(0, dtype=np.uint16), none if with_ids else None
-    query, fingerprint, distance = (np.concatenate([columns[i] for columns in found]) for i in range(3))
-    ids = [np.concatenate([columns[3] for columns in found])] if with_ids else []
-    query, distance, fingerprint, *ids = each_once([query, distance, fingerprint, *ids])
-    return query, fingerprint, distance, ids[0] if with_ids else None

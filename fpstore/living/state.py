@@ -15,8 +15,9 @@ from fpstore._codec import crc32c
 from fpstore._tail import moved
 from fpstore.checks import canonical_json, expect, expect_integer, fields_of, named_fields, record_of
 from fpstore.errors import Error, UnsupportedVersion, Wrong
+from fpstore.fingerprints import words_of
 from fpstore.forks import cached_property
-from fpstore.format import BITS_STEP, CODECS, KEY_BITS, MAX_KEY_BITS, MIN_KEY_BITS, WIDE_BITS, WORD_BITS
+from fpstore.format import BITS_STEP, CODECS, KEY_BITS, MAX_KEY_BITS, MIN_KEY_BITS, WIDE_BITS
 from fpstore.living.changes import LogForm
 from fpstore.origin import bits_of
 from fpstore.segment.entry import MAX_SEGMENT, SegmentEntry, entry_of
@@ -142,7 +143,7 @@ class Settings:
     @cached_property
     def width(self) -> int:
         """How many words a fingerprint has."""
-        return self.bits // WORD_BITS if self.is_wide else 1
+        return words_of(self.bits)
 
     @property
     def listing(self) -> Listing | None:

@@ -42,7 +42,7 @@ def verify_snapshot(snapshot: Snapshot, home: Folder, progress: Tell | None = No
 
     Raises CorruptStore whose damage lists every damaged place of all of them.
     """
-    damage = record_damage(home)
+    damage = record_damage(home, snapshot.settings.width)
     for part in snapshot.parts:
         try:
             if isinstance(part.segment, CodesSegment):

@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,13 +16,20 @@ from fpstore._reaches import Reaches
 from fpstore._single_codes import SingleCodes
 from fpstore.codes.pending import PendingCodes
 from fpstore.codes.reader import CodesSegment, Matched
-from fpstore.errors import TooManyMatches
 from fpstore.fingerprints import as_hexadecimal, as_strings, no_fingerprints, of_strings, repeats
 from fpstore.forks import cached_property
 from fpstore.living.live import Advance, Columns, Live, alive, matched_alive
 from fpstore.living.snapshot import Snapshot
 from fpstore.living.state import State
-from fpstore.living.together import HeldIds
+from fpstore.living.wide_pairs import (
+    PAIRED_BYTES,
+    PAIRED_CODES,
+    PAIRED_COPIES,
+    Searches,
+    TooManyNear,
+    groups_of,
+    held_pairs,
+)
 from fpstore.merging import Chunks, each_once, merged
 from fpstore.plans.plan import Plan
 from fpstore.plans.reach import lookup_nanoseconds, reading_nanoseconds
@@ -31,13 +38,10 @@ from fpstore.query.matches import Matches, Room, made
 from fpstore.query.nearest import Found, Nearest, first_of, nearest_of
 from fpstore.query.pairs import Only, Stretch
 from fpstore.query.ways import Run
+from fpstore.threads import Threads
 from fpstore.types import Array, Counts, Ids, Keys
 
-# Codes whose pairs are looked for at once, where what is near them fits the budget.
-PAIRED_CODES = 128
-# What a row takes that is near one of them, as it is found, put in order and made a pair: of each code in it so many
-# copies, and so much else.
-PAIRED_COPIES, PAIRED_BYTES = 14, 64
+_Made = TypeVar("_Made")
 
 
 class _RankWay:
@@ -124,29 +128,6 @@ class LiveCodes(Live):
                 codes, ids = codes[kept], None if ids is None else ids[kept]
             if len(codes):
                 yield (codes,) if ids is None else (codes, ids)
-
-
-class HeldPairs:
-    """Pairs that were found, as a Join hands them on. first, second: uint64[n, words]; bits: uint16[n]."""
-
-    def __init__(self, first: Keys, second: Keys, bits: Array) -> None:
-        self._columns, self.done = (first, second, bits), False
-
-    def next(self) -> tuple[Keys, Keys, Array]:
-        """All of them; there are no more."""
-        self.done = True
-        return self._columns
-
-    def count(self) -> int:
-        """How many there are; there are no more."""
-        return len(self.next()[2])
-
-
-def _follows(found: Matches) -> Array:
-    """Which rows are of the query and the code of the row before: bool[n]."""
-    same = repeats(found.fingerprint)
-    same[1:] &= found.query[1:] == found.query[:-1]
-    return same
 
 
 class _NoSingle:
@@ -322,15 +303,15 @@ class WideSnapshot(Snapshot):
             last = codes[-1]
         return count
 
-    def joins(self, distance: int, memory_bytes: int, only: Only = None) -> Iterator[tuple[Any, float]]:
+    def joins(
+        self, distance: int, memory_bytes: int, only: Only = None, work: Threads | None = None
+    ) -> Iterator[tuple[Any, float]]:
         """What finds every pair of live codes within distance once, by a search for each of them.
 
-        only: of the first of each pair; see stretches. ValueError where what is near one of them needs more memory.
+        only: of the first of each pair; see stretches. work: those that search. By however many, pairs come in one
+        order. ValueError where what is near one of them needs more memory.
         """
-        for queries, found, share in self._near_each(distance, memory_bytes, only):
-            above = as_strings(found.fingerprint) > as_strings(queries)[found.query]
-            above &= ~_follows(found)
-            yield HeldPairs(queries[found.query[above]], found.fingerprint[above], found.distance[above]), share
+        return self._near_each(held_pairs, distance, memory_bytes, only, work)
 
     def stretches(self, distance: int, count: int) -> list[tuple[Stretch, float]]:
         """What the search of joins can be cut into, for so many to do: live codes, by their number among all of them.
@@ -344,55 +325,46 @@ class WideSnapshot(Snapshot):
         cuts = ((first, min(first + at_once, total)) for first in range(0, total, at_once))
         return [(Stretch(0, self.settings.bits, first, end), each * (end - first)) for first, end in cuts]
 
-    def _near_groups(self, distance: int, memory_bytes: int, only: Only = None) -> Iterator[tuple[Groups, float]]:
-        for queries, found, share in self._near_each(distance, memory_bytes, only):
-            assert found.id is not None
-            firsts = np.flatnonzero(~_follows(found))
-            counts = np.diff(firsts, append=len(found)).astype(np.uint64)
-            query, strings = found.query[firsts], as_strings(found.fingerprint[firsts])
-            asked = as_strings(queries)[query]
-            own, above, starts = np.flatnonzero(strings == asked), strings > asked, firsts.astype(np.uint64)
-            of, ids = own[query[above]], HeldIds(found.id)  # each query is stored, so it finds itself
-            none = np.zeros(len(own), dtype=np.uint16)
-            alone = Groups(starts[own], counts[own], starts[own], counts[own], none, True, ids)
-            yield alone.take(alone.counts > 1), share
-            yield (
-                Groups(starts[of], counts[of], starts[above], counts[above], found.distance[firsts][above], False, ids),
-                share,
-            )
+    def _near_groups(
+        self, distance: int, memory_bytes: int, only: Only, work: Threads | None
+    ) -> Iterator[tuple[Groups, float]]:
+        for both, share in self._near_each(groups_of, distance, memory_bytes, only, work):
+            for groups in both:
+                yield groups, share
 
-    def _near_each(self, distance: int, memory_bytes: int, only: Only) -> Iterator[tuple[Keys, Matches, float]]:
-        """The live codes, each once, few at a time, what is near them, and the share of the work before.
+    def _near_each(
+        self,
+        make: Callable[[Keys, Matches], _Made],
+        distance: int,
+        memory_bytes: int,
+        only: Only,
+        work: Threads | None,
+    ) -> Iterator[tuple[_Made, float]]:
+        """What is made of the live codes, each once, few at a time, and of what is near them; the share of work before.
 
         only: of those in these stretches.
         """
+        most = memory_bytes // (PAIRED_COPIES * self.settings.bits // 8 + PAIRED_BYTES)
+
+        def search(queries: Keys, most: int) -> _Made:
+            return make(queries, self.search(queries, distance, room=Room(len(queries), most)))
+
+        searches = Searches(search, max(1, most), work)
         total = max(1, sum(part.segment.key_count for part in self.parts) + self.pending_count)
         done, last = 0, None
-        for codes, _ in self.rows():
-            fresh = ~repeats(codes)
-            fresh[0] = last is None or bool((codes[0] != last).any())
-            last, own = codes[-1], codes[fresh]
-            for first, end in _within(only, done, done + len(own)):
-                share = min(1.0, first / total)
-                for queries, found in self._near_some(own[first - done : end - done], distance, memory_bytes):
-                    yield queries, found, share
-            done += len(own)
-
-    def _near_some(self, queries: Keys, distance: int, memory_bytes: int) -> Iterator[tuple[Keys, Matches]]:
-        """These codes and what is near them, in as many parts as the budget asks for."""
-        most = memory_bytes // (PAIRED_COPIES * self.settings.bits // 8 + PAIRED_BYTES)
         try:
-            found = self.search(queries, distance, room=Room(len(queries), max(1, most)))
-        except TooManyMatches:
-            half = len(queries) // 2
-            if not half:
-                told = f"{as_hexadecimal(queries)[0]}: more than {most} rows are within {distance} bits of it"
-                needed = f"finding its pairs needs a memory budget of more than {memory_bytes} bytes"
-                raise ValueError(f"{told}; {needed}") from None
-            for part in (queries[:half], queries[half:]):
-                yield from self._near_some(part, distance, memory_bytes)
-            return
-        yield queries, found
+            for codes, _ in self.rows():
+                fresh = ~repeats(codes)
+                fresh[0] = last is None or bool((codes[0] != last).any())
+                last, own = codes[-1], codes[fresh]
+                for first, end in _within(only, done, done + len(own)):
+                    for found, before in searches.each(own[first - done : end - done]):
+                        yield found, min(1.0, (first + before) / total)
+                done += len(own)
+        except TooManyNear as error:
+            told = f"{as_hexadecimal(error.query)[0]}: more than {most} rows are within {distance} bits of it"
+            needed = f"finding its pairs needs a memory budget of more than {memory_bytes} bytes"
+            raise ValueError(f"{told}; {needed}") from None
 
     # --- Moving on ---
 
@@ -402,11 +374,11 @@ class WideSnapshot(Snapshot):
 
 
 def _within(only: Only, start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """What of the numbers from start up to stop lies in one of the stretches, PAIRED_CODES at a time at most."""
+    """What of the numbers from start up to stop lies in one of the stretches."""
     for each in [Stretch(0, 0, start, stop)] if only is None else only:
-        last = min(each.end, stop)
-        for first in range(max(each.first, start), last, PAIRED_CODES):
-            yield first, min(first + PAIRED_CODES, last)
+        first, last = max(each.first, start), min(each.end, stop)
+        if first < last:
+            yield first, last
 
 
 def _nothing(count: int) -> None:
