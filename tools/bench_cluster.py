@@ -37,7 +37,7 @@ from benchlib import (
 
 import fpstore
 from fpstore import Matches, cluster
-from fpstore.cluster.shares import ranked
+from fpstore.cluster.searching import Seen
 from fpstore.workers import Workers
 
 MOST_OF_ONE = 1.15
@@ -61,7 +61,7 @@ def processor_seconds(call: Callable[[], Any]) -> float:
 def start(workers: int) -> None:
     """Have processes import what tasks need, and end."""
     with Workers(workers, 0) as team:
-        team.map(ranked, [np.empty(0, dtype=np.uint64)] * workers)
+        team.map(str, [Seen("", 0, 0, 0)] * workers)
 
 
 def by_tasks(path: Path, queries: Keys, tasks: int, workers: int, keep: list[Matches] | None = None) -> None:
