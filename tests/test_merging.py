@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fpstore.merging import Chunks, Columns, count_up_to, each_once, merged, union
+from fpstore.merging import Chunks, Columns, count_up_to, each_once, merged, ordered_with_places, union
 from fpstore.types import Keys
 
 VALUES = st.one_of(st.integers(0, 6), st.sampled_from([1 << 63, (1 << 64) - 1]))
@@ -105,3 +105,13 @@ def test_rows_up_to_a_cut_are_counted(rows: list[tuple[int, int, int]], cut: tup
 def test_rows_in_no_order_are_put_in_order_each_once(rows: list[tuple[int, int, int]]) -> None:
     columns = each_once(columns_of(rows, 3))
     assert list(zip(*(column.tolist() for column in columns), strict=True)) == sorted(set(rows))
+
+
+@given(st.lists(st.integers(0, 6), max_size=80))
+def test_numbers_are_sorted_with_the_places_that_they_had_the_first_first(numbers: list[int]) -> None:
+    expected = sorted((number, place) for place, number in enumerate(numbers))
+    for kind in (np.uint64, np.int64, np.uint8):
+        given_ones = np.array(numbers, dtype=kind)
+        ordered, places = ordered_with_places(given_ones)
+        assert list(zip(ordered.tolist(), places.tolist(), strict=True)) == expected
+        assert given_ones.tolist() == numbers

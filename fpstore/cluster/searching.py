@@ -17,6 +17,7 @@ from fpstore.fingerprints import as_strings, of_columns, repeats
 from fpstore.fingerprints import columns_of as columns_of_each
 from fpstore.living.snapshot import Snapshot
 from fpstore.living.state import State
+from fpstore.merging import ordered_with_places
 from fpstore.query.batch import Asked
 from fpstore.store import Store
 from fpstore.types import Array, Keys
@@ -58,10 +59,13 @@ class Queries:
     @classmethod
     def of(cls, fingerprints: Keys) -> "tuple[Queries, Array]":
         """Those of fingerprints, and what the file has: uint64[words + 1, m], which every worker maps."""
-        order = np.argsort(as_strings(fingerprints))
-        ordered = fingerprints[order]
+        if fingerprints.ndim == 1:
+            ordered, order = ordered_with_places(fingerprints)
+        else:
+            order = np.argsort(as_strings(fingerprints))
+            ordered = fingerprints[order]
         words = columns_of_each(ordered)
-        table = np.stack([*words, order.astype(np.uint64)])
+        table = np.stack([*words, order.view(np.uint64)])
         return cls(len(order), int(np.count_nonzero(~repeats(ordered))), crc32c(table), len(words)), table
 
     @staticmethod

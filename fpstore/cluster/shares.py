@@ -16,7 +16,7 @@ from fpstore.fingerprints import columns_of
 from fpstore.living.live import Live, Matched
 from fpstore.living.snapshot import Snapshot
 from fpstore.living.wide import LiveCodes
-from fpstore.merging import Columns, each_once
+from fpstore.merging import Columns, each_once, ordered_with_places
 from fpstore.plans.planner import scan_nanoseconds
 from fpstore.plans.reach import lookup_nanoseconds, reading_nanoseconds
 from fpstore.query.batch import Asked, piece_nanoseconds, pieces, stream_some
@@ -151,8 +151,8 @@ def _streamed(snapshot: Snapshot, share: Share, asked: Asked, distance: int) -> 
     own = pieces(part.segment, distance)[share.first : share.end]
     with part.segment.naming:
         for rows in _batches(stream_some(part.segment, own, asked.distinct, distance)):
-            order = np.argsort(rows[:, 0])  # or each would be looked for anew among all
-            query = np.searchsorted(asked.distinct, rows[order, 0])
+            asked_for, order = ordered_with_places(rows[:, 0])  # or each would be looked for anew among all
+            query = np.searchsorted(asked.distinct, asked_for)
             yield from _with_ids(part, query, rows[order, 1], rows[order, 2].astype(np.uint16))
 
 

@@ -13,8 +13,9 @@ from typing import Self
 import numpy as np
 
 from fpstore._pairs import Queries
+from fpstore._sort import sort_permuted
 from fpstore.fingerprints import repeats
-from fpstore.plans.permutation import Permutation
+from fpstore.merging import in_order, ordered_with_places
 from fpstore.plans.planner import COMPARE_NS, pattern_count
 from fpstore.query.matches import MAX_MATCHES, Room
 from fpstore.query.pairs import load_windows, window_flips, window_shape
@@ -47,8 +48,7 @@ class Asked:
     @classmethod
     def of(cls, queries: Keys) -> Self:
         """Of queries in any order."""
-        order = np.argsort(queries)
-        return cls.of_sorted(queries[order], order)
+        return cls.of_sorted(*ordered_with_places(queries))
 
     @classmethod
     def of_sorted(cls, queries: Keys, numbers: Counts) -> Self:
@@ -120,8 +120,7 @@ def stream(
         return np.concatenate(found)
 
     rows = np.concatenate([_NONE, *run(work, pieces(segment, distance))])
-    rows = rows[np.lexsort((rows[:, 1], rows[:, 2], rows[:, 0]))]
-    return _by_query(rows, asked, most)
+    return _by_query(in_order([rows[:, 0], rows[:, 2], rows[:, 1]]), asked, most)
 
 
 def stream_some(segment: Segment, some: Sequence[Piece], distinct: Keys, distance: int) -> Iterator[Array]:
@@ -136,18 +135,21 @@ def stream_some(segment: Segment, some: Sequence[Piece], distinct: Keys, distanc
 
 
 def _permuted(segment: Segment, index: int, distinct: Keys) -> Keys:
-    """Queries as keys of a table, sorted."""
-    return np.sort(Permutation(segment.tables[index].prefix_mask, segment.bits).apply(distinct))
+    """Queries as keys of a table, sorted: as many, as they differ."""
+    keys = np.empty_like(distinct)
+    sort_permuted(segment.tables[index].prefix_mask, distinct, keys, segment.bits)
+    return keys
 
 
-def _by_query(rows: Array, asked: Asked, most: int) -> tuple[Counts, Keys, Array]:
-    """Rows of distinct queries, sorted, as rows of the queries they stand for, in the order of a probe's answer."""
-    of_row = np.searchsorted(asked.distinct, rows[:, 0])
+def _by_query(rows: Sequence[Keys], asked: Asked, most: int) -> tuple[Counts, Keys, Array]:
+    """Rows of distinct queries, sorted by query, distance and fingerprint, as those of the queries they stand for."""
+    distinct, distance, fingerprint = rows
+    of_row = np.searchsorted(asked.distinct, distinct)
     Room(len(asked.numbers), most).take(int(asked.repeats(of_row).sum()))
     at, query = asked.spread(of_row)
-    by_query = np.argsort(query, kind="stable")
+    ordered, by_query = ordered_with_places(query)
     at = at[by_query]
-    return query[by_query], rows[at, 1], rows[at, 2].astype(np.uint16)
+    return ordered.view(np.int64), fingerprint[at], distance[at].astype(np.uint16)
 
 
 def _stream_piece(segment: Segment, piece: Piece, queries: Keys, distance: int) -> Iterator[Array]:

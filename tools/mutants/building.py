@@ -170,8 +170,8 @@ MUTANTS = (
     Mutant(
         "streamed matches are ordered by fingerprint, then distance",
         "fpstore/query/batch.py",
-        "np.lexsort((rows[:, 1], rows[:, 2], rows[:, 0]))",
-        "np.lexsort((rows[:, 2], rows[:, 1], rows[:, 0]))",
+        "in_order([rows[:, 0], rows[:, 2], rows[:, 1]])",
+        "[in_order([rows[:, 0], rows[:, 1], rows[:, 2]])[i] for i in (0, 2, 1)]",
         "the nearest match is not the first",
         ("tests/test_batch.py::test_streaming_is_exact",),
     ),
