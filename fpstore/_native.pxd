@@ -327,6 +327,27 @@ cdef extern from "band_index.h" nogil:
                            const BandAsked *asked, uint64_t most_rows, BandNears *found, uint64_t *answered)
     uint64_t band_index_bytes(const CBandIndex *index)
 
+cdef extern from "key_index.h" nogil:
+    enum: KEY_MOST_DISTANCE, KEY_MOST_ROWS
+    ctypedef struct CKeyIndex "KeyIndex":
+        uint64_t count
+        uint64_t secret
+        unsigned distance
+    ctypedef struct KeyMatch:
+        uint64_t key
+        uint32_t query
+        uint32_t row
+        uint32_t distance
+    ctypedef struct KeyMatches:
+        KeyMatch *rows
+        uint64_t count
+        uint64_t room
+    Status key_index_make(CKeyIndex *index)
+    void key_index_free(CKeyIndex *index)
+    Status key_index_add(CKeyIndex *index, const uint64_t *keys, uint64_t count)
+    Status key_index_near(const CKeyIndex *index, const uint64_t *queries, uint64_t count, uint64_t limit, KeyMatches *found)
+    uint64_t key_index_bytes(const CKeyIndex *index)
+
 cdef extern from "turns.h" nogil:
     enum: TURNS_NEW, TURNS_TIES
     ctypedef enum TurnsStop:

@@ -24,6 +24,7 @@ from fpstore.jobs.files import AppendFile, files_of_jobs
 from fpstore.jobs.held import KEPT, HeldRows, opened_rows
 from fpstore.jobs.journal import Job
 from fpstore.jobs.naming import ConfirmedRows, NamedRows
+from fpstore.jobs.own import OwnKeys, fits_memory
 from fpstore.jobs.scratch import scratch_store
 from fpstore.jobs.settings import Settings
 from fpstore.jobs.signed import OwnRows, create_store, own_bytes
@@ -49,11 +50,11 @@ AnyStore = Store | MinHashStore
 class Workplace:
     """The store and the spool of a job, opened for writing; next_id: the first number that is free.
 
-    rows: the store by numbers, where its ids are names. signed: signatures of the job's own, which are looked for in
-    place of the store's, or beside them.
+    store: what stands for it where the job has none but its own. rows: the store by numbers, where its ids are names.
+    signed: signatures of the job's own, which are looked for in place of the store's, or beside them.
     """
 
-    store: AnyStore
+    store: AnyStore | OwnKeys
     spool: Spool
     next_id: int
     rows: NamedRows | HeldRows | None = None
@@ -75,8 +76,8 @@ class Workplace:
 
     def settle(self) -> None:
         """What was decided so far was committed."""
-        if self.signed is not None:
-            self.signed.settle()
+        if (own := self._own) is not None:
+            own.settle()
 
     def sync(self) -> None:
         """What was kept is on the disk when this returns."""
@@ -88,8 +89,13 @@ class Workplace:
 
     def state(self) -> dict[str, Any]:
         """What the journal has to hold of it, beside the next number."""
-        own = {} if self.signed is None else {"spilled": self.signed.spilled}
-        return {"spool": self.spool.count, "store": self.store.identity, **own}
+        spilled = {} if (own := self._own) is None else {"spilled": own.spilled}
+        return {"spool": self.spool.count, "store": self.store.identity, **spilled}
+
+    @property
+    def _own(self) -> OwnKeys | OwnRows | HeldRows | None:
+        """What the job has in memory, and in a store where that is much."""
+        return self.store if isinstance(self.store, OwnKeys) else self.signed
 
     def names(self, ids: Ids) -> Sequence[str]:
         """What kept documents are called: where ids are numbers those of others than this record's by their ids."""
@@ -104,11 +110,15 @@ class Workplace:
 
 @contextmanager
 def own_workplace(job: Job, settings: Settings, *, texts: bool) -> Iterator[Workplace]:
-    """A store of the job's own, as it was at the last commit."""
+    """A store of the job's own, or what stands for it, as it was at the last commit."""
+    if fits_memory(settings) and (job.state is None or "spilled" in job.state):
+        with _own_keys(job, settings, texts=texts) as workplace:
+            yield workplace
+        return
     if job.state is None:
         _create(job.work / _OWN_STORE, settings, "uint64", MEMORY_BITS)
     count, next_id = (job.state["spool"], job.state["next_id"]) if job.state else (0, 0)
-    with _opened(job.work / _OWN_STORE, job, settings) as (store, spools), ExitStack() as stack:
+    with _opened(job.work / _OWN_STORE, job, settings, is_new=job.state is None) as (store, spools), ExitStack() as stack:
         with files_of_jobs():
             folder = subfolder(job.work_folder, _OWN_NAMES)
         signed: OwnRows | None = None
@@ -120,6 +130,28 @@ def own_workplace(job: Job, settings: Settings, *, texts: bool) -> Iterator[Work
         yield Workplace(
             store, spools.add(Spool(folder, texts=texts, count=count, words=settings.words)), next_id, signed=signed
         )
+
+
+@contextmanager
+def _own_keys(job: Job, settings: Settings, *, texts: bool) -> Iterator[Workplace]:
+    """Fingerprints of the job's own in memory, as they were at the last commit."""
+    state = job.state or {"spool": 0, "next_id": 0, "spilled": 0}
+    path = job.work / _OWN_STORE
+    with ExitStack() as stack:
+        with files_of_jobs():
+            folder = subfolder(job.work_folder, _OWN_NAMES)
+        spool = stack.enter_context(closing(Spool(folder, texts=texts, count=state["spool"])))
+
+        def opened() -> Store:
+            if not state["spilled"]:
+                shutil.rmtree(path, ignore_errors=True)
+                _create(path, settings, "uint64")
+            store, _ = stack.enter_context(_opened(path, job, settings, is_new=not state["spilled"]))
+            assert isinstance(store, Store)
+            return store
+
+        own = OwnKeys(path, spool, settings, state["spilled"], opened)
+        yield Workplace(own, spool, state["next_id"])
 
 
 @contextmanager
@@ -137,7 +169,7 @@ def standing_workplace(
     is_made = job.state is None and not os.path.lexists(path)
     if is_made:
         _create(path, settings, "string" if named else "uint64")
-    with _opened(path, job, settings) as (store, spools), Folder.open(path) as home, ExitStack() as stack:
+    with _opened(path, job, settings, is_new=job.state is None) as (store, spools), Folder.open(path) as home, ExitStack() as stack:
         if named is not store._settings.named:
             raise JobError("found other ids than a moment ago: replaced meanwhile?", path=path)
         with files_of_jobs():
@@ -332,8 +364,11 @@ class _Spools:
 
 
 @contextmanager
-def _opened(path: Path, job: Job, settings: Settings) -> Iterator[tuple[AnyStore, _Spools]]:
-    """The store at path, for writing by this job. JobError for another than the one that the job has added to."""
+def _opened(path: Path, job: Job, settings: Settings, *, is_new: bool) -> Iterator[tuple[AnyStore, _Spools]]:
+    """The store at path, for writing by this job. JobError for another than the one that the job has added to.
+
+    is_new: whether it has added nothing there.
+    """
     with ExitStack() as stack:
         spools = stack.enter_context(closing(_Spools()))  # until the store is closed, which may still write
         asker = Asker(job.id, str(job.folder))
@@ -341,11 +376,11 @@ def _opened(path: Path, job: Job, settings: Settings) -> Iterator[tuple[AnyStore
         try:
             store = stack.enter_context(kind(path, "w", "batch", job=asker, before_commit=spools.sync))
         except (FileNotFoundError, fpstore.NotAStore):
-            if job.state is None:
+            if is_new:
                 raise
             told = f"found no store, expected the one that the interrupted job {job.folder} adds to"
             raise JobError(f"{told}; --force begins again", path=path) from None
-        if job.state is not None and store.identity != job.state["store"]:
+        if not is_new and job.state is not None and store.identity != job.state["store"]:
             told = f"found store {store.identity}, expected store {job.state['store']}"
             raise JobError(f"{told}, which the interrupted job {job.folder} adds to; --force begins again", path=path)
         yield store, spools

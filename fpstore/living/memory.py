@@ -12,6 +12,7 @@ from fpstore.living.state import Settings, State, new_identity
 from fpstore.living.waiting import MIN_PENDING_ROOM, pending_index
 from fpstore.living.wide import WideSnapshot
 from fpstore.plans.choice import PlanChoice
+from fpstore.query.key_memory import MOST_DISTANCE, KeyMemory
 from fpstore.query.matches import Matches
 from fpstore.sketches.bands import Banding
 from fpstore.sketches.kept import Kept, bits_for
@@ -32,6 +33,12 @@ def sketch_memory(values: int, bands: int, rows_per_band: int, first_id: int = 0
 def as_least(min_similarity: object) -> float | None:
     """A similarity that is asked for, if one is. ValueError, TypeError for what is none."""
     return None if min_similarity is None else as_similarity(min_similarity, "min_similarity")
+
+
+def key_memory(max_distance: int, count: int, bits: int = KEY_BITS) -> "KeyMemory | Memory":
+    """Fingerprints of so many bits, for rows whose ids are 0, 1, ...; the arguments are those of Memory."""
+    most = PlanChoice(max_distance, "balanced", bits).max_distance
+    return KeyMemory(most) if bits == KEY_BITS and most <= MOST_DISTANCE else Memory(max_distance, count, bits)
 
 
 class Memory:

@@ -133,7 +133,7 @@ def _text(text: Any, place: int) -> str:
 def _leaders(recipe: Recipe, near: Asked, check: Confirm | None, texts: Sequence[str], threads: int) -> Any:
     """The kept ones of texts, which come in this order: Leaders."""
     # What is searched in memory is the engine's, which is there when texts are deduplicated, and not when one is read.
-    from fpstore.living.memory import Memory, as_least, sketch_memory
+    from fpstore.living.memory import as_least, key_memory, sketch_memory
     from fpstore.query.leaders import Leaders
     from fpstore.query.similar_leaders import SimilarLeaders
 
@@ -185,7 +185,7 @@ def _leaders(recipe: Recipe, near: Asked, check: Confirm | None, texts: Sequence
     class Kept(Told):
         def __init__(self) -> None:
             most = recipe.distance(CONFIRMED_DISTANCE) if near.max_distance is None else near.max_distance
-            super().__init__(Memory(most, len(texts), recipe.bits), most, 0)
+            super().__init__(key_memory(most, len(texts), recipe.bits), most, 0)
 
     class SimilarKept(Told, SimilarLeaders):
         def __init__(self) -> None:

@@ -1,0 +1,210 @@
+/* Fingerprints in memory alone, by bands of their bits. */
+#include "key_index.h"
+
+/* A query's lines are asked for while the one before it is answered. */
+#define FIRST_ROOM 1024
+#define FIRST_SLOT_BITS 10
+#define AHEAD 8
+
+typedef struct {
+    void (*ask)(const KeyIndex *, uint64_t);
+    Status (*collect)(const KeyIndex *, uint64_t, KeyNears *);
+} Kernels;
+
+#define KERNELS_OF(set) \
+    (Kernels) { key_ask_##set, key_collect_##set }
+
+static Kernels kernels = {key_ask_portable, key_collect_portable};
+
+uint16_t key_patterns[KEY_PATTERNS];
+const unsigned key_pattern_counts[KEY_MOST_FLIPS + 1] = {1, 1 + 16, KEY_PATTERNS};
+
+static void make_patterns(void) {
+    unsigned at = 1 + KEY_BAND_BITS;
+    for (unsigned i = 0; i < KEY_BAND_BITS; i++) {
+        key_patterns[1 + i] = (uint16_t)(1u << i);
+        for (unsigned j = 0; j < i; j++) key_patterns[at++] = (uint16_t)(1u << i | 1u << j);
+    }
+}
+
+void key_choose(InstructionSet set) {
+    kernels = NEWEST_KERNELS(set);
+    make_patterns();
+}
+CHOSEN_AT_LOAD(key_choose)
+
+Status key_index_make(KeyIndex *index) {
+    /* Where each of `tables` bands differed in one bit more than it has flips, that would be distance + 1 in all. */
+    index->tables = index->distance < KEY_TABLES - 1 ? index->distance + 1 : KEY_TABLES;
+    const unsigned flips = index->distance + 1 - index->tables;
+    for (unsigned table = 0; table < index->tables; table++)
+        index->flips[table] = flips / index->tables + (table < flips % index->tables);
+    const uint64_t lines = index->tables * KEY_BUCKETS;
+    index->lines_used = (uint32_t)lines;
+    index->slot_bits = FIRST_SLOT_BITS;
+    if (large_make(&index->lines, lines * sizeof(KeyLine), 0) != OK ||
+        large_make(&index->line_rows, lines * sizeof(KeyRows), 0) != OK ||
+        large_make(&index->slots, sizeof(uint32_t) << FIRST_SLOT_BITS, 0) != OK)
+        return NO_MEMORY;
+    return OK;
+}
+
+void key_index_free(KeyIndex *index) {
+    large_free(&index->lines);
+    large_free(&index->line_rows);
+    large_free(&index->keys);
+    large_free(&index->next);
+    large_free(&index->last);
+    large_free(&index->slots);
+}
+
+uint64_t key_index_bytes(const KeyIndex *index) {
+    return index->lines.bytes + index->line_rows.bytes + index->keys.bytes + index->next.bytes + index->last.bytes +
+           index->slots.bytes;
+}
+
+ALWAYS_INLINE uint32_t *slot_for(const KeyIndex *index, uint64_t key) {
+    return (uint32_t *)index->slots.memory + (key * index->secret >> (64 - index->slot_bits));
+}
+
+/* The slot that has a key, or the empty one where it would be; half of them are empty. */
+ALWAYS_INLINE uint32_t *slot_of(const KeyIndex *index, uint64_t key) {
+    const uint64_t *keys = index->keys.memory;
+    uint32_t *slots = index->slots.memory, *end = slots + (UINT64_C(1) << index->slot_bits);
+    uint32_t *slot = slot_for(index, key);
+    while (*slot != 0 && keys[*slot - 1] != key) slot = slot + 1 < end ? slot + 1 : slots;
+    return slot;
+}
+
+static Status make_room(KeyIndex *index, uint64_t more) {
+    const uint64_t rows = index->count + more;
+    /* Of each table at most one line for KEY_PLACES of the keys is put behind. */
+    const uint64_t lines = index->lines_used + index->tables * (more / KEY_PLACES + (more < KEY_BUCKETS ? more : KEY_BUCKETS));
+    if (large_reserve(&index->keys, rows * sizeof(uint64_t)) != OK ||
+        large_reserve(&index->next, rows * sizeof(uint32_t)) != OK ||
+        large_reserve(&index->last, rows * sizeof(uint32_t)) != OK ||
+        large_reserve(&index->lines, lines * sizeof(KeyLine)) != OK ||
+        large_reserve(&index->line_rows, lines * sizeof(KeyRows)) != OK)
+        return NO_MEMORY;
+    const unsigned bits = bit_length(2 * (index->keys_held + more));
+    if (bits <= index->slot_bits) return OK;
+    Large larger = {NULL, 0}, old = index->slots;
+    if (large_make(&larger, sizeof(uint32_t) << bits, 0) != OK) return NO_MEMORY;
+    const uint32_t *slots = old.memory;
+    const uint64_t *keys = index->keys.memory, slot_count = UINT64_C(1) << index->slot_bits;
+    index->slots = larger;
+    index->slot_bits = bits;
+    for (uint64_t i = 0; i < slot_count; i++) {
+        if (slots[i] != 0) *slot_of(index, keys[slots[i] - 1]) = slots[i];
+    }
+    large_free(&old);
+    return OK;
+}
+
+ALWAYS_INLINE void put_in_bucket(KeyIndex *index, uint64_t bucket, uint32_t mark, uint32_t row) {
+    KeyLine *lines = index->lines.memory, *line = &lines[bucket];
+    KeyRows *rows = index->line_rows.memory, *own = &rows[bucket];
+    if (own->used == KEY_PLACES) {
+        const uint32_t behind = index->lines_used++;
+        lines[behind] = *line;
+        rows[behind] = *own;
+        *line = (KeyLine){{0}, behind};
+        *own = (KeyRows){{0}, 0};
+    }
+    line->marks[own->used] = mark;
+    own->rows[own->used++] = row + 1;
+}
+
+Status key_index_add(KeyIndex *index, const uint64_t *keys, uint64_t count) {
+    if (make_room(index, count) != OK) return NO_MEMORY;
+    uint64_t *own = index->keys.memory;
+    uint32_t *next = index->next.memory, *last = index->last.memory;
+    for (uint64_t i = 0; i < count; i++) {
+        if (i + AHEAD < count) {
+            __builtin_prefetch(slot_for(index, keys[i + AHEAD]));
+            for (unsigned table = 0; table < index->tables; table++) {
+                const uint64_t at = table * KEY_BUCKETS + key_bucket(key_turned(keys[i + AHEAD], table));
+                __builtin_prefetch((KeyLine *)index->lines.memory + at, 1);
+                __builtin_prefetch((KeyRows *)index->line_rows.memory + at, 1);
+            }
+        }
+        const uint32_t row = (uint32_t)index->count;
+        const uint64_t key = keys[i];
+        own[row] = key;
+        next[row] = last[row] = 0;
+        uint32_t *slot = slot_of(index, key);
+        index->count++;
+        if (*slot != 0) {
+            const uint32_t first = *slot - 1, before = last[first] == 0 ? first : last[first] - 1;
+            next[before] = last[first] = row + 1;
+            continue;
+        }
+        *slot = row + 1;
+        index->keys_held++;
+        for (unsigned table = 0; table < index->tables; table++) {
+            const uint64_t turned = key_turned(key, table);
+            put_in_bucket(index, table * KEY_BUCKETS + key_bucket(turned), key_mark(turned), row);
+        }
+    }
+    return OK;
+}
+
+static int in_order(const void *one, const void *other) {
+    const KeyNear *a = one, *b = other;
+    if (a->distance != b->distance) return a->distance < b->distance ? -1 : 1;
+    return (a->key > b->key) - (a->key < b->key);
+}
+
+/* The nearest keys, at most `limit`, as each has a row at least. */
+static void cut(KeyNears *found) {
+    if (found->count > 1) qsort(found->keys, found->count, sizeof *found->keys, in_order);
+    if (found->count > found->limit) found->count = found->limit;
+}
+
+Status key_index_met(KeyNears *found, uint64_t key, uint32_t row, unsigned distance) {
+    if (found->count == found->room) {
+        cut(found);
+        if (found->count > found->room / 2) {
+            KeyNear *more = realloc(found->keys, 2 * found->room * sizeof *more);
+            if (more == NULL) return NO_MEMORY;
+            found->keys = more;
+            found->room *= 2;
+        }
+    }
+    found->keys[found->count++] = (KeyNear){key, row, distance};
+    return OK;
+}
+
+/* The first `limit` rows of the keys that are near a query. */
+static Status put_rows(const KeyIndex *index, KeyNears *near, uint32_t query, KeyMatches *found) {
+    const uint32_t *next = index->next.memory;
+    uint64_t left = near->limit;
+    cut(near);
+    for (uint64_t i = 0; i < near->count && left > 0; i++) {
+        for (uint32_t row = near->keys[i].row + 1; row != 0 && left > 0; row = next[row - 1], left--) {
+            if (found->count == found->room) {
+                KeyMatch *more = realloc(found->rows, (2 * found->room + FIRST_ROOM) * sizeof *more);
+                if (more == NULL) return NO_MEMORY;
+                found->rows = more;
+                found->room = 2 * found->room + FIRST_ROOM;
+            }
+            found->rows[found->count++] = (KeyMatch){near->keys[i].key, query, row - 1, near->keys[i].distance};
+        }
+    }
+    return OK;
+}
+
+Status key_index_near(const KeyIndex *index, const uint64_t *queries, uint64_t count, uint64_t limit,
+                      KeyMatches *found) {
+    KeyNears near = {malloc(FIRST_ROOM * sizeof(KeyNear)), 0, FIRST_ROOM, limit};
+    Status status = near.keys == NULL ? NO_MEMORY : OK;
+    if (index->count > 0 && count > 0) kernels.ask(index, queries[0]);
+    for (uint64_t i = 0; i < count && status == OK && index->count > 0; i++) {
+        if (i + 1 < count) kernels.ask(index, queries[i + 1]);
+        near.count = 0;
+        status = kernels.collect(index, queries[i], &near);
+        if (status == OK) status = put_rows(index, &near, (uint32_t)i, found);
+    }
+    free(near.keys);
+    return status;
+}

@@ -1,0 +1,65 @@
+/* Looking for keys in memory. Included once for each instruction set; see platform.h. */
+#include "key_index.h"
+
+#include "bits_body.h"
+
+/* A bit for each place of a line whose mark is within `most` bits of one. */
+ALWAYS_INLINE unsigned KERNEL(marks_near)(const KeyLine *line, uint32_t mark, unsigned most) {
+#if defined(KERNEL_IS_WIDE)
+    const __m512i apart = _mm512_xor_si512(_mm512_loadu_si512(line), _mm512_set1_epi32((int)mark));
+    return _mm512_cmple_epu32_mask(_mm512_popcnt_epi32(apart), _mm512_set1_epi32((int)most)) & ((1u << KEY_PLACES) - 1);
+#else
+    unsigned near = 0;
+    for (unsigned i = 0; i < KEY_PLACES; i++) {
+        near |= (unsigned)(KERNEL(ones)(line->marks[i] ^ mark) <= most) << i;
+    }
+    return near;
+#endif
+}
+
+/* Whether the probes of an earlier table find what differs so from the query. */
+ALWAYS_INLINE int KERNEL(was_met)(const KeyIndex *index, uint64_t apart, unsigned table) {
+    for (unsigned earlier = 0; earlier < table; earlier++) {
+        if (KERNEL(ones)(key_bucket(key_turned(apart, earlier))) <= index->flips[earlier]) return 1;
+    }
+    return 0;
+}
+
+void KERNEL(key_ask)(const KeyIndex *index, uint64_t query) {
+    const KeyLine *lines = index->lines.memory;
+    for (unsigned table = 0; table < index->tables; table++, lines += KEY_BUCKETS) {
+        const uint64_t bucket = key_bucket(key_turned(query, table));
+        for (unsigned i = 0; i < key_pattern_counts[index->flips[table]]; i++)
+            __builtin_prefetch(&lines[bucket ^ key_patterns[i]]);
+    }
+}
+
+Status KERNEL(key_collect)(const KeyIndex *index, uint64_t query, KeyNears *found) {
+    const KeyLine *lines = index->lines.memory;
+    const KeyRows *rows = index->line_rows.memory;
+    const uint64_t *keys = index->keys.memory;
+    for (unsigned table = 0; table < index->tables; table++) {
+        const uint64_t turned = key_turned(query, table), first = table * KEY_BUCKETS;
+        const uint32_t mark = key_mark(turned);
+        for (unsigned flips = 0, i = 0; flips <= index->flips[table]; flips++) {
+            const unsigned most = index->distance - flips;
+            for (; i < key_pattern_counts[flips]; i++) {
+                uint64_t at = first + (key_bucket(turned) ^ key_patterns[i]);
+                do {
+                    unsigned near = KERNEL(marks_near)(&lines[at], mark, most);
+                    for (; UNLIKELY(near != 0); near &= near - 1) {
+                        const uint32_t row = rows[at].rows[__builtin_ctz(near)];
+                        if (row == 0) break; /* and so are all places behind it */
+                        const uint64_t apart = keys[row - 1] ^ query;
+                        const unsigned distance = KERNEL(ones)(apart);
+                        if (distance > index->distance || KERNEL(was_met)(index, apart, table)) continue;
+                        const Status status = key_index_met(found, keys[row - 1], row - 1, distance);
+                        if (status != OK) return status;
+                    }
+                    at = lines[at].behind;
+                } while (at != 0);
+            }
+        }
+    }
+    return OK;
+}

@@ -1,0 +1,58 @@
+"""Fingerprints of 64 bits in memory alone: those that leaders are compared with."""
+
+from pathlib import Path
+
+import numpy as np
+
+from fpstore._key_index import MOST_DISTANCE as MOST_DISTANCE
+from fpstore._key_index import KeyIndex
+from fpstore.query.matches import Matches, made
+from fpstore.types import Ids, Keys
+
+
+class KeyMemory:
+    """Fingerprints whose ids follow one another: some 100 bytes for each where they are a million. One user at a time.
+
+    It answers as a store with these rows does.
+    """
+
+    path = Path("memory")
+
+    def __init__(self, max_distance: int, first_id: int = 0) -> None:
+        """max_distance: what it is searched by at most, MOST_DISTANCE or less. first_id: that of the first one."""
+        self._max_distance, self._first_id = max_distance, first_id
+        self._index = KeyIndex(max_distance)
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes."""
+        return self._index.nbytes
+
+    def nearest_many(
+        self, fingerprints: Keys, count: int = 1, *, max_distance: int | None = None, threads: int | None = None
+    ) -> Matches:
+        """As Store.nearest_many, by one thread."""
+        if max_distance not in (None, self._max_distance):
+            raise ValueError(f"max_distance: found {max_distance}, expected {self._max_distance}, as it was made for")
+        return self._near(fingerprints, count)
+
+    def probe_many(self, fingerprints: Keys, *, max_distance: int | None = None) -> Matches:
+        """As Store.probe_many."""
+        found = self._near(fingerprints, max(1, len(self)))
+        assert found.id is not None
+        if max_distance is None:
+            return found
+        near = found.distance <= max_distance
+        return made(found.query[near], found.fingerprint[near], found.distance[near], found.id[near])
+
+    def _near(self, fingerprints: Keys, count: int) -> Matches:
+        query, fingerprint, distance, rows = self._index.near(fingerprints, count)
+        return made(query, fingerprint, distance, rows + np.uint64(self._first_id))
+
+    def add(self, fingerprints: Keys, *, ids: Ids) -> None:
+        """Hold more; ids: those that follow."""
+        assert not len(ids) or int(ids[0]) == self._first_id + len(self)
+        self._index.add(fingerprints)

@@ -1,0 +1,97 @@
+"""Fingerprints in memory alone, against a plain loop over all of them."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fpstore import _key_index
+from fpstore._key_index import MOST_DISTANCE, KeyIndex
+from fpstore.query.key_memory import KeyMemory
+from fpstore.types import Keys
+
+# In every band some bits, so that what differs lies in one of them, in all, or at their ends.
+BITS = [0, 1, 15, 16, 17, 31, 32, 40, 47, 48, 63]
+
+
+@st.composite
+def fingerprints(draw: st.DrawFn, most: int = 60) -> list[int]:
+    """Few that are far apart, and others that differ from them in some bits."""
+    centers = draw(st.lists(st.sampled_from([0, 2**64 - 1, 0x0123456789ABCDEF]), min_size=1, max_size=2))
+    found = []
+    for flips in draw(st.lists(st.sets(st.sampled_from(BITS), max_size=len(BITS)), max_size=most)):
+        found.append(draw(st.sampled_from(centers)) ^ sum(1 << bit for bit in flips))
+    return found
+
+
+def plain(held: list[int], queries: list[int], distance: int, limit: int) -> list[tuple[int, int, int, int]]:
+    found = []
+    for query, asked in enumerate(queries):
+        near = sorted(((asked ^ key).bit_count(), key, row) for row, key in enumerate(held))
+        found += [(query, key, apart, row) for apart, key, row in near if apart <= distance][:limit]
+    return found
+
+
+def keys_of(numbers: list[int]) -> Keys:
+    return np.array(numbers, dtype=np.uint64)
+
+
+@given(st.lists(fingerprints(), max_size=3), fingerprints(5), st.integers(0, MOST_DISTANCE), st.integers(0, 70))
+def test_what_is_near_is_what_a_plain_loop_finds(
+    batches: list[list[int]], queries: list[int], distance: int, limit: int
+) -> None:
+    index, held = KeyIndex(distance), list[int]()
+    for batch in batches:
+        index.add(keys_of(batch))
+        held += batch
+        columns = index.near(keys_of(queries), limit)
+        found = list(zip(*(column.tolist() for column in columns), strict=True))
+        assert found == plain(held, queries, distance, limit)
+        assert len(index) == len(held)
+
+
+def test_nothing_is_lost_where_lines_of_buckets_are_full_and_tables_grow() -> None:
+    """All keys have one value in three of the bands; in the other one all there are, and each comes three times."""
+    keys = [0xAAAA_0000_BBBB_CCCC | (i % 4096) << 32 for i in range(3 * 4096)]
+    index = KeyIndex(6)
+    for start in range(0, len(keys), 1000):
+        index.add(keys_of(keys[start : start + 1000]))
+    queries = [keys[77], keys[0] ^ 1 << 63 ^ 1, 0]
+    columns = index.near(keys_of(queries), 5000)
+    assert list(zip(*(column.tolist() for column in columns), strict=True)) == plain(keys, queries, 6, 5000)
+
+
+def test_of_very_many_near_ones_the_nearest_are_told() -> None:
+    """More than there is room for at first, of which not all are asked for, and of which all are."""
+    keys = [sum(1 << 5 * bit for bit in range(12) if number >> bit & 1) for number in range(4096)]
+    index = KeyIndex(11)
+    index.add(keys_of(keys[::-1]))
+    for limit in (3, 2000, 10_000):
+        columns = index.near(keys_of([0, 1]), limit)
+        assert list(zip(*(column.tolist() for column in columns), strict=True)) == plain(keys[::-1], [0, 1], 11, limit)
+
+
+def test_a_row_takes_what_is_said() -> None:
+    index = KeyIndex(6)
+    index.add(np.random.default_rng(7).integers(0, 2**64, 1 << 20, dtype=np.uint64))
+    assert index.nbytes < 150 << 20  # of which the system gives what is written to
+
+
+def test_what_cannot_be_is_refused() -> None:
+    with pytest.raises(ValueError, match="distance: found 12, expected at most 11"):
+        KeyIndex(12)
+    with pytest.raises(ValueError, match="max_distance: found 4, expected 3, as it was made for"):
+        KeyMemory(3).nearest_many(keys_of([1]), max_distance=4)
+    assert _key_index.MOST_ROWS == 2**27
+
+
+@given(fingerprints(), fingerprints(5), st.integers(0, 3), st.integers(0, 3))
+def test_all_that_are_near_are_found_under_their_ids(
+    held: list[int], queries: list[int], distance: int, asked: int
+) -> None:
+    memory = KeyMemory(distance, first_id=100)
+    memory.add(keys_of(held), ids=np.arange(100, 100 + len(held), dtype=np.uint64))
+    expected = [(*each[:3], each[3] + 100) for each in plain(held, queries, min(asked, distance), len(held))]
+    assert [tuple(match) for match in memory.probe_many(keys_of(queries), max_distance=asked)] == expected
+    every = [(*each[:3], each[3] + 100) for each in plain(held, queries, distance, len(held))]
+    assert [tuple(match) for match in memory.probe_many(keys_of(queries))] == every
