@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 import fpstore
-from fpstore.arrays import as_count, as_integer
+from fpstore.arrays import as_count
 from fpstore.cluster.engines import engine_named
 from fpstore.cluster.gathering import Batches, gathered
 from fpstore.cluster.local import run_here
@@ -16,7 +16,7 @@ from fpstore.cluster.parts import Maker, Part
 from fpstore.cluster.searching import ProbeTask, Queries, Seen, columns_of
 from fpstore.cluster.shards import Shards, is_listing
 from fpstore.cluster.shares import cut, ranked, search_method, search_nanoseconds
-from fpstore.cluster.work import claim, expect_shared, left_of, name_of, parts_of, task_count, workplace
+from fpstore.cluster.work import claim, expect_rank, expect_shared, left_of, name_of, parts_of, task_count, workplace
 from fpstore.disk import PRIVATE_FOLDER, Folder
 from fpstore.errors import PathLike
 from fpstore.fingerprints import of_columns
@@ -105,9 +105,7 @@ def probe_rank(
     The parts in the folder, which all share, say what is done: one that is called again does what is left. `probe` with
     the same folder and world_size then does what nobody has done, and answers.
     """
-    count, own = as_count(world_size, "world_size"), as_integer(rank)
-    if own is None or not 0 <= own < count:
-        raise ValueError(f"rank: found {rank!r:.40}, expected 0 to {count - 1}, as world_size is {count}")
+    own, count = expect_rank(rank, world_size)
     every = None if tasks is None else as_count(tasks, "tasks")
     with fpstore.open(store) as opened:
         queries, distance = opened._keys(fingerprints), opened._reach(max_distance)
@@ -147,7 +145,7 @@ class _Job:
 
     def tasks(self, home: Folder) -> list[ProbeTask]:
         """All of them, for which the folder is made ready. JobError where it is another job's."""
-        claim(home, self._name, "these queries")
+        claim(home, self._name, "this store, these queries")
         Queries.write(home, self._table)
         path = home.path.absolute()
         about = fpstore.__version__, self._store, self._seen, path, self._queries, self._distance
