@@ -251,6 +251,22 @@ MUTANTS = (
         ("tests/test_jobs_shared.py::test_documents_that_a_result_cannot_hold_are_passed_over_alike",),
     ),
     Mutant(
+        "the nearest of a list are those of each of its stores",
+        "fpstore/cluster/shards.py",
+        "_taken(found, before < count)",
+        "_taken(found, before < len(found))",
+        "nearest of a list of stores prints more rows than were asked for",
+        ("tests/test_cluster_shards.py::test_the_nearest_of_a_list_are_those_of_all_rows",),
+    ),
+    Mutant(
+        "the first task of each store is for the first rank",
+        "fpstore/cluster/probing.py",
+        "(first - len(dealt)) % count",
+        "first",
+        "of a list of many small stores one rank does all",
+        ("tests/test_cluster_shards.py::test_commands_answer_of_a_list_as_of_one_store",),
+    ),
+    Mutant(
         "a rank does the tasks of all",
         "fpstore/jobs/sharing.py",
         "tasks.given_to(home)[own::count]",
