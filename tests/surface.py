@@ -153,6 +153,7 @@ class Dedup(Protocol):
         workers: int | None = None,
         engine: str | None = None,
         address: str | None = None,
+        folder: AnyPath | None = None,
         progress: OnProgress | None = None,
     ) -> jobs.DedupSummary: ...
 
@@ -178,6 +179,7 @@ class Cluster(Protocol):
         workers: int | None = None,
         engine: str | None = None,
         address: str | None = None,
+        folder: AnyPath | None = None,
         progress: OnProgress | None = None,
     ) -> jobs.ClusterSummary: ...
 
@@ -200,6 +202,7 @@ class Components(Protocol):
         workers: int | None = None,
         engine: str | None = None,
         address: str | None = None,
+        folder: AnyPath | None = None,
         memory: Memory = "1GiB",
         progress: OnProgress | None = None,
     ) -> jobs.ClusterSummary: ...
@@ -221,6 +224,7 @@ class DocumentPairs(Protocol):
         workers: int | None = None,
         engine: str | None = None,
         address: str | None = None,
+        folder: AnyPath | None = None,
         memory: Memory = "1GiB",
         progress: OnProgress | None = None,
     ) -> jobs.PairsSummary: ...
@@ -256,8 +260,54 @@ class ClusterPairs(Protocol):
         workers: int | None = None,
         tasks: int | None = None,
         folder: AnyPath | None = None,
+        world_size: int | None = None,
         progress: OnProgress | None = None,
     ) -> Iterator[fpstore.Pairs]: ...
+
+
+class ClusterPairsRank(Protocol):
+    def __call__(
+        self,
+        store: AnyPath,
+        *,
+        rank: int,
+        world_size: int,
+        folder: AnyPath,
+        max_distance: int | None = None,
+        of: Literal["fingerprints", "ids"] = "fingerprints",
+        memory: str | int = "1GiB",
+        tasks: int | None = None,
+    ) -> int: ...
+
+
+class ClusterFingerprint(Protocol):
+    def __call__(
+        self,
+        inputs: Paths,
+        *,
+        recipe: Recipe | None = None,
+        threads: int | None = None,
+        engine: str = "local",
+        address: str | None = None,
+        workers: int | None = None,
+        folder: AnyPath | None = None,
+        progress: OnProgress | None = None,
+    ) -> fpstore.cluster.Fingerprinted: ...
+
+
+class MeasureRank(Protocol):
+    def __call__(
+        self,
+        inputs: Paths,
+        *,
+        folder: AnyPath,
+        rank: int,
+        world_size: int,
+        recipe: Recipe | None = None,
+        store: AnyPath | None = None,
+        confirm: str | None = "default",
+        keep: str = "first",
+    ) -> int: ...
 
 
 class ClusterProbe(Protocol):
@@ -755,12 +805,22 @@ JOBS = {
     "components": Components,
     "document_pairs": DocumentPairs,
     "cluster_store": ClusterStore,
+    "measure_rank": MeasureRank,
 }
 
-CLUSTER: dict[str, type] = {"pairs": ClusterPairs, "probe": ClusterProbe, "probe_rank": ClusterProbeRank}
+CLUSTER: dict[str, type] = {
+    "fingerprint": ClusterFingerprint,
+    "pairs": ClusterPairs,
+    "pairs_rank": ClusterPairsRank,
+    "probe": ClusterProbe,
+    "probe_rank": ClusterProbeRank,
+}
 
 # What mypy compares.
+cluster_fingerprint: ClusterFingerprint = fpstore.cluster.fingerprint
 cluster_pairs: ClusterPairs = fpstore.cluster.pairs
+cluster_pairs_rank: ClusterPairsRank = fpstore.cluster.pairs_rank
+measure_rank: MeasureRank = jobs.measure_rank
 cluster_probe: ClusterProbe = fpstore.cluster.probe
 cluster_probe_rank: ClusterProbeRank = fpstore.cluster.probe_rank
 dedup: Dedup = jobs.dedup

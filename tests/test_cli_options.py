@@ -14,7 +14,6 @@ from fpstore.cli.subcommand import (
     ANY_TEXT,
     OF_BITS,
     OF_SIGNATURES,
-    OF_STORE,
     OF_TEXTS,
     SIGNED_FORMAT,
     SIGNED_NUMBERS,
@@ -158,11 +157,11 @@ MISSING: dict[tuple[str, str], list[str]] = {
     ("cluster", "goes with a file"): ["a.txt", "-o", "-"],
     ("cluster", "goes with -o FILE, or without"): ["a.txt", "--annotate"],
     ("cluster", OF_TEXTS.reason): ["s.fpstore"],
-    ("cluster", OF_STORE.reason): ["a.txt"],
     ("cluster", "goes without --update-center"): ["a.txt", "--components"],
     ("document-pairs", "goes with --engine"): ["a.txt", "--engine", "local"],
     ("dedup", "goes with --engine"): ["a.txt", "-o", "k", "--engine", "local"],
     ("cluster", "goes with --engine"): ["a.txt", "--engine", "local"],
+    ("fingerprint", "goes with --engine"): ["a.txt", "--engine", "local"],
     ("fingerprint", "goes with texts"): ["a.jsonl", "--features", "tokens"],
     ("fingerprint", "goes with --features"): ["a.txt"],
     ("compare", "goes with a FILE"): ["--text", "one", "--text", "two"],
@@ -180,6 +179,18 @@ MISSING: dict[tuple[str, str], list[str]] = {
     ("export", "goes with a file as OUT"): ["s.fpstore", "-", "--format", "hex"],
     ("export", "goes with a file: "): ["s.fpstore", "-", "--format", "hex"],
 }
+# Those who share work among ranks: what each is asked for.
+RANKED = {
+    "pairs": ["s.fpstore"],
+    "document-pairs": ["a.txt"],
+    "dedup": ["a.txt", "-o", "k"],
+    "cluster": ["a.txt"],
+    "fingerprint": ["a.txt"],
+}
+for _name, _line in RANKED.items():
+    MISSING[_name, "goes with --folder"] = _line
+    MISSING[_name, "goes with --world-size"] = [*_line, "--folder", "f"]
+    MISSING[_name, "goes without --rank"] = [*_line, "--folder", "f", "--world-size", "2", "--rank", "0"]
 NEEDS = [(name, option, fact) for name in USES for option, facts in USES[name].items() for fact in facts]
 
 

@@ -49,17 +49,15 @@ def test_a_store_that_has_changed_meanwhile_is_told(tmp_path: Path) -> None:
 def test_what_has_no_components_by_tasks_is_refused(tmp_path: Path, command: Command) -> None:
     fpstore.build(tmp_path / "s", some_keys(50, 1)).close()
     minhash.create(tmp_path / "m").close()
-    (tmp_path / "a.jsonl").write_text('{"text": "a"}\n')
     with pytest.raises(PlanError):
         cluster.components(tmp_path / "s", tmp_path / "o.tsv", max_distance=9)
     with pytest.raises(ValueError, match=r"workers \(--workers\): found a store of signatures, expected fingerprints"):
         cluster.components(tmp_path / "m", tmp_path / "o.tsv")
-    refused = {
-        ("s",): "--workers: found no --components, expected it",
-        ("a.jsonl", "--folder", tmp_path / "f"): "--folder goes with a STORE and --components: found documents",
-    }
-    for (name, *more), told in refused.items():
-        status, out, err = command("cluster", tmp_path / name, "--workers", "2", *more)
+    for line, option in (
+        ("--workers 2", "--workers"),
+        (f"--folder {tmp_path / 'f'} --world-size 2 --rank 0", "--rank"),
+    ):
+        status, out, err = command("cluster", tmp_path / "s", *line.split())
         assert (status, out) == (2, "")
-        assert told in err
+        assert f"{option}: found no --components, expected it" in err
     assert not (tmp_path / "o.tsv").exists()

@@ -251,6 +251,16 @@ def test_an_engine_leaves_the_very_results_of_one_process(engine: str, tmp_path:
         assert (tmp_path / f"one{suffix}").read_bytes() == (tmp_path / f"two{suffix}").read_bytes() != b""
 
 
+def test_an_engine_finds_the_fingerprints_of_one_process(engine: str, tmp_path: Path) -> None:
+    inputs = Inputs(some_corpus(tmp_path / "in"), html=True)
+    found: list[Any] = []
+    for how in ({"workers": 1}, {"engine": engine}):
+        with cluster.fingerprint(inputs, folder=tmp_path / str(len(found)), **how) as every:
+            found.append([row for names, keys in every for row in zip(names, keys.tolist(), strict=True)])
+    assert found[0] == found[1]
+    assert len(found[0]) == 180
+
+
 def test_what_a_task_of_a_job_raises_is_raised_at_the_driver_and_the_job_goes_on(engine: str, tmp_path: Path) -> None:
     inputs = some_corpus(tmp_path / "in")
     with pytest.MonkeyPatch.context() as patch:
@@ -326,10 +336,16 @@ import fpstore
 from fpstore import cluster
 os.environ["PYTHONPATH"] = {hiding!r}
 os.environ["PYSPARK_PYTHON"] = sys.executable
-try:
+def probe():
     cluster.probe({store!r}, [5], engine={engine!r}, workers=1)
-except fpstore.JobError as error:
-    print("told:", error)
+def fingerprint():
+    with cluster.fingerprint({inputs!r}, engine={engine!r}, workers=1, folder={folder!r}) as every:
+        list(every)
+for ask in (probe, fingerprint):
+    try:
+        ask()
+    except fpstore.JobError as error:
+        print("told:", error)
 """
 
 
@@ -339,7 +355,9 @@ def test_a_worker_without_the_package_is_one_error_at_the_driver(store: Path, tm
     (tmp_path / "hiding" / "fpstore").mkdir(parents=True)
     (tmp_path / "hiding" / "fpstore" / "__init__.py").write_text(HIDING)
     script = tmp_path / "driver.py"
-    script.write_text(HIDDEN.format(hiding=str(tmp_path / "hiding"), store=str(store), engine=name))
+    given = {"store": str(store), "inputs": [str(path) for path in some_corpus(tmp_path / "in")]}
+    hiding, folder = str(tmp_path / "hiding"), str(tmp_path / "f")
+    script.write_text(HIDDEN.format(hiding=hiding, folder=folder, engine=name, **given))
     run = subprocess.run(
         [sys.executable, script],
         capture_output=True,
@@ -350,7 +368,7 @@ def test_a_worker_without_the_package_is_one_error_at_the_driver(store: Path, tm
         check=False,
     )
     told = f"a worker: found no fpstore, expected {fpstore.__version__}, as at the driver: install it where the workers"
-    assert told in run.stdout, run.stderr[-2000:]
+    assert run.stdout.count(told) == 2, run.stdout + run.stderr[-2000:]
 
 
 def test_the_spark_command_writes_parquet(store: Path, queries: Keys, expected: Any, tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ def test_pairs_of_another_kind_are_another_job(stores: dict[str, Path], tmp_path
 
 def test_each_process_has_its_share_of_the_memory(stores: dict[str, Path], tmp_path: Path) -> None:
     with fpstore.open(stores["balanced"]) as store, Folder.open(tmp_path) as home:
-        _, tasks = pairing._tasks(store, home, "fingerprints", 3, 1 << 30, 4, 8)
+        _, tasks = pairing._tasks(store, home, "fingerprints", 3, 1 << 30, 4, 8, 4)
     assert len(tasks) > 4
     assert {task.memory_bytes for task in tasks} == {1 << 28}
 

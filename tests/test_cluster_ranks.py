@@ -224,7 +224,7 @@ def test_the_command_does_tasks_by_rank_and_prints_what_all_have_found(
     shared = (*asked, "--folder", tmp_path / "f", "--world-size", "2")
     told = f"whose parts are in {tmp_path / 'f'}\n"
     assert command(*shared, "--rank", "1") == (0, "", f"rank 1 of 2: did 0 tasks, {told}")
-    assert command(*shared, "--rank", "0") == (0, "", f"rank 0 of 2: did 1 tasks, {told}")
+    assert command(*shared, "--rank", "0") == (0, "", f"rank 0 of 2: did 1 task, {told}")
     assert command(*shared) == command(*asked)
     assert command(*asked, "--folder", tmp_path / "g").out == command(*asked).out
     assert len(list((tmp_path / "g").glob("*.part"))) == 1

@@ -1,6 +1,7 @@
 """A list of stores that is asked as one store: the rows of a store of all of them, and what is refused."""
 
 import json
+import shutil
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from living import writer_of
+from outcome import Command
 from test_cluster import grown, rows_of, some_keys
 
 import fpstore
@@ -240,5 +242,118 @@ def test_who_opens_a_list_as_a_store_is_told_what_takes_it(tmp_path: Path) -> No
     openings: list[Callable[[Path], object]] = [fpstore.open, cluster.pairs, minhash.open, inspect_store]
     openings.append(lambda place: fpstore.recover(place, tmp_path / "new"))
     for opening in openings:
-        with pytest.raises(NotAStore, match=r"found a list of stores, expected the folder of one: fpstore\.cluster"):
+        with pytest.raises(
+            NotAStore, match=r"found a list of stores, expected the folder of one: fpstore probe, nearest, stats and"
+        ):
             opening(path)
+
+
+# --- Commands ---
+
+
+@pytest.mark.parametrize("with_ids", [True, False])
+def test_commands_answer_of_a_list_as_of_one_store(tmp_path: Path, command: Command, with_ids: bool) -> None:
+    path, whole = listed(tmp_path, with_ids, 3, 40)
+    np.save(tmp_path / "q.npy", KEYS[::13] ^ np.uint64(1 << 40))
+    folder = ("--folder", tmp_path / "f", "--world-size", "2")
+    for line in (
+        ("probe", f"{KEYS[0]:x}", f"{KEYS[300]:x}", "--json", "-k", "2"),
+        ("probe", "--input", tmp_path / "q.npy", "--header"),
+        ("probe", "--input", tmp_path / "q.npy", "--workers", "2"),
+        ("nearest", f"{KEYS[0] ^ np.uint64(0xFFFF):x}", "--count", "7"),
+        ("nearest", "--input", tmp_path / "q.npy", "--count", "4", "-k", "9"),
+        ("nearest", "--input", tmp_path / "q.npy"),
+    ):
+        one, many = (command(line[0], place, *line[1:]) for place in (whole, path))
+        assert many == one
+        assert many.status == 0
+        assert len(many.lines) >= 1
+    asked = ("probe", path, "--input", tmp_path / "q.npy")
+    done = [command(*asked, *folder, "--rank", rank) for rank in ("0", "1", "1")]
+    assert [int(outcome.err.split("did ")[1].split()[0]) for outcome in done] == [2, 1, 0]  # a task of each store
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fpstore.cluster.searching.ProbeTask.run", None)
+        assert command(*asked, *folder) == command(*asked)
+
+
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    stored=st.lists(st.lists(st.integers(0, 15), max_size=12), min_size=1, max_size=3),
+    asked=st.lists(st.integers(0, 15), min_size=1, max_size=3),
+    count=st.integers(1, 9),
+    with_ids=st.booleans(),
+)
+def test_the_nearest_of_a_list_are_those_of_all_rows(
+    tmp_path_factory: pytest.TempPathFactory, stored: list[list[int]], asked: list[int], count: int, with_ids: bool
+) -> None:
+    folder = tmp_path_factory.mktemp("nearest")
+    rows: set[tuple[int, int | None]] = set()
+    for number, keys in enumerate(stored):
+        # Ids by which some rows lie in several stores.
+        own = [(key, index % 3 if with_ids else None) for index, key in enumerate(keys)]
+        rows |= set(own)
+        ids: Any = [one for _, one in own] if with_ids else None
+        given_keys = np.array(keys, dtype=np.uint64)
+        fpstore.build(folder / f"{number}", given_keys, ids=ids, bits=16).close()
+    Shards.write(folder / "a.shards.json", [folder / f"{number}" for number in range(len(stored))])
+    expected = []
+    for query, key in enumerate(asked):
+        near = sorted((bin(key ^ each).count("1"), each, one or 0) for each, one in rows)
+        expected += [(query, each, distance, one if with_ids else None) for distance, each, one in near[:count]]
+    with Shards(folder / "a.shards.json") as many:
+        found = many.nearest_many(np.array(asked, dtype=np.uint64), count)
+    assert [(row.query, row.fingerprint, row.distance, row.id) for row in found] == expected
+
+
+def test_stats_and_verify_tell_of_each_store_of_a_list(tmp_path: Path, command: Command) -> None:
+    path, whole = listed(tmp_path, True, 3, 0)
+    stores = sorted(tmp_path.glob("*.fpstore"))
+    one, many = command("stats", *stores), command("stats", path, whole)
+    with Shards(path) as every:
+        total = sum(store.count() for store in every.stores)
+    assert many.lines[0] == f"{path}: 3 stores, {total:,} fingerprints in all"
+    assert many.lines[1 : 1 + len(one.lines)] == one.lines
+    assert f"{whole}" in many.lines[len(one.lines) :]
+    assert command("stats", path, "--json") == command("stats", *stores, "--json")
+    assert [json.loads(line)["path"] for line in command("verify", path, "--json").lines] == list(map(str, stores))
+
+
+def test_a_list_that_is_not_as_it_was_is_one_error_of_each_command(tmp_path: Path, command: Command) -> None:
+    path, _ = listed(tmp_path, True, 2, 0)
+    (tmp_path / "q.hex").write_text("00000000000000ff\n")
+    ranks = ("--folder", tmp_path / "f", "--world-size", "2", "--rank", "0")
+    lines: list[tuple[Any, ...]] = [("stats",), ("verify",), ("nearest", "5"), ("probe", "5")]
+    lines += [("probe", "--input", tmp_path / "q.hex", *more) for more in ((), ("--workers", "2"), ranks)]
+    shutil.move(tmp_path / "1.fpstore", tmp_path / "away")
+    for name, *more in lines:
+        outcome = command(name, path, *more)
+        assert (outcome.status, outcome.out) == (1, "")
+        assert outcome.err == f"fpstore: {tmp_path / '1.fpstore'}: No such file or directory\n"
+    fpstore.build(tmp_path / "1.fpstore", [5]).close()
+    for name, *more in lines:
+        outcome = command(name, path, *more)
+        assert (outcome.status, outcome.out) == (4, "")
+        assert outcome.err.startswith(f"fpstore: {tmp_path / '1.fpstore'}: found store ")
+        assert "which is listed: another has taken its place" in outcome.err
+    assert not (tmp_path / "f").exists()
+
+
+def test_a_list_is_refused_by_who_takes_one_store(tmp_path: Path, command: Command) -> None:
+    path, _ = listed(tmp_path, True, 2, 0)
+    (tmp_path / "q.hex").write_text("00000000000000ff\n")
+    outcome = command("probe", path, "--input", tmp_path / "q.hex", "--unbuffered")
+    assert outcome.status == 2
+    assert "--unbuffered: found a list of stores, expected one store" in outcome.err
+    for line in (
+        ("pairs",),
+        ("pairs", "--workers", "2"),
+        ("export", tmp_path / "o.csv"),
+        ("lookup", "5"),
+        ("compact",),
+    ):
+        outcome = command(line[0], path, *line[1:])
+        assert (outcome.status, outcome.out) == (3, "")
+        told = (
+            "found a list of stores, expected the folder of one: fpstore probe, nearest, stats and verify take a list"
+        )
+        assert told in outcome.err

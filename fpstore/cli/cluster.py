@@ -1,7 +1,7 @@
 """`fpstore cluster`: the number of the cluster that each document is in, or each fingerprint of a store."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,12 +19,22 @@ from fpstore.cli.corpora import (
     write_summary,
 )
 from fpstore.cli.progress import progress_bar
-from fpstore.cli.shared import MEASURING, engine_options, given_of, workers_option
+from fpstore.cli.shared import (
+    MEASURING,
+    WHO_OR_RANKS,
+    engine_options,
+    given_of,
+    measure_rank,
+    pairs_rank,
+    rank_of,
+    rank_options,
+    who_of,
+    workers_option,
+)
 from fpstore.cli.stores import opened_store
 from fpstore.cli.subcommand import (
     OF_BITS,
     OF_SIGNATURES,
-    OF_STORE,
     OF_TEXTS,
     STANDARD_OUTPUT,
     refuse_unused,
@@ -81,6 +91,7 @@ Examples:
 )
 @workers_option(f"{MEASURING} Of a STORE, with --components: how many find its pairs.")
 @engine_options
+@rank_options
 @corpus_options
 def command(
     inputs: tuple[str, ...],
@@ -102,13 +113,10 @@ def command(
     id_column: str | int | None,
     recipe_name: str | None,
     idf_path: str | None,
-    workers: int | None,
-    engine: str | None,
-    address: str | None,
-    folder: str | None,
     skip_bad: bool,
     summary_path: str | None,
     force: bool,
+    **tasks: Any,
 ) -> None:
     """Print a line for each document of every INPUT, in their order: number of its cluster, name, distance.
 
@@ -151,18 +159,18 @@ def command(
     if update_center and components:
         raise click.UsageError("--update-center and --components: expected one of the two")
     of_store = _store_among(inputs)
-    if of_store is None:
-        refuse_unused(OF_STORE)
-    else:
-        tasks = {"workers": workers, "engine": engine, "address": address, "folder": folder}
-        shared = given_of(tasks, tuple(tasks))
+    if of_store is not None:
+        one_of, shared = rank_of(tasks), given_of(tasks, WHO_OR_RANKS)
         with opened_store(of_store) as opened:
             signs = opened.kind == "minhash"
-        if shared and not components:
+        if (one_of or shared) and not components:
             told = "found no --components, expected it: clusters are begun one after the other, by one process"
-            raise click.UsageError(f"--{next(iter(shared))}: {told}")
+            raise click.UsageError(f"--{next(iter(one_of or shared)).replace('_', '-')}: {told}")
         refuse_unused(OF_TEXTS, OF_BITS if signs else OF_SIGNATURES)
         expect_summary(summary_path, output)
+        if one_of:
+            pairs_rank(of_store, one_of, max_distance=max_distance)
+            return
         with output_file(output) as path, progress_bar() as bar:
             if shared:
                 from fpstore import cluster
@@ -194,6 +202,10 @@ def command(
         raise click.UsageError("--topics -: found standard output, expected a file")
     expect_summary(summary_path, output, topics)
     sources = jobs.Inputs(inputs, format, text_column, html, skip_bad, input_header, id_column)
+    if asked := rank_of(tasks):
+        alike = None if components or update_center or confirm == "none" else confirm
+        measure_rank(sources, asked, recipe=recipe, store=store, confirm=alike)
+        return
     with output_file(output) as path, progress_bar() as bar:
         if components:
             summary = jobs.components(
@@ -208,9 +220,7 @@ def command(
                 recipe=recipe,
                 force=force,
                 threads=common().threads,
-                workers=workers,
-                engine=engine,
-                address=address,
+                **who_of(tasks),
                 progress=bar,
             )
         else:
@@ -229,9 +239,7 @@ def command(
                 recipe=recipe,
                 force=force,
                 threads=common().threads,
-                workers=workers,
-                engine=engine,
-                address=address,
+                **who_of(tasks),
                 progress=bar,
             )
     new = f", new {summary.new}" if store is not None else ""

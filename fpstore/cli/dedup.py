@@ -1,5 +1,7 @@
 """`fpstore dedup`: one document of each group of near-duplicates."""
 
+from typing import Any
+
 import click
 
 from fpstore.cli.common import common
@@ -16,7 +18,7 @@ from fpstore.cli.corpora import (
     write_summary,
 )
 from fpstore.cli.progress import progress_bar
-from fpstore.cli.shared import measuring_options
+from fpstore.cli.shared import measure_rank, measuring_options, rank_of, who_of
 from fpstore.cli.subcommand import STANDARD_OUTPUT, subcommand
 from fpstore.cli.values import FILE_PATH, counted, distance_option
 
@@ -28,6 +30,7 @@ Examples:
   fpstore dedup pages.parquet -o newest.parquet --text-column body --id-column url --keep max:fetched
   fpstore dedup pages.jsonl -o tagged.jsonl --tag --summary what-was-done.json
   fpstore dedup 'crawl/*.jsonl.gz' -o kept.jsonl --html --text-column page --workers 8
+  fpstore dedup 'crawl/*.jsonl.gz' -o kept.jsonl --folder /shared/job --world-size 8 --rank 3     (one of eight)
   fpstore dedup monday.jsonl -o monday-new.jsonl --store seen.fpstore
   fpstore dedup tuesday.jsonl -o tuesday-new.jsonl --store seen.fpstore      (new on Tuesday, not on Monday)
 """
@@ -92,12 +95,10 @@ def command(
     id_column: str | int | None,
     recipe_name: str | None,
     idf_path: str | None,
-    workers: int | None,
-    engine: str | None,
-    address: str | None,
     skip_bad: bool,
     summary_path: str | None,
     force: bool,
+    **tasks: Any,
 ) -> None:
     """Write to KEPT the documents of every INPUT that are near none kept before them.
 
@@ -125,6 +126,10 @@ def command(
     --confirm only the nearest 64 are looked at, and where none is alike a document is kept. What equals a kept document
     (the same shingles of the same weights; without any the same text) is dropped for it in any case.
     Until the job is done nobody else may write to STORE.
+
+    With --workers other processes read and measure the documents, and with --engine those of a cluster; the results are
+    the same. Where something else starts processes, such as Slurm, each of W of them does its tasks with --rank,
+    --world-size and --folder; then the same command without --rank does what nobody has done, and writes the results.
     """
     from fpstore import jobs
 
@@ -134,6 +139,10 @@ def command(
     recipe = recipe_of_job(store, recipe_name, idf_path)
     expect_summary(summary_path, kept, dropped)
     sources = jobs.Inputs(inputs, format, text_column, html, skip_bad, input_header, id_column)
+    if asked := rank_of(tasks):
+        alike = None if confirm == "none" else confirm
+        measure_rank(sources, asked, recipe=recipe, store=store, confirm=alike, keep=keep)
+        return
     with output_file(kept) as path, progress_bar() as bar:
         summary = jobs.dedup(
             sources,
@@ -150,9 +159,7 @@ def command(
             confirm=None if confirm == "none" else confirm,
             force=force,
             threads=common().threads,
-            workers=workers,
-            engine=engine,
-            address=address,
+            **who_of(tasks),
             progress=bar,
         )
     refused = tell_confirmed(summary, recipe, confirm, store)

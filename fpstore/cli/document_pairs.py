@@ -1,5 +1,7 @@
 """`fpstore document-pairs`: every pair of documents that are near each other, as lines."""
 
+from typing import Any
+
 import click
 
 from fpstore.cli.common import common
@@ -13,7 +15,7 @@ from fpstore.cli.corpora import (
     write_summary,
 )
 from fpstore.cli.progress import progress_bar
-from fpstore.cli.shared import measuring_options
+from fpstore.cli.shared import measure_rank, measuring_options, rank_of, who_of
 from fpstore.cli.subcommand import subcommand
 from fpstore.cli.values import FILE_PATH, distance_option
 
@@ -48,23 +50,24 @@ def command(
     id_column: str | int | None,
     recipe_name: str | None,
     idf_path: str | None,
-    workers: int | None,
-    engine: str | None,
-    address: str | None,
     skip_bad: bool,
     summary_path: str | None,
     force: bool,
+    **tasks: Any,
 ) -> None:
     """Print every pair of near-duplicates among the documents of every INPUT: their names, and the distance.
 
     The earlier document comes first. Equal documents are pairs too, n of them n (n - 1) / 2. With -o, what is
-    interrupted goes on when the same command is given again.
+    interrupted goes on when the same command is given again. --workers, --engine, --rank and --folder: as of dedup.
     """
     from fpstore import jobs
 
     recipe = recipe_of_job(None, recipe_name, idf_path)
     expect_summary(summary_path, output)
     sources = jobs.Inputs(inputs, format, text_column, html, skip_bad, input_header, id_column)
+    if asked := rank_of(tasks):
+        measure_rank(sources, asked, recipe=recipe, confirm=None)
+        return
     with output_file(output) as path, progress_bar() as bar:
         summary = jobs.document_pairs(
             sources,
@@ -76,9 +79,7 @@ def command(
             recipe=recipe,
             force=force,
             threads=common().threads,
-            workers=workers,
-            engine=engine,
-            address=address,
+            **who_of(tasks),
             memory=memory,
             progress=bar,
         )

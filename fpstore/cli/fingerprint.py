@@ -11,16 +11,15 @@ import click
 from fpstore import Progress
 from fpstore.cli.common import common
 from fpstore.cli.documents import format_of
+from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
+from fpstore.cli.shared import WHO, given_of, measure_rank, measuring_options, rank_of
 from fpstore.cli.subcommand import subcommand
 from fpstore.cli.texts import (
     idf_option,
     recipe_asked,
     recipe_option,
-    tell_short,
-    text_batches,
     text_options,
-    workers_asked,
 )
 from fpstore.cli.values import FILE_PATH, HASHES, format_option, skip_bad_option, tell_skipped
 
@@ -30,6 +29,7 @@ Examples:
   fpstore fingerprint documents/ --format text > fingerprints.tsv
   fpstore fingerprint crawl.warc.gz --recipe text-1 --threads 4
   fpstore fingerprint crawl.jsonl.gz --text-column body | cut -f 1 | fpstore build web.fpstore - --format hex
+  fpstore fingerprint 'crawl/*.jsonl.gz' --html --text-column page --workers 8 > fingerprints.tsv
   fpstore fingerprint tokens.jsonl --features tokens --hash fnv1 --tie set
 """
 
@@ -55,6 +55,7 @@ Examples:
 @click.option(
     "--bits", type=int, metavar="BITS", help="How many bits of --features: 64, 128, 192 or 256.  [default: 64]"
 )
+@measuring_options
 def command(
     inputs: tuple[str, ...],
     format: str,
@@ -69,6 +70,7 @@ def command(
     seed: int | None,
     tie: str | None,
     bits: int | None,
+    **tasks: Any,
 ) -> None:
     """Print the fingerprint of every text of every INPUT, a tab, and its name.
 
@@ -77,48 +79,39 @@ def command(
     numbers rows. A text without a token has the hash of its bytes as its fingerprint; only simhashes by the hashes of
     other tools, such as pypi-simhash, have one fingerprint for all of them.
 
+    With --workers other processes read and measure portions of every INPUT, and with --engine those of a cluster; the
+    lines are the same. What they have done stays in --folder, from which an interrupted command goes on. Where
+    something else starts processes, such as Slurm, each of W of them does its tasks with --rank, --world-size and
+    --folder; then the same command without --rank prints the lines.
+
     With --features the lines of JSON hold tokens instead of texts, with weights or without; they are hashed as they
     stand. A weight below 0 counts for the other side.
     """
-    from fpstore.fingerprints import as_numbers
-    from fpstore.inputs import documents
-    from fpstore.text.shared import measure_many
-    from fpstore.text.short import Lengths
-
     own = {"hash": hash, "seed": seed, "tie": tie, "bits": bits}
     given = {name: value for name, value in own.items() if value is not None}
     if features is not None:
         _print_features(inputs, features, skip_bad, given | {"format": format})
         return
-    bytes_read = 0
-
-    def count_bytes(count: int) -> None:
-        nonlocal bytes_read
-        bytes_read += count
+    from fpstore.cluster import fingerprint
+    from fpstore.fingerprints import as_numbers
+    from fpstore.jobs import Inputs
 
     recipe = recipe_asked(recipe_name, idf_path)
-    lengths = Lengths(recipe)
-    workers = workers_asked()
-    named_texts = documents(
-        inputs,
-        format=format,
-        text_column=text_column,
-        header=input_header,
-        html=html,
-        recipe=recipe,
-        skip_bad=skip_bad,
-        on_bytes=count_bytes,
-        workers=workers,
-    )
-    with workers, closing(named_texts), progress_bar(results_follow=False) as bar:
-        for names, texts in text_batches(named_texts):
-            measured = measure_many(recipe, texts, common().threads, workers)
-            lengths.see(texts, measured)
-            sys.stdout.write("".join(map(_line_of(recipe.bits), as_numbers(measured.fingerprints), names)))
-            if bar is not None:
-                bar(Progress("reading", bytes_read, named_texts.total_bytes, "bytes"))
-    tell_skipped(named_texts.skipped, named_texts.notes)
-    tell_short(lengths)
+    sources = Inputs(inputs, format, text_column, html, skip_bad, input_header)
+    if asked := rank_of(tasks):
+        measure_rank(sources, asked, recipe=recipe, confirm=None)
+        return
+    asked = {"workers": 1} | given_of(tasks, WHO)
+    line_of = _line_of(recipe.bits)
+    with (
+        progress_bar(results_follow=False) as bar,
+        fingerprint(sources, recipe=recipe, threads=common().threads, progress=bar, **asked) as found,
+    ):
+        for names, fingerprints in found:
+            sys.stdout.write("".join(map(line_of, as_numbers(fingerprints), names)))
+    tell_skipped(found.skipped, found.notes)
+    if found.warning is not None:
+        say(f"fpstore: warning: {found.warning}")
 
 
 def _print_features(inputs: tuple[str, ...], column: str, skip_bad: bool, given: dict[str, Any]) -> None:

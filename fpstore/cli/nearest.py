@@ -7,7 +7,7 @@ import click
 from fpstore.cli.columns import refuse_signed
 from fpstore.cli.common import common
 from fpstore.cli.probe import expect_something, print_found, query_options
-from fpstore.cli.stores import opened_of_fingerprints
+from fpstore.cli.stores import is_listing, opened_of_fingerprints, opened_to_ask
 from fpstore.cli.subcommand import subcommand
 
 EPILOG = """\b
@@ -27,12 +27,14 @@ def command(count: int, **given: Any) -> None:
 
     At most N lines of each query, as probe prints them: query, fingerprint, distance and id, the nearest first; of
     equally near ones the smallest fingerprint, then the smallest id. With -k only those within K, and none is no error.
-    What lies within the distance of the store is found at once; all is read for what is far.
+    What lies within the distance of the store is found at once; all is read for what is far. STORE may be a list of
+    stores, NAME.shards.json: the nearest are those of all of them.
     """
     max_distance, path = given.pop("max_distance"), given.pop("store")
     threads = common().threads
     expect_something(given)
-    with opened_of_fingerprints(path, "nearest", "probe finds what is similar, the most similar first") as opened:
+    similar = "probe finds what is similar, the most similar first"
+    with opened_to_ask(path) if is_listing(path) else opened_of_fingerprints(path, "nearest", similar) as opened:
         refuse_signed(opened)
         print_found(
             "nearest",

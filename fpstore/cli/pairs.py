@@ -11,7 +11,16 @@ from fpstore.cli.columns import header_option, refuse_signed, signed_option, wri
 from fpstore.cli.common import common
 from fpstore.cli.documents import print_document
 from fpstore.cli.progress import progress_bar
-from fpstore.cli.shared import PRINTED_ROWS, engine_options, given_of, workers_option
+from fpstore.cli.shared import (
+    PRINTED_ROWS,
+    WHO_OR_RANKS,
+    engine_options,
+    given_of,
+    pairs_rank,
+    rank_of,
+    rank_options,
+    workers_option,
+)
 from fpstore.cli.similar import similarity_option
 from fpstore.cli.stores import opened_store
 from fpstore.cli.subcommand import OF_BITS, OF_SIGNATURES, refuse_unused, subcommand
@@ -51,6 +60,7 @@ QUOTES = {"fingerprints": '"', "ids": ""}
 @click.option("--memory", default="1GiB", show_default=True, help="The budget for fingerprints held at once.")
 @workers_option("How many processes share the work; then the lines are in order.  [default: 1]")
 @engine_options
+@rank_options
 @header_option
 @signed_option
 def command(
@@ -72,9 +82,11 @@ def command(
 
     With --workers, other than 1, processes share the work and --memory; the lines are then by the first of a pair, then
     by the second, names in the order in which they were first added. So they are with --engine ray and --engine spark,
-    which have the processes of a cluster do the tasks, and with --folder, where an interrupted command goes on.
+    which have the processes of a cluster do the tasks, and with --folder, where an interrupted command goes on. Where
+    something else starts processes, such as Slurm, each of W of them does its tasks with --rank, --world-size and
+    --folder; then the same command without --rank prints what all have found.
     """
-    asked = given_of(given, ("workers", "engine", "address", "folder"))
+    one_of, asked = rank_of(given), given_of(given, WHO_OR_RANKS)
     with opened_store(store) as opened:
         if opened.kind == "minhash":
             refuse_unused(OF_BITS)
@@ -83,6 +95,9 @@ def command(
             return
         refuse_unused(OF_SIGNATURES)
         refuse_signed(opened, fingerprints=of == "fingerprints", ids=of == "ids")
+        if one_of:
+            pairs_rank(store, one_of, max_distance=max_distance, of=of, memory=memory)
+            return
         if asked:
             _print_shared(opened, asked, max_distance, of, memory, header=header, signed=signed)
             return

@@ -26,7 +26,7 @@ from fpstore.cli.progress import progress_bar
 from fpstore.cli.rows import read_for, recipe_of
 from fpstore.cli.shared import Share, engine_options, rank_options, share_of, workers_option
 from fpstore.cli.similar import refuse_other_kind, similarity_option
-from fpstore.cli.stores import opened_store
+from fpstore.cli.stores import is_listing, opened_to_ask
 from fpstore.cli.subcommand import subcommand
 from fpstore.cli.texts import idf_option, tell_short, text_options
 from fpstore.cli.unbuffered import answer_input, unbuffered_option
@@ -51,6 +51,7 @@ Examples:
   fpstore probe web.fpstore --decimal 1234567 -- -42
   fpstore probe web.fpstore --input new.csv --fingerprint-column simhash -k 2 > matches.tsv
   cut -f 1 hashes.tsv | fpstore probe web.fpstore --input - --format hex
+  fpstore probe web.shards.json --input new.npy --workers 8    (many stores, in many places, as one)
   fpstore probe docs.fpstore --text "four words or more of it" --json
   coproc fpstore probe web.fpstore --input - --unbuffered    (a line asked, a line of JSON answered)
 """
@@ -115,6 +116,9 @@ def command(unbuffered: bool, **given: Any) -> None:
     Of a store of signatures a query is a text. A line is the number of the query, id, estimated similarity and how many
     bands are shared, the most similar first.
 
+    STORE may be a list of stores, NAME.shards.json, which fpstore.cluster.Shards writes: what is printed are the
+    matches of all of them, each once.
+
     With --workers the whole of --input is one question, which is held in memory and cut into tasks for processes. What
     is printed is the same; there may be any number of matches. --engine ray and --engine spark have the processes of a
     cluster do the tasks. Where something else starts processes, such as Slurm, each of W of them does its tasks with
@@ -126,7 +130,10 @@ def command(unbuffered: bool, **given: Any) -> None:
     max_distance, min_similarity = given.pop("max_distance"), given.pop("min_similarity")
     share = share_of(given, max_distance)
     expect_something(given)
-    with opened_store(given["store"]) as opened:
+    if unbuffered and is_listing(given["store"]):
+        told = "found a list of stores, expected one store; a list is asked by --input without it"
+        raise click.UsageError(f"--unbuffered: {told}")
+    with opened_to_ask(given["store"]) as opened:
         if opened.kind == "minhash":
             signatures.expect_no_fingerprints(opened, given["fingerprints"])
         else:

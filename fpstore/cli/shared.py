@@ -1,4 +1,4 @@
-"""What workers share, by the tasks of `fpstore.cluster`: all queries of an input as one question, or all pairs."""
+"""What workers share, by the tasks of `fpstore.cluster`: all queries of an input, all pairs, or a corpus to measure."""
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fpstore.cli.failures import say
+from fpstore.cli.values import counted
 
 if TYPE_CHECKING:
     from fpstore import Matches, OnProgress, Store
+    from fpstore.jobs import Inputs
     from fpstore.types import Keys
 
 # What prints matches of queries, and what answers batches of queries together, by printing, and tells of progress.
@@ -31,7 +33,7 @@ MEASURING = (
     "How many processes read and measure the inputs, portion by portion, while this one decides.  "
     "[default: none; --threads says how many help to read HTML and cut Chinese]"
 )
-_WHO = (
+_ENGINE = (
     click.option("--engine", type=click.Choice(ENGINES), help="What does the tasks.  [default: local]"),
     click.option("--address", metavar="A", help="Of Ray, or Spark's master.  [default: one that is started here]"),
 )
@@ -40,12 +42,18 @@ _WHO = (
 def engine_options(command: Any) -> Any:
     """Who does the tasks, and where these leave their parts."""
     told = "Where tasks leave their parts, to go on with later; all workers share it."
-    return _with(command, (*_WHO, click.option("--folder", metavar="FOLDER", help=told)))
+    return _with(command, (*_ENGINE, click.option("--folder", metavar="FOLDER", help=told)))
 
 
 def measuring_options(command: Any) -> Any:
-    """Who reads and measures the inputs of a job, as its arguments of these names."""
-    return _with(command, (workers_option(MEASURING), *_WHO))
+    """Who reads and measures the inputs of a job, as its arguments of these names, and which of that by --rank."""
+    return engine_options(rank_options(workers_option(MEASURING)(command)))
+
+
+# The options of those who do tasks, as arguments of what shares them out, and of one of several processes.
+WHO = ("workers", "engine", "address", "folder")
+WHO_OR_RANKS = (*WHO, "world_size")
+OF_A_RANK = ("rank", "world_size", "folder")
 
 
 def rank_options(command: Any) -> Any:
@@ -73,9 +81,40 @@ def given_of(given: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
     return {} if asked == {"workers": 1} else asked
 
 
+def who_of(given: dict[str, Any]) -> dict[str, Any]:
+    """The options of those who measure, as arguments of a job."""
+    return {name: given[name] for name in WHO}
+
+
+def rank_of(given: dict[str, Any]) -> dict[str, Any]:
+    """The options of one of several processes, where it is to do its tasks only; --rank and --world-size go."""
+    asked = {name: given[name] for name in OF_A_RANK}
+    return {} if given.pop("rank") is None else asked
+
+
+def measure_rank(sources: "Inputs", asked: dict[str, Any], **how: Any) -> None:
+    """Measure what of the inputs of a job is for this process, and say how much that was; how: as for the job."""
+    from fpstore import jobs
+
+    tell_rank(jobs.measure_rank(sources, **asked, **how), asked)
+
+
+def pairs_rank(store: str, asked: dict[str, Any], **how: Any) -> None:
+    """Find what of the pairs of a store is for this process, and say how much that was; how: as of `cluster.pairs`."""
+    from fpstore import cluster
+
+    tell_rank(cluster.pairs_rank(store, **asked, **how), asked)
+
+
+def tell_rank(count: int, asked: dict[str, Any]) -> None:
+    """Say how many tasks one of several processes did."""
+    did = counted(count, "task")
+    say(f"rank {asked['rank']} of {asked['world_size']}: did {did}, whose parts are in {asked['folder']}")
+
+
 def share_of(given: dict[str, Any], max_distance: int | None) -> Share | None:
     """What answers all queries together, by the options above and --workers, which are taken out; None for none."""
-    asked = given_of(given, ("workers", "engine", "address", "folder", "rank", "world_size"))
+    asked = given_of(given, (*WHO, "rank", "world_size"))
     return partial(_ask_shared, asked=asked, max_distance=max_distance) if asked else None
 
 
@@ -96,8 +135,7 @@ def _ask_shared(
 
     queries = np.concatenate([no_fingerprints(store.bits), *batches])
     if "rank" in asked:
-        count = probe_rank(store.path, queries, max_distance=max_distance, **asked)
-        say(f"rank {asked['rank']} of {asked['world_size']}: did {count} tasks, whose parts are in {asked['folder']}")
+        tell_rank(probe_rank(store.path, queries, max_distance=max_distance, **asked), asked)
         return
     with probe(store.path, queries, max_distance=max_distance, progress=bar, **asked) as answer:
         for matches in answer:

@@ -9,9 +9,9 @@ from fpstore.cli.common import common
 from fpstore.cli.documents import print_line
 from fpstore.cli.failures import AT_FAULT_STORE, DONE, failure_of, one_line, say
 from fpstore.cli.progress import progress_bar
-from fpstore.cli.stores import opened_store
+from fpstore.cli.stores import opened_store, stores_of
 from fpstore.cli.subcommand import subcommand
-from fpstore.cli.values import FILE_PATH, decimal_size
+from fpstore.cli.values import FILE_PATH, counted, decimal_size
 
 if TYPE_CHECKING:
     from fpstore import Stats
@@ -45,9 +45,16 @@ def command(stores: tuple[str, ...], spikes: int) -> None:
     of a table show how skewed the fingerprints are: a probe that meets one decodes all of it. The writer is who has
     the store open for writing just now, by the process number of its own container.
 
-    With --json: an object a line for each store.
+    Of a list of stores, NAME.shards.json, it tells of each that is listed; a fingerprint that several have is counted
+    in each. With --json: an object a line for each store.
     """
-    statuses = [_tell(store, spikes, index) for index, store in enumerate(stores)]
+    statuses: list[int] = []
+    for path in stores:
+        places, total = stores_of(path)
+        if total is not None and not common().as_json:
+            say(f"{path}: {counted(len(places), 'store')}, {total:,} fingerprints in all", err=False)
+        for place in places:
+            statuses.append(_tell(place, spikes, len(statuses)))
     if any(statuses):
         raise click.exceptions.Exit(AT_FAULT_STORE if AT_FAULT_STORE in statuses else max(statuses))
 

@@ -1,5 +1,6 @@
 """Opens a store whatever its kind is, for the commands that ask nothing of what it keeps: its catalog says the kind."""
 
+import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -12,6 +13,33 @@ def opened_store(path: str, mode: "Mode" = "r") -> Any:
     from fpstore.minhash.making import open_any
 
     return open_any(path, mode)
+
+
+def opened_to_ask(path: str) -> Any:
+    """The store at path, as opened_store; or, of a list of stores, all of them as one, a fpstore.cluster.Shards."""
+    if not is_listing(path):
+        return opened_store(path)
+    from fpstore.cluster import Shards
+
+    return Shards(path)
+
+
+def is_listing(path: str) -> bool:
+    """Whether it is the path of a list of stores, by its name."""
+    from fpstore.errors import LIST_ENDING
+
+    return path.endswith(LIST_ENDING)
+
+
+def stores_of(path: str) -> tuple[list[str], int | None]:
+    """The path of a store; or those of a list, each of which is as it is listed, and how many fingerprints all have."""
+    if not is_listing(path):
+        return [path], None
+    from fpstore.cluster import Shards
+
+    with Shards(path) as listed:
+        places = [os.fspath(shard.place(listed.path.parent)) for shard in listed.shards]
+        return places, sum(shard.fingerprints for shard in listed.shards)
 
 
 def size_of(store: Any) -> int:

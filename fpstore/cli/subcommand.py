@@ -50,7 +50,6 @@ def _to_a_file(name: str) -> Callable[[Mapping[str, Any]], bool]:
 
 
 OF_TEXTS = Fact("goes with texts: found fingerprints", None)
-OF_STORE = Fact("goes with a STORE and --components: found documents", None)
 OF_BITS = Fact("goes with fingerprints: found signatures", None)
 OF_SIGNATURES = Fact("goes with signatures (a recipe of sketch minhash): found fingerprints", None)
 ANY_TEXT = Fact("goes with texts: found fingerprints only", None)
@@ -130,15 +129,20 @@ _NEAR: dict[str, tuple[Fact, ...]] = {
     "max_distance": (OF_BITS,),
     **dict.fromkeys(("bands", "rows_per_band", "min_similarity"), (OF_SIGNATURES,)),
 }
+_MEASURED: dict[str, tuple[Fact, ...]] = {
+    **dict.fromkeys(("workers", "engine"), (_NO_RANK,)),
+    "address": (_CLUSTER,),
+    "folder": (),
+    "rank": (_RANKED,),
+    "world_size": (_IN_FOLDER,),
+}
 _CORPUS: dict[str, tuple[Fact, ...]] = {
     **_READ,
     **_RECIPES,
     **_NEAR,
     "id_column": (),
     "summary_path": (),
-    "workers": (),
-    "engine": (),
-    "address": (_CLUSTER,),
+    **_MEASURED,
 }
 
 _QUERIES: dict[str, tuple[Fact, ...]] = {
@@ -255,8 +259,11 @@ _OWN: dict[str, dict[str, tuple[Fact, ...]]] = {
         "of": (OF_BITS,),
         "count_only": (),
         "memory": (),
-        **dict.fromkeys(("workers", "engine", "folder"), (_NOT_COUNTED, OF_BITS)),
+        **dict.fromkeys(("workers", "engine"), (_NOT_COUNTED, OF_BITS, _NO_RANK)),
         "address": (_CLUSTER,),
+        "folder": (_NOT_COUNTED, OF_BITS),
+        "rank": (_RANKED,),
+        "world_size": (_IN_FOLDER,),
         "header": (_NOT_COUNTED, _LINES),
         "signed": (_NOT_COUNTED, _LINES, SIGNED_NUMBERS),
     },
@@ -274,9 +281,7 @@ _OWN: dict[str, dict[str, tuple[Fact, ...]]] = {
     },
     "cluster": {
         **{name: (OF_TEXTS, *facts) for name, facts in _CORPUS.items()},
-        **dict.fromkeys(("workers", "engine"), ()),
-        "address": (_CLUSTER,),
-        "folder": (OF_STORE,),
+        **_MEASURED,
         "max_distance": (OF_BITS,),
         "min_similarity": (OF_SIGNATURES,),
         "summary_path": (),
@@ -291,6 +296,7 @@ _OWN: dict[str, dict[str, tuple[Fact, ...]]] = {
         "as_json": (_JSON_ANNOTATED,),
     },
     "fingerprint": {
+        **{name: (_TEXTS, *facts) for name, facts in _MEASURED.items()},
         "format": (),
         "skip_bad": (),
         "text_column": (_TEXTS,),

@@ -10,7 +10,7 @@ from fpstore.cli.common import common
 from fpstore.cli.documents import print_line
 from fpstore.cli.failures import AT_FAULT_STORE, DONE, failure_of, say
 from fpstore.cli.progress import progress_bar
-from fpstore.cli.stores import opened_store
+from fpstore.cli.stores import opened_store, stores_of
 from fpstore.cli.subcommand import subcommand
 from fpstore.cli.values import FILE_PATH, counted, decimal_size
 
@@ -30,10 +30,10 @@ def command(stores: tuple[str, ...]) -> None:
     Checked are the catalog, the checksum of every page, the order of the keys within and across blocks, every
     directory, that every table holds the same fingerprints, that the plan misses none, that ids are in step,
     and what jobs keep. A fingerprint that is in several segments is counted in each, and what is in none yet as
-    pending rows, apart. With --json: an object for each
-    store.
+    pending rows, apart. Of a list of stores, NAME.shards.json, each that is listed is checked. With --json: an object
+    for each store.
     """
-    statuses = [_verify(store) for store in stores]
+    statuses = [_verify(store) for path in stores for store in stores_of(path)[0]]
     if any(statuses):
         raise click.exceptions.Exit(AT_FAULT_STORE if AT_FAULT_STORE in statuses else max(statuses))
 

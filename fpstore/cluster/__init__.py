@@ -5,20 +5,35 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fpstore.cluster.building import build
+    from fpstore.cluster.fingerprinting import Fingerprinted, fingerprint
     from fpstore.cluster.joining import components
-    from fpstore.cluster.pairing import pairs
+    from fpstore.cluster.pairing import pairs, pairs_rank
     from fpstore.cluster.probing import Answer, probe, probe_rank
     from fpstore.cluster.shards import Shards
 
-__all__ = ["Answer", "Shards", "build", "components", "pairs", "probe", "probe_rank"]
+__all__ = [
+    "Answer",
+    "Fingerprinted",
+    "Shards",
+    "build",
+    "components",
+    "fingerprint",
+    "pairs",
+    "pairs_rank",
+    "probe",
+    "probe_rank",
+]
 
 # By what is asked for: a worker that does tasks imports what these need, and no more.
 _HOME_OF = {
     "Answer": "probing",
+    "Fingerprinted": "fingerprinting",
     "Shards": "shards",
     "build": "building",
     "components": "joining",
+    "fingerprint": "fingerprinting",
     "pairs": "pairing",
+    "pairs_rank": "pairing",
     "probe": "probing",
     "probe_rank": "probing",
 }

@@ -26,16 +26,19 @@ def components(
     workers: int | None = None,
     tasks: int | None = None,
     folder: PathLike | None = None,
+    world_size: int | None = None,
     progress: OnProgress | None = None,
 ) -> ClusterSummary:
     """Write for each row of a store its component, as `fpstore.jobs.cluster_store` with components does: the same.
 
     Here are 65 bytes for each row; the pairs are found by tasks, from the tables of the store itself, and come some at
-    a time. engine, address, workers, tasks, folder, progress: as for `pairs`. max_distance: at most the store's.
+    a time. engine, address, workers, tasks, folder, world_size, progress: as for `pairs`. max_distance: at most the
+    store's.
 
     It raises what `pairs` and `cluster_store` do; StoreChanged where the store changes meanwhile.
     """
-    asked: dict[str, Any] = {"engine": engine, "address": address, "workers": workers, "tasks": tasks, "folder": folder}
+    who = {"engine": engine, "address": address, "workers": workers, "folder": folder}
+    asked: dict[str, Any] = {**who, "tasks": tasks, "world_size": world_size}
     near = partial(_near, asked=asked, progress=progress)
     return components_by(near, store, output, max_distance=max_distance, memory=memory, force=force)
 

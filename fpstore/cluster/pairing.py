@@ -11,11 +11,21 @@ import fpstore
 from fpstore.arrays import as_count, parse_memory
 from fpstore.cluster.engines import engine_named
 from fpstore.cluster.gathering import Batches, each_row, gathered
+from fpstore.cluster.local import run_here
 from fpstore.cluster.parts import Maker, write_part
 from fpstore.cluster.searching import Seen, expect_seen
 from fpstore.cluster.shares import RUN_ROWS
 from fpstore.cluster.tasks import OfStore, expect_version
-from fpstore.cluster.work import claim, expect_shared, name_of, parts_of, task_count, workplace
+from fpstore.cluster.work import (
+    claim,
+    expect_rank,
+    expect_shared,
+    left_of,
+    name_of,
+    parts_of,
+    task_count,
+    workplace,
+)
 from fpstore.disk import Folder
 from fpstore.errors import PathLike
 from fpstore.fingerprints import columns_of, of_columns
@@ -106,6 +116,7 @@ def pairs(
     workers: int | None = None,
     tasks: int | None = None,
     folder: PathLike | None = None,
+    world_size: int | None = None,
     progress: OnProgress | None = None,
 ) -> Batches[Pairs]: ...
 @overload
@@ -120,6 +131,7 @@ def pairs(
     workers: int | None = None,
     tasks: int | None = None,
     folder: PathLike | None = None,
+    world_size: int | None = None,
     progress: OnProgress | None = None,
 ) -> Batches[IdPairs]: ...
 def pairs(
@@ -133,19 +145,21 @@ def pairs(
     workers: int | None = None,
     tasks: int | None = None,
     folder: PathLike | None = None,
+    world_size: int | None = None,
     progress: OnProgress | None = None,
 ) -> Batches[Any]:
     """The pairs of `Store.pairs`, each once, some at a time: by the first of a pair, then by the second.
 
     Names are in the order in which they were first added. The windows of the tables are cut into tasks that processes
     do, or the fingerprints where these are wide. memory: the budget for keys held at once, of which each process has
-    its share. engine, address, workers, tasks, folder, progress: as for `probe`. What it returns is a context manager;
-    the store is open until it ends.
+    its share. engine, address, workers, tasks, folder, progress: as for `probe`. world_size: of how many processes
+    that did tasks by `pairs_rank`. What it returns is a context manager; the store is open until it ends.
 
     All tasks are done when it returns. It raises what `probe` does, and what `Store.pairs` does.
     """
     team = None if workers is None else as_count(workers, "workers")
     asked = None if tasks is None else as_count(tasks, "tasks")
+    size = None if world_size is None else as_count(world_size, "world_size")
     opened = fpstore.open(store)
     try:
         distance, budget = opened._distance(max_distance), parse_memory(memory)
@@ -153,7 +167,8 @@ def pairs(
         with engine_named(engine, address, team) as chosen:
             expect_shared(folder, chosen)
             with workplace(folder) as home:
-                seconds, every = _tasks(opened, home, of, distance, budget, chosen.workers, asked)
+                each = chosen.workers
+                seconds, every = _tasks(opened, home, of, distance, budget, each, asked, size or each)
                 columns = columns_of_pairs(opened._latest, of)
                 parts = parts_of(home, chosen, every, seconds, columns, progress, "pairs")
         return Batches(opened, parts, _batches(opened, of, gathered(parts, columns, each_row)))
@@ -162,15 +177,53 @@ def pairs(
         raise
 
 
+def pairs_rank(
+    store: PathLike,
+    *,
+    rank: int,
+    world_size: int,
+    folder: PathLike,
+    max_distance: int | None = None,
+    of: Paired = "fingerprints",
+    memory: str | int = "1GiB",
+    tasks: int | None = None,
+) -> int:
+    """Do the tasks of one of several processes that no engine starts; how many there were to do.
+
+    As `probe_rank`, of which `pairs`, or with of="fingerprints" `components`, with the same folder and world_size then
+    does what nobody has done. memory: of this process.
+    """
+    own, count = expect_rank(rank, world_size)
+    asked = None if tasks is None else as_count(tasks, "tasks")
+    with fpstore.open(store) as opened:
+        distance, budget = opened._distance(max_distance), parse_memory(memory)
+        opened._expect_paired(of)
+        with workplace(Path(folder)) as home:
+            seconds, every = _tasks(opened, home, of, distance, budget, 1, asked, count)
+            left = left_of(home, every[own::count], columns_of_pairs(opened._latest, of))
+            run_here(left, 1, seconds)
+            return len(left)
+
+
 def _tasks(
-    store: Store, home: Folder, of: Paired, distance: int, budget: int, workers: int, asked: int | None
+    store: Store,
+    home: Folder,
+    of: Paired,
+    distance: int,
+    budget: int,
+    workers: int,
+    asked: int | None,
+    sharing: int,
 ) -> tuple[float, list[PairsTask]]:
-    """What all tasks take, in seconds, and the tasks, whose the folder is from now on. JobError where it is not."""
-    seconds, lots = _cut(store._latest, of, distance, workers, asked)
+    """What all tasks take, in seconds, and the tasks, whose the folder is from now on. JobError where it is not.
+
+    workers: how many share the budget; sharing: how many the work.
+    """
+    seconds, lots = _cut(store._latest, of, distance, sharing, asked)
     each = budget // max(1, min(workers, len(lots)))
     seen = Seen.of(store._latest.state)
     job = name_of([fpstore.__version__, asdict(seen), "pairs", of, distance, lots])
-    claim(home, job, "these pairs")
+    claim(home, job, "this store, these pairs")
     about = fpstore.__version__, store.path.absolute(), seen, home.path.absolute(), of, distance, each
     return seconds, [PairsTask(Maker(job, number), *about, lot) for number, lot in enumerate(lots)]
 

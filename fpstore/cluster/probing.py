@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 import fpstore
-from fpstore.arrays import as_count, as_integer
+from fpstore.arrays import as_count
 from fpstore.cluster.engines import engine_named
 from fpstore.cluster.gathering import Batches, gathered
 from fpstore.cluster.local import run_here
@@ -16,7 +16,7 @@ from fpstore.cluster.parts import Maker, Part
 from fpstore.cluster.searching import ProbeTask, Queries, Seen, columns_of
 from fpstore.cluster.shards import Shards, is_listing
 from fpstore.cluster.shares import cut, ranked, search_method, search_nanoseconds
-from fpstore.cluster.work import claim, expect_shared, left_of, name_of, parts_of, task_count, workplace
+from fpstore.cluster.work import claim, expect_rank, expect_shared, left_of, name_of, parts_of, task_count, workplace
 from fpstore.disk import PRIVATE_FOLDER, Folder
 from fpstore.errors import PathLike
 from fpstore.fingerprints import of_columns
@@ -68,10 +68,7 @@ def probe(
     count = None if tasks is None else as_count(tasks, "tasks")
     size = None if world_size is None else as_count(world_size, "world_size")
     with ExitStack() as held:
-        if is_listing(store):
-            stores = held.enter_context(Shards(store)).stores
-        else:
-            stores = (held.enter_context(fpstore.open(store)),)
+        stores = _opened(store, held)
         first = stores[0]
         distance = min(each._reach(max_distance) for each in stores)
         parts: list[Part] = []
@@ -103,19 +100,31 @@ def probe_rank(
 
     rank: which of them, from 0 on; world_size: how many there are. Each is called with the same arguments but its rank.
     The parts in the folder, which all share, say what is done: one that is called again does what is left. `probe` with
-    the same folder and world_size then does what nobody has done, and answers.
+    the same folder and world_size then does what nobody has done, and answers. store: also a list of stores.
     """
-    count, own = as_count(world_size, "world_size"), as_integer(rank)
-    if own is None or not 0 <= own < count:
-        raise ValueError(f"rank: found {rank!r:.40}, expected 0 to {count - 1}, as world_size is {count}")
+    own, count = expect_rank(rank, world_size)
     every = None if tasks is None else as_count(tasks, "tasks")
-    with fpstore.open(store) as opened:
-        queries, distance = opened._keys(fingerprints), opened._reach(max_distance)
-        with workplace(Path(folder)) as home:
-            job = _Job(opened, queries, distance, every, count)
-            left = left_of(home, job.tasks(home)[own::count], job.columns)
-            run_here(left, 1, job.seconds)
-            return len(left)
+    with ExitStack() as held:
+        stores = _opened(store, held)
+        distance = min(each._reach(max_distance) for each in stores)
+        left: list[ProbeTask] = []
+        first, seconds = own, 0.0
+        for each, place in zip(stores, _folders(folder, len(stores)), strict=True):
+            home = held.enter_context(workplace(place))
+            job = _Job(each, each._keys(fingerprints), distance, every, count)
+            dealt = job.tasks(home)
+            left += left_of(home, dealt[first::count], job.columns)
+            # The tasks of all stores are dealt one after the other, so that nobody has the first of each.
+            first, seconds = (first - len(dealt)) % count, seconds + job.seconds
+        run_here(left, 1, seconds)
+        return len(left)
+
+
+def _opened(store: PathLike, held: ExitStack) -> tuple[Store, ...]:
+    """The store of that path, or all of a list of stores, which are open as long as held is."""
+    if is_listing(store):
+        return held.enter_context(Shards(store)).stores
+    return (held.enter_context(fpstore.open(store)),)
 
 
 def _folders(folder: PathLike | None, count: int) -> Iterator[PathLike | None]:
@@ -147,7 +156,7 @@ class _Job:
 
     def tasks(self, home: Folder) -> list[ProbeTask]:
         """All of them, for which the folder is made ready. JobError where it is another job's."""
-        claim(home, self._name, "these queries")
+        claim(home, self._name, "this store, these queries")
         Queries.write(home, self._table)
         path = home.path.absolute()
         about = fpstore.__version__, self._store, self._seen, path, self._queries, self._distance

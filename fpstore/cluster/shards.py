@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -25,11 +25,14 @@ from fpstore.cluster.shares import DISTANCE_BITS, ranked
 from fpstore.disk import Folder, read_whole, replace_whole
 from fpstore.errors import LIST_ENDING, NotAStore, PathLike, StoreChanged, WrongKind
 from fpstore.fingerprints import columns_of, of_columns
+from fpstore.living.state import Settings
 from fpstore.living.stats import Stats
 from fpstore.living.verified import Verified
 from fpstore.merging import each_once
 from fpstore.query.matches import Matches, made
 from fpstore.store import Store
+from fpstore.text import Recipe
+from fpstore.types import Array
 
 FORMAT = "fpstore.shards/1"
 MAX_SHARDS, MAX_BYTES = 10_000, 1 << 24
@@ -69,8 +72,11 @@ class Shard:
 class Shards:
     """The stores that a file lists, open for reading; a context manager.
 
-    path: of the file. shards: what it lists. bits, id_type, max_distance: as of a store; the last is the least of all.
+    path: of the file. shards: what it lists. bits, id_type, recipe, max_distance: as of a store; the last is the least
+    of all.
     """
+
+    kind: Literal["hamming"] = "hamming"
 
     def __init__(self, path: PathLike) -> None:
         """Open every store of the file. NotAStore for another file; StoreChanged for a store that is not as listed.
@@ -144,6 +150,24 @@ class Shards:
         found: list[Matches] = [store.probe_many(fingerprints, **asked) for store in self.stores]
         return together(found)
 
+    def nearest_many(
+        self, fingerprints: object, count: int = 1, *, max_distance: int | None = None, threads: int | None = None
+    ) -> Matches:
+        """The count rows of all stores that are nearest to each of fingerprints, as Store.nearest_many."""
+        asked = {"max_distance": max_distance, "threads": threads}
+        found = together([store.nearest_many(fingerprints, count, **asked) for store in self.stores])
+        before = np.arange(len(found)) - np.searchsorted(found.query, found.query)
+        return found if len(self.stores) == 1 else _taken(found, before < count)
+
+    @property
+    def recipe(self) -> Recipe | None:
+        """That of every store."""
+        return self.stores[0].recipe
+
+    @property
+    def _settings(self) -> Settings:
+        return self.stores[0]._settings
+
     def stats(self) -> tuple[Stats, ...]:
         """What each store holds and how, in their order."""
         return tuple(store.stats() for store in self.stores)
@@ -167,6 +191,12 @@ def together(found: Sequence[Matches]) -> Matches:
     query, distance = ranked(ranks)
     method = next((each.method for each in found if each.method != "probe"), "probe")
     return made(query, of_columns(tuple(words)), distance, ids, method)
+
+
+def _taken(found: Matches, which: Array) -> Matches:
+    """Some of the rows."""
+    ids = None if found.id is None else found.id[which]
+    return made(found.query[which], found.fingerprint[which], found.distance[which], ids, found.method)
 
 
 def is_listing(path: PathLike) -> bool:

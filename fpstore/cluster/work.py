@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from fpstore.arrays import as_count, as_integer
 from fpstore.cluster.engines import Engine
 from fpstore.cluster.parts import Maker, Part, is_half_written, sweep, whole_file
 from fpstore.cluster.tasks import Task
@@ -39,6 +40,14 @@ def name_of(told: Sequence[object], *more: Array) -> str:
     for each in more:
         digest.update(np.ascontiguousarray(each).data)
     return digest.hexdigest()[:_NAME_DIGITS]
+
+
+def expect_rank(rank: object, world_size: object) -> tuple[int, int]:
+    """Which of so many processes one is, and how many there are. ValueError for what can be neither."""
+    count, own = as_count(world_size, "world_size"), as_integer(rank)
+    if own is None or not 0 <= own < count:
+        raise ValueError(f"rank: found {rank!r:.40}, expected 0 to {count - 1}, as world_size is {count}")
+    return own, count
 
 
 def task_count(seconds: float, workers: int, asked: int | None) -> int:
@@ -74,7 +83,7 @@ def workplace(folder: PathLike | None) -> Iterator[Folder]:
 def claim(home: Folder, job: str, asked: str) -> None:
     """Write into the folder whose it is. JobError where it is another job's, or has what is no job's.
 
-    asked: what the job is about, beside a store.
+    asked: what the job is about.
     """
     # Names first: others of the same job may be about to write, and the file of its name is what they write first.
     names = [name for name in home.names() if not is_half_written(name)]
@@ -84,7 +93,7 @@ def claim(home: Folder, job: str, asked: str) -> None:
     if found is not None or names:
         whose = (found or b"")[:_NAME_DIGITS].decode(errors="replace")
         what = "a file that is no job's" if found is None else f"those of job {whose}"
-        told = f"found {what}, expected an empty folder, or parts of job {job}: of this store, {asked}, these tasks"
+        told = f"found {what}, expected an empty folder, or parts of job {job}: of {asked}, these tasks"
         raise JobError(f"{told}; remove the folder, or name another", path=home.path)
     with whole_file(home, _JOB) as file:
         file.write(job.encode())

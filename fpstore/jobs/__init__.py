@@ -5,6 +5,7 @@ from fpstore.jobs.cluster import cluster
 from fpstore.jobs.corpus import Inputs
 from fpstore.jobs.dedup import dedup
 from fpstore.jobs.graph import components, document_pairs
+from fpstore.jobs.sharing import measure_rank
 from fpstore.jobs.stored import cluster_store
 from fpstore.jobs.summary import ClusterSummary, DedupSummary, PairsSummary, Summary
 
@@ -20,4 +21,5 @@ __all__ = [
     "components",
     "dedup",
     "document_pairs",
+    "measure_rank",
 ]

@@ -57,6 +57,7 @@ def cluster(
     workers: int | None = None,
     engine: str | None = None,
     address: str | None = None,
+    folder: PathLike | None = None,
     progress: OnProgress | None = None,
 ) -> ClusterSummary:
     """Write for each document of inputs, in their order, a line of the number of its cluster, its name, a distance.
@@ -83,7 +84,7 @@ def cluster(
     expect_flags(update_center=update_center, annotate=annotate, force=force)
     expect_paths(output=output, topics=topics, store=store)
     standing = None if store is None else Path(store).absolute()
-    team = Team.asked(workers, engine, address)
+    team = Team.asked(workers, engine, address, folder)
     if update_center and confirm not in (None, "default"):
         raise ValueError(f"confirm: found {confirm!r:.40} with update_center, expected None: a center has no text")
     usual = UNCONFIRMED_DISTANCE if update_center else CONFIRMED_DISTANCE

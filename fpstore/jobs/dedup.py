@@ -51,6 +51,7 @@ def dedup(
     workers: int | None = None,
     engine: str | None = None,
     address: str | None = None,
+    folder: PathLike | None = None,
     progress: OnProgress | None = None,
 ) -> DedupSummary:
     """Write the documents of inputs that are near none kept before to output, and to dropped the others and why.
@@ -72,8 +73,9 @@ def dedup(
     dropped; "default": jaccard>=0.82, or None for a store that holds documents without their texts. force: begin
     again, and replace what is there. threads: for fingerprints; all processors by default. workers: how many processes
     read and measure the inputs, portion by portion, while this one decides; engine: "local", those of this machine, or
-    "ray" or "spark", whose workers see inputs and output at the same paths; address: of its cluster. The results are
-    the same. Standard input, pipes and rows are measured here.
+    "ray" or "spark", whose workers see inputs and output at the same paths; address: of its cluster. folder: where they
+    hand over, in place of one beside output; processes that no engine starts may have done so before by `measure_rank`,
+    and it is the caller's to remove. The results are the same. Standard input, pipes and rows are measured here.
 
     Goes on where a run with the same arguments was interrupted; the results are those of one run. Where such a run was
     finished, and inputs and results are as they were then, nothing is done, and the summary is that of then.
@@ -84,7 +86,7 @@ def dedup(
     expect_flags(tag=tag, force=force)
     expect_paths(output=output, dropped=dropped, store=store)
     kept_one = Keep.parse(keep)
-    team = Team.asked(workers, engine, address)
+    team = Team.asked(workers, engine, address, folder)
     standing = None if store is None else Path(store).absolute()
     settings = settle_settings(standing, recipe, Asked(max_distance, bands, rows_per_band, min_similarity))
     own = settings.recipe, settings.max_distance, threads

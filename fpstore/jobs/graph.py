@@ -71,6 +71,7 @@ def components(
     workers: int | None = None,
     engine: str | None = None,
     address: str | None = None,
+    folder: PathLike | None = None,
     memory: str | int = "1GiB",
     progress: OnProgress | None = None,
 ) -> ClusterSummary:
@@ -83,7 +84,7 @@ def components(
     expect_flags(annotate=annotate, force=force)
     expect_paths(output=output, topics=topics)
     expect_settings(recipe, max_distance)
-    team = Team.asked(workers, engine, address)
+    team = Team.asked(workers, engine, address, folder)
     asked = Asked(max_distance, bands, rows_per_band, min_similarity)
     settings = settle(recipe, asked, UNCONFIRMED_DISTANCE)
     corpus = Corpus(inputs, recipe, settings.max_distance, threads, all_columns=annotate, cut=settings.cut)
@@ -132,6 +133,7 @@ def document_pairs(
     workers: int | None = None,
     engine: str | None = None,
     address: str | None = None,
+    folder: PathLike | None = None,
     memory: str | int = "1GiB",
     progress: OnProgress | None = None,
 ) -> PairsSummary:
@@ -146,7 +148,7 @@ def document_pairs(
     expect_paths(output=output)
     result = Path(output).absolute()
     expect_settings(recipe, max_distance)
-    team = Team.asked(workers, engine, address)
+    team = Team.asked(workers, engine, address, folder)
     asked = Asked(max_distance, bands, rows_per_band, min_similarity)
     settings = settle(recipe, asked, UNCONFIRMED_DISTANCE)
     corpus = Corpus(inputs, recipe, settings.max_distance, threads, cut=settings.cut)

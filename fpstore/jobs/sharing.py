@@ -1,7 +1,8 @@
 """Owns how a job has others measure its documents: which tasks there are, who does them, and what they hand over when.
 
 The job reads on meanwhile, decides and writes, and waits for a task only where it needs what that makes. Where it goes
-on after an interruption it has what was handed over before, whoever does the other tasks now.
+on after an interruption it has what was handed over before, whoever does the other tasks now. Processes that no engine
+starts do theirs before, in a folder that all share.
 """
 
 from __future__ import annotations
@@ -9,26 +10,33 @@ from __future__ import annotations
 import shutil
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 
 import fpstore
 from fpstore.arrays import as_count
 from fpstore.cluster.engines import Engine, engine_named
+from fpstore.cluster.local import run_here
 from fpstore.cluster.made import PAGES, TEXTS, Made, MadePart, made_of, marks_of, marks_of_pages, shown_in
 from fpstore.cluster.measuring import MeasureTask
 from fpstore.cluster.parts import Maker, sweep
-from fpstore.cluster.work import name_of
+from fpstore.cluster.work import claim, expect_rank, expect_shared, name_of, workplace
 from fpstore.disk import Folder
-from fpstore.errors import JobError
+from fpstore.errors import JobError, PathLike
+from fpstore.inputs.remote import is_remote
 from fpstore.jobs.batches import Place
-from fpstore.jobs.corpus import Corpus
+from fpstore.jobs.corpus import Corpus, Inputs, Rows
 from fpstore.jobs.journal import Job
+from fpstore.jobs.keep import Keep
+from fpstore.jobs.settings import Asked, settle_settings
 from fpstore.notes import subfolder
+from fpstore.text import Recipe
+from fpstore.text.confirm import Confirm
 from fpstore.text.packed import packed
 from fpstore.text.shared import Page, Shown
 from fpstore.threads import Background, Leash
@@ -43,23 +51,31 @@ _LEAST_WAIT, _MOST_WAIT = 0.002, 0.05
 # further ahead take processors from the job, which is alone with the rest of its work when they are done.
 AHEAD_OF_A_WORKER = 2
 _FOLDER = "made-"
+# What a folder of a team is about, as messages say.
+_ABOUT = "these inputs and this recipe"
 
 
 @dataclass(frozen=True)
 class Team:
-    """Who measures: so many processes, all processors by default, of an engine at an address."""
+    """Who measures: so many processes, all processors by default, of an engine at an address.
+
+    folder: where they hand over, to go on with; the job's own where None.
+    """
 
     workers: int | None
     engine: str
     address: str | None
+    folder: PathLike | None = None
 
     @classmethod
-    def asked(cls, workers: object, engine: str | None, address: str | None) -> Team | None:
+    def asked(
+        cls, workers: object, engine: str | None, address: str | None, folder: PathLike | None = None
+    ) -> Team | None:
         """That of the arguments of a job; None where this process alone is to measure. ValueError for no count."""
         count = None if workers is None else as_count(workers, "workers")
-        if engine is None and address is None and count in (None, 1):
+        if engine is None and address is None and folder is None and count in (None, 1):
             return None
-        return cls(count, "local" if engine is None else engine, address)
+        return cls(count, "local" if engine is None else engine, address, folder)
 
     def begin(self) -> Engine:
         """The engine; raises what `engine_named` does."""
@@ -67,32 +83,81 @@ class Team:
 
 
 @contextmanager
-def shared(job: Job, corpus: Corpus, team: Team | None, *, keeps: bool) -> Iterator[None]:
+def shared(job: Job | None, corpus: Corpus, team: Team | None, *, keeps: bool) -> Iterator[None]:
     """A context in which others measure what the corpus reads, where there are any and something to share.
 
-    keeps: whether the job needs the hashes of shingles. Raises what `engine_named` does; JobError is for whoever reads.
+    job: in whose folder they hand over, unless the team has one; None for one without a folder of its own. keeps:
+    whether it needs the hashes of shingles. Raises what `engine_named` and `claim` do; JobError is for whoever reads.
     """
     if team is None:
         yield
         return
-    with team.begin() as engine:
-        tasks = _Tasks(job, corpus, keeps=keeps, durable=not engine.is_here)
-        if tasks.count < 2:  # nobody works beside another; this process shares out what it reads piece by piece
-            yield
+    _expect_outside(team.folder, corpus)
+    with ExitStack() as held:
+        engine = held.enter_context(team.begin())
+        if job is None:
+            expect_shared(team.folder, engine)
+        tasks = _Tasks(corpus, keeps=keeps, durable=not engine.is_here)
+        if tasks.count < 2 and team.folder is None:
+            yield  # nobody works beside another; this process shares out what it reads piece by piece
             return
-        with tasks.folder(job.work_folder) as folder:
-            sweep(folder)
-            left, seconds = tasks.left(folder, _first_source(job))
-            leash = Leash(AHEAD_OF_A_WORKER * engine.workers)
-            work = Background(partial(engine, left, seconds, leash=leash))
-            corpus.made_by(partial(_Handed, tasks.of, _Waiting(folder, work, left, leash)))
-            try:
-                yield
-            finally:
-                corpus.made_by(None)
-                engine.stop()
-                leash.let_go()
-                work.wait()
+        if job is None or team.folder is not None:
+            folder = held.enter_context(workplace(team.folder))
+            claim(folder, tasks.job, _ABOUT)
+        else:
+            folder = held.enter_context(tasks.folder(job.work_folder))
+        sweep(folder)
+        left, seconds = _left(folder, tasks.given_to(folder, first=0 if job is None else _first_source(job)))
+        leash = Leash(AHEAD_OF_A_WORKER * engine.workers)
+        work = Background(partial(engine, left, seconds, leash=leash))
+        corpus.made_by(partial(_Handed, tasks.of, _Waiting(folder, work, left, leash)))
+        try:
+            yield
+        finally:
+            corpus.made_by(None)
+            engine.stop()
+            leash.let_go()
+            work.wait()
+
+
+def measure_rank(
+    inputs: Inputs | Iterable[PathLike | Rows],
+    *,
+    folder: PathLike,
+    rank: int,
+    world_size: int,
+    recipe: Recipe | None = None,
+    store: PathLike | None = None,
+    confirm: str | None = "default",
+    keep: str = "first",
+) -> int:
+    """Do the tasks of one of several processes that no engine starts, as Slurm's are; how many there were to do.
+
+    Each is called with the same arguments but its rank, from 0 on; world_size: how many there are. They read and
+    measure inputs for a job, which is then called with the same inputs and folder, and does what nobody has done.
+    recipe, store, confirm, keep: as for that job; confirm is None for `components`, `document_pairs` and
+    `fpstore.cluster.fingerprint`. The parts in the folder, which all share, say what is done: one that is called again
+    does what is left. Raises what the job does of its inputs; ValueError for a rank that is none; JobError for a folder
+    of another job.
+    """
+    own, count = expect_rank(rank, world_size)
+    settings = settle_settings(None if store is None else Path(store).absolute(), recipe, Asked())
+    corpus = Corpus(inputs, settings.recipe, settings.max_distance, 1)
+    check = Confirm.settle(confirm, has_texts=settings.can_confirm)
+    _expect_outside(folder, corpus)
+    tasks = _Tasks(corpus, keeps=check is not None and Keep.parse(keep).is_first, durable=True)
+    with workplace(folder) as home:
+        claim(home, tasks.job, _ABOUT)
+        left, seconds = _left(home, tasks.given_to(home)[own::count])
+        run_here(left, 1, seconds)
+        return len(left)
+
+
+def _expect_outside(folder: PathLike | None, corpus: Corpus) -> None:
+    """ValueError for a folder in an input, of which what tasks leave would be a part the next time."""
+    for source in corpus.files if folder is not None else ():
+        if not is_remote(source) and Path(folder or "").resolve().is_relative_to(Path(source).resolve()):
+            raise ValueError(f"folder {folder}: found a place in input {source}, expected one beside the inputs")
 
 
 def _first_source(job: Job) -> int:
@@ -102,54 +167,56 @@ def _first_source(job: Job) -> int:
 
 
 class _Tasks:
-    """All that there are, by the number of the source that each reads a portion of."""
+    """All that there are, by the number of the source that each reads a portion of. job: what they are called."""
 
-    def __init__(self, job: Job, corpus: Corpus, *, keeps: bool, durable: bool) -> None:
+    def __init__(self, corpus: Corpus, *, keeps: bool, durable: bool) -> None:
         """keeps, durable: as of MeasureTask."""
-        self._recipe = corpus.recipe
+        self._recipe, self._keeps, self._durable = corpus.recipe, keeps, durable
         least = (corpus.total_bytes or 0) // MOST_TASKS
-        cut = {number: corpus.portions(number, TASK_SECONDS, least) for number in range(len(corpus.sources))}
-        plan = [[number, [portion.stamp() for portion in own]] for number, own in cut.items()]
-        self._job = name_of([fpstore.__version__, self._recipe.to_json(), keeps, plan])
-        about = fpstore.__version__, job.work / self._name
+        self._cut = {number: corpus.portions(number, TASK_SECONDS, least) for number in range(len(corpus.sources))}
+        plan = [[number, [portion.stamp() for portion in own]] for number, own in self._cut.items()]
+        self.job = name_of([fpstore.__version__, self._recipe.to_json(), keeps, plan])
+        self.count = sum(map(len, self._cut.values()))
         self._of: dict[int, list[MeasureTask]] = {}
-        self.count = 0
-        for number, own in cut.items():
-            makers = [Maker(self._job, self.count + place) for place in range(len(own))]
-            given = zip(makers, own, strict=True)
-            found = [MeasureTask(maker, *about, portion, self._recipe, keeps, durable) for maker, portion in given]
-            self._of[number] = found
-            self.count += len(found)
-
-    @property
-    def _name(self) -> str:
-        return f"{_FOLDER}{self._job}"
 
     def of(self, number: int) -> list[MeasureTask]:
         """Those of a source; none where only this process can read it."""
         return self._of[number]
 
     def folder(self, work: Folder) -> Folder:
-        """Where they hand over; what those of other inputs left is removed."""
+        """Where they hand over within the folder of a job; what those of other inputs left is removed."""
+        own = f"{_FOLDER}{self.job}"
         for name in work.names():
-            if name.startswith(_FOLDER) and name != self._name:
+            if name.startswith(_FOLDER) and name != own:
                 shutil.rmtree(name, ignore_errors=True, dir_fd=work.fd)  # a link, say, is not followed and stays
-        return subfolder(work, self._name)
+        return subfolder(work, own)
 
-    def left(self, folder: Folder, first: int) -> tuple[list[MeasureTask], float]:
-        """Those that are to be done, of the sources from one on, and how many seconds they take.
+    def given_to(self, folder: Folder, first: int = 0) -> list[MeasureTask]:
+        """Those of the sources from one on, which hand over in a folder."""
+        about, count = (fpstore.__version__, folder.path.absolute()), 0
+        recipe, keeps, durable = self._recipe, self._keeps, self._durable
+        for number, portions in self._cut.items():
+            makers = [Maker(self.job, count + place) for place in range(len(portions))]
+            given = zip(makers, portions, strict=True)
+            self._of[number] = [MeasureTask(maker, *about, portion, recipe, keeps, durable) for maker, portion in given]
+            count += len(portions)
+        return [task for number, own in self._of.items() if number >= first for task in own]
 
-        A part that a power cut has left as it came is removed.
-        """
-        names = set(folder.names())
-        left = []
-        for task in (task for number, own in self._of.items() if number >= first for task in own):
-            if task.maker.name in names:
-                if MadePart.is_whole(folder, task.maker):
-                    continue
-                folder.unlink(task.maker.name)
-            left.append(task)
-        return left, sum(task.portion.seconds for task in left)
+
+def _left(folder: Folder, tasks: Sequence[MeasureTask]) -> tuple[list[MeasureTask], float]:
+    """Those of the tasks that are to be done, and how many seconds they take.
+
+    A part that a power cut has left as it came is removed.
+    """
+    names = set(folder.names())
+    left = []
+    for task in tasks:
+        if task.maker.name in names:
+            if MadePart.is_whole(folder, task.maker):
+                continue
+            folder.unlink(task.maker.name)
+        left.append(task)
+    return left, sum(task.portion.seconds for task in left)
 
 
 class _Waiting:
