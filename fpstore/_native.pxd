@@ -464,13 +464,13 @@ cdef extern from "pairs.h" nogil:
 
 cdef extern from "pending.h" nogil:
     ctypedef struct Pending:
+        unsigned max_distance
         uint32_t capacity
     ctypedef struct PendingMatch:
         Match match
     ctypedef struct PendingSearch:
         const Pending *pending
         unsigned distance
-        int looks_at_all
         uint32_t end
         PendingMatch *matches
         uint64_t match_count
@@ -486,7 +486,7 @@ cdef extern from "pending.h" nogil:
         uint64_t index
         uint32_t row
     Status pending_init(Pending *pending, const uint64_t *masks, const unsigned *flips, unsigned table_count,
-                        unsigned key_bits, int with_ids,
+                        unsigned key_bits, unsigned max_distance, int with_ids,
                         uint32_t capacity, uint64_t secret)
     void pending_free(Pending *pending)
     uint32_t pending_count(const Pending *pending)

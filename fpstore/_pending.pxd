@@ -10,7 +10,7 @@ cdef class PendingIndex:
     cdef uint64_t compared
     cdef readonly uint64_t searched
     cdef readonly bint with_ids
-    cdef readonly unsigned bits, max_distance
+    cdef readonly unsigned bits
     cdef int begin(self, PendingSearch *state, const uint64_t[::1] queries, unsigned distance, uint64_t end) except -1
     cdef int check_keys(self, const uint64_t[::1] keys, str what) except -1
     cdef int index(self) except -1

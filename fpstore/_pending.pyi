@@ -9,7 +9,6 @@ class PendingIndex:
     searched: int
     with_ids: bool
     bits: int
-    max_distance: int
     def __init__(
         self,
         masks: Sequence[int],

@@ -111,10 +111,9 @@ cdef class PendingIndex:
         if not 0 <= capacity <= MAX_CAPACITY:
             raise ValueError(f"capacity: found {capacity}, expected 0 to {MAX_CAPACITY}")
         self.lock, self.masks, self.flips, self.with_ids, self.bits = threading.Lock(), masks, flips, with_ids, bits
-        self.max_distance = max_distance
         mask_array, flip_array = np.array(masks, dtype=np.uint64), np.array(flips, dtype=np.uintc)
-        status = pending_init(&self.pending, &mask_array[0], &flip_array[0], <unsigned>len(masks), bits, with_ids, capacity,
-                              SECRET)
+        status = pending_init(&self.pending, &mask_array[0], &flip_array[0], <unsigned>len(masks), bits, max_distance,
+                              with_ids, capacity, SECRET)
         if status != OK:
             raise MemoryError(f"no memory for {capacity} pending rows in {len(masks)} tables")
 
@@ -176,7 +175,7 @@ cdef class PendingIndex:
         if capacity < count - first:
             raise ValueError(f"capacity: found {capacity}, expected {count - first} or more")
         result = PendingIndex(self.masks, self.flips, with_ids=self.with_ids, capacity=capacity, bits=self.bits,
-                              max_distance=self.max_distance)
+                              max_distance=self.pending.max_distance)
         result.follow(self, first)
         if self.searched > first:
             result.searched = self.searched - first
@@ -369,7 +368,6 @@ cdef class PendingIndex:
         if query_count >> 32:
             raise ValueError(f"{query_count} queries in one batch: expected fewer than 2^32")
         pending_search_init(state, &self.pending, distance, <uint32_t>end)
-        state.looks_at_all = distance > self.max_distance
         return 0
 
     cdef int index(self) except -1:

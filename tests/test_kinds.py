@@ -408,6 +408,12 @@ def test_a_service_answers_of_signatures() -> None:
             ("/probe", {"fingerprints": ["ff"]}, "", "found some, expected texts: the store has signatures"),
             ("/remove", {"fingerprints": ["ff"]}, "", "found some, expected texts: the store has signatures"),
             ("/probe", {"texts": ["a"]}, "max_distance=3", "found 'max_distance', expected min_similarity"),
+            (
+                "/nearest",
+                {"texts": ["a"]},
+                "count=3",
+                "nearest: found a store of signatures, expected fingerprints",
+            ),
             ("/probe", {"texts": ["a"]}, "min_similarity=2", "found '2', expected a number from 0 to 1"),
             ("/probe", {"texts": ["a"]}, "min_similarity=0&min_similarity=1", "min_similarity: found it twice"),
             ("/probe", {"texts": ["a"]}, "min_similarity=1.5", "min_similarity: found 1.5"),

@@ -144,6 +144,28 @@ def test_what_is_pending_is_found_beyond_the_plans_distance(tmp_path: Path) -> N
             assert sorted(found.fingerprint.tolist()) == sorted(keys[near].tolist())
 
 
+@pytest.mark.parametrize("indexed", [False, True])
+@pytest.mark.parametrize("max_distance", [0, 3])
+def test_the_nearest_of_one_query_are_found_among_what_is_pending_within_any_radius(
+    tmp_path: Path, max_distance: int, indexed: bool
+) -> None:
+    rng = np.random.default_rng(6)
+    keys = rng.integers(0, 1 << 63, 30_000, dtype=np.uint64)
+    with fpstore.create(tmp_path / "s", id_type=None, max_distance=max_distance) as store:
+        store.add(keys[:20_000])
+        store._flush()
+        store.add(keys[20_000:])
+        if indexed:
+            store.probe_many(keys[:100])
+        for row in range(20_000, 30_000, 500):
+            for far in range(8):
+                query = int(keys[row]) ^ sum(1 << 9 * bit for bit in range(far))
+                found = store.nearest(query)
+                assert (found.fingerprint.tolist(), found.distance.tolist()) == ([int(keys[row])], [far])
+                few = store.nearest(query, max_distance=far)
+                assert few.fingerprint.tolist() == [int(keys[row])]
+
+
 def test_what_a_distance_beyond_the_plan_costs_is_said_once_with_what_would_cost_less(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,6 +20,7 @@ from fpstore import CorruptStore, Store, StoreChanged
 from fpstore.origin import metadata_of
 from fpstore.serve import app as apps
 from fpstore.serve import arrow, failures
+from fpstore.serve import service as services
 from fpstore.serve.failures import Refused, body_of, status_of
 from fpstore.serve.limits import LARGE_AT_ONCE, Limits
 from fpstore.serve.pages import ENDPOINTS
@@ -84,6 +85,65 @@ def test_a_probe_tells_all_that_is_near_each_query(unchanged: Path) -> None:
     nearer = ask(unchanged, "/probe", {"fingerprints": [FIRST]}, query="max_distance=1")
     assert [match["id"] for match in nearer.json["matches"]] == ["10"]
     assert ask(unchanged, "/probe", {"fingerprints": []}).json["matches"] == []
+
+
+def test_the_nearest_of_each_query_are_told_however_far(unchanged: Path) -> None:
+    asked = {"fingerprints": ["7", FIRST]}
+    (five, same) = ask(unchanged, "/nearest", asked).json["matches"]
+    assert five == {"query": 0, "fingerprint": f"{5:016x}", "distance": 1, "id": str(2**64 - 1)}
+    assert same == {"query": 1, "fingerprint": FIRST, "distance": 0, "id": "10"}
+    found = ask(unchanged, "/nearest", asked, query="count=2")
+    assert (found.json["format"], found.json["query_count"]) == ("fpstore.matches/1", 2)
+    far = (BASE ^ 7).bit_count()
+    assert [(match["query"], match["distance"]) for match in found.json["matches"]] == [
+        (0, 1),
+        (0, min(far, (BASE ^ 7 ^ 0b11).bit_count())),
+        (1, 0),
+        (1, 2),
+    ]
+    within = ask(unchanged, "/nearest", asked, query="count=3&max_distance=2", headers={"accept": ARROW})
+    with fpstore.open(unchanged) as opened:
+        assert table_in(within).equals(opened.nearest_many([7, BASE], 3, max_distance=2).to_arrow())
+    assert ask(unchanged, "/nearest", {"fingerprints": []}).json["matches"] == []
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("count=0", "count: found '0', expected a whole number, 1 or more"),
+        ("count=-1", "count: found '-1', expected a whole number, 1 or more"),
+        ("count=2&count=3", "count: found it twice, expected it once"),
+        ("count=1000000000000", "count: found '1000000000000', expected a whole number, 1 or more"),
+        ("max_distance=x", "max_distance: found 'x', expected a whole number"),
+        ("k=3", "parameter: found 'k', expected max_distance or count"),
+        ("max_distance=65", "max_distance: found 65, expected an integer from 0 to 64"),
+    ],
+)
+def test_a_wrong_parameter_of_nearest_is_told(unchanged: Path, query: str, told: str) -> None:
+    status, _, message = ask(unchanged, "/nearest", {"fingerprints": ["5"]}, query=query).error
+    assert (status, told in message) == (400, True), message
+
+
+def test_a_request_for_the_nearest_is_bounded(unchanged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = Limits(matches=6)
+    many = ask(unchanged, "/nearest", {"fingerprints": ["5", "6"]}, query="count=4", options={"limits": limits})
+    told = "count: found 4, expected at most 3 of 2 fingerprints, as an answer has at most 6 matches"
+    assert many.error == (422, "TooManyMatches", told)
+    assert (
+        ask(unchanged, "/nearest", {"fingerprints": ["5"]}, query="count=6", options={"limits": limits}).status == 200
+    )
+    monkeypatch.setattr(services, "COMPARED_AT_ONCE", 60)
+    monkeypatch.setattr(services, "LEAST_QUERIES", 2)
+    assert len(ask(unchanged, "/nearest", {"fingerprints": ["5"] * 20}).json["matches"]) == 20
+    refused = ask(unchanged, "/nearest", {"fingerprints": ["5"] * 21})
+    assert refused.error[:2] == (413, "TooManyQueries")
+    assert refused.error[2].startswith(
+        "body: found 21 rows, expected at most 20: all 3 fingerprints may be read for each"
+    )
+    assert ask(unchanged, "/nearest", {"fingerprints": ["5"] * 21}, query="max_distance=3").status == 200
+    assert ask(unchanged, "/nearest", {"fingerprints": ["5"] * 21}, query="max_distance=4").status == 413
+    monkeypatch.setattr(services, "COMPARED_AT_ONCE", 1)
+    assert ask(unchanged, "/nearest", {"fingerprints": ["5"] * 2}).status == 200
 
 
 def test_an_addition_tells_what_became_of_each_row_and_is_found_by_the_next_probe(store: Path) -> None:
@@ -176,6 +236,8 @@ def test_wide_fingerprints_are_served_and_none_that_was_cut(tmp_path: Path) -> N
         {"query": 0, "fingerprint": written[1], "distance": 2, "id": "2"},
     ]
     assert ask(store, "/probe", {"fingerprints": [f"0x{near[2]:x}"]}).json["matches"][0]["id"] == "3"
+    few = ask(store, "/nearest", {"fingerprints": [f"{(1 << 200) - 1:064x}"]}, query="count=2").json["matches"]
+    assert [(match["fingerprint"], match["distance"]) for match in few] == [(written[2], 191), (written[1], 199)]
     for cut in (written[0][:-1], "5", written[0][:16]):
         for path, body in (("/probe", {}), ("/add", {"ids": ["9"]}), ("/add_if_new", {"ids": ["9"]})):
             refused = ask(store, path, {"fingerprints": [cut], **body})
@@ -221,7 +283,7 @@ def test_the_examples_of_the_description_are_what_is_answered(store: Path) -> No
         opened.add([BASE], ids=[17])
 
     async def work(client: Client) -> None:
-        for name in ("healthz", "probe", "lookup", "add_if_new", "upsert", "remove", "add"):
+        for name in ("healthz", "probe", "nearest", "lookup", "add_if_new", "upsert", "remove", "add"):
             endpoint = ENDPOINTS[name]
             found = await client.ask(f"/{name}", endpoint.body.encode() or None)
             assert found.json == json.loads(endpoint.answer), name

@@ -258,7 +258,7 @@ static uint64_t pending_answer(Room *room) {
     const uint64_t mask = room->table.permutation.prefix_mask;
     const unsigned flips = 1;
     uint64_t digest = 0;
-    Status status = pending_init(&pending, &mask, &flips, 1, 64, 0, KEYS, 12345);
+    Status status = pending_init(&pending, &mask, &flips, 1, 64, 64, 0, KEYS, 12345);
     if (status == OK) {
         pending_append(&pending, room->fingerprints, NULL, KEYS, 1, 0);
         pending_index(&pending, UINT32_MAX);

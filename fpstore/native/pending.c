@@ -135,12 +135,13 @@ void pending_free(Pending *pending) {
 }
 
 Status pending_init(Pending *pending, const uint64_t *masks, const unsigned *flips, unsigned table_count,
-                    unsigned key_bits, int with_ids, uint32_t capacity, uint64_t secret) {
+                    unsigned key_bits, unsigned max_distance, int with_ids, uint32_t capacity, uint64_t secret) {
     unsigned bits = capacity > 2 ? bit_length(capacity - 1) : 1; /* so that a bucket has a key or less on average */
     uint32_t pattern_count = 0;
     pending->tables = calloc(table_count, sizeof *pending->tables);
     if (pending->tables == NULL) return NO_MEMORY;
     pending->table_count = table_count;
+    pending->max_distance = max_distance;
     pending->capacity = capacity;
     pending->hash_bits = bits;
     pending->secret = secret | 1;

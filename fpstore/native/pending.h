@@ -39,7 +39,8 @@ typedef struct {
 } PendingTable;
 
 typedef struct {
-    unsigned table_count, hash_bits;
+    unsigned table_count, hash_bits,
+        max_distance; /* max_distance: what the tables answer; beyond it all is looked at */
     int with_ids;
     uint32_t capacity, count, indexed, entry_count; /* indexed: so many rows, from the first on */
     uint64_t live_since;                            /* no row of that position or a later one was removed before it */
@@ -72,8 +73,7 @@ typedef struct {
 typedef struct {
     const Pending *pending;
     unsigned distance;
-    int looks_at_all; /* the tables are not for such a distance */
-    uint32_t end;     /* rows numbered up to it belong to the answer */
+    uint32_t end; /* rows numbered up to it belong to the answer */
     PendingMatch *matches;
     uint64_t match_count, match_room, row_count;
     uint64_t match_most;  /* how many the caller takes: TOO_MANY where there are more; 0 for any number */
@@ -113,10 +113,10 @@ ALWAYS_INLINE int pending_has(const Pending *pending, uint32_t entry, uint64_t i
 }
 
 /* masks, flips: of 1..1024 tables of keys of key_bits, no mask 0. Every key and query has so many bits. capacity is
- * below 2^31, so the bytes are below 2^45. pending is all zero.
+ * below 2^31, so the bytes are below 2^45. max_distance: what the tables answer. pending is all zero.
  */
 Status pending_init(Pending *pending, const uint64_t *masks, const unsigned *flips, unsigned table_count,
-                    unsigned key_bits, int with_ids, uint32_t capacity, uint64_t secret);
+                    unsigned key_bits, unsigned max_distance, int with_ids, uint32_t capacity, uint64_t secret);
 void pending_free(Pending *pending);
 
 uint32_t pending_count(const Pending *pending);

@@ -146,7 +146,7 @@ static Status KERNEL(pending_scan)(PendingSearch *search, const uint64_t *querie
 /* Search for queries[0..count). Matches go to search->matches in no order. */
 Status KERNEL(pending_search)(PendingSearch *search, const uint64_t *queries, uint64_t count) {
     uint32_t entry_count = __atomic_load_n(&search->pending->entry_count, __ATOMIC_ACQUIRE);
-    return search->looks_at_all ||
+    return search->distance > search->pending->max_distance ||
                    pending_probes(search->pending, search->distance) * PENDING_SCAN_ENTRIES > entry_count
                ? KERNEL(pending_scan)(search, queries, count, entry_count)
                : KERNEL(pending_probe)(search, queries, count);

@@ -10,7 +10,7 @@ import hmac
 import re
 import sys
 import traceback
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
@@ -40,6 +40,8 @@ LINGER_BYTES = 64 << 20
 
 # What a request may say once: another one counts here than for who stands between.
 ONCE = (b"authorization", b"host", b"content-type", b"content-encoding", b"content-length", b"transfer-encoding")
+# More than any distance or count that is taken has.
+NUMBER_DIGITS = 9
 # How much a form is accepted that Accept does not name: less than any that it does, more than one that it refuses.
 UNNAMED = 1e-4
 
@@ -91,7 +93,10 @@ class App:
             return Answer(openapi(self._limits))
         if endpoint.name == "":
             return Answer(page(self._limits), "text/html; charset=utf-8")
-        nearness = _nearness(request.scope["query_string"], endpoint, self._service.kind.parameter)
+        kind = self._service.kind
+        if endpoint.call == "nearest":
+            kind.expect_nearest()
+        nearness, count = _parameters(request.scope["query_string"], endpoint, kind.parameter)
         if endpoint.method == "GET":
             asked_for = {"stats": self._service.stats, "health": self._service.health}[endpoint.call]
             return await self._in_thread(request, asked_for)
@@ -102,6 +107,8 @@ class App:
         read = partial(service.read, body, media_type, endpoint.fields)
         if endpoint.call == "probe":
             return await self._in_thread(request, lambda: service.probe(read(), nearness, wanted))
+        if endpoint.call == "nearest":
+            return await self._in_thread(request, lambda: service.nearest(read(), count, nearness, wanted))
         if endpoint.call == "lookup":
             return await self._in_thread(request, lambda: service.lookup(read(), wanted))
         asked = await self._in_thread(request, read)
@@ -316,24 +323,34 @@ def _weight(parameters: Iterable[str]) -> float:
     return 1.0
 
 
-def _nearness(query: bytes, endpoint: Endpoint, parameter: str) -> float | None:
-    """The one parameter that an address may have: max_distance, or min_similarity. ValueError for another one."""
-    found: float | None = None
+def _parameters(query: bytes, endpoint: Endpoint, parameter: str) -> tuple[float | None, int]:
+    """What an address says: max_distance or min_similarity, as parameter names it, and a count, 1 by default.
+
+    ValueError for what the path does not take.
+    """
+    taken = [name for name, takes in ((parameter, endpoint.takes_distance), ("count", endpoint.takes_count)) if takes]
+    found: dict[str, str] = {}
     for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
-        if name != parameter or not endpoint.takes_distance:
-            expected = parameter if endpoint.takes_distance else "none"
-            raise ValueError(f"parameter: found {name!r:.40}, expected {expected}")
-        if found is not None:
-            raise ValueError(f"{parameter}: found it twice, expected it once")
-        if parameter == "max_distance":
-            if not (value.isascii() and value.isdigit() and len(value) <= 3):
-                raise ValueError(f"max_distance: found {value!r:.40}, expected a whole number")
-            found = int(value)
-        else:
-            if not re.fullmatch(r"[01](\.[0-9]{0,17})?", value):
-                raise ValueError(f"min_similarity: found {value!r:.40}, expected a number from 0 to 1")
-            found = float(value)
-    return found
+        if name not in taken:
+            raise ValueError(f"parameter: found {name!r:.40}, expected {' or '.join(taken) or 'none'}")
+        if name in found:
+            raise ValueError(f"{name}: found it twice, expected it once")
+        found[name] = value
+    count = _whole_number(found, "count", 1)
+    if parameter == "max_distance":
+        return (_whole_number(found, parameter, 0) if parameter in found else None), count
+    if parameter in found and not re.fullmatch(r"[01](\.[0-9]{0,17})?", found[parameter]):
+        raise ValueError(f"{parameter}: found {found[parameter]!r:.40}, expected a number from 0 to 1")
+    return (float(found[parameter]) if parameter in found else None), count
+
+
+def _whole_number(found: Mapping[str, str], name: str, least: int) -> int:
+    """That of this name, the least where there is none. ValueError for another one."""
+    value = found.get(name, str(least))
+    if not (value.isascii() and value.isdigit() and len(value) <= NUMBER_DIGITS and int(value) >= least):
+        more = f", {least} or more" if least else ""
+        raise ValueError(f"{name}: found {value!r:.40}, expected a whole number{more}")
+    return int(value)
 
 
 def _tell(error: Exception) -> None:

@@ -64,6 +64,10 @@ class Kind(ABC):
         del store, nearness  # none is
 
     @abstractmethod
+    def expect_nearest(self) -> None:
+        """BadInput where a store of this kind has no nearest rows, however far they are."""
+
+    @abstractmethod
     def expect_answers(self, store: Any) -> None:
         """Ask the store for nothing in particular. Raises what is wrong with it."""
 
@@ -102,6 +106,9 @@ class _OfFingerprints(Kind):
         if nearness is not None and nearness > most:
             raise PlanError(f"max_distance: found {nearness}, expected at most {most}, that of the store's plan")
 
+    def expect_nearest(self) -> None:
+        pass  # it has
+
     def expect_answers(self, store: Any) -> None:
         store.contains_near(0)
 
@@ -119,6 +126,10 @@ class _OfSignatures(Kind):
 
     def fingerprints(self, values: Any, what: str = "fingerprints") -> Array:
         raise BadInput(f"{what}: found some, expected texts: the store has signatures")
+
+    def expect_nearest(self) -> None:
+        told = "found a store of signatures, expected fingerprints; /probe finds what is similar to texts"
+        raise BadInput(f"nearest: {told}")
 
     def told(self, sketch: Any) -> str:
         return ""

@@ -15,6 +15,8 @@ REFUSING_AT_ONCE = 128
 BACKLOG = 128
 # From accepting a connection over the limit to closing it takes four turns, and each can accept one more than that.
 ACCEPTED_AT_ONCE = 4 * (BACKLOG + 1)
+# Of a request for the nearest, however far: so many comparisons, some seconds of a processor, or so many queries.
+COMPARED_AT_ONCE, LEAST_QUERIES = 10**10, 16
 # Files that the store and the interpreter have open, with room.
 OWN_FILES = 256
 

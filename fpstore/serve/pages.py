@@ -13,7 +13,10 @@ JSON_TYPE = "application/json"
 
 @dataclass(frozen=True)
 class Endpoint:
-    """What a path leads to. call: what the service does; fields: of a body; body, answer: examples."""
+    """What a path leads to. call: what the service does; fields: of a body; body, answer: examples.
+
+    takes_distance, takes_count: which parameters an address may have.
+    """
 
     name: str
     method: str
@@ -23,8 +26,14 @@ class Endpoint:
     takes_distance: bool = False
     body: str = ""
     answer: str = ""
+    takes_count: bool = False
 
 
+_QUERIES = '{"fingerprints": ["9f3a5c0012ab44df"]}'
+_MATCHES = (
+    '{"format": "fpstore.matches/1", "query_count": 1, "matches": [{"query": 0,'
+    ' "fingerprint": "9f3a5c0012ab44de", "distance": 1, "id": "17"}]}'
+)
 _ADDITIONS = (
     '{"format": "fpstore.additions/1", "stored_count": 0, "additions": [{"stored": false,'
     ' "match_fingerprint": "9f3a5c0012ab44de", "match_distance": 1, "match_id": "17"}]}'
@@ -50,9 +59,20 @@ _ALL = (
         "All that is near each fingerprint or text, nearest first. query is the number of the fingerprint in the body.",
         ("fingerprints", "texts"),
         True,
-        '{"fingerprints": ["9f3a5c0012ab44df"]}',
-        '{"format": "fpstore.matches/1", "query_count": 1, "matches": [{"query": 0,'
-        ' "fingerprint": "9f3a5c0012ab44de", "distance": 1, "id": "17"}]}',
+        _QUERIES,
+        _MATCHES,
+    ),
+    Endpoint(
+        "nearest",
+        "POST",
+        "nearest",
+        "The nearest rows of each fingerprint or text, however far they are, and with max_distance those within that."
+        " All may be read for what is far. A store of signatures has none; it is asked by probe.",
+        ("fingerprints", "texts"),
+        True,
+        _QUERIES,
+        _MATCHES,
+        takes_count=True,
     ),
     Endpoint(
         "lookup",
@@ -167,7 +187,12 @@ def page(limits: Limits) -> bytes:
     ]
     for each in _ALL:
         parts.append(f"<h2><code>{each.method} /{each.name}</code></h2><p>{html.escape(each.told)}</p>")
-        if each.takes_distance:
+        if each.takes_count:
+            parts.append(
+                "<p><code>?count=10</code> asks for so many of each, not for one; <code>&max_distance=8</code> for none"
+                " beyond that.</p>"
+            )
+        elif each.takes_distance:
             parts.append(
                 "<p><code>?max_distance=2</code> asks for less than the store's; of a store of signatures, which takes"
                 " texts, <code>?min_similarity=0.8</code>.</p>"
@@ -191,7 +216,9 @@ def _operation(endpoint: Endpoint, limits: Limits) -> dict[str, Any]:
     if endpoint.takes_distance:
         distance = {"type": "integer", "minimum": 0, "description": "of a store of fingerprints"}
         similarity = {"type": "number", "minimum": 0, "maximum": 1, "description": "of a store of signatures"}
-        named = {"max_distance": distance, "min_similarity": similarity}
+        count = {"type": "integer", "minimum": 1, "default": 1, "description": "how many rows of each"}
+        more = {"count": count} if endpoint.takes_count else {"min_similarity": similarity}
+        named = {"max_distance": distance, **more}
         operation["parameters"] = [{"name": name, "in": "query", "schema": each} for name, each in named.items()]
     if endpoint.fields:
         lists = {

@@ -18,7 +18,7 @@ from fpstore.serve import arrow, forms
 from fpstore.serve.failures import Refused
 from fpstore.serve.held import Held
 from fpstore.serve.kinds import AnyStore, kind_of
-from fpstore.serve.limits import Limits
+from fpstore.serve.limits import COMPARED_AT_ONCE, LEAST_QUERIES, Limits
 from fpstore.serve.writing import Change, Writing
 from fpstore.text import Recipe
 from fpstore.types import Ids, Keys
@@ -124,7 +124,34 @@ class Service:
             self.kind.expect_bounded(store, nearness)
             return store.probe_many(keys, threads=1, **asked_for)
 
-        found = self._reader.ask(ask)
+        return self._matches(self._reader.ask(ask), asked, media_type)
+
+    def nearest(self, asked: Asked, count: int, max_distance: float | None, media_type: str) -> Answer:
+        """The `count` rows that are nearest to each of them. TooManyMatches."""
+        assert asked.fingerprints is not None
+        keys = asked.fingerprints
+        if count > (most := self.limits.matches // max(1, len(keys))):
+            of = f"of {len(keys)} fingerprints, as an answer has at most {self.limits.matches} matches"
+            raise TooManyMatches(f"count: found {count}, expected at most {most} {of}")
+
+        def ask(store: Any) -> Any:
+            self._expect_few(store, len(keys), max_distance)
+            return store.nearest_many(keys, count, max_distance=max_distance, threads=1)
+
+        return self._matches(self._reader.ask(ask), asked, media_type)
+
+    def _expect_few(self, store: Store, query_count: int, max_distance: float | None) -> None:
+        """Refused for so many queries that reading all that is stored for each of them would take long."""
+        if query_count < LEAST_QUERIES or (max_distance is not None and max_distance <= store.plan.max_distance):
+            return
+        held = sum(segment.key_count for segment in store._segments)
+        most = max(LEAST_QUERIES, COMPARED_AT_ONCE // max(1, held))
+        if query_count > most:
+            within = f"any number with max_distance={store.plan.max_distance} or less, as tables answer that"
+            told = f"all {held} fingerprints may be read for each; {within}"
+            raise Refused(413, "TooManyQueries", f"body: found {query_count} rows, expected at most {most}: {told}")
+
+    def _matches(self, found: Any, asked: Asked, media_type: str) -> Answer:
         most = self.limits.answer_bytes
         if media_type == arrow.MEDIA_TYPE:
             return Answer(arrow.bytes_of(found, most), media_type)

@@ -162,11 +162,14 @@ MUTANTS = (
     ),
     Mutant(
         "what is pending is looked up for a distance that its tables do not answer",
-        "fpstore/_pending.pyx",
-        "state.looks_at_all = distance > self.max_distance",
-        "state.looks_at_all = distance > self.max_distance + 64",
+        "fpstore/native/pending_body.h",
+        "return search->distance > search->pending->max_distance ||",
+        "return search->distance > search->pending->max_distance + 64 ||",
         "pending rows beyond the plan's distance are missed",
-        ("tests/test_reach.py::test_what_is_pending_is_found_beyond_the_plans_distance",),
+        (
+            "tests/test_reach.py::test_what_is_pending_is_found_beyond_the_plans_distance",
+            "tests/test_reach.py::test_the_nearest_of_one_query_are_found_among_what_is_pending_within_any_radius[3-True]",
+        ),
     ),
     Mutant(
         "a piece that is left over goes to where the first one begins",

@@ -10,6 +10,22 @@ SOCKETS = "fpstore/serve/sockets.py"
 MUTANTS = (
     # --- lines ---
     Mutant(
+        "the nearest of any number of fingerprints are looked for among all that is stored",
+        "fpstore/serve/service.py",
+        "if query_count > most:",
+        "if query_count > most * 10**6:",
+        "one request keeps a thread of the service busy for hours",
+        ("tests/test_serve_app.py::test_a_request_for_the_nearest_is_bounded",),
+    ),
+    Mutant(
+        "a count of the nearest is taken for one fingerprint, whatever their number",
+        "fpstore/serve/service.py",
+        "(most := self.limits.matches // max(1, len(keys)))",
+        "(most := self.limits.matches)",
+        "an answer is made that has more matches than it may",
+        ("tests/test_serve_app.py::test_a_request_for_the_nearest_is_bounded",),
+    ),
+    Mutant(
         "lines that were refused together are not asked one by one",
         LINES,
         "if len(rows.numbers) == 1:",
