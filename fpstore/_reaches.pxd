@@ -13,6 +13,7 @@ cdef class Reaches:
     cdef public bint read
     cdef readonly uint64_t scanned
     cdef double shares[MAX_RADII]
+    cdef unsigned ends[MAX_RADII]
     cdef unsigned counts[MAX_RADII + 1]
     cdef int next_of[MAX_RADII + 1]
     cdef int count

@@ -9,7 +9,7 @@ MOST_RADII = MAX_RADII
 cdef enum:
     # What is known of the last 32 queries, where the older half counts half, as much less of those before. What a query
     # adds is worth so many times what is supposed where none has been.
-    WEIGHT = 16
+    WEIGHT = 64
     HELD = 32 * WEIGHT
 
 
@@ -29,7 +29,7 @@ cdef class Reaches:
         if self.count > MAX_RADII or len(shares) != self.count or (whole and self.count == 0):
             raise ValueError(f"{len(radii)} radii, {len(shares)} shares: expected as many, at most {MAX_RADII}")
         for i in range(self.count):
-            self.shares[i] = shares[i]
+            self.shares[i], self.ends[i] = shares[i], radii[i]
         for i in range(self.count + 1):
             self.counts[i] = 1
         self.choose()
@@ -52,7 +52,7 @@ cdef class Reaches:
     cdef int told(self, unsigned distance, unsigned times) except -1:
         cdef int i = 0
         cdef unsigned total = 0
-        while i < self.count and <unsigned>self.radii[i] < distance:
+        while i < self.count and self.ends[i] < distance:
             i += 1
         self.counts[i] += WEIGHT * min(times, <unsigned>HELD)
         while True:

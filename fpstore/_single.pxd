@@ -13,8 +13,9 @@ cdef enum:
     FEW_ROWS = 64  # where the first are wanted, what reads no others is as fast from here on
 
 cdef object NDARRAY, INT64, UINT64, UINT16
-# The column `query` of an answer of one row.
+# The column `query` of an answer of one row, and by its value the column `distance`.
 cdef object FIRST
+cdef list DISTANCES
 cdef object column(object dtype, bytes data, tuple rows, object offset)
 cdef bint as_key(object value, uint64_t *key, unsigned bits) except -1
 cdef bint as_distance(object value, unsigned own, unsigned most, unsigned *distance) except -1

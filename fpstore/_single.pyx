@@ -13,6 +13,7 @@ import numpy as np
 
 from fpstore._native cimport (
     OK,
+    MAX_CODE_WORDS,
     MAX_KEY_BITS,
     FoundRows,
     Part,
@@ -45,7 +46,7 @@ cdef object column(object dtype, bytes data, tuple rows, object offset):
 
 # Columns of an answer of one row, which most have that are not empty.
 FIRST = column(INT64, bytes(8), (1,), 0)
-cdef list DISTANCES = [column(UINT16, bits.to_bytes(2, "little"), (1,), 0) for bits in range(65)]
+DISTANCES = [column(UINT16, bits.to_bytes(2, "little"), (1,), 0) for bits in range(64 * MAX_CODE_WORDS + 1)]
 
 
 cdef bint as_key(object value, uint64_t *key, unsigned bits) except -1:

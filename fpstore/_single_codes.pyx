@@ -18,6 +18,7 @@ from fpstore._native cimport (
 from fpstore._probe cimport IdColumn
 from fpstore._reaches cimport Reaches
 from fpstore._single cimport (
+    DISTANCES,
     FEW_ROWS,
     FIRST,
     INT64,
@@ -150,9 +151,12 @@ cdef class SingleCodes:
         cdef bytes data
         cdef unsigned i
         if type(value) is NDARRAY:
-            if value.dtype != UINT64 or value.ndim != 1 or not value.flags.c_contiguous or len(value) != self.words:
+            try:
+                row = value
+            except ValueError:  # of another type, of more dimensions, or not in one piece
                 return False
-            row = value
+            if <unsigned>row.shape[0] != self.words:
+                return False
             memcpy(code, &row[0], 8 * self.words)
             return True
         if type(value) is bytes and len(value) == 8 * self.words:
@@ -187,5 +191,5 @@ cdef class SingleCodes:
             memcpy(code + i * self.words, found.rows[i].code, 8 * self.words)
             id[i], bits[i] = found.rows[i].id, <uint16_t>found.rows[i].distance
         return (FIRST if n == 1 else column(INT64, bytes(8 * n), rows, 0), column(UINT64, data, (n, self.words), 0),
-                column(UINT16, data, rows, 8 * (self.words + 1) * n),
+                DISTANCES[bits[0]] if n == 1 else column(UINT16, data, rows, 8 * (self.words + 1) * n),
                 column(UINT64, data, rows, 8 * self.words * n) if self.with_ids else None)

@@ -38,7 +38,7 @@ def chosen(reaches: Reaches) -> list[int]:
 @settings(deadline=None, max_examples=200)
 @given(
     shares=st.lists(st.floats(0.001, 1), min_size=1, max_size=5),
-    told=st.lists(st.integers(0, 12), max_size=40),
+    told=st.lists(st.integers(0, 12), max_size=31),
     whole=st.booleans(),
 )
 def test_those_radii_are_looked_within_that_take_least_where_all_goes_on_as_before(
@@ -49,7 +49,7 @@ def test_those_radii_are_looked_within_that_take_least_where_all_goes_on_as_befo
     weights = np.ones(len(radii) + 1)
     for distance in told:
         reaches.tell(distance)
-        weights[next((i for i, most in enumerate(radii) if distance <= most), len(radii))] += 16
+        weights[next((i for i, most in enumerate(radii) if distance <= most), len(radii))] += 64
 
     def cost(which: tuple[int, ...]) -> float:
         """What queries take that were as those, each within these radii, then by the rest."""
