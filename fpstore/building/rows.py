@@ -192,7 +192,8 @@ def write_table(
     with SegmentWriter(at, options.codec, slot_bits, plan.bits, plan.block_bytes) as writer:
         if index:
             first, own = options.choice.first_permutation, Permutation(table.prefix_mask, plan.bits)
-            sorter = KeySorter(scratch, memory, threads=options.threads)
+            # Room for all at once: what grows leaves holes of up to a third of a share behind it.
+            sorter = KeySorter(scratch, memory, count, threads=options.threads)
             for keys, *_ in rows:
                 sorter.add(own.apply(keys if first.is_identity else first.invert(keys)))
             with closing(sorter.finish()) as sorted_keys:
