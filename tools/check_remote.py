@@ -3,7 +3,7 @@
 Builds a store of 10^7 fingerprints (or --keys), copies it to s3://, and probes it for 1,000, half of them near stored
 ones, from an empty cache. Rows are those of the store here, and all that is read after the opening is at most 3 times
 the bytes of those pages among it that hold blocks: each page once, as a probe reads no block that it does not decode.
-Needs s3fs and moto[server], which takes some milliseconds a request; --here reads the same by local://, without a server.
+Needs s3fs and moto[server], which takes some 10 ms a request; --here reads the same by local://, without a server.
 """
 
 import argparse
