@@ -57,7 +57,7 @@ test-clients: $(VENV)/.clients
 test-cluster: $(VENV)/.engines
 	@java -version >/dev/null 2>&1 || echo "Java is not installed (Debian: openjdk-17-jre-headless): Spark is not tested."
 	FPSTORE_CLUSTER_KEYS=$(CLUSTER_KEYS) $(VENV)/bin/python -m pytest -rs tests/test_cluster_ranks.py \
-		tests/test_cluster_local.py tests/test_cluster_engines.py
+		tests/test_cluster_local.py tests/test_cluster_engines.py tests/test_cluster_speculation.py
 
 lint: $(VENV)/.linters
 	$(VENV)/bin/ruff check .

@@ -11,6 +11,7 @@ from fpstore.store import Store
 
 DEATHS = "deaths"
 PROCESSES = "processes"
+STRAGGLING_SECONDS = 120.0
 
 
 class Dying(ProbeTask):
@@ -54,3 +55,21 @@ class SlowMeasure(MeasureTask):
         (Path(os.environ[PROCESSES]) / str(os.getpid())).touch()
         time.sleep(0.2)
         return super().do()
+
+
+class Straggling(ProbeTask):
+    """A task of whose first attempts the second waits for another one, as long as an engine may take to begin it."""
+
+    def run(self, store: Store) -> int:
+        (self.folder / f"{self.maker.name}.by.{os.getpid()}").touch()
+        deadline = time.monotonic() + STRAGGLING_SECONDS
+        while self.maker.task == 1 and len(attempts_of(self)) < 2:
+            if time.monotonic() > deadline:
+                raise TimeoutError("found one attempt, expected another one beside it")
+            time.sleep(0.05)
+        return super().run(store)
+
+
+def attempts_of(task: ProbeTask) -> list[Path]:
+    """A file for each process that a task was begun in."""
+    return list(task.folder.glob(f"{task.maker.name}.by.*"))

@@ -601,7 +601,7 @@ def test_a_part_that_is_damaged_meanwhile_ends_the_answer(stores: dict[str, Path
 def test_a_part_that_vanished_is_an_error_that_leaves_no_file_open(
     stores: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local, "run_here", lambda *_: None)
+    monkeypatch.setattr(local.Local, "__call__", lambda *_: None)
     before = set(os.listdir("/proc/self/fd"))
     with pytest.raises(FileNotFoundError):
         cluster.probe(stores["grown uint64"], some_keys(900, 5), tasks=3)

@@ -8,8 +8,10 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ import fpstore
 from fpstore import cluster
 from fpstore.cluster.engines import engine_named
 from fpstore.cluster.leading import ADDED, Keyed, decided
+from fpstore.cluster.local import run_here
 from fpstore.cluster.measuring import MeasureTask
 from fpstore.cluster.sent import TRIES
 from fpstore.errors import JobError, StoreChanged
@@ -259,6 +262,70 @@ def test_an_engine_finds_the_fingerprints_of_one_process(engine: str, tmp_path: 
             found.append([row for names, keys in every for row in zip(names, keys.tolist(), strict=True)])
     assert found[0] == found[1]
     assert len(found[0]) == 180
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Paragraphs of Python's own library, a hundredth as many as the store has keys, in eight files."""
+    files = sorted(Path(sysconfig.get_path("stdlib")).rglob("*.py"))
+    sources = [path.read_text(errors="replace") for path in files if "site-packages" not in path.parts]
+    paragraphs = [each for source in sources for each in source.split("\n\n") if len(each.split()) > 4]
+    lines = (line for source in sources for line in source.split("\n") if len(line.split()) > 4)
+    texts = [*paragraphs, *islice(lines, max(0, KEYS // 100 - len(paragraphs)))][: KEYS // 100]
+    assert len(texts) == KEYS // 100
+    folder = tmp_path_factory.mktemp("library")
+    for number in range(8):
+        own = (json.dumps({"text": text}) + "\n" for text in texts[number::8])
+        (folder / f"{number}.jsonl").write_text("".join(own))
+    return sorted(folder.iterdir())
+
+
+RECIPES = ["simhash-1", "text-1", "minhash-128"]
+
+
+@pytest.fixture(scope="module")
+def kept(library: list[Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """What one process keeps of these texts, and drops, by the recipe."""
+    folder = tmp_path_factory.mktemp("kept")
+    for by in RECIPES:
+        dedup(Inputs(library), folder / by, recipe=load_recipe(by), dropped=folder / f"{by}.tsv")
+    return {by: folder / by for by in RECIPES}
+
+
+def expect_kept(kept: Path, found: Path) -> None:
+    for suffix in ("", ".tsv"):
+        expected = Path(f"{kept}{suffix}").read_bytes()
+        assert Path(f"{found}{suffix}").read_bytes() == expected
+        assert expected.count(b"\n") > KEYS // 10_000  # of real texts some are kept and some are not
+
+
+@pytest.mark.parametrize("by", RECIPES)
+def test_an_engine_keeps_of_real_texts_what_one_process_keeps(
+    engine: str, library: list[Path], kept: dict[str, Path], tmp_path: Path, by: str
+) -> None:
+    found = tmp_path / by
+    dedup(Inputs(library), found, recipe=load_recipe(by), dropped=tmp_path / f"{by}.tsv", engine=engine)
+    expect_kept(kept[by], found)
+
+
+@pytest.mark.parametrize("by", RECIPES)
+def test_processes_keep_of_real_texts_what_one_process_keeps(
+    library: list[Path], kept: dict[str, Path], tmp_path: Path, by: str
+) -> None:
+    found = tmp_path / by
+    dedup(Inputs(library), found, recipe=load_recipe(by), dropped=tmp_path / f"{by}.tsv", workers=2)
+    expect_kept(kept[by], found)
+
+
+@pytest.mark.parametrize("what", [Dying, Twice])
+def test_processes_find_the_rows_of_one_search_whatever_happens_to_them(
+    store: Path, queries: Keys, expected: Any, tmp_path: Path, what: Any
+) -> None:
+    tasks = tasks_of(store, tmp_path, queries, 4, what)
+    (tmp_path / DEATHS).write_text(str(TRIES - 1 if what is Dying else 0))
+    run_here(tasks if what is Dying else [*tasks, *tasks], 2, 100.0)
+    assert (tmp_path / DEATHS).read_text() == "0"
+    assert found_by(tasks, tmp_path) == plain(expected)
 
 
 def test_what_a_task_of_a_job_raises_is_raised_at_the_driver_and_the_job_goes_on(engine: str, tmp_path: Path) -> None:

@@ -107,6 +107,35 @@ def test_small_work_starts_no_process(store: Path, tmp_path: Path, seconds: floa
     assert heaps == {"as it is" if here else str(256 << 20)}
 
 
+def processes_of(engine: local.Local, tasks: list[ProbeTask], folder: Path) -> set[int]:
+    engine(tasks, LONG)
+    return {int(path.read_text()) for path in folder.glob("*.process")}
+
+
+def test_the_processes_of_a_call_do_the_tasks_of_the_next_and_end_with_the_engine(store: Path, tmp_path: Path) -> None:
+    queries = some_keys(300, 4)
+    both = [(tasks_of(store, tmp_path / name, queries, 4, Where), tmp_path / name) for name in "ab"]
+    with local.Local(workers=2) as engine:
+        first, second = (processes_of(engine, *each) for each in both)
+        assert second
+        assert engine._team is not None
+        assert first | second <= {worker._process.pid for worker in engine._team._workers}
+    assert wait_for(sorted(first | second)) == []
+
+
+def test_a_call_that_has_failed_leaves_the_next_new_processes(store: Path, tmp_path: Path) -> None:
+    queries = some_keys(300, 4)
+    bad = tasks_of(store, tmp_path / "bad", queries, 4, Where)
+    with local.Local(workers=2) as engine:
+        with pytest.raises(JobError, match=r"expected 0\.0\.1, as at the driver$"):
+            engine([replace(task, version="0.0.1") for task in bad], LONG)
+        assert processes_of(engine, tasks_of(store, tmp_path / "good", queries, 4, Where), tmp_path / "good")
+        team = engine._team
+        engine.stop()  # nothing is under way: nobody ends
+        assert processes_of(engine, tasks_of(store, tmp_path / "more", queries, 4, Where), tmp_path / "more")
+        assert engine._team is team
+
+
 def test_the_store_stays_open_from_task_to_task_and_no_longer(
     store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

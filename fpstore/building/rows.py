@@ -14,7 +14,7 @@ from fpstore.arrays import parse_memory
 from fpstore.building.options import BuildOptions
 from fpstore.building.permuted import permuted_tables, sorted_permuted
 from fpstore.building.sources import ArraySource, Source, array_source, source_of
-from fpstore.building.spill import MIN_MEMORY_BYTES, KeySorter, PairSorter, SortedPairs
+from fpstore.building.spill import KEY_BYTES, MIN_MEMORY_BYTES, KeySorter, PairSorter, SortedPairs
 from fpstore.building.spill import SortedKeys as SpilledKeys
 from fpstore.disk import Place, placed
 from fpstore.merging import Columns
@@ -170,7 +170,9 @@ def sort_rows(
     source: Source, options: BuildOptions, scratch: Path, report: Tell = lambda phase, done, total: None
 ) -> SpilledKeys | SortedPairs:
     """Some rows of a source, sorted under table 0's permutation, for `write_table`; as write_segment sorts all."""
-    return _sorted_source(source, options, scratch, options.memory_bytes - OTHER_MEMORY, report)
+    memory = options.memory_bytes - OTHER_MEMORY
+    # Room for as much as there may be from the first on, of which the system gives what is used: see write_table.
+    return _sorted_source(source, options, scratch, memory, report, memory // KEY_BYTES)
 
 
 def write_table(
@@ -192,7 +194,8 @@ def write_table(
     with SegmentWriter(at, options.codec, slot_bits, plan.bits, plan.block_bytes) as writer:
         if index:
             first, own = options.choice.first_permutation, Permutation(table.prefix_mask, plan.bits)
-            sorter = KeySorter(scratch, memory, threads=options.threads)
+            # Room for all at once: what grows leaves holes of up to a third of a share behind it.
+            sorter = KeySorter(scratch, memory, count, threads=options.threads)
             for keys, *_ in rows:
                 sorter.add(own.apply(keys if first.is_identity else first.invert(keys)))
             with closing(sorter.finish()) as sorted_keys:
@@ -216,9 +219,9 @@ def _add_ids(writer: SegmentWriter, pairs: SortedPairs, options: BuildOptions) -
 
 
 def _sorted_source(
-    source: Source, options: BuildOptions, scratch: Path, memory: int, report: Tell
+    source: Source, options: BuildOptions, scratch: Path, memory: int, report: Tell, expected: int = 0
 ) -> SpilledKeys | SortedPairs:
-    """The keys of table 0, with their ids if the store has any."""
+    """The keys of table 0, with their ids if the store has any. expected: how many rows there may be, if known."""
     first = options.choice.first_permutation
     if isinstance(source, ArraySource) and not options.with_ids and source.keys.nbytes <= memory - MIN_MEMORY_BYTES:
         report("reading", len(source.keys), None)
@@ -226,9 +229,9 @@ def _sorted_source(
         return sorted_permuted(source.keys, first)
     threads = options.threads
     sorter = (
-        PairSorter(scratch, memory, threads=threads)
+        PairSorter(scratch, memory, expected, threads=threads)
         if options.with_ids
-        else KeySorter(scratch, memory, threads=threads)
+        else KeySorter(scratch, memory, expected, threads=threads)
     )
     rows = 0
     for fingerprints, ids in source:

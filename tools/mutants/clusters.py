@@ -9,6 +9,14 @@ _BUILT = "tests/test_cluster_build.py::test_tasks_build_the_bytes_of_one_process
 
 MUTANTS = (
     Mutant(
+        "processes that did tasks are at work for ever",
+        "fpstore/cluster/local.py",
+        "    def __exit__(self, kind: object, *_: object) -> None:\n        self._let_go(kind)",
+        "    def __exit__(self, kind: object, *_: object) -> None:\n        pass",
+        "who did some tasks has processes that nobody asks anything, and their memory",
+        ("tests/test_cluster_local.py::test_the_processes_of_a_call_do_the_tasks_of_the_next_and_end_with_the_engine",),
+    ),
+    Mutant(
         "what a list of stores says of their bits and ids is passed over",
         "fpstore/cluster/shards.py",
         "if (said.bits, said.ids) != (self.bits, self.id_type):",
