@@ -280,6 +280,37 @@ class ClusterPairsRank(Protocol):
     ) -> int: ...
 
 
+class ClusterSimilarPairs(Protocol):
+    def __call__(
+        self,
+        store: AnyPath,
+        *,
+        min_similarity: float | None = None,
+        memory: str | int = "1GiB",
+        engine: str = "local",
+        address: str | None = None,
+        workers: int | None = None,
+        tasks: int | None = None,
+        folder: AnyPath | None = None,
+        world_size: int | None = None,
+        progress: OnProgress | None = None,
+    ) -> Iterator[fpstore.minhash.SimilarPairs]: ...
+
+
+class ClusterSimilarPairsRank(Protocol):
+    def __call__(
+        self,
+        store: AnyPath,
+        *,
+        rank: int,
+        world_size: int,
+        folder: AnyPath,
+        min_similarity: float | None = None,
+        memory: str | int = "1GiB",
+        tasks: int | None = None,
+    ) -> int: ...
+
+
 class ClusterFingerprint(Protocol):
     def __call__(
         self,
@@ -814,11 +845,15 @@ CLUSTER: dict[str, type] = {
     "pairs_rank": ClusterPairsRank,
     "probe": ClusterProbe,
     "probe_rank": ClusterProbeRank,
+    "similar_pairs": ClusterSimilarPairs,
+    "similar_pairs_rank": ClusterSimilarPairsRank,
 }
 
 # What mypy compares.
 cluster_fingerprint: ClusterFingerprint = fpstore.cluster.fingerprint
 cluster_pairs: ClusterPairs = fpstore.cluster.pairs
+cluster_similar_pairs: ClusterSimilarPairs = fpstore.cluster.similar_pairs
+cluster_similar_pairs_rank: ClusterSimilarPairsRank = fpstore.cluster.similar_pairs_rank
 cluster_pairs_rank: ClusterPairsRank = fpstore.cluster.pairs_rank
 measure_rank: MeasureRank = jobs.measure_rank
 cluster_probe: ClusterProbe = fpstore.cluster.probe

@@ -128,19 +128,16 @@ def test_an_engine_and_a_folder_print_the_same_pairs_in_order(
         seen.append(asked)
         return engines.engine_named("local", None, 1)
 
-    monkeypatch.setattr("fpstore.cluster.pairing.engine_named", named)
+    monkeypatch.setattr("fpstore.cluster.work.engine_named", named)
     found = command(*asked, "--engine", "ray", "--address", "a", "--workers", "2")
     assert [tuple(map(int, line.split("\t"))) for line in found.lines] == expected
     assert seen == [("ray", "a", 2)]
 
 
-def test_workers_find_pairs_of_fingerprints(command: Command, tmp_path: Path) -> None:
-    assert command("create", tmp_path / "m", "--recipe", "minhash-128").status == 0
+def test_workers_count_no_pairs(command: Command, tmp_path: Path) -> None:
     fpstore.build(tmp_path / "s", [5, 6]).close()
     for asked, told in (
-        (("m", "--workers", "2"), "--workers goes with fingerprints: found signatures"),
         (("s", "--workers", "2", "--count"), "--workers goes without --count"),
-        (("m", "--engine", "local"), "--engine goes with fingerprints: found signatures"),
         (("s", "--folder", "f", "--count"), "--folder goes without --count"),
         (("s", "--address", "a"), "--address goes with --engine ray or spark"),
     ):

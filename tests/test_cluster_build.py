@@ -26,7 +26,7 @@ from test_workers import wait_for
 import fpstore
 from fpstore import Progress, cluster
 from fpstore.building import rows
-from fpstore.cluster import building, gathering, parts, sorting
+from fpstore.cluster import building, gathering, parts, sorting, work
 from fpstore.cluster.local import TRIES, run_here
 from fpstore.cluster.sorting import SortTask, TableTask
 from fpstore.cluster.tasks import run_held
@@ -482,7 +482,7 @@ def test_what_no_build_does_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
         cluster.build(tmp_path / "s", [tmp_path / "a.npy"], plan="paper-10", max_distance=9)
     with pytest.raises(ValueError, match=r"^first_id: found id 18446744073709551616 for a row, expected at most"):
         cluster.build(tmp_path / "s", [tmp_path / "a.npy"], ids="row", first_id=(1 << 64) - 8, workers=1)
-    monkeypatch.setattr(building, "engine_named", lambda *_: Elsewhere())
+    monkeypatch.setattr(work, "engine_named", lambda *_: Elsewhere())
     with pytest.raises(ValueError, match=r"^folder: found none, expected one on storage that all workers share"):
         cluster.build(tmp_path / "s", [tmp_path / "a.npy"], engine="ray")
     assert not (tmp_path / "s").exists()

@@ -51,8 +51,10 @@ def test_what_has_no_components_by_tasks_is_refused(tmp_path: Path, command: Com
     minhash.create(tmp_path / "m").close()
     with pytest.raises(PlanError):
         cluster.components(tmp_path / "s", tmp_path / "o.tsv", max_distance=9)
-    with pytest.raises(ValueError, match=r"workers \(--workers\): found a store of signatures, expected fingerprints"):
-        cluster.components(tmp_path / "m", tmp_path / "o.tsv")
+    with pytest.raises(ValueError, match="max_distance: found a store of signatures, expected min_similarity"):
+        cluster.components(tmp_path / "m", tmp_path / "o.tsv", max_distance=3)
+    with pytest.raises(ValueError, match="min_similarity: found a store of fingerprints, expected max_distance"):
+        cluster.components(tmp_path / "s", tmp_path / "o.tsv", min_similarity=0.5)
     for line, option in (
         ("--workers 2", "--workers"),
         (f"--folder {tmp_path / 'f'} --world-size 2 --rank 0", "--rank"),

@@ -19,6 +19,7 @@ from outcome import Command
 
 import fpstore
 from fpstore import cluster, jobs
+from fpstore.cluster import engines
 from fpstore.cluster.measuring import MeasureTask
 from fpstore.errors import JobError
 from fpstore.fingerprints import as_numbers
@@ -107,6 +108,34 @@ def test_the_command_prints_the_lines_of_one_process(command: Command, tmp_path:
         assert one.status == 0
         assert len(one.lines) == 126
         assert command("fingerprint", *inputs, *more, "--workers", "2") == one
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ("", []),
+        ("--workers 1", []),
+        ("--workers 3", [("local", None, 3)]),
+        ("--engine local", [("local", None, None)]),
+        ("--engine ray --address a", [("ray", "a", None)]),
+        ("--folder f", [("local", None, None)]),
+    ],
+)
+def test_the_command_has_those_measure_whom_its_options_say(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: str, expected: list[Any]
+) -> None:
+    seen: list[Any] = []
+
+    def named(*asked: Any) -> engines.Engine:
+        seen.append(asked)
+        return engines.engine_named("local", None, 1)
+
+    monkeypatch.setattr(sharing, "engine_named", named)
+    monkeypatch.chdir(tmp_path)
+    inputs = some_corpus(tmp_path / "in")
+    outcome = command("fingerprint", *inputs, *options.split())
+    assert (outcome.status, len(outcome.lines)) == (0, 126)
+    assert seen == expected
 
 
 def test_a_bad_line_is_told_of_as_by_one_process(command: Command, tmp_path: Path) -> None:

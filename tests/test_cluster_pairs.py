@@ -22,7 +22,7 @@ from test_cluster_ranks import Elsewhere
 
 import fpstore
 from fpstore import cluster, minhash
-from fpstore.cluster import engines, gathering, pairing, parts
+from fpstore.cluster import engines, gathering, pairing, parts, work
 from fpstore.cluster.local import TRIES, run_here
 from fpstore.cluster.pairing import PairsTask
 from fpstore.cluster.parts import Maker, Part, sweep, whole_file
@@ -267,7 +267,7 @@ def test_processes_find_what_one_search_finds(
 def test_an_engine_of_other_machines_finds_what_one_search_finds_in_a_folder_that_all_share(
     stores: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pairing, "engine_named", lambda *_: Elsewhere())
+    monkeypatch.setattr(work, "engine_named", lambda *_: Elsewhere())
     with pytest.raises(ValueError, match=r"^folder: found none, expected one on storage that all workers share"):
         cluster.pairs(stores["size"], engine="ray")
     with cluster.pairs(stores["size"], engine="ray", folder=tmp_path / "f", tasks=3) as answer:
@@ -287,7 +287,7 @@ def test_an_engine_is_asked_for_by_name_address_and_workers(
         seen.append(asked)
         return engines.engine_named("local", None, 1)
 
-    monkeypatch.setattr(pairing, "engine_named", named)
+    monkeypatch.setattr(work, "engine_named", named)
     with cluster.pairs(stores["one"], engine="spark", address="a", workers=3) as answer:
         assert list(answer) == []
     assert seen == [("spark", "a", 3)]

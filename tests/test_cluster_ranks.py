@@ -14,7 +14,7 @@ from test_cluster import Rows, grown, ids_for, rows_of, some_keys, tasks_of
 
 import fpstore
 from fpstore import cluster
-from fpstore.cluster import engines, probing, sent
+from fpstore.cluster import engines, sent, work
 from fpstore.cluster.batches import Probing
 from fpstore.cluster.tasks import HELD, run_held
 from fpstore.errors import JobError, StoreChanged
@@ -105,7 +105,7 @@ class Elsewhere:
 
 
 def test_workers_of_other_machines_need_a_folder(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probing, "engine_named", lambda *_: Elsewhere())
+    monkeypatch.setattr(work, "engine_named", lambda *_: Elsewhere())
     with pytest.raises(
         ValueError, match=r"^folder: found none, expected one on storage that all workers share, as some"
     ):
@@ -121,7 +121,7 @@ def test_a_task_is_given_whole_paths(store: Path, tmp_path: Path, monkeypatch: p
         seen.append(task)
         run_held(task)
 
-    monkeypatch.setattr(probing, "engine_named", lambda *_: Elsewhere())
+    monkeypatch.setattr(work, "engine_named", lambda *_: Elsewhere())
     monkeypatch.setattr(sent, "run_held", do)
     monkeypatch.chdir(tmp_path)
     os.symlink(store, "linked")

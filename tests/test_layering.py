@@ -259,6 +259,8 @@ WINGS = {
         "living",
         "making",
         "merging",
+        # A store of signatures is of a kind of its own, and its pairs are told in buckets.
+        "minhash",
         "plans",
         "progress",
         "query",

@@ -28,6 +28,7 @@ from fpstore.cli.shared import (
     pairs_rank,
     rank_of,
     rank_options,
+    similar_pairs_rank,
     who_of,
     workers_option,
 )
@@ -169,15 +170,17 @@ def command(
         refuse_unused(OF_TEXTS, OF_BITS if signs else OF_SIGNATURES)
         expect_summary(summary_path, output)
         if one_of:
-            pairs_rank(of_store, one_of, max_distance=max_distance)
+            if signs:
+                similar_pairs_rank(of_store, one_of, min_similarity=min_similarity)
+            else:
+                pairs_rank(of_store, one_of, max_distance=max_distance)
             return
         with output_file(output) as path, progress_bar() as bar:
             if shared:
                 from fpstore import cluster
 
-                summary = cluster.components(
-                    of_store, path, max_distance=max_distance, force=force, progress=bar, **shared
-                )
+                near: dict[str, Any] = {"max_distance": max_distance, "min_similarity": min_similarity}
+                summary = cluster.components(of_store, path, **near, force=force, progress=bar, **shared)
             else:
                 summary = jobs.cluster_store(
                     of_store,

@@ -101,7 +101,7 @@ def command(
     if asked := rank_of(tasks):
         measure_rank(sources, asked, recipe=recipe, confirm=None)
         return
-    asked = {"workers": 1} | given_of(tasks, WHO)
+    asked = given_of(tasks, WHO) or {"workers": 1}
     line_of = _line_of(recipe.bits)
     with (
         progress_bar(results_follow=False) as bar,

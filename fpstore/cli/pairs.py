@@ -19,6 +19,7 @@ from fpstore.cli.shared import (
     pairs_rank,
     rank_of,
     rank_options,
+    similar_pairs_rank,
     workers_option,
 )
 from fpstore.cli.similar import similarity_option
@@ -91,7 +92,15 @@ def command(
         if opened.kind == "minhash":
             refuse_unused(OF_BITS)
             refuse_signed(opened)
-            signatures.print_pairs(opened, min_similarity, memory, count_only=count_only, header=header, signed=signed)
+            similar = {"min_similarity": min_similarity, "memory": memory}
+            if one_of:
+                similar_pairs_rank(store, one_of, **similar)
+            elif asked:
+                signatures.print_shared(opened, asked, min_similarity, memory, header=header, signed=signed)
+            else:
+                signatures.print_pairs(
+                    opened, min_similarity, memory, count_only=count_only, header=header, signed=signed
+                )
             return
         refuse_unused(OF_SIGNATURES)
         refuse_signed(opened, fingerprints=of == "fingerprints", ids=of == "ids")

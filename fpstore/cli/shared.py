@@ -106,6 +106,13 @@ def pairs_rank(store: str, asked: dict[str, Any], **how: Any) -> None:
     tell_rank(cluster.pairs_rank(store, **asked, **how), asked)
 
 
+def similar_pairs_rank(store: str, asked: dict[str, Any], **how: Any) -> None:
+    """The same of a store of signatures; how: as of `cluster.similar_pairs`."""
+    from fpstore import cluster
+
+    tell_rank(cluster.similar_pairs_rank(store, **asked, **how), asked)
+
+
 def tell_rank(count: int, asked: dict[str, Any]) -> None:
     """Say how many tasks one of several processes did."""
     did = counted(count, "task")

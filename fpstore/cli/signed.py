@@ -15,12 +15,13 @@ from fpstore.cli.documents import print_document
 from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.rows import read_for, recipe_of
+from fpstore.cli.shared import PRINTED_ROWS
 from fpstore.cli.subcommand import OF_BITS, refuse_unused
 from fpstore.cli.texts import tell_short
 from fpstore.cli.values import tell_skipped
 
 if TYPE_CHECKING:
-    from fpstore.minhash import MinHashStore
+    from fpstore.minhash import MinHashStore, SimilarPairs
     from fpstore.text import Recipe
     from fpstore.types import Array
 
@@ -174,11 +175,34 @@ def print_pairs(
             else:
                 click.echo(str(count))
             return
-        if header:
-            sys.stdout.write(HEADERS["pairs"])
-        for found in store.pairs(min_similarity=min_similarity, memory=memory, progress=bar):
-            both = (written_ids(ids, signed, common().as_json) for ids in (found.first_id, found.second_id))
-            print_lines("pairs", *both, written_similarity(found.similarity), found.shared_bands.tolist())
+        every = store.pairs(min_similarity=min_similarity, memory=memory, progress=bar)
+        _print_similar(every, header=header, signed=signed)
+
+
+def print_shared(
+    store: "MinHashStore",
+    asked: dict[str, Any],
+    min_similarity: float | None,
+    memory: str,
+    *,
+    header: bool,
+    signed: bool,
+) -> None:
+    """The pairs as those who do tasks find them, in order."""
+    from fpstore.cluster import similar_pairs
+
+    how = {"min_similarity": min_similarity, "memory": memory, **asked}
+    with progress_bar(results_follow=False) as bar, similar_pairs(store.path, progress=bar, **how) as every:
+        few = (some[first : first + PRINTED_ROWS] for some in every for first in range(0, len(some), PRINTED_ROWS))
+        _print_similar(few, header=header, signed=signed)
+
+
+def _print_similar(every: "Iterable[SimilarPairs]", *, header: bool, signed: bool) -> None:
+    if header:
+        sys.stdout.write(HEADERS["pairs"])
+    for found in every:
+        both = (written_ids(ids, signed, common().as_json) for ids in (found.first_id, found.second_id))
+        print_lines("pairs", *both, written_similarity(found.similarity), found.shared_bands.tolist())
 
 
 def print_documents(store: "MinHashStore", ids: Any, signed: bool) -> None:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from fpstore.cluster.pairing import pairs, pairs_rank
     from fpstore.cluster.probing import Answer, probe, probe_rank
     from fpstore.cluster.shards import Shards
+    from fpstore.cluster.similar import similar_pairs, similar_pairs_rank
 
 __all__ = [
     "Answer",
@@ -22,6 +23,8 @@ __all__ = [
     "pairs_rank",
     "probe",
     "probe_rank",
+    "similar_pairs",
+    "similar_pairs_rank",
 ]
 
 # By what is asked for: a worker that does tasks imports what these need, and no more.
@@ -36,6 +39,8 @@ _HOME_OF = {
     "pairs_rank": "pairing",
     "probe": "probing",
     "probe_rank": "probing",
+    "similar_pairs": "similar",
+    "similar_pairs_rank": "similar",
 }
 
 

@@ -8,6 +8,7 @@ from fpstore.cluster.searching import Seen, expect_seen
 from fpstore.cluster.tasks import HELD
 from fpstore.errors import PathLike, StoreChanged
 from fpstore.query.matches import Matches
+from fpstore.store import Store
 
 # Rows that are asked together where a frame comes in batches of fewer: many at once cost less each.
 ASKED_ROWS = 1 << 16
@@ -89,7 +90,7 @@ class Probing:
         return self._rest.insert(0, pyarrow.field("query", query.type))
 
     def _ask(self, batch: Any) -> Matches:
-        store = HELD.opened(self._path)
+        store: Store = HELD.opened(self._path)
         expect_seen(self._path, self._seen, store._latest)
         found = store.probe_many(batch.select([self._fingerprint_column]), max_distance=self._max_distance, threads=1)
         expect_seen(self._path, self._seen, store._latest)

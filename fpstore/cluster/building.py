@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 import fpstore
-from fpstore.arrays import as_count, as_mode, parse_memory
+from fpstore.arrays import as_mode, parse_memory
 from fpstore.building.options import MIN_MEMORY, BuildOptions
 from fpstore.cluster.coding import CodesTableTask, TableFile, groups_in
-from fpstore.cluster.engines import Engine, engine_named
+from fpstore.cluster.engines import Engine
 from fpstore.cluster.parts import Maker, Part, sweep, write_part
 from fpstore.cluster.sorting import Met, Sorted, SortTask, TableTask, columns_of, merged_rows, met_by
-from fpstore.cluster.work import MOST_TASKS, claim, do_left, expect_shared, name_of, parts_of, task_count, workplace
+from fpstore.cluster.work import MOST_TASKS, Crew, claim, do_left, name_of, parts_of, task_count, workplace
 from fpstore.codes.writer import CodesWriter
 from fpstore.creation import Content, codec_of, expect_replaceable, make_store
 from fpstore.disk import Folder, Place
@@ -158,8 +158,7 @@ def build_of(
     progress: OnProgress | None = None,
 ) -> Store:
     """The same of what a reader was made for, which counts what was read and has not been asked for any of it."""
-    path, team = Path(store), None if workers is None else as_count(workers, "workers")
-    asked = None if tasks is None else as_count(tasks, "tasks")
+    path, crew = Path(store), Crew.of(engine, address, workers, tasks, folder, progress)
     said = reader.origin.record
     record, width = recipe_record(Recipe.from_json(said) if recipe is None and said is not None else recipe, bits)
     asked_distance = distance_of(max_distance, record)
@@ -167,8 +166,7 @@ def build_of(
     choice = choice.shuffled(shuffle, EXPECTED_KEYS)
     coded, mode = codec_of(codec, width), as_mode(mode)
     expect_replaceable(path, force=force)
-    with engine_named(engine, address, team) as chosen:
-        expect_shared(folder, chosen)
+    with crew.begun() as chosen:
         budget = parse_memory(memory)
         each = min(budget, max(budget // chosen.workers, 0))
         if each < MIN_MEMORY:
@@ -178,7 +176,7 @@ def build_of(
         with workplace(folder) as home:
             kind = _CodesJob if choice.is_wide else _Job
             job = kind(home, chosen, reader, options, first_id, skip_bad, progress)
-            job.sort(asked)
+            job.sort(crew.tasks)
             job.make_tables()
 
             def write(place: Place, scratch: Path, position: int) -> Content:

@@ -5,14 +5,13 @@ import tempfile
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
 from fpstore.cluster.parts import Maker, Part, write_runs
 from fpstore.living.snapshot import Snapshot
 from fpstore.merging import Columns, Source, each_once, in_order, merged
-from fpstore.store import Store
 from fpstore.types import Keys
 
 _Batch = TypeVar("_Batch")
@@ -24,7 +23,8 @@ MOST_RUNS = 64
 class Batches(Iterator[_Batch]):
     """What the parts have, some at a time; a context manager. The store is open until it ends."""
 
-    def __init__(self, store: Store, parts: Sequence[Part], batches: Generator[_Batch]) -> None:
+    def __init__(self, store: Any, parts: Sequence[Part], batches: Generator[_Batch]) -> None:
+        """store: a Store, or a MinHashStore."""
         self._store, self._parts, self._batches = store, parts, batches
         self._kept = ExitStack()
 
@@ -35,7 +35,8 @@ class Batches(Iterator[_Batch]):
     @property
     def snapshot(self) -> Snapshot:
         """The state of the store that was asked."""
-        return self._store._latest
+        snapshot: Snapshot = self._store._latest
+        return snapshot
 
     def __next__(self) -> _Batch:
         try:

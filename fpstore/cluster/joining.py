@@ -6,11 +6,12 @@ from typing import Any
 from fpstore.cluster.gathering import Batches
 from fpstore.cluster.pairing import pairs
 from fpstore.cluster.searching import Seen, expect_seen
+from fpstore.cluster.similar import similar_handles
 from fpstore.errors import PathLike
 from fpstore.jobs import ClusterSummary
 from fpstore.jobs.stored import components_by
+from fpstore.minhash import MinHashStore
 from fpstore.progress import OnProgress
-from fpstore.query.pairs import Pairs
 from fpstore.store import Store
 
 
@@ -19,6 +20,7 @@ def components(
     output: PathLike,
     *,
     max_distance: int | None = None,
+    min_similarity: float | None = None,
     memory: str | int = "1GiB",
     force: bool = False,
     engine: str = "local",
@@ -33,21 +35,28 @@ def components(
 
     Here are 65 bytes for each row; the pairs are found by tasks, from the tables of the store itself, and come some at
     a time. engine, address, workers, tasks, folder, world_size, progress: as for `pairs`. max_distance: at most the
-    store's.
+    store's. min_similarity: of a store of signatures.
 
     It raises what `pairs` and `cluster_store` do; StoreChanged where the store changes meanwhile.
     """
     who = {"engine": engine, "address": address, "workers": workers, "folder": folder}
     asked: dict[str, Any] = {**who, "tasks": tasks, "world_size": world_size}
     near = partial(_near, asked=asked, progress=progress)
-    return components_by(near, store, output, max_distance=max_distance, memory=memory, force=force)
+    return components_by(
+        near, store, output, max_distance=max_distance, min_similarity=min_similarity, memory=memory, force=force
+    )
 
 
 def _near(
-    opened: Store, distance: int, memory: str | int, *, asked: dict[str, Any], progress: OnProgress | None
-) -> Batches[Pairs]:
-    """The pairs of the state that was read of the store, which is open."""
-    found: Batches[Pairs] = pairs(opened.path, max_distance=distance, memory=memory, progress=progress, **asked)
+    opened: Store | MinHashStore, near: Any, memory: str | int, *, asked: dict[str, Any], progress: OnProgress | None
+) -> Batches[Any]:
+    """The pairs of the state that was read of the store, which is open; near: within which distance, or how similar."""
+    how = {"memory": memory, "progress": progress, **asked}
+    found: Batches[Any]
+    if isinstance(opened, MinHashStore):
+        found = similar_handles(opened.path, min_similarity=near, **how)
+    else:
+        found = pairs(opened.path, max_distance=near, **how)
     try:
         expect_seen(opened.path, Seen.of(opened._latest.state), found.snapshot)
     except BaseException:

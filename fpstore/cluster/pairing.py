@@ -9,7 +9,6 @@ import numpy as np
 
 import fpstore
 from fpstore.arrays import as_count, parse_memory
-from fpstore.cluster.engines import engine_named
 from fpstore.cluster.gathering import Batches, each_row, gathered
 from fpstore.cluster.local import run_here
 from fpstore.cluster.parts import Maker, write_part
@@ -17,9 +16,9 @@ from fpstore.cluster.searching import Seen, expect_seen
 from fpstore.cluster.shares import RUN_ROWS
 from fpstore.cluster.tasks import OfStore, expect_version
 from fpstore.cluster.work import (
+    Crew,
     claim,
     expect_rank,
-    expect_shared,
     left_of,
     name_of,
     parts_of,
@@ -67,7 +66,7 @@ class PairsTask(OfStore):
             expect_seen(self.store, self.seen, snapshot)
             found = self._of_rows(snapshot) if self.of == "ids" else self._of_fingerprints(snapshot)
             columns = columns_of_pairs(snapshot, self.of)
-            return write_part(folder, self.maker, columns, ([run] for run in _runs(found)))
+            return write_part(folder, self.maker, columns, ([run] for run in runs_of_pairs(found)))
 
     def _of_fingerprints(self, snapshot: Snapshot) -> Iterator[Columns]:
         for join, _ in snapshot.joins(self.max_distance, self.memory_bytes, self.stretches):
@@ -85,7 +84,7 @@ def columns_of_pairs(snapshot: Snapshot, of: Paired) -> int:
     return 2 * (snapshot.settings.width if of == "fingerprints" else 1) + 1
 
 
-def _runs(found: Iterator[Columns]) -> Iterator[Columns]:
+def runs_of_pairs(found: Iterator[Columns]) -> Iterator[Columns]:
     """The pairs sorted, RUN_ROWS or a few more at a time: uint64[m], each column."""
     held: list[Columns] = []
     count = 0
@@ -157,20 +156,16 @@ def pairs(
 
     All tasks are done when it returns. It raises what `probe` does, and what `Store.pairs` does.
     """
-    team = None if workers is None else as_count(workers, "workers")
-    asked = None if tasks is None else as_count(tasks, "tasks")
-    size = None if world_size is None else as_count(world_size, "world_size")
+    crew = Crew.of(engine, address, workers, tasks, folder, progress, world_size)
     opened = fpstore.open(store)
     try:
         distance, budget = opened._distance(max_distance), parse_memory(memory)
         opened._expect_paired(of)
-        with engine_named(engine, address, team) as chosen:
-            expect_shared(folder, chosen)
-            with workplace(folder) as home:
-                each = chosen.workers
-                seconds, every = _tasks(opened, home, of, distance, budget, each, asked, size or each)
-                columns = columns_of_pairs(opened._latest, of)
-                parts = parts_of(home, chosen, every, seconds, columns, progress, "pairs")
+        with crew.begun() as chosen, workplace(folder) as home:
+            shared = chosen.workers, crew.tasks, crew.sharing(chosen)
+            seconds, every = _tasks(opened, home, of, distance, budget, *shared)
+            columns = columns_of_pairs(opened._latest, of)
+            parts = parts_of(home, chosen, every, seconds, columns, progress, "pairs")
         return Batches(opened, parts, _batches(opened, of, gathered(parts, columns, each_row)))
     except BaseException:
         opened.close()

@@ -9,14 +9,13 @@ import numpy as np
 
 import fpstore
 from fpstore.arrays import as_count
-from fpstore.cluster.engines import engine_named
 from fpstore.cluster.gathering import Batches, gathered
 from fpstore.cluster.local import run_here
 from fpstore.cluster.parts import Maker, Part
 from fpstore.cluster.searching import ProbeTask, Queries, Seen, columns_of
 from fpstore.cluster.shards import Shards, is_listing
 from fpstore.cluster.shares import cut, ranked, search_method, search_nanoseconds
-from fpstore.cluster.work import claim, expect_rank, expect_shared, left_of, name_of, parts_of, task_count, workplace
+from fpstore.cluster.work import Crew, claim, expect_rank, left_of, name_of, parts_of, task_count, workplace
 from fpstore.disk import PRIVATE_FOLDER, Folder
 from fpstore.errors import PathLike
 from fpstore.fingerprints import of_columns
@@ -64,20 +63,16 @@ def probe(
     All tasks are done when it returns. StoreChanged where the store changes meanwhile; JobError for a folder of another
     job, and where a task's process ended three times; WrongKind for a store of signatures.
     """
-    team = None if workers is None else as_count(workers, "workers")
-    count = None if tasks is None else as_count(tasks, "tasks")
-    size = None if world_size is None else as_count(world_size, "world_size")
+    crew = Crew.of(engine, address, workers, tasks, folder, progress, world_size)
     with ExitStack() as held:
-        stores = _opened(store, held)
+        stores, distance = _opened(store, held, max_distance)
         first = stores[0]
-        distance = min(each._reach(max_distance) for each in stores)
         parts: list[Part] = []
-        with engine_named(engine, address, team) as chosen:
-            expect_shared(folder, chosen)
+        with crew.begun() as chosen:
             for each, own in zip(stores, _folders(folder, len(stores)), strict=True):
                 queries = each._keys(fingerprints)
                 with workplace(own) as home:
-                    job = _Job(each, queries, distance, count, size or chosen.workers)
+                    job = _Job(each, queries, distance, crew.tasks, crew.sharing(chosen))
                     found = parts_of(home, chosen, job.tasks(home), job.seconds, job.columns, progress, "probing")
                     parts += found
                     held.callback(_close, found)
@@ -105,8 +100,7 @@ def probe_rank(
     own, count = expect_rank(rank, world_size)
     every = None if tasks is None else as_count(tasks, "tasks")
     with ExitStack() as held:
-        stores = _opened(store, held)
-        distance = min(each._reach(max_distance) for each in stores)
+        stores, distance = _opened(store, held, max_distance)
         left: list[ProbeTask] = []
         first, seconds = own, 0.0
         for each, place in zip(stores, _folders(folder, len(stores)), strict=True):
@@ -120,11 +114,14 @@ def probe_rank(
         return len(left)
 
 
-def _opened(store: PathLike, held: ExitStack) -> tuple[Store, ...]:
-    """The store of that path, or all of a list of stores, which are open as long as held is."""
+def _opened(store: PathLike, held: ExitStack, max_distance: int | None) -> tuple[tuple[Store, ...], int]:
+    """The store of that path, or all of a list of stores, open as long as held is; and how far all are asked."""
     if is_listing(store):
-        return held.enter_context(Shards(store)).stores
-    return (held.enter_context(fpstore.open(store)),)
+        stores = held.enter_context(Shards(store)).stores
+    else:
+        stores = (held.enter_context(fpstore.open(store)),)
+    distance = min(each._reach(max_distance) for each in stores)
+    return stores, distance
 
 
 def _folders(folder: PathLike | None, count: int) -> Iterator[PathLike | None]:

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Any, Protocol
 
 import fpstore
 from fpstore.cluster.parts import Maker
 from fpstore.errors import JobError
-
-if TYPE_CHECKING:  # who measures documents needs no store, which has much to import
-    from fpstore.store import Store
 
 
 class Task(Protocol):
@@ -36,23 +34,27 @@ class OfStore(ABC):
 
     def do(self) -> int:
         """As a task; the store stays open for the next of this thread."""
-        return self.run(HELD.opened(self.store))
+        return self.run(HELD.opened(self.store, self.open))
+
+    def open(self, path: Path) -> Any:
+        """The store of that path, of the kind that the task is about."""
+        return fpstore.open(path)
 
     @abstractmethod
-    def run(self, store: Store) -> int:
+    def run(self, store: Any) -> int:
         """Write the part; how many rows it has. store: of that path, open."""
 
 
 class Held(threading.local):
     """The store of the last task that a thread did, open for the next: whoever opens it checks each page anew."""
 
-    store: Store | None = None
+    store: Any = None
 
-    def opened(self, path: Path) -> Store:
-        """The store of that path."""
+    def opened(self, path: Path, opening: Callable[[Path], Any] = lambda path: fpstore.open(path)) -> Any:
+        """The store of that path, which is opened so where it is not open yet."""
         if self.store is None or self.store.path != path:
             self.let_go()
-            self.store = fpstore.open(path)
+            self.store = opening(path)
         return self.store
 
     def let_go(self) -> None:
@@ -67,7 +69,7 @@ HELD = Held()
 
 def run(task: OfStore) -> int:
     """Do a task, as engines do that send a function and its argument."""
-    with fpstore.open(task.store) as store:
+    with task.open(task.store) as store:
         return task.run(store)
 
 

@@ -7,13 +7,14 @@ import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import numpy as np
 
 from fpstore.arrays import as_count, as_integer
-from fpstore.cluster.engines import Engine
+from fpstore.cluster.engines import Engine, engine_named
 from fpstore.cluster.parts import Maker, Part, is_half_written, sweep, whole_file
 from fpstore.cluster.tasks import Task
 from fpstore.disk import PRIVATE_FOLDER, Folder, expect_outside_stores, read_whole
@@ -32,6 +33,49 @@ MOST_TASKS = 512
 TASKS_OF_A_WORKER = 4
 _JOB = "job"
 _NAME_DIGITS = 32
+
+
+@dataclass(frozen=True)
+class Crew:
+    """Who does the tasks of a call, how many these are to be, where they leave their parts, and who is told of them.
+
+    The arguments of these names of `probe`, and world_size.
+    """
+
+    engine: str
+    address: str | None
+    workers: int | None
+    tasks: int | None
+    folder: PathLike | None
+    world_size: int | None
+    progress: OnProgress | None
+
+    @classmethod
+    def of(
+        cls,
+        engine: str,
+        address: str | None,
+        workers: int | None,
+        tasks: int | None,
+        folder: PathLike | None,
+        progress: OnProgress | None,
+        world_size: int | None = None,
+    ) -> Self:
+        """That of the arguments. ValueError and TypeError for what is no count."""
+        named = {"workers": workers, "tasks": tasks, "world_size": world_size}
+        counts = {name: None if count is None else as_count(count, name) for name, count in named.items()}
+        return cls(engine=engine, address=address, folder=folder, progress=progress, **counts)
+
+    @contextmanager
+    def begun(self) -> Iterator[Engine]:
+        """The engine, at work. Raises what engine_named and expect_shared do."""
+        with engine_named(self.engine, self.address, self.workers) as chosen:
+            expect_shared(self.folder, chosen)
+            yield chosen
+
+    def sharing(self, chosen: Engine) -> int:
+        """For how many the work is cut: its workers, or as many ranks as did some of it before."""
+        return self.world_size or chosen.workers
 
 
 def name_of(told: Sequence[object], *more: Array) -> str:

@@ -9,7 +9,7 @@ was interrupted.
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -37,15 +37,15 @@ from fpstore.minhash import MinHashStore
 from fpstore.minhash.making import open_any
 from fpstore.progress import OnProgress, Progress
 from fpstore.query.leaders import Leaders
-from fpstore.query.pairs import Pairs
 from fpstore.query.similar_leaders import SimilarLeaders
 from fpstore.text import DEFAULT_RECIPE
 from fpstore.types import Array, Counts, Ids, Keys, expect_flags
 
 _AT_ONCE = 1 << 16
 _NAMED = ("string", "bytes")
-# What finds the pairs of the state of a store that was read last, within a distance and a budget.
-NearOf = Callable[[fpstore.Store, int, str | int], AbstractContextManager[Iterator[Pairs]]]
+# What finds the pairs of the state of a store that was read last, within a budget: those within a distance, or of a
+# store of signatures, in handles, those of a similarity.
+NearOf = Callable[[Any, Any, str | int], AbstractContextManager[Iterator[Any]]]
 
 
 class _Shared(Graph):
@@ -108,14 +108,21 @@ def cluster_store(
 
 
 def components_by(
-    near: NearOf, store: PathLike, output: PathLike, *, max_distance: int | None, memory: str | int, force: bool
+    near: NearOf,
+    store: PathLike,
+    output: PathLike,
+    *,
+    max_distance: int | None,
+    min_similarity: float | None,
+    memory: str | int,
+    force: bool,
 ) -> ClusterSummary:
-    """The same for components of fingerprints, whose pairs others find."""
+    """The same for components, whose pairs others find."""
     return _clustered(
         store,
         output,
         max_distance=max_distance,
-        min_similarity=None,
+        min_similarity=min_similarity,
         update_center=False,
         components=True,
         memory=memory,
@@ -156,11 +163,8 @@ def _clustered(
                 raise ValueError(f"{path}: update_center: {told}")
             if max_distance is not None:
                 raise ValueError(f"{path}: max_distance: found a store of signatures, expected min_similarity")
-            if near is not None:
-                told = "found a store of signatures, expected fingerprints: its pairs are found by one process"
-                raise ValueError(f"{path}: workers (--workers): {told}")
             if components:
-                tally = _components(opened, result, min_similarity, memory, force, progress)
+                tally = _components(opened, result, min_similarity, memory, force, progress, near)
             else:
                 tally = _leaders(opened, result, min_similarity, force, progress)
         else:
@@ -222,13 +226,15 @@ def _components(
     memory: str | int,
     force: bool,
     progress: OnProgress | None,
+    near: NearOf | None,
 ) -> Tally:
-    handles, names, pairs = opened._graph(min_similarity, memory, progress)
+    handles, names, found = opened._graph(min_similarity, memory, progress)
     ids, order = _in_order(names)
     place = np.empty(len(order), dtype=np.int64)
     place[order] = np.arange(len(order))
     lines, identity = _of_ids("components", opened.id_type, result, min_similarity, {})
-    with _job(opened, result, identity, lines, force) as job:
+    found_by = nullcontext(found) if near is None else near(opened, min_similarity, memory)
+    with _job(opened, result, identity, lines, force) as job, found_by as pairs:
         edges = (
             (place[handles.searchsorted(own.first_id)], place[handles.searchsorted(own.second_id)], own.similarity)
             for own in pairs

@@ -3,6 +3,8 @@
 A *bucket* is the rows of one key that several ids have. Buckets are gone through in the order of their keys, so band by
 band. Two ids are told where they meet first: at the least key that both have. To know that, the keys of the ids that
 are in any bucket are held beside, in files without a name, where all fits that does not fit in memory.
+
+A share of the pairs is those of some buckets. Whoever finds one holds all of that beside.
 """
 
 import tempfile
@@ -39,14 +41,24 @@ class Met(NamedTuple):
     share: float
 
 
+class Part(NamedTuple):
+    """One of so many, from 0 on, into which all buckets are cut, of about as many pairs of rows."""
+
+    number: int
+    among: int
+
+
+WHOLE = Part(0, 1)
+
+
 def similar_pairs(
-    snapshot: Snapshot, memory_bytes: int, least: float | None, *, estimated: bool = True
+    snapshot: Snapshot, memory_bytes: int, least: float | None, *, estimated: bool = True, part: Part = WHOLE
 ) -> Iterator[tuple[SimilarPairs, float]]:
     """Pairs of ids, each once, whose similarity is `least` or more, with the share of the work that lies before them.
 
-    In handles where ids are names. estimated: with their similarities, if there are sketches.
+    In handles where ids are names. estimated: with their similarities, if there are sketches. part: of the buckets.
     """
-    for met in pairs_that_share(snapshot, memory_bytes):
+    for met in pairs_that_share(snapshot, memory_bytes, part):
         if not estimated or snapshot.settings.kept is None:
             similarity = np.full(len(met.first), np.nan, dtype=np.float32)
         else:
@@ -70,8 +82,8 @@ def named_similar_pairs(snapshot: Snapshot, found: SimilarPairs) -> SimilarPairs
     )
 
 
-def pairs_that_share(snapshot: Snapshot, memory_bytes: int) -> Iterator[Met]:
-    """Each two ids that share a band, once."""
+def pairs_that_share(snapshot: Snapshot, memory_bytes: int, part: Part = WHOLE) -> Iterator[Met]:
+    """Each two ids that share a band, once, whichever parts there are: the two are told where they meet first."""
     minhash = snapshot.settings.minhash
     assert minhash is not None
     banding = minhash.banding(snapshot.settings.bits)
@@ -81,7 +93,7 @@ def pairs_that_share(snapshot: Snapshot, memory_bytes: int) -> Iterator[Met]:
             assert ids is not None
             buckets.add(keys, ids)
         buckets.finish()
-        yield from buckets.pairs()
+        yield from buckets.pairs(part)
 
 
 class _Buckets:
@@ -126,15 +138,11 @@ class _Buckets:
         finally:
             pairs.close()
 
-    def pairs(self) -> Iterator[Met]:
-        """All pairs."""
+    def pairs(self, part: Part = WHOLE) -> Iterator[Met]:
+        """All pairs that are told in a part of the buckets."""
         keys, ids = self._keys.all(), self._ids.all()
-        count, at = len(keys), 0
-        while at < count:
-            end = min(at + ROWS_AT_ONCE, count)
-            if end < count:
-                last = int(keys.searchsorted(keys[end - 1]))
-                end = last if last > at else int(keys.searchsorted(keys[at], side="right"))
+        count = len(keys)
+        for at, end in _stretches(keys) if part == WHOLE else _of_part(keys, part):
             own_keys, own_ids = np.array(keys[at:end]), np.array(ids[at:end])
             for first, second in _small_buckets(own_keys):
                 met = self._meeting(own_keys, own_ids, first, second)
@@ -144,7 +152,6 @@ class _Buckets:
                 for met in self._squares(int(own_keys[start]), own_ids[start : start + size]):
                     if len(met[0]):
                         yield Met(*met, at / count)
-            at = end
 
     def _meeting(self, keys: Keys, ids: Ids, first: Counts, second: Counts) -> tuple[Ids, Ids, Array]:
         """Of pairs of rows of one key each those whose ids have no lesser key in common."""
@@ -295,6 +302,30 @@ class _Column:
                 else np.empty(shape, dtype=np.uint64)
             )
         return self._mapped
+
+
+def _stretches(keys: Keys) -> Iterator[tuple[int, int]]:
+    """Where the rows begin and end that are looked at together: of all buckets in them, all rows."""
+    count, at = len(keys), 0
+    while at < count:
+        end = min(at + ROWS_AT_ONCE, count)
+        if end < count:
+            last = int(keys.searchsorted(keys[end - 1]))
+            end = last if last > at else int(keys.searchsorted(keys[at], side="right"))
+        yield at, end
+        at = end
+
+
+def _of_part(keys: Keys, part: Part) -> Iterator[tuple[int, int]]:
+    """Those of them that are of a part: by the pairs of rows before the middle of each."""
+    stretches = list(_stretches(keys))
+    sizes = (_buckets(np.array(keys[at:end]))[1] for at, end in stretches)
+    pairs = [int((own * (own - 1) // 2).sum()) for own in sizes]
+    total, before = sum(pairs), 0
+    for stretch, own in zip(stretches, pairs, strict=True):
+        if (2 * before + own) * part.among // (2 * total) == part.number:
+            yield stretch
+        before += own
 
 
 def _small_buckets(keys: Keys) -> Iterator[tuple[Counts, Counts]]:

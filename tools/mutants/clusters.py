@@ -275,6 +275,22 @@ MUTANTS = (
         ("tests/test_cluster_shards.py::test_commands_answer_of_a_list_as_of_one_store",),
     ),
     Mutant(
+        "a stretch of buckets is of no part, or of two",
+        "fpstore/living/similar_pairs.py",
+        "(2 * before + own) * part.among // (2 * total) == part.number",
+        "2 * before * part.among // (2 * total) == part.number or own == before",
+        "pairs of signatures by tasks lose some, or tell some twice",
+        ("tests/test_cluster_similar.py::test_parts_have_every_bucket_once_and_whole",),
+    ),
+    Mutant(
+        "tasks of signatures have each the whole budget",
+        "fpstore/cluster/similar.py",
+        "each = budget // min(workers, count)",
+        "each = budget",
+        "eight processes take eight times the memory that was allowed",
+        ("tests/test_cluster_similar.py::test_tasks_of_another_state_version_or_folder_are_refused",),
+    ),
+    Mutant(
         "a rank does the tasks of all",
         "fpstore/jobs/sharing.py",
         "tasks.given_to(home)[own::count]",
