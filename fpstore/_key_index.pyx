@@ -30,7 +30,7 @@ MOST_DISTANCE, MOST_ROWS = KEY_MOST_DISTANCE, KEY_MOST_ROWS
 cdef class KeyIndex:
     """Rows 0, 1, ... of one fingerprint each, which are near one another up to a distance.
 
-    Has one user at a time. ValueError for a distance above MOST_DISTANCE.
+    Several may ask at a time, while nobody adds. ValueError for a distance above MOST_DISTANCE.
     """
 
     cdef CKeyIndex index

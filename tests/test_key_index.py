@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from fpstore import _key_index
 from fpstore._key_index import MOST_DISTANCE, KeyIndex
+from fpstore.query import key_memory
 from fpstore.query.key_memory import KeyMemory
 from fpstore.types import Keys
 
@@ -95,3 +96,13 @@ def test_all_that_are_near_are_found_under_their_ids(
     assert [tuple(match) for match in memory.probe_many(keys_of(queries), max_distance=asked)] == expected
     every = [(*each[:3], each[3] + 100) for each in plain(held, queries, distance, len(held))]
     assert [tuple(match) for match in memory.probe_many(keys_of(queries))] == every
+
+
+def test_several_threads_find_what_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_memory, "_AT_ONCE", 3)
+    memory, keys = KeyMemory(2), np.arange(64, dtype=np.uint64) % 20
+    memory.add(keys, ids=np.arange(64, dtype=np.uint64))
+    alone = memory.nearest_many(keys[:20], 7)
+    assert len(alone) == 7 * 20
+    for _ in range(2):
+        assert list(memory.nearest_many(keys[:20], 7, threads=2)) == list(alone)

@@ -54,7 +54,7 @@ class OwnKeys:
         self, fingerprints: Keys, count: int = 1, *, max_distance: int | None = None, threads: int | None = None
     ) -> Matches:
         """As of a store."""
-        found = self._memory.nearest_many(fingerprints, count, max_distance=max_distance)
+        found = self._memory.nearest_many(fingerprints, count, max_distance=max_distance, threads=threads)
         if self._store is None:
             return found
         older = self._store.nearest_many(fingerprints, count, max_distance=max_distance, threads=threads)
@@ -81,9 +81,14 @@ class OwnKeys:
         """What was added is on the disk when this returns."""
         self._spool.sync()
 
+    @property
+    def is_full(self) -> bool:
+        """Whether settle moves them."""
+        return len(self._memory) >= MOST_HELD
+
     def settle(self) -> None:
         """All before was committed: what is in memory goes to the store where it is much."""
-        if len(self._memory) < MOST_HELD:
+        if not self.is_full:
             return
         if self._store is None:
             self._store = self._opened()

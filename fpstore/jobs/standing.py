@@ -74,6 +74,16 @@ class Workplace:
         for rows in self.store.rows(batch=batch):
             yield np.empty(0, dtype=np.uint64) if rows.id is None else rows.id, rows.fingerprint
 
+    @property
+    def is_own(self) -> bool:
+        """Whether the job adds to no standing store."""
+        return isinstance(self.store, OwnKeys) or isinstance(self.signed, OwnRows)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether settle moves what is in memory to a store."""
+        return (own := self._own) is not None and own.is_full
+
     def settle(self) -> None:
         """What was decided so far was committed."""
         if (own := self._own) is not None:

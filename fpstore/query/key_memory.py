@@ -6,8 +6,12 @@ import numpy as np
 
 from fpstore._key_index import MOST_DISTANCE as MOST_DISTANCE
 from fpstore._key_index import KeyIndex
-from fpstore.query.matches import Matches, made
+from fpstore.query.matches import Matches, concatenate, made
+from fpstore.threads import Threads, slices
 from fpstore.types import Ids, Keys
+
+# So many are looked for together: four threads share a piece of a job.
+_AT_ONCE = 1024
 
 
 class KeyMemory:
@@ -22,6 +26,7 @@ class KeyMemory:
         """max_distance: what it is searched by at most, MOST_DISTANCE or less. first_id: that of the first one."""
         self._max_distance, self._first_id = max_distance, first_id
         self._index = KeyIndex(max_distance)
+        self._team: Threads | None = None
 
     def __len__(self) -> int:
         return len(self._index)
@@ -34,10 +39,19 @@ class KeyMemory:
     def nearest_many(
         self, fingerprints: Keys, count: int = 1, *, max_distance: int | None = None, threads: int | None = None
     ) -> Matches:
-        """As Store.nearest_many, by one thread."""
+        """As Store.nearest_many."""
         if max_distance not in (None, self._max_distance):
             raise ValueError(f"max_distance: found {max_distance}, expected {self._max_distance}, as it was made for")
-        return self._near(fingerprints, count)
+        parts = slices(len(fingerprints), threads or 1, _AT_ONCE, _AT_ONCE)
+        if threads in (None, 1) or len(parts) < 2:
+            return self._near(fingerprints, count)
+        if self._team is None:
+            self._team = Threads(threads)
+
+        def near(part: slice) -> Matches:
+            return self._near(fingerprints[part], count, part.start)
+
+        return concatenate(self._team.map(near, parts), with_ids=True)
 
     def probe_many(self, fingerprints: Keys, *, max_distance: int | None = None) -> Matches:
         """As Store.probe_many."""
@@ -48,9 +62,9 @@ class KeyMemory:
         near = found.distance <= max_distance
         return made(found.query[near], found.fingerprint[near], found.distance[near], found.id[near])
 
-    def _near(self, fingerprints: Keys, count: int) -> Matches:
+    def _near(self, fingerprints: Keys, count: int, first_query: int = 0) -> Matches:
         query, fingerprint, distance, rows = self._index.near(fingerprints, count)
-        return made(query, fingerprint, distance, rows + np.uint64(self._first_id))
+        return made(query + first_query, fingerprint, distance, rows + np.uint64(self._first_id))
 
     def add(self, fingerprints: Keys, *, ids: Ids) -> None:
         """Hold more; ids: those that follow."""
