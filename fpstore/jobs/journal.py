@@ -21,7 +21,7 @@ from fpstore.jobs.claims import PACKED, PART, WORK, Claim, expect_result, folder
 from fpstore.jobs.files import AppendFile, files_of_jobs, look, write_json
 from fpstore.jobs.forms import Pack
 from fpstore.notes import JOURNAL
-from fpstore.threads import Background
+from fpstore.threads import Behind
 
 _FINISHED = "finished"
 
@@ -87,7 +87,7 @@ class Job:
         self._files: list[AppendFile] = []
         self._lengths: list[int] = [0] * len(results)
         # The commit that is under way behind what is done, if one is, and how long files are by it.
-        self._behind: _Behind | None = None
+        self._behind: Behind | None = None
         self._due: list[int] | None = None
         for path in results:
             expect_result(path)
@@ -257,7 +257,7 @@ class Job:
             first()
             self.commit(state)
 
-        self._behind = _Behind(commit)
+        self._behind = Behind(commit)
 
     def wait(self) -> None:
         """Until what commit_behind has begun is done; raises what that did."""
@@ -303,33 +303,3 @@ class Job:
         self._claims[0].remove_work()  # while the journal still says that all is done
         for claim in reversed(self._claims):
             claim.remove()
-
-
-class _Behind:
-    """A commit in another thread, or, where the system has none to give, when it is waited for."""
-
-    def __init__(self, commit: Callable[[], None]) -> None:
-        self._commit, self._is_begun = commit, False
-        self._work = Background(self._run)
-
-    def _run(self) -> None:
-        self._is_begun = True
-        self._commit()
-
-    def wait(self) -> None:
-        """Until it has ended, whatever comes meanwhile: it uses files that are closed next."""
-        interrupted: KeyboardInterrupt | None = None
-        while not self._work.done:
-            try:
-                self._work.wait()
-            except KeyboardInterrupt as error:
-                interrupted = error
-        if interrupted is not None:
-            raise interrupted
-
-    def finish(self) -> None:
-        """What it raises; after wait."""
-        if self._is_begun:
-            self._work.result()
-        else:
-            self._commit()

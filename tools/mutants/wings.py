@@ -1104,7 +1104,7 @@ MUTANTS = (
     Mutant(
         "a store that was replaced is the one of the job",
         "fpstore/jobs/standing.py",
-        'if job.state is not None and store.identity != job.state["store"]:',
+        'if not is_new and job.state and store.identity != job.state["store"]:',
         "if False:",
         "a job goes on in a store that lacks what it has stored",
         ("tests/test_jobs_standing.py::test_a_store_that_goes_or_is_replaced_while_the_job_opens_it_is_refused",),
