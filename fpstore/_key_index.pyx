@@ -30,10 +30,11 @@ MOST_DISTANCE, MOST_ROWS = KEY_MOST_DISTANCE, KEY_MOST_ROWS
 cdef class KeyIndex:
     """Rows 0, 1, ... of one fingerprint each, which are near one another up to a distance.
 
-    Has one user at a time. ValueError for a distance above MOST_DISTANCE.
+    Several may ask at a time, while nobody adds. ValueError for a distance above MOST_DISTANCE.
     """
 
     cdef CKeyIndex index
+    cdef bint is_whole  # not where there was no memory for all of it
 
     def __cinit__(self, unsigned distance):
         if distance > KEY_MOST_DISTANCE:
@@ -41,6 +42,7 @@ cdef class KeyIndex:
         self.index.distance, self.index.secret = distance, secrets.randbits(64) | 1
         if key_index_make(&self.index) != OK:
             raise MemoryError()
+        self.is_whole = True
 
     def __dealloc__(self):
         key_index_free(&self.index)
@@ -59,11 +61,14 @@ cdef class KeyIndex:
         cdef Status status
         if count > KEY_MOST_ROWS - self.index.count:
             raise ValueError(f"found {self.index.count} and {count} rows, expected at most {KEY_MOST_ROWS}")
+        if not self.is_whole:
+            raise MemoryError()
         if count == 0:
             return
         with nogil:
             status = key_index_add(&self.index, &keys[0], count)
         if status != OK:
+            self.is_whole = False
             raise MemoryError()
 
     def near(self, const uint64_t[::1] keys not None, uint64_t limit):
@@ -79,6 +84,8 @@ cdef class KeyIndex:
         cdef uint16_t[::1] distance
         if count >> 32:
             raise ValueError(f"found {count} queries, expected fewer than 2^32")
+        if not self.is_whole:
+            raise MemoryError()
         found.rows, found.count, found.room = NULL, 0, 0
         try:
             if count > 0:

@@ -211,6 +211,37 @@ class Background(Generic[_Result]):
             self._ended.set()
 
 
+class Behind:
+    """Work in another thread while its caller goes on; where the system has none to give, when it is finished."""
+
+    def __init__(self, work: Callable[[], object]) -> None:
+        self._work, self._is_begun = work, False
+        self._background = Background(self._run)
+
+    def _run(self) -> None:
+        self._is_begun = True
+        self._work()
+
+    def wait(self) -> None:
+        """Until nobody is at it any more, whatever comes meanwhile: what it uses may go then."""
+        interrupted: KeyboardInterrupt | None = None
+        while not self._background.done:
+            try:
+                self._background.wait()
+            except KeyboardInterrupt as error:
+                interrupted = error
+        if interrupted is not None:
+            raise interrupted
+
+    def finish(self) -> None:
+        """Wait for it; raises what it does."""
+        self.wait()
+        if self._is_begun:
+            self._background.result()
+        else:
+            self._work()
+
+
 def ahead(every: Generator[_Item]) -> Generator[_Item]:
     """The items of every, none of them None, each made in another thread while its user works with the one before it.
 

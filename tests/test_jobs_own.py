@@ -1,5 +1,7 @@
 """The fingerprints of a job without a standing store: in memory, in its record, and in a store where they are many."""
 
+import threading
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -7,10 +9,11 @@ from typing import Any
 import pytest
 from jobs_model import interrupt, lines_of, write_jsonl
 
-from fpstore import jobs
-from fpstore.errors import JobError
+from fpstore import jobs, threads
 from fpstore.jobs import corpus, own, standing
+from fpstore.jobs.journal import Job
 from fpstore.jobs.own import OwnKeys
+from fpstore.jobs.runs import FirstRun
 from fpstore.query import leaders
 from fpstore.text import DEFAULT_RECIPE
 
@@ -44,7 +47,12 @@ def test_what_is_decided_does_not_depend_on_where_fingerprints_are(
     monkeypatch.setattr(own, "MOST_HELD", held)
     spilled = []
     settle = OwnKeys.settle
-    monkeypatch.setattr(OwnKeys, "settle", lambda rows: (settle(rows), spilled.append(rows.spilled))[0])
+
+    def settled(rows: OwnKeys) -> None:
+        settle(rows)
+        spilled.append(rows.spilled)
+
+    monkeypatch.setattr(OwnKeys, "settle", settled)
     found = run("own")
     assert bool(spilled[-1]) is (held < whole.results)
     assert (found.results, found.refused) == (whole.results, whole.refused)
@@ -122,16 +130,129 @@ def test_a_job_that_an_earlier_version_began_goes_on_with_its_store(
     assert lines_of(tmp_path / "begun") == lines_of(tmp_path / "whole")
 
 
-def test_a_store_that_went_is_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+# --- Commits behind what is done ---
+
+
+class _Failed(Exception):
+    """What ends a job in these tests."""
+
+
+def test_what_is_written_while_a_commit_is_under_way_is_not_told_of_by_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which waits for the next batch to be written, and then is the last that is done."""
     monkeypatch.setattr(corpus, "BATCH_DOCUMENTS", 7)
-    monkeypatch.setattr(own, "MOST_HELD", 1)
+    monkeypatch.setattr(corpus, "COMMIT_DOCUMENTS", 7)
     source = write_jsonl(tmp_path / "in.jsonl", DOCUMENTS)
 
-    def run() -> Any:
-        return jobs.dedup([source], tmp_path / "kept", **NEAR)
+    def run(name: str) -> Any:
+        return jobs.dedup([source], tmp_path / name, dropped=tmp_path / f"{name}.tsv", **NEAR)
 
-    interrupt(monkeypatch, run, 3)
-    (catalog,) = (path for path in tmp_path.rglob("store") if path.is_dir())
-    catalog.rename(tmp_path / "elsewhere")
-    with pytest.raises(JobError, match="found no store, expected the one that the interrupted job"):
-        run()
+    run("whole")
+    written = threading.Event()
+    commit, write, count = Job.commit, FirstRun._write, 0
+
+    def wait(job: Job, state: dict[str, Any]) -> None:
+        assert written.wait(30)
+        commit(job, state)
+
+    def write_more(run: FirstRun, *given: Any) -> None:
+        nonlocal count
+        write(run, *given)
+        count += 1
+        if count == 2:
+            written.set()
+            raise _Failed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Job, "commit", wait)
+        patch.setattr(FirstRun, "_write", write_more)
+        with pytest.raises(_Failed):
+            run("begun")
+    assert run("begun").documents == len(DOCUMENTS)
+    for name in ("{}", "{}.tsv"):
+        assert lines_of(tmp_path / name.format("begun")) == lines_of(tmp_path / name.format("whole"))
+
+
+def slow_commits(patch: pytest.MonkeyPatch) -> list[str]:
+    """What happens to commits, which take a while."""
+    events: list[str] = []
+    commit = Job.commit
+
+    def slow(job: Job, state: dict[str, Any]) -> None:
+        events.append("begun")
+        time.sleep(0.05)
+        commit(job, state)
+        events.append("done")
+
+    patch.setattr(Job, "commit", slow)
+    return events
+
+
+def test_a_job_that_fails_ends_when_its_commit_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(corpus, "BATCH_DOCUMENTS", 7)
+    monkeypatch.setattr(corpus, "COMMIT_DOCUMENTS", 7)
+    source = write_jsonl(tmp_path / "in.jsonl", DOCUMENTS)
+    events = slow_commits(monkeypatch)
+    decide = FirstRun._decide
+
+    def fail(run: FirstRun, *given: Any, **more: Any) -> Any:
+        if events:
+            raise _Failed
+        return decide(run, *given, **more)
+
+    monkeypatch.setattr(FirstRun, "_decide", fail)
+    with pytest.raises(_Failed):
+        jobs.dedup([source], tmp_path / "kept", **NEAR)
+    assert events[-1] == "done"
+    assert events.count("begun") == events.count("done")
+
+
+def test_what_a_commit_raises_ends_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(corpus, "BATCH_DOCUMENTS", 7)
+    monkeypatch.setattr(corpus, "COMMIT_DOCUMENTS", 7)
+    source = write_jsonl(tmp_path / "in.jsonl", DOCUMENTS)
+
+    def fail(job: Job, state: dict[str, Any]) -> None:
+        raise _Failed
+
+    monkeypatch.setattr(Job, "commit", fail)
+    with pytest.raises(_Failed):
+        jobs.dedup([source], tmp_path / "kept", **NEAR)
+    assert not (tmp_path / "kept").exists()
+
+
+def test_fingerprints_go_to_the_store_when_their_commit_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(corpus, "BATCH_DOCUMENTS", 7)
+    monkeypatch.setattr(corpus, "COMMIT_DOCUMENTS", 7)
+    monkeypatch.setattr(own, "MOST_HELD", 1)
+    source = write_jsonl(tmp_path / "in.jsonl", DOCUMENTS)
+    events = slow_commits(monkeypatch)
+    settle = OwnKeys.settle
+
+    def settled(rows: OwnKeys) -> None:
+        if rows.is_full:
+            events.append("settled")
+        settle(rows)
+
+    monkeypatch.setattr(OwnKeys, "settle", settled)
+    jobs.dedup([source], tmp_path / "kept", **NEAR)
+    before = [events[at - 1] for at, event in enumerate(events) if event == "settled"]
+    assert len(before) > 2
+    assert set(before) == {"done"}
+
+
+def test_without_a_thread_to_give_a_commit_is_made_when_it_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(corpus, "BATCH_DOCUMENTS", 7)
+    monkeypatch.setattr(corpus, "COMMIT_DOCUMENTS", 7)
+    monkeypatch.setattr(threads, "start_new_thread", refuse)
+    source = write_jsonl(tmp_path / "in.jsonl", DOCUMENTS)
+    assert jobs.dedup([source], tmp_path / "kept", threads=1, **NEAR).documents == len(DOCUMENTS)
+    assert not (tmp_path / "kept.job").exists()

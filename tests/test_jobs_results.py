@@ -14,7 +14,7 @@ from jobs_model import interrupt, lines_of, write_jsonl
 
 import fpstore
 from fpstore.disk import Folder
-from fpstore.jobs import JobError, cluster, components, corpus, dedup, document_pairs, record, runs
+from fpstore.jobs import JobError, cluster, components, corpus, dedup, document_pairs, own, record, runs
 from fpstore.jobs.claims import Claim
 from fpstore.jobs.journal import Job
 from fpstore.jobs.record import record_of
@@ -173,6 +173,7 @@ def test_a_link_among_what_a_job_needs_is_not_followed(
     with fpstore.open(store) as opened:
         before = [rows.fingerprint.tolist() for rows in opened.rows()]
     (tmp_path / "mine").write_text("mine")
+    monkeypatch.setattr(own, "MOST_HELD", 1)  # more go to a store
 
     def work() -> Any:
         return dedup([source], tmp_path / "1") if name == "store" else _centers(source, tmp_path / "1")
@@ -200,6 +201,7 @@ def _centers(source: Path, out: Path) -> Any:
 def test_a_store_of_the_jobs_own_that_went_is_no_new_one(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path
 ) -> None:
+    monkeypatch.setattr(own, "MOST_HELD", 1)  # more go to a store
     interrupt(monkeypatch, lambda: dedup([source], tmp_path / "1"), 2)
     (tmp_path / "1.job" / "work" / "store").rename(tmp_path / "aside")
     with pytest.raises(

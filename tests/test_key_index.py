@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fpstore import _key_index
+from fpstore import _key_index, threads
 from fpstore._key_index import MOST_DISTANCE, KeyIndex
+from fpstore.query import key_memory
 from fpstore.query.key_memory import KeyMemory
 from fpstore.types import Keys
 
@@ -95,3 +96,26 @@ def test_all_that_are_near_are_found_under_their_ids(
     assert [tuple(match) for match in memory.probe_many(keys_of(queries), max_distance=asked)] == expected
     every = [(*each[:3], each[3] + 100) for each in plain(held, queries, distance, len(held))]
     assert [tuple(match) for match in memory.probe_many(keys_of(queries))] == every
+
+
+def test_several_threads_find_what_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_memory, "_AT_ONCE", 3)
+    alone, several, keys = KeyMemory(2), KeyMemory(2, threads=2), np.arange(64, dtype=np.uint64) % 20
+    for start in range(0, 64, 16):
+        for memory in (alone, several):
+            memory.add(keys[start : start + 16], ids=np.arange(start, start + 16, dtype=np.uint64))
+        assert list(several.nearest_many(keys[:20], 7)) == list(alone.nearest_many(keys[:20], 7))
+        assert list(several.probe_many(keys[:2])) == list(alone.probe_many(keys[:2]))
+    assert len(several) == len(alone) == 64
+    assert several.nbytes == alone.nbytes
+
+
+def test_what_is_added_without_a_thread_to_give_is_added_by_who_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(key_memory, "_AT_ONCE", 3)
+    monkeypatch.setattr(threads, "start_new_thread", refuse)
+    memory = KeyMemory(2, threads=2)
+    memory.add(np.arange(9, dtype=np.uint64), ids=np.arange(9, dtype=np.uint64))
+    assert memory.nearest_many(np.arange(9, dtype=np.uint64), 1).fingerprint.tolist() == list(range(9))

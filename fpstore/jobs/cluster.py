@@ -142,6 +142,7 @@ def cluster(
                     labels.write(found["id"].astype("<u8").tobytes())
                     labels.sync()
                     repeats.see(batch.names)
+                    repeats.sync()
                     tally.documents += len(found)
                     clusters.count(tally)
                     tally.skipped, tally.notes = batch.skipped, batch.notes

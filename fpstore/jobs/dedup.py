@@ -129,7 +129,7 @@ def dedup(
         if not job.is_finished:
             texts = check is not None
             if standing is None:
-                opened = own_workplace(job, settings, texts=texts)
+                opened = own_workplace(job, settings, texts=texts, threads=corpus.threads)
             else:
                 opened = standing_workplace(standing, job, settings, texts=texts, threads=corpus.threads)
             keeps = texts and kept_one.is_first

@@ -271,6 +271,7 @@ def _collect(
             keys.sync()
             names.sync()
             repeats.see(batch.names)
+            repeats.sync()
             tally.documents += len(batch.names)
             tally.skipped, tally.notes = batch.skipped, batch.notes
             job.commit({"tally": asdict(tally), **corpus.state(batch.end), **repeats.state()})

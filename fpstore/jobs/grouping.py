@@ -106,6 +106,7 @@ class _Leaders(Grouping):
 
     def decide(self, fingerprints: Array, batch: Batch) -> Array:
         found = self._kept.decide_all(fingerprints, batch.names, batch.texts, batch.hashes)
+        self._workplace.sync()
         found["id"] -= np.uint64(self.first)
         return found
 

@@ -86,6 +86,11 @@ class HeldRows:
         """What was added is on the disk when this returns."""
         self._own.sync()
 
+    @property
+    def is_full(self) -> bool:
+        """As of OwnRows."""
+        return self._own.is_full
+
     def settle(self) -> None:
         """As of OwnRows."""
         self._own.settle()

@@ -8,7 +8,8 @@ go on. Whatever was written after the last journal is cut off when the job goes 
 import errno
 import json
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -20,6 +21,7 @@ from fpstore.jobs.claims import PACKED, PART, WORK, Claim, expect_result, folder
 from fpstore.jobs.files import AppendFile, files_of_jobs, look, write_json
 from fpstore.jobs.forms import Pack
 from fpstore.notes import JOURNAL
+from fpstore.threads import Behind
 
 _FINISHED = "finished"
 
@@ -84,6 +86,9 @@ class Job:
         self._claims: list[Claim] = []
         self._files: list[AppendFile] = []
         self._lengths: list[int] = [0] * len(results)
+        # The commit that is under way behind what is done, if one is, and how long files are by it.
+        self._behind: Behind | None = None
+        self._due: list[int] | None = None
         for path in results:
             expect_result(path)
         try:
@@ -231,13 +236,47 @@ class Job:
         return self._files
 
     def commit(self, state: dict[str, Any]) -> None:
-        """Make all that was written durable, and state with it."""
+        """Make all that was written durable, and state with it; what is written behind commit_behind is not told of."""
+        lengths, self._due = self._due or [file.length for file in self._files], None
         for file in self._files:
             file.sync()
-        self._lengths = [file.length for file in self._files]
+        self._lengths = lengths
         journal = {"job": self.id, **self._header, "state": state, "lengths": self._lengths, "replaces": self._replaces}
         write_json(self._claims[0].folder, JOURNAL, journal)
         self.state = state
+
+    def commit_behind(self, state: dict[str, Any], first: Callable[[], None]) -> None:
+        """The same while the caller goes on, in a context of `behind`; first: what is done before, to the same end.
+
+        There is one at a time: this waits for the one before, and raises what that did.
+        """
+        self.wait()
+        self._due = [file.length for file in self._files]
+
+        def commit() -> None:
+            first()
+            self.commit(state)
+
+        self._behind = Behind(commit)
+
+    def wait(self) -> None:
+        """Until what commit_behind has begun is done; raises what that did."""
+        behind = self._behind
+        if behind is not None:
+            behind.wait()
+            self._behind = None
+            behind.finish()
+
+    @contextmanager
+    def behind(self) -> Iterator[None]:
+        """A context that does not end before what commit_behind has begun in it."""
+        try:
+            yield
+        except BaseException:
+            if self._behind is not None:
+                self._behind.wait()
+            raise
+        self.wait()
 
     def commit_last(self, state: dict[str, Any]) -> None:
         """Pack the results, and commit; nothing is left to do but finish."""

@@ -61,7 +61,7 @@ class _Workplaced(Leaders):
     ) -> Array:
         """What becomes of the documents of a batch. hashes: as of Batch.
 
-        settles: a commit follows, for which all is durable when this returns, and which comes before the next call.
+        settles: a commit follows, which makes the workplace durable, and comes before the next call.
         """
         self._names, self._texts, self._hashes = names, texts, hashes
         if self._is_settled:
@@ -70,8 +70,6 @@ class _Workplaced(Leaders):
         verdicts = self.decide(fingerprints)
         self._names, self._texts, self._hashes, self._ahead = (), (), None, Sets.of([])
         self._is_settled = settles
-        if settles:
-            self._workplace.sync()
         return verdicts
 
     def _end_of_piece(self, start: int, end: int) -> int:

@@ -33,13 +33,15 @@ class OwnKeys:
     spilled: so many of them, the first, are in a store; all others are in memory.
     """
 
-    def __init__(self, path: Path, spool: Spool, settings: Settings, spilled: int, opened: Callable[[], Store]) -> None:
+    def __init__(
+        self, path: Path, spool: Spool, settings: Settings, spilled: int, opened: Callable[[], Store], threads: int
+    ) -> None:
         """Read those of the record that are not in the store. opened: the store, for writing, which it makes."""
         self.path, self._spool, self._opened = path, spool, opened
-        self._max_distance = settings.max_distance
+        self._max_distance, self._threads = settings.max_distance, threads
         self.spilled = spilled
         self._store = opened() if spilled else None
-        self._memory = KeyMemory(self._max_distance, spilled)
+        self._memory = KeyMemory(self._max_distance, spilled, threads)
         ids, keys = spool.rows()
         for at in range(spilled, len(ids), _AT_ONCE):
             part = slice(at, at + _AT_ONCE)
@@ -81,9 +83,14 @@ class OwnKeys:
         """What was added is on the disk when this returns."""
         self._spool.sync()
 
+    @property
+    def is_full(self) -> bool:
+        """Whether settle moves them."""
+        return len(self._memory) >= MOST_HELD
+
     def settle(self) -> None:
         """All before was committed: what is in memory goes to the store where it is much."""
-        if len(self._memory) < MOST_HELD:
+        if not self.is_full:
             return
         if self._store is None:
             self._store = self._opened()
@@ -93,7 +100,7 @@ class OwnKeys:
             self._store.add(keys[part].astype(np.uint64), ids=ids[part].astype(np.uint64))
         self._store.sync()
         self.spilled = len(ids)
-        self._memory = KeyMemory(self._max_distance, self.spilled)
+        self._memory = KeyMemory(self._max_distance, self.spilled, self._threads)
 
     def wait(self) -> None:
         """As of a store."""

@@ -39,17 +39,21 @@ class Repeats:
         self._file = AppendFile(self._folder, _HASHES, 8 * self._state["count"]) if corpus.has_id_column else None
 
     def see(self, names: Sequence[str]) -> None:
-        """More documents; when this returns they are on the disk."""
+        """More documents."""
         if self._file is None:
             return
         hashes = _names.hashes_of(names, self._key).astype("<u8", copy=False).tobytes()
         self._file.write(hashes)
-        self._file.sync()
         count, crc = self._state["count"] + len(names), zlib.crc32(hashes, self._state["crc"])
         self._state = {"count": count, "crc": crc}
 
+    def sync(self) -> None:
+        """Those that were seen are on the disk when this returns."""
+        if self._file is not None:
+            self._file.sync()
+
     def state(self) -> dict[str, Any]:
-        """What the journal has to hold of them."""
+        """What the journal has to hold of them, when they are on the disk."""
         return {"names": self._state}
 
     def count(self) -> int:

@@ -69,13 +69,15 @@ class FirstRun:
 
     def to_the_end(self) -> None:
         """Do what is left."""
-        with closing(self._read("deduplicating", keeps=self._measures)) as every:
+        with self._job.behind(), closing(self._read("deduplicating", keeps=self._measures)) as every:
             for batch, fingerprints in every:
+                if self._workplace.is_full:  # what goes to a store is committed first
+                    self._job.wait()
                 verdicts = self._decide(fingerprints, batch.names, batch.texts, batch.hashes, settles=batch.settles)
                 self._repeats.see(batch.names)
                 self._write(batch, verdicts)
                 if batch.settles:
-                    self._commit()
+                    self._commit_behind()
                 del batch, fingerprints, verdicts  # not held while the next is read
 
     def commit_last(self) -> None:
@@ -156,7 +158,19 @@ class FirstRun:
         return rows if self._measures else [row[:3] for row in rows]
 
     def _commit(self) -> None:
+        self._sync()
         self._job.commit(self._state())
+
+    def _commit_behind(self) -> None:
+        """The same while the next batch is decided about; where a standing store is added to its turn is before that."""
+        if self._workplace.is_own:
+            self._job.commit_behind(self._state(), self._sync)
+        else:
+            self._commit()
+
+    def _sync(self) -> None:
+        self._workplace.sync()
+        self._repeats.sync()
 
     def _state(self) -> dict[str, Any]:
         return {

@@ -115,9 +115,14 @@ class OwnRows:
         """What was added is on the disk when this returns."""
         self._file.sync()
 
+    @property
+    def is_full(self) -> bool:
+        """Whether settle moves them."""
+        return len(self._memory) >= MOST_HELD
+
     def settle(self) -> None:
         """All before was committed: what is in memory goes to the store where it is much, in one step."""
-        if len(self._memory) < MOST_HELD:
+        if not self.is_full:
             return
         every = list(self._since_spill())
         keys = np.concatenate([signed.keys for _, signed in every])

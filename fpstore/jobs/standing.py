@@ -74,6 +74,16 @@ class Workplace:
         for rows in self.store.rows(batch=batch):
             yield np.empty(0, dtype=np.uint64) if rows.id is None else rows.id, rows.fingerprint
 
+    @property
+    def is_own(self) -> bool:
+        """Whether the job adds to no standing store."""
+        return isinstance(self.store, OwnKeys) or isinstance(self.signed, OwnRows)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether settle moves what is in memory to a store."""
+        return (own := self._own) is not None and own.is_full
+
     def settle(self) -> None:
         """What was decided so far was committed."""
         if (own := self._own) is not None:
@@ -109,10 +119,10 @@ class Workplace:
 
 
 @contextmanager
-def own_workplace(job: Job, settings: Settings, *, texts: bool) -> Iterator[Workplace]:
+def own_workplace(job: Job, settings: Settings, *, texts: bool, threads: int = 1) -> Iterator[Workplace]:
     """A store of the job's own, or what stands for it, as it was at the last commit."""
     if fits_memory(settings) and (job.state is None or "spilled" in job.state):
-        with _own_keys(job, settings, texts=texts) as workplace:
+        with _own_keys(job, settings, texts=texts, threads=threads) as workplace:
             yield workplace
         return
     if job.state is None:
@@ -133,7 +143,7 @@ def own_workplace(job: Job, settings: Settings, *, texts: bool) -> Iterator[Work
 
 
 @contextmanager
-def _own_keys(job: Job, settings: Settings, *, texts: bool) -> Iterator[Workplace]:
+def _own_keys(job: Job, settings: Settings, *, texts: bool, threads: int) -> Iterator[Workplace]:
     """Fingerprints of the job's own in memory, as they were at the last commit."""
     state = job.state or {"spool": 0, "next_id": 0, "spilled": 0}
     path = job.work / _OWN_STORE
@@ -150,7 +160,7 @@ def _own_keys(job: Job, settings: Settings, *, texts: bool) -> Iterator[Workplac
             assert isinstance(store, Store)
             return store
 
-        own = OwnKeys(path, spool, settings, state["spilled"], opened)
+        own = OwnKeys(path, spool, settings, state["spilled"], opened, threads)
         yield Workplace(own, spool, state["next_id"])
 
 
@@ -380,7 +390,7 @@ def _opened(path: Path, job: Job, settings: Settings, *, is_new: bool) -> Iterat
                 raise
             told = f"found no store, expected the one that the interrupted job {job.folder} adds to"
             raise JobError(f"{told}; --force begins again", path=path) from None
-        if not is_new and job.state is not None and store.identity != job.state["store"]:
+        if not is_new and job.state and store.identity != job.state["store"]:
             told = f"found store {store.identity}, expected store {job.state['store']}"
             raise JobError(f"{told}, which the interrupted job {job.folder} adds to; --force begins again", path=path)
         yield store, spools

@@ -17,11 +17,10 @@ typedef struct {
 static Kernels kernels = {key_ask_portable, key_collect_portable};
 
 uint16_t key_patterns[KEY_PATTERNS];
-const unsigned key_pattern_counts[KEY_MOST_FLIPS + 1] = {1, 1 + 16, KEY_PATTERNS};
 
 static void make_patterns(void) {
-    unsigned at = 1 + KEY_BAND_BITS;
-    for (unsigned i = 0; i < KEY_BAND_BITS; i++) {
+    unsigned at = key_first_pattern(2);
+    for (unsigned i = 0; i < KEY_MOST_BITS; i++) {
         key_patterns[1 + i] = (uint16_t)(1u << i);
         for (unsigned j = 0; j < i; j++) key_patterns[at++] = (uint16_t)(1u << i | 1u << j);
     }
@@ -33,20 +32,28 @@ void key_choose(InstructionSet set) {
 }
 CHOSEN_AT_LOAD(key_choose)
 
+/* Empty tables whose bands have so many bits. */
+static Status make_tables(KeyIndex *index, unsigned band_bits) {
+    const uint64_t lines = (uint64_t)index->tables << band_bits;
+    large_free(&index->lines);
+    large_free(&index->line_rows);
+    index->band_bits = band_bits;
+    index->lines_used = (uint32_t)lines;
+    if (large_make(&index->lines, lines * sizeof(KeyLine), 0) != OK ||
+        large_make(&index->line_rows, lines * sizeof(KeyRows), 0) != OK)
+        return NO_MEMORY;
+    return OK;
+}
+
 Status key_index_make(KeyIndex *index) {
     /* Where each of `tables` bands differed in one bit more than it has flips, that would be distance + 1 in all. */
     index->tables = index->distance < KEY_TABLES - 1 ? index->distance + 1 : KEY_TABLES;
     const unsigned flips = index->distance + 1 - index->tables;
     for (unsigned table = 0; table < index->tables; table++)
         index->flips[table] = flips / index->tables + (table < flips % index->tables);
-    const uint64_t lines = index->tables * KEY_BUCKETS;
-    index->lines_used = (uint32_t)lines;
     index->slot_bits = FIRST_SLOT_BITS;
-    if (large_make(&index->lines, lines * sizeof(KeyLine), 0) != OK ||
-        large_make(&index->line_rows, lines * sizeof(KeyRows), 0) != OK ||
-        large_make(&index->slots, sizeof(uint32_t) << FIRST_SLOT_BITS, 0) != OK)
-        return NO_MEMORY;
-    return OK;
+    if (make_tables(index, KEY_LEAST_BITS) != OK) return NO_MEMORY;
+    return large_make(&index->slots, sizeof(uint32_t) << FIRST_SLOT_BITS, 0);
 }
 
 void key_index_free(KeyIndex *index) {
@@ -76,29 +83,13 @@ ALWAYS_INLINE uint32_t *slot_of(const KeyIndex *index, uint64_t key) {
     return slot;
 }
 
-static Status make_room(KeyIndex *index, uint64_t more) {
-    const uint64_t rows = index->count + more;
-    /* Of each table at most one line for KEY_PLACES of the keys is put behind. */
-    const uint64_t lines = index->lines_used + index->tables * (more / KEY_PLACES + (more < KEY_BUCKETS ? more : KEY_BUCKETS));
-    if (large_reserve(&index->keys, rows * sizeof(uint64_t)) != OK ||
-        large_reserve(&index->next, rows * sizeof(uint32_t)) != OK ||
-        large_reserve(&index->last, rows * sizeof(uint32_t)) != OK ||
-        large_reserve(&index->lines, lines * sizeof(KeyLine)) != OK ||
-        large_reserve(&index->line_rows, lines * sizeof(KeyRows)) != OK)
-        return NO_MEMORY;
-    const unsigned bits = bit_length(2 * (index->keys_held + more));
-    if (bits <= index->slot_bits) return OK;
-    Large larger = {NULL, 0}, old = index->slots;
-    if (large_make(&larger, sizeof(uint32_t) << bits, 0) != OK) return NO_MEMORY;
-    const uint32_t *slots = old.memory;
-    const uint64_t *keys = index->keys.memory, slot_count = UINT64_C(1) << index->slot_bits;
-    index->slots = larger;
-    index->slot_bits = bits;
-    for (uint64_t i = 0; i < slot_count; i++) {
-        if (slots[i] != 0) *slot_of(index, keys[slots[i] - 1]) = slots[i];
-    }
-    large_free(&old);
-    return OK;
+/* Room in the lines for so many keys more: of each bucket one line is put behind for KEY_PLACES of them, or fewer where
+   it had some. */
+static Status make_lines(KeyIndex *index, uint64_t more) {
+    const uint64_t buckets = key_buckets(index), begun = more < buckets ? more : buckets;
+    const uint64_t lines = index->lines_used + index->tables * (more / KEY_PLACES + begun);
+    if (large_reserve(&index->lines, lines * sizeof(KeyLine)) != OK) return NO_MEMORY;
+    return large_reserve(&index->line_rows, lines * sizeof(KeyRows));
 }
 
 ALWAYS_INLINE void put_in_bucket(KeyIndex *index, uint64_t bucket, uint32_t mark, uint32_t row) {
@@ -115,6 +106,57 @@ ALWAYS_INLINE void put_in_bucket(KeyIndex *index, uint64_t bucket, uint32_t mark
     own->rows[own->used++] = row + 1;
 }
 
+ALWAYS_INLINE void put_in_tables(KeyIndex *index, uint64_t key, uint32_t row) {
+    for (unsigned table = 0; table < index->tables; table++) {
+        const uint64_t turned = key_turned(key, table);
+        put_in_bucket(index, table * key_buckets(index) + key_bucket(index, turned), key_mark(index, turned), row);
+    }
+}
+
+ALWAYS_INLINE void ask_for_tables(const KeyIndex *index, uint64_t key) {
+    for (unsigned table = 0; table < index->tables; table++) {
+        const uint64_t at = table * key_buckets(index) + key_bucket(index, key_turned(key, table));
+        __builtin_prefetch((const KeyLine *)index->lines.memory + at, 1);
+        __builtin_prefetch((const KeyRows *)index->line_rows.memory + at, 1);
+    }
+}
+
+/* Put all keys into tables of more buckets, where there will be many for each of those there are. */
+static Status make_buckets(KeyIndex *index, uint64_t more) {
+    const uint64_t keys_held = index->keys_held + more, *keys = index->keys.memory;
+    const uint32_t *last = index->last.memory;
+    unsigned bits = index->band_bits;
+    while (bits < KEY_MOST_BITS && keys_held > (uint64_t)KEY_FULL << bits) bits += KEY_MORE_BITS;
+    if (bits == index->band_bits) return make_lines(index, more);
+    if (make_tables(index, bits) != OK || make_lines(index, keys_held) != OK) return NO_MEMORY;
+    for (uint64_t row = 0; row < index->count; row++) {
+        if (row + AHEAD < index->count) ask_for_tables(index, keys[row + AHEAD]);
+        if (last[row] != KEY_NO_FIRST) put_in_tables(index, keys[row], (uint32_t)row);
+    }
+    return OK;
+}
+
+static Status make_room(KeyIndex *index, uint64_t more) {
+    const uint64_t rows = index->count + more;
+    if (large_reserve(&index->keys, rows * sizeof(uint64_t)) != OK ||
+        large_reserve(&index->next, rows * sizeof(uint32_t)) != OK ||
+        large_reserve(&index->last, rows * sizeof(uint32_t)) != OK || make_buckets(index, more) != OK)
+        return NO_MEMORY;
+    const unsigned bits = bit_length(2 * (index->keys_held + more));
+    if (bits <= index->slot_bits) return OK;
+    Large larger = {NULL, 0}, old = index->slots;
+    if (large_make(&larger, sizeof(uint32_t) << bits, 0) != OK) return NO_MEMORY;
+    const uint32_t *slots = old.memory;
+    const uint64_t *keys = index->keys.memory, slot_count = UINT64_C(1) << index->slot_bits;
+    index->slots = larger;
+    index->slot_bits = bits;
+    for (uint64_t i = 0; i < slot_count; i++) {
+        if (slots[i] != 0) *slot_of(index, keys[slots[i] - 1]) = slots[i];
+    }
+    large_free(&old);
+    return OK;
+}
+
 Status key_index_add(KeyIndex *index, const uint64_t *keys, uint64_t count) {
     if (make_room(index, count) != OK) return NO_MEMORY;
     uint64_t *own = index->keys.memory;
@@ -122,11 +164,7 @@ Status key_index_add(KeyIndex *index, const uint64_t *keys, uint64_t count) {
     for (uint64_t i = 0; i < count; i++) {
         if (i + AHEAD < count) {
             __builtin_prefetch(slot_for(index, keys[i + AHEAD]));
-            for (unsigned table = 0; table < index->tables; table++) {
-                const uint64_t at = table * KEY_BUCKETS + key_bucket(key_turned(keys[i + AHEAD], table));
-                __builtin_prefetch((KeyLine *)index->lines.memory + at, 1);
-                __builtin_prefetch((KeyRows *)index->line_rows.memory + at, 1);
-            }
+            ask_for_tables(index, keys[i + AHEAD]);
         }
         const uint32_t row = (uint32_t)index->count;
         const uint64_t key = keys[i];
@@ -137,14 +175,12 @@ Status key_index_add(KeyIndex *index, const uint64_t *keys, uint64_t count) {
         if (*slot != 0) {
             const uint32_t first = *slot - 1, before = last[first] == 0 ? first : last[first] - 1;
             next[before] = last[first] = row + 1;
+            last[row] = KEY_NO_FIRST;
             continue;
         }
         *slot = row + 1;
         index->keys_held++;
-        for (unsigned table = 0; table < index->tables; table++) {
-            const uint64_t turned = key_turned(key, table);
-            put_in_bucket(index, table * KEY_BUCKETS + key_bucket(turned), key_mark(turned), row);
-        }
+        put_in_tables(index, key, row);
     }
     return OK;
 }

@@ -20,17 +20,20 @@ ALWAYS_INLINE unsigned KERNEL(marks_near)(const KeyLine *line, uint32_t mark, un
 /* Whether the probes of an earlier table find what differs so from the query. */
 ALWAYS_INLINE int KERNEL(was_met)(const KeyIndex *index, uint64_t apart, unsigned table) {
     for (unsigned earlier = 0; earlier < table; earlier++) {
-        if (KERNEL(ones)(key_bucket(key_turned(apart, earlier))) <= index->flips[earlier]) return 1;
+        if (KERNEL(ones)(key_bucket(index, key_turned(apart, earlier))) <= index->flips[earlier]) return 1;
     }
     return 0;
 }
 
 void KERNEL(key_ask)(const KeyIndex *index, uint64_t query) {
     const KeyLine *lines = index->lines.memory;
-    for (unsigned table = 0; table < index->tables; table++, lines += KEY_BUCKETS) {
-        const uint64_t bucket = key_bucket(key_turned(query, table));
-        for (unsigned i = 0; i < key_pattern_counts[index->flips[table]]; i++)
-            __builtin_prefetch(&lines[bucket ^ key_patterns[i]]);
+    for (unsigned table = 0; table < index->tables; table++, lines += key_buckets(index)) {
+        const uint64_t bucket = key_bucket(index, key_turned(query, table));
+        for (unsigned flips = 0; flips <= index->flips[table]; flips++) {
+            const uint16_t *patterns = key_patterns + key_first_pattern(flips);
+            for (unsigned i = 0; i < key_pattern_count(flips, index->band_bits); i++)
+                __builtin_prefetch(&lines[bucket ^ patterns[i]]);
+        }
     }
 }
 
@@ -39,12 +42,13 @@ Status KERNEL(key_collect)(const KeyIndex *index, uint64_t query, KeyNears *foun
     const KeyRows *rows = index->line_rows.memory;
     const uint64_t *keys = index->keys.memory;
     for (unsigned table = 0; table < index->tables; table++) {
-        const uint64_t turned = key_turned(query, table), first = table * KEY_BUCKETS;
-        const uint32_t mark = key_mark(turned);
-        for (unsigned flips = 0, i = 0; flips <= index->flips[table]; flips++) {
-            const unsigned most = index->distance - flips;
-            for (; i < key_pattern_counts[flips]; i++) {
-                uint64_t at = first + (key_bucket(turned) ^ key_patterns[i]);
+        const uint64_t turned = key_turned(query, table), first = table * key_buckets(index);
+        const uint32_t mark = key_mark(index, turned);
+        for (unsigned flips = 0; flips <= index->flips[table]; flips++) {
+            const unsigned most = index->distance - flips, count = key_pattern_count(flips, index->band_bits);
+            const uint16_t *patterns = key_patterns + key_first_pattern(flips);
+            for (unsigned i = 0; i < count; i++) {
+                uint64_t at = first + (key_bucket(index, turned) ^ patterns[i]);
                 do {
                     unsigned near = KERNEL(marks_near)(&lines[at], mark, most);
                     for (; UNLIKELY(near != 0); near &= near - 1) {

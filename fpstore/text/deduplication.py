@@ -185,7 +185,7 @@ def _leaders(recipe: Recipe, near: Asked, check: Confirm | None, texts: Sequence
     class Kept(Told):
         def __init__(self) -> None:
             most = recipe.distance(CONFIRMED_DISTANCE) if near.max_distance is None else near.max_distance
-            super().__init__(key_memory(most, len(texts), recipe.bits), most, 0)
+            super().__init__(key_memory(most, len(texts), recipe.bits, threads), most, 0)
 
     class SimilarKept(Told, SimilarLeaders):
         def __init__(self) -> None:
