@@ -223,7 +223,7 @@ def test_few_rows_and_bytes_of_json_lines_are_held_at_a_time(monkeypatch: pytest
     monkeypatch.setattr(packing, "GROUP_ROWS", 3)
     monkeypatch.setattr(packing, "GROUP_BYTES", 100)
     short, long = b'{"a": 1}\n', b'{"a": "' + b"x" * 100 + b'"}\n'
-    assert [len(group) for group in packing._groups(BytesIO(short * 7 + long * 2 + short))] == [3, 3, 2, 1, 1]
+    assert [len(group) for group in packing._groups(io.BytesIO(short * 7 + long * 2 + short))] == [3, 3, 2, 1, 1]
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet"])
