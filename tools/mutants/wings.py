@@ -1524,6 +1524,22 @@ MUTANTS = (
         ("tests/test_nearest.py::test_few_ids_are_read_at_a_time_for_the_first_that_live",),
     ),
     Mutant(
+        "all users have one folder of mirrors",
+        "fpstore/remote/cache.py",
+        "if not home.is_own:\n            home = opened",
+        "if False:\n            home = opened",
+        "the second user of a folder for all is refused, or reads in what the first one may change",
+        ("tests/test_remote.py::test_each_user_has_mirrors_of_his_own_in_a_folder_that_others_write_to",),
+    ),
+    Mutant(
+        "a catalog is read at once, of whatever size its server tells",
+        "fpstore/remote/objects.py",
+        "range(0, size, PIECE_BYTES)",
+        "range(0, size, size)",
+        "a hostile server has the memory of who opens its store",
+        ("tests/test_remote.py::test_of_a_catalog_nothing_is_held_that_has_not_come",),
+    ),
+    Mutant(
         "names of columns are no part of what was read",
         "fpstore/jobs/parts.py",
         "told = _encoded(repr((layout.format, layout.columns, layout.header, types)))",
