@@ -14,6 +14,7 @@ from fpstore.types import Array, Keys
 _EXPECTED = "expected integers of 64 bits"
 _EXPECTED_WIDE = f"{_EXPECTED} where some are below 0"
 _BITS = (1 << 64) - 1
+MAX_COUNT = (1 << 63) - 1  # that numpy can tell an index by
 # The texts and other things that Python can walk, which hold no fingerprints.
 _PLAIN, _INTEGERS = (list, tuple), frozenset({int})
 _NO_VALUES = (str, bytes, bytearray, Set, Mapping)
@@ -135,6 +136,8 @@ def as_count(value: object, what: str) -> int:
         raise TypeError(f"{what}: found {value!r:.40}, a {type(value).__name__}, expected an integer")
     if count < 1:
         raise ValueError(f"{what}: found {count}, expected 1 or more")
+    if count > MAX_COUNT:
+        raise ValueError(f"{what}: found {count!r:.40}, expected at most 2**63 - 1")
     return count
 
 

@@ -62,6 +62,12 @@ class Folder:
         """Its mode now."""
         return stat.S_IMODE(os.fstat(self.fd).st_mode)
 
+    @property
+    def is_own(self) -> bool:
+        """Whether it is this user's, and nobody else may write to it."""
+        found = os.fstat(self.fd)
+        return found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
     def set_mode(self, mode: int) -> None:
         """Say whom its files are for, from now on: by the bits of mode, such as 0o640; who may read may also enter."""
         wanted = folder_mode(mode) | self.mode & stat.S_ISGID

@@ -331,6 +331,13 @@ def test_a_count_is_an_integer_above_0(value: Any, error: type[Exception]) -> No
         as_count(value, "batch")
 
 
+def test_a_count_is_one_that_numpy_can_tell_an_index_by() -> None:
+    assert as_count(2**63 - 1, "count") == 2**63 - 1
+    for value in (2**63, 10**20):
+        with pytest.raises(ValueError, match=f"^count: found {value}, expected at most 2\\*\\*63 - 1$"):
+            as_count(value, "count")
+
+
 @pytest.mark.parametrize("values", [np.zeros((2, 2), dtype=np.uint64), np.uint64(1), np.zeros((0, 3))])
 def test_other_than_one_dimension_is_refused(values: Any) -> None:
     with pytest.raises(ValueError, match=r"^fingerprints: found [02] dimensions, expected 1$"):

@@ -49,7 +49,13 @@ def test_lines_of_a_file_are_asked_for_and_are_json(command: Command, store: Pat
 
 
 @pytest.mark.parametrize(
-    ("line", "said"), [(["5", "--count", "0"], "--count"), (["5", "-k", "65"], "max_distance"), ([], "nothing to ask")]
+    ("line", "said"),
+    [
+        (["5", "--count", "0"], "--count"),
+        (["5", "--count", str(10**20)], f"count: found {10**20}, expected at most"),
+        (["5", "-k", "65"], "max_distance"),
+        ([], "nothing to ask"),
+    ],
 )
 def test_what_cannot_be_is_the_command_lines_fault(command: Command, store: Path, line: list[str], said: str) -> None:
     outcome = command("nearest", store, *line)

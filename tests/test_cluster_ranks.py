@@ -17,7 +17,7 @@ from fpstore import cluster
 from fpstore.cluster import engines, sent, work
 from fpstore.cluster.batches import Probing
 from fpstore.cluster.tasks import HELD, run_held
-from fpstore.errors import JobError, StoreChanged
+from fpstore.errors import JobError, StoreChanged, StoreClosed
 
 QUERIES = some_keys(900, 4)
 
@@ -128,6 +128,17 @@ def test_a_task_is_given_whole_paths(store: Path, tmp_path: Path, monkeypatch: p
     with cluster.probe("linked", QUERIES, folder="f") as answer:
         list(answer)
     assert [(task.store, task.folder) for task in seen] == [(tmp_path / "linked", tmp_path / "f")]
+
+
+def test_what_is_held_open_is_the_store_that_is_asked_for(store: Path, tmp_path: Path) -> None:
+    other = grown(tmp_path / "other", "uint64")
+    first = HELD.opened(store)
+    assert HELD.opened(store) is first
+    second = HELD.opened(other)
+    assert (first.path, second.path) == (store, other)
+    with pytest.raises(StoreClosed):
+        first.probe(1)  # one at a time, so that a worker of many stores holds no more
+    assert HELD.opened(other) is second
 
 
 def test_an_attempt_hands_back_what_was_raised(tmp_path: Path) -> None:

@@ -208,6 +208,7 @@ NUMBERS = range(len(TEXTS))
 HEADERS: dict[str, tuple[str, bytes, bytes]] = {
     "columns swapped": ("in.csv", csv_of("text,other"), csv_of("other,text")),
     "a column renamed": ("in.csv", csv_of("text,other"), csv_of("text,further")),
+    "a header in quotation marks": ("in.csv", csv_of("text,other"), csv_of('text,"other"')),
     "columns swapped in TSV": ("in.tsv", csv_of("text,other", "\t"), csv_of("other,text", "\t")),
     "another type": (
         "in.parquet",

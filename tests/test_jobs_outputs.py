@@ -60,6 +60,12 @@ def table() -> pa.Table:
     return pa.table(columns, metadata={"made by": "somebody"})
 
 
+def groups_of(path: Path) -> list[int]:
+    """How many rows each row group of a Parquet file has."""
+    metadata = pq.read_metadata(path)
+    return [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
+
+
 @pytest.fixture
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (corpus, runs):
@@ -81,6 +87,9 @@ def test_parquet_stays_the_same_parquet(
     assert found.schema.equals(table.schema)
     assert found.schema.metadata[b"made by"] == b"somebody"
     assert found.to_pylist() == table.take(KEPT).to_pylist()
+    *full, last = groups_of(tmp_path / "kept.parquet")
+    assert all(group_rows <= rows < group_rows + 2 for rows in full)  # whole batches, of two documents at most
+    assert last < group_rows + 2
 
 
 def test_parquet_without_rows_keeps_its_schema(tmp_path: Path, table: pa.Table) -> None:
@@ -203,10 +212,18 @@ def test_json_lines_become_tables_with_the_fields_that_there_are(
     dedup([source], tmp_path / "kept.parquet")
     found = pq.read_table(tmp_path / "kept.parquet")
     assert found.column_names == ["text", "n", "deep", "more"]
+    assert groups_of(tmp_path / "kept.parquet") == {1: [1, 1, 1], 2: [2, 1], 1 << 16: [3]}[group_rows]
     assert found.column("n").to_pylist() == [1.0, None, 2.5]
     assert found.column("deep").to_pylist() == [{"x": 1, "y": None}, None, {"x": None, "y": "z"}]
     dedup([source], tmp_path / "kept.csv")
     assert rows_of(tmp_path / "kept.csv")[1] == {"text": "d, e\nf", "n": "", "deep": "", "more": "[1]"}
+
+
+def test_few_rows_and_bytes_of_json_lines_are_held_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packing, "GROUP_ROWS", 3)
+    monkeypatch.setattr(packing, "GROUP_BYTES", 100)
+    short, long = b'{"a": 1}\n', b'{"a": "' + b"x" * 100 + b'"}\n'
+    assert [len(group) for group in packing._groups(io.BytesIO(short * 7 + long * 2 + short))] == [3, 3, 2, 1, 1]
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet"])

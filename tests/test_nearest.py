@@ -17,7 +17,7 @@ import fpstore
 from fpstore._probe import nearest as nearest_in
 from fpstore.living import snapshot
 from fpstore.query import nearest as rounds
-from fpstore.query.nearest import Nearest, least_live, nearest_of
+from fpstore.query.nearest import Nearest, first_live, least_live, nearest_of
 from fpstore.types import Array, Ids
 
 K = 3
@@ -413,3 +413,29 @@ def test_of_many_times_more_than_are_kept_the_first_are_those_of_brute_force(
         near = sorted(((query ^ key).bit_count(), key, place) for place, key in enumerate(rows.tolist()))
         expected += [(index, key, bits, place) for bits, key, place in near if bits <= 8][:count]
     assert [tuple(row) for row in found] == expected
+
+
+@pytest.mark.parametrize("most", [1, 3, 20])
+@pytest.mark.parametrize("at_once", [1, 8, 1000])
+def test_few_ids_are_read_at_a_time_for_the_first_that_live(
+    monkeypatch: pytest.MonkeyPatch, most: int, at_once: int
+) -> None:
+    monkeypatch.setattr(rounds, "IDS_AT_ONCE", at_once)
+    counts = [0, 1, 5, 100, 40]
+    firsts = np.cumsum([0, *counts[:-1]]).astype(np.uint64)
+    read: list[int] = []
+
+    def values(starts: Array, some: Array) -> Ids:
+        groups = [np.arange(int(start), int(start) + int(count)) for start, count in zip(starts, some, strict=True)]
+        read.append(sum(map(len, groups)))
+        assert read[-1] <= max(at_once, most * len(groups))
+        return np.concatenate(groups).astype(np.uint64)
+
+    groups, ids = first_live(firsts, u64(counts), most, values, lambda ids, _: ids % np.uint64(7) == 3)
+    for group, (first, count) in enumerate(zip(firsts.tolist(), counts, strict=True)):
+        alive = [id for id in range(first, first + count) if id % 7 == 3]
+        own = sorted(ids[groups == group].tolist())
+        assert own[:most] == alive[:most]
+        assert own == alive[: len(own)]  # those of the last round are not cut
+    # No more than is needed where that is few: of groups that have enough nothing is read any more.
+    assert len(read) == 1 or sum(read[:-1]) < sum(counts)

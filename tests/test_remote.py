@@ -638,6 +638,53 @@ def test_what_others_have_in_the_folder_of_mirrors_stays(tmp_path: Path, cache: 
     assert (tmp_path / "theirs" / LOCK).exists()
 
 
+@pytest.mark.parametrize("mode", [0o1777, 0o775, 0o757])
+def test_each_user_has_mirrors_of_his_own_in_a_folder_that_others_write_to(
+    cache: Path, url: str, monkeypatch: pytest.MonkeyPatch, mode: int
+) -> None:
+    cache.mkdir()
+    os.chmod(cache, mode)
+    for _ in range(2):
+        fpstore.open(url).close()
+    (own,) = cache.iterdir()
+    assert (own.name, own.stat().st_mode & 0o777) == (f"user-{os.geteuid()}", 0o700)
+    (mirror,) = own.glob("*/store.mirror")
+    assert {path.name for path in own.iterdir()} == {LOCK, mirror.parent.name}
+    # Of the name of another user's is what this one has made.
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    with pytest.raises(CorruptStore, match=r"user-12345: folder: found somebody else's, expected this user's own$"):
+        fpstore.open(url)
+
+
+@pytest.mark.parametrize("size", [-1, objects_module.MOST_CATALOG_BYTES + 1])
+def test_a_catalog_of_a_size_that_none_has_is_not_asked_for(
+    url: str, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    monkeypatch.setattr(Objects, "look", lambda *_: (size, "an hour"))
+    monkeypatch.setattr(Objects, "read", lambda *_: pytest.fail("it was read"))
+    with pytest.raises(CorruptStore, match=rf"catalog\.mdb: catalog: found {size} bytes, expected at most \d+$"):
+        fpstore.open(url)
+
+
+def test_of_a_catalog_nothing_is_held_that_has_not_come(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(objects_module, "PIECE_BYTES", 1000)
+    with fpstore.open(url) as whole:
+        assert whole.probe(int(keys_of()[0])).distance.tolist() == [0]
+    read, asked = Objects.read, []
+
+    def some(objects: Objects, name: str, first: int, end: int) -> bytes:
+        asked.append((first, end))
+        return read(objects, name, first, end)
+
+    real = Objects(url).look("catalog.mdb")[0]
+    monkeypatch.setattr(Objects, "look", lambda *_: (objects_module.MOST_CATALOG_BYTES, "an hour"))
+    monkeypatch.setattr(Objects, "read", some)
+    with pytest.raises(StoreChanged, match="the object was cut short"):
+        fpstore.open(url, cache_bytes=1 << 30)
+    assert all(end - first == 1000 for first, end in asked)
+    assert asked[-1][0] <= real
+
+
 def test_what_lies_behind_a_link_in_a_mirror_is_not_written_to(tmp_path: Path, cache: Path, url: str) -> None:
     fpstore.open(url).close()
     victim = tmp_path / "victim"

@@ -21,7 +21,7 @@ from fpstore.living.locks import lock_file
 
 CACHE_VARIABLE, BYTES_VARIABLE = "FPSTORE_CACHE", "FPSTORE_CACHE_BYTES"
 DEFAULT_BYTES = "10GiB"
-URL, LOCK = "url", "lock"
+URL, LOCK, USER = "url", "lock", "user-"
 MAX_URL_BYTES = 1 << 16
 
 _NAME = re.compile(r"[0-9a-f]{32}", re.ASCII)
@@ -79,11 +79,16 @@ class Held:
 def hold(cache: Path, name: str, url: str, most_bytes: int) -> Held:
     """The mirror of that name, held; others, those that nobody has open, go until all have at most so many bytes.
 
-    CorruptStore where something else is in its place: a link leads to what is somebody's own.
+    In a folder that others may write to, each user has one for his own. CorruptStore where something else is in its
+    place: a link leads to what is somebody's own.
     """
     cache.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
     with ExitStack() as opened:
         home = opened.enter_context(Folder.open(cache))
+        if not home.is_own:
+            home = opened.enter_context(_own(home, f"{USER}{os.geteuid()}"))
+            if not home.is_own:  # root is refused nothing by the system
+                raise CorruptStore("folder", "somebody else's", "this user's own", path=home.path)
         gate = home.open_file(LOCK, os.O_RDWR | os.O_CREAT)
         opened.callback(os.close, gate)
         fcntl.flock(gate, fcntl.LOCK_EX)  # so that nobody sweeps a folder between its making and its lock
@@ -93,7 +98,7 @@ def hold(cache: Path, name: str, url: str, most_bytes: int) -> Held:
         if read_whole(folder, URL) != url.encode():
             replace_whole(folder, URL, url.encode())
         held = Held(folder)
-        _sweep(cache, folder.path, most_bytes)
+        _sweep(home.path, folder.path, most_bytes)
         return held
 
 

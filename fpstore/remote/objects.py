@@ -16,6 +16,8 @@ from fpstore.inputs.remote import changes_of, is_remote, local_path, reached
 
 # Between tries of what may go well a moment later; what a client tries again by itself is not counted here.
 PAUSES_SECONDS = (0.2, 1.0)
+# Of a catalog so many bytes are asked for at a time. That of a store with 10^8 removals has less than the most.
+PIECE_BYTES, MOST_CATALOG_BYTES = 16 << 20, 4 << 30
 
 _T = TypeVar("_T")
 
@@ -161,14 +163,22 @@ def expect_elsewhere(url: str) -> None:
 
 
 def whole_catalog(objects: Objects) -> bytes:
-    """The catalog, as it was at one moment. CorruptStore where it changes all the time."""
+    """The catalog, as it was at one moment. CorruptStore where it changes all the time, or has a size that none has.
+
+    Read piece by piece: what is held has come, whatever size a server tells.
+    """
+    url = objects.url_of(CATALOG_NAME)
     for _ in range(1 + len(PAUSES_SECONDS)):
         before = objects.look(CATALOG_NAME)
-        data = objects.read(CATALOG_NAME, 0, before[0]) if before[0] else b""
+        size = before[0]
+        if not 0 <= size <= MOST_CATALOG_BYTES:
+            raise CorruptStore("catalog", f"{size} bytes", f"at most {MOST_CATALOG_BYTES}", path=url)
+        firsts = range(0, size, PIECE_BYTES)
+        data = b"".join(objects.read(CATALOG_NAME, first, min(first + PIECE_BYTES, size)) for first in firsts)
         if objects.look(CATALOG_NAME) == before:
             return data
     told = "one that changed while it was read", "that of a store that nobody writes to: fpstore copy makes one"
-    raise CorruptStore("catalog", *told, path=objects.url_of(CATALOG_NAME))
+    raise CorruptStore("catalog", *told, path=url)
 
 
 def _may_pass(error: Exception) -> bool:
