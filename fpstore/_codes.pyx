@@ -13,6 +13,7 @@ import numpy as np
 from fpstore._native cimport (
     MAX_CODE_WORDS,
     MAX_ENTRY_BITS,
+    MAX_LEVELS,
     MAX_TAG_BITS,
     NO_PATTERNS,
     OK,
@@ -28,7 +29,7 @@ from fpstore._native cimport (
     c_codes_keys,
     code_pattern_count,
     code_patterns,
-    codes_levels,
+    codes_are_levelled,
     codes_near,
     codes_scan,
     codes_search,
@@ -180,10 +181,9 @@ cdef class CodeIndex:
 
     def __cinit__(self, SegmentView view not None, record, tables):
         cdef CodeTable *table
-        cdef uint64_t *patterns
         cdef const uint64_t[::1] mask
-        cdef uint64_t count, most
-        cdef unsigned i, levels
+        cdef unsigned i
+        cdef bint levelled
         memset(&self.codes, 0, cython.sizeof(Codes))
         self.view = view
         self.codes.words = record.words
@@ -204,23 +204,34 @@ cdef class CodeIndex:
             table.starts_offset, table.entries_offset = each.starts_offset, each.entries_offset
             table.pattern_count = code_pattern_count(table.slot_bits, table.flips, NO_PATTERNS)
             self.codes.table_count += 1
-            # A search that would look at more of them reads all codes.
-            most = self.codes.count // VISIT_CODES + 1
-            levels = table.flips + 1
-            count = table.pattern_count
-            while count > most and levels > 0:
-                levels -= 1
-                count = code_pattern_count(table.slot_bits, levels - 1, NO_PATTERNS) if levels > 0 else 0
-            if count > 0:
-                patterns = <uint64_t *>malloc(count * cython.sizeof(uint64_t))
-                if patterns == NULL:
-                    raise MemoryError()
-                code_patterns(table.slot_bits, levels - 1, patterns)
-                table.patterns = patterns
-        if codes_levels(&self.codes):
+        levelled = codes_are_levelled(&self.codes)
+        for i in range(self.codes.table_count):
+            table = &self.codes.tables[i]
+            self.hold_patterns(table, self.codes.highest if levelled and i > 0 else table.flips)
+        if levelled:
             self.codes.guide = <CodeGuide *>calloc(1, cython.sizeof(CodeGuide))
             if self.codes.guide == NULL:
                 raise MemoryError()
+
+    cdef hold_patterns(self, CodeTable *table, unsigned flips):
+        """Those of at most so many flips, as far as a search needs them: one that would look at more reads all codes."""
+        cdef uint64_t most = self.codes.count // VISIT_CODES + 1, held = 0, count
+        cdef uint64_t *patterns
+        cdef unsigned level, last = 0
+        for level in range(MAX_LEVELS):
+            count = code_pattern_count(table.slot_bits, min(level, flips), NO_PATTERNS)
+            table.level_patterns[level] = count if count <= most else NO_PATTERNS
+        for level in range(min(flips, table.slot_bits) + 1):
+            count = code_pattern_count(table.slot_bits, level, NO_PATTERNS)
+            if count > most:
+                break
+            held, last = count, level
+        if held > 0:
+            patterns = <uint64_t *>malloc(held * cython.sizeof(uint64_t))
+            if patterns == NULL:
+                raise MemoryError()
+            code_patterns(table.slot_bits, last, patterns)
+            table.patterns = patterns
 
     def __dealloc__(self):
         cdef unsigned i

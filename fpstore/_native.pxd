@@ -850,6 +850,7 @@ cdef extern from "codes.h" nogil:
     enum: MAX_ENTRY_BITS
     enum: MAX_TAG_BITS
     enum: VISIT_CODES
+    enum: MAX_LEVELS
     uint64_t NO_PATTERNS
     ctypedef struct CodeGuide:
         uint64_t searches
@@ -864,6 +865,7 @@ cdef extern from "codes.h" nogil:
         uint64_t entries_offset
         const uint64_t *patterns
         uint64_t pattern_count
+        uint64_t *level_patterns
     ctypedef struct Codes:
         unsigned words
         unsigned table_count
@@ -873,6 +875,7 @@ cdef extern from "codes.h" nogil:
         uint64_t codes_offset
         CodeTable *tables
         CodeGuide *guide
+        unsigned highest
     ctypedef struct HeldCodes:
         const uint64_t *codes
         const uint64_t *ids
@@ -890,7 +893,7 @@ cdef extern from "codes.h" nogil:
         const HeldCodes *rows
     uint64_t code_pattern_count(unsigned slot_bits, unsigned flips, uint64_t most)
     void code_patterns(unsigned slot_bits, unsigned flips, uint64_t *patterns)
-    int codes_levels(Codes *codes)
+    int codes_are_levelled(Codes *codes)
     Status codes_search(Pages *pages, const Codes *codes, const uint64_t *query, uint32_t index, unsigned distance,
                         CodeMatches *matches)
     Status codes_scan(Pages *pages, const Codes *codes, const uint64_t *query, uint32_t index, unsigned distance,

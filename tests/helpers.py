@@ -118,7 +118,7 @@ def segment_of(
 def ask_by(monkeypatch: pytest.MonkeyPatch, method: str) -> None:
     """Have batches answered so, as Matches.method says: "probe", "stream", or "scan"."""
     costs = {each: 0.0 if each == method else float("inf") for each in ("stream", "scan")}
-    monkeypatch.setattr(planner, "scan_nanoseconds", lambda n, query_count=1: costs["scan"])
+    monkeypatch.setattr(planner, "scan_nanoseconds", lambda n, query_count=1, block_bytes=0: costs["scan"])
     monkeypatch.setattr(ways, "streaming_nanoseconds", lambda segment, query_count, distance: costs["stream"])
 
 

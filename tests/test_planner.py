@@ -96,10 +96,24 @@ def test_keys_decoded_run_from_a_slots_start_to_the_last_probed_prefix(prefix_bi
 def test_time_is_the_query_its_blocks_its_cache_misses_and_its_keys() -> None:
     n = 24 << 10  # 10 slot bits, 24 keys a slot, so 51 bits each and 3 lines
     scattered = predict(one_table(10, 0), n)
-    assert scattered.lookup_nanoseconds == pytest.approx(206 + 12.4 + 2.85 * (1 + 3) + 0.67 * 24)
+    assert scattered.lookup_nanoseconds == pytest.approx(50 + 30 + 17 + 1.2 * (1 + 3) + 1.4 * 24)
     # 32 neighbours: 32 / 12 directory lines of 32 bytes are 2 cache lines
     run = predict(one_table(5, 0), n)
-    assert run.lookup_nanoseconds == pytest.approx(206 + 12.4 * 32 + 2.85 * (2 + 32 * 3) + 0.67 * 24 * 32)
+    assert run.lookup_nanoseconds == pytest.approx(50 + 30 + 17 * 32 + 1.2 * (2 + 32 * 3) + 1.4 * 24 * 32)
+
+
+def test_lines_that_the_cache_does_not_hold_take_longer() -> None:
+    n = 24 << 20  # 20 slot bits, 24 keys a slot, of 41 bits, so 2 lines
+    found = predict(one_table(20, 0), n)
+    far = 1 - (32 << 20) / found.file_bytes
+    assert 0.7 < far < 0.8
+    assert found.lookup_nanoseconds == pytest.approx(50 + 30 + 17 + (1.2 + 11.5 * far) * (1 + 2) + 1.4 * 24)
+
+
+def test_a_scan_of_blocks_takes_what_they_take_to_decode() -> None:
+    slots, blocks = planner.scan_nanoseconds(10**6), planner.scan_nanoseconds(10**6, 1, 1024)
+    assert blocks - slots == pytest.approx((4.3 - 1.6) * 10**6)
+    assert planner.in_blocks(predict(plans.scan(40), 10**6)).nanoseconds == blocks
 
 
 def test_predicted_bytes_are_those_of_the_layout() -> None:

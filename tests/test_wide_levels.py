@@ -157,6 +157,39 @@ def test_codes_that_share_much_are_found_by_what_ranks_tell(bits: int, tmp_path:
             expect_as_scanned(store, queries, distance)
 
 
+@pytest.mark.parametrize("band_count", [11, 12, 14])
+def test_whichever_tables_are_crowded_what_they_leave_out_is_found_by_others(band_count: int, tmp_path: Path) -> None:
+    """Each table in turn has most codes in one slot, and so look those tables on most levels that have the fewest."""
+    plan, random = planner.flips_over(band_count, 31, 256), np.random.default_rng(5)
+    codes, center = uniform(256, 24_000), uniform(256, 1, seed=6)[0]
+    every = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
+    masks = [
+        np.array([table.prefix_mask >> 64 * word & int(every) for word in (3, 2, 1, 0)], dtype=np.uint64)
+        for table in plan.tables
+    ]
+    for number, mask in enumerate(masks[1:]):  # of the last tables the most
+        shared = random.permutation(len(codes))[: 30 * (number + 1)]
+        codes[shared] = codes[shared] & ~mask | center & mask
+    near = codes[random.permutation(len(codes))[: 31 * len(masks)]]
+    for code, mask in zip(near[::2], itertools.cycle(masks[1:]), strict=False):
+        code[:] = code & ~mask | center & mask
+    codes[: len(near)] = near
+    queries: list[Any] = []
+    places = [list(random.permutation(places_of(table.prefix_mask, 256))) for table in plan.tables]
+    for number, code in enumerate(near):
+        in_first, start = number % 32, number // 32
+        errors, left = places[0][:in_first], 31 - in_first
+        own = places[1 + start :] + places[1 : 1 + start]
+        for step in range(left):  # dealt to all tables by turns, or to few
+            band = own[step % len(own)] if number % 3 else own[step // len(places[-1])]
+            errors = [*errors, band[(step // len(own) if number % 3 else step) % len(band)]]
+        queries.append(inverted(code, 256, errors))
+    with fpstore.build(tmp_path / "s", codes, ids=None, bits=256, max_distance=31, plan=plan) as store:
+        for distance in (31, 30, 16, 3, 31):
+            assert expect_as_scanned(store, np.stack(queries), distance) >= (len(queries) if distance == 31 else 0)
+        assert segment_of(store).codes.is_guided
+
+
 @pytest.mark.slow
 def test_a_code_whose_slot_begins_within_a_range_of_ranks_is_found(tmp_path: Path) -> None:
     """Of more codes than there are ranges: those whose slot differs most from that of the first of their range."""

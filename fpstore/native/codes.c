@@ -50,29 +50,17 @@ static int are_disjoint(const Codes *codes) {
 }
 
 /* A code that the first table does not catch, and that has E errors in its bits, has at most distance - E in those of
-   the others. So it is caught by one of these that looks up to level f_i each where all f_i + 1 are more than that.
-   They are f_i = flips at first, which is `most`; each level that a table leaves out makes that one less. The highest
-   are left out first, which have most patterns: level e of a table is the one after `before` others. It is left out
-   where most - before - 1 > distance - E, and so needed where E <= distance + before + 1 - most. */
-int codes_levels(Codes *codes) {
-    int most = 0, before = 0;
-    unsigned highest = 0;
-    for (unsigned t = 0; t < codes->table_count; t++) {
-        CodeTable *table = &codes->tables[t];
-        for (unsigned e = 0; e < MAX_LEVELS; e++) {
-            table->level_patterns[e] = table->pattern_count;
-            if (e < table->flips)
-                table->level_patterns[e] = code_pattern_count(table->slot_bits, e, table->pattern_count + 1);
-            table->reach[e] = ANY_ERRORS;
-        }
-        if (t > 0) most += (int)table->flips + 1;
-        if (table->flips > highest) highest = table->flips;
-    }
-    if (codes->table_count < 2 || !codes->tables[0].in_order || highest >= MAX_LEVELS || !are_disjoint(codes)) return 0;
-    for (unsigned e = highest + 1; e-- > 0;)
-        for (unsigned t = codes->table_count - 1; t > 0; t--)
-            if (e <= codes->tables[t].flips) codes->tables[t].reach[e] = ++before - most;
-    return 1;
+   the others. So it is caught by one of these that looks up to level f_i each where all f_i + 1 together are more than
+   that. They would be `others` times `highest` + 1 if all looked on all levels; each level that a table leaves out
+   makes that one less. The highest are left out first, which have most patterns, on each level in the same order of
+   tables. So level e of the table at `place` is left out after (highest - e) * others + place other levels, and is
+   needed where E <= distance + place + 1 - (e + 1) * others. Any order of the tables will do. */
+int codes_are_levelled(Codes *codes) {
+    codes->highest = 0;
+    for (unsigned t = 0; t < codes->table_count; t++)
+        if (codes->tables[t].flips > codes->highest) codes->highest = codes->tables[t].flips;
+    return codes->table_count >= 2 && codes->table_count <= MAX_LEVEL_TABLES && codes->tables[0].in_order &&
+           codes->highest < MAX_LEVELS && are_disjoint(codes);
 }
 
 #define GUIDE_RANGES (1 << 18) /* at most: they stay in a near cache */

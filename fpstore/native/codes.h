@@ -7,7 +7,8 @@
 
    **Levels.** What a table looks for on level e differs from the query in e of its bits. A code within the distance has
    few errors left for all other tables where it has many in the bits of the first one, and then not every table has to
-   look on every level: see codes_levels(). A rank tells most of the first table's bits, as codes are in its order. */
+   look on every level: see codes_levels(). A rank tells most of the first table's bits, as codes are in its order.
+   Which tables look on fewer levels is decided for each query: those whose own slot is the most crowded. */
 #ifndef FPSTORE_CODES_H
 #define FPSTORE_CODES_H
 
@@ -24,7 +25,8 @@
 /* A pattern: which bits of a slot to invert, and above PATTERN_BITS how many these are. */
 #define PATTERN_BITS 56
 
-#define MAX_LEVELS 8 /* of tables that need not look on all of theirs */
+#define MAX_LEVELS 8         /* of tables that need not look on all of theirs */
+#define MAX_LEVEL_TABLES 128 /* of them */
 #define ANY_ERRORS (1 << 20)
 
 typedef struct {
@@ -34,10 +36,7 @@ typedef struct {
     uint64_t starts_offset, entries_offset;
     const uint64_t *patterns; /* those that invert fewer bits first */
     uint64_t pattern_count;
-    /* Of each level, how many patterns invert so many bits or fewer, and by how much the errors of a code in the bits
-       of the first table may be more than the distance of a search that looks for it here. */
-    uint64_t level_patterns[MAX_LEVELS];
-    int reach[MAX_LEVELS];
+    uint64_t level_patterns[MAX_LEVELS]; /* how many invert so many bits or fewer; NO_PATTERNS where not all are held */
 } CodeTable;
 
 /* What ranks tell. Of each 2^shift in order, the slot of the first table where the first of them is, from GUIDE_BITS
@@ -56,6 +55,7 @@ typedef struct {
     uint64_t count, codes_offset;
     CodeTable *tables;
     CodeGuide *guide; /* NULL where every table looks on all its levels */
+    unsigned highest; /* level of all tables but the first, where there is a guide */
 } Codes;
 
 /* Rows in memory, codes and their ids, in no order. ids: NULL where there are none. */
@@ -84,9 +84,16 @@ uint64_t code_pattern_count(unsigned slot_bits, unsigned flips, uint64_t most);
 /* Fill them in: as many as there are. */
 void code_patterns(unsigned slot_bits, unsigned flips, uint64_t *patterns);
 
-/* Fill in reach and level_patterns of all tables. Whether levels are spared: only where the tables' bits are disjoint,
-   and codes are in the order of the first. */
-int codes_levels(Codes *codes);
+/* Whether levels are spared: only where the tables' bits are disjoint, and codes are in the order of the first. Then
+   codes->highest is how many bits any table inverts, which all tables but the first may. */
+int codes_are_levelled(Codes *codes);
+
+/* By how much the errors of a code in the bits of the first table may be more than the distance of a search that looks
+   for it on a level of another table, of `others`, which is number `place` of those by whose levels are spared first.
+ */
+static inline int code_reach(unsigned others, unsigned level, unsigned place) {
+    return (int)place + 1 - (int)(others * (level + 1));
+}
 
 /* Every code within distance of the query, which is number `index`, each once, in no order. Reads all codes where that
    costs less than the tables. */

@@ -32,25 +32,25 @@ from fpstore.plans import families as plans
 from fpstore.plans.considered import considered, scan_plan
 from fpstore.plans.plan import Plan
 
-# The time model: queries in batches, one thread, a store whose pages are mapped already. Fitted to what 17 plans take
-# at 10^6 and 10^7 keys, k = 3 to 14, on an AMD EPYC with AVX-512 that had other work. With nothing beside, 14 of 16 are
-# within 30 %: at 10^6, k = 3, flips-3:1,0,0 takes 0.7 of what this says, and paper-10, whose reads nothing hides, at
-# 10^7 twice as much. On another (Zen 4, load 20, real-time priority), where all takes 1.8 to 2.2 times as long, these
-# two take 1.0 and 1.3 times the others' share.
-QUERY_NS = 206.0
-BLOCK_NS = 12.4  # one block located, asked for and begun
-MISS_NS = 2.85  # one cache line from memory while others are under way
-KEY_NS = 0.67  # one key decoded and compared
+# The time model: one of many queries, each another, on one thread, a store whose pages are mapped already. Fitted to what
+# tools/bench_plans.py measures at 10^6 and 10^7 keys, k = 3 to 10, on an AMD EPYC (Zen 4) with AVX-512 and 32 MiB of
+# third-level cache, at real-time priority beside other work: 36 of 38 plans in slots are within 30 %, two take 1.4 times
+# as long. What is asked again and again comes from the cache, and takes half of it at 10^7.
+QUERY_NS = 50.0
+TABLE_NS = 30.0  # one table begun: nothing of it is under way, and its pages' addresses are not known yet
+BLOCK_NS = 17.0  # one block located, asked for and begun
+MISS_NS = 1.2  # one cache line of a file that the cache holds, while others are under way
+FAR_MISS_NS = 11.5  # and more for one that comes from memory
+CACHE_BYTES = 32 << 20  # the last level of it
+KEY_NS = 1.4  # one key decoded and compared
 DIRECTORY_READS = 3  # lines of a directory of blocks that a search comes to after each other
 # What these wait for each other, of a block, by whether all directories fit a second-level cache, and once of a table.
-# Two machines (Zen 4 and Zen 5, both at load), over what slots took in the same run: between 6 and 42, 48 and 134, and
-# 0 and 90 ns. So of eight plans, 10^6 and 10^7 keys, all but one or two are within 30 % on both.
-FENCES_NS, FAR_FENCES_NS, TABLE_FENCES_NS = 18.0, 85.0, 50.0
+FENCES_NS, FAR_FENCES_NS, TABLE_FENCES_NS = 18.0, 85.0, 80.0
 NEAR_BYTES = 1 << 20
 # A scan, which decodes table 0 once for all queries of a batch: tools/bench_far.py.
 SCAN_CALL_NS = 3000.0  # one scan of a segment begun, and what it found put together
-SCAN_KEY_NS = 1.2  # one key decoded
-COMPARE_NS = 0.04  # and compared with one query
+SCAN_KEY_NS, SCAN_BLOCK_KEY_NS = 1.6, 4.3  # one key decoded, of a slot and of a block
+COMPARE_NS = 0.07  # and compared with one query
 NEARLY_ALL = 0.9  # of the keys: who looks up the slots of so many takes no less time than a scan
 
 # The size model; its other numbers are those of the format.
@@ -186,14 +186,16 @@ def predict(plan: Plan, n: int, bits_saved: float = 0.0) -> Prediction:
                 keys_decoded += tables * comb(s, used) * slot_keys * _reach(p - s, flips - used)
         block_decodes += tables * decodes
         lines += tables * decodes * slot_lines
-    looked_up = QUERY_NS + BLOCK_NS * block_decodes + MISS_NS * lines + KEY_NS * keys_decoded
+    file_bytes = _file_bytes(n, s, len(plan.tables), code_bits)
+    looked_up = QUERY_NS + TABLE_NS * len(plan.tables) + BLOCK_NS * block_decodes + KEY_NS * keys_decoded
+    looked_up += line_nanoseconds(file_bytes, MISS_NS, FAR_MISS_NS) * lines
     if keys_decoded > NEARLY_ALL * n:
         looked_up = max(looked_up, nextafter(scan_nanoseconds(n), inf))
     return Prediction(
         plan=plan,
         n=n,
         slot_bits=s,
-        file_bytes=_file_bytes(n, s, len(plan.tables), code_bits),
+        file_bytes=file_bytes,
         probes=probes,
         block_decodes=block_decodes,
         keys_decoded=keys_decoded,
@@ -208,9 +210,15 @@ def _kinds(plan: Plan) -> Counter[tuple[int, int]]:
     return Counter((table.prefix_bits, min(table.flips, plan.max_distance)) for table in plan.tables)
 
 
-def scan_nanoseconds(n: int, query_count: int = 1) -> float:
+def scan_nanoseconds(n: int, query_count: int = 1, block_bytes: int = 0) -> float:
     """What one of so many queries takes on one thread where all n keys are decoded once for them, and compared."""
-    return (SCAN_CALL_NS + SCAN_KEY_NS * n) / max(1, query_count) + COMPARE_NS * n
+    key_ns = SCAN_BLOCK_KEY_NS if block_bytes else SCAN_KEY_NS
+    return (SCAN_CALL_NS + key_ns * n) / max(1, query_count) + COMPARE_NS * n
+
+
+def line_nanoseconds(file_bytes: float, near: float, more: float) -> float:
+    """A line of a file of so many bytes, of which the cache holds some: near where it does, and more where it does not."""
+    return near + more * max(0.0, 1 - CACHE_BYTES / max(1.0, file_bytes))
 
 
 def in_blocks(prediction: Prediction, bits_saved: float = 0.0, block_bytes: int = BLOCK_BYTES) -> Prediction:
@@ -237,20 +245,22 @@ def _predict_blocks(plan: Plan, n: int, s: int, code_bits: float) -> Prediction:
         keys_decoded += ranges * (block_keys / 2 + range_keys)
     lines = decodes * (DIRECTORY_READS + ceil(block_keys / 2 * code_bits / 8 / CACHE_LINE_BYTES))
     fences_ns = FENCES_NS if FENCE_BYTES * blocks * len(plan.tables) <= NEAR_BYTES else FAR_FENCES_NS
-    looked_up = QUERY_NS + (BLOCK_NS + fences_ns) * decodes + MISS_NS * lines + KEY_NS * keys_decoded
-    looked_up += TABLE_FENCES_NS * len(plan.tables)
     table_bits = n * code_bits + blocks * (plan.bits - code_bits + 8 * FENCE_BYTES)
     table_bytes = ceil(table_bits / 8 * (1 + CRC_BYTES / PAGE_BYTES))
+    file_bytes = FILE_BYTES + len(plan.tables) * (TABLE_BYTES + table_bytes)
+    looked_up = QUERY_NS + (BLOCK_NS + fences_ns) * decodes + KEY_NS * keys_decoded
+    looked_up += line_nanoseconds(file_bytes, MISS_NS, FAR_MISS_NS) * lines
+    looked_up += (TABLE_NS + TABLE_FENCES_NS) * len(plan.tables)
     return Prediction(
         plan=plan,
         n=n,
         slot_bits=s,
-        file_bytes=FILE_BYTES + len(plan.tables) * (TABLE_BYTES + table_bytes),
+        file_bytes=file_bytes,
         probes=probes,
         block_decodes=round(decodes),
         keys_decoded=keys_decoded,
         candidates=candidates,
-        nanoseconds=min(looked_up, scan_nanoseconds(n)),
+        nanoseconds=min(looked_up, scan_nanoseconds(n, 1, plan.block_bytes)),
         lookup_nanoseconds=looked_up,
     )
 

@@ -34,7 +34,7 @@ def reaching(plan: Plan, distance: int, n: int) -> Plan | None:
     tables, s = plan.tables, slot_bits(n, plan.slot_keys)
     while True:
         wider = replace(plan, max_distance=distance, tables=tables)
-        if predict(wider, n).lookup_nanoseconds > scan_nanoseconds(n):
+        if predict(wider, n).lookup_nanoseconds > scan_nanoseconds(n, 1, plan.block_bytes):
             return None
         try:
             if wider.missed() is None:
@@ -94,7 +94,9 @@ def _narrower(plan: Plan, distance: int, n: int) -> Plan:
 
 def reading_nanoseconds(plan: Plan, n: int, query_count: int) -> float:
     """What one query of so many takes that are compared with all n fingerprints of a store of this plan."""
-    return WORD_NS * n * plan.bits / WORD_BITS if plan.bits in WIDE_BITS else scan_nanoseconds(n, query_count)
+    if plan.bits in WIDE_BITS:
+        return WORD_NS * n * plan.bits / WORD_BITS
+    return scan_nanoseconds(n, query_count, plan.block_bytes)
 
 
 def _one_flip_more(tables: Sequence[TablePlan], s: int, most: Sequence[TablePlan]) -> tuple[TablePlan, ...]:

@@ -6,31 +6,32 @@ docs/format.md, section 10, on uniform codes; the time is a model of one query o
 
 from dataclasses import replace
 from functools import cache
-from math import comb, log10
+from math import comb
 
 from fpstore.checks import wrong
 from fpstore.errors import PlanError
 from fpstore.format import CRC_BYTES, MAX_SLOT_BITS, PAGE_BYTES, SEGMENT_RECORD_BYTES, TABLE_RECORD_BYTES
 from fpstore.plans import families
 from fpstore.plans.plan import Plan, TablePlan
-from fpstore.plans.planner import AIMS, MIN_PLANNED_KEYS, Prediction, slot_bits
+from fpstore.plans.planner import AIMS, MIN_PLANNED_KEYS, Prediction, line_nanoseconds, slot_bits
 
 MAX_WIDE_DISTANCE = 64
 # On average; up to twice as many. Smaller slots are more of them, larger ones more lines of memory each.
 SLOT_CODES = 6
 MAX_TAG_BITS = 8
-MAX_LEVELS = 8  # native/codes.h
-# Fitted to what the kernel took at 10^6 and 10^7 codes of 256 bits, k = 31, in 11 to 15 bands, and of 128 bits, k = 9,
-# in 5 and 6, on an AMD EPYC (Zen 4) with AVX-512: 0.84 to 1.20 of nine medians.
-QUERY_NS = 100.0
+MAX_LEVELS, MAX_LEVEL_TABLES = 8, 128  # native/codes.h
+VISITS = 24  # slots of a table under way together: native/codes.h
+# Fitted as those of the planner of narrower ones, at 10^6 and 10^7 codes of 256 bits, k = 31, in 5 to 14 bands, and of 128
+# bits, k = 9, in 2 to 7, on the same machine: 0.84 to 1.15 of 24 plans.
+QUERY_NS = 1000.0
+TURN_NS = 65.0  # so many slots that wait for memory together, of a file that is not in the cache
 LINE_BITS = 512
-# A line of memory from anywhere, while others are under way: of a file of so many bytes, and more for each tenfold.
-LINE_NS, LINE_MORE_NS, LINE_LEAST_NS = 9.4, 6.7, 2.0
-LINE_FILE_BYTES = 64 << 20
-SIFT_NS = 2.8  # of what a tag lets pass
-ORDERED_WORD_NS = 5.7  # of codes that are compared in the order of the first table
+LINE_NS, FAR_LINE_NS = 0.25, 9.0
+ENTRY_NS = 1.8
+CODE_NS, FAR_CODE_NS = 21.0, 7.0  # of a code that is read
+ORDERED_WORD_NS = 3.2  # of codes that are compared in the order of the first table
 GUIDE_RANGES = 1 << 18  # native/codes.c
-WORD_NS = 0.36  # of codes that are all read in order
+WORD_NS = 0.27  # of codes that are all read in order
 SIZE_SLOWDOWN = 32
 BALANCED_COPIES = 2.5  # bytes a code, in codes
 SPEED_COPIES = 5.0
@@ -48,7 +49,7 @@ def predict_wide(plan: Plan, n: int, distance: int | None = None) -> Prediction:
         raise ValueError(f"n: found {n}, expected 0 to {MAX_CODES} fingerprints")
     rank_bits = max(1, (n - 1).bit_length()) if n else 1
     size, slots, entries, candidates = float(FILE_BYTES + n * plan.bits // 8), 0, 0.0, 0.0
-    lines, ordered, reaches = 0.0, 0.0, _reaches(plan)
+    lines, codes, ordered, turns, reaches = 0.0, 0.0, 0.0, 2, _reaches(plan)
     distance = plan.max_distance if distance is None else distance
     first = plan.tables[0]
     known = min(slot_bits(n, plan.slot_keys), first.prefix_bits, max(1, min(n, GUIDE_RANGES)).bit_length() - 2)
@@ -59,11 +60,12 @@ def predict_wide(plan: Plan, n: int, distance: int | None = None) -> Prediction:
         flips = _flips_within(table, reach, distance, first)
         visited, matching = _patterns(s, flips), _patterns(s + tag, flips)
         slots += visited
+        turns += -(-visited // VISITS)
         size += TABLE_RECORD_BYTES + (4 if n < 1 << 32 else 8) * ((1 << s) + 1)
         candidates += matching * n / (1 << (s + tag))
         if in_order:
             ordered += visited * n / (1 << s)
-            lines += visited * (2 + max(0.0, n / (1 << s) * plan.bits - 8) / LINE_BITS)
+            lines += visited * 2  # those that follow come by themselves
             continue
         entries += visited * n / (1 << s)
         slot_bytes = n / (1 << s) * (rank_bits + tag) / 8
@@ -71,10 +73,9 @@ def predict_wide(plan: Plan, n: int, distance: int | None = None) -> Prediction:
         size += n * (rank_bits + tag) / 8
         for level in range(min(flips, s + tag) + 1):
             share = 1.0 if reach is None else _patterns(known, distance + reach[level]) / (1 << max(0, known))
-            lines += comb(s + tag, level) * n / (1 << (s + tag)) * share
-    sifted = candidates - ordered
-    tenfold = log10(max(size, 1.0) / LINE_FILE_BYTES)
-    searched = lines * max(LINE_LEAST_NS, LINE_NS + LINE_MORE_NS * tenfold) + SIFT_NS * sifted
+            codes += comb(s + tag, level) * n / (1 << (s + tag)) * share
+    searched = line_nanoseconds(size, LINE_NS, FAR_LINE_NS) * lines + line_nanoseconds(size, 0.0, TURN_NS) * turns
+    searched += ENTRY_NS * entries + line_nanoseconds(size, CODE_NS, FAR_CODE_NS) * codes
     searched += ORDERED_WORD_NS * ordered * plan.bits / 64
     return Prediction(
         plan=plan,
@@ -96,32 +97,29 @@ def _flips_within(table: TablePlan, reach: tuple[int, ...] | None, distance: int
     """
     if reach is None:
         return table.flips
-    levels = range(min(table.flips, distance) + 1)
+    levels = range(min(len(reach) - 1, distance) + 1)
     return sum(distance + reach[level] > first.flips for level in levels) - 1
 
 
 def _reaches(plan: Plan) -> list[tuple[int, ...] | None]:
     """Of each table and level, by how much the errors in the first table's bits may exceed the distance of a search.
 
-    As native/codes.c says. None for the first table, and where tables look on all levels.
+    As native/codes.c says, which of uniform codes may take tables in any order. None for the first table, and where tables
+    look on all levels.
     """
     first, *others = plan.tables
     masks = [table.prefix_mask for table in plan.tables]
     disjoint = sum(masks).bit_count() == sum(mask.bit_count() for mask in masks)
+    highest = max(table.flips for table in plan.tables)
     if (
-        not others
+        not 1 <= len(others) < MAX_LEVEL_TABLES
         or not disjoint
         or not _is_in_order(first, plan.bits)
-        or max(t.flips for t in plan.tables) >= MAX_LEVELS
+        or highest >= MAX_LEVELS
     ):
         return [None] * len(plan.tables)
-    most = sum(table.flips + 1 for table in others)
-    found: list[dict[int, int]] = [{} for _ in others]
-    levels = ((level, index) for level in reversed(range(MAX_LEVELS)) for index in reversed(range(len(others))))
-    left_out = ((level, index) for level, index in levels if level <= others[index].flips)
-    for before, (level, index) in enumerate(left_out):
-        found[index][level] = before + 1 - most
-    return [None, *(tuple(own[level] for level in sorted(own)) for own in found)]
+    levels = range(highest + 1)
+    return [None, *(tuple(place + 1 - len(others) * (level + 1) for level in levels) for place in range(len(others)))]
 
 
 def _is_in_order(table: TablePlan, bits: int) -> bool:

@@ -155,7 +155,8 @@ def way_to_all(segment: Segment, plan: Plan, distance: int, query_count: int, ru
 def way_of(segment: Segment, plan: Plan, distance: int, query_count: int, run: Run = map) -> Way:
     """The way that costs least for so many queries together, by the planner's model; of looking up and scanning."""
     n = segment.key_count
-    scanned, looked_up = planner.scan_nanoseconds(n, query_count), lookup_nanoseconds(plan, distance, n)
+    scanned = planner.scan_nanoseconds(n, query_count, plan.block_bytes)
+    looked_up = lookup_nanoseconds(plan, distance, n)
     wider = reaching(plan, distance, n) if looked_up <= scanned else None
     if wider is None:
         return Scan(segment, distance, run, scanned)

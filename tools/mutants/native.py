@@ -5,11 +5,19 @@ from mutants.record import Mutant
 MUTANTS = (
     Mutant(
         "a level is left out one error too soon",
-        "fpstore/native/codes.c",
-        "reach[e] = ++before - most;",
-        "reach[e] = before++ - most;",
+        "fpstore/native/codes.h",
+        "return (int)place + 1 - (int)",
+        "return (int)place - (int)",
         "matches with errors in the first band are missed",
         ("tests/test_wide_levels.py::test_errors_in_the_first_band_are_found_whatever_ranks_tell",),
+    ),
+    Mutant(
+        "a table that others are more crowded than looks no further than its plan",
+        "fpstore/_codes.pyx",
+        "self.codes.highest if levelled and i > 0 else table.flips",
+        "table.flips",
+        "what the crowded ones leave out is missed",
+        ("tests/test_wide_levels.py::test_whichever_tables_are_crowded_what_they_leave_out_is_found_by_others",),
     ),
     Mutant(
         "all codes of a range of ranks are taken to lie in the first one's slot",
@@ -22,16 +30,17 @@ MUTANTS = (
     Mutant(
         "levels are left out of tables that share bits",
         "fpstore/native/codes.c",
-        "|| !are_disjoint(codes)",
-        "",
+        " && are_disjoint(codes);",
+        ";",
         "the errors of one bit count in two tables, and matches are missed",
         ("tests/test_wide_levels.py::test_tables_that_share_bits_or_are_in_no_order_look_on_all_levels",),
     ),
     Mutant(
         "a match is told by the first table that has its errors, on whatever level",
         "fpstore/native/codes_body.h",
-        "errors <= table->flips && (int64_t)in_first <= KERNEL(most_errors)(search, table, errors)",
-        "errors <= table->flips",
+        """(int)errors <= KERNEL(level_of)(search, first) &&
+            (int64_t)in_first <= KERNEL(most_errors)(search, first, errors)""",
+        "(int)errors <= KERNEL(level_of)(search, first)",
         "that table has left it out, and nobody tells of it",
         ("tests/test_wide_levels.py::test_errors_in_the_first_band_are_found_whatever_ranks_tell",),
     ),

@@ -6,8 +6,8 @@ MUTANTS = (
     Mutant(
         "the planner of wide fingerprints leaves a level out too soon",
         "fpstore/plans/wide.py",
-        "found[index][level] = before + 1 - most",
-        "found[index][level] = before - most",
+        "place + 1 - len(others) * (level + 1)",
+        "place - len(others) * (level + 1)",
         "it predicts fewer candidates than a search has",
         ("tests/test_wide_levels.py::test_a_table_looks_on_the_level_of_every_code_within_the_distance",),
     ),
