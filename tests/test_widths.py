@@ -19,6 +19,7 @@ from outcome import Command
 
 import fpstore
 from fpstore import jobs, minhash
+from fpstore.adapters.imagehash import ImageIndex
 from fpstore.cli import SUBCOMMANDS
 from fpstore.cluster import Shards
 from fpstore.text import recipes
@@ -198,6 +199,48 @@ def test_every_command_answers_whatever_the_width(case: Case, command: Command) 
                     (text, outcome.status, outcome.err[-300:], found[:3], expected[:3] if expected else expected)
                 )
     assert not wrong
+
+
+# --- Widths between ---
+
+
+@pytest.mark.parametrize("bits", [bits for bits in range(72, 256, 8) if bits != 128])
+def test_a_width_between_is_refused_with_what_it_is_kept_as_and_found_so(tmp_path: Path, bits: int) -> None:
+    kept = 128 if bits < 128 else 256
+    for make in (
+        lambda: fpstore.create(tmp_path / "s", bits=bits),
+        lambda: fpstore.build(tmp_path / "s", [1], bits=bits),
+        lambda: fpstore.predict(n=1, bits=bits),
+    ):
+        with pytest.raises(ValueError, match=f"{bits} bits are kept as {kept}, with zeros below them"):
+            make()
+    rng = np.random.default_rng(bits)
+    some = [int.from_bytes(rng.bytes(bits // 8), "big") for _ in range(30)]
+    keys = sorted({*some, *(key ^ 1 << at % bits for at, key in enumerate(some)), 0, (1 << bits) - 1})
+    keys = [key << kept - bits for key in keys]
+    with fpstore.build(tmp_path / "s", keys, bits=kept, max_distance=K) as store:
+        for query in [each << kept - bits for each in (*some, *(key ^ 7 for key in some))]:
+            near = sorted(((key ^ query).bit_count(), key) for key in keys)
+            assert [(row.distance, row.fingerprint) for row in store.probe(query)] == [
+                each for each in near if each[0] <= K
+            ]
+            assert [(row.distance, row.fingerprint) for row in store.nearest(query, 3)] == near[:3]
+
+
+@pytest.mark.parametrize("bits", [72, 144])
+def test_zeros_below_leave_the_tables_of_use(tmp_path: Path, bits: int) -> None:
+    kept, rng = 128 if bits < 128 else 256, np.random.default_rng(1)
+    keys = [int.from_bytes(rng.bytes(bits // 8), "big") for _ in range(20_000)]
+    methods = []
+    for name, shift in (("below", kept - bits), ("above", 0)):
+        codes = [key << shift for key in keys]
+        with fpstore.build(tmp_path / name, codes, bits=kept, max_distance=5, plan="speed") as store:
+            methods.append(store.probe_many(codes[:20]).method)
+    assert methods == ["probe", "scan"]
+    with ImageIndex(bits=bits) as images:
+        images.add_all((f"{key:0{bits // 4}x}", str(at)) for at, key in enumerate(keys[:9]))
+        assert [tuple(each) for each in images.query(f"{keys[3] ^ 5:0{bits // 4}x}")] == [(2, "3")]
+        assert images.fingerprint(f"{keys[3]:0{bits // 4}x}") == keys[3] << kept - bits
 
 
 # --- Signatures, whose rows are of bands ---
