@@ -215,7 +215,7 @@ def test_every_error_pattern_of_a_narrow_plan_is_found(bits: int, k: int) -> Non
 def test_bits_that_no_store_has_are_refused(bits: object, tmp_path: Path) -> None:
     message = r"^bits: found .*, expected a multiple of 8 from 16 to 64, or 128 or 256"
     kept = {65: 128, 72: 128, 127: 128, 192: 256}.get(bits)  # type: ignore[call-overload]
-    message += rf"; {bits} bits are kept as {kept}, with zeros above them$" if kept else "$"
+    message += rf"; {bits} bits are kept as {kept}, with zeros below them$" if kept else "$"
     for call in (
         lambda: expect_bits(bits),
         lambda: fpstore.build(tmp_path / "s", [1], bits=bits),

@@ -110,7 +110,7 @@ def test_what_is_written_of_any_width_is_read(bits: int) -> None:
 
 @pytest.mark.parametrize("bits", [0, 8, 20, 72])
 def test_inputs_of_bits_that_no_fingerprint_has_are_refused(bits: int, tmp_path: Path) -> None:
-    hint = "; 72 bits are kept as 128, with zeros above them" if bits == 72 else ""
+    hint = "; 72 bits are kept as 128, with zeros below them" if bits == 72 else ""
     with pytest.raises(
         ValueError, match=f"^bits: found {bits}, expected a multiple of 8 from 16 to 64, or 128 or 256{hint}$"
     ):

@@ -20,7 +20,8 @@ from fpstore.types import Array, Durability, IdType, Mode
 
 __all__ = ["Found", "ImageIndex"]
 
-# The widths of stores. A hash is stored in the least of them that it fits, zeros before it, so that distances stay.
+# The widths of stores. A hash is stored in the least of them that it fits, with zeros, so that distances stay: before
+# it, or behind it in a wide one, whose first table would else have one slot for all.
 WIDTHS: tuple[int, ...] = (*range(16, 65, 8), 128, 256)
 # What a hash of this kind keeps apart: two images of one motif differ in so many of 64 bits at most, mostly.
 MAX_DISTANCE = 8
@@ -146,7 +147,7 @@ class ImageIndex:
     # --- Searching ---
 
     def fingerprint(self, hash: Any) -> int:
-        """A hash as the store has it: its bits as a number, the first bit the highest. TypeError, ValueError."""
+        """A hash as the store has it, a number: the first bit is the highest of the hash. TypeError, ValueError."""
         return _number(hash, self.bits)
 
     def query(self, hash: Any, *, max_distance: int | None = None) -> list[Found]:
@@ -225,6 +226,11 @@ def _width(bits: int) -> int:
     return next(width for width in WIDTHS if count <= width)
 
 
+def _zeros_behind(bits: int) -> int:
+    width = _width(bits)
+    return width - bits if width > 64 else 0
+
+
 def _columns(images: Iterable[tuple[Any, Hashable]], bits: int, id_type: IdType) -> tuple[list[int], object]:
     """Hashes as numbers, and names as a store takes them."""
     hashes: list[int] = []
@@ -236,12 +242,12 @@ def _columns(images: Iterable[tuple[Any, Hashable]], bits: int, id_type: IdType)
 
 
 def _number(hash: Any, bits: int) -> int:
-    """The bits of a hash, the first the highest. TypeError for what is none, ValueError for one of another size."""
+    """A hash as it is stored, its first bit the highest. TypeError for what is none, ValueError for another size."""
     if isinstance(hash, str):
         digits = -(-bits // 4)
         if len(hash) != digits or not set(hash) <= set("0123456789abcdefABCDEF") or int(hash, 16) >> bits:
             raise ValueError(f"hash: found {shown(hash)}, expected {digits} hexadecimal digits, {bits} bits")
-        return int(hash, 16)
+        return int(hash, 16) << _zeros_behind(bits)
     if hasattr(hash, "segment_hashes"):
         raise TypeError("hash: found that of many parts, expected one ImageHash, as each of its segment_hashes is")
     if not hasattr(hash, "hash"):
@@ -252,7 +258,7 @@ def _number(hash: Any, bits: int) -> int:
     if values.size != bits:
         raise ValueError(f"hash: found {values.size} bits, expected {bits}, as the index has")
     packed: bytes = np.packbits(values).tobytes()
-    return int.from_bytes(packed, "big") >> (-bits % 8)
+    return int.from_bytes(packed, "big") >> (-bits % 8) << _zeros_behind(bits)
 
 
 def _ids(rows: fpstore.Rows) -> Array:

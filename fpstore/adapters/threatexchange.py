@@ -11,6 +11,7 @@ import numpy as np
 import fpstore
 from fpstore import Store
 from fpstore.adapters.scratch import end_with, placed
+from fpstore.arrays import as_integer
 from fpstore.checks import shown
 from fpstore.types import Keys
 
@@ -31,6 +32,8 @@ T = TypeVar("T")
 BITS, WORDS, DIGITS = 256, 4, 64
 # In how many bits hashes differ at most that match, by the measure of those who made PDQ.
 MATCH_THRESHOLD = 31
+# No store of hashes of so many bits is made for more.
+MOST_THRESHOLD = 64
 
 
 class PDQIndex(SignalTypeIndex[T]):  # type: ignore[misc]
@@ -42,12 +45,16 @@ class PDQIndex(SignalTypeIndex[T]):  # type: ignore[misc]
     """
 
     def __init__(self, entries: Iterable[tuple[str, T]] = (), *, threshold: int = MATCH_THRESHOLD) -> None:
+        """ValueError for a threshold that no store has."""
         super().__init__()
         self._begin(threshold)
         self.add_all(entries)
 
     def _begin(self, threshold: int) -> None:
-        self.threshold = threshold
+        number = as_integer(threshold)
+        if number is None or not 0 <= number <= MOST_THRESHOLD:
+            raise ValueError(f"threshold: found {shown(threshold)}, expected an integer from 0 to {MOST_THRESHOLD}")
+        self.threshold = number
         self._entries: list[T] = []
         self._store: Store | None = None
         self._folder: str | None = None

@@ -100,7 +100,7 @@ class _Subcommands(click.Group):
 @click.version_option(__version__, message="%(prog)s %(version)s")
 @click.pass_context
 def _fpstore(ctx: click.Context) -> None:
-    """Find every stored 64-bit fingerprint (1-bit MinHash, simhash) within Hamming distance k of a query.
+    """Find every stored fingerprint of 16 to 256 bits (1-bit MinHash, simhash) within Hamming distance k of a query.
 
     A store is a directory: built from fingerprints or texts, added to, compressed, exact, probed from the file.
     Results go to standard output, everything else to standard error.

@@ -6,7 +6,7 @@ from fpstore.cli.documents import tell_done
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.stores import opened_store, size_of
 from fpstore.cli.subcommand import subcommand
-from fpstore.cli.values import FILE_PATH, counted, decimal_size, mode_option, store_argument
+from fpstore.cli.values import FILE_PATH, counted, decimal_size, mode_option, rows_or_documents, store_argument
 
 
 @subcommand(
@@ -28,11 +28,12 @@ def command(store: str, destination: str, mode: int | None) -> None:
         stats = made.stats()
         rows = sum(segment.id_count or segment.fingerprint_count for segment in stats.segments) + stats.pending_count
         size, whole = sum(segment.file_bytes for segment in made._segments), size_of(made)
+    told = rows_or_documents(rows, None if stats.minhash is None else int(stats.minhash["bands"]))
     # A row can be in several segments and in what is pending, and what was removed is still in them.
     parts = len(stats.segments) + bool(stats.pending_count)
     is_exact = not stats.removal_count and parts <= 1
     tell_done(
         "copy",
-        {"path": destination, "row_count": rows, "is_exact": is_exact, "segments_bytes": size},
-        f"{destination}: {'' if is_exact else 'at most '}{counted(rows, 'row')}, {decimal_size(whole)}",
+        {"path": destination, "row_count": told[0], "is_exact": is_exact, "segments_bytes": size},
+        f"{destination}: {'' if is_exact else 'at most '}{counted(*told)}, {decimal_size(whole)}",
     )

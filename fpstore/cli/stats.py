@@ -11,7 +11,7 @@ from fpstore.cli.failures import AT_FAULT_STORE, DONE, failure_of, one_line, say
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.stores import opened_store, stores_of
 from fpstore.cli.subcommand import subcommand
-from fpstore.cli.values import FILE_PATH, counted, decimal_size
+from fpstore.cli.values import FILE_PATH, decimal_size, rows_or_documents
 
 if TYPE_CHECKING:
     from fpstore import Stats
@@ -52,7 +52,7 @@ def command(stores: tuple[str, ...], spikes: int) -> None:
     for path in stores:
         places, total = stores_of(path)
         if total is not None and not common().as_json:
-            say(f"{path}: {counted(len(places), 'store')}, {total:,} fingerprints in all", err=False)
+            say(f"{path}: {_counted(len(places), 'store')}, {total:,} fingerprints in all", err=False)
         for place in places:
             statuses.append(_tell(place, spikes, len(statuses)))
     if any(statuses):
@@ -88,7 +88,8 @@ def _store_lines(stats: "Stats") -> Iterator[str]:
     sizes = {kind: getattr(stats, f"{kind}_bytes") for kind in kinds}
     fields = {
         f"{noun}s": f"{stats.fingerprint_count:,}" if stats.fingerprint_count is not None else _at_most(stats),
-        "pending": _counted(stats.pending_count, "row") + " in no segment yet" * bool(stats.pending_count),
+        "pending": _counted(*rows_or_documents(stats.pending_count, _bands(stats)))
+        + " in no segment yet" * bool(stats.pending_count),
         "removals": f"{stats.removal_count:,}",
         "segments": f"{stats.segment_count:,}",
         "ids": stats.id_type or "none",
@@ -122,7 +123,10 @@ def _segment_lines(stats: "Stats") -> Iterator[str]:
     for segment in stats.segments:
         each = "" if segment.bits_per_fingerprint is None else f", {segment.bits_per_fingerprint:.1f} bits each"
         yield f"  segment {segment.name}: {_counted(segment.fingerprint_count, KEY_NOUNS[stats.kind])}{each}"
-        ids = f"    {_counted(segment.id_count, 'id')} of {segment.id_bits} bits, " if stats.id_type else "    "
+        ids = "    "
+        if stats.id_type:
+            held = _counted(*rows_or_documents(segment.id_count, _bands(stats), "row" if stats.minhash else "id"))
+            ids += f"{held}{', ids' * bool(stats.minhash)} of {segment.id_bits} bits, "
         yield f"{ids}{decimal_size(segment.total_bytes)} (ids {decimal_size(segment.ids_bytes)})"
         for table in segment.tables:
             yield f"    table {table['table']}: {_table(table)}"
@@ -141,6 +145,10 @@ def _signatures(minhash: dict[str, Any]) -> str:
     cut = f"{_counted(minhash['bands'], 'band')} of {minhash['rows_per_band']}, a key for each"
     chance = f"{minhash['by_chance']:.2g} documents met by chance"
     return f"{_counted(minhash['values'], 'value')}, {cut}; {kept}; {chance}"
+
+
+def _bands(stats: "Stats") -> int | None:
+    return None if stats.minhash is None else int(stats.minhash["bands"])
 
 
 def _at_most(stats: "Stats") -> str:

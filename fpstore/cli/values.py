@@ -195,6 +195,11 @@ def tell_skipped(skipped: Mapping[str, int], notes: Mapping[str, int] = MappingP
         click.echo(f"fpstore: read all the same: {told(notes)}", err=True)
 
 
+def rows_or_documents(rows: int, bands: int | None, noun: str = "row") -> tuple[int, str]:
+    """How many rows, and what they are called; of signatures, with one for each of so many bands, the documents."""
+    return (rows, noun) if bands is None else (-(-rows // bands), noun.replace("row", "document"))
+
+
 def counted(count: int, noun: str) -> str:
     """The count and the noun, in the plural unless it is one."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -12,7 +12,7 @@ from fpstore.cli.failures import AT_FAULT_STORE, DONE, failure_of, say
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.stores import opened_store, stores_of
 from fpstore.cli.subcommand import subcommand
-from fpstore.cli.values import FILE_PATH, counted, decimal_size
+from fpstore.cli.values import FILE_PATH, counted, decimal_size, rows_or_documents
 
 if TYPE_CHECKING:
     from fpstore import Verified
@@ -47,6 +47,7 @@ def _verify(store: str) -> int:
     try:
         with opened_store(store) as opened, progress_bar() as bar:
             found, noun = opened.verify(progress=bar), KEY_NOUNS[opened.kind]
+            bands = getattr(opened, "bands", None)
     except (fpstore.Error, OSError) as error:
         damage = error.damage if isinstance(error, fpstore.CorruptStore) else ()
         failure = failure_of(error)
@@ -64,21 +65,26 @@ def _verify(store: str) -> int:
         print_line("verify", {"path": store, "sound": True, **found.to_json(), "damage": []})
         return DONE
     say(
-        f"{store}: sound; checked {_checked(found, noun)}:"
+        f"{store}: sound; checked {_checked(found, noun, bands)}:"
         f" {decimal_size(found.size_bytes)} in {seconds:.2f} s, {found.size_bytes / 1e6 / seconds:.0f} MB/s",
         err=False,
     )
     return DONE
 
 
-def _checked(found: "Verified", noun: str) -> str:
-    """What was read: of the segments, and of what is in none of them yet. noun: what a key is called."""
+def _checked(found: "Verified", noun: str, bands: int | None) -> str:
+    """What was read: of the segments, and of what is in none of them yet. noun: what a key is called.
+
+    bands: of a document of signatures, which has an id with each.
+    """
     keys = f"{counted(found.fingerprint_count, noun)} in {counted(found.table_count, 'table')}"
-    ids = f" and {counted(found.id_count, 'id')}" if found.id_count else ""
+    ids = (
+        f" and {counted(*rows_or_documents(found.id_count, bands, 'row' if bands else 'id'))}" if found.id_count else ""
+    )
     parts = [f"{keys} of {counted(found.segment_count, 'segment')}{ids}"]
     if found.pending_count:
-        ids = f" with {counted(found.pending_id_count, 'id')}" if found.pending_id_count else ""
-        pending = f"{counted(found.pending_count, 'pending row')}{ids}"
+        ids = f" with {counted(found.pending_id_count, 'id')}" if found.pending_id_count and not bands else ""
+        pending = f"{counted(*rows_or_documents(found.pending_count, bands, 'pending row'))}{ids}"
         parts = [*parts, pending] if found.segment_count else [f"{pending} (there is no segment yet)"]
     parts += [counted(found.removal_count, "removal")] if found.removal_count else []
     return ", ".join(parts)

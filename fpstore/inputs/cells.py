@@ -180,7 +180,7 @@ def width(bits: int) -> Width:
         expected = f"a multiple of {BITS_STEP} from {MIN_BITS} to {BITS}, or 128 or 256"
         for wider in WIDE_BITS:
             if BITS < bits < wider:  # as the core says it, which is asked later
-                expected += f"; {bits} bits are kept as {wider}, with zeros above them"
+                expected += f"; {bits} bits are kept as {wider}, with zeros below them"
                 break
         raise ValueError(f"bits: found {bits}, expected {expected}")
     return Width(bits)

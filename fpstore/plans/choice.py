@@ -73,8 +73,8 @@ def expect_bits(bits: object, step: int = BITS_STEP, *, wide: bool = True) -> in
         expected = f"{kind} from {MIN_KEY_BITS} to {MAX_KEY_BITS}"
         expected += f", or {' or '.join(map(str, WIDE_BITS))}" if wide else ""
         wider = next((each for each in WIDE_BITS if wide and number is not None and MAX_KEY_BITS < number < each), None)
-        if wider is not None:  # zeros in the same places of all change no distance
-            expected += f"; {number} bits are kept as {wider}, with zeros above them"
+        if wider is not None:  # zeros in the same places of all change no distance; above, they would be the first band
+            expected += f"; {number} bits are kept as {wider}, with zeros below them"
         raise ValueError(f"bits: found {bits!r:.40}, expected {expected}")
     return number
 

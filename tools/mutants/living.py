@@ -342,7 +342,7 @@ MUTANTS = (
     ),
     Mutant(
         "matches of several parts are each in order",
-        "fpstore/living/snapshot.py",
+        "fpstore/living/live.py",
         "query, distance, fingerprint, *ids = each_once([query, distance, fingerprint, *ids])",
         "query, fingerprint, distance, *ids = each_once([query, fingerprint, distance, *ids])",
         "the nearest match is not the first",
@@ -1540,8 +1540,8 @@ MUTANTS = (
     Mutant(
         "a task of pairs takes all codes up to its last",
         "fpstore/living/wide.py",
-        "range(max(each.first, start), last, PAIRED_CODES)",
-        "range(start, last, PAIRED_CODES)",
+        "first, last = max(each.first, start), min(each.end, stop)",
+        "first, last = start, min(each.end, stop)",
         "pairs of wide fingerprints come once for each task behind",
         ("tests/test_wide_tasks.py::test_tasks_find_every_pair_of_a_wide_store_once_and_in_order",),
     ),
@@ -1563,11 +1563,31 @@ MUTANTS = (
     ),
     Mutant(
         "pairs of codes are told from both ends",
-        "fpstore/living/wide.py",
+        "fpstore/living/wide_pairs.py",
         "above = as_strings(found.fingerprint) > as_strings(queries)[found.query]",
         "above = as_strings(found.fingerprint) != as_strings(queries)[found.query]",
         "each pair of wide fingerprints comes twice",
         ("tests/test_cli_wide.py::test_a_wide_store_lives_on_the_command_line",),
+    ),
+    Mutant(
+        "each thread has all the room for what is near codes",
+        "fpstore/living/wide_pairs.py",
+        "self._search(queries, self._most // self._lots)",
+        "self._search(queries, self._most)",
+        "pairs take as much memory as is said for each thread",
+        (
+            "tests/test_wide_pairs.py::test_codes_are_searched_for_once_and_in_order_and_all_threads_together_hold_no_more_rows",
+        ),
+    ),
+    Mutant(
+        "lots behind one that found no room are given all the same",
+        "fpstore/living/wide_pairs.py",
+        "while found and (own := found.pop()) is not None:",
+        "for own in filter(None, iter(lambda: found.pop() if found else False, False)):",
+        "pairs of wide fingerprints are lost or come in another order",
+        (
+            "tests/test_wide_pairs.py::test_codes_are_searched_for_once_and_in_order_and_all_threads_together_hold_no_more_rows",
+        ),
     ),
     Mutant(
         "codes behind the first tile are compared with nothing",

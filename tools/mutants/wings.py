@@ -752,7 +752,7 @@ MUTANTS = (
     Mutant(
         "a tie of votes sets the bit",
         "fpstore/jobs/centers.py",
-        '_number(votes > 0) | (_number(votes == 0) & int(record["leader"]))',
+        "_number(votes > 0) | (_number(votes == 0) & leader)",
         "_number(votes >= 0)",
         "a center moves on though as many have a bit as have not",
         ("tests/test_jobs_cluster.py::test_votes_restored_are_those_that_were_cast",),
@@ -1466,6 +1466,22 @@ MUTANTS = (
         ("tests/test_jobs_tomorrow.py::test_the_votes_of_a_day_count_when_its_note_has_gone",),
     ),
     Mutant(
+        "the words of a center are in the order of bits",
+        "fpstore/jobs/centers.py",
+        "np.ascontiguousarray(words[:, ::-1])",
+        "np.ascontiguousarray(words)",
+        "a job goes on with other centers than it had",
+        ("tests/test_wide_centers.py::test_clusters_over_three_days_are_those_of_a_plain_loop",),
+    ),
+    Mutant(
+        "verify takes votes for those of 64 bits",
+        "fpstore/living/verified.py",
+        "snapshot.settings.width",
+        "1",
+        "a sound store of clusters of wide fingerprints is damaged",
+        ("tests/test_wide_centers.py::test_clusters_over_three_days_are_those_of_a_plain_loop",),
+    ),
+    Mutant(
         "room for votes is doubled once",
         "fpstore/jobs/centers.py",
         "while capacity <= cluster:",
@@ -1646,10 +1662,18 @@ MUTANTS = (
     Mutant(
         "any row may be the first of a cluster",
         "fpstore/jobs/grouping.py",
-        "fits[fits] = votes.leaders(ids[fits]) == fingerprints[fits]",
+        "fits[fits] = same if same.ndim == 1 else same.all(axis=1)",
         "pass",
         "a row of somebody else is taken for a center",
         ("tests/test_jobs_tomorrow.py::test_a_row_that_is_no_first_document_is_refused_with_moving_centers",),
+    ),
+    Mutant(
+        "a threshold of PDQ hashes is looked at where the first are added",
+        "fpstore/adapters/threatexchange.py",
+        "not 0 <= number <= MOST_THRESHOLD",
+        "False",
+        "an index that takes no hash can be made",
+        ("tests/test_adapters_threatexchange.py::test_a_threshold_that_no_store_has_is_refused_at_once",),
     ),
     Mutant(
         "hidden files elsewhere are read",
