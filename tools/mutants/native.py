@@ -62,6 +62,14 @@ MUTANTS = (
         ("tests/test_wide.py::test_the_tables_and_a_scan_find_the_same",),
     ),
     Mutant(
+        "of wide codes in no order a scan keeps the first of equally near ones",
+        "fpstore/native/codes_body.h",
+        "distance - (matches->rows == NULL);",
+        "distance - 1;",
+        "of what waits for a segment another code or id is the nearest",
+        ("tests/test_wide_nearest.py::test_the_nearest_rows_are_those_of_brute_force_whatever_was_removed",),
+    ),
+    Mutant(
         "the last slots of a search of wide codes are asked for and not read",
         "fpstore/native/codes_body.h",
         "left < 2 && status == OK",

@@ -52,6 +52,14 @@ MUTANTS = (
         ("tests/test_reach.py::test_more_flips_are_exact_and_no_more_than_a_scan_costs[flips-2:1,0]",),
     ),
     Mutant(
+        "for less than the plan's distance no flips are taken to be enough",
+        "fpstore/plans/reach.py",
+        "if narrower.missed() is None:",
+        "if narrower.missed() is not None:",
+        "matches within a smaller distance than the plan's are missed",
+        ("tests/test_any_distance.py::test_tables_are_looked_up_with_no_more_flips_than_errors",),
+    ),
+    Mutant(
         "a proof takes each table to catch an error less",
         "fpstore/plans/proof.py",
         "max(self._needs.get(owned, 0), flips + 1)",
