@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from fpstore._names_pending import give_back_memory
 from fpstore.arrays import parse_memory
 from fpstore.building.options import BuildOptions
 from fpstore.building.permuted import permuted_tables, sorted_permuted
@@ -189,6 +190,7 @@ def write_table(
     rows: of keys of table 0, and ids: for the first table in order, each once; for others in any order, keys alone.
     count: how many different keys there are.
     """
+    give_back_memory()  # of what this process did before, or it would come on top of the budget
     memory, table = options.memory_bytes - OTHER_MEMORY, plan.tables[index]
     slot_bits = planner.slot_bits(count, plan.slot_keys)
     with SegmentWriter(at, options.codec, slot_bits, plan.bits, plan.block_bytes) as writer:

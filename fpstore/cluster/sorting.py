@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fpstore._names_pending import give_back_memory
 from fpstore.building.options import BuildOptions
 from fpstore.building.rows import OTHER_MEMORY, sort_rows, write_table
 from fpstore.building.spill import SortedPairs
@@ -200,7 +199,6 @@ class TableTask:
     def do(self) -> int:
         """Write the segment; how many keys it has."""
         expect_version(self, self.version)
-        give_back_memory()  # of the task before, or it would come on top of this one's share
         columns = columns_of(self.options)
         with Folder.open(self.folder) as folder, own_place(folder, self.name) as place:
             rows = (

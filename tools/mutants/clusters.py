@@ -11,8 +11,8 @@ MUTANTS = (
     Mutant(
         "processes that did tasks are at work for ever",
         "fpstore/cluster/local.py",
-        "    def __exit__(self, kind: object, *_: object) -> None:\n        self._let_go(kind)",
-        "    def __exit__(self, kind: object, *_: object) -> None:\n        pass",
+        "self._let_go(kind)\n\n    def __call__",
+        "pass\n\n    def __call__",
         "who did some tasks has processes that nobody asks anything, and their memory",
         ("tests/test_cluster_local.py::test_the_processes_of_a_call_do_the_tasks_of_the_next_and_end_with_the_engine",),
     ),
