@@ -67,6 +67,18 @@ def test_bench_codec_gives_rates_and_bits_of_every_codec_on_both_sets() -> None:
 
 
 @pytest.mark.slow
+def test_bench_plans_holds_every_choice_that_an_aim_picks_against_its_store() -> None:
+    found = result_of("bench_plans", "--cases", "64:3,128:9", "--picked")
+    narrow, wide = rows_of(found, "64 bits, k = 3"), rows_of(found, "128 bits, k = 9")
+    assert {row["layout"] for row in narrow} == {"slots", "blocks"}
+    for layout, rows in (("slots", narrow), ("blocks", narrow), ("slots", wide)):
+        own = [row for row in rows if row["layout"] == layout]
+        assert {aim for row in own for aim in row["picked by"].split(", ")} == set(PLANS)
+        assert all(row["bytes"] == pytest.approx(row["said"], rel=0.1) for row in own)
+    assert len(found["bars"]) == 2 * (len(narrow) + len(wide))
+
+
+@pytest.mark.slow
 def test_bench_serve_times_lines_and_requests() -> None:
     found = result_of("bench_serve")
     (lines,) = (table["rows"] for table in found["tables"] if "a line of a coprocess" in table["title"])

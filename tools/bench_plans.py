@@ -3,10 +3,10 @@
     python tools/bench_plans.py [--n 1e7] [--cases 256:31,128:9,64:3,64:8,64:10] [--picked] [--small] [--json]
 
 A case is bits:k. Every choice that `fpstore plan --n N --bits BITS -k K` prints is built of N uniform fingerprints, in
-blocks too where they are laid out so, or with --picked those alone that an aim picks. Timed are queries, half of
-them near a stored fingerprint, all in one call on one thread ("many"), and each in a call of its own ("alone"), in C for 64
-bits, in a store whose pages have been read and checked; of each the median of the rounds. The bars: bytes within 10 %, and
-within 30 % many, or alone where all queries of one call share what they read (stream, scan).
+blocks too where they are laid out so, or with --picked those alone that an aim picks. Timed are queries, half of them
+near a stored fingerprint, all in one call on one thread ("many"), and each in a call of its own ("alone"), in C for 64
+bits, in a store whose pages have been read and checked; of each the median of the rounds. The bars: bytes within 10 %,
+and within 30 % many, or alone where all queries of one call share what they read (stream, scan).
 """
 
 import shutil
@@ -20,9 +20,9 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from benchlib import Keys, Results, make_queries, new_parser, parse_arguments, parse_list, scratch_folder, uniform
 from bench_wide import queries_of
 from bench_wide import uniform as uniform_codes
+from benchlib import Keys, Results, make_queries, new_parser, parse_arguments, parse_list, scratch_folder, uniform
 
 import fpstore
 from fpstore.plans.planner import Prediction

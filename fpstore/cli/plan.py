@@ -54,7 +54,8 @@ def command(n: int | None, max_distance: int | None, bits: int | None, like: str
 
     The smallest comes first. bytes/key and total are the store's, without ids, on uniform fingerprints; skewed ones
     take less, and --like says how much. The other numbers are for one query: prefixes looked for, blocks decoded for
-    them, stored keys that share such a prefix, and the time on one thread with everything in memory, by a model.
+    them, stored keys that share such a prefix, and the time on one thread with everything in memory, by a model of
+    queries that were not asked before.
     "in blocks" are bytes/key and us/query with --layout blocks of build, on the same plan; fingerprints of 128 and 256
     bits are not laid out so.
     What K means for texts by the default recipe is said below.

@@ -32,10 +32,10 @@ from fpstore.plans import families as plans
 from fpstore.plans.considered import considered, scan_plan
 from fpstore.plans.plan import Plan
 
-# The time model: one of many queries, each another, on one thread, a store whose pages are mapped already. Fitted to what
-# tools/bench_plans.py measures at 10^6 and 10^7 keys, k = 3 to 10, on an AMD EPYC (Zen 4) with AVX-512 and 32 MiB of
-# third-level cache, at real-time priority beside other work: 36 of 38 plans in slots are within 30 %, two take 1.4 times
-# as long. What is asked again and again comes from the cache, and takes half of it at 10^7.
+# The time model: one of many queries, each another, on one thread, a store whose pages are mapped already. Fitted to
+# what tools/bench_plans.py measures at 10^6 and 10^7 keys, k = 3 to 10, on an AMD EPYC (Zen 4) with AVX-512 and 32 MiB
+# of third-level cache, at real-time priority beside other work: 36 of 38 plans in slots are within 30 %, two take 1.4
+# times as long. What is asked again and again comes from the cache, and takes half of it at 10^7.
 QUERY_NS = 50.0
 TABLE_NS = 30.0  # one table begun: nothing of it is under way, and its pages' addresses are not known yet
 BLOCK_NS = 17.0  # one block located, asked for and begun
@@ -45,7 +45,7 @@ CACHE_BYTES = 32 << 20  # the last level of it
 KEY_NS = 1.4  # one key decoded and compared
 DIRECTORY_READS = 3  # lines of a directory of blocks that a search comes to after each other
 # What these wait for each other, of a block, by whether all directories fit a second-level cache, and once of a table.
-FENCES_NS, FAR_FENCES_NS, TABLE_FENCES_NS = 18.0, 85.0, 80.0
+FENCES_NS, FAR_FENCES_NS, TABLE_FENCES_NS = 18.0, 58.0, 80.0
 NEAR_BYTES = 1 << 20
 # A scan, which decodes table 0 once for all queries of a batch: tools/bench_far.py.
 SCAN_CALL_NS = 3000.0  # one scan of a segment begun, and what it found put together
@@ -217,7 +217,7 @@ def scan_nanoseconds(n: int, query_count: int = 1, block_bytes: int = 0) -> floa
 
 
 def line_nanoseconds(file_bytes: float, near: float, more: float) -> float:
-    """A line of a file of so many bytes, of which the cache holds some: near where it does, and more where it does not."""
+    """A line of a file of so many bytes: near where the cache holds it, and more where it does not."""
     return near + more * max(0.0, 1 - CACHE_BYTES / max(1.0, file_bytes))
 
 

@@ -21,8 +21,8 @@ SLOT_CODES = 6
 MAX_TAG_BITS = 8
 MAX_LEVELS, MAX_LEVEL_TABLES = 8, 128  # native/codes.h
 VISITS = 24  # slots of a table under way together: native/codes.h
-# Fitted as those of the planner of narrower ones, at 10^6 and 10^7 codes of 256 bits, k = 31, in 5 to 14 bands, and of 128
-# bits, k = 9, in 2 to 7, on the same machine: 0.84 to 1.15 of 24 plans.
+# Fitted as those of the planner of narrower ones, at 10^6 and 10^7 codes of 256 bits, k = 31, in 5 to 14 bands, and of
+# 128 bits, k = 9, in 2 to 7, on the same machine: 23 of 24 take 0.84 to 1.15 of what is said.
 QUERY_NS = 1000.0
 TURN_NS = 65.0  # so many slots that wait for memory together, of a file that is not in the cache
 LINE_BITS = 512
@@ -104,8 +104,8 @@ def _flips_within(table: TablePlan, reach: tuple[int, ...] | None, distance: int
 def _reaches(plan: Plan) -> list[tuple[int, ...] | None]:
     """Of each table and level, by how much the errors in the first table's bits may exceed the distance of a search.
 
-    As native/codes.c says, which of uniform codes may take tables in any order. None for the first table, and where tables
-    look on all levels.
+    As native/codes.c says; a search orders tables as its query finds them, for which here their own order stands. None
+    for the first table, and where tables look on all levels.
     """
     first, *others = plan.tables
     masks = [table.prefix_mask for table in plan.tables]
