@@ -63,6 +63,12 @@ def test_lines_have_every_value_and_say_how_many_more_there_are(command: Command
     assert "removal_blocks       -" in command("inspect", store).lines
 
 
+def test_a_count_that_none_can_be_is_the_command_lines_fault(command: Command, store: Path) -> None:
+    outcome = command("inspect", store, "1", "0", "0", "--count", str(10**20))
+    assert (outcome.status, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+    assert "--count" in outcome.err
+
+
 def test_damage_is_told_with_status_3_and_the_rest_shown(command: Command, store: Path) -> None:
     path = store / "segments" / "00000001.fpseg"
     data = bytearray(path.read_bytes())

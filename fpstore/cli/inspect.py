@@ -40,7 +40,7 @@ MAX_INDENT = 12
     "--count",
     "most",
     metavar="N",
-    type=click.IntRange(0),
+    type=click.IntRange(0, 2**63 - 1),
     default=20,
     show_default=True,
     help="How many rows of each list to show.",
