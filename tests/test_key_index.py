@@ -19,10 +19,8 @@ BITS = [0, 1, 15, 16, 17, 31, 32, 40, 47, 48, 63]
 def fingerprints(draw: st.DrawFn, most: int = 60) -> list[int]:
     """Few that are far apart, and others that differ from them in some bits."""
     centers = draw(st.lists(st.sampled_from([0, 2**64 - 1, 0x0123456789ABCDEF]), min_size=1, max_size=2))
-    found = []
-    for flips in draw(st.lists(st.sets(st.sampled_from(BITS), max_size=len(BITS)), max_size=most)):
-        found.append(draw(st.sampled_from(centers)) ^ sum(1 << bit for bit in flips))
-    return found
+    every = draw(st.lists(st.sets(st.sampled_from(BITS), max_size=len(BITS)), max_size=most))
+    return [draw(st.sampled_from(centers)) ^ sum(1 << bit for bit in flips) for flips in every]
 
 
 def plain(held: list[int], queries: list[int], distance: int, limit: int) -> list[tuple[int, int, int, int]]:
