@@ -1,5 +1,7 @@
 """Fingerprints in memory alone, against a plain loop over all of them."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -47,6 +49,20 @@ def test_what_is_near_is_what_a_plain_loop_finds(
         found = list(zip(*(column.tolist() for column in columns), strict=True))
         assert found == plain(held, queries, distance, limit)
         assert len(index) == len(held)
+
+
+@pytest.mark.parametrize("distance", range(MOST_DISTANCE + 1))
+def test_all_ways_are_found_in_which_bits_differ_by_band(distance: int) -> None:
+    """In each band the first bits, which are of its bucket however many keys there are."""
+    counts = itertools.product(range(distance + 1), repeat=4)
+    keys = [
+        sum(((1 << own) - 1) << 16 * band + 16 - own for band, own in enumerate(each))
+        for each in counts
+        if sum(each) == distance
+    ]
+    index = KeyIndex(distance)
+    index.add(keys_of(keys))
+    assert sorted(index.near(keys_of([0]), len(keys))[1].tolist()) == sorted(keys)
 
 
 def test_nothing_is_lost_where_lines_of_buckets_are_full_and_tables_grow() -> None:

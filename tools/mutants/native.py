@@ -528,7 +528,7 @@ MUTANTS = (
         "flips / index->tables + (table < flips % index->tables)",
         "flips / index->tables",
         "jobs do not see that documents are near",
-        ("tests/test_key_index.py::test_what_is_near_is_what_a_plain_loop_finds",),
+        ("tests/test_key_index.py::test_all_ways_are_found_in_which_bits_differ_by_band",),
     ),
     Mutant(
         "a key that several bands find is told several times",
