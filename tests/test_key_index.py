@@ -76,6 +76,14 @@ def test_nothing_is_lost_where_lines_of_buckets_are_full_and_tables_grow() -> No
     assert list(zip(*(column.tolist() for column in columns), strict=True)) == plain(keys, queries, 6, 5000)
 
 
+def test_keys_that_came_again_are_told_once_each_when_tables_grow() -> None:
+    keys = np.random.default_rng(3).integers(0, 2**64, 42_000, dtype=np.uint64)
+    index = KeyIndex(3)
+    index.add(np.concatenate([keys[:50], keys[:50]]))
+    index.add(keys[50:])
+    assert index.near(keys[:50], 10)[3].tolist() == [row for i in range(50) for row in (i, i + 50)]
+
+
 def test_of_very_many_near_ones_the_nearest_are_told() -> None:
     """More than there is room for at first, of which not all are asked for, and of which all are."""
     keys = [sum(1 << 5 * bit for bit in range(12) if number >> bit & 1) for number in range(4096)]

@@ -552,6 +552,6 @@ MUTANTS = (
         "if (last[row] != KEY_NO_FIRST) put_in_tables(",
         "put_in_tables(",
         "a row is told twice",
-        ("tests/test_key_index.py::test_nothing_is_lost_where_lines_of_buckets_are_full_and_tables_grow",),
+        ("tests/test_key_index.py::test_keys_that_came_again_are_told_once_each_when_tables_grow",),
     ),
 )
