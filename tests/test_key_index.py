@@ -1,5 +1,7 @@
 """Fingerprints in memory alone, against a plain loop over all of them."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -19,10 +21,8 @@ BITS = [0, 1, 15, 16, 17, 31, 32, 40, 47, 48, 63]
 def fingerprints(draw: st.DrawFn, most: int = 60) -> list[int]:
     """Few that are far apart, and others that differ from them in some bits."""
     centers = draw(st.lists(st.sampled_from([0, 2**64 - 1, 0x0123456789ABCDEF]), min_size=1, max_size=2))
-    found = []
-    for flips in draw(st.lists(st.sets(st.sampled_from(BITS), max_size=len(BITS)), max_size=most)):
-        found.append(draw(st.sampled_from(centers)) ^ sum(1 << bit for bit in flips))
-    return found
+    every = draw(st.lists(st.sets(st.sampled_from(BITS), max_size=len(BITS)), max_size=most))
+    return [draw(st.sampled_from(centers)) ^ sum(1 << bit for bit in flips) for flips in every]
 
 
 def plain(held: list[int], queries: list[int], distance: int, limit: int) -> list[tuple[int, int, int, int]]:
@@ -51,6 +51,20 @@ def test_what_is_near_is_what_a_plain_loop_finds(
         assert len(index) == len(held)
 
 
+@pytest.mark.parametrize("distance", range(MOST_DISTANCE + 1))
+def test_all_ways_are_found_in_which_bits_differ_by_band(distance: int) -> None:
+    """In each band the first bits, which are of its bucket however many keys there are."""
+    counts = itertools.product(range(distance + 1), repeat=4)
+    keys = [
+        sum(((1 << own) - 1) << 16 * band + 16 - own for band, own in enumerate(each))
+        for each in counts
+        if sum(each) == distance
+    ]
+    index = KeyIndex(distance)
+    index.add(keys_of(keys))
+    assert sorted(index.near(keys_of([0]), len(keys))[1].tolist()) == sorted(keys)
+
+
 def test_nothing_is_lost_where_lines_of_buckets_are_full_and_tables_grow() -> None:
     """All keys have one value in three of the bands; in the other one all there are, and each comes three times."""
     keys = [0xAAAA_0000_BBBB_CCCC | (i % 4096) << 32 for i in range(3 * 4096)]
@@ -60,6 +74,14 @@ def test_nothing_is_lost_where_lines_of_buckets_are_full_and_tables_grow() -> No
     queries = [keys[77], keys[0] ^ 1 << 63 ^ 1, 0]
     columns = index.near(keys_of(queries), 5000)
     assert list(zip(*(column.tolist() for column in columns), strict=True)) == plain(keys, queries, 6, 5000)
+
+
+def test_keys_that_came_again_are_told_once_each_when_tables_grow() -> None:
+    keys = np.random.default_rng(3).integers(0, 2**64, 42_000, dtype=np.uint64)
+    index = KeyIndex(3)
+    index.add(np.concatenate([keys[:50], keys[:50]]))
+    index.add(keys[50:])
+    assert index.near(keys[:50], 10)[3].tolist() == [row for i in range(50) for row in (i, i + 50)]
 
 
 def test_of_very_many_near_ones_the_nearest_are_told() -> None:

@@ -162,7 +162,7 @@ class FirstRun:
         self._job.commit(self._state())
 
     def _commit_behind(self) -> None:
-        """The same while the next batch is decided about; where a standing store is added to its turn is before that."""
+        """The same while the next batch is decided about; where a standing store is added to it is done at once."""
         if self._workplace.is_own:
             self._job.commit_behind(self._state(), self._sync)
         else:

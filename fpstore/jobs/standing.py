@@ -128,7 +128,10 @@ def own_workplace(job: Job, settings: Settings, *, texts: bool, threads: int = 1
     if job.state is None:
         _create(job.work / _OWN_STORE, settings, "uint64", MEMORY_BITS)
     count, next_id = (job.state["spool"], job.state["next_id"]) if job.state else (0, 0)
-    with _opened(job.work / _OWN_STORE, job, settings, is_new=job.state is None) as (store, spools), ExitStack() as stack:
+    with (
+        _opened(job.work / _OWN_STORE, job, settings, is_new=job.state is None) as (store, spools),
+        ExitStack() as stack,
+    ):
         with files_of_jobs():
             folder = subfolder(job.work_folder, _OWN_NAMES)
         signed: OwnRows | None = None
@@ -179,7 +182,11 @@ def standing_workplace(
     is_made = job.state is None and not os.path.lexists(path)
     if is_made:
         _create(path, settings, "string" if named else "uint64")
-    with _opened(path, job, settings, is_new=job.state is None) as (store, spools), Folder.open(path) as home, ExitStack() as stack:
+    with (
+        _opened(path, job, settings, is_new=job.state is None) as (store, spools),
+        Folder.open(path) as home,
+        ExitStack() as stack,
+    ):
         if named is not store._settings.named:
             raise JobError("found other ids than a moment ago: replaced meanwhile?", path=path)
         with files_of_jobs():

@@ -38,7 +38,9 @@ def as_least(min_similarity: object) -> float | None:
 def key_memory(max_distance: int, count: int, bits: int = KEY_BITS, threads: int = 1) -> "KeyMemory | Memory":
     """Fingerprints of so many bits, for rows whose ids are 0, 1, ...; the arguments are those of both."""
     most = PlanChoice(max_distance, "balanced", bits).max_distance
-    return KeyMemory(most, threads=threads) if bits == KEY_BITS and most <= MOST_DISTANCE else Memory(max_distance, count, bits)
+    if bits == KEY_BITS and most <= MOST_DISTANCE:
+        return KeyMemory(most, threads=threads)
+    return Memory(max_distance, count, bits)
 
 
 class Memory:

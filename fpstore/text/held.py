@@ -94,9 +94,9 @@ class Sets:
         """
         if len(parts) == 1:
             hashes, weights, ends = parts[0]
-            counts = np.diff(ends, prepend=0)
+            counts = _counts_of(ends)
         else:
-            counts = np.concatenate([np.empty(0, dtype=np.int64), *(np.diff(part[2], prepend=0) for part in parts)])
+            counts = np.concatenate([np.empty(0, dtype=np.int64), *(_counts_of(part[2]) for part in parts)])
             hashes = np.concatenate([*(part[0][:-1] for part in parts), np.zeros(1, dtype=np.uint64)])
             own = [part[1][:-1] for part in parts if part[1] is not None]
             weights = np.concatenate([*own, np.zeros(1)]) if len(own) == len(parts) else None
@@ -133,9 +133,7 @@ class KeptHashes:
             offsets = np.zeros(len(parts[0][1]) + 1, dtype=np.int64)
             offsets[1:] = parts[0][1]
             return cls(parts[0][0], offsets, are_features)
-        counts = np.concatenate(
-            [np.empty(0, dtype=np.int64), *(np.diff(ends.astype(np.int64), prepend=0) for _, ends in parts)]
-        )
+        counts = np.concatenate([np.empty(0, dtype=np.int64), *(_counts_of(ends) for _, ends in parts)])
         hashes: list[Hashes] = [part[0][:-1] for part in parts]
         hashes.append(np.zeros(1, dtype=np.uint64))
         return cls(np.concatenate(hashes), offsets_of(counts), are_features)
@@ -250,6 +248,13 @@ class Held:
         """Have so many places for slots by ids."""
         self._slots = _empty(room)
         self._slots[self._places(self._ids[: self._count])] = np.arange(self._count)
+
+
+def _counts_of(ends: npt.ArrayLike) -> Counts:
+    """How many there are of each, given where each ends: int64[n]; numpy.diff takes five times as long for a few."""
+    counts = np.array(ends, dtype=np.int64)
+    counts[1:] -= counts[:-1].copy()
+    return counts
 
 
 def _empty(count: int) -> npt.NDArray[np.int32]:

@@ -548,7 +548,7 @@ MUTANTS = (
         "flips / index->tables + (table < flips % index->tables)",
         "flips / index->tables",
         "jobs do not see that documents are near",
-        ("tests/test_key_index.py::test_what_is_near_is_what_a_plain_loop_finds",),
+        ("tests/test_key_index.py::test_all_ways_are_found_in_which_bits_differ_by_band",),
     ),
     Mutant(
         "a key that several bands find is told several times",
@@ -572,6 +572,6 @@ MUTANTS = (
         "if (last[row] != KEY_NO_FIRST) put_in_tables(",
         "put_in_tables(",
         "a row is told twice",
-        ("tests/test_key_index.py::test_nothing_is_lost_where_lines_of_buckets_are_full_and_tables_grow",),
+        ("tests/test_key_index.py::test_keys_that_came_again_are_told_once_each_when_tables_grow",),
     ),
 )
