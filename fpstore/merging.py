@@ -130,8 +130,9 @@ def ordered_with_places(numbers: Array) -> tuple[Keys, Counts]:
 
 
 def in_order(columns: Sequence[Array]) -> list[Array]:
-    """Rows sorted by the first column, whose numbers are 0 or more, then the next."""
-    _, order = ordered_with_places(columns[0])
+    """Rows sorted by the first column, of numbers from 0 on or of strings of bytes, then the next."""
+    first = columns[0]
+    order = np.argsort(first) if first.dtype.kind == "S" else ordered_with_places(first)[1]
     ordered = [column[order] for column in columns]
     equal = ~begins(ordered[0])
     if not equal.any():

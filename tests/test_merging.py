@@ -105,6 +105,11 @@ def test_rows_up_to_a_cut_are_counted(rows: list[tuple[int, int, int]], cut: tup
 def test_rows_in_no_order_are_put_in_order_each_once(rows: list[tuple[int, int, int]]) -> None:
     columns = each_once(columns_of(rows, 3))
     assert list(zip(*(column.tolist() for column in columns), strict=True)) == sorted(set(rows))
+    # Wide fingerprints are strings of bytes there, of which numpy leaves out zeros at the end.
+    strings = [np.array([value.to_bytes(16, "big") for value, _, _ in rows], dtype="S16"), *columns_of(rows, 3)[1:]]
+    columns = each_once(strings)
+    numbers = [int.from_bytes(each.ljust(16, b"\0"), "big") for each in columns[0].tolist()]
+    assert list(zip(numbers, *(column.tolist() for column in columns[1:]), strict=True)) == sorted(set(rows))
 
 
 @given(st.lists(st.integers(0, 6), max_size=80))

@@ -132,6 +132,10 @@ def test_a_request_for_the_nearest_is_bounded(unchanged: Path, monkeypatch: pyte
     assert (
         ask(unchanged, "/nearest", {"fingerprints": ["5"]}, query="count=6", options={"limits": limits}).status == 200
     )
+    monkeypatch.setattr(services, "HELD_AT_ONCE", 19)  # of two fingerprints three, and three rows of each
+    assert ask(unchanged, "/nearest", {"fingerprints": ["5", "6"]}, query="count=3").status == 200
+    many = ask(unchanged, "/nearest", {"fingerprints": ["5", "6"]}, query="count=4")
+    assert many.error[2].startswith("count: found 4, expected at most 3 of 2 fingerprints, as so many rows of so many")
     monkeypatch.setattr(services, "COMPARED_AT_ONCE", 60)
     monkeypatch.setattr(services, "LEAST_QUERIES", 2)
     assert len(ask(unchanged, "/nearest", {"fingerprints": ["5"] * 20}).json["matches"]) == 20

@@ -3,6 +3,8 @@
 # mypy: disable-error-code="arg-type, index, union-attr"
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -517,3 +519,22 @@ def test_threads_find_all_rows_while_others_index_them() -> None:
 
         with ThreadPoolExecutor(4) as pool:
             assert all(pool.map(ask, range(4)))
+
+
+def test_a_thread_of_a_small_stack_asks_as_others_do(tmp_path: Path) -> None:
+    """128 KiB, as musl gives: a search of some tables is larger."""
+    program = """
+import sys, threading, fpstore
+store = fpstore.open(sys.argv[1])
+threading.stack_size(1 << 17)
+found = []
+def ask():
+    found.append((len(store.probe(5)), len(store.nearest(5)), store.contains_near(5), len(store.probe_many([5]))))
+thread = threading.Thread(target=ask)
+thread.start()
+thread.join()
+assert found == [(1, 1, True, 1)], found
+"""
+    keys = np.append(uniform(2000, np.random.default_rng(1)), np.uint64(5))
+    fpstore.build(tmp_path / "s", keys, ids=None, plan="speed").close()
+    subprocess.run([sys.executable, "-c", program, str(tmp_path / "s")], check=True)

@@ -142,8 +142,8 @@ def command(
     With --store the documents join the clusters of earlier jobs with STORE, as if all documents came in one job: the
     numbers go on. STORE has a row for each cluster: the fingerprint of its first document, with the number as its id,
     or, in one made with --id-type string, with its name, and the texts of first documents beside it. With
-    --update-center STORE also keeps the bit counts of each cluster, 264 bytes; all jobs with one STORE are with
-    --update-center, or all without. Until the job is done nobody else may write to STORE.
+    --update-center STORE also keeps the bit counts of each cluster, 264 bytes for each 64 bits; all jobs with one
+    STORE are with --update-center, or all without. Until the job is done nobody else may write to STORE.
 
     With --annotate FILE has the documents in place of these lines, as dedup writes kept ones: JSON lines, CSV and TSV
     stand as they were before the new fields. At the end the number of clusters of each size is said.

@@ -24,8 +24,8 @@ Examples:
   curl -H 'Content-Type: application/json' -d '{"fingerprints": ["9f3a5c0012ab44de"]}' http://127.0.0.1:3778/probe
 
 \b
-Asked by POST: /probe, /lookup, /add_if_new, /add, /upsert, /remove; by GET: /stats, /healthz, /openapi.json, and / for
-a page that describes them all. What was acknowledged is durable. SIGTERM or Ctrl-C ends it when what was accepted is
+Asked by POST: /probe, /nearest, /lookup, /add_if_new, /add, /upsert, /remove; by GET: /stats, /healthz, /openapi.json,
+and / for a page that describes them all. What was acknowledged is durable. SIGTERM or Ctrl-C ends it when what was accepted is
 answered.
 """
 

@@ -7,8 +7,8 @@
 
    **Levels.** What a table looks for on level e differs from the query in e of its bits. A code within the distance has
    few errors left for all other tables where it has many in the bits of the first one, and then not every table has to
-   look on every level: see codes_levels(). A rank tells most of the first table's bits, as codes are in its order.
-   Which tables look on fewer levels is decided for each query: those whose own slot is the most crowded. */
+   look on every level: see codes_are_levelled(). A rank tells most of the first table's bits, as codes are in its
+   order. Which tables look on fewer levels is decided for each query: those whose own slot is the most crowded. */
 #ifndef FPSTORE_CODES_H
 #define FPSTORE_CODES_H
 

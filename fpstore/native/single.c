@@ -63,7 +63,8 @@ static void end_part(Search *search) {
 
 /* Search the segments in turns: each stage of one comes after the stage before it of the next few. */
 static Status search_parts(const Sources *sources, uint64_t query, unsigned distance, FoundRows *found) {
-    Search searches[IN_FLIGHT];
+    /* Not on the stack, which has 128 KiB in small threads. */
+    static _Thread_local Search searches[IN_FLIGHT];
     const unsigned count = sources->part_count;
     Status status = OK;
     unsigned begun = 0, ended = 0;

@@ -17,6 +17,8 @@ BACKLOG = 128
 ACCEPTED_AT_ONCE = 4 * (BACKLOG + 1)
 # Of a request for the nearest, however far: so many comparisons, some seconds of a processor, or so many queries.
 COMPARED_AT_ONCE, LEAST_QUERIES = 10**10, 16
+# Rows that such a request may hold: of each query as many fingerprints as are asked for, and as many rows of each.
+HELD_AT_ONCE = 1 << 22
 # Files that the store and the interpreter have open, with room.
 OWN_FILES = 256
 

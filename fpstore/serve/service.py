@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
+from math import isqrt
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from fpstore.serve import arrow, forms
 from fpstore.serve.failures import Refused
 from fpstore.serve.held import Held
 from fpstore.serve.kinds import AnyStore, kind_of
-from fpstore.serve.limits import COMPARED_AT_ONCE, LEAST_QUERIES, Limits
+from fpstore.serve.limits import COMPARED_AT_ONCE, HELD_AT_ONCE, LEAST_QUERIES, Limits
 from fpstore.serve.writing import Change, Writing
 from fpstore.text import Recipe
 from fpstore.types import Ids, Keys
@@ -132,6 +133,9 @@ class Service:
         keys = asked.fingerprints
         if count > (most := self.limits.matches // max(1, len(keys))):
             of = f"of {len(keys)} fingerprints, as an answer has at most {self.limits.matches} matches"
+            raise TooManyMatches(f"count: found {count}, expected at most {most} {of}")
+        if count > (most := max(1, isqrt(HELD_AT_ONCE // max(1, len(keys))))):
+            of = f"of {len(keys)} fingerprints, as so many rows of so many fingerprints may be held for each"
             raise TooManyMatches(f"count: found {count}, expected at most {most} {of}")
 
         def ask(store: Any) -> Any:
