@@ -328,14 +328,43 @@ def test_a_list_that_is_not_as_it_was_is_one_error_of_each_command(tmp_path: Pat
     for name, *more in lines:
         outcome = command(name, path, *more)
         assert (outcome.status, outcome.out) == (1, "")
-        assert outcome.err == f"fpstore: {tmp_path / '1.fpstore'}: No such file or directory\n"
+        begin = "" if name == "verify" else "fpstore: "  # whose lines all begin with what they are about
+        assert outcome.err == f"{begin}{tmp_path / '1.fpstore'}: No such file or directory\n"
     fpstore.build(tmp_path / "1.fpstore", [5]).close()
     for name, *more in lines:
         outcome = command(name, path, *more)
         assert (outcome.status, outcome.out) == (4, "")
-        assert outcome.err.startswith(f"fpstore: {tmp_path / '1.fpstore'}: found store ")
+        begin = "" if name == "verify" else "fpstore: "
+        assert outcome.err.startswith(f"{begin}{tmp_path / '1.fpstore'}: found store ")
         assert "which is listed: another has taken its place" in outcome.err
     assert not (tmp_path / "f").exists()
+
+
+def test_what_is_wrong_with_a_list_hides_no_store_beside_it(tmp_path: Path, command: Command) -> None:
+    path, whole = listed(tmp_path, True, 2, 0)
+    shutil.move(tmp_path / "1.fpstore", tmp_path / "away")
+    for name in ("stats", "verify"):
+        outcome = command(name, path, whole)
+        assert outcome.status == 1
+        assert outcome.err.count("No such file") == 1
+        assert str(whole) in outcome.out
+    told = [json.loads(line) for line in command("verify", path, whole, "--json").lines]
+    assert [(each["path"], each["sound"]) for each in told] == [(str(path), False), (str(whole), True)]
+
+
+def test_a_link_to_a_list_tells_of_the_stores_beside_the_list(tmp_path: Path, command: Command) -> None:
+    (tmp_path / "here").mkdir()
+    path, _ = listed(tmp_path / "here", True, 2, 0)
+    link = tmp_path / "link.shards.json"
+    link.symlink_to(path)
+    for name in ("stats", "verify"):
+        assert command(name, link, "--json") == command(name, path, "--json")
+    # One that is written in a folder that a link names lists what lies where the folder is.
+    (tmp_path / "deep" / "er").mkdir(parents=True)
+    (tmp_path / "short").symlink_to(tmp_path / "deep" / "er")
+    Shards.write(tmp_path / "short" / "b.shards.json", sorted((tmp_path / "here").glob("*.fpstore")))
+    with Shards(tmp_path / "short" / "b.shards.json") as many:
+        assert len(many.stores) == 2
 
 
 def test_a_list_is_refused_by_who_takes_one_store(tmp_path: Path, command: Command) -> None:

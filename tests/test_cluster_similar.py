@@ -146,6 +146,14 @@ def test_components_are_those_of_one_process(tmp_path: Path) -> None:
     assert (tmp_path / "two.tsv").read_bytes() == (tmp_path / "one.tsv").read_bytes() != b""
 
 
+def test_no_task_is_done_for_a_result_that_is_there(tmp_path: Path) -> None:
+    path, _ = grown(tmp_path / "s", "string", 9, 30)
+    (tmp_path / "two.tsv").write_text("mine\n")
+    with pytest.raises(FileExistsError):
+        cluster.components(path, tmp_path / "two.tsv", tasks=3, workers=1, folder=tmp_path / "f")
+    assert not (tmp_path / "f").exists() or not list((tmp_path / "f").iterdir())
+
+
 def test_tasks_of_another_state_version_or_folder_are_refused(tmp_path: Path) -> None:
     path, _ = grown(tmp_path / "s", "uint64", 4, 20)
     folder = tmp_path / "f"

@@ -191,7 +191,12 @@ def test_a_damaged_table_is_refused_whatever_byte_it_is_and_wherever_it_is_cut(t
         ({"task": 2}, "found table 2 of job"),
         ({"starts": []}, "the footer: found regions of"),
         ({"slot_bits": "9"}, "the footer: found b"),
+        ({"slot_bits": 36}, "the footer: found b"),
         ({"entries": 5}, "the footer: found b"),
+        ({"entries": [[1 << 45, 0], [-(1 << 45), 0]]}, "the footer: found b"),
+        ({"entries": [[-5, 0]]}, "the footer: found b"),
+        ({"entries": [[5.0, 0]]}, "the footer: found b"),
+        ({"entries": [[(1 << 20) + 1, 0]]}, "the footer: found b"),
     ],
 )
 def test_a_footer_that_no_task_writes_is_refused(tmp_path: Path, more: dict[str, Any], message: str) -> None:

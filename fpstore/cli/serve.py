@@ -25,8 +25,8 @@ Examples:
 
 \b
 Asked by POST: /probe, /nearest, /lookup, /add_if_new, /add, /upsert, /remove; by GET: /stats, /healthz, /openapi.json,
-and / for a page that describes them all. What was acknowledged is durable. SIGTERM or Ctrl-C ends it when what was accepted is
-answered.
+and / for a page that describes them all. What was acknowledged is durable. SIGTERM or Ctrl-C ends it when what was
+accepted is answered.
 """
 
 

@@ -48,15 +48,28 @@ def command(stores: tuple[str, ...], spikes: int) -> None:
     Of a list of stores, NAME.shards.json, it tells of each that is listed; a fingerprint that several have is counted
     in each. With --json: an object a line for each store.
     """
+    import fpstore
+
     statuses: list[int] = []
     for path in stores:
-        places, total = stores_of(path)
+        try:
+            places, total = stores_of(path)
+        except (fpstore.Error, OSError) as error:
+            statuses.append(_failed(error))
+            continue
         if total is not None and not common().as_json:
             say(f"{path}: {_counted(len(places), 'store')}, {total:,} fingerprints in all", err=False)
         for place in places:
             statuses.append(_tell(place, spikes, len(statuses)))
     if any(statuses):
         raise click.exceptions.Exit(AT_FAULT_STORE if AT_FAULT_STORE in statuses else max(statuses))
+
+
+def _failed(error: Exception) -> int:
+    """Tell why one, or a list, cannot be told of; the exit status that it asks for."""
+    failure = failure_of(error)
+    click.echo(f"fpstore: {one_line(failure.message)}", err=True)
+    return failure.status
 
 
 def _tell(store: str, spikes: int, index: int) -> int:
@@ -67,9 +80,7 @@ def _tell(store: str, spikes: int, index: int) -> int:
         with opened_store(store) as opened, progress_bar(results_follow=not index) as bar:
             stats = opened.stats(largest_slots=LARGEST_SLOTS, spikes=spikes, progress=bar)
     except (fpstore.Error, OSError) as error:
-        failure = failure_of(error)
-        click.echo(f"fpstore: {one_line(failure.message)}", err=True)
-        return failure.status
+        return _failed(error)
     if common().as_json:
         print_line("stats", stats.to_json())
         return DONE

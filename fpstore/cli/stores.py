@@ -1,6 +1,7 @@
 """Opens a store whatever its kind is, for the commands that ask nothing of what it keeps: its catalog says the kind."""
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -37,8 +38,9 @@ def stores_of(path: str) -> tuple[list[str], int | None]:
         return [path], None
     from fpstore.cluster import Shards
 
+    home = Path(os.path.realpath(path)).parent
     with Shards(path) as listed:
-        places = [os.fspath(shard.place(listed.path.parent)) for shard in listed.shards]
+        places = [os.fspath(shard.place(home)) for shard in listed.shards]
         return places, sum(shard.fingerprints for shard in listed.shards)
 
 

@@ -33,7 +33,16 @@ def command(stores: tuple[str, ...]) -> None:
     pending rows, apart. Of a list of stores, NAME.shards.json, each that is listed is checked. With --json: an object
     for each store.
     """
-    statuses = [_verify(store) for path in stores for store in stores_of(path)[0]]
+    import fpstore
+
+    statuses: list[int] = []
+    for path in stores:
+        try:
+            places, _ = stores_of(path)
+        except (fpstore.Error, OSError) as error:
+            statuses.append(_failed(path, error))
+        else:
+            statuses += map(_verify, places)
     if any(statuses):
         raise click.exceptions.Exit(AT_FAULT_STORE if AT_FAULT_STORE in statuses else max(statuses))
 
@@ -49,17 +58,7 @@ def _verify(store: str) -> int:
             found, noun = opened.verify(progress=bar), KEY_NOUNS[opened.kind]
             bands = getattr(opened, "bands", None)
     except (fpstore.Error, OSError) as error:
-        damage = error.damage if isinstance(error, fpstore.CorruptStore) else ()
-        failure = failure_of(error)
-        message = failure.message
-        if common().as_json:
-            found_wrong = [dataclasses.asdict(each) for each in damage]
-            print_line("verify", {"path": store, "sound": False, "error": message, "damage": found_wrong})
-        # As the line of a sound store, each begins with what it is about.
-        named = getattr(error, "path", None) or getattr(error, "filename", None)
-        for line in [str(each) for each in damage] or [message if named else f"{store}: {message}"]:
-            say(line)
-        return failure.status
+        return _failed(store, error)
     seconds = perf_counter() - start
     if common().as_json:
         print_line("verify", {"path": store, "sound": True, **found.to_json(), "damage": []})
@@ -70,6 +69,23 @@ def _verify(store: str) -> int:
         err=False,
     )
     return DONE
+
+
+def _failed(path: str, error: Exception) -> int:
+    """Tell what is wrong with one, or with a list; the exit status that it asks for."""
+    import fpstore
+
+    damage = error.damage if isinstance(error, fpstore.CorruptStore) else ()
+    failure = failure_of(error)
+    message = failure.message
+    if common().as_json:
+        found_wrong = [dataclasses.asdict(each) for each in damage]
+        print_line("verify", {"path": path, "sound": False, "error": message, "damage": found_wrong})
+    # As the line of a sound store, each begins with what it is about.
+    named = getattr(error, "path", None) or getattr(error, "filename", None)
+    for line in [str(each) for each in damage] or [message if named else f"{path}: {message}"]:
+        say(line)
+    return failure.status
 
 
 def _checked(found: "Verified", noun: str, bands: int | None) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 from fpstore._codec import crc32c
 from fpstore.building.options import BuildOptions
 from fpstore.building.rows import OTHER_MEMORY
+from fpstore.checks import expect_integer
 from fpstore.cluster.parts import Maker, Part, Sealed, whole_file, write_footer
 from fpstore.cluster.tasks import expect_version
 from fpstore.codes.layout import CodeTableRecord
@@ -22,6 +23,7 @@ from fpstore.codes.writer import EncodedTable, Encoder
 from fpstore.disk import Folder
 from fpstore.errors import JobError
 from fpstore.fingerprints import words_of
+from fpstore.format import MAX_SLOT_BITS
 from fpstore.plans.plan import Plan
 from fpstore.segment.entry import segment_name
 from fpstore.types import Bytes, Keys
@@ -126,8 +128,11 @@ class TableFile(Sealed):
             raise JobError(f"{told}; expected table {maker.task} of job {maker.job}", path=self._path)
         table = plan.tables[maker.task]
         slot_bits, tag_bits, flips = (footer[name] for name in _FIELDS)
+        expect_integer("slot_bits", slot_bits, 0, min(MAX_SLOT_BITS, table.prefix_bits))
         self._record = CodeTableRecord(table.prefix_mask, slot_bits, tag_bits, flips, 0, 0, plan.bits, self._count)
         self._regions = [[(size, crc) for size, crc in footer[name]] for name in _REGIONS]
+        for size, _ in (piece for region in self._regions for piece in region):
+            expect_integer("a piece", size, 1, PIECE_BYTES)
         sizes = [sum(size for size, _ in region) for region in self._regions]
         expected = [self._record.starts_bytes, self._record.entries_bytes]
         if sum(sizes) != end or sizes != expected:

@@ -121,7 +121,8 @@ class Shards:
         with ExitStack() as held:
             opened = [held.enter_context(fpstore.open(each)) for each in stores]
             _expect_alike(opened)
-            shards = [_shown(store, each, home.parent) for store, each in zip(opened, stores, strict=True)]
+            real = Path(os.path.realpath(home.parent))
+            shards = [_shown(store, each, real) for store, each in zip(opened, stores, strict=True)]
             if (twice := _twice(shard["identity"] for shard in shards)) is not None:
                 raise ValueError(f"stores: found {os.fspath(stores[twice])} twice, expected each store once")
             record = {"format": FORMAT, "bits": opened[0].bits, "ids": opened[0].id_type, "stores": shards}

@@ -9,7 +9,7 @@ was interrupted.
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -233,8 +233,10 @@ def _components(
     place = np.empty(len(order), dtype=np.int64)
     place[order] = np.arange(len(order))
     lines, identity = _of_ids("components", opened.id_type, result, min_similarity, {})
-    found_by = nullcontext(found) if near is None else near(opened, min_similarity, memory)
-    with _job(opened, result, identity, lines, force) as job, found_by as pairs:
+    with ExitStack() as held:
+        job = held.enter_context(_job(opened, result, identity, lines, force))
+        # Tasks are done when there is a job that wants them.
+        pairs = found if near is None else held.enter_context(near(opened, min_similarity, memory))
         edges = (
             (place[handles.searchsorted(own.first_id)], place[handles.searchsorted(own.second_id)], own.similarity)
             for own in pairs
