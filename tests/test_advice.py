@@ -371,6 +371,12 @@ ADVICE: dict[str, tuple[Make, str, str, list[str]]] = {
         "or fingerprint_format (--fingerprint-format) base64",
         ["build s a.csv --fingerprint-format base64"],
     ),
+    "fingerprints in base64, the lowest byte first": (
+        write(a__csv="fp\nASNFZ4mrze8=\nASNFZ4mrze4=\n"),
+        "build s a.csv --byte-order little",
+        "with byte_order (--byte-order) little; or fingerprint_format (--fingerprint-format) base64",
+        ["build s a.csv --byte-order little --fingerprint-format base64"],
+    ),
     "bands that a signature of fewer values has not": (
         write(a__jsonl='{"text": "one two three four"}', r__json=FEWER_VALUES),
         "dedup a.jsonl -o k.jsonl --recipe r.json",

@@ -41,6 +41,7 @@ from fpstore.cli.values import (
 if TYPE_CHECKING:
     from fpstore import Store
     from fpstore.inputs import Batch
+    from fpstore.types import ByteOrder
 
 EPILOG = """\b
 Examples:
@@ -92,6 +93,7 @@ def command(
     format: str,
     fingerprint_column: str | int | None,
     fingerprint_format: str,
+    byte_order: "ByteOrder",
     id_column: str | int | None,
     ids: IdSource | None,
     text_column: str | int | None,
@@ -146,6 +148,7 @@ def command(
         columns: dict[str, Any] = {
             "fingerprint_column": fingerprint_column,
             "fingerprint_format": fingerprint_format,
+            "byte_order": byte_order,
         }
         reader = read_for(
             opened,

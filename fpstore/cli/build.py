@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from fpstore import Store
     from fpstore.inputs import Reader
     from fpstore.text import Recipe
-    from fpstore.types import Codec, Ids, IdType, Keys, Layout
+    from fpstore.types import ByteOrder, Codec, Ids, IdType, Keys, Layout
 
 EPILOG = """\b
 Examples:
@@ -97,6 +97,7 @@ def command(
     format: str,
     fingerprint_column: str | int | None,
     fingerprint_format: str,
+    byte_order: "ByteOrder",
     id_column: str | int | None,
     ids: IdSource | None,
     text_column: str | int | None,
@@ -164,6 +165,7 @@ def command(
             format=format,
             fingerprint_column=fingerprint_column,
             fingerprint_format=fingerprint_format,
+            byte_order=byte_order,
             bits=recipe.bits if signs or bits is None else bits,
             id_column=id_column,
             ids=asked.ids,

@@ -12,11 +12,12 @@ from fpstore.cli.values import column, id_number
 if TYPE_CHECKING:
     from fpstore import Store
     from fpstore.minhash import MinHashStore
-    from fpstore.types import Array, Keys
+    from fpstore.types import Array, ByteOrder, Keys
 
 MAX_ID = 2**64 - 1
 MAX_DIGITS = len(str(MAX_ID))
 WAYS = ("auto", "hex", "decimal", "base64")
+ORDERS = ("big", "little")  # as fpstore.types has them, which imports numpy
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -43,7 +44,15 @@ def id_source(typed: str) -> IdSource:
 
 
 def fingerprint_options(command: _Command) -> _Command:
-    """The column of the fingerprints, and the way in which they are written there."""
+    """The column of the fingerprints, the way in which they are written there, and the order of their bytes."""
+    command = click.option(
+        "--byte-order",
+        type=click.Choice(ORDERS),
+        default="big",
+        show_default=True,
+        help="Which byte of a fingerprint comes first in hexadecimal, base64 or bytes; little: the lowest, and"
+        " hexadecimal has all its digits. Numbers have no order of bytes. What is printed is big.",
+    )(command)
     command = click.option(
         "--fingerprint-format",
         type=click.Choice(WAYS),
@@ -104,10 +113,12 @@ signed_option = click.option(
 header_option = click.option("--header", is_flag=True, help="Begin with a line that names the columns.")
 
 
-def typed_fingerprints(values: Iterable[str], decimal: bool, bits: int, *, text_option: str = "") -> "Keys":
+def typed_fingerprints(
+    values: Iterable[str], decimal: bool, bits: int, byte_order: "ByteOrder", *, text_option: str = ""
+) -> "Keys":
     """FINGERPRINTs of so many bits as they were typed: an array. UsageError for what is none.
 
-    text_option: what takes a text in their place.
+    byte_order: as of parse_fingerprint. text_option: what takes a text in their place.
     """
     from fpstore.inputs import BadInput, parse_fingerprint
     from fpstore.inputs.cells import width
@@ -115,18 +126,19 @@ def typed_fingerprints(values: Iterable[str], decimal: bool, bits: int, *, text_
     found = []
     for value in values:
         try:
-            found.append(parse_fingerprint(value, decimal=decimal, bits=bits))
+            found.append(parse_fingerprint(value, decimal=decimal, bits=bits, byte_order=byte_order))
         except BadInput as error:
-            raise click.UsageError(f"{error}{_hint(value, decimal, bits, text_option)}") from None
+            hint = _hint(value, decimal or byte_order == "little", bits, text_option)
+            raise click.UsageError(f"{error}{hint}") from None
     return width(bits).array(found)
 
 
-def _hint(value: str, decimal: bool, bits: int, text_option: str) -> str:
-    """What may have been meant by what is no fingerprint."""
+def _hint(value: str, settled: bool, bits: int, text_option: str) -> str:
+    """What may have been meant by what is no fingerprint. settled: whether --decimal is said, or cannot be."""
     typed = value.strip().lower()
     digits = typed.removeprefix("0x")
     if digits == typed and set(digits) <= set("0123456789-") and len(digits) <= MAX_DIGITS:
-        return "" if decimal else "; or --decimal"
+        return "" if settled else "; or --decimal"
     if 4 * len(digits) > bits and set(digits) <= set("0123456789abcdef"):
         return f"; it has {4 * len(digits)} bits, and the store's fingerprints have {bits}"
     return f"; or {text_option} for a text" if text_option else ""

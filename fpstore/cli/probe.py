@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from fpstore.inputs import Reader
     from fpstore.minhash import MinHashStore
     from fpstore.text import Recipe
-    from fpstore.types import Keys
+    from fpstore.types import ByteOrder, Keys
 
 EPILOG = """\b
 Examples:
@@ -193,6 +193,7 @@ def print_found(
     format: str,
     fingerprint_column: str | int | None,
     fingerprint_format: str,
+    byte_order: "ByteOrder",
     text_column: str | int | None,
     input_header: bool | None,
     html: bool,
@@ -210,7 +211,7 @@ def print_found(
     import numpy as np
 
     print_matches = _Printer(name, ask, signed)
-    typed = typed_fingerprints(fingerprints, decimal, opened.bits, text_option="--text")
+    typed = typed_fingerprints(fingerprints, decimal, opened.bits, byte_order, text_option="--text")
     if text is not None:
         typed = np.concatenate([typed, _fingerprint(recipe_of(opened, idf_path), text, html=html)])
     if header:
@@ -228,6 +229,7 @@ def print_found(
         ids=None,
         fingerprint_column=fingerprint_column,
         fingerprint_format=fingerprint_format,
+        byte_order=byte_order,
         text_column=text_column,
         header=input_header,
         html=html,

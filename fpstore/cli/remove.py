@@ -28,6 +28,7 @@ from fpstore.cli.values import (
 if TYPE_CHECKING:
     from fpstore import Store
     from fpstore.inputs import Batch, Reader
+    from fpstore.types import ByteOrder
 
 EPILOG = """\b
 Examples:
@@ -86,6 +87,7 @@ def command(
     format: str,
     fingerprint_column: str | int | None,
     fingerprint_format: str,
+    byte_order: "ByteOrder",
     text_column: str | int | None,
     input_header: bool | None,
     html: bool,
@@ -116,7 +118,7 @@ def command(
             expect_ids_to_remove(opened, by_fingerprint=by_fingerprint)
         # Keys of signatures may have any number of bits, and none is typed.
         bits = 64 if opened.kind == "minhash" else opened._settings.bits
-        typed = [typed_fingerprints(values, decimal, bits), typed_ids(opened, ids)]
+        typed = [typed_fingerprints(values, decimal, bits, byte_order), typed_ids(opened, ids)]
         if (by_id or pairs) and not opened._settings.ids:
             raise click.UsageError(f"{store}: the store has no ids, expected fingerprints")
         reader = None
@@ -142,6 +144,7 @@ def command(
                 id_column=id_column,
                 fingerprint_column=fingerprint_column,
                 fingerprint_format=fingerprint_format,
+                byte_order=byte_order,
                 text_column=text_column,
                 header=input_header,
                 html=html,

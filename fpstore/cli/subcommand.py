@@ -69,6 +69,9 @@ _IDS_OF_INPUT = Fact(
 _ANY_INPUT = Fact("goes with --input or --id-input", _given("input_path", "id_path"))
 _PROBED = Fact("goes with a FINGERPRINT; of --input, --fingerprint-format says it", _given("fingerprints"))
 _REMOVED = _PROBED._replace(holds=_given("values"))
+_BYTES_PROBED = Fact("goes with a FINGERPRINT or --input", _given("fingerprints", "input_path"))
+_BYTES_REMOVED = _BYTES_PROBED._replace(holds=_given("values", "input_path"))
+_NOT_DECIMAL = Fact("goes without --decimal: numbers have no order of bytes", _missing("decimal"))
 _NOT_COUNTED = Fact("goes without --count", _missing("count_only"))
 _TEXTS = Fact("goes with texts: found --features too, expected one of the two", _missing("features"))
 _FEATURES = Fact("goes with --features: of texts, the recipe says it", _given("features"))
@@ -107,7 +110,9 @@ _IN_FOLDER = Fact("goes with --folder, which all processes share", _given("folde
 _COMMON: dict[str, tuple[Fact, ...]] = dict.fromkeys(Common._fields, ())
 # Of each option, what it needs. Those that texts, or columns, need of an input are refused by fpstore.inputs.
 _READ: dict[str, tuple[Fact, ...]] = {"format": (), "text_column": (), "input_header": (), "html": (), "skip_bad": ()}
-_COLUMNS: dict[str, tuple[Fact, ...]] = {"fingerprint_column": (OF_BITS,), "fingerprint_format": (OF_BITS,)}
+_COLUMNS: dict[str, tuple[Fact, ...]] = dict.fromkeys(
+    ("fingerprint_column", "fingerprint_format", "byte_order"), (OF_BITS,)
+)
 _IDS: dict[str, tuple[Fact, ...]] = {"id_column": (), "ids": ()}
 _RECIPES: dict[str, tuple[Fact, ...]] = {"recipe_name": (), "idf_path": ()}
 _PLAN: dict[str, tuple[Fact, ...]] = {
@@ -151,6 +156,7 @@ _QUERIES: dict[str, tuple[Fact, ...]] = {
     "input_header": (_INPUT,),
     "fingerprint_column": (_INPUT, OF_BITS),
     "fingerprint_format": (_INPUT, OF_BITS),
+    "byte_order": (_BYTES_PROBED, _NOT_DECIMAL, OF_BITS),
     "text_column": (_INPUT,),
     "html": (_TEXT_OR_INPUT,),
     "idf_path": (_TEXT_OR_INPUT, ANY_TEXT),
@@ -166,6 +172,7 @@ _OF_QUERY_FILES = (
     "input_header",
     "fingerprint_column",
     "fingerprint_format",
+    "byte_order",
     "text_column",
     "html",
     "skip_bad",
@@ -224,6 +231,7 @@ _OWN: dict[str, dict[str, tuple[Fact, ...]]] = {
         "skip_bad": (_ANY_INPUT,),
         "fingerprint_column": (_INPUT, OF_BITS),
         "fingerprint_format": (_INPUT, OF_BITS),
+        "byte_order": (_BYTES_REMOVED, _NOT_DECIMAL, OF_BITS),
         "text_column": (_INPUT, OF_BITS),
         "html": (_INPUT, OF_BITS),
         "idf_path": (_INPUT, ANY_TEXT),

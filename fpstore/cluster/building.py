@@ -39,7 +39,7 @@ from fpstore.segment.reader import Segment
 from fpstore.segment.writer import SegmentWriter
 from fpstore.store import Store
 from fpstore.text import Recipe
-from fpstore.types import Codec, Layout, expect_flags
+from fpstore.types import ByteOrder, Codec, Layout, expect_flags
 
 # What a row takes of a thread to be read and sorted, and what a key takes to be sorted and encoded in a table.
 SORT_NS, TABLE_NS = 60.0, 80.0
@@ -52,6 +52,7 @@ def build(
     format: str = "auto",
     fingerprint_column: str | int | None = None,
     fingerprint_format: str = "auto",
+    byte_order: ByteOrder = "big",
     id_column: str | int | None = None,
     ids: str | None = "auto",
     first_id: int = 0,
@@ -94,6 +95,7 @@ def build(
         format=format,
         fingerprint_column=fingerprint_column,
         fingerprint_format=fingerprint_format,
+        byte_order=byte_order,
         id_column=id_column,
         ids=ids,
         first_id=first_id,

@@ -16,6 +16,10 @@ SURE that tell have to agree, so that a damaged one does not decide for all othe
 either is refused until the caller says which it is: one uniform decimal fingerprint in 2,000 has 16 digits, and read as
 hexadecimal it would be wrong, and nobody would be told. Integers are decimal. Bytes are the 64 bits, big-endian.
 
+Where the caller says byte order little, hexadecimal, base64 and bytes are the bytes of a fingerprint with the lowest
+first, a UUID all its 16. Numbers have no order of bytes, so a column that nothing else is said of is hexadecimal, and
+with all its digits: fewer would not tell which bytes are left out.
+
 An integer below 0 is the same 64 bits as unsigned where it is of 64 bits, or of no width: written, or a decimal or JSON
 number. In a column of narrower integers it is bad, as it does not say which 64 bits are meant. fpstore.arrays keeps
 the same rule.
@@ -34,6 +38,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fpstore.inputs.errors import BadInput, shown
+from fpstore.types import BYTE_ORDERS, ByteOrder
 
 MAX_VALUE = 2**64 - 1  # of an id
 # Those of a fingerprint, as fpstore.format has them; a test holds them equal.
@@ -42,6 +47,8 @@ BITS = 64  # of an id, and of a fingerprint where nothing else is said; of a wor
 WAYS = ("auto", "hex", "decimal", "base64")
 SURE = 16  # values that tell
 ASK_WAY = "fingerprint_format (--fingerprint-format)"
+ASK_ORDER = "byte_order (--byte-order)"
+EXPECTED_BYTES = f"hexadecimal, base64 or bytes with {ASK_ORDER} little: numbers have no order of bytes"
 EXPECTED_SAME = {
     "hex": f"hexadecimal, as the values before it; or {ASK_WAY}",
     "decimal": f"a decimal number, as the values before it; or {ASK_WAY}",
@@ -80,6 +87,7 @@ class Width:
         )
         self.said = {
             "hex": re.compile(rf"(?P<hex>(?:0[xX])?{digit}{{1,{digits}}}{uuid})"),
+            "little": re.compile(rf"(?:0[xX])?{digit}{{{digits}}}{uuid}"),
             # Of wide ones fewer digits are more likely cut, or of another width, than those without zeros before them.
             "typed": re.compile(rf"0[xX]{digit}{{1,{digits}}}|{digit}{{{digits if self.words else 1},{digits}}}{uuid}"),
             "decimal": re.compile(rf"(?P<decimal>[-+]?[0-9]{{1,{most}}})"),
@@ -91,6 +99,7 @@ class Width:
         self.expected = {
             "hex": all_digits,
             "said hex": up_to_all,
+            "little": f"{digits} hexadecimal digits ({bits} bits), after 0x or not, with {ASK_ORDER} little",
             "typed": all_digits if self.words else up_to_all,
             "decimal": f"a decimal number of {bits} bits, {numbers}",
             "base64": f"{self.size} bytes ({bits} bits) in base64",
@@ -104,19 +113,21 @@ class Width:
         least = -(1 << BITS - 1) if self.bits == BITS else 0
         return value & (1 << self.bits) - 1 if least <= value < 1 << self.bits else None
 
-    def number(self, written: str, way: str) -> int | None:
-        """What was written in one of WAYS but auto, or typed; None for what is none."""
-        if self.said[way].fullmatch(written) is None:
+    def number(self, written: str, way: str, order: ByteOrder = "big") -> int | None:
+        """What was written in one of WAYS but auto, or typed; None for what is none. order: of its bytes."""
+        is_turned = order == "little" and way in ("hex", "typed")
+        if self.said["little" if is_turned else way].fullmatch(written) is None:
             return None
         if way == "base64":
             try:
                 packed = binascii.a2b_base64(written, strict_mode=True)
             except binascii.Error:
                 return None
-            return int.from_bytes(packed, "big") if len(packed) == self.size else None
+            return int.from_bytes(packed, order) if len(packed) == self.size else None
         if way == "decimal":
             return self.in_range(int(written))
-        return int(written.replace("-", ""), 16)
+        value = int(written.replace("-", ""), 16)
+        return int.from_bytes(value.to_bytes(self.size, "little"), "big") if is_turned else value
 
     def array(self, numbers: Sequence[int]) -> npt.NDArray[np.uint64]:
         """Fingerprints as batches have them: uint64[n], of wide ones uint64[n, words], the most significant first."""
@@ -125,8 +136,10 @@ class Width:
         packed = b"".join(number.to_bytes(self.size, "big") for number in numbers)
         return self.of_bytes(np.frombuffer(packed, dtype=np.uint8))
 
-    def of_bytes(self, packed: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
-        """Fingerprints of their bytes, the highest of each first, which follow one another."""
+    def of_bytes(self, packed: npt.NDArray[np.uint8], order: ByteOrder = "big") -> npt.NDArray[np.uint64]:
+        """Fingerprints of their bytes, in this order in each, which follow one another."""
+        if order == "little":
+            packed = np.ascontiguousarray(packed.reshape(-1, self.size)[:, ::-1])
         if self.size % 8 == 0:
             numbers = packed.reshape(-1).view(">u8").astype(np.uint64)
         else:
@@ -145,11 +158,14 @@ class Width:
             return self.in_range(int(value))
         return None
 
-    def integers(self, column: npt.NDArray[Any]) -> Parsed:
-        """Integers of 64 bits are their bits; a narrower one below 0 does not say which bits are meant."""
+    def integers(self, column: npt.NDArray[Any], order: ByteOrder = "big") -> Parsed:
+        """Integers of 64 bits are their bits; a narrower one below 0 does not say which bits are meant.
+
+        order: that of rows of bytes.
+        """
         if column.ndim == 2:  # the words, or the bytes, of wide ones
             own = np.ascontiguousarray(column)
-            return self.of_bytes(own) if own.dtype == np.uint8 else own.astype(np.uint64), {}
+            return self.of_bytes(own, order) if own.dtype == np.uint8 else own.astype(np.uint64), {}
         values = column.astype(np.uint64)
         is_bad = column < 0 if column.dtype.kind == "i" and column.dtype.itemsize * 8 < BITS else None
         if self.bits < BITS:
@@ -189,34 +205,46 @@ def width(bits: int) -> Width:
 _ID = width(BITS)
 
 
-def parse_fingerprint(text: str, *, decimal: bool = False, bits: int = BITS) -> int:
+def expect_byte_order(order: str, way: str) -> None:
+    """ValueError for what is no order of bytes, and for little of decimal numbers, which have none."""
+    if order not in BYTE_ORDERS:
+        raise ValueError(f"{ASK_ORDER}: found {order!r:.40}, expected {' or '.join(BYTE_ORDERS)}")
+    if order == "little" and way == "decimal":
+        raise ValueError(f"{ASK_ORDER}: found little with decimal numbers, expected {EXPECTED_BYTES}")
+
+
+def parse_fingerprint(text: str, *, decimal: bool = False, bits: int = BITS, byte_order: ByteOrder = "big") -> int:
     """The fingerprint of so many bits that text writes: bits / 4 hexadecimal digits or fewer, after `0x` or not.
 
     Of 128 and 256 bits fewer digits are taken after `0x` alone: a hash that was cut would be another fingerprint.
 
-    decimal: it is a decimal number instead, of 64 bits from -2**63 to 2**64 - 1. Outer spaces are dropped.
+    decimal: it is a decimal number instead, of 64 bits from -2**63 to 2**64 - 1. byte_order: "little" for all digits,
+    the lowest byte first. Outer spaces are dropped.
 
-    Raises TypeError for what is no text, BadInput (a ValueError) for anything else.
+    Raises TypeError for what is no text, ValueError for a wrong byte_order, BadInput (one, too) for anything else.
     """
     if not isinstance(text, str):
         raise TypeError(f"fingerprint: found {shown(text)}, a {type(text).__name__}, expected a str")
     of = width(bits)
     way = "decimal" if decimal else "typed"
-    value = of.number(text.strip(), way)
+    expect_byte_order(byte_order, way)
+    value = of.number(text.strip(), way, byte_order)
     if value is None:
-        raise BadInput(f"fingerprint: found {shown(text)}, expected {of.expected[way]}")
+        expected = of.expected["little" if byte_order == "little" else way]
+        raise BadInput(f"fingerprint: found {shown(text)}, expected {expected}")
     return value
 
 
 class FingerprintColumn:
     """Reads the fingerprints of one column, piece by piece, all in one way.
 
-    way: one of WAYS, what the caller said of the column. bits: of a fingerprint.
+    way: one of WAYS, what the caller said of the column. bits: of a fingerprint. order: of its bytes.
     """
 
-    def __init__(self, way: str = "auto", bits: int = BITS) -> None:
-        self.width = width(bits)
-        self._said = way if way != "auto" else None
+    def __init__(self, way: str = "auto", bits: int = BITS, order: ByteOrder = "big") -> None:
+        self.width, self._order = width(bits), order
+        unsaid = None if order == "big" else "hex"
+        self._said = way if way != "auto" else unsaid
         self.way = self._said
         self._told = 0  # how many values said so, no more than SURE
 
@@ -228,9 +256,9 @@ class FingerprintColumn:
         return column
 
     @classmethod
-    def of_hex_lines(cls, bits: int = BITS) -> FingerprintColumn:
+    def of_hex_lines(cls, bits: int = BITS, order: ByteOrder = "big") -> FingerprintColumn:
         """That of a file which is hexadecimal by its format: all digits, or `0x` and up to as many."""
-        column = cls(bits=bits)
+        column = cls(bits=bits, order=order)
         column.way = "hex"
         return column
 
@@ -274,7 +302,7 @@ class FingerprintColumn:
             packed = binascii.unhexlify(digits)
         except binascii.Error:
             return None
-        return self.width.of_bytes(np.frombuffer(packed, dtype=np.uint8))
+        return self.width.of_bytes(np.frombuffer(packed, dtype=np.uint8), self._order)
 
     def parse(self, column: Column) -> Parsed:
         """Fingerprints of a column, and for each bad one its index and what was expected there.
@@ -282,7 +310,7 @@ class FingerprintColumn:
         The fingerprint at a bad index is 0. Where decide has said False, what could be either is bad.
         """
         if isinstance(column, np.ndarray):
-            return self.width.integers(column)
+            return self.width.integers(column, self._order)
         self.decide(column)
         if set(map(type, column)) == {str} and set(map(len, column)) == {self.width.digits}:  # type: ignore[arg-type]
             digits = "".join(column)  # type: ignore[arg-type]
@@ -303,12 +331,19 @@ class FingerprintColumn:
         """The fingerprint that a cell holds, or None and what was expected."""
         of = self.width
         if isinstance(value, bytes):
-            return (int.from_bytes(value, "big"), "") if len(value) == of.size else (None, of.expected["bytes"])
+            return (int.from_bytes(value, self._order), "") if len(value) == of.size else (None, of.expected["bytes"])
         if not isinstance(value, str):
+            if self._order == "little":
+                return None, EXPECTED_BYTES
             number = of.integer(value)
             if number is not None and self.way in ("hex", "base64"):
                 return None, EXPECTED_SAME[self.way]
             return number, of.expected["number" if isinstance(value, np.integer) else "decimal"]
+        if self._order == "little":
+            found = of.number(value, str(self.way), "little")
+            if found is not None or self.way == "base64":
+                return found, of.expected["base64"]
+            return None, f"{of.expected['little']}{_hint(value, of, 'little')}"
         kind = of.kind(value)
         if self._said is not None:
             return of.number(value, self._said), of.expected["said hex" if self._said == "hex" else self._said]
@@ -319,11 +354,11 @@ class FingerprintColumn:
         return of.number(value, self.way), of.expected["decimal"]
 
 
-def _hint(value: str, of: Width) -> str:
+def _hint(value: str, of: Width, order: ByteOrder = "big") -> str:
     """What a value may be that is no fingerprint of this width as columns have them."""
     if len(value) in _WHOLE and re.fullmatch(r"[0-9a-fA-F]+", value) is not None:
         return f"; it has {4 * len(value)} bits"
-    if of.said["hex"].fullmatch(value) is not None:
+    if order == "big" and of.said["hex"].fullmatch(value) is not None:
         return f"; or {ASK_WAY} {'hex or decimal' if value.isdecimal() else 'hex'}, for fewer digits"
     return f"; or {ASK_WAY} base64" if of.number(value, "base64") is not None else ""
 

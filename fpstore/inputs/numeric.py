@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from fpstore.inputs.cells import WIDE_BITS, FingerprintColumn, Width, width
+from fpstore.inputs.cells import EXPECTED_BYTES, WIDE_BITS, FingerprintColumn, Width, width
 from fpstore.inputs.columns import ASK_IDS, with_ids
 from fpstore.inputs.compressed import Stream, display_name, open_stream
 from fpstore.inputs.errors import BLANK, BadInput, shown
@@ -57,11 +57,14 @@ def read_u64(path: str, request: Request) -> Iterator[Piece]:
 def read_npy(path: str, request: Request) -> Iterator[Piece]:
     """A numpy file of one-dimensional integers; int64 are the same bits, narrower ones below 0 are bad rows.
 
-    Of wide fingerprints rows of words, or of bytes, the most significant first.
+    Of wide fingerprints rows of words, or of bytes, the most significant first. Byte order little is for rows of bytes
+    alone, and a ValueError with others.
     """
     of = width(request.bits)
     with open_stream(path, request.on_bytes) as stream:
         dtype, count, offset = _npy_header(stream, of)
+        if request.byte_order == "little" and dtype.base.itemsize > 1:
+            raise ValueError(f"{stream.name}: found {dtype.base}[n, {of.words}], expected {EXPECTED_BYTES}")
         expected = offset + count * dtype.itemsize
         if stream.plain_bytes is not None and stream.plain_bytes != expected:
             raise BadInput(f"{stream.name}: found {stream.plain_bytes} bytes, expected {expected} by its header")
@@ -92,7 +95,8 @@ def read_hex(path: str, request: Request) -> Iterator[Piece]:
     """
     way = request.fingerprint_format
     bits = request.bits
-    column = FingerprintColumn.of_hex_lines(bits) if way == "auto" else FingerprintColumn(way, bits)
+    order = request.byte_order
+    column = FingerprintColumn.of_hex_lines(bits, order) if way == "auto" else FingerprintColumn(way, bits, order)
     reading: _HexLines | None = None
     line_number = 1
     with open_stream(path, request.on_bytes) as stream:
@@ -245,7 +249,7 @@ def _items(
     Of a plain file of which only some rows are asked for, these.
     """
     with_ids(request.asked, request.decided, False, stream.name)
-    column = FingerprintColumn(bits=request.bits)
+    column = FingerprintColumn(bits=request.bits, order=request.byte_order)
     row, end = request.only or (0, count)
     with contextlib.ExitStack() as held:
         reader: BinaryIO = stream.reader

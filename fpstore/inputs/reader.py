@@ -59,7 +59,7 @@ from fpstore.text.recipe import expect_fingerprints
 from fpstore.text.shared import Show
 from fpstore.text.short import DEFAULT_K, Lengths
 from fpstore.threads import thread_count
-from fpstore.types import IdType
+from fpstore.types import ByteOrder, IdType
 from fpstore.workers import Workers
 
 DEFAULT_BATCH = 1 << 18
@@ -210,6 +210,7 @@ def read(
     id_type: IdType = "uint64",
     header: bool | None = None,
     fingerprint_format: str = "auto",
+    byte_order: ByteOrder = "big",
     bits: int = 64,
     html: bool = False,
     recipe: Recipe | None = None,
@@ -238,7 +239,8 @@ def read(
     header: whether the first row of CSV and TSV names the columns; None where the row tells it, and one that can be
     meant in two ways is refused.
     fingerprint_format: how the strings of a column write fingerprints: "hex" or "decimal"; "auto" is told by the
-    first value that can be only one of them (fpstore.inputs.cells). bits: of a fingerprint that comes ready.
+    first value that can be only one of them (fpstore.inputs.cells). byte_order: of hexadecimal with all its digits,
+    base64 and bytes; with "little", the lowest first, numbers are refused. bits: of a fingerprint that comes ready.
     html: the texts are HTML (those of formats html and warc are anyhow). max_distance: the distance that they will be
     compared by, for Reader.lengths; cut: the bands of signatures, and the values of each. threads: how many make the
     fingerprints, one for each processor where None. skip_bad: count bad lines, rows and files instead of raising; where
@@ -259,6 +261,7 @@ def read(
     request = Request(
         asked=Asked(fingerprint_column, text_column, id_column, ids, header=header, rows_serve=rows_serve),
         fingerprint_format=fingerprint_format,
+        byte_order=byte_order,
         bits=bits,
         first_id=first_id,
         id_type=id_type,

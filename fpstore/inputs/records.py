@@ -28,6 +28,7 @@ from fpstore.text.cleaning import has_tags
 from fpstore.text.recipe import Measured
 from fpstore.text.shared import NO_PAGE, Show, Shown, begin_to_measure
 from fpstore.threads import begun_ahead
+from fpstore.types import ByteOrder
 from fpstore.workers import Workers
 
 # A group of records is full at this size, so that long texts do not fill the memory.
@@ -136,6 +137,7 @@ class Request:
     seen: Seen = field(default_factory=Seen)
     decided: Decided = field(default_factory=Decided)
     fingerprint_format: str = "auto"
+    byte_order: ByteOrder = "big"
     bits: int = 64  # of a fingerprint
     first_id: int = 0  # of row numbers
     id_type: str = "uint64"  # or what names are: "string", "bytes"
@@ -376,7 +378,7 @@ def pieces_of_fingerprints(every: Iterator[Records], request: Request) -> Iterat
 
     Records are held until that is known, and where bad values are passed over, until it is sure.
     """
-    column = FingerprintColumn(request.fingerprint_format, request.bits)
+    column = FingerprintColumn(request.fingerprint_format, request.bits, request.byte_order)
     held: list[Records] = []
     is_open = is_whole = False
     looked_at = 0

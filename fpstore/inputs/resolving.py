@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fpstore.errors import RecipeError
 from fpstore.inputs import remote
-from fpstore.inputs.cells import ASK_WAY, MAX_VALUE, WAYS
+from fpstore.inputs.cells import ASK_ORDER, ASK_WAY, EXPECTED_BYTES, MAX_VALUE, WAYS, WIDE_BITS, expect_byte_order
 from fpstore.inputs.columns import ASK_FINGERPRINT, ASK_HEADER, ASK_TEXT, FINGERPRINT_NAMES
 from fpstore.inputs.compressed import SUFFIXES, display_name
 from fpstore.inputs.delimited import DIALECTS
@@ -35,6 +35,7 @@ def resolve(
     request.asked.check()
     if request.fingerprint_format not in WAYS:
         raise ValueError(f"fingerprint_format: found {request.fingerprint_format!r}, expected {', '.join(WAYS)}")
+    expect_byte_order(request.byte_order, request.fingerprint_format)
     if request.first_id and request.asked.ids != "row":
         raise ValueError(f"first_id: found {request.first_id} with ids {request.asked.ids!r}, expected ids 'row'")
     request.check_id_type()
@@ -107,6 +108,12 @@ def _check(source: Source, request: Request, *, takes_column: bool) -> None:
         raise ValueError(f"{name}: found ids of a column, expected ids (--ids) {others} for format {format}")
     if request.fingerprint_format != "auto" and (holds_texts(source, request) or format in ("npy", "u64")):
         raise ValueError(f"{name}: found {ASK_WAY}, expected none for format {format}: no strings are read as numbers")
+    if request.byte_order == "little":
+        of_numbers = format == "u64" or (format == "npy" and request.bits not in WIDE_BITS)
+        if of_numbers or holds_texts(source, request):
+            expected = EXPECTED_BYTES if of_numbers else f"fingerprints with {ASK_ORDER} little"
+            what = "numbers" if of_numbers else "texts"
+            raise ValueError(f"{name}: found {what} (format {format}), expected {expected}")
     if format in FORMATS_OF_FIELDS and (isinstance(request.value_column, int) or isinstance(asked.id, int)):
         raise ValueError(f"{name}: found a column number, expected the name of a field for format {format}")
     if request.html and not holds_texts(source, request):

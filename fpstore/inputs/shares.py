@@ -19,6 +19,7 @@ from fpstore.inputs.records import Batch, Piece, Request
 from fpstore.inputs.sources import Source, is_stream
 from fpstore.origin import Origin, Record
 from fpstore.text import DEFAULT_RECIPE, Recipe
+from fpstore.types import ByteOrder
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class Share:
     stamp: tuple[int, int | str]
     asked: Asked
     fingerprint_format: str
+    byte_order: ByteOrder
     bits: int
     json_field: str | None
     record: Record | None
@@ -49,6 +51,7 @@ class Share:
             faults=Faults(skip_bad),
             on_bytes=None,
             fingerprint_format=self.fingerprint_format,
+            byte_order=self.byte_order,
             bits=self.bits,
             json_field=self.json_field,
             only=self.only,
@@ -86,6 +89,7 @@ def shares_of(sources: Sequence[Source], recipe: Recipe | None, request: Request
             remote.stamp_of(path),
             request.asked,
             request.fingerprint_format,
+            request.byte_order,
             request.bits,
             request.json_field,
             request.origin.record,

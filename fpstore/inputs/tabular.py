@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from fpstore.inputs import remote
+from fpstore.inputs.cells import EXPECTED_BYTES
 from fpstore.inputs.columns import Asked, Found, columns_of, with_ids
 from fpstore.inputs.compressed import Lines, LongLine, open_stream
 from fpstore.inputs.decoding import EXPECTED_TEXT
@@ -213,7 +214,7 @@ def _parquet_records(path: str, request: Request, file: Any, size: int, types: A
     elif request.reads_texts:
         _check_texts(path, value, _field_type(path, value, schema.field(found.value).type, fields, types), types)
     else:
-        _check_fingerprints(path, value, schema.field(found.value).type, types, request.bits)
+        _check_fingerprints(path, value, schema.field(found.value).type, types, request)
         _meet_origin(path, request, schema.field(found.value))
     if ids is not None:
         _check_ids(path, ids, schema.field(found.id).type, types, request)
@@ -276,8 +277,10 @@ def _check_ids(path: str, name: str, found: Any, types: Any, request: Request) -
         raise BadInput(f"{path}, column {name}: found {found}, expected integers or strings")
 
 
-def _check_fingerprints(path: str, name: str, found: Any, types: Any, bits: int) -> None:
-    plain = _plain_type(found, types)
+def _check_fingerprints(path: str, name: str, found: Any, types: Any, request: Request) -> None:
+    plain, bits = _plain_type(found, types), request.bits
+    if request.byte_order == "little" and _is_whole_number(found, types):
+        raise ValueError(f"{path}, column {name}: found {found}, expected {EXPECTED_BYTES}")
     if types.is_fixed_size_binary(plain) and not types.is_decimal(plain):
         is_known = plain.byte_width == bits // 8
     else:
