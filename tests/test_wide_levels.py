@@ -81,8 +81,8 @@ def test_fewer_slots_are_looked_at_for_less_than_the_plans_distance() -> None:
         assert before.probes <= after.probes
         assert before.nanoseconds <= after.nanoseconds
     assert found[31] == planner.predict_wide(plan, 10**6)
-    # By hand: 9 levels are looked on for 8 errors, of 9 tables the lowest, which is a slot each; 13 for 12, of which one
-    # is the next of a table.
+    # By hand: 9 levels are looked on for 8 errors, of 9 tables the lowest, which is a slot each; 13 for 12, of which
+    # one is the next of a table.
     assert [table.flips for table in plan.tables] == [1] * 4 + [2] * 8
     assert found[8].probes == 9
     assert found[12].probes == 12 + found[8].slot_bits
@@ -195,7 +195,7 @@ def test_whichever_tables_are_crowded_what_they_leave_out_is_found_by_others(ban
 @settings(deadline=None, max_examples=15)
 @given(data=st.data(), seed=st.integers(0, 1 << 32), band_count=st.integers(3, 6))
 def test_the_levels_that_cost_least_find_all_whatever_is_crowded(data: Any, seed: int, band_count: int) -> None:
-    """Any tables, the first one too, have a slot of few or most codes; errors are many in some bands, none in others."""
+    """Any tables, the first too, have a slot of few or many codes; errors are many in some bands, none in others."""
     plan, random, count = planner.flips_over(band_count, 9, 128), np.random.default_rng(seed), 20_000
     codes, center = uniform(128, count, seed), uniform(128, 1, seed + 1)[0]
     places = [places_of(table.prefix_mask, 128) for table in plan.tables]
