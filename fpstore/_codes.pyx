@@ -207,7 +207,7 @@ cdef class CodeIndex:
         levelled = codes_are_levelled(&self.codes)
         for i in range(self.codes.table_count):
             table = &self.codes.tables[i]
-            self.hold_patterns(table, self.codes.highest if levelled and i > 0 else table.flips)
+            self.hold_patterns(table, self.codes.highest if levelled else table.flips)
         if levelled:
             self.codes.guide = <CodeGuide *>calloc(1, cython.sizeof(CodeGuide))
             if self.codes.guide == NULL:

@@ -1,6 +1,7 @@
 """Levels that tables of wide fingerprints leave out by what ranks tell: nothing is missed, and nothing told twice."""
 
 import itertools
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -80,13 +81,14 @@ def test_fewer_slots_are_looked_at_for_less_than_the_plans_distance() -> None:
         assert before.probes <= after.probes
         assert before.nanoseconds <= after.nanoseconds
     assert found[31] == planner.predict_wide(plan, 10**6)
-    # By hand: of 12 bands those of others than the first have 3 * 2 + 8 * 3 levels. For 8 errors the last 7 of them are
-    # looked on, lowest ones, which are a slot each; and both levels of the first band.
+    # By hand: 9 levels are looked on for 8 errors, of 9 tables the lowest, which is a slot each; 13 for 12, of which
+    # one is the next of a table.
     assert [table.flips for table in plan.tables] == [1] * 4 + [2] * 8
-    assert found[8].probes == 7 + 1 + found[8].slot_bits
-    assert found[12].probes == 11 + 1 + found[8].slot_bits
+    assert found[8].probes == 9
+    assert found[12].probes == 12 + found[8].slot_bits
     # Where bands share bits every table is looked up.
-    assert [planner._flips_within(table, None, 0, plan.tables[0]) for table in plan.tables[:5]] == [1] * 4 + [2]
+    shared = planner.families.choose(5, 3, 256)
+    assert planner.predict_wide(shared, 10**6, 0).probes == planner.predict_wide(shared, 10**6).probes
 
 
 def test_each_level_is_the_only_one_that_catches_some_code() -> None:
@@ -188,6 +190,50 @@ def test_whichever_tables_are_crowded_what_they_leave_out_is_found_by_others(ban
         for distance in (31, 30, 16, 3, 31):
             assert expect_as_scanned(store, np.stack(queries), distance) >= (len(queries) if distance == 31 else 0)
         assert segment_of(store).codes.is_guided
+
+
+@settings(deadline=None, max_examples=15)
+@given(data=st.data(), seed=st.integers(0, 1 << 32), band_count=st.integers(3, 6))
+def test_the_levels_that_cost_least_find_all_whatever_is_crowded(data: Any, seed: int, band_count: int) -> None:
+    """Any tables, the first too, have a slot of few or many codes; errors are many in some bands, none in others."""
+    plan, random, count = planner.flips_over(band_count, 9, 128), np.random.default_rng(seed), 20_000
+    codes, center = uniform(128, count, seed), uniform(128, 1, seed + 1)[0]
+    places = [places_of(table.prefix_mask, 128) for table in plan.tables]
+    masks = [inverted(np.zeros(2, dtype=np.uint64), 128, each) for each in places]
+    for mask in masks:
+        shared = random.permutation(count)[: data.draw(st.sampled_from([0, 20, 200, 2000]))]
+        codes[shared] = codes[shared] & ~mask | center & mask
+    queries: list[Any] = []
+    for number in range(150):
+        weights = random.random(band_count) ** 4 + 1e-9
+        errors = [0] * band_count
+        for band in random.choice(band_count, 9 - number % 2, p=weights / weights.sum()):
+            errors[band] += 1
+        code, own = codes[number * 7], random.random(band_count) < 0.6
+        for mask, is_center in zip(masks, own, strict=True):
+            if is_center:
+                code[:] = code & ~mask | center & mask
+        wrong = [place for each, many in zip(places, errors, strict=True) for place in random.permutation(each)[:many]]
+        queries.append(inverted(code, 128, wrong))
+    with tempfile.TemporaryDirectory() as folder:
+        options: dict[str, Any] = {"ids": None, "bits": 128, "max_distance": 9, "plan": plan}
+        with fpstore.build(Path(folder) / "s", codes, **options) as store:
+            for distance in (9, 8, 5, 0, 9):
+                assert expect_as_scanned(store, np.stack(queries), distance) >= (150 if distance == 9 else 0)
+            assert segment_of(store).codes.is_guided
+
+
+def test_a_distance_that_no_levels_reach_reads_all_codes(tmp_path: Path) -> None:
+    """One error more in each band than any table looks for."""
+    plan, codes = planner.flips_over(6, 9, 128), uniform(128, 30_000)
+    highest = max(table.flips for table in plan.tables) + 1
+    wrong = [place for table in plan.tables for place in places_of(table.prefix_mask, 128)[: highest + 1]]
+    queries = np.stack([inverted(code, 128, wrong) for code in codes[:20]])
+    with fpstore.build(tmp_path / "s", codes, ids=None, bits=128, max_distance=9, plan=plan) as store:
+        query, _, _, scanned = segment_of(store).codes.search(queries, len(wrong))
+        assert scanned
+        assert set(query.tolist()) == set(range(20))
+        assert not segment_of(store).codes.search(queries, len(wrong) - 1)[3]
 
 
 @pytest.mark.slow

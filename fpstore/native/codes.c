@@ -49,18 +49,27 @@ static int are_disjoint(const Codes *codes) {
     return 1;
 }
 
-/* A code that the first table does not catch, and that has E errors in its bits, has at most distance - E in those of
-   the others. So it is caught by one of these that looks up to level f_i each where all f_i + 1 together are more than
-   that. They would be `others` times `highest` + 1 if all looked on all levels; each level that a table leaves out
-   makes that one less. The highest are left out first, which have most patterns, on each level in the same order of
-   tables. So level e of the table at `place` is left out after (highest - e) * others + place other levels, and is
-   needed where E <= distance + place + 1 - (e + 1) * others. Any order of the tables will do. */
 int codes_are_levelled(Codes *codes) {
-    codes->highest = 0;
+    unsigned flips = 0;
     for (unsigned t = 0; t < codes->table_count; t++)
-        if (codes->tables[t].flips > codes->highest) codes->highest = codes->tables[t].flips;
+        if (codes->tables[t].flips > flips) flips = codes->tables[t].flips;
+    codes->highest = flips + 1 < MAX_LEVELS ? flips + 1 : MAX_LEVELS - 1;
     return codes->table_count >= 2 && codes->table_count <= MAX_LEVEL_TABLES && codes->tables[0].in_order &&
-           codes->highest < MAX_LEVELS && are_disjoint(codes);
+           flips < MAX_LEVELS && are_disjoint(codes);
+}
+
+uint64_t codes_visits(const Codes *codes, unsigned distance, uint64_t most) {
+    const unsigned each = (distance + 1) / codes->table_count, more = (distance + 1) % codes->table_count;
+    uint64_t visits = 0;
+    for (unsigned t = 0; t < codes->table_count && visits <= most; t++) { /* of each at most 2^40 */
+        const CodeTable *table = &codes->tables[t];
+        const unsigned count = each + (t < more);
+        if (codes->guide == NULL)
+            visits += table->pattern_count;
+        else if (count > 0)
+            visits += count <= MAX_LEVELS ? table->level_patterns[count - 1] : NO_PATTERNS;
+    }
+    return visits;
 }
 
 #define GUIDE_RANGES (1 << 18) /* at most: they stay in a near cache */

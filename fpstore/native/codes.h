@@ -7,8 +7,8 @@
 
    **Levels.** What a table looks for on level e differs from the query in e of its bits. A code within the distance has
    few errors left for all other tables where it has many in the bits of the first one, and then not every table has to
-   look on every level: see codes_are_levelled(). A rank tells most of the first table's bits, as codes are in its
-   order. Which tables look on fewer levels is decided for each query: those whose own slot is the most crowded. */
+   look on every level. A rank tells most of the first table's bits, as codes are in its order. Which levels are looked
+   on is decided for each query, by what it would cost: see codes_levels.h. */
 #ifndef FPSTORE_CODES_H
 #define FPSTORE_CODES_H
 
@@ -55,7 +55,7 @@ typedef struct {
     uint64_t count, codes_offset;
     CodeTable *tables;
     CodeGuide *guide; /* NULL where every table looks on all its levels */
-    unsigned highest; /* level of all tables but the first, where there is a guide */
+    unsigned highest; /* level of any table, where there is a guide */
 } Codes;
 
 /* Rows in memory, codes and their ids, in no order. ids: NULL where there are none. */
@@ -85,15 +85,17 @@ uint64_t code_pattern_count(unsigned slot_bits, unsigned flips, uint64_t most);
 void code_patterns(unsigned slot_bits, unsigned flips, uint64_t *patterns);
 
 /* Whether levels are spared: only where the tables' bits are disjoint, and codes are in the order of the first. Then
-   codes->highest is how many bits any table inverts, which all tables but the first may. */
+   codes->highest is up to which level a table may look: one more than any has to by its plan. */
 int codes_are_levelled(Codes *codes);
 
-/* By how much the errors of a code in the bits of the first table may be more than the distance of a search that looks
-   for it on a level of another table, of `others`, which is number `place` of those by whose levels are spared first.
- */
-static inline int code_reach(unsigned others, unsigned level, unsigned place) {
-    return (int)place + 1 - (int)(others * (level + 1));
-}
+/* Of each table up to which level it looks, below 0 for none; and by how much the errors of a code in the bits of the
+   first table may be more than the distance of a search that looks for it on a level of another table. */
+typedef struct {
+    int highest[MAX_LEVEL_TABLES], reach[MAX_LEVEL_TABLES][MAX_LEVELS];
+} Levels;
+
+/* How many slots are looked at where all tables are as crowded, or a number above `most`. */
+uint64_t codes_visits(const Codes *codes, unsigned distance, uint64_t most);
 
 /* Every code within distance of the query, which is number `index`, each once, in no order. Reads all codes where that
    costs less than the tables. */

@@ -73,11 +73,9 @@ typedef struct {
     unsigned distance, table, candidate_count;
     uint64_t budget; /* what may be looked at until reading all codes would have cost less, in codes */
     const uint32_t *ranges;
-    uint64_t first_slot; /* of the query, in the first table */
-    /* Of each table the key of the query, the level up to which it looks, below 0 for none, and code_reach() of each.
-     */
-    uint64_t keys[MAX_LEVEL_TABLES];
-    int levels[MAX_LEVEL_TABLES], reach[MAX_LEVEL_TABLES][MAX_LEVELS];
+    uint64_t first_slot;             /* of the query, in the first table */
+    uint64_t keys[MAX_LEVEL_TABLES]; /* of the query */
+    Levels levels;
     Visits visits[3];
     uint64_t candidates[CANDIDATES + 16]; /* and what is stored beyond the last one */
 } CodeSearch;
@@ -104,38 +102,17 @@ ALWAYS_INLINE uint64_t KERNEL(start_of)(const uint8_t *at, unsigned bytes) {
 /* How many errors in the bits of the first table a code may have at most for which a table has to look on a level;
    fewer than 0 where it has not to at all. */
 ALWAYS_INLINE int64_t KERNEL(most_errors)(const CodeSearch *search, unsigned t, unsigned level) {
-    return t > 0 && search->codes->guide != NULL ? (int64_t)search->distance + search->reach[t][level] : ANY_ERRORS;
+    return t > 0 && search->codes->guide != NULL ? (int64_t)search->distance + search->levels.reach[t][level]
+                                                 : ANY_ERRORS;
 }
 
 /* Up to which level a table looks. */
 ALWAYS_INLINE int KERNEL(level_of)(const CodeSearch *search, unsigned t) {
-    return search->codes->guide != NULL ? search->levels[t] : (int)search->codes->tables[t].flips;
-}
-
-/* Up to which level the table at `place` of those by whose levels are spared first looks: the first one catches what
-   has no more errors in its bits than it inverts. Below 0 where it has not to look at all. */
-ALWAYS_INLINE int KERNEL(level_at)(const Codes *codes, unsigned distance, unsigned place) {
-    int level = -1;
-    while (level < (int)codes->highest && level < (int)distance &&
-           (int)distance + code_reach(codes->table_count - 1, (unsigned)(level + 1), place) >
-               (int)codes->tables[0].flips)
-        level++;
-    return level;
+    return search->codes->guide != NULL ? search->levels.highest[t] : (int)search->codes->tables[t].flips;
 }
 
 ALWAYS_INLINE uint64_t KERNEL(patterns_to)(const CodeTable *table, int level) {
     return level < 0 ? 0 : table->level_patterns[level];
-}
-
-/* How many slots have to be looked at, or more than `most`. */
-ALWAYS_INLINE uint64_t KERNEL(visits_of)(const Codes *codes, unsigned distance, uint64_t most) {
-    const unsigned first = codes->tables[0].flips < distance ? codes->tables[0].flips : distance;
-    uint64_t visits = codes->guide != NULL ? codes->tables[0].level_patterns[first] : codes->tables[0].pattern_count;
-    for (unsigned t = 1; t < codes->table_count && visits <= most; t++) /* of each at most 2^40 */
-        visits += codes->guide != NULL
-                      ? KERNEL(patterns_to)(&codes->tables[t], KERNEL(level_at)(codes, distance, t - 1))
-                      : codes->tables[t].pattern_count;
-    return visits;
 }
 
 /* Name some slots of a table, and ask for their starts. */
@@ -334,7 +311,7 @@ ALWAYS_INLINE Status KERNEL(sift)(CodeSearch *search, unsigned t, unsigned first
 #ifdef KERNEL_IS_WIDE
     __m512i limits = _mm512_setzero_si512();
     if (search->ranges != NULL)
-        limits = _mm512_add_epi64(_mm512_cvtepi32_epi64(_mm256_loadu_si256((const void *)search->reach[t])),
+        limits = _mm512_add_epi64(_mm512_cvtepi32_epi64(_mm256_loadu_si256((const void *)search->levels.reach[t])),
                                   _mm512_set1_epi64(search->distance));
     const __m512i stored = _mm512_set1_epi64((long long)codes->count), asked = _mm512_set1_epi64((long long)slot);
     const __m128i range_shift = _mm_cvtsi32_si128((int)shift);
@@ -424,48 +401,7 @@ ALWAYS_INLINE Status KERNEL(turn)(CodeSearch *search, uint64_t turn, unsigned wo
     return status;
 }
 
-/* Ask for the starts of the query's own slot of every table but the first. */
-ALWAYS_INLINE void KERNEL(name_own)(CodeSearch *search, unsigned words, int sound) {
-    const Codes *codes = search->codes;
-    for (unsigned t = 1; t < codes->table_count; t++) {
-        const CodeTable *table = &codes->tables[t];
-        search->keys[t] = KERNEL(code_key)(search->query, words, table->mask);
-        KERNEL(ask)(search, table->starts_offset + (search->keys[t] >> table->tag_bits) * codes->start_bytes, sound);
-    }
-}
-
-/* Decide up to which level each table but the first looks: the more codes are in the query's own slot, the fewer
-   levels. TOO_LARGE where that takes too many slots. */
-ALWAYS_INLINE Status KERNEL(choose_levels)(CodeSearch *search, int sound) {
-    const Codes *codes = search->codes;
-    const unsigned bytes = codes->start_bytes, others = codes->table_count - 1;
-    uint64_t crowds[MAX_LEVEL_TABLES], visits = 0;
-    unsigned places[MAX_LEVEL_TABLES];
-    for (unsigned t = 1; t <= others; t++) {
-        const CodeTable *table = &codes->tables[t];
-        const uint64_t offset = table->starts_offset + (search->keys[t] >> table->tag_bits) * bytes;
-        Status status = KERNEL(check)(search, offset, offset + 2 * bytes - 1, sound);
-        if (UNLIKELY(status != OK)) return status;
-        const uint8_t *at = search->pages->base + offset;
-        const uint64_t crowd = KERNEL(start_of)(at + bytes, bytes) - KERNEL(start_of)(at, bytes);
-        unsigned place = t - 1;
-        for (; place > 0 && crowds[place - 1] < crowd; place--) {
-            crowds[place] = crowds[place - 1];
-            places[place] = places[place - 1];
-        }
-        crowds[place] = crowd;
-        places[place] = t;
-    }
-    for (unsigned place = 0; place < others; place++) {
-        const unsigned t = places[place];
-        for (unsigned level = 0; level < MAX_LEVELS; level++)
-            search->reach[t][level] = code_reach(others, level, place);
-        search->levels[t] = KERNEL(level_at)(codes, search->distance, place);
-        visits += KERNEL(patterns_to)(&codes->tables[t], search->levels[t]);
-        if (UNLIKELY(visits > codes->count / VISIT_CODES)) return TOO_LARGE;
-    }
-    return OK;
-}
+#include "codes_levels.h"
 
 ALWAYS_INLINE Status KERNEL(search_tables)(CodeSearch *search, unsigned words, int sound) {
     const Codes *codes = search->codes;
@@ -473,16 +409,15 @@ ALWAYS_INLINE Status KERNEL(search_tables)(CodeSearch *search, unsigned words, i
     uint64_t turn = 0;
     Status status = OK;
     for (unsigned i = 0; i < 3; i++) search->visits[i].table = search->visits[i].count = 0;
-    if (levelled) KERNEL(name_own)(search, words, sound);
+    for (unsigned t = 0; levelled && t < codes->table_count; t++)
+        search->keys[t] = KERNEL(code_key)(search->query, words, codes->tables[t].mask);
+    if (levelled) status = KERNEL(choose_levels)(search, sound);
+    if (UNLIKELY(status != OK)) return status;
     for (unsigned t = 0; t < codes->table_count; t++) {
         const CodeTable *table = &codes->tables[t];
-        if (levelled && t == 0)
-            search->levels[0] = (int)(table->flips < search->distance ? table->flips : search->distance);
-        if (levelled && t == 1) status = KERNEL(choose_levels)(search, sound);
-        if (UNLIKELY(status != OK)) return status;
-        const uint64_t key = levelled && t > 0 ? search->keys[t] : KERNEL(code_key)(search->query, words, table->mask);
+        const uint64_t key = levelled ? search->keys[t] : KERNEL(code_key)(search->query, words, table->mask);
         const uint64_t slot = key >> table->tag_bits, tag = key & low_bits(table->tag_bits);
-        const uint64_t end = levelled ? KERNEL(patterns_to)(table, search->levels[t]) : table->pattern_count;
+        const uint64_t end = levelled ? KERNEL(patterns_to)(table, search->levels.highest[t]) : table->pattern_count;
         if (t == 0) search->first_slot = slot;
         for (uint64_t first = 0; first < end; first += VISITS, turn++) {
             KERNEL(name_slots)(search, &search->visits[turn % 3], t, slot, tag, first, end, sound);
@@ -590,7 +525,7 @@ Status KERNEL(codes_search)(Pages *pages, const Codes *codes, const uint64_t *qu
                             CodeMatches *matches) {
     CodeSearch search;
     const uint64_t count_before = matches->count, most_visits = codes->count / VISIT_CODES;
-    if (KERNEL(visits_of)(codes, distance, most_visits) > most_visits)
+    if (codes_visits(codes, distance, most_visits) > most_visits)
         return KERNEL(codes_scan)(pages, codes, query, index, distance, matches);
     search.pages = pages;
     search.codes = codes;

@@ -57,7 +57,7 @@ def predict_wide(plan: Plan, n: int, distance: int | None = None) -> Prediction:
         s = min(slot_bits(n, plan.slot_keys), table.prefix_bits, MAX_SLOT_BITS)
         in_order = _is_in_order(table, plan.bits)
         tag = 0 if in_order else min(MAX_TAG_BITS, table.prefix_bits - s)
-        flips = _flips_within(table, reach, distance, first)
+        flips = table.flips if reaches[-1] is None else _flips_within(reach, distance, len(reaches))
         visited, matching = _patterns(s, flips), _patterns(s + tag, flips)
         slots += visited
         turns += -(-visited // VISITS)
@@ -90,22 +90,21 @@ def predict_wide(plan: Plan, n: int, distance: int | None = None) -> Prediction:
     )
 
 
-def _flips_within(table: TablePlan, reach: tuple[int, ...] | None, distance: int, first: TablePlan) -> int:
-    """With how many flips a table is looked up for a distance, by native/codes_body.h; -1 where it is not at all.
+def _flips_within(reach: tuple[int, ...] | None, distance: int, tables: int) -> int:
+    """With how many flips a table is looked up for a distance, by native/codes_levels.h; -1 where it is not at all.
 
-    reach: that of _reaches.
+    As where all are as crowded: distance + 1 levels are dealt to so many tables by turns, to the first one last. reach:
+    that of _reaches.
     """
-    if reach is None:
-        return table.flips
-    levels = range(min(len(reach) - 1, distance) + 1)
-    return sum(distance + reach[level] > first.flips for level in levels) - 1
+    of_first = (distance + 1) // tables
+    return of_first - 1 if reach is None else sum(distance + each >= of_first for each in reach) - 1
 
 
 def _reaches(plan: Plan) -> list[tuple[int, ...] | None]:
     """Of each table and level, by how much the errors in the first table's bits may exceed the distance of a search.
 
-    As native/codes.c says; a search orders tables as its query finds them, for which here their own order stands. None
-    for the first table, and where tables look on all levels.
+    As native/codes_levels.h says; a search chooses levels by what its query finds, for which here all tables are as
+    crowded. None for the first table, and where tables look on all levels.
     """
     first, *others = plan.tables
     masks = [table.prefix_mask for table in plan.tables]

@@ -93,8 +93,8 @@ MUTANTS = (
     Mutant(
         "what a wide probe of a small distance takes is what one of the plan's does",
         "fpstore/plans/wide.py",
-        "return sum(distance + reach[level] > first.flips for level in levels) - 1",
-        "return table.flips",
+        "table.flips if reaches[-1] is None else _flips_within(reach, distance, len(reaches))",
+        "table.flips",
         "no radius is worth looking within before the plan's own",
         ("tests/test_wide_levels.py::test_fewer_slots_are_looked_at_for_less_than_the_plans_distance",),
     ),
