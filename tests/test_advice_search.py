@@ -34,6 +34,7 @@ TRIED = {
     "finding its pairs needs a memory budget of more than": (
         "test_wide_pairs.py::test_more_near_one_than_fit_the_budget_are_refused_and_more_is_enough"
     ),
+    "a list is asked by --input without it": "test_cluster_shards.py::test_commands_answer_of_a_list_as_of_one_store",
     "expected prepickle=True": "test_a_key_that_is_no_text_is_taken_where_it_is_pickled",
     "with prepickle=True it is pickled": "test_a_key_that_is_no_text_is_taken_where_it_is_pickled",
     "Missing option '--n' or '--like'.": "test_a_plan_is_shown_of_a_number_or_of_a_store",

@@ -159,7 +159,7 @@ def test_a_changed_file_of_hashes_is_told(
     source = write_named(tmp_path / "in.jsonl")
     interrupt(monkeypatch, lambda: JOBS[name](by_url(source), tmp_path / "out.jsonl"), 2)
     file = tmp_path / "out.jsonl.job/work/name-hashes"
-    data = file.read_bytes()
+    data = file.read_bytes()[:32]  # behind what the journal says may be hashes of the batch after it
     assert len(data) == 32
     file.write_bytes(data[:-1] if change == "cut" else data[:9] + bytes([data[9] ^ 1]) + data[10:])
     with pytest.raises(JobError, match=f"name-hashes: .*{expected}.*--force begins again"):

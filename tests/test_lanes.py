@@ -14,6 +14,7 @@ ALL_SLOW = {
     "test_bench_dropping.py",
     "test_cluster_engines.py",
     "test_cluster_local.py",
+    "test_cluster_speculation.py",
     "test_demo.py",
     "test_identity_cases.py",
     "test_lanes.py",
