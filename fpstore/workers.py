@@ -255,9 +255,7 @@ class Workers:
     def _start(self) -> bool:
         """Whether there are workers; started where there are none yet."""
         with self._lock:
-            # No more than there is work for, of however many that may be.
-            most = min(self._count, len(self._workers) + self._waiting.qsize())
-            while not self._killed and len(self._workers) < most:
+            while not self._killed and len(self._workers) < self._count:
                 try:
                     self._workers.append(_Worker(self._environment))
                 except OSError:

@@ -256,6 +256,7 @@ WINGS = {
         # A job over a store asks it for the pairs that it joins.
         "jobs",
         "fingerprints",
+        "format",
         "living",
         "making",
         "merging",

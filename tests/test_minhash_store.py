@@ -741,7 +741,7 @@ def test_commands_that_ask_nothing_of_the_kind_look_it_up(command: Command, tmp_
         ("stats", path, "signatures    16 values, 4 bands of 3, a key for each; 16 bits of each kept"),
         ("verify", path, "sound; checked"),
         ("report", path, "band keys"),
-        ("copy", path, copy, "rows"),
+        ("copy", path, copy, "documents"),
         ("compact", path, "now 1 segment"),
     ]
     for name, *arguments, told in asked:

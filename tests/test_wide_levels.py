@@ -41,11 +41,11 @@ def places_of(mask: int, bits: int) -> list[int]:
     return [place for place in range(bits) if mask >> (bits - 1 - place) & 1]
 
 
-def expect_as_scanned(store: fpstore.Store, queries: Any, distance: int) -> int:
-    """How many matches the tables find, which are those of a scan."""
+def expect_as_scanned(store: fpstore.Store, queries: Any, distance: int, may_read_all: bool = False) -> int:
+    """How many matches the tables find, which are those of a scan; may_read_all: also where crowded ones read all."""
     index = segment_of(store).codes
     one, other = (index.search(queries, distance, scan=scan) for scan in (False, True))
-    assert not one[3]
+    assert may_read_all or not one[3]
     assert all(np.array_equal(a, b) for a, b in zip(one[:3], other[:3], strict=True))
     return len(one[0])
 
@@ -219,7 +219,8 @@ def test_the_levels_that_cost_least_find_all_whatever_is_crowded(data: Any, seed
         options: dict[str, Any] = {"ids": None, "bits": 128, "max_distance": 9, "plan": plan}
         with fpstore.build(Path(folder) / "s", codes, **options) as store:
             for distance in (9, 8, 5, 0, 9):
-                assert expect_as_scanned(store, np.stack(queries), distance) >= (150 if distance == 9 else 0)
+                found = expect_as_scanned(store, np.stack(queries), distance, may_read_all=True)
+                assert found >= (150 if distance == 9 else 0)
             assert segment_of(store).codes.is_guided
 
 
