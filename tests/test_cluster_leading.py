@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from dataclasses import replace
 from typing import Any
 
 import pyarrow
@@ -103,6 +104,8 @@ def test_what_does_not_go_together_is_refused() -> None:
         Keyed(recipe=DEFAULT_RECIPE)
     with pytest.raises(RecipeError, match="found sketch minhash"):
         Keyed(text_column="a", recipe=load_recipe("minhash-128"))
+    with pytest.raises(ValueError, match=r"^recipe: found recipe .*, of 128 bits, expected one of 64"):
+        Keyed(text_column="a", recipe=replace(DEFAULT_RECIPE, bits=128))
 
 
 @pytest.mark.parametrize("first", [[], [1, 2]])

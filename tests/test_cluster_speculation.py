@@ -27,7 +27,6 @@ KEYS = int(float(os.environ.get("FPSTORE_CLUSTER_KEYS", "1e5")))
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(KEYS < 10**6, reason="half a minute of processors: make test-cluster"),
-    pytest.mark.skipif(sys.platform != "linux", reason="needs two addresses of this machine"),
 ]
 HERE = Path(__file__).parent
 DEPLOYED = "org.apache.spark.deploy"

@@ -439,7 +439,6 @@ def test_nothing_is_added_to_what_is_there_no_longer(tmp_path: Path, how: Callab
     store.close()
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
 def test_a_child_adds_nothing(store: Store) -> None:
     child = os.fork()
     if not child:

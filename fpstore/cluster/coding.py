@@ -16,6 +16,7 @@ from fpstore.building.options import BuildOptions
 from fpstore.building.rows import OTHER_MEMORY
 from fpstore.checks import expect_integer
 from fpstore.cluster.parts import Maker, Part, Sealed, whole_file, write_footer
+from fpstore.cluster.sorting import MakesTable
 from fpstore.cluster.tasks import expect_version
 from fpstore.codes.layout import CodeTableRecord
 from fpstore.codes.sorting import Groups
@@ -25,7 +26,6 @@ from fpstore.errors import JobError
 from fpstore.fingerprints import words_of
 from fpstore.format import MAX_SLOT_BITS
 from fpstore.plans.plan import Plan
-from fpstore.segment.entry import segment_name
 from fpstore.types import Bytes, Keys
 
 MAGIC = b"fptabl01"
@@ -63,7 +63,7 @@ def groups_in(folder: Folder, maker: Maker, options: BuildOptions) -> Groups:
 
 
 @dataclass(frozen=True)
-class CodesTableTask:
+class CodesTableTask(MakesTable):
     """A table of the plan, made of the merged rows.
 
     maker: as of TableTask. rows: who made those rows.
@@ -75,14 +75,6 @@ class CodesTableTask:
     rows: Maker
     plan: Plan
     options: BuildOptions
-
-    def __str__(self) -> str:
-        return f"task {self.maker.task} of a build, which makes table {self.maker.task + 1} of {len(self.plan.tables)}"
-
-    @property
-    def name(self) -> str:
-        """What the file is called."""
-        return f"{segment_name(self.maker.task + 1)}.{self.maker.job}"
 
     def do(self) -> int:
         """Write the file; how many codes there are."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from fpstore.format import WIDE_BITS
 from fpstore.living.memory import Memory
 from fpstore.query.leaders import Leaders
 from fpstore.text import DEFAULT_RECIPE, Recipe
@@ -36,8 +37,8 @@ class Keyed:
     ) -> None:
         """text_column: of texts that become fingerprints by the recipe, DEFAULT_RECIPE where None.
 
-        Without it fingerprint_column has them, `fingerprint` where None. ValueError for both, and for a recipe without
-        texts; RecipeError for one that makes none.
+        Without it fingerprint_column has them, `fingerprint` where None. ValueError for both, for a recipe without
+        texts, and for one of 128 or 256 bits; RecipeError for one that makes no fingerprints.
         """
         if text_column is not None and fingerprint_column is not None:
             raise ValueError("fingerprint_column and text_column: found both, expected one: fingerprints or texts")
@@ -45,6 +46,9 @@ class Keyed:
             raise ValueError("recipe: found one without text_column, expected it with texts, which it is for")
         self.id_column = id_column
         self._recipe = None if text_column is None else expect_fingerprints(recipe or DEFAULT_RECIPE)
+        if self._recipe is not None and self._recipe.bits in WIDE_BITS:
+            told = f"found recipe {self._recipe.name}, of {self._recipe.bits} bits, expected one of 64"
+            raise ValueError(f"recipe: {told}: a column of int64 has the fingerprints")
         self._column = text_column or fingerprint_column or "fingerprint"
 
     @property

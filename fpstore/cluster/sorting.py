@@ -172,8 +172,23 @@ class _Moved:
         self.ended = self._run.ended
 
 
+class MakesTable:
+    """A task of a build that makes a table of a plan: its number is that of the table."""
+
+    maker: Maker
+    plan: Plan
+
+    def __str__(self) -> str:
+        return f"task {self.maker.task} of a build, which makes table {self.maker.task + 1} of {len(self.plan.tables)}"
+
+    @property
+    def name(self) -> str:
+        """What the file is called."""
+        return f"{segment_name(self.maker.task + 1)}.{self.maker.job}"
+
+
 @dataclass(frozen=True)
-class TableTask:
+class TableTask(MakesTable):
     """A table of the plan, made of all parts: a segment that has it alone, the first with all ids.
 
     maker: its number is that of the table, and its job is named for all that the table is made of, so that no other is
@@ -187,14 +202,6 @@ class TableTask:
     plan: Plan
     count: int
     options: BuildOptions
-
-    def __str__(self) -> str:
-        return f"task {self.maker.task} of a build, which makes table {self.maker.task + 1} of {len(self.plan.tables)}"
-
-    @property
-    def name(self) -> str:
-        """What the segment is called."""
-        return f"{segment_name(self.maker.task + 1)}.{self.maker.job}"
 
     def do(self) -> int:
         """Write the segment; how many keys it has."""
