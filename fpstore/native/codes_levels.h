@@ -1,9 +1,8 @@
 /* On which levels a search of wide codes looks. Part of codes_body.h.
 
    Tables that look up to level f each, from -1 on, catch each code within the distance where all f + 1 together are
-   more than that: a table that misses it has more than f errors in its bits, which no other table has. So there are
-   distance
-   + 1 levels to look on, those that cost least, and of each table the lower before the higher.
+   more than that: a table that misses it has more than f errors in its bits, which no other table has. So levels are
+   looked on that are one more than the distance: those that cost least, and of each table the lower before the higher.
 
    A code that the first table does not catch, and that has E errors in its bits, has at most distance - E in those of
    the others. So of their levels distance + 1 - E are enough, and any will do: those that were chosen first. The one
