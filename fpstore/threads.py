@@ -56,11 +56,11 @@ class Threads:
     def __init__(self, count: int) -> None:
         self._helpers = count - 1
         self._turns: SimpleQueue[_Turn | None] = SimpleQueue()
-        self._started = 0
+        self._helping: list[int] = []
         self._closed = False
         self._lock = threading.Lock()
         # Those that wait hold the queue only, and end with this object.
-        self._end = weakref.finalize(self, _end_helpers, self._turns, self._helpers)
+        self._end = weakref.finalize(self, _end_helpers, self._turns, self._helping)
 
     @property
     def count(self) -> int:
@@ -78,14 +78,13 @@ class Threads:
         with self._lock:
             if count and self._closed:
                 raise RuntimeError("the threads were closed")
-            while self._started < count:
+            while len(self._helping) < count:
                 try:
                     # Thread.start would wait for ever for a thread that had too little memory to begin.
-                    start_new_thread(_help, (self._turns,))
+                    self._helping.append(start_new_thread(_help, (self._turns,)))
                 except (RuntimeError, MemoryError):
                     break
-                self._started += 1
-            turns = [_Turn(run) for _ in range(min(count, self._started))]
+            turns = [_Turn(run) for _ in range(min(count, len(self._helping)))]
             for turn in turns:
                 self._turns.put(turn)
         return turns
@@ -132,8 +131,9 @@ def _help(turns: "SimpleQueue[_Turn | None]") -> None:
         del turn  # nor what it holds
 
 
-def _end_helpers(turns: "SimpleQueue[_Turn | None]", count: int) -> None:
-    for _ in range(count):
+def _end_helpers(turns: "SimpleQueue[_Turn | None]", helping: list[int]) -> None:
+    """One end for each that was begun: a call may ask for more threads than there will ever be."""
+    for _ in helping:
         turns.put(None)
 
 

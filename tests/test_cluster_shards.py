@@ -376,6 +376,7 @@ def test_a_list_is_refused_by_who_takes_one_store(tmp_path: Path, command: Comma
     for line in (
         ("pairs",),
         ("pairs", "--workers", "2"),
+        ("cluster", "--components"),
         ("export", tmp_path / "o.csv"),
         ("lookup", "5"),
         ("compact",),

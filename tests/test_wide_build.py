@@ -110,14 +110,17 @@ def test_the_command_builds_wide_fingerprints_by_processes(tmp_path: Path, comma
 def test_what_is_missing_or_of_another_first_number_is_made_anew(tmp_path: Path) -> None:
     asked, files = built(tmp_path)
     before = segment_of(tmp_path / "s")
-    for gone in ("00001.part", f"{work.MOST_TASKS:05d}.part", tables_in(tmp_path / "f")[1].name):
+    (merged,) = (tmp_path / "f").glob(f"{work.MOST_TASKS:05d}.*.part")
+    for gone in ("00001.part", merged.name, tables_in(tmp_path / "f")[1].name):
         (tmp_path / "f" / gone).unlink()
         cluster.build(tmp_path / "s", files, force=True, **asked).close()
         assert segment_of(tmp_path / "s") == before
     cluster.build(tmp_path / "t", files, first_id=7, **asked).close()
     in_one(tmp_path / "one", files, bits=128, max_distance=9, ids="row", first_id=7)
     expect_equal(tmp_path / "one", tmp_path / "t")
-    shutil.copy(tmp_path / "f" / "00000.part", tmp_path / "f" / f"{work.MOST_TASKS:05d}.part")  # of another maker
+    # Each has rows of its own, so that both may be at work at once.
+    assert len({merged, *(tmp_path / "f").glob(f"{work.MOST_TASKS:05d}.*.part")}) == 2
+    shutil.copy(tmp_path / "f" / "00000.part", merged)  # of another maker
     cluster.build(tmp_path / "s", files, force=True, **asked).close()
     assert segment_of(tmp_path / "s") == before
 
@@ -192,6 +195,9 @@ def test_a_damaged_table_is_refused_whatever_byte_it_is_and_wherever_it_is_cut(t
         ({"starts": []}, "the footer: found regions of"),
         ({"slot_bits": "9"}, "the footer: found b"),
         ({"slot_bits": 36}, "the footer: found b"),
+        ({"flips": 7}, "the footer: found b"),
+        ({"flips": -1}, "the footer: found b"),
+        ({"tag_bits": 1}, "the footer: found b"),
         ({"entries": 5}, "the footer: found b"),
         ({"entries": [[1 << 45, 0], [-(1 << 45), 0]]}, "the footer: found b"),
         ({"entries": [[-5, 0]]}, "the footer: found b"),

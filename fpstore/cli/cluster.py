@@ -32,7 +32,7 @@ from fpstore.cli.shared import (
     who_of,
     workers_option,
 )
-from fpstore.cli.stores import opened_store
+from fpstore.cli.stores import is_listing, opened_store
 from fpstore.cli.subcommand import (
     OF_BITS,
     OF_SIGNATURES,
@@ -255,7 +255,7 @@ def _store_among(inputs: tuple[str, ...]) -> str | None:
     """The one input that is a store, None where none is. UsageError for a store beside others."""
     from fpstore.jobs.stored import is_store
 
-    stores = [each for each in inputs if is_store(each)]
+    stores = [each for each in inputs if is_store(each) or is_listing(each)]  # who opens a list refuses it
     if stores and len(inputs) > 1:
         raise click.UsageError(f"{stores[0]}: found a store among {len(inputs)} inputs, expected it alone")
     return stores[0] if stores else None

@@ -30,7 +30,7 @@ def workers_option(told: str) -> Callable[[Any], Any]:
 
 
 MEASURING = (
-    "How many processes read and measure the inputs, portion by portion, while this one decides.  "
+    "How many processes read and measure the inputs, portion by portion; this one does the rest.  "
     "[default: none; --threads says how many help to read HTML and cut Chinese]"
 )
 _ENGINE = (

@@ -15,7 +15,7 @@ import numpy as np
 import fpstore
 from fpstore.arrays import as_mode, parse_memory
 from fpstore.building.options import MIN_MEMORY, BuildOptions
-from fpstore.cluster.coding import CodesTableTask, TableFile, groups_in
+from fpstore.cluster.coding import CodesTableTask, MergedMaker, TableFile, groups_in
 from fpstore.cluster.engines import Engine
 from fpstore.cluster.parts import Maker, Part, sweep, write_part
 from fpstore.cluster.sorting import Met, Sorted, SortTask, TableTask, columns_of, merged_rows, met_by
@@ -302,7 +302,7 @@ class _CodesJob(_Job):
     def _count(self) -> None:
         columns = columns_of(self._options)
         # Behind the parts of the job, whose numbers are those of lots; named for what ids are counted from, too.
-        self._rows = Maker(name_of([self._job, "merged", [part.bases for part in self._parts]]), MOST_TASKS)
+        self._rows = MergedMaker(name_of([self._job, "merged", [part.bases for part in self._parts]]), MOST_TASKS)
         try:
             Part.open(self._home, self._rows, columns).close()
         except (FileNotFoundError, JobError):  # or those of ids that are counted from another number

@@ -19,6 +19,7 @@ from fpstore.cluster.parts import Maker, Part, Sealed, whole_file, write_footer
 from fpstore.cluster.sorting import MakesTable
 from fpstore.cluster.tasks import expect_version
 from fpstore.codes.layout import CodeTableRecord
+from fpstore.codes.layout import tag_bits as tag_bits_of
 from fpstore.codes.sorting import Groups
 from fpstore.codes.writer import EncodedTable, Encoder
 from fpstore.disk import Folder
@@ -32,6 +33,15 @@ MAGIC = b"fptabl01"
 # Of a table's bytes, which have a checksum for so many of them.
 PIECE_BYTES = 1 << 20
 _FIELDS, _REGIONS = ("slot_bits", "tag_bits", "flips"), ("starts", "entries")
+
+
+class MergedMaker(Maker):
+    """Who merges the rows of a build; builds that count ids from different numbers share a folder, and no such file."""
+
+    @property
+    def name(self) -> str:
+        """What the file is called."""
+        return f"{self.task:05d}.{self.job}.part"
 
 
 class MergedRows:
@@ -121,7 +131,10 @@ class TableFile(Sealed):
         table = plan.tables[maker.task]
         slot_bits, tag_bits, flips = (footer[name] for name in _FIELDS)
         expect_integer("slot_bits", slot_bits, 0, min(MAX_SLOT_BITS, table.prefix_bits))
+        expect_integer("flips", flips, table.flips, table.flips)
         self._record = CodeTableRecord(table.prefix_mask, slot_bits, tag_bits, flips, 0, 0, plan.bits, self._count)
+        tags = tag_bits_of(table.prefix_bits, slot_bits, self._count, self._record.in_order)
+        expect_integer("tag_bits", tag_bits, tags, tags)
         self._regions = [[(size, crc) for size, crc in footer[name]] for name in _REGIONS]
         for size, _ in (piece for region in self._regions for piece in region):
             expect_integer("a piece", size, 1, PIECE_BYTES)

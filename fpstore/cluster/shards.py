@@ -251,7 +251,7 @@ def _expect(store: Store, shard: Shard) -> None:
     found = store._latest.state.identity
     if found != shard.identity:
         told = f"found store {found}, expected {shard.identity}, which is listed: another has taken its place"
-        raise StoreChanged(told, path=store.path)
+        raise StoreChanged(f"{told}; write the list anew, if it is meant", path=store.path)
     count = _count(store)
     if count != shard.fingerprints:
         told = f"found {count} fingerprints, expected {shard.fingerprints}, as listed: write the list anew"

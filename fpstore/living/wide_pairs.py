@@ -24,6 +24,7 @@ PAIRED_CODES = 128
 PAIRED_COPIES, PAIRED_BYTES = 14, 64
 # Lots that each thread has to do before all of them are given: some take longer than others.
 LOTS_A_THREAD = 4
+MOST_LOTS = 256  # of however many threads, or there would be no room for what each finds
 
 Made = TypeVar("Made")
 
@@ -47,7 +48,7 @@ class Searches(Generic[Made]):
         self._search, self._most = search, most
         threads = 1 if work is None else work.count
         self._run = map if work is None or threads == 1 else work.map
-        self._all_lots = 1 if threads == 1 else max(1, min(LOTS_A_THREAD * threads, most // PAIRED_CODES))
+        self._all_lots = 1 if threads == 1 else max(1, min(LOTS_A_THREAD * threads, MOST_LOTS, most // PAIRED_CODES))
         # As many codes and lots as went well lately.
         self._codes, self._lots = PAIRED_CODES, self._all_lots
 
