@@ -30,7 +30,6 @@ from fpstore.segment.verify import (
 from fpstore.types import Keys
 
 PIECE_ENTRIES = 1 << 17
-PIECE_SLOTS = 1 << 20
 
 
 def verify_codes(segment: CodesSegment, plan: Plan, progress: Tell | None = None) -> None:

@@ -83,20 +83,6 @@ def all_documents(snapshot: Snapshot) -> Iterator[tuple[Ids, Keys]]:
         pairs.close()
 
 
-def lacking_bands(rows: Iterator[tuple[Keys, Ids | None]], banding: Banding, scratch: Path) -> Iterator[Ids]:
-    """Of the ids of rows those that have none in some band, in order, in pieces: uint64[n]."""
-    sorter = PairSorter(scratch, MEMORY_BYTES)
-    for keys, ids in rows:
-        assert ids is not None
-        sorter.add(ids, banding.of(keys).astype(np.uint64))
-    pairs = sorter.finish()
-    try:
-        for ids, counts in pairs.groups():
-            yield ids[counts < np.uint64(banding.bands)]
-    finally:
-        pairs.close()
-
-
 def _made(keys: Keys, ids: Ids, banding: Banding) -> tuple[Ids, Keys]:
     made, own = documents_of(keys, ids, banding)
     assert own is not None
