@@ -189,8 +189,8 @@ MUTANTS = (
     Mutant(
         "a worker holds the wires of those before it",
         "fpstore/nursery.py",
-        "            other.close()",
-        "            pass",
+        "other.close()",
+        "pass",
         "the end of a worker is heard of when all have ended, and a caller waits for ever",
         ("tests/test_nursery.py::test_a_worker_whose_nursery_went_too_is_one_clear_error",),
     ),
