@@ -92,6 +92,16 @@ def test_a_worker_whose_nursery_went_too_is_one_clear_error() -> None:
             workers.map(doubled, range(8))
 
 
+def test_the_end_of_a_worker_is_heard_of_while_others_live() -> None:
+    with Workers(2, start_after=0) as workers:
+        workers.map(process_of, range(8))
+        first, second = workers._workers
+        os.kill(nursery_of(workers).pid, signal.SIGKILL)
+        assert second.pid
+        first.kill()
+        assert module._has_news(first._fate, 10)
+
+
 def test_a_nursery_that_is_killed_before_it_bears_is_followed_by_another(tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     with Workers(2, start_after=0, tries=3) as workers:

@@ -192,7 +192,7 @@ MUTANTS = (
         "other.close()",
         "pass",
         "the end of a worker is heard of when all have ended, and a caller waits for ever",
-        ("tests/test_nursery.py::test_a_worker_whose_nursery_went_too_is_one_clear_error",),
+        ("tests/test_nursery.py::test_the_end_of_a_worker_is_heard_of_while_others_live",),
     ),
     Mutant(
         "nothing is brought before workers are forked",
