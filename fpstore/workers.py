@@ -1,36 +1,29 @@
 """Processes that share work which holds the interpreter's lock, such as reading HTML: threads cannot.
 
-A worker is a new process of this interpreter that is given functions by name, and their arguments, over a pipe. None
-is forked, and none imports the caller's program. It ends with the pipe, so that none is left behind by a caller that
-was killed, and hears no Ctrl-C of its own.
+A worker is given functions by name, and their arguments. How they come to be, and how they end, is told in `nursery`.
 """
 
 import math
 import os
-import pickle
-import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
 from types import MappingProxyType
 from typing import Any, Generic, Self, TypeVar
 
+from fpstore.nursery import ENDING_SECONDS, Nursery, Ready, Worker
 from fpstore.threads import HEARING_SECONDS, Background, Done, Leash
 
-# Starting a worker takes 0.2 to 0.5 s of a processor, for what it imports. Work that is known to take less than this is
-# not worth it.
+# Starting workers takes 0.2 to 0.5 s of a processor, for what they import together. Work that is known to take less
+# than this is not worth it.
 START_AFTER_SECONDS = 0.5
 # Of work that nobody knows the length of, so much is done before any is started: it costs its caller nothing then, who
 # works on until the first answers.
 HELP_AFTER_SECONDS = 0.2
-# How long a worker that was told to end is waited for.
-ENDING_SECONDS = 2.0
-
-# Whether this process is a worker, in which nothing runs but what it is given: nobody changes what packages hold.
-is_alone = False
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -136,7 +129,9 @@ class Workers:
         self._helps = self._left > 0
         if count < 2 or not sys.executable:
             self._left = math.inf
-        self._workers: list[_Worker] = []
+        self._workers: list[Worker] = []
+        self._nursery: Nursery | None = None
+        self._brought: tuple[str, Ready | None] = ("", None)
         self._waiting: SimpleQueue[_Turn | None] = SimpleQueue()
         self._process = os.getpid()
         self._lock = threading.Lock()  # over who the workers are
@@ -161,6 +156,7 @@ class Workers:
         items: Sequence[_Item],
         done: Done | None = None,
         leash: Leash | None = None,
+        ready: Ready | None = None,
     ) -> list[_Result]:
         """[work(item) for item in items]; work: a function of a module. Both, and what it returns, can be pickled.
 
@@ -170,16 +166,24 @@ class Workers:
         Raises what work raises, and WorkerEnded where a worker ends before it has answered, as often as is tried: once
         no item is under way any more, and none is begun after one has failed.
         """
-        return self.begin(work, items, leash).results(done)
+        return self.begin(work, items, leash, ready).results(done)
 
     def begin(
-        self, work: Callable[[_Item], _Result], items: Sequence[_Item], leash: Leash | None = None
+        self,
+        work: Callable[[_Item], _Result],
+        items: Sequence[_Item],
+        leash: Leash | None = None,
+        ready: Ready | None = None,
     ) -> Begun[_Result]:
-        """The same, for who has something else to do before it needs the results."""
+        """The same, for who has something else to do before it needs the results.
+
+        ready: brings what such work needs, once for all workers, where there are none yet; it can be pickled.
+        """
         turns: list[_Turn] = []
         for number, item in enumerate(items):
             turns.append(_Turn(work, item, turns, _at_once if leash is None else partial(leash.wait, number)))
         if self.are_several:
+            self._brought = work.__module__, ready
             for turn in turns:
                 self._waiting.put(turn)
             if turns and self._left <= 0:
@@ -220,14 +224,24 @@ class Workers:
             return
         with self._lock:
             self._killed, self._left = True, math.inf
+        self._end_strangers()
         for worker in self._workers:
-            if not worker.has_answered:  # it has yet to import what it needs
-                worker.kill()
             worker.let_go()
             self._waiting.put(None)
         deadline = time.monotonic() + ENDING_SECONDS
         for worker in self._workers:
             worker.end(deadline)
+        if self._nursery is not None:
+            self._nursery.end(deadline)
+            self._nursery = None
+
+    def _end_strangers(self, *, all_of_them: bool = False) -> None:
+        """End those at once that have not answered yet, as they may have much to import; or all."""
+        unwanted = [worker for worker in self._workers if all_of_them or not worker.has_answered]
+        if unwanted and self._nursery is not None:
+            self._nursery.stop()
+        for worker in unwanted:
+            worker.kill()
 
     def stop(self) -> None:
         """End the workers at once, from another thread: whoever waits for one has WorkerEnded."""
@@ -238,26 +252,34 @@ class Workers:
         if self._process == os.getpid():
             with self._lock:
                 self._killed = True
-                for worker in self._workers:
-                    worker.kill()
+                self._end_strangers(all_of_them=True)
 
     def _follow(self, number: int) -> bool:
         """Whether there is another worker in the place of one that has ended; not where there is to be none."""
         with self._lock:
             try:
-                worker = None if self._killed else _Worker(self._environment)
+                worker = None if self._killed else self._born()
             except OSError:
                 return False
             if worker is not None:
                 self._workers[number] = worker
             return worker is not None
 
+    def _born(self) -> Worker:
+        """Another worker, of the nursery that there is, or of a new one. OSError where the system gives no process."""
+        if self._nursery is not None:
+            with suppress(ConnectionError):  # it has ended
+                return self._nursery.bear()
+            self._nursery.end(0.0)
+        self._nursery = Nursery(self._environment, *self._brought)
+        return self._nursery.bear()
+
     def _start(self) -> bool:
         """Whether there are workers; started where there are none yet."""
         with self._lock:
             while not self._killed and len(self._workers) < self._count:
                 try:
-                    self._workers.append(_Worker(self._environment))
+                    self._workers.append(self._born())
                 except OSError:
                     self._count = len(self._workers)
                     break
@@ -265,7 +287,7 @@ class Workers:
                 if Background(partial(self._lead, number)).done:  # the system has no thread to give
                     refused = self._workers.pop()
                     refused.let_go()
-                    refused.end()
+                    refused.end(time.monotonic() + ENDING_SECONDS)
                     self._count = number
             if not self._workers:
                 self._left = math.inf
@@ -296,90 +318,3 @@ def _at_once() -> None:
 
 def _here(work: Callable[[_Item], _Result], item: _Item) -> _Result:
     return work(item)
-
-
-class _Worker:
-    """One process, and the pipes to it."""
-
-    def __init__(self, environment: Mapping[str, str]) -> None:
-        """Raises OSError where the system gives no process."""
-        code = f"import sys; sys.path[:] = {sys.path!r}; from fpstore.workers import serve; serve()"
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", code],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            start_new_session=True,  # what a terminal sends to its processes is for the caller
-            env={**environment, **os.environ, "OPENBLAS_NUM_THREADS": "1"},
-        )
-        self.has_answered = False
-
-    def ask(self, work: Callable[[_Item], _Result], item: _Item) -> _Result:
-        """What work makes of an item there. Whoever stops waiting for an answer has to end the process."""
-        request = pickle.dumps((work, item), 5)
-        stdin, stdout = self._process.stdin, self._process.stdout
-        assert stdin is not None
-        assert stdout is not None
-        try:
-            stdin.write(request)
-            stdin.flush()
-            is_good, answer = pickle.load(stdout)
-        except (OSError, EOFError, ValueError, pickle.UnpicklingError):
-            self.let_go()
-            raise ChildProcessError(f"worker process {self._process.pid}: {self.end()}, expected an answer") from None
-        self.has_answered = True
-        if not is_good:
-            raise answer
-        result: _Result = answer
-        return result
-
-    def let_go(self) -> None:
-        """Tell it to end, once it has done what it does."""
-        try:
-            if self._process.stdin is not None:
-                self._process.stdin.close()
-        except OSError:
-            pass  # it has ended, with something unread
-
-    def kill(self) -> None:
-        """End it at once, whatever it does."""
-        self._process.kill()
-
-    def end(self, deadline: float | None = None) -> str:
-        """Have it end, by force where it has not by then; how it has ended."""
-        left = ENDING_SECONDS if deadline is None else max(deadline - time.monotonic(), 0.0)
-        try:
-            status = self._process.wait(left)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            status = self._process.wait()
-        if self._process.stdout is not None:
-            self._process.stdout.close()
-        return f"found its end by signal {-status}" if status < 0 else f"found its end with status {status}"
-
-
-def serve() -> None:
-    """What a worker does: answers, until nobody asks any more."""
-    global is_alone
-    is_alone = True
-    with os.fdopen(os.dup(0), "rb") as requests, os.fdopen(os.dup(1), "wb") as answers:
-        # What a package reads or prints is no request, and no answer.
-        with open(os.devnull) as nothing:
-            os.dup2(nothing.fileno(), 0)
-        os.dup2(2, 1)
-        while True:
-            try:
-                work, item = pickle.load(requests)
-            except (EOFError, pickle.UnpicklingError):  # also in the middle of a request: whoever asked is gone
-                return
-            try:
-                answers.write(_answer(work, item))
-                answers.flush()
-            except BrokenPipeError:
-                os._exit(0)  # without a word: whoever asked is gone
-
-
-def _answer(work: Callable[[Any], Any], item: Any) -> bytes:
-    try:
-        return pickle.dumps((True, work(item)), 5)
-    except Exception as error:
-        return pickle.dumps((False, error), 5)

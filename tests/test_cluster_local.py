@@ -119,7 +119,7 @@ def test_the_processes_of_a_call_do_the_tasks_of_the_next_and_end_with_the_engin
         first, second = (processes_of(engine, *each) for each in both)
         assert second
         assert engine._team is not None
-        assert first | second <= {worker._process.pid for worker in engine._team._workers}
+        assert first | second <= {worker.pid for worker in engine._team._workers}
     assert wait_for(sorted(first | second)) == []
 
 
@@ -167,11 +167,11 @@ def test_the_store_stays_open_from_task_to_task_and_no_longer(
 def test_whoever_leaves_is_followed_by_no_new_process(store: Path, tmp_path: Path) -> None:
     with Workers(2, 0, 3) as team:
         team.map(os.getpgid, [0, 0])
-        before = {worker._process.pid for worker in team._workers}
+        before = {worker.pid for worker in team._workers}
         team._kill()
         with pytest.raises(WorkerEnded, match="found its end by signal 9"):
             team.map(os.getpgid, [0, 0])
-        assert {worker._process.pid for worker in team._workers} == before
+        assert {worker.pid for worker in team._workers} == before
 
 
 WAITING = """

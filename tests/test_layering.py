@@ -19,6 +19,7 @@ CORE = (
     "origin",
     "arrays",
     "threads",
+    "nursery",
     "workers",
     "forks",
     "checks",
@@ -172,7 +173,7 @@ OF_WINGS = {"base": {"text", "remote"}, "making": {"text", "remote"}}
 WINGS = {
     # Of query and living, what decides which text is a duplicate of which, and rows in memory to decide it by.
     # fingerprints: as numbers, or as words where they are wide.
-    "text": {"errors", "threads", "workers", "forks", "types", "fingerprints", "_native", "query", "living"},
+    "text": {"errors", "threads", "nursery", "workers", "forks", "types", "fingerprints", "_native", "query", "living"},
     # What a store of another kind is made of, as the one of fingerprints is. _names: as of jobs.
     "minhash": {
         "_names",
@@ -262,6 +263,8 @@ WINGS = {
         "merging",
         # A store of signatures is of a kind of its own, and its pairs are told in buckets.
         "minhash",
+        # Of the processes that do tasks, what they need before they begin.
+        "nursery",
         "plans",
         "progress",
         "query",

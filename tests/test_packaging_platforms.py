@@ -32,6 +32,7 @@ LINUX_ALONE = {
     r"getauxval": {"native/platform.c"},
     r"mremap|MAP_POPULATE": {"native/large.c"},
     r"sched_getaffinity": {"platforms.py"},
+    r"pidfd_|SOCK_SEQPACKET": {"nursery.py"},
     r"fallocate\(": {"_view.pyx"},
     r"posix_fadvise|posix_fallocate|copy_file_range|epoll|inotify|eventfd|O_TMPFILE|O_PATH|prctl|splice": set(),
 }

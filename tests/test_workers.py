@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from fpstore import workers as module
 from fpstore.inputs import BadInput, read, records
 from fpstore.jobs import Inputs, cluster, dedup, document_pairs
 from fpstore.jobs import corpus as jobs_corpus
+from fpstore.nursery import Worker
 from fpstore.text import recipes, shared, tokens
 from fpstore.text.packed import Texts
 from fpstore.text.recipe import Recipe
@@ -186,10 +188,14 @@ def process_once_slept(seconds: float) -> int:
 @pytest.mark.slow
 def test_a_worker_that_has_yet_to_import_is_not_waited_for() -> None:
     with Workers(2, start_after=1e-9) as workers:
-        assert workers.map(doubled, [1, 2]) == [2, 4]  # of which one worker has done one at most
-        each = [worker._process for worker in workers._workers]
+        workers.begin(doubled, [], ready=partial(time.sleep, SLEEP_SECONDS))
+        assert workers.map(doubled, [1]) == [2]
+        assert workers.map(doubled, [2], ready=partial(time.sleep, SLEEP_SECONDS)) == [4]
+        nursery, each = workers._nursery, workers._workers
+        assert nursery is not None
     assert len(each) == 2
-    assert -signal.SIGKILL in [process.returncode for process in each]
+    assert nursery._process.returncode == -signal.SIGKILL
+    assert [worker._told for worker in each] == ["found that it never began"] * 2
 
 
 @pytest.mark.slow
@@ -241,7 +247,7 @@ def test_who_is_given_half_a_request_ends_without_a_word() -> None:
             [
                 sys.executable,
                 "-c",
-                f"import sys; sys.path[:] = {sys.path!r}; from fpstore.workers import serve; serve()",
+                f"import sys; sys.path[:] = {sys.path!r}; from fpstore.nursery import serve; serve(0, 1)",
             ],
             input=request[:size],
             capture_output=True,
@@ -249,10 +255,10 @@ def test_who_is_given_half_a_request_ends_without_a_word() -> None:
         assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"", b""), size
 
 
-def left_with_an_error(each: list[subprocess.Popen[bytes]]) -> None:
+def left_with_an_error(each: list[Worker]) -> None:
     with Workers(2, start_after=0) as workers:
         workers.map(process_of, [1, 2])
-        each += [worker._process for worker in workers._workers]
+        each += workers._workers
         begun = workers.begin(sleeping, [0, 0])
         while not all(turn.begun.locked() for turn in begun._turns):
             time.sleep(0.001)
@@ -262,11 +268,11 @@ def left_with_an_error(each: list[subprocess.Popen[bytes]]) -> None:
 @pytest.mark.slow
 def test_who_leaves_with_an_error_waits_for_no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "ENDING_SECONDS", 60.0)
-    each: list[subprocess.Popen[bytes]] = []
+    each: list[Worker] = []
     began = time.monotonic()
     with pytest.raises(KeyError):
         left_with_an_error(each)
-    assert [process.returncode for process in each] == [-signal.SIGKILL] * 2
+    assert [worker._told for worker in each] == ["found its end by signal 9"] * 2
     assert time.monotonic() - began < 30
 
 
@@ -384,13 +390,13 @@ def test_jobs_and_builds_give_the_same_with_workers(
 
 def count_asked(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     asked: list[object] = []
-    ask = module._Worker.ask
+    ask = Worker.ask
 
-    def counted(worker: module._Worker, work: Callable[[Any], Any], item: Any) -> Any:
+    def counted(worker: Worker, work: Callable[[Any], Any], item: Any) -> Any:
         asked.append(work)
         return ask(worker, work, item)
 
-    monkeypatch.setattr(module._Worker, "ask", counted)
+    monkeypatch.setattr(Worker, "ask", counted)
     return asked
 
 
@@ -400,13 +406,13 @@ def test_a_job_whose_worker_is_killed_says_so_and_goes_on_later(
 ) -> None:
     monkeypatch.setattr(module, "HELP_AFTER_SECONDS", 0)
     source, kept = str(corpus(tmp_path)), str(tmp_path / "kept.jsonl")
-    ask = module._Worker.ask
+    ask = Worker.ask
 
-    def killed(worker: module._Worker, work: Callable[[Any], Any], item: Any) -> Any:
+    def killed(worker: Worker, work: Callable[[Any], Any], item: Any) -> Any:
         worker.kill()
         return ask(worker, work, item)
 
-    monkeypatch.setattr(module._Worker, "ask", killed)
+    monkeypatch.setattr(Worker, "ask", killed)
     given = ["dedup", source, "--html", "--skip-bad", "-o", kept, "--threads", "2"]
     done = command(*given)
     assert done.status == 1

@@ -18,9 +18,10 @@ from fpstore.disk import Folder
 from fpstore.inputs import BadInput
 from fpstore.inputs.blocks import Columns, Document
 from fpstore.inputs.portions import Portion, read_portion
+from fpstore.nursery import Ready
 from fpstore.text import Recipe
 from fpstore.text.deduplication import begin_to_measure_apart
-from fpstore.text.shared import Page, Shown, shown_of
+from fpstore.text.shared import Page, Shown, ready_for, shown_of
 from fpstore.workers import Workers
 
 # Texts that come one by one are measured together up to so many, and so many characters.
@@ -54,6 +55,10 @@ class MeasureTask:
         name, durable = self.maker.name, self.durable
         with Folder.open(self.folder) as folder, whole_file(folder, name, durable=durable) as file:
             return self._write(MadeWriter(file, self.maker))
+
+    def ready(self) -> Ready:
+        """As a task; a recipe that takes much to send is brought with each task alone."""
+        return ready_for(self.recipe, html=self.portion.html)
 
     def _write(self, writer: MadeWriter) -> int:
         alone = Workers(1)

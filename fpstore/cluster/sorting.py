@@ -17,7 +17,7 @@ from fpstore.building.spill import SortedPairs
 from fpstore.checks import expect_integer, named_fields, typed
 from fpstore.cluster.gathering import each_row_once, gathered
 from fpstore.cluster.parts import Maker, Part, Run, own_place, whole_file, write_runs
-from fpstore.cluster.tasks import expect_version
+from fpstore.cluster.tasks import OfModule, expect_version
 from fpstore.codes.sorting import sorted_rows
 from fpstore.disk import Folder
 from fpstore.fingerprints import words_of
@@ -59,7 +59,7 @@ class Met:
 
 
 @dataclass(frozen=True)
-class SortTask:
+class SortTask(OfModule):
     """Some shares of the input, each sorted under table 0's permutation: runs of a part. options: of this process."""
 
     maker: Maker
@@ -172,7 +172,7 @@ class _Moved:
         self.ended = self._run.ended
 
 
-class MakesTable:
+class MakesTable(OfModule):
     """A task of a build that makes a table of a plan: its number is that of the table."""
 
     maker: Maker

@@ -8,12 +8,15 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
 import fpstore
 from fpstore.cluster.parts import Maker
 from fpstore.errors import JobError
+from fpstore.nursery import Ready
 
 
 class Task(Protocol):
@@ -26,8 +29,19 @@ class Task(Protocol):
     def do(self) -> int:
         """Write the part; how many rows it has."""
 
+    def ready(self) -> Ready:
+        """What brings all that such tasks need, for processes that are to do them."""
 
-class OfStore(ABC):
+
+class OfModule:
+    """A task that needs no more than what its module imports."""
+
+    def ready(self) -> Ready:
+        """As a task."""
+        return partial(import_module, type(self).__module__)
+
+
+class OfStore(OfModule, ABC):
     """A task that reads a store, which is open."""
 
     store: Path

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from fpstore.nursery import Ready
 from fpstore.text.cleaning import characters, stand_in, visible
 from fpstore.text.held import KeptHashes, Sets
 from fpstore.text.packed import Offsets, Packed, Passed, text_sizes
@@ -65,11 +66,23 @@ class Shown:
 Show = Callable[[Sequence[Page]], Callable[[], Shown]]
 
 
+def ready_for(recipe: Recipe, *, html: bool) -> Ready:
+    """What brings the packages by which a recipe is measured, and with html pages are read, and their dictionaries."""
+    return partial(_bring, recipe.html if html else None, recipe.to_json() if _is_for_workers(recipe) else None)
+
+
+def _bring(what: str | None, record: dict[str, Any] | None) -> None:
+    if what is not None:
+        _page_shown(("<p>some words</p>", None), what)
+    if record is not None:
+        _measured_here(Recipe.from_json(record), ["some words"], 1)
+
+
 def shown_of(pages: Sequence[Page], what: str, workers: Workers) -> Callable[[], Shown]:
     """What pages show, by the step `html` of a recipe; begun at once by workers."""
     sizes = pages.sizes if isinstance(pages, Packed) else np.array([len(page[0]) for page in pages], dtype=np.int64)
     parts = _parts(pages, sizes, PAGES_AT_ONCE) if len(pages) else []
-    begun = workers.begin(_shown, [(part, what) for part in parts])
+    begun = workers.begin(_shown, [(part, what) for part in parts], ready=partial(_bring, what, None))
     return lambda: Shown.join(begun.results())
 
 
@@ -89,7 +102,8 @@ def begin_to_measure(
     if not _is_for_workers(recipe):
         return partial(_measured_here, recipe, texts, threads)
     record = recipe.to_json()
-    begun = workers.begin(_measured, [(record, part) for part in _parts_of_texts(texts)])
+    items = [(record, part) for part in _parts_of_texts(texts)]
+    begun = workers.begin(_measured, items, ready=ready_for(recipe, html=False))
     return lambda: _joined(begun.results())
 
 
@@ -100,7 +114,8 @@ def begin_to_measure_and_keep(
     if not _is_for_workers(recipe):
         return partial(_kept_here, recipe, texts, threads)
     record = recipe.to_json()
-    begun = workers.begin(_measured_and_kept, [(record, part) for part in _parts_of_texts(texts)])
+    items = [(record, part) for part in _parts_of_texts(texts)]
+    begun = workers.begin(_measured_and_kept, items, ready=ready_for(recipe, html=False))
     return lambda: _joined_and_kept(begun.results())
 
 
@@ -122,7 +137,8 @@ def features_many(recipe: Recipe, texts: Sequence[str], threads: int | None, wor
     if not _is_for_workers(recipe):
         return recipe.features_many(texts, threads=threads)
     record = recipe.to_json()
-    parts = workers.map(_features, [(record, part) for part in _parts_of_texts(texts)])
+    items = [(record, part) for part in _parts_of_texts(texts)]
+    parts = workers.map(_features, items, ready=ready_for(recipe, html=False))
     return Sets.join([(part.hashes, part.weights, np.cumsum(part.counts)) for part in parts])
 
 

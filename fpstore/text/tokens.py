@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 
-from fpstore import workers
+from fpstore import nursery
 from fpstore.text import _simhash
 from fpstore.text._joined import joined
 from fpstore.text.cleaning import without_surrogates
@@ -155,5 +155,5 @@ def _chinese(normalisation: str) -> Callable[[str], bytes]:
 def _jieba() -> Callable[[str], list[str]]:
     package = need_series("rjieba", "rjieba", "zh", "a recipe with tokens chinese")
     # A dictionary of its own, without the words that somebody adds to the package's; to build one takes 0.1 s.
-    cut: Callable[[str], list[str]] = package.cut if workers.is_alone else package.Jieba().cut
+    cut: Callable[[str], list[str]] = package.cut if nursery.is_alone else package.Jieba().cut
     return cut

@@ -847,7 +847,7 @@ MUTANTS = (
     ),
     Mutant(
         "half a request is an error of the worker's",
-        "fpstore/workers.py",
+        "fpstore/nursery.py",
         "except (EOFError, pickle.UnpicklingError):",
         "except EOFError:",
         "a traceback for each worker where a job is killed",

@@ -1,0 +1,308 @@
+"""The processes that work for a caller: one that imports what they need, once, and forks them. No caller is forked.
+
+That one, the nursery, is a new process of this interpreter with one thread, and nothing of the caller's program. A
+worker is given functions by name, and their arguments, over a pipe, and ends with that; the nursery ends with its
+workers and its caller. So none is left behind by a caller that was killed. Neither hears a Ctrl-C of its own.
+"""
+
+import gc
+import importlib
+import os
+import pickle
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import IO, Any, TypeVar
+
+# How long a worker that was told to end is waited for.
+ENDING_SECONDS = 2.0
+# The longest message between a nursery and its caller.
+_MESSAGE_BYTES = 1 << 15
+# What a worker is born with: who asks it, who hears its answers, and who hears of its birth and its end.
+_GIFTS = 3
+
+# Whether this process is a worker, in which nothing runs but what it is given: nobody changes what packages hold.
+is_alone = False
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+# Brings what work needs before any of it is given: called in the nursery, whose workers have what it has brought.
+Ready = Callable[[], object]
+
+
+def _pair() -> tuple[socket.socket, socket.socket]:
+    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+
+def _has_news(who: socket.socket, seconds: float = 0.0) -> bool:
+    """Whether there is something to be received within so many seconds, be it an end."""
+    changes = select.poll()
+    changes.register(who, select.POLLIN)
+    return bool(changes.poll(max(seconds, 0.0) * 1000))
+
+
+class Nursery:
+    """One process that workers are forked from."""
+
+    def __init__(self, environment: Mapping[str, str], module: str, ready: Ready | None) -> None:
+        """environment: variables of the workers, where the caller's own has no others. module: what they import.
+
+        Raises OSError where the system gives no process.
+        """
+        code = f"import sys; sys.path[:] = {sys.path!r}; from fpstore.nursery import tend; tend()"
+        self._control, theirs = _pair()
+        with theirs:
+            try:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-c", code],
+                    stdin=theirs.fileno(),
+                    stdout=subprocess.DEVNULL,
+                    start_new_session=True,  # what a terminal sends to its processes is for the caller
+                    env={**environment, **os.environ, "OPENBLAS_NUM_THREADS": "1"},
+                )
+            except BaseException:
+                self._control.close()
+                raise
+        brought = pickle.dumps((module, ready), 5)
+        with suppress(OSError):  # it has ended: who asks for a worker hears of it
+            self._control.send(brought if len(brought) <= _MESSAGE_BYTES else pickle.dumps((module, None), 5))
+
+    @property
+    def pid(self) -> int:
+        """Of its process."""
+        pid: int = self._process.pid
+        return pid
+
+    def bear(self) -> "Worker":
+        """A worker, which begins when the nursery has what it needs.
+
+        ConnectionError where the nursery has ended, another OSError where the system gives too little.
+        """
+        given = [*os.pipe(), *os.pipe()]
+        own, theirs = _pair()
+        try:
+            socket.send_fds(self._control, [b"one"], [given[0], given[3], theirs.fileno()])
+        except BaseException:
+            for fd in (given[1], given[2]):
+                os.close(fd)
+            own.close()
+            raise
+        finally:
+            theirs.close()
+            os.close(given[0])
+            os.close(given[3])
+        return Worker(os.fdopen(given[1], "wb"), os.fdopen(given[2], "rb"), own)
+
+    def stop(self) -> None:
+        """End it at once where it has yet to import what workers need, so that none is born any more."""
+        if not _has_news(self._control):
+            self._process.kill()
+            self._process.wait()
+
+    def end(self, deadline: float) -> None:
+        """Have it end, which it does when all of its workers have; by force where it has not by then."""
+        self._control.close()
+        try:
+            self._process.wait(max(deadline - time.monotonic(), 0.0))
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+class Worker:
+    """One process, and the pipes to it."""
+
+    def __init__(self, requests: IO[bytes], answers: IO[bytes], fate: socket.socket) -> None:
+        self._requests, self._answers, self._fate = requests, answers, fate
+        self._lock = threading.Lock()  # over what is heard of its birth
+        self._ending = threading.Lock()  # by who asks it, or by who closes all
+        self._pid = 0
+        self._handle = -1  # by which no other process is meant, whoever has its number later
+        self._heard_all = False
+        self._told = ""  # how it has ended
+        self.has_answered = False
+
+    @property
+    def pid(self) -> int:
+        """Of its process; 0 where its nursery has ended before it was born. Waits for its birth."""
+        with self._lock:
+            if not self._pid and not self._heard_all:
+                message, handles, *_ = socket.recv_fds(self._fate, _MESSAGE_BYTES, 1)
+                self._heard_all = not message
+                if message:
+                    self._pid = int(message)
+                for self._handle in handles:  # none where this process has too many files open
+                    os.set_inheritable(self._handle, False)
+            return self._pid
+
+    def ask(self, work: Callable[[_Item], _Result], item: _Item) -> _Result:
+        """What work makes of an item there. Whoever stops waiting for an answer has to end the process."""
+        request = pickle.dumps((work, item), 5)
+        try:
+            self._requests.write(request)
+            self._requests.flush()
+            is_good, answer = pickle.load(self._answers)
+        except (OSError, EOFError, ValueError, pickle.UnpicklingError):
+            self.let_go()
+            told = self.end(time.monotonic() + ENDING_SECONDS)
+            raise ChildProcessError(f"worker process {self._pid}: {told}, expected an answer") from None
+        self.has_answered = True
+        if not is_good:
+            raise answer
+        result: _Result = answer
+        return result
+
+    def let_go(self) -> None:
+        """Tell it to end, once it has done what it does."""
+        with suppress(OSError):  # it has ended, with something unread
+            self._requests.close()
+
+    def kill(self) -> None:
+        """End it at once, whatever it does."""
+        if self.pid:
+            with self._lock, suppress(ProcessLookupError):
+                if self._handle >= 0:
+                    signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+
+    def end(self, deadline: float) -> str:
+        """Have it end, by force where it has not by then; how it has ended."""
+        with self._ending:
+            if not self._told:
+                if self.pid and not _has_news(self._fate, deadline - time.monotonic()):
+                    self.kill()
+                self._told = _told_of(b"" if self._heard_all else self._fate.recv(_MESSAGE_BYTES), self._pid)
+                self._answers.close()
+                with self._lock:
+                    self._fate.close()
+                    if self._handle >= 0:
+                        os.close(self._handle)
+                        self._handle = -1
+            return self._told
+
+
+def _told_of(status: bytes, pid: int) -> str:
+    """What to say of how a process has ended, by what its nursery said."""
+    if not status:
+        return "found its end, and that of the process that began it" if pid else "found that it never began"
+    code = int(status)
+    return f"found its end by signal {-code}" if code < 0 else f"found its end with status {code}"
+
+
+def tend() -> None:
+    """What a nursery does: has what workers need, forks them as they are asked for, and tells how they end."""
+    global is_alone
+    is_alone = True
+    control = socket.socket(fileno=os.dup(0))
+    with open(os.devnull) as nothing:
+        os.dup2(nothing.fileno(), 0)  # what a package reads or prints is no request, and no answer
+    os.dup2(2, 1)
+    with suppress(Exception):  # who does the work tells what is wrong
+        module, ready = pickle.loads(control.recv(_MESSAGE_BYTES))
+        importlib.import_module(module)
+        if ready is not None:
+            ready()
+    with suppress(OSError):
+        control.send(b"ready")
+    sys.stdout.flush()  # or each worker would print it again
+    gc.collect()
+    gc.freeze()  # what all share is not copied by looking through it
+    born: dict[int, tuple[int, socket.socket]] = {}
+    changes = select.poll()
+    changes.register(control, select.POLLIN)
+    is_asked = True
+    while is_asked or born:
+        for fd, _ in changes.poll():
+            if fd != control.fileno():
+                _bury(fd, changes, born)
+                continue
+            is_asked = _bear(control, changes, born)
+            if not is_asked:
+                changes.unregister(control)
+
+
+def _bear(control: socket.socket, changes: select.poll, born: dict[int, tuple[int, socket.socket]]) -> bool:
+    """Fork a worker, where one is asked for; whether anybody is there to ask. born: of each handle, who it is."""
+    try:
+        message, fds, *_ = socket.recv_fds(control, _MESSAGE_BYTES, _GIFTS)
+    except ConnectionError:
+        return False
+    if not message:
+        return False
+    if len(fds) != _GIFTS:  # too many files are open
+        for fd in fds:
+            os.close(fd)
+        return True
+    requests, answers, told = fds
+    fate = socket.socket(fileno=told)
+    try:
+        pid = os.fork()
+    except OSError:  # who asks hears that there is none: nobody holds the pipes
+        pid = -1
+    if pid == 0:
+        control.close()
+        for handle, (_, other) in born.items():
+            os.close(handle)
+            other.close()
+        _live(requests, answers, fate)
+    os.close(requests)
+    os.close(answers)
+    if pid < 0:
+        fate.close()
+        return True
+    handle = os.pidfd_open(pid)
+    born[handle] = pid, fate
+    changes.register(handle, select.POLLIN)
+    return True
+
+
+def _bury(handle: int, changes: select.poll, born: dict[int, tuple[int, socket.socket]]) -> None:
+    """Tell how a worker has ended."""
+    pid, fate = born.pop(handle)
+    changes.unregister(handle)
+    os.close(handle)
+    _, status = os.waitpid(pid, 0)
+    with fate, suppress(OSError):
+        fate.send(b"%d" % os.waitstatus_to_exitcode(status))
+
+
+def _live(requests: int, answers: int, fate: socket.socket) -> None:
+    """The life of a worker, from the fork on."""
+    status = 1
+    try:
+        # It tells of itself: one that works is known, though its nursery may end at any moment.
+        socket.send_fds(fate, [b"%d" % os.getpid()], [os.pidfd_open(os.getpid())])
+        serve(requests, answers)
+        status = 0
+    except BrokenPipeError:
+        status = 0  # without a word: whoever asked is gone
+    finally:
+        if status:
+            sys.excepthook(*sys.exc_info())
+        with suppress(OSError):
+            sys.stdout.flush()
+        os._exit(status)
+
+
+def serve(requests_fd: int, answers_fd: int) -> None:
+    """What a worker does: answers, until nobody asks any more."""
+    with os.fdopen(requests_fd, "rb") as requests, os.fdopen(answers_fd, "wb") as answers:
+        while True:
+            try:
+                work, item = pickle.load(requests)
+            except (EOFError, pickle.UnpicklingError):  # also in the middle of a request: whoever asked is gone
+                return
+            answers.write(_answer(work, item))
+            answers.flush()
+
+
+def _answer(work: Callable[[Any], Any], item: Any) -> bytes:
+    try:
+        return pickle.dumps((True, work(item)), 5)
+    except Exception as error:
+        return pickle.dumps((False, error), 5)

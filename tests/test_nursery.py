@@ -1,0 +1,142 @@
+"""The process that workers are forked from: imports once, and leaves nobody behind, whoever is killed when."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+from nursery_work import Some, doubled, fail, first_sleeps, imported, parent_of, process_of, refuse_forks, threads_of
+from test_workers import wait_for
+
+from fpstore import nursery as module
+from fpstore.nursery import Nursery
+from fpstore.text import DEFAULT_RECIPE, recipes
+from fpstore.text.shared import ready_for
+from fpstore.workers import WorkerEnded, Workers
+
+pytestmark = pytest.mark.slow
+
+
+def nursery_of(workers: Workers) -> Nursery:
+    assert workers._nursery is not None
+    return workers._nursery
+
+
+def test_all_workers_are_children_of_one_process_that_has_what_they_need() -> None:
+    with Workers(3, start_after=0) as workers:
+        ready = partial(__import__, "turtledemo")
+        assert set(workers.map(parent_of, range(30), ready=ready)) == {nursery_of(workers).pid}
+        assert all(workers.map(imported, ["turtledemo"] * 9))
+        every = [nursery_of(workers).pid, *(worker.pid for worker in workers._workers)]
+    assert len({*every, os.getpid()}) == 5
+    assert wait_for(every) == []
+
+
+READY: dict[str, Callable[[], object]] = {
+    "pages": ready_for(DEFAULT_RECIPE, html=True),
+    "chinese": ready_for(recipes()["zh"], html=False),
+    "module": Some().ready(),
+    "tables": partial(__import__, "fpstore.cluster.building"),
+}
+
+
+@pytest.mark.parametrize("name", READY)
+def test_who_forks_has_one_thread(name: str) -> None:
+    """A lock that another thread held would stay closed in a fork."""
+    with Workers(2, start_after=0) as workers:
+        assert set(workers.map(threads_of, range(4), ready=READY[name])) == {1}
+
+
+def test_workers_find_that_what_they_need_was_brought() -> None:
+    packages = {"pages": "resiliparse", "chinese": "rjieba", "tables": "fpstore.cluster.building"}
+    for name, package in packages.items():
+        with Workers(2, start_after=0) as workers:
+            assert all(workers.map(imported, [package] * 4, ready=READY[name])), name
+
+
+@pytest.mark.parametrize("ready", [fail, partial(bytes, 1 << 16), bytes(1 << 16).upper])
+def test_what_cannot_be_brought_is_for_the_work_to_tell(
+    ready: Callable[[], object], capfd: pytest.CaptureFixture[str]
+) -> None:
+    with Workers(2, start_after=0) as workers:
+        assert workers.map(doubled, range(9), ready=ready) == [2 * number for number in range(9)]
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_workers_go_on_without_the_one_that_bore_them_and_are_followed() -> None:
+    with Workers(2, start_after=0, tries=3) as workers:
+        workers.map(process_of, range(8))
+        first, every = nursery_of(workers), [worker.pid for worker in workers._workers]
+        os.kill(first.pid, signal.SIGKILL)
+        assert wait_for([first.pid]) == []
+        assert set(workers.map(process_of, range(8))) <= set(every)
+        for process in every:
+            os.kill(process, signal.SIGKILL)
+        assert workers.map(doubled, range(8)) == [2 * number for number in range(8)]
+        assert nursery_of(workers) is not first
+        every += [nursery_of(workers).pid, *(worker.pid for worker in workers._workers)]
+    assert wait_for(every) == []
+
+
+def test_a_worker_whose_nursery_went_too_is_one_clear_error() -> None:
+    with Workers(2, start_after=0) as workers:
+        workers.map(process_of, range(8))
+        for process in [nursery_of(workers).pid, *(worker.pid for worker in workers._workers)]:
+            os.kill(process, signal.SIGKILL)
+            assert wait_for([process]) == [] or process != nursery_of(workers).pid
+        told = r"^worker process \d+: found its end, and that of the process that began it, expected an answer$"
+        with pytest.raises(WorkerEnded, match=told):
+            workers.map(doubled, range(8))
+
+
+def test_the_end_of_a_worker_is_heard_of_while_others_live() -> None:
+    with Workers(2, start_after=0) as workers:
+        workers.map(process_of, range(8))
+        first, second = workers._workers
+        os.kill(nursery_of(workers).pid, signal.SIGKILL)
+        assert second.pid
+        first.kill()
+        assert module._has_news(first._fate, 10)
+
+
+def test_a_nursery_that_is_killed_before_it_bears_is_followed_by_another(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    with Workers(2, start_after=0, tries=3) as workers:
+        begun = workers.begin(doubled, range(8), ready=partial(first_sleeps, str(mark)))
+        while not mark.exists():
+            time.sleep(0.001)
+        os.kill(nursery_of(workers).pid, signal.SIGKILL)
+        assert begun.results() == [2 * number for number in range(8)]
+
+
+def test_a_worker_that_never_began_is_one_clear_error() -> None:
+    with Workers(2, start_after=0) as workers:
+        begun = workers.begin(doubled, range(8), ready=partial(time.sleep, 60))
+        os.kill(nursery_of(workers).pid, signal.SIGKILL)
+        with pytest.raises(WorkerEnded, match=r"^worker process 0: found that it never began, expected an answer$"):
+            begun.results()
+
+
+def test_where_no_process_can_be_forked_the_work_is_one_clear_error() -> None:
+    with Workers(2, start_after=0) as workers, pytest.raises(WorkerEnded, match="found that it never began"):
+        workers.map(doubled, range(8), ready=refuse_forks)
+
+
+def test_who_bears_no_more_is_told() -> None:
+    held = Nursery({}, "time", None)
+    os.kill(held.pid, signal.SIGKILL)
+    assert wait_for([held.pid]) == []
+    with pytest.raises(ConnectionError):
+        held.bear()
+    held.end(0.0)
+    assert held._process.returncode == -signal.SIGKILL
+
+
+def test_a_nursery_that_does_not_end_is_ended() -> None:
+    held = Nursery({}, "time", partial(time.sleep, 60))
+    held.end(time.monotonic() + 0.1)
+    assert held._process.returncode == -signal.SIGKILL
+    assert module.is_alone is False
