@@ -32,7 +32,7 @@ from fpstore.cluster.measuring import MeasureTask
 from fpstore.cluster.sent import TRIES
 from fpstore.errors import JobError, StoreChanged
 from fpstore.inputs import BadInput
-from fpstore.jobs import Inputs, dedup, sharing
+from fpstore.jobs import Inputs, dedup, shards, sharing
 from fpstore.text import load_recipe
 from fpstore.types import Keys
 
@@ -252,6 +252,22 @@ def test_an_engine_leaves_the_very_results_of_one_process(engine: str, tmp_path:
     dedup(inputs, tmp_path / "two", **how | {"dropped": tmp_path / "two.tsv"}, engine=engine)
     for suffix in ("", ".tsv"):
         assert (tmp_path / f"one{suffix}").read_bytes() == (tmp_path / f"two{suffix}").read_bytes() != b""
+
+
+def test_an_engine_writes_the_very_shards_of_one_process(engine: str, tmp_path: Path) -> None:
+    inputs = Inputs(some_corpus(tmp_path / "in"), html=True)
+    dedup(inputs, tmp_path / "one", shards=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shards, "TASK_BYTES", 1)
+        dedup(inputs, tmp_path / "two", shards=True, engine=engine)
+    for name in (*(path.name for path in some_names(tmp_path / "in")), "_SUCCESS"):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes() != b""
+
+
+def some_names(folder: Path) -> list[Path]:
+    found = sorted(folder.iterdir())
+    assert len(found) == 3
+    return found
 
 
 def test_an_engine_finds_the_fingerprints_of_one_process(engine: str, tmp_path: Path) -> None:
