@@ -86,11 +86,30 @@ def environment() -> Iterator[None]:
     """In which workers find the tasks of tests; Java keeps what it began with, whichever test that was."""
     before = dict(os.environ)
     os.environ["PYTHONPATH"] = os.pathsep.join(map(str, (HERE.parent, HERE)))
-    os.environ |= {"PYSPARK_PYTHON": sys.executable, "RAY_USAGE_STATS_ENABLED": "0"}
+    os.environ |= {
+        "PYSPARK_PYTHON": sys.executable,
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_gcs_server_port_wait_time_s": "120",
+    }
     yield
     for name in set(os.environ) - set(before):
         del os.environ[name]
     os.environ |= before
+
+
+def begin_ray() -> None:
+    """Begun again where it was not up in the 30 s that Ray itself waits, as on a machine that is busy."""
+    import ray
+
+    for is_last in (False, False, True):
+        try:
+            ray.init("local", num_cpus=2, include_dashboard=False, object_store_memory=80 << 20, log_to_driver=False)
+        except Exception as error:
+            ray.shutdown()
+            if is_last or "timed out" not in str(error).lower():
+                raise
+        else:
+            return
 
 
 @pytest.fixture(scope="module", params=THERE)
@@ -100,7 +119,7 @@ def engine(environment: None, request: pytest.FixtureRequest) -> Iterator[str]:
     if request.param == "ray":
         import ray
 
-        ray.init("local", num_cpus=2, include_dashboard=False, object_store_memory=80 << 20, log_to_driver=False)
+        begin_ray()
         yield "ray"
         ray.shutdown()
     else:
