@@ -195,8 +195,7 @@ _OWN: dict[str, dict[str, tuple[Fact, ...]]] = {
         "id_type": (),
         "memory": (),
         "force": (),
-        **dict.fromkeys(("workers", "engine", "folder"), ()),
-        "address": (_CLUSTER,),
+        **_MEASURED,
     },
     "create": {
         **_PLAN,

@@ -42,7 +42,7 @@ MUTANTS = (
     ),
     Mutant(
         "rows of a later file are numbered as those of the first",
-        "fpstore/cluster/building.py",
+        "fpstore/cluster/stages.py",
         "base = 0 if each.has_ids else rows + self._first_id",
         "base = 0 if each.has_ids else self._first_id",
         "rows of two files have one id",
@@ -50,7 +50,7 @@ MUTANTS = (
     ),
     Mutant(
         "a key that ends one chunk and begins the next is counted twice",
-        "fpstore/cluster/building.py",
+        "fpstore/cluster/stages.py",
         "self.count += int(np.count_nonzero(begins(keys))) - (int(keys[0]) == last)",
         "self.count += int(np.count_nonzero(begins(keys)))",
         "the plan and the slots are those of more keys",
@@ -347,6 +347,22 @@ MUTANTS = (
         ("tests/test_jobs_shards.py::test_a_standing_store_of_names_passes_over_in_shards_what_it_does_elsewhere",),
     ),
     Mutant(
+        "a rank makes tables before all is sorted",
+        "fpstore/cluster/stages.py",
+        "        if left_of(self._home, tasks, columns):\n            return len(sorts)\n",
+        "",
+        "each rank sorts what all the others are at work on",
+        ("tests/test_cluster_build.py::test_ranks_sort_and_make_tables_of_what_a_build_then_publishes",),
+    ),
+    Mutant(
+        "a build goes on with the memory alone that it was begun with",
+        "fpstore/cluster/stages.py",
+        ' | {"memory_bytes": 0}',
+        "",
+        "who publishes what ranks have made finds a folder of another job",
+        ("tests/test_cluster_build.py::test_ranks_sort_and_make_tables_of_what_a_build_then_publishes",),
+    ),
+    Mutant(
         "a folder in an input is taken",
         "fpstore/jobs/sharing.py",
         "    _expect_outside(team.folder, corpus)\n",
@@ -388,7 +404,7 @@ MUTANTS = (
     ),
     Mutant(
         "what tables are made of is told without the numbers of rows",
-        "fpstore/cluster/building.py",
+        "fpstore/cluster/stages.py",
         "[part.bases for part in self._parts], ",
         "",
         "a call with another first number has the ids of the one before",
@@ -412,7 +428,7 @@ MUTANTS = (
     ),
     Mutant(
         "merged rows of another first number are taken for these",
-        "fpstore/cluster/building.py",
+        "fpstore/cluster/stages.py",
         '[self._job, "merged", [part.bases for part in self._parts]]',
         '[self._job, "merged"]',
         "a call with another first number has the ids of the one before",
@@ -508,7 +524,7 @@ MUTANTS = (
     ),
     Mutant(
         "rows before a share are counted with it",
-        "fpstore/cluster/building.py",
+        "fpstore/cluster/stages.py",
         "each.end - (share.only or (0, 0))[0]",
         "each.end",
         "a build tells of more rows than its input has",
@@ -516,7 +532,7 @@ MUTANTS = (
     ),
     Mutant(
         "the largest id is that of the last rows that are merged",
-        "fpstore/cluster/building.py",
+        "fpstore/cluster/stages.py",
         "self.most = max(self.most, int(ids[0].max()))",
         "self.most = int(ids[0].max())",
         "rows that are added later get ids that others have",
