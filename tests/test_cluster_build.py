@@ -1,6 +1,7 @@
 """A build by tasks: the very bytes of a build by one process, whatever the input and the cut; and what is refused."""
 
 import fcntl
+import json
 import os
 import pickle
 import shutil
@@ -457,6 +458,15 @@ def test_the_command_of_a_rank_says_what_it_did(tmp_path: Path, command: Command
     told = command(*given, "--rank", 0)
     assert (told.status, told.out) == (0, "")
     assert "rank 0 of 1: did" in told.err
+    told = command(*given, "--rank", 0, "--json")
+    assert json.loads(told.out) == {
+        "format": "fpstore.rank/1",
+        "rank": 0,
+        "world_size": 1,
+        "folder": str(tmp_path / "f"),
+        "task_count": 0,
+    }
+    assert told.err == ""
     assert "--rank goes with --world-size" in command(*given[:-2], "--rank", 0).err
     told = command(*given)
     assert told.status == 0, told.err

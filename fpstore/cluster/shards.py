@@ -23,7 +23,7 @@ import fpstore
 from fpstore.checks import expect, expect_integer, limited_list, named_fields, typed
 from fpstore.cluster.shares import DISTANCE_BITS, ranked
 from fpstore.disk import Folder, read_whole, replace_whole
-from fpstore.errors import LIST_ENDING, NotAStore, PathLike, StoreChanged, WrongKind
+from fpstore.errors import LIST_ENDING, NotAStore, PathLike, WrongKind
 from fpstore.fingerprints import columns_of, of_columns
 from fpstore.living.state import Settings
 from fpstore.living.stats import Stats
@@ -79,7 +79,7 @@ class Shards:
     kind: Literal["hamming"] = "hamming"
 
     def __init__(self, path: PathLike) -> None:
-        """Open every store of the file. NotAStore for another file; StoreChanged for a store that is not as listed.
+        """Open every store of the file. NotAStore for another file, and for a store that is not as listed.
 
         What fpstore.open raises of a store that is not there. ValueError for stores of several kinds.
         """
@@ -251,11 +251,11 @@ def _expect(store: Store, shard: Shard) -> None:
     found = store._latest.state.identity
     if found != shard.identity:
         told = f"found store {found}, expected {shard.identity}, which is listed: another has taken its place"
-        raise StoreChanged(f"{told}; write the list anew, if it is meant", path=store.path)
+        raise NotAStore(f"{told}; write the list anew, if it is meant", path=store.path)
     count = _count(store)
     if count != shard.fingerprints:
         told = f"found {count} fingerprints, expected {shard.fingerprints}, as listed: write the list anew"
-        raise StoreChanged(told, path=store.path)
+        raise NotAStore(told, path=store.path)
 
 
 def _expect_alike(stores: Sequence[Store]) -> None:

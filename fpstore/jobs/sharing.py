@@ -125,7 +125,9 @@ def shared(job: Job | None, corpus: Corpus, team: Team | None, *, keeps: bool) -
             corpus.made_by(None)
             engine.stop()
             leash.let_go()
-            work.wait()
+            while not work.done:  # a stop that comes before the engine is under way is lost
+                time.sleep(_MOST_WAIT)
+                engine.stop()
 
 
 def measure_rank(
