@@ -363,6 +363,14 @@ MUTANTS = (
         ("tests/test_cluster_build.py::test_ranks_sort_and_make_tables_of_what_a_build_then_publishes",),
     ),
     Mutant(
+        "a pair that lies in several stores comes for each",
+        "fpstore/cluster/shards.py",
+        "is_new[before.probe_many(keys, max_distance=0).query] = False",
+        "pass",
+        "pairs of a list are counted twice",
+        ("tests/test_cluster_shards.py::test_the_pairs_of_a_list_are_those_of_all_rows_each_once",),
+    ),
+    Mutant(
         "a folder in an input is taken",
         "fpstore/jobs/sharing.py",
         "    _expect_outside(team.folder, corpus)\n",
