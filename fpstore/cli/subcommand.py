@@ -281,6 +281,7 @@ _OWN: dict[str, dict[str, tuple[Fact, ...]]] = {
         "dropped": (),
         "keep": (),
         "tag": (),
+        "shards": (),
         "confirm": (),
         "store": (),
         "force": (_KEPT_FILE,),
