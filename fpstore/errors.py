@@ -134,10 +134,9 @@ class NotAStore(Error):
     def a_file(cls, path: PathLike) -> Self:
         """Of a path to a store at which there is a file."""
         if os.fspath(path).endswith(LIST_ENDING):
-            asked = (
-                "fpstore probe, nearest, stats and verify take a list, and fpstore.cluster.Shards; else name each store"
-            )
-            return cls(f"found a list of stores, expected the folder of one: {asked}", path=path)
+            takes = "fpstore probe, nearest, pairs, stats and verify take a list, and fpstore.cluster.Shards"
+            told = f"found a list of stores, expected the folder of one: {takes}; else name each store"
+            return cls(told, path=path)
         return cls("found a file, expected the folder of a store", path=path)
 
 

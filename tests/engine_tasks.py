@@ -7,6 +7,7 @@ from pathlib import Path
 
 from fpstore.cluster.measuring import MeasureTask
 from fpstore.cluster.searching import ProbeTask
+from fpstore.jobs.shards import ShardTask
 from fpstore.store import Store
 
 DEATHS = "deaths"
@@ -73,3 +74,16 @@ class Straggling(ProbeTask):
 def attempts_of(task: ProbeTask) -> list[Path]:
     """A file for each process that a task was begun in."""
     return list(task.folder.glob(f"{task.maker.name}.by.*"))
+
+
+class DyingShard(ShardTask):
+    """A task that writes shards, whose process is killed in the middle, as often as the file of the environment has."""
+
+    def do(self) -> int:
+        deaths = Path(os.environ[DEATHS])
+        count = int(deaths.read_text()) if self.maker.task == 1 else 0
+        if count:
+            deaths.write_text(str(count - 1))
+            (self.output / f"{self.shards[0].name}.0123456789abcdef.new").write_bytes(b"half")
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().do()

@@ -141,6 +141,7 @@ class Dedup(Protocol):
         dropped: AnyPath | None = None,
         keep: str = "first",
         tag: bool = False,
+        shards: bool = False,
         store: AnyPath | None = None,
         recipe: Recipe | None = None,
         max_distance: int | None = None,
@@ -338,6 +339,7 @@ class MeasureRank(Protocol):
         store: AnyPath | None = None,
         confirm: str | None = "default",
         keep: str = "first",
+        shards: bool = False,
     ) -> int: ...
 
 

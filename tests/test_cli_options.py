@@ -192,6 +192,7 @@ RANKED = {
     "dedup": ["a.txt", "-o", "k"],
     "cluster": ["a.txt"],
     "fingerprint": ["a.txt"],
+    "build": ["n.fpstore", "a.npy"],
 }
 for _name, _line in RANKED.items():
     MISSING[_name, "goes with --folder"] = _line

@@ -373,7 +373,8 @@ def test_a_part_has_the_bytes_that_the_format_says(tmp_path: Path) -> None:
     fpstore.build(tmp_path / "s", [5, 6], ids=[70, 80]).close()
     with cluster.probe(tmp_path / "s", [6, 5], max_distance=0, folder=tmp_path / "f"):
         pass
-    job = (tmp_path / "f" / "job").read_text()
+    job, about = (tmp_path / "f" / "job").read_text().split("\n")
+    assert about == "this store, these queries"
     data = (tmp_path / "f" / "00000.part").read_bytes()
     block = np.array([0 << 16, 1 << 16, 6, 5, 80, 70], dtype="<u8").tobytes()
     footer = json.dumps({"job": job, "task": 0, "columns": 3, "runs": [[[2, crc32c(block)]]]}).encode()
@@ -551,7 +552,10 @@ def test_a_folder_of_another_job_or_of_none_is_refused(stores: dict[str, Path], 
         (stores["plain"], queries, {"max_distance": 2}),
     ]
     for path, asked, options in others:
-        with pytest.raises(JobError, match=r"found those of job .*, expected an empty folder, or parts of job"):
+        with pytest.raises(
+            JobError,
+            match=r"found those of job \w+, of this store, these queries, expected an empty",
+        ):
             cluster.probe(path, asked, folder=tmp_path / "f", **options)
     (tmp_path / "f" / "job").unlink()
     with pytest.raises(JobError, match="found a file that is no job's, expected an empty folder"):

@@ -1,6 +1,7 @@
 """A build by tasks: the very bytes of a build by one process, whatever the input and the cut; and what is refused."""
 
 import fcntl
+import json
 import os
 import pickle
 import shutil
@@ -26,7 +27,7 @@ from test_workers import wait_for
 import fpstore
 from fpstore import Progress, cluster
 from fpstore.building import rows
-from fpstore.cluster import building, gathering, parts, sorting, work
+from fpstore.cluster import building, gathering, local, parts, sorting, work
 from fpstore.cluster.local import TRIES, run_here
 from fpstore.cluster.sorting import SortTask, TableTask
 from fpstore.cluster.tasks import run_held
@@ -396,6 +397,82 @@ class KilledSort(SortTask):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("bits", "ids"), [(64, "row"), (64, None), (256, "row")])
+def test_ranks_sort_and_make_tables_of_what_a_build_then_publishes(
+    tmp_path: Path, bits: int, ids: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(5)
+    words = rng.integers(0, 50, (900, bits // 64), dtype=np.uint64)
+    files = written(tmp_path, words[:, 0], 64, ["npy", "npy", "npy"], with_ids=False) if bits == 64 else []
+    for number, own in enumerate(np.array_split(words, 3) if bits > 64 else []):
+        files.append(tmp_path / f"{number}.hex")
+        files[-1].write_text("".join("".join(f"{word:016x}" for word in row) + "\n" for row in own.tolist()))
+    how: dict[str, Any] = {"ids": ids, "bits": bits}
+    in_one(tmp_path / "one", files, **how)
+    shared: dict[str, Any] = {**how, "folder": tmp_path / "f", "world_size": 2, "memory": "64MiB", "tasks": 3}
+
+    def rank(number: int) -> int:
+        return cluster.build_rank(tmp_path / "many", files, rank=number, **shared)
+
+    assert rank(1) == 1  # of three that sort, none of the tables: not all is sorted
+    first = rank(0)
+    assert first > 2
+    assert rank(0) == 0
+    tables = rank(1)
+    assert tables > 0
+    assert not (tmp_path / "many").exists()
+    with fpstore.open(tmp_path / "one") as opened:
+        assert first - 2 + tables == len(opened.plan.tables)
+
+    def none_left(self: object, tasks: Any, *rest: Any) -> None:
+        assert not tasks
+
+    monkeypatch.setattr(local.Local, "__call__", none_left)
+    cluster.build(tmp_path / "many", files, **shared | {"memory": "2GiB"}).close()
+    expect_equal(tmp_path / "one", tmp_path / "many")
+
+
+def test_what_no_rank_of_a_build_does_is_refused(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.arange(9, dtype=np.uint64))
+    files, folder = [tmp_path / "a.npy"], tmp_path / "f"
+    (tmp_path / "there").mkdir()
+    for how, kind, message in (
+        ({"rank": 2, "world_size": 2}, ValueError, "^rank: found 2, expected 0 to 1"),
+        ({"rank": 0, "world_size": 0}, ValueError, "^world_size: found 0, expected 1 or more"),
+        ({"rank": 0, "world_size": 1, "memory": "1MiB"}, ValueError, "^memory: found 1048576 bytes for 1 workers"),
+        ({"rank": 0, "world_size": 1, "codec": "zip"}, ValueError, "codec"),
+        ({"rank": 0, "world_size": 1, "engine": "ray"}, TypeError, "engine"),
+        ({"rank": 0, "world_size": 1, "tasks": 0}, ValueError, "^tasks: found 0"),
+    ):
+        with pytest.raises(kind, match=message):
+            cluster.build_rank(tmp_path / "s", files, folder=folder, **how)
+    with pytest.raises(FileExistsError):
+        cluster.build_rank(tmp_path / "there", files, folder=folder, rank=0, world_size=1)
+    assert not folder.exists()
+
+
+def test_the_command_of_a_rank_says_what_it_did(tmp_path: Path, command: Command) -> None:
+    files = written(tmp_path, some_keys(900, 3), 64, ["npy", "csv"], with_ids=False)
+    in_one(tmp_path / "one", files)
+    given = ("build", tmp_path / "many", *files, "--folder", tmp_path / "f", "--world-size", 1)
+    told = command(*given, "--rank", 0)
+    assert (told.status, told.out) == (0, "")
+    assert "rank 0 of 1: did" in told.err
+    told = command(*given, "--rank", 0, "--json")
+    assert json.loads(told.out) == {
+        "format": "fpstore.rank/1",
+        "rank": 0,
+        "world_size": 1,
+        "folder": str(tmp_path / "f"),
+        "task_count": 0,
+    }
+    assert told.err == ""
+    assert "--rank goes with --world-size" in command(*given[:-2], "--rank", 0).err
+    told = command(*given)
+    assert told.status == 0, told.err
+    expect_equal(tmp_path / "one", tmp_path / "many")
+
+
 def test_a_task_whose_processes_are_killed_is_done_again(tmp_path: Path) -> None:
     sorts, _, _ = tasks_of(tmp_path)
     home = tmp_path / "f"

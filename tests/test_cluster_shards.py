@@ -3,7 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,8 @@ from test_cluster import grown, rows_of, some_keys
 
 import fpstore
 from fpstore import cluster, minhash
-from fpstore.cluster import Shards
-from fpstore.errors import NotAStore, StoreChanged, WrongKind
+from fpstore.cluster import Shards, shards
+from fpstore.errors import NotAStore, WrongKind
 from fpstore.inspection import inspect_store
 
 KEYS = some_keys(900, 4)
@@ -109,10 +109,10 @@ def test_a_store_that_is_not_as_listed_is_told_when_the_list_is_opened(tmp_path:
     Shards(path).close()
     with writer_of(tmp_path / "1.fpstore") as store:
         store.add([5], ids=[1 << 40])
-    with pytest.raises(StoreChanged, match=r"1\.fpstore: found \d+ fingerprints, expected \d+, as listed: write"):
+    with pytest.raises(NotAStore, match=r"1\.fpstore: found \d+ fingerprints, expected \d+, as listed: write"):
         Shards(path)
     fpstore.build(tmp_path / "1.fpstore", [1], force=True).close()
-    with pytest.raises(StoreChanged, match=r"1\.fpstore: found store \w+, expected \w+, which is listed: another has"):
+    with pytest.raises(NotAStore, match=r"1\.fpstore: found store \w+, expected \w+, which is listed: another has"):
         cluster.probe(path, KEYS)
     (tmp_path / "1.fpstore").rename(tmp_path / "gone")
     with pytest.raises(FileNotFoundError, match=r"1\.fpstore"):
@@ -208,7 +208,7 @@ def test_every_field_of_a_list_is_looked_at(tmp_path: Path) -> None:
             for other in [each for each in OTHERS if (type(each), each) != (type(own), own)]:
                 fields[name] = other
                 path.write_text(json.dumps(record))
-                with pytest.raises((NotAStore, StoreChanged, FileNotFoundError)):
+                with pytest.raises((NotAStore, FileNotFoundError)):
                     Shards(path)
                 tried += 1
             del fields[name]
@@ -243,7 +243,7 @@ def test_who_opens_a_list_as_a_store_is_told_what_takes_it(tmp_path: Path) -> No
     openings.append(lambda place: fpstore.recover(place, tmp_path / "new"))
     for opening in openings:
         with pytest.raises(
-            NotAStore, match=r"found a list of stores, expected the folder of one: fpstore probe, nearest, stats and"
+            NotAStore, match=r"found a list of stores, expected the folder of one: fpstore probe, nearest, pairs, stats"
         ):
             opening(path)
 
@@ -305,6 +305,52 @@ def test_the_nearest_of_a_list_are_those_of_all_rows(
     assert [(row.query, row.fingerprint, row.distance, row.id) for row in found] == expected
 
 
+@pytest.mark.parametrize("bits", [16, 128])
+@settings(max_examples=30)
+@given(
+    stored=st.lists(st.lists(st.integers(0, 40), max_size=12), min_size=1, max_size=4),
+    distance=st.integers(0, 3),
+    with_ids=st.booleans(),
+)
+def test_the_pairs_of_a_list_are_those_of_all_rows_each_once(
+    tmp_path_factory: pytest.TempPathFactory, bits: int, stored: list[list[int]], distance: int, with_ids: bool
+) -> None:
+    folder = tmp_path_factory.mktemp("pairs")
+    for number, keys in enumerate(stored):
+        words = [[key << 3, key] if bits == 128 else key for key in keys]
+        own = np.array(words, dtype=np.uint64).reshape((-1, 2) if bits == 128 else -1)
+        ids: Any = [index % 3 for index in range(len(keys))] if with_ids else None
+        fpstore.build(folder / f"{number}", own, ids=ids, bits=bits, max_distance=3).close()
+    Shards.write(folder / "a.shards.json", [folder / f"{number}" for number in range(len(stored))])
+    every = sorted({key << 67 | key if bits == 128 else key for keys in stored for key in keys})
+    expected = sorted(
+        (one, other, (one ^ other).bit_count())
+        for one, other in combinations(every, 2)
+        if (one ^ other).bit_count() <= distance
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shards, "_PAIRED_AT_ONCE", 2)
+        with Shards(folder / "a.shards.json") as many:
+            found = [tuple(row) for some in many.pairs(max_distance=distance) for row in some]
+            with pytest.raises(ValueError, match="max_distance"):
+                many.pairs(max_distance=4)
+    assert sorted(found) == expected
+
+
+def test_the_command_prints_the_pairs_of_a_list_as_of_one_store(tmp_path: Path, command: Command) -> None:
+    path, whole = listed(tmp_path, True, 3, 60)
+    expected = command("pairs", whole)
+    assert sorted(command("pairs", path).lines) == sorted(expected.lines) != []
+    assert command("pairs", path, "--count") == command("pairs", whole, "--count")
+    assert command("pairs", path, "--count", "--json") == command("pairs", whole, "--count", "--json")
+    for options in (("--of", "ids"), ("--workers", "2"), ("--world-size", "2", "--rank", "0", "--folder", "f")):
+        outcome = command("pairs", path, *options)
+        assert (outcome.status, outcome.out) == (2, "")
+        assert (
+            "a list of stores, expected one store: of a list, pairs are of fingerprints, by this process" in outcome.err
+        )
+
+
 def test_stats_and_verify_tell_of_each_store_of_a_list(tmp_path: Path, command: Command) -> None:
     path, whole = listed(tmp_path, True, 3, 0)
     stores = sorted(tmp_path.glob("*.fpstore"))
@@ -333,7 +379,7 @@ def test_a_list_that_is_not_as_it_was_is_one_error_of_each_command(tmp_path: Pat
     fpstore.build(tmp_path / "1.fpstore", [5]).close()
     for name, *more in lines:
         outcome = command(name, path, *more)
-        assert (outcome.status, outcome.out) == (4, "")
+        assert (outcome.status, outcome.out) == (3, "")
         begin = "" if name == "verify" else "fpstore: "
         assert outcome.err.startswith(f"{begin}{tmp_path / '1.fpstore'}: found store ")
         assert "which is listed: another has taken its place" in outcome.err
@@ -374,8 +420,6 @@ def test_a_list_is_refused_by_who_takes_one_store(tmp_path: Path, command: Comma
     assert outcome.status == 2
     assert "--unbuffered: found a list of stores, expected one store" in outcome.err
     for line in (
-        ("pairs",),
-        ("pairs", "--workers", "2"),
         ("cluster", "--components"),
         ("export", tmp_path / "o.csv"),
         ("lookup", "5"),
@@ -384,6 +428,6 @@ def test_a_list_is_refused_by_who_takes_one_store(tmp_path: Path, command: Comma
         outcome = command(line[0], path, *line[1:])
         assert (outcome.status, outcome.out) == (3, "")
         told = (
-            "found a list of stores, expected the folder of one: fpstore probe, nearest, stats and verify take a list"
+            "found a list of stores, expected the folder of one: fpstore probe, nearest, pairs, stats and verify take"
         )
         assert told in outcome.err

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from engine_tasks import DEATHS, PROCESSES, DyingMeasure
+from engine_tasks import DEATHS, PROCESSES, DyingMeasure, SlowMeasure
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jobs_model import interrupt, texts, write_jsonl
@@ -652,3 +652,31 @@ def test_whoever_ends_the_job_ends_the_processes_and_leaves_what_goes_on(tmp_pat
         "out",
         "processes",
     ]
+
+
+class Late(local.Local):
+    """That is under way a while after it was called."""
+
+    def __call__(self, tasks: Sequence[Any], seconds: float, done: Any = None, leash: Any = None) -> None:
+        time.sleep(0.3)
+        super().__call__(tasks, seconds, done, leash)
+
+
+@pytest.mark.slow
+def test_a_job_that_ends_before_its_workers_have_begun_does_not_wait_for_all_they_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = write_jsonl(tmp_path / "in.jsonl", [f"a b c {number}" for number in range(400)])
+    (tmp_path / "processes").mkdir()
+    monkeypatch.setenv(PROCESSES, str(tmp_path / "processes"))
+    monkeypatch.setattr(local, "START_AFTER_SECONDS", -1.0)
+    monkeypatch.setattr(sharing, "MeasureTask", SlowMeasure)
+    monkeypatch.setattr(sharing, "engine_named", lambda name, address, workers: Late(address, workers))
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(corpus.Corpus, "measured", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        dedup([source], tmp_path / "out", workers=2, folder=tmp_path / "f")
+    assert len(list((tmp_path / "f").glob("*.part"))) < 20  # of some hundred

@@ -12,7 +12,7 @@ from fpstore.cli.common import common
 from fpstore.cli.documents import passed_over, tell_done
 from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
-from fpstore.cli.shared import engine_options, given_of, workers_option
+from fpstore.cli.shared import WHO_OR_RANKS, engine_options, given_of, rank_of, rank_options, tell_rank, workers_option
 from fpstore.cli.signed_stores import build_of_signatures
 from fpstore.cli.similar import cut_of, refuse_other_kind, settled_cut, signature_options
 from fpstore.cli.stores import size_of
@@ -54,6 +54,7 @@ Examples:
   fpstore build web.fpstore crawl.warc.gz --recipe multilingual
   fpstore build docs.fpstore crawl.jsonl.zst --text-column body --memory 8GiB
   fpstore build web.fpstore parts/ --workers 8 --memory 16GiB    (by eight processes: files of fingerprints)
+  fpstore build web.fpstore parts/ --folder /shared/job --world-size 8 --rank 3    (one of eight, started elsewhere)
 """
 
 
@@ -91,6 +92,7 @@ Examples:
     "How many processes sort fingerprints that come ready, and make tables of them.  [default: 1, with --threads]"
 )
 @engine_options
+@rank_options
 def command(
     store: str,
     inputs: tuple[str, ...],
@@ -134,7 +136,9 @@ def command(
 
     With --workers, files of fingerprints are sorted and their tables made by tasks that processes do, of this machine
     or by --engine of others; the store is the same, byte for byte, and --memory is for all processes together. An
-    interrupted call with --folder goes on where it was.
+    interrupted call with --folder goes on where it was. Where something else starts processes, such as Slurm, each of W
+    of them sorts its share with --rank, --world-size and --folder, and, called once more when all have ended, makes its
+    tables; --memory is of each. Then the same command without --rank does what nobody has done, and makes the store.
 
     By a recipe of sketch minhash it is a store of signatures, of texts: documents are near that share one of --bands.
     """
@@ -149,7 +153,7 @@ def command(
     if id_type != "uint64" and asked.ids not in ("auto", "column"):
         expected = "--ids column, or for texts without one no --ids: they are called by their paths and lines"
         raise click.UsageError(f"--id-type {id_type}: found ids that are numbers or none, expected {expected}")
-    shared = given_of(tasks, ("workers", "engine", "address", "folder"))
+    one_of, shared = rank_of(tasks), given_of(tasks, WHO_OR_RANKS)
     if shared and (signs or id_type != "uint64"):
         option, what = "--" + next(iter(shared)), "signatures" if signs else f"ids of --id-type {id_type}"
         raise click.UsageError(f"{option}: found {what}, expected none of it: such a store is built by one process")
@@ -217,7 +221,7 @@ def command(
                 )
             _tell(store, reader, count, size, whole, "document")
             return
-        plain = {
+        plain: dict[str, Any] = {
             "bits": bits,
             "max_distance": max_distance,
             "plan": plan,
@@ -235,6 +239,17 @@ def command(
             "shuffle": shuffle,
             "mode": mode,
         }
+        if one_of:
+            from fpstore.cluster.building import rank_of as do_own
+
+            with closing(reader):
+                told_of: dict[str, Any] = {
+                    "first_id": asked.first,
+                    "skip_bad": skip_bad,
+                    "with_ids": asked.ids is not None,
+                }
+                tell_rank(do_own(reader, store, **told_of, **plain, **one_of), one_of)
+            return
         with closing(reader), _built(store, reader, rows, plain, asked, id_type, show, shared, skip_bad) as built:
             count = built.stats().fingerprint_count or 0
             size, whole = sum(segment.file_bytes for segment in built._segments), size_of(built)

@@ -122,14 +122,14 @@ def recipe_of_job(store: str | None, name: str | None, idf_path: str | None) -> 
 
 
 @contextmanager
-def output_file(output: str | None) -> Iterator[Path]:
+def output_file(output: str | None, marker: Path | None = None) -> Iterator[Path]:
     """The file that a job writes; where none is asked for, one that is copied to standard output in the end.
 
-    By --json that has lines of JSON.
+    marker: of a folder of shards what tells that they are whole. By --json that has lines of JSON.
     """
     if _is_file(output):
         path = Path(str(output))
-        with _telling_what_stays(path):
+        with _telling_what_stays(marker or path):
             yield path
         return
     expect_output()

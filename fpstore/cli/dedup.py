@@ -1,5 +1,6 @@
 """`fpstore dedup`: one document of each group of near-duplicates."""
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -31,6 +32,7 @@ Examples:
   fpstore dedup pages.jsonl -o tagged.jsonl --tag --summary what-was-done.json
   fpstore dedup 'crawl/*.jsonl.gz' -o kept.jsonl --html --text-column page --workers 8
   fpstore dedup 'crawl/*.jsonl.gz' -o kept.jsonl --folder /shared/job --world-size 8 --rank 3     (one of eight)
+  fpstore dedup crawl/ -o kept/ --shards --workers 8            (kept/ has a file for each file under crawl/)
   fpstore dedup monday.jsonl -o monday-new.jsonl --store seen.fpstore
   fpstore dedup tuesday.jsonl -o tuesday-new.jsonl --store seen.fpstore      (new on Tuesday, not on Monday)
 """
@@ -66,6 +68,11 @@ Examples:
     is_flag=True,
     help="Write all documents to KEPT, each with kept, duplicate_of and distance, in place of the kept ones.",
 )
+@click.option(
+    "--shards",
+    is_flag=True,
+    help="KEPT is a folder: of each file of the inputs it has one of that name and format, with what is kept of it.",
+)
 @distance_option("The largest Hamming distance between near-duplicates.  [default: 6, or that of STORE]")
 @confirm_option("Drop")
 @click.option(
@@ -82,6 +89,7 @@ def command(
     dropped: str | None,
     keep: str,
     tag: bool,
+    shards: bool,
     max_distance: int | None,
     confirm: str,
     store: str | None,
@@ -127,29 +135,40 @@ def command(
     (the same shingles of the same weights; without any the same text) is dropped for it in any case.
     Until the job is done nobody else may write to STORE.
 
+    With --shards KEPT is a folder. Of each file of the inputs, which are JSON lines, CSV, TSV or Parquet, it has one of
+    that name and format, also where nothing of it is kept; what lies in a folder of the inputs is called there as here.
+    Workers write the shards. KEPT/_SUCCESS, with a line of JSON for each, tells that all are there, and comes last;
+    with --force it goes before the first shard is replaced. In KEPT lies nothing else.
+
     With --workers other processes read and measure the documents, and with --engine those of a cluster; the results are
     the same. Where something else starts processes, such as Slurm, each of W of them does its tasks with --rank,
     --world-size and --folder; then the same command without --rank does what nobody has done, and writes the results.
     """
     from fpstore import jobs
+    from fpstore.jobs.each import MARKER
 
     if dropped == STANDARD_OUTPUT:
         raise click.UsageError("--dropped -: found standard output, expected a file; only KEPT can be standard output")
+    if shards and kept == STANDARD_OUTPUT:
+        raise click.UsageError("--shards: found -o -, standard output, expected a folder")
+    if shards and tag:
+        raise click.UsageError("--shards and --tag: expected one of the two: shards have the rows as they are")
     expect_lasting_output(kept, store)
     recipe = recipe_of_job(store, recipe_name, idf_path)
     expect_summary(summary_path, kept, dropped)
     sources = jobs.Inputs(inputs, format, text_column, html, skip_bad, input_header, id_column)
     if asked := rank_of(tasks):
         alike = None if confirm == "none" else confirm
-        measure_rank(sources, asked, recipe=recipe, store=store, confirm=alike, keep=keep)
+        measure_rank(sources, asked, recipe=recipe, store=store, confirm=alike, keep=keep, shards=shards)
         return
-    with output_file(kept) as path, progress_bar() as bar:
+    with output_file(kept, Path(kept, MARKER) if shards else None) as path, progress_bar() as bar:
         summary = jobs.dedup(
             sources,
             path,
             dropped=dropped,
             keep=keep,
             tag=tag,
+            shards=shards,
             store=store,
             recipe=recipe,
             max_distance=max_distance,

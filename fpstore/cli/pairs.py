@@ -23,7 +23,7 @@ from fpstore.cli.shared import (
     workers_option,
 )
 from fpstore.cli.similar import similarity_option
-from fpstore.cli.stores import opened_store
+from fpstore.cli.stores import is_listing, opened_store, opened_to_ask
 from fpstore.cli.subcommand import OF_BITS, OF_SIGNATURES, refuse_unused, subcommand
 from fpstore.cli.values import distance_option, store_argument
 
@@ -81,6 +81,9 @@ def command(
     second_id, distance. Of the two, the smaller comes first, as numbers without a sign, names by their bytes; the lines
     are in no particular order, printed as they are found. A fingerprint that several documents share is one.
 
+    STORE may be a list of stores, NAME.shards.json: fingerprints are paired whichever of its stores they lie in, by one
+    process, while nobody writes to them.
+
     With --workers, other than 1, processes share the work and --memory; the lines are then by the first of a pair, then
     by the second, names in the order in which they were first added. So they are with --engine ray and --engine spark,
     which have the processes of a cluster do the tasks, and with --folder, where an interrupted command goes on. Where
@@ -88,6 +91,10 @@ def command(
     --folder; then the same command without --rank prints what all have found.
     """
     one_of, asked = rank_of(given), given_of(given, WHO_OR_RANKS)
+    if is_listing(store):
+        refuse_unused(OF_SIGNATURES)
+        _print_list(store, max_distance, of, one_of or asked, count_only=count_only, header=header, signed=signed)
+        return
     with opened_store(store) as opened:
         if opened.kind == "minhash":
             refuse_unused(OF_BITS)
@@ -113,6 +120,37 @@ def command(
         _print_pairs(opened, max_distance, of, memory, count_only=count_only, header=header, signed=signed)
 
 
+def _print_list(
+    path: str,
+    max_distance: int | None,
+    of: "Paired",
+    asked: dict[str, Any],
+    *,
+    count_only: bool,
+    header: bool,
+    signed: bool,
+) -> None:
+    """The pairs of a list of stores, as of one store of all their rows."""
+    for option in ("of ids" if of == "ids" else None, *asked):
+        if option is not None:
+            told = f"found {path}, a list of stores, expected one store: of a list, pairs are of fingerprints, by this"
+            raise click.UsageError(f"--{option.replace('_', '-')}: {told} process")
+    with opened_to_ask(path) as opened:
+        refuse_signed(opened, fingerprints=True, ids=False)
+        found = opened.pairs(max_distance=max_distance)
+        if count_only:
+            _print_count(sum(map(len, found)))
+        else:
+            _print_found(opened, found, of=of, header=header, signed=signed)
+
+
+def _print_count(count: int) -> None:
+    if common().as_json:
+        print_document("pairs-count", {"pair_count": count})
+    else:
+        click.echo(str(count))
+
+
 def _print_pairs(
     opened: "Store",
     max_distance: int | None,
@@ -128,10 +166,7 @@ def _print_pairs(
             count = opened.count_pairs(
                 max_distance=max_distance, of=of, memory=memory, threads=common().threads, progress=bar
             )
-            if common().as_json:
-                print_document("pairs-count", {"pair_count": count})
-            else:
-                click.echo(str(count))
+            _print_count(count)
             return
         _print_found(
             opened,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fpstore.cli.failures import say
+from fpstore.cli.documents import tell_done
 from fpstore.cli.values import counted
 
 if TYPE_CHECKING:
@@ -114,9 +114,10 @@ def similar_pairs_rank(store: str, asked: dict[str, Any], **how: Any) -> None:
 
 
 def tell_rank(count: int, asked: dict[str, Any]) -> None:
-    """Say how many tasks one of several processes did."""
+    """Say how many tasks one of several processes did; by --json as a document, as nothing else is printed."""
     did = counted(count, "task")
-    say(f"rank {asked['rank']} of {asked['world_size']}: did {did}, whose parts are in {asked['folder']}")
+    told = f"rank {asked['rank']} of {asked['world_size']}: did {did}, whose parts are in {asked['folder']}"
+    tell_done("rank", {**asked, "task_count": count}, told)
 
 
 def share_of(given: dict[str, Any], max_distance: int | None) -> Share | None:

@@ -195,8 +195,7 @@ _OWN: dict[str, dict[str, tuple[Fact, ...]]] = {
         "id_type": (),
         "memory": (),
         "force": (),
-        **dict.fromkeys(("workers", "engine", "folder"), ()),
-        "address": (_CLUSTER,),
+        **_MEASURED,
     },
     "create": {
         **_PLAN,
@@ -282,6 +281,7 @@ _OWN: dict[str, dict[str, tuple[Fact, ...]]] = {
         "dropped": (),
         "keep": (),
         "tag": (),
+        "shards": (),
         "confirm": (),
         "store": (),
         "force": (_KEPT_FILE,),

@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fpstore.cluster.building import build
+    from fpstore.cluster.building import build, build_rank
     from fpstore.cluster.fingerprinting import Fingerprinted, fingerprint
     from fpstore.cluster.joining import components
     from fpstore.cluster.pairing import pairs, pairs_rank
@@ -17,6 +17,7 @@ __all__ = [
     "Fingerprinted",
     "Shards",
     "build",
+    "build_rank",
     "components",
     "fingerprint",
     "pairs",
@@ -33,6 +34,7 @@ _HOME_OF = {
     "Fingerprinted": "fingerprinting",
     "Shards": "shards",
     "build": "building",
+    "build_rank": "building",
     "components": "joining",
     "fingerprint": "fingerprinting",
     "pairs": "pairing",

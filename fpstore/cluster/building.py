@@ -4,45 +4,35 @@ The segment has the bytes of the one that `fpstore.build` makes of the same inpu
 there, whatever has failed; what tasks have done lies in a folder, with which an interrupted call goes on.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import Any, Self
 
 import fpstore
-from fpstore.arrays import as_mode, parse_memory
+from fpstore.arrays import as_count, as_mode, parse_memory
 from fpstore.building.options import MIN_MEMORY, BuildOptions
-from fpstore.cluster.coding import CodesTableTask, MergedMaker, TableFile, groups_in
 from fpstore.cluster.engines import Engine
-from fpstore.cluster.parts import Maker, Part, sweep, write_part
-from fpstore.cluster.sorting import Met, Sorted, SortTask, TableTask, columns_of, merged_rows, met_by
-from fpstore.cluster.work import MOST_TASKS, Crew, claim, do_left, name_of, parts_of, task_count, workplace
-from fpstore.codes.writer import CodesWriter
+from fpstore.cluster.local import Local
+from fpstore.cluster.stages import CodesJob, Job
+from fpstore.cluster.work import (
+    Crew,
+    expect_rank,
+    workplace,
+)
 from fpstore.creation import Content, codec_of, expect_replaceable, make_store
 from fpstore.disk import Folder, Place
-from fpstore.errors import JobError, PathLike
+from fpstore.errors import PathLike
 from fpstore.inputs import Reader, read
-from fpstore.inputs.errors import BadInput, expect_some
-from fpstore.inputs.shares import Share, expect_id
 from fpstore.living.state import Settings
 from fpstore.making import distance_of, recipe_of, recipe_record
-from fpstore.merging import begins
 from fpstore.plans.choice import EXPECTED_KEYS, PlanChoice, block_bytes_asked, plan_asked
 from fpstore.plans.plan import Plan
-from fpstore.plans.planner import slot_bits
 from fpstore.progress import OnProgress
 from fpstore.segment.entry import SegmentEntry
-from fpstore.segment.reader import Segment
-from fpstore.segment.writer import SegmentWriter
 from fpstore.store import Store
 from fpstore.text import Recipe
 from fpstore.types import ByteOrder, Codec, Layout, expect_flags
-
-# What a row takes of a thread to be read and sorted, and what a key takes to be sorted and encoded in a table.
-SORT_NS, TABLE_NS = 60.0, 80.0
 
 
 def build(
@@ -75,6 +65,7 @@ def build(
     workers: int | None = None,
     tasks: int | None = None,
     folder: PathLike | None = None,
+    world_size: int | None = None,
     progress: OnProgress | None = None,
 ) -> Store:
     """Build a store of files of fingerprints by tasks that processes do, and open it for reading.
@@ -82,16 +73,16 @@ def build(
     The store is the one that `fpstore build` makes of the same files: its segment has the same bytes. inputs, and all
     up to skip_bad: as for `fpstore.inputs.read`; from bits to mode as for `fpstore.build`. memory: the budget of all
     processes together, of which each has its share, 64 MiB or more. engine, address, workers, folder, progress: as for
-    `probe`. tasks: how many sort; then there is one for each table of the plan.
+    `probe`. tasks: how many sort; then there is one for each table of the plan. world_size: of how many processes that
+    did tasks by `build_rank`.
 
     Nothing is at the store's place before all is. ValueError for texts and for standard input, which `fpstore.build`
     takes; what `fpstore.inputs.read` and `fpstore.build` raise; BadInput where a file changes
     meanwhile; JobError for a folder of another job, and where a task's process ended three times.
     """
-    expect_flags(force=force, skip_bad=skip_bad)
-    made = recipe_of(recipe, "hamming")
-    reader = read(
-        [Path(each) if isinstance(each, Path) else str(each) for each in inputs],
+    reader, made = _reader_of(
+        inputs,
+        recipe,
         format=format,
         fingerprint_column=fingerprint_column,
         fingerprint_format=fingerprint_format,
@@ -100,12 +91,9 @@ def build(
         ids=ids,
         first_id=first_id,
         header=header,
-        bits=recipe_record(made, bits)[1],
+        bits=bits,
         skip_bad=skip_bad,
-        recipe=made,
-        threads=1,
     )
-    reader.settle_origin()
     return build_of(
         reader,
         store,
@@ -129,228 +117,176 @@ def build(
         workers=workers,
         tasks=tasks,
         folder=folder,
+        world_size=world_size,
         progress=progress,
     )
+
+
+def build_rank(
+    store: PathLike,
+    inputs: Sequence[PathLike],
+    *,
+    rank: int,
+    world_size: int,
+    folder: PathLike,
+    recipe: Recipe | str | None = None,
+    bits: int | None = None,
+    ids: str | None = "auto",
+    first_id: int = 0,
+    skip_bad: bool = False,
+    **how: Any,
+) -> int:
+    """Do the tasks of one of several processes that no engine starts, as Slurm's are; how many there were to do.
+
+    Each is called with the arguments of `build` but engine, address, workers and progress, and with its rank; memory is
+    of this process. All sort what is theirs; who finds that all is sorted makes the tables that are theirs too. So each
+    is called twice, and `build` with the same folder and world_size then does what nobody has done, and publishes.
+    """
+    said = {name: how.pop(name) for name in tuple(how) if name in _OF_READING}
+    reader, made = _reader_of(inputs, recipe, ids=ids, first_id=first_id, bits=bits, skip_bad=skip_bad, **said)
+    about: dict[str, Any] = {
+        "with_ids": ids is not None,
+        "first_id": first_id,
+        "skip_bad": skip_bad,
+        "recipe": made,
+        "bits": bits,
+    }
+    return rank_of(reader, store, rank=rank, world_size=world_size, folder=folder, **about, **how)
+
+
+# What a reader of inputs is asked for by name, and by nothing else here.
+_OF_READING = ("format", "fingerprint_column", "fingerprint_format", "byte_order", "id_column", "header")
+
+
+def _reader_of(
+    inputs: Sequence[PathLike], recipe: Recipe | str | None, *, bits: int | None, **how: Any
+) -> tuple[Reader, Recipe | None]:
+    """What reads the inputs, and the recipe that is asked for."""
+    expect_flags(skip_bad=how["skip_bad"])
+    made = recipe_of(recipe, "hamming")
+    paths = [Path(each) if isinstance(each, Path) else str(each) for each in inputs]
+    reader = read(paths, bits=recipe_record(made, bits)[1], recipe=made, threads=1, **how)
+    reader.settle_origin()
+    return reader, made
 
 
 def build_of(
     reader: Reader,
     store: PathLike,
     *,
-    with_ids: bool,
-    first_id: int,
-    skip_bad: bool,
-    recipe: Recipe | None,
-    bits: int | None,
-    max_distance: int | None,
-    plan: str | Plan,
-    max_bytes: float | None,
-    codec: Codec | None,
-    layout: Layout,
-    block_bytes: int | None,
-    shuffle: int | None,
-    memory: str | int,
-    force: bool,
-    mode: int | None,
+    force: bool = False,
+    mode: int | None = None,
+    memory: str | int = "2GiB",
     engine: str = "local",
     address: str | None = None,
     workers: int | None = None,
     tasks: int | None = None,
     folder: PathLike | None = None,
+    world_size: int | None = None,
     progress: OnProgress | None = None,
+    **asked: Any,
 ) -> Store:
     """The same of what a reader was made for, which counts what was read and has not been asked for any of it."""
-    path, crew = Path(store), Crew.of(engine, address, workers, tasks, folder, progress)
-    said = reader.origin.record
-    record, width = recipe_record(Recipe.from_json(said) if recipe is None and said is not None else recipe, bits)
-    asked_distance = distance_of(max_distance, record)
-    choice = PlanChoice(asked_distance, plan_asked(plan, max_bytes), width, block_bytes_asked(layout, block_bytes))
-    choice = choice.shuffled(shuffle, EXPECTED_KEYS)
-    coded, mode = codec_of(codec, width), as_mode(mode)
+    path, crew = Path(store), Crew.of(engine, address, workers, tasks, folder, progress, world_size)
+    build, mode = _Asked.of(reader, progress=progress, **asked), as_mode(mode)
+    expect_flags(force=force)
     expect_replaceable(path, force=force)
     with crew.begun() as chosen:
-        budget = parse_memory(memory)
-        each = min(budget, max(budget // chosen.workers, 0))
-        if each < MIN_MEMORY:
-            told = f"found {budget} bytes for {chosen.workers} workers, expected {MIN_MEMORY >> 20}MiB for each"
-            raise ValueError(f"memory: {told}, or fewer workers")
-        options = BuildOptions(choice, coded, with_ids, each)
+        options = build.options(memory, chosen.workers)
         with workplace(folder) as home:
-            kind = _CodesJob if choice.is_wide else _Job
-            job = kind(home, chosen, reader, options, first_id, skip_bad, progress)
-            job.sort(crew.tasks)
+            job = build.job(home, chosen, options)
+            job.sort(job.tasks(crew.tasks, crew.sharing(chosen)))
             job.make_tables()
 
             def write(place: Place, scratch: Path, position: int) -> Content:
-                entry = job.join(place, position)
-                ids = "uint64" if with_ids else None
-                settings = Settings(choice.max_distance, job.plan.to_json(), coded, ids, record, width)
-                return Content(settings, entry, job.most if entry.id_count else None)
+                return build.content(job, job.join(place, position))
 
             make_store(path, write, mode, force=force)
     return fpstore.open(path)
 
 
-class _Job:
-    """A build at work in a folder. plan, count, most: the plan, how many keys there are, and the largest id."""
+def rank_of(
+    reader: Reader,
+    store: PathLike,
+    *,
+    rank: int,
+    world_size: int,
+    folder: PathLike,
+    force: bool = False,
+    mode: int | None = None,
+    memory: str | int = "2GiB",
+    tasks: int | None = None,
+    **asked: Any,
+) -> int:
+    """As build_rank, of what a reader was made for."""
+    own, count = expect_rank(rank, world_size)
+    build, every = _Asked.of(reader, **asked), None if tasks is None else as_count(tasks, "tasks")
+    as_mode(mode)
+    expect_flags(force=force)
+    expect_replaceable(Path(store), force=force)
+    options = build.options(memory, 1)
+    with Local(None, 1) as alone, workplace(folder) as home:
+        job = build.job(home, alone, options)
+        return job.do_own(job.tasks(every, count), own, count)
 
-    plan: Plan
 
-    def __init__(
-        self,
-        home: Folder,
-        engine: Engine,
+@dataclass(frozen=True)
+class _Asked:
+    """What a build is asked for. record, width: the recipe of the fingerprints, and their bits."""
+
+    reader: Reader
+    choice: PlanChoice
+    codec: Codec
+    with_ids: bool
+    first_id: int
+    skip_bad: bool
+    record: dict[str, Any] | None
+    width: int
+    progress: OnProgress | None
+
+    @classmethod
+    def of(
+        cls,
         reader: Reader,
-        options: BuildOptions,
+        *,
+        with_ids: bool,
         first_id: int,
         skip_bad: bool,
-        progress: OnProgress | None,
-    ) -> None:
-        self._home, self._engine, self._reader, self._options = home, engine, reader, options
-        self._first_id, self._skip_bad, self._progress = first_id, skip_bad, progress
-        self._parts: tuple[Sorted, ...] = ()
-        self._tables: list[Any] = []
-        self.count = self.most = 0
+        recipe: Recipe | None,
+        bits: int | None,
+        max_distance: int | None = None,
+        plan: str | Plan = "balanced",
+        max_bytes: float | None = None,
+        codec: Codec | None = None,
+        layout: Layout = "slots",
+        block_bytes: int | None = None,
+        shuffle: int | None = None,
+        progress: OnProgress | None = None,
+    ) -> Self:
+        """Of the arguments of these names. What fpstore.build raises of them."""
+        said = reader.origin.record
+        record, width = recipe_record(Recipe.from_json(said) if recipe is None and said is not None else recipe, bits)
+        distance = distance_of(max_distance, record)
+        choice = PlanChoice(distance, plan_asked(plan, max_bytes), width, block_bytes_asked(layout, block_bytes))
+        choice, coded = choice.shuffled(shuffle, EXPECTED_KEYS), codec_of(codec, width)
+        return cls(reader, choice, coded, with_ids, first_id, skip_bad, record, width, progress)
 
-    def sort(self, asked: int | None) -> None:
-        """Have all of the input sorted, and count what it holds."""
-        seconds = (self._reader.total_bytes or 0) / 8 * SORT_NS / 1e9
-        lots = _lots(self._reader, task_count(seconds, self._engine.workers, asked))
-        about = fpstore.__version__, self._home.path.absolute()
-        told = [[asdict(share) for share in lot] for lot in lots]
-        self._job = name_of([about[0], "build", told, asdict(self._options), self._skip_bad])
-        claim(self._home, self._job, "these files and options")
-        tasks = [
-            SortTask(Maker(self._job, number), *about, lot, self._skip_bad, self._options)
-            for number, lot in enumerate(lots)
-        ]
-        with ExitStack() as held:
-            columns = columns_of(self._options)
-            parts = parts_of(self._home, self._engine, tasks, seconds, columns, self._progress, "sorting")
-            for part in parts:
-                held.callback(part.close)
-            met = [met_by(part, task) for part, task in zip(parts, tasks, strict=True)]
-        self._parts = tuple(
-            Sorted(task.maker, bases) for task, bases in zip(tasks, self._bases(tasks, met), strict=True)
-        )
-        self._count()
+    def options(self, memory: str | int, workers: int) -> BuildOptions:
+        """Of each of so many workers. ValueError where that is too little."""
+        budget = parse_memory(memory)
+        each = min(budget, max(budget // workers, 0))
+        if each < MIN_MEMORY:
+            told = f"found {budget} bytes for {workers} workers, expected {MIN_MEMORY >> 20}MiB for each"
+            raise ValueError(f"memory: {told}, or fewer workers")
+        return BuildOptions(self.choice, self.codec, self.with_ids, each)
 
-    def _count(self) -> None:
-        last = -1
-        for keys, *ids in merged_rows(self._home, self._parts, self._options):
-            self.count += int(np.count_nonzero(begins(keys))) - (int(keys[0]) == last)
-            last = int(keys[-1])
-            if ids:
-                self.most = max(self.most, int(ids[0].max()))
+    def job(self, home: Folder, engine: Engine, options: BuildOptions) -> Job:
+        """The build at work there."""
+        kind = CodesJob if self.choice.is_wide else Job
+        return kind(home, engine, self.reader, options, self.first_id, self.skip_bad, self.progress)
 
-    def _bases(self, tasks: Sequence[SortTask], met: Sequence[Sequence[Met]]) -> Iterator[tuple[int, ...]]:
-        """What is to be added to the ids of each share, task by task; and the reader counts what was met."""
-        file, rows, in_file, good = -1, 0, 0, 0
-        with_ids: bool | None = None
-        for task, own in zip(tasks, met, strict=True):
-            bases = []
-            for share, each in zip(task.shares, own, strict=True):
-                if share.file != file:
-                    file, rows, in_file = share.file, rows + in_file, 0
-                in_file, good = each.end, good + each.good
-                with_ids = _agreed(share, each.has_ids, with_ids)
-                self._reader.count(each.end - (share.only or (0, 0))[0], each.bad, each.skipped, each.notes)
-                base = 0 if each.has_ids else rows + self._first_id
-                if each.good:
-                    expect_id(base + each.last)
-                bases.append(base)
-            yield tuple(bases)
-        expect_some(good, sum(each.bad for own in met for each in own), self._reader.skipped)
-
-    def make_tables(self) -> None:
-        """Have each table of the plan made."""
-        self.plan = self._options.choice.for_count(self.count)
-        made_of = name_of([self._job, [part.bases for part in self._parts], self.plan.to_json(), self.count])
-        self._tables = [self._table(Maker(made_of, number)) for number in range(len(self.plan.tables))]
-        names = set(self._home.names())
-        left = [task for task in self._tables if task.name not in names]
-        seconds = self.count * len(self._tables) * TABLE_NS / 1e9
-        do_left(self._engine, self._tables, left, seconds, self._progress, "tables")
-        sweep(self._home)
-
-    def _table(self, maker: Maker) -> Any:
-        """The task that makes a table."""
-        about = fpstore.__version__, self._home.path.absolute(), self._parts, self.plan, self.count, self._options
-        return TableTask(maker, *about)
-
-    def join(self, place: Place, position: int) -> SegmentEntry:
-        """Write the segment of all tables there."""
-        bits, keys = slot_bits(self.count, self.plan.slot_keys), self.plan.block_bytes
-        with SegmentWriter(place, self._options.codec, bits, self.plan.bits, keys) as writer:
-            for task in self._tables:
-                self._join(writer, task)
-            if self._options.with_ids:
-                self._join(writer, self._tables[0], ids=True)
-            return writer.finish(position)
-
-    def _join(self, writer: SegmentWriter, task: TableTask, *, ids: bool = False) -> None:
-        alone = Segment(Place(self._home, task.name))
-        try:
-            writer.join(alone, ids=ids)
-        finally:
-            alone.close()
-
-
-class _CodesJob(_Job):
-    """The same of wide codes, whose tables tell ranks: all rows are merged into one part before any is made."""
-
-    def _count(self) -> None:
-        columns = columns_of(self._options)
-        # Behind the parts of the job, whose numbers are those of lots; named for what ids are counted from, too.
-        self._rows = MergedMaker(name_of([self._job, "merged", [part.bases for part in self._parts]]), MOST_TASKS)
-        try:
-            Part.open(self._home, self._rows, columns).close()
-        except (FileNotFoundError, JobError):  # or those of ids that are counted from another number
-            with closing(merged_rows(self._home, self._parts, self._options)) as rows:
-                write_part(self._home, self._rows, columns, [rows])
-        with closing(groups_in(self._home, self._rows, self._options)) as groups:
-            self.count, self.most = groups.count, groups.most
-
-    def _table(self, maker: Maker) -> Any:
-        about = fpstore.__version__, self._home.path.absolute(), self._rows, self.plan, self._options
-        return CodesTableTask(maker, *about)
-
-    def join(self, place: Place, position: int) -> SegmentEntry:
-        """Write the segment of all tables there."""
-        with ExitStack() as held:
-            groups = held.enter_context(closing(groups_in(self._home, self._rows, self._options)))
-            tables = [held.enter_context(closing(TableFile(self._home, task, self.count))) for task in self._tables]
-            writer = held.enter_context(
-                CodesWriter(place, groups, self.plan, lambda index, tell: tables[index].table())
-            )
-            return writer.write(lambda phase, done, total: None, position)
-
-
-def _lots(reader: Reader, count: int) -> list[tuple[Share, ...]]:
-    """The shares of the input, in order, in at most so many lots of about as many bytes."""
-    total = reader.total_bytes or 0
-    shares = reader.shares(max(1, -(-total // 8 // count)))
-    sizes = [_bytes_of(share) for share in shares]
-    lots: list[list[Share]] = [[] for _ in range(min(count, max(1, len(shares))))]
-    done, whole = 0.0, max(1.0, sum(sizes))
-    for share, size in zip(shares, sizes, strict=True):
-        lots[min(len(lots) - 1, int((done + size / 2) / whole * len(lots)))].append(share)
-        done += size
-    return [tuple(lot) for lot in lots if lot]
-
-
-def _bytes_of(share: Share) -> float:
-    if share.only is not None:
-        return 8.0 * (share.only[1] - share.only[0])
-    return max(1.0, float(share.stamp[0]))
-
-
-def _agreed(share: Share, has_ids: bool | None, before: bool | None) -> bool | None:
-    """Whether files have ids of their own, as they all say. BadInput for one that says otherwise."""
-    if has_ids is None or before is None:
-        return before if has_ids is None else has_ids
-    if has_ids != before:
-        found, others = ("a column", "none") if has_ids else ("no column", "one")
-        told = f"found {found} called id, and {others} in the files before; expected ids (--ids) to say which is meant"
-        raise BadInput(f"{share.path}: {told}")
-    return before
+    def content(self, job: Job, entry: SegmentEntry) -> Content:
+        """What the store becomes."""
+        ids = "uint64" if self.with_ids else None
+        settings = Settings(self.choice.max_distance, job.plan.to_json(), self.codec, ids, self.record, self.width)
+        return Content(settings, entry, job.most if entry.id_count else None)

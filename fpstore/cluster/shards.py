@@ -11,7 +11,7 @@ that several segments have.
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,19 +23,22 @@ import fpstore
 from fpstore.checks import expect, expect_integer, limited_list, named_fields, typed
 from fpstore.cluster.shares import DISTANCE_BITS, ranked
 from fpstore.disk import Folder, read_whole, replace_whole
-from fpstore.errors import LIST_ENDING, NotAStore, PathLike, StoreChanged, WrongKind
-from fpstore.fingerprints import columns_of, of_columns
+from fpstore.errors import LIST_ENDING, NotAStore, PathLike, WrongKind
+from fpstore.fingerprints import as_strings, columns_of, of_columns, repeats
 from fpstore.living.state import Settings
 from fpstore.living.stats import Stats
 from fpstore.living.verified import Verified
 from fpstore.merging import each_once
 from fpstore.query.matches import Matches, made
+from fpstore.query.pairs import Pairs
 from fpstore.store import Store
 from fpstore.text import Recipe
 from fpstore.types import Array
 
 FORMAT = "fpstore.shards/1"
 MAX_SHARDS, MAX_BYTES = 10_000, 1 << 24
+# Rows whose pairs are looked for together.
+_PAIRED_AT_ONCE = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,7 @@ class Shards:
     kind: Literal["hamming"] = "hamming"
 
     def __init__(self, path: PathLike) -> None:
-        """Open every store of the file. NotAStore for another file; StoreChanged for a store that is not as listed.
+        """Open every store of the file. NotAStore for another file, and for a store that is not as listed.
 
         What fpstore.open raises of a store that is not there. ValueError for stores of several kinds.
         """
@@ -160,6 +163,35 @@ class Shards:
         before = np.arange(len(found)) - np.searchsorted(found.query, found.query)
         return found if len(self.stores) == 1 else _taken(found, before < count)
 
+    def pairs(self, *, max_distance: int | None = None) -> Iterator[Pairs]:
+        """Every two fingerprints of all stores within max_distance, each pair once, as Store.pairs of all their rows.
+
+        Some at a time, in no order. Each fingerprint is asked of every store, of the first alone that has it, so that
+        a pair whose fingerprints lie in several stores, or in different ones, comes once. While nobody writes to them.
+        ValueError for a distance that is above what a store was made for.
+        """
+        distance = self.max_distance if max_distance is None else max_distance
+        for store in self.stores:
+            store._distance(distance)
+        return self._pairs(distance)
+
+    def _pairs(self, distance: int) -> Iterator[Pairs]:
+        for number, store in enumerate(self.stores):
+            for keys in _distinct(store):
+                for before in self.stores[:number]:
+                    is_new = np.ones(len(keys), dtype=bool)
+                    is_new[before.probe_many(keys, max_distance=0).query] = False
+                    keys = keys[is_new]
+                if not len(keys):
+                    continue
+                found = self.probe_many(keys, max_distance=distance)
+                first, second = keys[found.query], found.fingerprint
+                # Of each pair the one from below, and of its rows, which stand together, the first.
+                which = as_strings(second) > as_strings(first)
+                which[1:] &= (found.query[1:] != found.query[:-1]) | ~repeats(second)[1:]
+                if which.any():
+                    yield Pairs(first[which], second[which], found.distance[which])
+
     @property
     def recipe(self) -> Recipe | None:
         """That of every store."""
@@ -192,6 +224,19 @@ def together(found: Sequence[Matches]) -> Matches:
     query, distance = ranked(ranks)
     method = next((each.method for each in found if each.method != "probe"), "probe")
     return made(query, of_columns(tuple(words)), distance, ids, method)
+
+
+def _distinct(store: Store) -> Iterator[Array]:
+    """The fingerprints of a store, each once, some at a time."""
+    last: Array | None = None
+    for rows in store.rows(batch=_PAIRED_AT_ONCE):
+        keys = rows.fingerprint
+        fresh = ~repeats(keys)
+        if last is not None:
+            fresh[0] = bool((keys[:1] != last).any())
+        last = keys[-1:]
+        if fresh.any():
+            yield keys[fresh]
 
 
 def _taken(found: Matches, which: Array) -> Matches:
@@ -251,11 +296,11 @@ def _expect(store: Store, shard: Shard) -> None:
     found = store._latest.state.identity
     if found != shard.identity:
         told = f"found store {found}, expected {shard.identity}, which is listed: another has taken its place"
-        raise StoreChanged(f"{told}; write the list anew, if it is meant", path=store.path)
+        raise NotAStore(f"{told}; write the list anew, if it is meant", path=store.path)
     count = _count(store)
     if count != shard.fingerprints:
         told = f"found {count} fingerprints, expected {shard.fingerprints}, as listed: write the list anew"
-        raise StoreChanged(told, path=store.path)
+        raise NotAStore(told, path=store.path)
 
 
 def _expect_alike(stores: Sequence[Store]) -> None:

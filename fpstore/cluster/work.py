@@ -132,15 +132,16 @@ def claim(home: Folder, job: str, asked: str) -> None:
     # Names first: others of the same job may be about to write, and the file of its name is what they write first.
     names = [name for name in home.names() if not is_half_written(name)]
     found = read_whole(home, _JOB)
-    if found == job.encode():
+    whose, _, about = (found or b"").decode(errors="replace").partition("\n")
+    if whose == job:
         return
     if found is not None or names:
-        whose = (found or b"")[:_NAME_DIGITS].decode(errors="replace")
-        what = "a file that is no job's" if found is None else f"those of job {whose}"
+        told_of = f", of {about:.80}" if about else ""
+        what = "a file that is no job's" if found is None else f"those of job {whose[:_NAME_DIGITS]}{told_of}"
         told = f"found {what}, expected an empty folder, or parts of job {job}: of {asked}, these tasks"
         raise JobError(f"{told}; remove the folder, or name another", path=home.path)
     with whole_file(home, _JOB) as file:
-        file.write(job.encode())
+        file.write(f"{job}\n{asked}".encode())
 
 
 def left_of(home: Folder, tasks: Sequence[_Task], columns: int) -> list[_Task]:

@@ -53,7 +53,7 @@ class Portion:
         """How many bytes there are, as they are stored, as far as that is known."""
         if self.within is not None:
             return self.within[1] - self.within[0]
-        return sum(_size_of(source.path) for source in self.files)
+        return sum(size_of(source.path) for source in self.files)
 
     def stamp(self) -> list[object]:
         """What it is and what its files look like from outside; for json. It changes with what they hold."""
@@ -78,7 +78,7 @@ def portions_of(every: Documents, seconds: float, least_bytes: int) -> Iterator[
         if is_stream(source.path):
             raise ValueError(f"{source.path}: found a stream, expected a file, which others can read")
         path = source.path if remote.is_remote(source.path) else os.path.abspath(source.path)
-        source, size = Source(path, source.format), _size_of(path)
+        source, size = Source(path, source.format), size_of(path)
         if held and held_bytes + size > most_bytes:
             yield Portion(tuple(held), None, *about)
             held, held_bytes = [], 0
@@ -131,5 +131,6 @@ def _stretches(source: Source, size: int, most_bytes: int) -> list[tuple[int, in
             return list(zip(cuts, [*cuts[1:], len(data)], strict=True))
 
 
-def _size_of(path: str) -> int:
+def size_of(path: str) -> int:
+    """Of a file, here or elsewhere, 0 where only reading tells."""
     return (remote.size(path) or 0) if remote.is_remote(path) else os.path.getsize(path)

@@ -36,7 +36,8 @@ class Batch:
 
     digests: of that, uint8[n, 16]. end: the place behind them. skipped, notes: as in Place, from the first source on.
     hashes: of the shingles of the texts, for recipe.features_of, where they were measured and kept. settles: whether
-    there is enough behind the last that did, or the end, for a commit. made: what others have measured.
+    there is enough behind the last that did, or the end, for a commit. made: what others have measured. read: of what
+    was read for it, stretch by stretch, the number of the source, and which documents of these are here: bool[n].
     """
 
     names: Sequence[str]
@@ -50,6 +51,7 @@ class Batch:
     hashes: KeptHashes | None = None
     settles: bool = True
     made: Made | None = None
+    read: Sequence[tuple[int, Array]] = ()
 
 
 class Handed(Protocol):

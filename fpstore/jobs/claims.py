@@ -219,6 +219,12 @@ class Claim:
         if size != length:
             raise JobError(f"found {size}, expected a result of {length} bytes; --force begins again", path=self.result)
 
+    def withdraw(self, replaces: list[int] | None) -> None:
+        """Take the result away, if it is the one that may go: it is not to tell of what is replaced before it is."""
+        if replaces is not None and look([self.result])[0] == replaces:
+            self.parent.unlink(self.result.name)
+            self.parent.sync()
+
     def remove(self) -> None:
         """Remove the folder, or what of it is a job's where somebody keeps other things in it."""
         self.forget()

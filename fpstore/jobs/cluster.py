@@ -12,13 +12,14 @@ import numpy as np
 from fpstore.errors import PathLike
 from fpstore.jobs.arguments import expect_paths
 from fpstore.jobs.batches import Batch
-from fpstore.jobs.corpus import Corpus, Inputs, Rows, expect_other_files
+from fpstore.jobs.corpus import Corpus, Inputs, Rows
 from fpstore.jobs.files import AppendFile
 from fpstore.jobs.forms import TSV, form_of
 from fpstore.jobs.grouping import own_grouping, standing_grouping
 from fpstore.jobs.journal import Job
 from fpstore.jobs.keeping import Keeping
 from fpstore.jobs.naming import fault_of_name
+from fpstore.jobs.places import expect_other_files
 from fpstore.jobs.repeats import Repeats
 from fpstore.jobs.rows import Lines
 from fpstore.jobs.settings import Asked, Settings, settle_settings
@@ -96,7 +97,7 @@ def cluster(
     check = Confirm.settle(confirm, has_texts=settings.can_confirm and not update_center)
     corpus = Corpus(inputs, settings.recipe, settings.max_distance, threads, all_columns=annotate, cut=settings.cut)
     results = [Path(path).absolute() for path in (output, topics) if path is not None]
-    expect_other_files(results, corpus, standing)
+    expect_other_files(results, corpus.files, standing)
     expect_files(corpus, topics, "topics")
     if settings.named:
         corpus.check(lambda name, row: fault_of_name(name))

@@ -5,11 +5,12 @@ import os
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import astuple, dataclass, replace
-from pathlib import Path
+from dataclasses import astuple, dataclass, fields, replace
+from types import MappingProxyType
 from typing import Any, Protocol
 
-from fpstore.disk import expect_outside_stores
+import numpy as np
+
 from fpstore.errors import JobError, PathLike
 from fpstore.inputs import BadInput, Documents, GivenDocuments, Layout, Row, documents, has_columns, has_header, remote
 from fpstore.inputs.errors import Faults, expect_some
@@ -17,7 +18,6 @@ from fpstore.inputs.portions import Portion, portions_of
 from fpstore.inputs.sources import expand, is_stream, walk
 from fpstore.jobs.arguments import expect_settings
 from fpstore.jobs.batches import START, Batch, Handed, Place
-from fpstore.jobs.claims import folder_of
 from fpstore.jobs.parts import Digest, Part, parts_of
 from fpstore.text import Recipe
 from fpstore.text.deduplication import begin_to_measure_apart
@@ -25,7 +25,7 @@ from fpstore.text.held import KeptHashes
 from fpstore.text.recipe import Measured
 from fpstore.text.short import Lengths
 from fpstore.threads import ahead, begun_ahead, thread_count
-from fpstore.types import Keys, expect_flags
+from fpstore.types import Array, Keys, expect_flags
 from fpstore.workers import Workers
 
 _Measuring = Callable[[], tuple[Measured, KeptHashes | None]]
@@ -89,10 +89,11 @@ class Corpus:
         all_columns: bool = False,
         drops: bool = False,
         cut: tuple[int, int] | None = None,
+        passed_over: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         """threads: that make fingerprints; all processors where None. max_distance: for the warning. all_columns: for
         Batch.rows. drops: whether see_dropped hears of the texts that are dropped. cut: for the warning, the bands of
-        signatures and the values of each.
+        signatures and the values of each. passed_over: what was before, how many by reason.
 
         Raises what fpstore.inputs.documents does.
         """
@@ -109,6 +110,7 @@ class Corpus:
         self.sources = self._named(sources.paths)
         self.bytes_read = self.read_bytes = self.text_bytes = 0
         self._handed: Callable[[int], Handed] | None = None
+        self._passed_over = passed_over
         self._options: dict[str, Any] = {
             "format": sources.format,
             "text_column": sources.text_column,
@@ -167,18 +169,30 @@ class Corpus:
 
     def _documents_of(self, number: int, workers: Workers | None = None, handed: Handed | None = None) -> Documents:
         """Those of one source, which may have no column for the texts, or no header, though others have."""
-        source, options = self.sources[number], self._options
+        source = self.sources[number]
         if number in self._given:
-            wanted = {name: options[name] for name in ("text_column", "id_column", "html", "skip_bad")}
+            wanted = {name: self._options[name] for name in ("text_column", "id_column", "html", "skip_bad")}
             lent = Workers(1) if workers is None else workers
             return GivenDocuments(self._given[number], source, recipe=self.recipe, workers=lent, **wanted)
+        show, options = None if handed is None else handed.show, self._options_of(source)
+        return documents([source], recipe=self.recipe, on_bytes=self._count, workers=workers, show=show, **options)
+
+    def _options_of(self, source: str) -> dict[str, Any]:
+        """The options of reading, as far as they say anything of a path."""
+        options = self._options
         asked = [name for name in ("text_column", "id_column") if options[name] is not None]
         if asked and not has_columns(source, options["format"]):
             options = options | dict.fromkeys(asked)
         if options["header"] is not None and not has_header(source, options["format"]):
             options = options | {"header": None}
-        show = None if handed is None else handed.show
-        return documents([source], recipe=self.recipe, on_bytes=self._count, workers=workers, show=show, **options)
+        return options
+
+    def alone(self, number: int) -> Inputs:
+        """One source, which is a file, for others to read, wherever they are."""
+        source = self.sources[number]
+        path = source if remote.is_remote(source) else os.path.abspath(source)
+        options = self._options_of(source)
+        return Inputs([path], **{each.name: options[each.name] for each in fields(Inputs) if each.name != "paths"})
 
     @property
     def has_id_column(self) -> bool:
@@ -327,8 +341,9 @@ class Corpus:
     def _batches(self, start: Place, workers: Workers, *, measures: bool = False) -> Generator[Batch]:
         """measures: whether the batches are to have what others measured."""
         held: list[Part] = []
+        read: list[tuple[int, Array]] = []
         count = size = unsettled_count = unsettled_size = 0
-        skipped, notes = Counter(start.skipped), Counter(start.notes)
+        skipped, notes = Counter(self._passed_over if start == START else start.skipped), Counter(start.notes)
         good, bad = int(start != Place()), 0  # a place is behind a document
         digests = tuple(start.digests[: start.source])
         self.bytes_read = 0
@@ -348,8 +363,11 @@ class Corpus:
                         index += len(own)
                         if index == first and was_read and digest.told() != start.digests[number]:
                             raise _changed(self.sources[number])
-                        own = self._without_faults(own, faults)
-                        if was_read or not len(own):
+                        own, good_ones = self._without_faults(own, faults)
+                        if was_read:
+                            continue
+                        read.append((number, good_ones))
+                        if not len(own):
                             continue
                         good += len(own)
                         held.append(own)
@@ -363,7 +381,7 @@ class Corpus:
                             if settles:
                                 unsettled_count = unsettled_size = 0
                             count = size = 0
-                            yield _batch_of(held, end, *so_far, settles=settles)
+                            yield _batch_of(held, read, end, *so_far, settles=settles)
                 if index < first:
                     raise _changed(self.sources[number])
                 skipped += Counter(found.skipped) + faults.counts
@@ -372,7 +390,7 @@ class Corpus:
             digests = (*digests, digest.told())
         expect_some(good, bad, skipped)
         so_far = dict(skipped), dict(notes)
-        yield _batch_of(held, Place(len(self.sources), 0, *so_far, digests), *so_far)
+        yield _batch_of(held, read, Place(len(self.sources), 0, *so_far, digests), *so_far)
 
     @contextmanager
     def _handed_of(self, number: int) -> Iterator[Handed | None]:
@@ -383,19 +401,18 @@ class Corpus:
         with closing(self._handed(number)) as handed:
             yield handed if handed.are_some else None
 
-    def _without_faults(self, part: Part, faults: Faults) -> Part:
-        """The documents of a part that the results can hold; faults hear of the others."""
+    def _without_faults(self, part: Part, faults: Faults) -> tuple[Part, Array]:
+        """The documents of a part that the results can hold, and which they are; faults hear of the others."""
         checks = [check for check, of_packed in self._checks if of_packed or not part.is_packed]
+        are_good = np.ones(len(part), dtype=bool)
         if not checks:
-            return part
-        good = []
+            return part, are_good
         for index, (name, row) in enumerate(zip(part.names, part.rows, strict=True)):
             fault = next((fault for check in checks if (fault := check(name, row)) is not None), None)
-            if fault is None:
-                good.append(index)
-            else:
+            if fault is not None:
+                are_good[index] = False
                 faults.meet(fault)
-        return part if len(good) == len(part) else part.take(good)
+        return part if are_good.all() else part.take(np.flatnonzero(are_good)), are_good
 
     def check(self, check: Callable[[str, Row], BadInput | None], *, of_packed: bool = True) -> None:
         """Pass over, or raise for, the documents of which a check, given the name and the row, tells a fault.
@@ -424,41 +441,26 @@ class Corpus:
 
 
 def _batch_of(
-    held: list[Part], end: Place, skipped: Mapping[str, int], notes: Mapping[str, int], *, settles: bool = True
+    held: list[Part],
+    read: list[tuple[int, Array]],
+    end: Place,
+    skipped: Mapping[str, int],
+    notes: Mapping[str, int],
+    *,
+    settles: bool = True,
 ) -> Batch:
-    """The documents of all parts; held is empty then, as both would take twice the memory."""
+    """The documents of all parts; held is empty then, as both would take twice the memory, and so is read."""
     whole = Part.join(held)
-    held.clear()
     columns = whole.names, whole.texts, whole.rows, whole.digests, whole.text_bytes
-    return Batch(*columns, end, skipped, notes, settles=settles, made=whole.made)
+    of, made = tuple(read), whole.made
+    held.clear()
+    read.clear()
+    return Batch(*columns, end, skipped, notes, settles=settles, made=made, read=of)
 
 
 def _changed(source: str) -> JobError:
     told = "has changed before the place where the interrupted job goes on"
     return JobError(f"{told}, expected the same documents up to there; --force begins again", path=source)
-
-
-def expect_other_files(results: Sequence[Path], corpus: Corpus, store: Path | None = None) -> None:
-    """Raise ValueError where what a job writes is an input, in the folder of one, or something else that it writes."""
-    written = [_settled(path) for result in results for path in (result, folder_of(result))]
-    if store is not None:
-        written.append(store.resolve())
-    for path in written:
-        if sum(path == other or path.is_relative_to(other) for other in written) > 1:
-            told = "found a result at, or in, another place that the job writes to (a result, its .job, the store)"
-            raise ValueError(f"{path}: {told}; expected places of their own")
-    for result in results:
-        expect_outside_stores(result)
-    inputs = [Path(source).resolve() for source in corpus.files if not remote.is_remote(source)]
-    for path in written:
-        for source in inputs:
-            if path.is_relative_to(source):
-                raise ValueError(f"{path}: found a result that is also an input, or in one; expected another place")
-
-
-def _settled(path: Path) -> Path:
-    """The path with the links on the way to it followed, but not itself."""
-    return path.parent.resolve() / path.name
 
 
 def _look(source: str) -> tuple[Any, ...]:

@@ -9,16 +9,19 @@ from typing import Any
 
 from fpstore.errors import PathLike
 from fpstore.jobs.arguments import expect_paths
-from fpstore.jobs.corpus import Corpus, Inputs, Rows, expect_other_files
+from fpstore.jobs.corpus import Corpus, Inputs, Rows
+from fpstore.jobs.each import MARKER, EachFile
 from fpstore.jobs.forms import TSV, form_of
 from fpstore.jobs.journal import Job
 from fpstore.jobs.keep import Keep
 from fpstore.jobs.keeping import DUPLICATE_OF, Keeping
 from fpstore.jobs.naming import fault_of_name
+from fpstore.jobs.places import expect_other_files
 from fpstore.jobs.repeats import Repeats
 from fpstore.jobs.rows import Lines
 from fpstore.jobs.runs import FirstRun, RankedRun
 from fpstore.jobs.settings import Asked, settle_settings
+from fpstore.jobs.shards import Sharding, make_output
 from fpstore.jobs.sharing import Team, shared
 from fpstore.jobs.standing import own_workplace, release, standing_workplace
 from fpstore.jobs.summary import DedupSummary, Tally, summarise
@@ -39,6 +42,7 @@ def dedup(
     dropped: PathLike | None = None,
     keep: str = "first",
     tag: bool = False,
+    shards: bool = False,
     store: PathLike | None = None,
     recipe: Recipe | None = None,
     max_distance: int | None = None,
@@ -63,19 +67,22 @@ def dedup(
     confirm, how alike the two are; without a suffix lines of tabs. keep: "first", or "longest", "max:FIELD",
     "min:FIELD": decided as if the longest, or that with the largest or the smallest value, came first;
     fpstore.jobs.keep says how values compare. tag: write all documents to output, with more columns: kept, duplicate_of
-    (the name of the kept document), distance and, with confirm, measure. store: a standing store, with which the corpus
-    is compared too, and which gets the kept documents; made where there is none. recipe, max_distance: those of the
-    store by default, else DEFAULT_RECIPE and 6. bands, rows_per_band: of a recipe of sketch minhash, in place of a
-    distance: those of the store by default, else 16 and 8; documents are near that share a band, and have an estimated
-    similarity of min_similarity, if that is given. The results then have it, as similarity, in place of the distance,
-    and the nearest has the largest; the ids of a store are numbers. confirm: "jaccard>=0.8" or "cosine>=0.9", which a
-    document and a kept one have to reach, by the shingles of the recipe, before it is dropped; None: what is near is
-    dropped; "default": jaccard>=0.82, or None for a store that holds documents without their texts. force: begin
-    again, and replace what is there. threads: for fingerprints; all processors by default. workers: how many processes
-    read and measure the inputs, portion by portion, while this one decides; engine: "local", those of this machine, or
-    "ray" or "spark", whose workers see inputs and output at the same paths; address: of its cluster. folder: where they
-    hand over, in place of one beside output; processes that no engine starts may have done so before by `measure_rank`,
-    and it is the caller's to remove. The results are the same. Standard input, pipes and rows are measured here.
+    (the name of the kept document), distance and, with confirm, measure. shards: output is a folder, in which each
+    input, a file of JSON lines, CSV, TSV or Parquet, has a file of its name and format, with what is kept of it; one in
+    a folder of the inputs as it is called there. Workers write them; _SUCCESS, a line of JSON for each, tells that all
+    are there. store: a standing store, with which the corpus is compared too, and which gets the kept documents; made
+    where there is none. recipe, max_distance: those of the store by default, else DEFAULT_RECIPE and 6. bands,
+    rows_per_band: of a recipe of sketch minhash, in place of a distance: those of the store by default, else 16 and 8;
+    documents are near that share a band, and have an estimated similarity of min_similarity, if that is given. The
+    results then have it, as similarity, in place of the distance, and the nearest has the largest; the ids of a store
+    are numbers. confirm: "jaccard>=0.8" or "cosine>=0.9", which a document and a kept one have to reach, by the
+    shingles of the recipe, before it is dropped; None: what is near is dropped; "default": jaccard>=0.82, or None for a
+    store that holds documents without their texts. force: begin again, and replace what is there. threads: for
+    fingerprints; all processors by default. workers: how many processes read and measure the inputs, portion by
+    portion, while this one decides; engine: "local", those of this machine, or "ray" or "spark", whose workers see
+    inputs and output at the same paths; address: of its cluster. folder: where they hand over, in place of one beside
+    output; processes that no engine starts may have done so before by `measure_rank`, and it is the caller's to remove.
+    The results are the same. Standard input, pipes and rows are measured here.
 
     Goes on where a run with the same arguments was interrupted; the results are those of one run. Where such a run was
     finished, and inputs and results are as they were then, nothing is done, and the summary is that of then.
@@ -83,22 +90,31 @@ def dedup(
     the interrupted job, and JobError for what stands in the way on the disk.
     """
     started = time.monotonic()
-    expect_flags(tag=tag, force=force)
+    expect_flags(tag=tag, shards=shards, force=force)
+    if tag and shards:
+        raise ValueError("tag, shards: found both, expected one: shards have the rows of the inputs as they are")
     expect_paths(output=output, dropped=dropped, store=store)
     kept_one = Keep.parse(keep)
     team = Team.asked(workers, engine, address, folder)
     standing = None if store is None else Path(store).absolute()
     settings = settle_settings(standing, recipe, Asked(max_distance, bands, rows_per_band, min_similarity))
     own = settings.recipe, settings.max_distance, threads
-    corpus = Corpus(inputs, *own, all_columns=True, drops=True, cut=settings.cut)
+    each = EachFile(inputs) if shards else None
+    how: dict[str, Any] = {} if each is None else {"passed_over": each.passed_over}
+    sources = inputs if each is None else each.inputs
+    corpus = Corpus(sources, *own, all_columns=True, drops=True, cut=settings.cut, **how)
     if not kept_one.is_first and not corpus.is_read_again:
         raise ValueError(f"standard input: found keep {keep}, which reads the inputs twice; expected files")
     check = Confirm.settle(confirm, has_texts=settings.can_confirm)
-    results = [Path(path).absolute() for path in (output, dropped) if path is not None]
-    expect_other_files(results, corpus, standing)
+    kept_in = Path(output).absolute()
+    results = [kept_in if each is None else kept_in / MARKER, *([] if dropped is None else [Path(dropped).absolute()])]
+    if each is not None:
+        each.expect_outside(kept_in, standing, *results[1:])
+        make_output(kept_in)
+    expect_other_files(results, corpus.files, standing)
     tags = _TAGS | settings.nearness | (_MEASURE if check else {}) if tag else {}
-    keeping = Keeping(results[0], corpus, tags)
-    forms: list[Any] = [keeping]
+    sharding = None if each is None else Sharding(kept_in, each)
+    forms: list[Any] = [Keeping(results[0], corpus, tags) if sharding is None else sharding]
     if dropped is not None:
         columns = _DROPPED | settings.nearness | (_MEASURE if check else {})
         forms.append(Lines(form_of(results[1], TSV), columns, "dropped"))
@@ -115,7 +131,7 @@ def dedup(
         "store": standing and str(standing),
         **settings.told,
         "confirm": check and str(check),
-    }
+    } | ({"shards": True} if shards else {})
     job = Job(
         results,
         identity,
@@ -126,6 +142,8 @@ def dedup(
         expect_same=corpus.expect_same,
     )
     with job:
+        if sharding is not None and job.state is None:
+            sharding.begin(force=force)
         if not job.is_finished:
             texts = check is not None
             if standing is None:
@@ -134,7 +152,7 @@ def dedup(
                 opened = standing_workplace(standing, job, settings, texts=texts, threads=corpus.threads)
             keeps = texts and kept_one.is_first
             with (
-                shared(job, corpus, team, keeps=keeps),
+                shared(job, corpus, team, keeps=keeps) as free,
                 closing(Repeats(job, corpus)) as repeats,
                 opened as workplace,
             ):
@@ -143,10 +161,14 @@ def dedup(
                 run.to_the_end()
                 if standing is not None:
                     workplace.store.wait()
+                if sharding is not None:
+                    sharding.write(job, corpus, free(), progress)
                 run.commit_last()
         if standing is not None and not job.was_done:
             release(standing, job)
         tally = Tally.of(job.state)
         job.finish()
+        if sharding is not None and job.was_done:
+            sharding.expect_whole()
     summary = summarise(DedupSummary, tally, corpus, started, was_done=job.was_done)
     return replace(summary, confirm=None if check is None else str(check))

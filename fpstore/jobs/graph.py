@@ -18,11 +18,12 @@ from fpstore.errors import PathLike
 from fpstore.jobs.arguments import expect_paths, expect_settings
 from fpstore.jobs.batches import Batch, Place
 from fpstore.jobs.cluster import TOPICS, Labelling, expect_files, write_topics
-from fpstore.jobs.corpus import Corpus, Inputs, Rows, expect_other_files
+from fpstore.jobs.corpus import Corpus, Inputs, Rows
 from fpstore.jobs.files import AppendFile
 from fpstore.jobs.forms import TSV, form_of
 from fpstore.jobs.journal import Job
 from fpstore.jobs.near import Graph, SignedGraph
+from fpstore.jobs.places import expect_other_files
 from fpstore.jobs.repeats import Repeats
 from fpstore.jobs.rows import Lines
 from fpstore.jobs.settings import Asked, Settings, settle
@@ -221,7 +222,7 @@ def _run(
     force, and who measures.
     """
     started = time.monotonic()
-    expect_other_files(results, corpus)
+    expect_other_files(results, corpus.files)
     (named, forms), (force, team) = what, how
     identity = {**named, **corpus.identity, "results": list(map(str, results)), **settings.told}
     row = np.dtype([("fingerprint", *settings.sketch_type)])

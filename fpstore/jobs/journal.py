@@ -291,6 +291,10 @@ class Job:
         """What makes a result of its part, None where the part is the result."""
         return self._forms[place].pack if self._forms else None
 
+    def withdraw(self) -> None:
+        """Take the first result away that --force replaces, before what it tells of is replaced."""
+        self._claims[0].withdraw(self._replaces[0])
+
     def finish(self) -> None:
         """Put the results where they belong, and leave nothing of the job but its record."""
         if self.was_done:

@@ -20,7 +20,7 @@ from fpstore.inputs import Layout, Row
 from fpstore.inputs.blocks import Columns, Document
 from fpstore.text._packed import digests as packed_digests
 from fpstore.text.packed import Packed, Texts, taken
-from fpstore.types import Array
+from fpstore.types import Array, Counts
 
 DIGEST_BYTES = 16
 # Documents that come one by one are taken together up to so many, and so many characters.
@@ -60,7 +60,7 @@ class Part:
         own = self.names[which], self.texts[which], self.rows[which], self.sizes[which], self.digests[which]
         return Part(*own, made)
 
-    def take(self, indexes: Sequence[int]) -> Part:
+    def take(self, indexes: Sequence[int] | Counts) -> Part:
         """The documents with these indexes, increasing."""
         which = np.asarray(indexes, dtype=np.int64)
         names, texts, rows = taken(self.names, indexes), taken(self.texts, indexes), taken(self.rows, indexes)

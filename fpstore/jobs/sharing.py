@@ -21,7 +21,7 @@ import numpy as np
 import fpstore
 from fpstore.arrays import as_count
 from fpstore.cluster.engines import Engine, engine_named
-from fpstore.cluster.local import run_here
+from fpstore.cluster.local import Local, run_here
 from fpstore.cluster.made import PAGES, TEXTS, Made, MadePart, made_of, marks_of, marks_of_pages, shown_in
 from fpstore.cluster.measuring import MeasureTask
 from fpstore.cluster.parts import Maker, sweep
@@ -31,6 +31,7 @@ from fpstore.errors import JobError, PathLike
 from fpstore.inputs.remote import is_remote
 from fpstore.jobs.batches import Place
 from fpstore.jobs.corpus import Corpus, Inputs, Rows
+from fpstore.jobs.each import EachFile
 from fpstore.jobs.journal import Job
 from fpstore.jobs.keep import Keep
 from fpstore.jobs.settings import Asked, settle_settings
@@ -83,14 +84,15 @@ class Team:
 
 
 @contextmanager
-def shared(job: Job | None, corpus: Corpus, team: Team | None, *, keeps: bool) -> Iterator[None]:
+def shared(job: Job | None, corpus: Corpus, team: Team | None, *, keeps: bool) -> Iterator[Callable[[], Engine]]:
     """A context in which others measure what the corpus reads, where there are any and something to share.
 
-    job: in whose folder they hand over, unless the team has one; None for one without a folder of its own. keeps:
-    whether it needs the hashes of shingles. Raises what `engine_named` and `claim` do; JobError is for whoever reads.
+    It gives who does further tasks, once all was measured: the same, or this process. job: in whose folder they hand
+    over, unless the team has one; None for one without a folder of its own. keeps: whether it needs the hashes of
+    shingles. Raises what `engine_named` and `claim` do; JobError is for whoever reads.
     """
     if team is None:
-        yield
+        yield lambda: Local(None, 1)
         return
     _expect_outside(team.folder, corpus)
     with ExitStack() as held:
@@ -99,7 +101,7 @@ def shared(job: Job | None, corpus: Corpus, team: Team | None, *, keeps: bool) -
             expect_shared(team.folder, engine)
         tasks = _Tasks(corpus, keeps=keeps, durable=not engine.is_here)
         if tasks.count < 2 and team.folder is None:
-            yield  # nobody works beside another; this process shares out what it reads piece by piece
+            yield lambda: engine  # nobody works beside another; this process shares out what it reads piece by piece
             return
         if job is None or team.folder is not None:
             folder = held.enter_context(workplace(team.folder))
@@ -111,13 +113,21 @@ def shared(job: Job | None, corpus: Corpus, team: Team | None, *, keeps: bool) -
         leash = Leash(AHEAD_OF_A_WORKER * engine.workers)
         work = Background(partial(engine, left, seconds, leash=leash))
         corpus.made_by(partial(_Handed, tasks.of, _Waiting(folder, work, left, leash)))
+
+        def free() -> Engine:
+            leash.let_go()
+            work.wait()
+            return engine
+
         try:
-            yield
+            yield free
         finally:
             corpus.made_by(None)
             engine.stop()
             leash.let_go()
-            work.wait()
+            while not work.done:  # a stop that comes before the engine is under way is lost
+                time.sleep(_MOST_WAIT)
+                engine.stop()
 
 
 def measure_rank(
@@ -130,19 +140,20 @@ def measure_rank(
     store: PathLike | None = None,
     confirm: str | None = "default",
     keep: str = "first",
+    shards: bool = False,
 ) -> int:
     """Do the tasks of one of several processes that no engine starts, as Slurm's are; how many there were to do.
 
     Each is called with the same arguments but its rank, from 0 on; world_size: how many there are. They read and
     measure inputs for a job, which is then called with the same inputs and folder, and does what nobody has done.
-    recipe, store, confirm, keep: as for that job; confirm is None for `components`, `document_pairs` and
+    recipe, store, confirm, keep, shards: as for that job; confirm is None for `components`, `document_pairs` and
     `fpstore.cluster.fingerprint`. The parts in the folder, which all share, say what is done: one that is called again
     does what is left. Raises what the job does of its inputs; ValueError for a rank that is none; JobError for a folder
     of another job.
     """
     own, count = expect_rank(rank, world_size)
     settings = settle_settings(None if store is None else Path(store).absolute(), recipe, Asked())
-    corpus = Corpus(inputs, settings.recipe, settings.max_distance, 1)
+    corpus = Corpus(EachFile(inputs).inputs if shards else inputs, settings.recipe, settings.max_distance, 1)
     check = Confirm.settle(confirm, has_texts=settings.can_confirm)
     _expect_outside(folder, corpus)
     tasks = _Tasks(corpus, keeps=check is not None and Keep.parse(keep).is_first, durable=True)

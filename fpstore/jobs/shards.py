@@ -1,0 +1,392 @@
+"""Owns kept documents in shards: of each file of the inputs one, of its name and format, which tasks write.
+
+Who decides writes down what is kept, a bit for each document that was read; the tasks read the files again. A shard has
+its name when all of it is there. That all are there _SUCCESS tells, the job's result, a line of JSON for each; where a
+job begins again, it goes before the first of them is replaced.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import stat
+import struct
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO, Any, BinaryIO, NamedTuple
+
+import numpy as np
+
+import fpstore
+from fpstore._codec import crc32c
+from fpstore.cluster.engines import Engine
+from fpstore.cluster.made import marks_of
+from fpstore.cluster.parts import Maker, Part, is_half_written, sweep, whole_file, write_runs
+from fpstore.cluster.tasks import expect_version
+from fpstore.cluster.work import MOST_TASKS, do_left, name_of
+from fpstore.disk import Folder, sync_folder, unnamed
+from fpstore.errors import JobError, no_folder
+from fpstore.inputs import BadInput, Row
+from fpstore.inputs.portions import PLAIN_RATE, size_of
+from fpstore.inputs.remote import stamp_of
+from fpstore.jobs.batches import Batch
+from fpstore.jobs.corpus import Corpus, Inputs
+from fpstore.jobs.each import MARKER, RESERVED, EachFile, Shard
+from fpstore.jobs.journal import Job
+from fpstore.jobs.keeping import Keeping
+from fpstore.jobs.rows import json_line
+from fpstore.notes import subfolder
+from fpstore.progress import OnProgress
+from fpstore.text import Recipe
+from fpstore.text.packed import packed, taken
+from fpstore.types import Array, Counts, Keys
+
+_FORMAT = "fpstore.shard/1"
+# So many bytes of the inputs, at least, are one task.
+TASK_BYTES = 32 << 20
+# Of some documents that follow one another in a file: its number, how many were read, how many were not passed over,
+# and the mark of those that are kept. Then there is a bit for each, and the checksum of
+# all of it.
+_HEAD = struct.Struct("<IIIQ")
+_SEAL = struct.Struct("<I")
+# No columns: what a task leaves tells of its shards alone.
+_COLUMNS = 1
+_WORK = "shards"
+
+
+class Sharding:
+    """The form of kept documents in shards: what is kept is written down, and in the end what became of each file."""
+
+    head = b""
+    refuses_packed = False
+
+    def __init__(self, output: Path, files: EachFile) -> None:
+        self._output = output
+        self._shards = files.shards()
+        self._told: bytes = b""
+
+    def fault_of(self, name: str, row: Row) -> BadInput | None:
+        """None: what was read has room in a file of its kind."""
+
+    def pack(self, part: BinaryIO, out: BinaryIO) -> None:
+        """Write what the result tells, once the shards are there."""
+        out.write(self._told)
+
+    def lines(
+        self, batch: Batch, which: Sequence[int] | Counts, *, is_first: bool, added: Sequence[Sequence[Any]] = ()
+    ) -> bytes:
+        """What is written down of the documents of a batch; which: the indexes of those that are kept."""
+        kept = np.zeros(len(batch.names), dtype=bool)
+        kept[which] = True
+        marks = marks_of(packed(taken(batch.texts, which)))
+        data, first, at = [], 0, 0
+        for number, good in batch.read:
+            bits = np.zeros(len(good), dtype=bool)
+            end = first + int(np.count_nonzero(good))
+            bits[good] = kept[first:end]
+            own = marks[at : at + int(np.count_nonzero(bits))]
+            record = _HEAD.pack(number, len(bits), end - first, _mark_of(own)) + np.packbits(bits).tobytes()
+            data += [record, _SEAL.pack(crc32c(record))]
+            first, at = end, at + len(own)
+        return b"".join(data)
+
+    # --- The shards ---
+
+    def begin(self, *, force: bool) -> None:
+        """Refuse a folder that holds something else than what this job may replace."""
+        own = {shard.name for shard in self._shards} if force else set()
+        for folder, folders, names in os.walk(self._output):
+            if folder == str(self._output):
+                folders[:] = [name for name in folders if name not in RESERVED]
+                names = [name for name in names if name not in RESERVED]
+            for name in names:
+                path = Path(folder, name)
+                if str(path.relative_to(self._output)) not in own and not (force and is_half_written(name)):
+                    told = "it is no shard of this job, expected nothing" if force else "--force replaces shards"
+                    raise FileExistsError(errno.EEXIST, f"already there; {told}", str(path))
+
+    def write(self, job: Job, corpus: Corpus, engine: Engine, progress: OnProgress | None) -> None:
+        """Have tasks write all shards that are not there yet."""
+        decided = job.files[0]
+        shards = _found(decided.path, decided.view(), self._shards)
+        job.withdraw()
+        _make_folders(self._output, shards)
+        with subfolder(job.work_folder, _WORK) as folder:
+            tasks = self._tasks(job, corpus, shards, folder)
+            told = {task.maker.task: self._told_of(task, folder) for task in tasks}
+            left = [task for task in tasks if told[task.maker.task] is None]
+            seconds = (corpus.total_bytes or 0) / PLAIN_RATE
+            do_left(engine, tasks, left, seconds, progress, "shards")
+            lines = []
+            for task in tasks:
+                found = told[task.maker.task] or self._told_of(task, folder)
+                if found is None:
+                    raise JobError(f"{task}: found other shards than it wrote; run it again", path=self._output)
+                lines += [json_line({"format": _FORMAT, **each}) for each in found]
+            for place in sorted({(self._output / shard.name).parent for shard in shards}):
+                with Folder.open(place) as home:
+                    sweep(home)
+        self._told = b"".join(lines)
+
+    def _tasks(self, job: Job, corpus: Corpus, shards: list[Shard], folder: Folder) -> list[ShardTask]:
+        sizes = [size_of(source) for source in corpus.sources]
+        most = max(TASK_BYTES, sum(sizes) // MOST_TASKS)
+        lots: list[list[Shard]] = []
+        held = most
+        for shard, own in zip(shards, sizes, strict=True):
+            if held >= most:
+                lots.append([])
+                held = 0
+            lots[-1].append(shard)
+            held += own
+        name = name_of([fpstore.__version__, "shards", job.id, [[shard.name for shard in lot] for lot in lots]])
+        about = fpstore.__version__, folder.path.absolute(), self._output, job.files[0].path
+        return [
+            ShardTask(
+                Maker(name, number),
+                *about,
+                tuple(lot),
+                tuple(corpus.alone(shard.number) for shard in lot),
+                corpus.recipe,
+            )
+            for number, lot in enumerate(lots)
+        ]
+
+    def _told_of(self, task: ShardTask, folder: Folder) -> list[dict[str, Any]] | None:
+        """What a task has told of its shards, if these are there as it left them."""
+        try:
+            part = Part.open(folder, task.maker, _COLUMNS)
+        except FileNotFoundError:
+            return None
+        with closing(part):
+            told = _told_in(part.told)
+            if told is None or [each["shard"] for each in told] != [shard.name for shard in task.shards]:
+                raise part.untold()
+        if all(_size_at(self._output / each["shard"]) == each["bytes"] for each in told):
+            return told
+        folder.unlink(task.maker.name)
+        return None
+
+    def expect_whole(self) -> None:
+        """JobError where a shard is not as a finished job has left it."""
+        marker = self._output / MARKER
+        told = _told_in([_json_of(line) for line in marker.read_bytes().splitlines()])
+        if told is None:
+            raise JobError(
+                "found no list of shards, expected that of a finished job; --force begins again", path=marker
+            )
+        for each in told:
+            path, size = self._output / each["shard"], each["bytes"]
+            if (found := _size_at(path)) != size:
+                what = "nothing" if found is None else f"{found} bytes"
+                told_of = f"found {what}, expected {size} bytes, as the job left it that is done; --force begins again"
+                raise JobError(told_of, path=path)
+
+
+@dataclass(frozen=True)
+class ShardTask:
+    """Some shards. version: of the fpstore that cut it; decided: the file in which what is kept is written down."""
+
+    maker: Maker
+    version: str
+    folder: Path
+    output: Path
+    decided: Path
+    shards: tuple[Shard, ...]
+    inputs: tuple[Inputs, ...]
+    recipe: Recipe
+
+    def __str__(self) -> str:
+        others = len(self.shards) - 1
+        return f"task {self.maker.task}, shard {self.shards[0].name}{f' and {others} more' if others else ''}"
+
+    def do(self) -> int:
+        """Write the shards, and then the part that tells of them; how many documents they have."""
+        expect_version(self, self.version)
+        told = [self._write(shard, inputs) for shard, inputs in zip(self.shards, self.inputs, strict=True)]
+        with Folder.open(self.folder) as folder, whole_file(folder, self.maker.name) as file:
+            write_runs(file, self.maker, _COLUMNS, [], told)
+        return sum(shard.kept for shard in self.shards)
+
+    def _write(self, shard: Shard, inputs: Inputs) -> dict[str, Any]:
+        corpus = Corpus(inputs, self.recipe, 0, 1, all_columns=True)
+        place = self.output / shard.name
+        keeping = Keeping(place, corpus)
+        with Folder.open(place.parent) as folder, whole_file(folder, place.name) as file:
+            if keeping.pack is None:
+                self._fill(file, keeping, corpus, shard)
+            else:
+                with unnamed(place.parent) as part:
+                    self._fill(part, keeping, corpus, shard)
+                    part.seek(0)
+                    keeping.pack(part, file)  # type: ignore[arg-type]
+            file.flush()
+            length = os.fstat(file.fileno()).st_size
+        return {"shard": shard.name, "documents": shard.documents, "kept": shard.kept, "bytes": length}
+
+    def _fill(self, file: IO[bytes], keeping: Keeping, corpus: Corpus, shard: Shard) -> None:
+        """Write the kept documents."""
+        decided = _Decided(self.decided, shard)
+        file.write(keeping.head)
+        is_first = not keeping.head
+        path = corpus.sources[0]
+        if shard.kept:
+            self._expect_same(path, shard)
+            for batch in corpus.batches():
+                which = decided.take(batch)
+                if which is None:
+                    raise _changed(path)
+                lines = keeping.lines(batch, which, is_first=is_first)
+                file.write(lines if isinstance(lines, bytes) else lines.data)
+                is_first = is_first and not len(lines)
+            if not decided.is_at_end:
+                raise _changed(path)
+            self._expect_same(path, shard)
+
+    def _expect_same(self, path: str, shard: Shard) -> None:
+        if stamp_of(path) != shard.stamp:
+            raise _changed(path)
+
+
+def _told_in(told: object) -> list[dict[str, Any]] | None:
+    """What is told of shards, one by one; None where it is something else."""
+    if not isinstance(told, list):
+        return None
+    kinds = {"shard": str, "documents": int, "kept": int, "bytes": int}
+    are_so = (
+        isinstance(each, dict) and all(type(each.get(name)) is kind for name, kind in kinds.items()) for each in told
+    )
+    return told if all(are_so) else None
+
+
+def _json_of(line: bytes) -> object:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+
+
+class _Decided:
+    """What is written down of one file, which is taken as its documents are read."""
+
+    def __init__(self, path: Path, shard: Shard) -> None:
+        within = shard.within
+        with path.open("rb") as file:
+            file.seek(within[0])
+            self._records = _records(path, file.read(within[1] - within[0]), shard.number + 1)
+        self._bits = np.empty(0, dtype=bool)
+        self._marks = np.empty(0, dtype=np.uint64)
+        self._due: deque[tuple[int, int]] = deque()
+
+    def take(self, batch: Batch) -> Counts | None:
+        """The indexes of the kept documents of a batch; None where those are others than who decided has read."""
+        good = np.concatenate([np.empty(0, dtype=bool), *(own for _, own in batch.read)])
+        while len(self._bits) < len(good):
+            record = next(self._records, None)
+            if record is None:
+                return None
+            self._due.append((int(np.count_nonzero(record.bits)), record.mark))
+            self._bits = np.concatenate([self._bits, record.bits])
+        bits, self._bits = np.split(self._bits, [len(good)])
+        which = np.flatnonzero(bits[good])
+        self._marks = np.concatenate([self._marks, marks_of(packed(taken(batch.texts, which)))])
+        return which if len(which) == np.count_nonzero(bits) and self._are_same() else None
+
+    def _are_same(self) -> bool:
+        """Whether the kept documents that were read are those of who decided, record by record."""
+        while self._due and len(self._marks) >= self._due[0][0]:
+            count, mark = self._due.popleft()
+            own, self._marks = np.split(self._marks, [count])
+            if _mark_of(own) != mark:
+                return False
+        return True
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether all that is written down was taken."""
+        return not (len(self._bits) or self._due or next(self._records, None))
+
+
+class _Record(NamedTuple):
+    """What is written down of some documents of a file. start, end: where; bits: which are kept of all read."""
+
+    number: int
+    documents: int
+    mark: int
+    bits: Array
+    start: int
+    end: int
+
+
+def _records(path: Path, data: bytes | memoryview, files: int) -> Iterator[_Record]:
+    start = 0
+    while start < len(data):
+        first = start + _HEAD.size
+        number, count, good, mark = _HEAD.unpack_from(data, start) if first <= len(data) else (0, 0, 0, 0)
+        last, end = first + -(-count // 8), first + -(-count // 8) + _SEAL.size
+        is_one = 0 < count <= 8 * (len(data) - first) and number < files and end <= len(data)
+        if not is_one or _SEAL.pack(crc32c(data[start:last])) != data[last:end]:
+            raise JobError(f"{path}, byte {start}: found no record of what is kept, expected one; --force begins again")
+        bits = np.unpackbits(np.frombuffer(data[first:last], dtype=np.uint8), count=count).astype(bool)
+        yield _Record(number, good, mark, bits, start, end)
+        start = end
+
+
+def _found(path: Path, data: memoryview, shards: Sequence[Shard]) -> list[Shard]:
+    """The shards with what is written down of them."""
+    found = list(shards)
+    for record in _records(path, data, len(found)):
+        one = found[record.number]
+        within = one.within[0] if one.within[1] else record.start, record.end
+        found[record.number] = replace(
+            one,
+            within=within,
+            documents=one.documents + record.documents,
+            kept=one.kept + int(np.count_nonzero(record.bits)),
+        )
+    return found
+
+
+def _mark_of(marks: Keys) -> int:
+    """That of some kept documents, in order."""
+    return int.from_bytes(hashlib.blake2b(marks.astype("<u8").tobytes(), digest_size=8).digest(), "little")
+
+
+def make_output(path: Path) -> None:
+    """The folder of the shards, where there is none. NotADirectoryError, FileNotFoundError for its own folder."""
+    try:
+        path.mkdir()
+    except FileExistsError:
+        if not path.is_dir():
+            told = "found a file, expected a folder for shards, or nothing"
+            raise NotADirectoryError(errno.ENOTDIR, told, str(path)) from None
+    except FileNotFoundError:
+        raise no_folder("the shards would lie in a folder", path) from None
+
+
+def _make_folders(output: Path, shards: Sequence[Shard]) -> None:
+    """Those of the shards, durably."""
+    for place in sorted({(output / shard.name).parent for shard in shards}):
+        place.mkdir(parents=True, exist_ok=True)
+        while place != output:
+            place = place.parent
+            sync_folder(place)
+
+
+def _size_at(path: Path) -> int | None:
+    """Of a file; None where there is none."""
+    try:
+        status = os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
+
+
+def _changed(path: str) -> JobError:
+    told = "found other documents than those that were decided about, expected the same: it has changed meanwhile"
+    return JobError(f"{told}; --force begins again", path=path)

@@ -1,0 +1,498 @@
+"""Kept documents in shards: those of one file of results, of each input in a file of its own, whoever writes them."""
+
+import csv
+import gzip
+import io
+import json
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jobs_model import interrupt, texts, write_jsonl
+from outcome import Command
+
+import fpstore
+from fpstore.cluster import local
+from fpstore.cluster.parts import write_footer
+from fpstore.errors import JobError
+from fpstore.inputs import BadInput
+from fpstore.inputs.remote import stamp_of
+from fpstore.jobs import Inputs, corpus, dedup, measure_rank, runs, shards, sharing
+from fpstore.jobs.each import MARKER
+from fpstore.text import load_recipe
+
+ONE = "<html><body><p>a b c d {}</p></body></html>"
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches and tasks of a few documents."""
+    monkeypatch.setattr(sharing, "TASK_SECONDS", 120 / 100e6)
+    monkeypatch.setattr(shards, "TASK_BYTES", 100)
+    for module in (corpus, runs):
+        monkeypatch.setattr(module, "BATCH_DOCUMENTS", 5)
+
+
+def files_in(folder: Path) -> dict[str, bytes]:
+    """All that lies in a folder of shards, but for the record of the job, in which there are times."""
+    found = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {name: data for name, data in found.items() if not name.startswith(".")}
+
+
+def some_files(folder: Path) -> Path:
+    """A folder of two files and one in another folder, of documents that are near each other, across files too."""
+    (folder / "in" / "more").mkdir(parents=True)
+    for number, name in enumerate(["a.jsonl", "more/a.jsonl", "z.jsonl"]):
+        write_jsonl(folder / "in" / name, [f"a b c d {(7 * number + at) % 23}" for at in range(20)])
+    return folder / "in"
+
+
+def lines_of(folder: Path) -> list[bytes]:
+    return [line for name in sorted(files_in(folder)) if name != MARKER for line in files_in(folder)[name].splitlines()]
+
+
+# --- The documents of one result ---
+
+lines = st.lists(st.one_of(texts.map(lambda text: json.dumps({"text": text})), st.sampled_from(["{", ""])), max_size=12)
+
+
+@settings(max_examples=25)
+@given(
+    st.lists(lines, min_size=1, max_size=5),
+    st.sampled_from(["first", "longest"]),
+    st.sampled_from(["default", None]),
+    st.booleans(),
+)
+def test_shards_have_the_lines_of_one_result_whoever_writes_them(
+    tmp_path_factory: pytest.TempPathFactory, own: list[list[str]], keep: str, confirm: str | None, packed: bool
+) -> None:
+    folder = tmp_path_factory.mktemp("shards")
+    (folder / "in").mkdir()
+    for number, of_file in enumerate(own):
+        written = "".join(f"{line}\n" for line in of_file).encode()
+        name = f"{number}.jsonl{'.gz' if packed else ''}"
+        (folder / "in" / name).write_bytes(gzip.compress(written) if packed else written)
+    if not any(line.startswith('{"') for of_file in own for line in of_file):
+        return
+    how: dict[str, Any] = {"keep": keep, "confirm": confirm}
+    inputs = Inputs([folder / "in"], skip_bad=True)
+    one = dedup(inputs, folder / "one.jsonl", **how, dropped=folder / "one.tsv")
+    for workers in (None, 2):
+        out = folder / f"by {workers}"
+        found = dedup(inputs, out, **how, dropped=folder / "d.tsv", workers=workers, shards=True, force=True)
+        assert (found.documents, found.results, found.skipped) == (one.documents, one.results, one.skipped)
+        assert (folder / "d.tsv").read_bytes() == (folder / "one.tsv").read_bytes()
+        data = files_in(out)
+        told = [json.loads(line) for line in data.pop(MARKER).splitlines()]
+        assert [(each["shard"], each["bytes"]) for each in told] == [(name, len(data[name])) for name in sorted(data)]
+        assert sum(each["kept"] for each in told) == one.results
+        assert sum(each["documents"] for each in told) == one.documents
+        found_lines = [gzip.decompress(data[name]) if packed else data[name] for name in sorted(data)]
+        assert b"".join(found_lines) == (folder / "one.jsonl").read_bytes()
+        assert sorted(data) == sorted(os.listdir(folder / "in"))
+    assert files_in(folder / "by None") == files_in(folder / "by 2")
+
+
+def table_of(kind: str, rows: list[dict[str, str]], path: Path) -> None:
+    if kind == "parquet":
+        import pyarrow
+        from pyarrow import parquet
+
+        parquet.write_table(pyarrow.Table.from_pylist(rows), path, row_group_size=7)
+        return
+    out = io.StringIO()
+    if kind in ("csv", "tsv"):
+        writer = csv.DictWriter(out, ["id", "page"], delimiter="," if kind == "csv" else "\t", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    else:
+        out.writelines(json.dumps(row) + "\n" for row in rows)
+    data = out.getvalue().encode()
+    if path.suffix == ".zst":
+        import zstandard
+
+        data = zstandard.compress(data)
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+
+
+def rows_of(kind: str, path: Path) -> list[dict[str, str]]:
+    if kind == "parquet":
+        from pyarrow import parquet
+
+        return list(parquet.read_table(path).to_pylist())
+    data = path.read_bytes()
+    if path.suffix == ".zst":
+        import zstandard
+
+        data = zstandard.ZstdDecompressor().stream_reader(data).read()
+    text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
+    if kind in ("csv", "tsv"):
+        return list(csv.DictReader(io.StringIO(text), delimiter="," if kind == "csv" else "\t"))
+    return [json.loads(line) for line in text.splitlines()]
+
+
+@pytest.mark.parametrize("html", [False, True])
+def test_each_shard_has_the_format_of_its_file(tmp_path: Path, html: bool) -> None:
+    forms = ("a.csv", "b.tsv.gz", "c.parquet", "d.jsonl.zst", "e.ndjson", "f.csv.gz", "none.parquet", "none.csv")
+    rows = {}
+    (tmp_path / "in").mkdir()
+    for number, name in enumerate(forms):
+        first = 40 if name.startswith("none") else number * 5
+        page = ONE if html else "a b c d {}"
+        rows[name] = [{"id": f"{name}-{at}", "page": page.format(at)} for at in range(first % 35, first % 35 + 12)]
+        table_of(name.split(".")[1].replace("ndjson", "jsonl"), rows[name], tmp_path / "in" / name)
+    inputs = Inputs([tmp_path / "in"], html=html, text_column="page", id_column="id")
+    dedup(inputs, tmp_path / "kept", shards=True, workers=2, dropped=tmp_path / "d.tsv", confirm=None, max_distance=0)
+    dropped = {line.split("\t")[0] for line in (tmp_path / "d.tsv").read_text().splitlines()}
+    assert len(dropped) > 20
+    assert {f"none.csv-{at}" for at in range(5, 17)} <= dropped
+    for name in forms:
+        expected = [row for row in rows[name] if row["id"] not in dropped]
+        assert rows_of(name.split(".")[1].replace("ndjson", "jsonl"), tmp_path / "kept" / name) == expected
+
+
+def test_a_standing_store_of_names_passes_over_in_shards_what_it_does_elsewhere(tmp_path: Path) -> None:
+    fpstore.create(tmp_path / "s", id_type="string", recipe=load_recipe("text-1")).close()
+    (tmp_path / "in").mkdir()
+    write_jsonl(tmp_path / "in" / "a.jsonl", ["a b c", "d e f"])
+    write_jsonl(tmp_path / "in" / os.fsdecode(b"b\xff.jsonl"), ["g h i"])  # no name in a store
+    write_jsonl(tmp_path / "in" / "c.jsonl", ["j k l", "a b c"])
+    found = dedup(Inputs([tmp_path / "in"], skip_bad=True), tmp_path / "kept", shards=True, store=tmp_path / "s")
+    assert (found.documents, sum(found.skipped.values())) == (4, 1)
+    told = [json.loads(line) for line in (tmp_path / "kept" / MARKER).read_bytes().splitlines()]
+    assert [(each["documents"], each["kept"], each["bytes"] > 0) for each in told] == [(2, 2, 1), (0, 0, 0), (2, 1, 1)]
+
+
+def test_what_folders_pass_over_is_counted(tmp_path: Path) -> None:
+    source = some_files(tmp_path)
+    (source / ".hidden.jsonl").touch()
+    (source / "_SUCCESS").touch()
+    assert dedup([source], tmp_path / "kept", shards=True).skipped == {"hidden file": 1, "marker of Spark": 1}
+    assert sorted(files_in(tmp_path / "kept")) == ["_SUCCESS", "a.jsonl", "more/a.jsonl", "z.jsonl"]
+
+
+# --- Interrupted ---
+
+
+@pytest.mark.parametrize("keep", ["first", "longest"])
+@pytest.mark.parametrize("after", [1, 4, 9, 14])
+def test_an_interrupted_job_goes_on_with_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: str, after: int
+) -> None:
+    source = some_files(tmp_path)
+    dedup([source], tmp_path / "one", shards=True, keep=keep)
+    with suppress(AssertionError):
+        interrupt(monkeypatch, lambda: dedup([source], tmp_path / "two", shards=True, keep=keep, workers=2), after)
+    dedup([source], tmp_path / "two", shards=True, keep=keep, workers=3)
+    assert files_in(tmp_path / "two") == files_in(tmp_path / "one")
+    assert not (tmp_path / "two" / f"{MARKER}.job").exists()
+
+
+class Stopping(shards.ShardTask):
+    """Of which the second ends in the middle, and leaves half of a shard."""
+
+    def do(self) -> int:
+        if self.maker.task == 1 and not (self.output.parent / "go").exists():
+            (self.output / f"{self.shards[0].name}.0123456789abcdef.new").write_text("half")
+            raise KeyboardInterrupt
+        return super().do()
+
+
+def test_written_shards_are_not_written_again_and_halves_are_swept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = some_files(tmp_path)
+    dedup([source], tmp_path / "one", shards=True)
+    monkeypatch.setattr(shards, "ShardTask", Stopping)
+    with pytest.raises(KeyboardInterrupt):
+        dedup([source], tmp_path / "two", shards=True)
+    first = tmp_path / "two" / "a.jsonl"
+    assert not (tmp_path / "two" / MARKER).exists()
+    before = os.stat(first).st_mtime_ns
+    (tmp_path / "go").touch()
+    dedup([source], tmp_path / "two", shards=True)
+    assert os.stat(first).st_mtime_ns == before
+    assert files_in(tmp_path / "two") == files_in(tmp_path / "one")
+
+
+def test_a_shard_that_went_before_the_job_goes_on_is_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = some_files(tmp_path)
+    dedup([source], tmp_path / "one", shards=True)
+    monkeypatch.setattr(shards, "ShardTask", Stopping)
+    with pytest.raises(KeyboardInterrupt):
+        dedup([source], tmp_path / "two", shards=True)
+    (tmp_path / "two" / "a.jsonl").unlink()
+    (tmp_path / "go").touch()
+    dedup([source], tmp_path / "two", shards=True)
+    assert files_in(tmp_path / "two") == files_in(tmp_path / "one")
+
+
+class Twice(shards.ShardTask):
+    """That is done twice."""
+
+    def do(self) -> int:
+        assert super().do() == super().do()
+        return 0
+
+
+def test_a_task_that_is_done_twice_leaves_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = some_files(tmp_path)
+    dedup([source], tmp_path / "one", shards=True)
+    monkeypatch.setattr(shards, "ShardTask", Twice)
+    dedup([source], tmp_path / "two", shards=True)
+    assert files_in(tmp_path / "two") == files_in(tmp_path / "one")
+
+
+@pytest.mark.slow
+def test_a_writer_that_is_killed_is_followed_by_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from engine_tasks import DEATHS, DyingShard
+
+    source = some_files(tmp_path)
+    dedup([source], tmp_path / "one", shards=True)
+    (tmp_path / DEATHS).write_text("2")
+    monkeypatch.setenv(DEATHS, str(tmp_path / DEATHS))
+    monkeypatch.setattr(shards, "ShardTask", DyingShard)
+    monkeypatch.setattr(shards, "PLAIN_RATE", 100.0)  # so that processes are begun
+    dedup([source], tmp_path / "two", shards=True, workers=2)
+    assert (tmp_path / DEATHS).read_text() == "0"
+    assert files_in(tmp_path / "two") == files_in(tmp_path / "one")
+
+
+def test_ranks_measure_what_a_job_then_writes_in_shards(tmp_path: Path) -> None:
+    source = some_files(tmp_path)
+    dedup([source], tmp_path / "one", shards=True)
+    for rank in range(2):
+        assert measure_rank([source], folder=tmp_path / "f", rank=rank, world_size=2, shards=True) > 0
+    assert measure_rank([source], folder=tmp_path / "f", rank=0, world_size=1, shards=True) == 0
+    dedup([source], tmp_path / "two", shards=True, folder=tmp_path / "f", workers=1)
+    assert files_in(tmp_path / "two") == files_in(tmp_path / "one")
+
+
+# --- What is there already ---
+
+
+def test_what_is_done_is_not_done_again_unless_a_shard_went(tmp_path: Path) -> None:
+    source = some_files(tmp_path)
+    dedup([source], tmp_path / "kept", shards=True)
+    expected = files_in(tmp_path / "kept")
+    assert dedup([source], tmp_path / "kept", shards=True).was_done
+    (tmp_path / "kept" / "z.jsonl").write_text("other")
+    with pytest.raises(JobError, match=r"z\.jsonl: found 5 bytes, expected \d+ bytes, as the job left it"):
+        dedup([source], tmp_path / "kept", shards=True)
+    (tmp_path / "kept" / "more" / "a.jsonl").unlink()
+    with pytest.raises(JobError, match=r"more/a\.jsonl: found nothing, expected \d+ bytes"):
+        dedup([source], tmp_path / "kept", shards=True)
+    dedup([source], tmp_path / "kept", shards=True, force=True)
+    assert files_in(tmp_path / "kept") == expected
+
+
+def test_a_list_of_shards_that_was_written_over_is_one_error(tmp_path: Path) -> None:
+    source = some_files(tmp_path)
+    dedup([source], tmp_path / "kept", shards=True)
+    marker = tmp_path / "kept" / MARKER
+    times = os.stat(marker)
+    for data in (b"x" * times.st_size, b"[]" + b"\n" * (times.st_size - 2)):
+        marker.write_bytes(data)
+        os.utime(marker, ns=(times.st_atime_ns, times.st_mtime_ns))
+        with pytest.raises(JobError, match=r"_SUCCESS: found no list of shards, expected that of a finished job"):
+            dedup([source], tmp_path / "kept", shards=True)
+
+
+def test_the_marker_goes_before_a_shard_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = some_files(tmp_path)
+    dedup([source], tmp_path / "kept", shards=True)
+    monkeypatch.setattr(shards, "ShardTask", Stopping)
+    with pytest.raises(KeyboardInterrupt):
+        dedup([source], tmp_path / "kept", shards=True, force=True)
+    assert not (tmp_path / "kept" / MARKER).exists()
+    (tmp_path / "go").touch()
+    dedup([source], tmp_path / "kept", shards=True)
+    assert (tmp_path / "kept" / MARKER).exists()
+
+
+def test_nothing_that_is_no_shard_of_the_job_is_replaced(tmp_path: Path) -> None:
+    source = some_files(tmp_path)
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    (kept / "a.jsonl").write_text("mine")
+    with pytest.raises(FileExistsError, match="already there; --force replaces shards"):
+        dedup([source], kept, shards=True)
+    (kept / "b.jsonl").write_text("mine")
+    with pytest.raises(FileExistsError, match="already there; it is no shard of this job, expected nothing"):
+        dedup([source], kept, shards=True, force=True)
+    assert files_in(kept) == {"a.jsonl": b"mine", "b.jsonl": b"mine"}
+    (kept / "b.jsonl").unlink()
+    (kept / "a.jsonl.0123456789abcdef.new").write_text("half")
+    dedup([source], kept, shards=True, force=True)
+    dedup([source], tmp_path / "one", shards=True)
+    assert files_in(kept) == files_in(tmp_path / "one")
+
+
+# --- Refused ---
+
+
+def refused(message: str, source: Any, out: Path, kind: type[Exception] = ValueError, **how: Any) -> None:
+    with pytest.raises(kind, match=message):
+        dedup(source, out, shards=True, **how)
+    assert not out.is_dir() or not os.listdir(out)
+
+
+def test_what_has_no_shard_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+    source, out = some_files(tmp_path), tmp_path / "kept"
+    refused(r"rows of Python, a list, expected files alone", [[{"text": "a"}]], out)
+    refused(r"found no file in the inputs", [], out)
+    for name in ("a.txt", "a.html", "a.json"):
+        (tmp_path / name).write_text("a b")
+        refused(rf"{name}: found .*, expected JSON lines, CSV, TSV or Parquet", [tmp_path / name], out)
+    shutil.copy(source / "a.jsonl", tmp_path / "a.csv")
+    refused(r"a\.csv: found jsonl, expected .*name that says so", Inputs([tmp_path / "a.csv"], format="jsonl"), out)
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    refused(r"pipe\.jsonl: found a stream", [tmp_path / "pipe.jsonl"], out)
+    refused(r"found another input a\.jsonl", [source / "a.jsonl", source / "more"], out)
+    (source / "more" / "_SUCCESS.job").mkdir()
+    write_jsonl(source / "more" / "_SUCCESS.job" / "x.jsonl", ["a"])
+    refused(r"x\.jsonl: found a name that something else has", [source / "more"], out)
+    refused(r"tag, shards: found both", [source / "a.jsonl"], out, tag=True)
+
+
+def test_shards_lie_apart_from_all_else(tmp_path: Path) -> None:
+    source, out = some_files(tmp_path), tmp_path / "kept"
+    refused(r"found a place in input .*in, expected one beside", [source], source / "kept")
+    with pytest.raises(ValueError, match=r"a\.jsonl in it, expected a folder for shards alone"):
+        dedup([source / "a.jsonl"], source, shards=True)
+    refused(r"d\.tsv in it, expected a folder for shards alone", [source], out, dropped=out / "d.tsv")
+    refused(r"s in it, expected a folder for shards alone", [source], out, store=out / "s")
+    refused("the shards would lie in a folder that is not there", [source], out / "x", FileNotFoundError)
+    out.write_text("")
+    refused("found a file, expected a folder for shards", [source], out, NotADirectoryError)
+
+
+@pytest.mark.parametrize(
+    ("change", "touch"),
+    [
+        (lambda text: text.replace("a b c d 1", "a b c e 1"), True),
+        (lambda text: text.replace("a b c d 1", "a b c e 1"), False),
+        (lambda text: text + '{"id": 1, "text": "one more"}\n', False),
+        (lambda text: "".join(text.splitlines(keepends=True)[:-3]), False),
+    ],
+)
+def test_an_input_that_changes_meanwhile_is_one_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[str], str], touch: bool
+) -> None:
+    source = some_files(tmp_path)
+    file = source / "a.jsonl"
+    before = {str(path): stamp_of(str(path)) for path in source.rglob("*.jsonl")}
+
+    class Changing(local.Local):
+        def __call__(self, tasks: Any, seconds: float, done: Any = None, leash: Any = None) -> None:
+            file.write_text(change(file.read_text()))
+            if not touch:  # as if nobody could see it from outside
+                monkeypatch.setattr(shards, "stamp_of", before.__getitem__)
+            super().__call__(tasks, seconds, done, leash)
+
+    monkeypatch.setattr(sharing, "Local", Changing)
+    with pytest.raises(JobError, match=r"a\.jsonl: found other documents than those that were decided about"):
+        dedup([source], tmp_path / "kept", shards=True)
+    assert not (tmp_path / "kept" / MARKER).exists()
+
+
+def test_a_damaged_list_of_what_is_kept_is_one_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = some_files(tmp_path)
+    monkeypatch.setattr(shards, "ShardTask", Stopping)
+    with pytest.raises(KeyboardInterrupt):
+        dedup([source], tmp_path / "kept", shards=True)
+    (tmp_path / "go").touch()
+    (tmp_path / "kept" / "a.jsonl").unlink()
+    part = tmp_path / "kept" / f"{MARKER}.job" / "part"
+    data = part.read_bytes()
+    for at in range(40):
+        part.write_bytes(data[:at] + bytes([data[at] ^ 0x80]) + data[at + 1 :])
+        with pytest.raises(JobError, match=r"part, byte \d+: found no record of what is kept, expected one"):
+            dedup([source], tmp_path / "kept", shards=True)
+    part.write_bytes(data)
+    dedup([source], tmp_path / "kept", shards=True)
+
+
+def test_what_a_task_tells_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = some_files(tmp_path)
+    monkeypatch.setattr(shards, "ShardTask", Stopping)
+    with pytest.raises(KeyboardInterrupt):
+        dedup([source], tmp_path / "kept", shards=True)
+    (part,) = (tmp_path / "kept" / f"{MARKER}.job" / "work" / "shards").glob("*.part")
+    footer = json.loads(part.read_bytes()[: part.read_bytes().rindex(b"}") + 1])
+    forged: tuple[Any, ...] = (None, [{}], [{"shard": "b", "documents": 1, "kept": 1, "bytes": 1}], {"shard": 1})
+    for told in forged:
+        with part.open("wb") as file:
+            write_footer(file, footer | {"told": told}, b"fppart01")
+        with pytest.raises(JobError, match=r"\.part: told: found .*, expected what the task has met"):
+            dedup([source], tmp_path / "kept", shards=True)
+
+
+def test_a_task_of_another_version_is_one_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = some_files(tmp_path)
+    made = shards.ShardTask
+    monkeypatch.setattr(shards, "ShardTask", lambda *of: replace(made(*of), version="0.0.1"))
+    with pytest.raises(JobError, match=r"task 0, shard a\.jsonl.*: found fpstore .*, expected 0\.0\.1"):
+        dedup([source], tmp_path / "kept", shards=True)
+
+
+def test_a_shard_that_goes_as_soon_as_it_is_written_is_one_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = some_files(tmp_path)
+
+    class Removing(shards.ShardTask):
+        def do(self) -> int:
+            count = super().do()
+            (self.output / self.shards[0].name).unlink()
+            return count
+
+    monkeypatch.setattr(shards, "ShardTask", Removing)
+    with pytest.raises(JobError, match=r"task 0, shard a\.jsonl.*: found other shards than it wrote; run it again"):
+        dedup([source], tmp_path / "kept", shards=True)
+
+
+def test_a_bad_line_is_told_of_and_passed_over_later(tmp_path: Path) -> None:
+    source = some_files(tmp_path)
+    with (source / "more" / "a.jsonl").open("a") as file:
+        file.write("{\n")
+    with pytest.raises(BadInput, match=r"more/a\.jsonl, line 21"):
+        dedup([source], tmp_path / "two", shards=True)
+    for name, workers in (("one", None), ("two", 2)):
+        dedup(Inputs([source], skip_bad=True), tmp_path / name, shards=True, workers=workers)
+    assert files_in(tmp_path / "two") == files_in(tmp_path / "one")
+
+
+# --- The command ---
+
+
+def test_the_command_writes_shards_and_says_what_stays(
+    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = some_files(tmp_path)
+    dedup([source], tmp_path / "one", shards=True)
+    told = command("dedup", str(source), "-o", f"{tmp_path}/two", "--shards", "--workers", "2")
+    assert told.status == 0, told.err
+    assert files_in(tmp_path / "two") == files_in(tmp_path / "one")
+    for options, message in (
+        (["-o", "-"], "--shards: found -o -, standard output, expected a folder"),
+        (["-o", f"{tmp_path}/x", "--tag"], "--shards and --tag: expected one of the two"),
+    ):
+        told = command("dedup", str(source), *options, "--shards")
+        assert (told.status, message in told.err) == (2, True)
+    with (source / "a.jsonl").open("a") as file:
+        file.write("{\n")
+    told = command("dedup", str(source), "-o", f"{tmp_path}/three", "--shards")
+    assert told.status == 1
+    assert f"{tmp_path}/three/_SUCCESS.job: has what was done" in told.err
+    told = command("dedup", str(source), "-o", f"{tmp_path}/three", "--shards", "--skip-bad")
+    assert told.status == 0
