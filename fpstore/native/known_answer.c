@@ -294,8 +294,15 @@ static uint64_t signature_answer(Room *room) {
 }
 
 static uint64_t turns_keys_answer(Room *room) {
-    uint32_t found[KEYS];
-    uint64_t digest = 0;
+    uint32_t found[KEYS], halves[KEYS], earlier[KEYS];
+    uint64_t digest = 0, keys[KEYS];
+    for (uint64_t i = 0; i < KEYS; i++) { /* each near some before it, by its halves found as by itself */
+        keys[i] = room->fingerprints[i / 16] ^ (room->fingerprints[i] & UINT64_C(0x0101010101010101));
+        halves[i] = (uint32_t)keys[i];
+        const uint64_t count = keys_near(keys, i, 1, keys + i, 5, found);
+        if (keys_near_earlier(keys, halves, i, 5, earlier) != count) return 0;
+        if (memcmp(earlier, found, count * sizeof *found) != 0) return 0;
+    }
     for (uint64_t i = 0; i < KEYS; i++) {
         const uint64_t count = keys_near(room->fingerprints, i, 1, room->fingerprints + i, 28, found);
         for (uint64_t j = 0; j < count; j++) digest = mixed(digest, i << 32 | found[j]);

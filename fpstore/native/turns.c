@@ -1,39 +1,46 @@
 /* Documents in turn, and the choice of how keys are compared. */
 #include "turns.h"
 
-typedef uint64_t (*KeysNear)(const uint64_t *, uint64_t, unsigned, const uint64_t *, unsigned, uint32_t *);
 typedef unsigned __int128 Product;
 
-static KeysNear chosen_keys_near = keys_near_portable;
+typedef struct {
+    uint64_t (*near)(const uint64_t *, uint64_t, unsigned, const uint64_t *, unsigned, uint32_t *);
+    uint64_t (*near_earlier)(const uint64_t *, const uint32_t *, uint64_t, unsigned, uint32_t *);
+} Kernels;
 
-void turns_choose(InstructionSet set) {
-    chosen_keys_near = keys_near_portable;
-#if FPSTORE_X86
-    if (set == SET_FAST) chosen_keys_near = keys_near_fast;
-    if (set == SET_WIDE) chosen_keys_near = keys_near_wide;
-#else
-    (void)set;
-#endif
-}
+#define KERNELS_OF(set) \
+    (Kernels) { keys_near_##set, keys_near_earlier_##set }
 
-CHOSEN_AT_LOAD(turns_choose)
+static Kernels kernels = {keys_near_portable, keys_near_earlier_portable};
+
+KERNELS_CHOSEN_AT_LOAD(turns_choose)
 
 uint64_t keys_near(const uint64_t *keys, uint64_t count, unsigned words, const uint64_t *key, unsigned distance,
                    uint32_t *out) {
-    return chosen_keys_near(keys, count, words, key, distance, out);
+    return kernels.near(keys, count, words, key, distance, out);
+}
+
+uint64_t keys_near_earlier(const uint64_t *keys, const uint32_t *halves, uint64_t i, unsigned distance, uint32_t *out) {
+    return kernels.near_earlier(keys, halves, i, distance, out);
 }
 
 static const uint64_t *key_at(const Turns *turns, uint64_t index) { return turns->keys + index * turns->words; }
 
 void turns_look(Turns *turns) {
-    uint32_t *near = turns->leaders; /* which nobody uses yet */
+    uint32_t *near = turns->leaders, *halves = (uint32_t *)turns->leader_keys; /* which nobody uses yet */
     if (turns->banded != NULL) {
         banded_look(turns->banded, turns->is_near, turns->has_earlier);
         for (uint64_t i = 0; i < turns->count; i++) turns->is_near[i] |= turns->starts[i] < turns->starts[i + 1];
         return;
     }
     for (uint64_t i = 0; i < turns->count; i++) {
-        const uint64_t count = keys_near(turns->keys, i, turns->words, key_at(turns, i), turns->distance, near);
+        uint64_t count;
+        if (turns->words == 1) {
+            halves[i] = (uint32_t)turns->keys[i];
+            count = keys_near_earlier(turns->keys, halves, i, turns->distance, near);
+        } else {
+            count = keys_near(turns->keys, i, turns->words, key_at(turns, i), turns->distance, near);
+        }
         turns->has_earlier[i] = count > 0;
         turns->is_near[i] |= count > 0 || turns->starts[i] < turns->starts[i + 1];
         for (uint64_t j = 0; j < count; j++) turns->is_near[near[j]] = 1;

@@ -78,11 +78,16 @@ void turns_answer(Turns *turns, int64_t row);
 uint64_t keys_near(const uint64_t *keys, uint64_t count, unsigned words, const uint64_t *key, unsigned distance,
                    uint32_t *out);
 
+/* The same of the keys of one word before number i of them; halves: the lower 32 bits of each. */
+uint64_t keys_near_earlier(const uint64_t *keys, const uint32_t *halves, uint64_t i, unsigned distance, uint32_t *out);
+
 void turns_choose(InstructionSet set);
 
-#define TURN_KERNELS(set)                                                                               \
-    uint64_t keys_near_##set(const uint64_t *keys, uint64_t count, unsigned words, const uint64_t *key, \
-                             unsigned distance, uint32_t *out);
+#define TURN_KERNELS(set)                                                                                         \
+    uint64_t keys_near_##set(const uint64_t *keys, uint64_t count, unsigned words, const uint64_t *key,           \
+                             unsigned distance, uint32_t *out);                                                   \
+    uint64_t keys_near_earlier_##set(const uint64_t *keys, const uint32_t *halves, uint64_t i, unsigned distance, \
+                                     uint32_t *out);
 TURN_KERNELS(portable)
 TURN_KERNELS(fast)
 TURN_KERNELS(wide)

@@ -70,3 +70,40 @@ uint64_t KERNEL(keys_near)(const uint64_t *keys, uint64_t count, unsigned words,
     }
     return found;
 }
+
+#if defined(KERNEL_IS_WIDE)
+#define HALVES_AT_ONCE 16
+/* Of more bits than that the lower half alone tells too little. */
+#define MOST_OF_HALVES 8
+
+/* Two keys that are near differ in few of the lower 32 bits as well, of which a register has twice as many. */
+uint64_t KERNEL(keys_near_earlier)(const uint64_t *keys, const uint32_t *halves, uint64_t i, unsigned distance,
+                                   uint32_t *out) {
+    if (distance > MOST_OF_HALVES) return KERNEL(keys_near)(keys, i, 1, keys + i, distance, out);
+    const uint64_t key = keys[i];
+    const __m512i all = _mm512_set1_epi32((int)halves[i]), most = _mm512_set1_epi32((int)distance);
+    uint64_t found = 0, at = 0;
+    for (; at + 2 * HALVES_AT_ONCE <= i; at += 2 * HALVES_AT_ONCE) {
+        const __m512i one = _mm512_popcnt_epi32(_mm512_xor_si512(all, _mm512_loadu_si512(halves + at)));
+        const __m512i other =
+            _mm512_popcnt_epi32(_mm512_xor_si512(all, _mm512_loadu_si512(halves + at + HALVES_AT_ONCE)));
+        unsigned near = _mm512_cmple_epu32_mask(one, most) | (unsigned)_mm512_cmple_epu32_mask(other, most)
+                                                                 << HALVES_AT_ONCE;
+        for (; UNLIKELY(near != 0); near &= near - 1) {
+            const uint64_t place = at + (unsigned)__builtin_ctz(near);
+            out[found] = (uint32_t)place;
+            found += KERNEL(ones)(keys[place] ^ key) <= distance;
+        }
+    }
+    for (; at < i; at++) {
+        if (KERNEL(ones)(keys[at] ^ key) <= distance) out[found++] = (uint32_t)at;
+    }
+    return found;
+}
+#else
+uint64_t KERNEL(keys_near_earlier)(const uint64_t *keys, const uint32_t *halves, uint64_t i, unsigned distance,
+                                   uint32_t *out) {
+    (void)halves; /* as many are counted at a time as of whole keys */
+    return KERNEL(keys_near)(keys, i, 1, keys + i, distance, out);
+}
+#endif

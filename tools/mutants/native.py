@@ -4,6 +4,22 @@ from mutants.record import Mutant
 
 MUTANTS = (
     Mutant(
+        "near keys of a piece are told by the lower halves alone",
+        "fpstore/native/turns_body.h",
+        "found += KERNEL(ones)(keys[place] ^ key) <= distance;",
+        "found++;",
+        "a document is dropped for one that is far from it, on machines with AVX-512",
+        ("tests/test_turns_many.py::test_of_many_keys_those_are_near_that_differ_in_few_bits_wherever_these_are",),
+    ),
+    Mutant(
+        "halves of keys are compared with the upper ones",
+        "fpstore/native/turns.c",
+        "halves[i] = (uint32_t)turns->keys[i];",
+        "halves[i] = (uint32_t)(turns->keys[i] >> (i & 32));",
+        "a document is kept though one before it in its piece is near, on machines with AVX-512",
+        ("tests/test_turns_many.py::test_of_many_keys_those_are_near_that_differ_in_few_bits_wherever_these_are",),
+    ),
+    Mutant(
         "a level is left out one error too soon",
         "fpstore/native/codes_levels.h",
         "t > 0 ? (int)of_first - (int)before",
