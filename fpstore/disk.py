@@ -273,5 +273,14 @@ def replace_whole(folder: Folder, name: str, data: bytes) -> None:
     folder.sync()
 
 
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable: what was created, renamed and removed there."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
 def _identity(status: os.stat_result) -> FileIdentity:
     return FileIdentity(status.st_dev, status.st_ino)

@@ -27,7 +27,7 @@ from fpstore._codec import crc32c
 from fpstore.cluster.engines import Engine
 from fpstore.cluster.made import marks_of
 from fpstore.cluster.parts import Maker, Part, is_half_written, sweep, whole_file, write_runs
-from fpstore.cluster.tasks import expect_version
+from fpstore.cluster.tasks import OfModule, expect_version
 from fpstore.cluster.work import MOST_TASKS, do_left, name_of
 from fpstore.disk import Folder, sync_folder, unnamed
 from fpstore.errors import JobError, no_folder
@@ -189,7 +189,7 @@ class Sharding:
 
 
 @dataclass(frozen=True)
-class ShardTask:
+class ShardTask(OfModule):
     """Some shards. version: of the fpstore that cut it; decided: the file in which what is kept is written down."""
 
     maker: Maker
