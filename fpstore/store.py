@@ -16,7 +16,7 @@ from fpstore.errors import PlanError, RecipeError, TooManyMatches
 from fpstore.fingerprints import as_fingerprint, as_fingerprints, as_numbers, as_pairs, as_rows, single_of
 from fpstore.living import changes
 from fpstore.living.named import named_first, named_lookup, named_matches, named_pairs, named_rows, names_in
-from fpstore.living.radius import Team, beyond, nearest_rows, tell_of_reach
+from fpstore.living.radius import Team, beyond, nearest_rows, read_for_each, tell_of_reach
 from fpstore.living.snapshot import Snapshot
 from fpstore.names.column import Names, as_named_rows, as_names
 from fpstore.plans.plan import Plan
@@ -472,6 +472,10 @@ class Store(_BaseStore):
             writer.remove(changes.IDS_REMOVED, self._given_ids(ids))
         else:
             writer.remove(changes.ROWS_REMOVED, *self._given_pairs(fingerprints, ids))
+
+    def _read_for_each(self, query_count: int, distance: int) -> int:
+        with Reading(self) as snapshot:
+            return read_for_each(snapshot, distance, query_count)
 
     def _any_distance(self, max_distance: int | None) -> int:
         """What is asked for, which all fingerprints may have to be read for."""

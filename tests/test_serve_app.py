@@ -141,13 +141,62 @@ def test_a_request_for_the_nearest_is_bounded(unchanged: Path, monkeypatch: pyte
     assert len(ask(unchanged, "/nearest", {"fingerprints": ["5"] * 20}).json["matches"]) == 20
     refused = ask(unchanged, "/nearest", {"fingerprints": ["5"] * 21})
     assert refused.error[:2] == (413, "TooManyQueries")
-    assert refused.error[2].startswith(
-        "body: found 21 rows, expected at most 20: all 3 fingerprints may be read for each"
-    )
-    assert ask(unchanged, "/nearest", {"fingerprints": ["5"] * 21}, query="max_distance=3").status == 200
-    assert ask(unchanged, "/nearest", {"fingerprints": ["5"] * 21}, query="max_distance=4").status == 413
+    assert refused.error[2].startswith("body: found 21 rows, expected at most 20: 3 words of 64 bits are read for each")
     monkeypatch.setattr(services, "COMPARED_AT_ONCE", 1)
     assert ask(unchanged, "/nearest", {"fingerprints": ["5"] * 2}).status == 200
+
+
+KEYS = np.random.default_rng(7).integers(0, 1 << 63, 60_000, dtype=np.uint64)
+ALL_READ = [
+    ("tables", "/nearest", "max_distance=3", 0),
+    ("tables", "/probe", "", 0),
+    ("tables", "/nearest", "max_distance=64", 60_000),
+    ("tables", "/nearest", "", 60_000),
+    ("scan", "/nearest", "max_distance=3", 60_000),
+    ("scan", "/probe", "", 60_000),
+    ("waiting", "/probe", "", 0),
+    ("waiting", "/nearest", "max_distance=3", 0),
+    ("waiting", "/nearest", "", 60_000),
+    ("wide", "/nearest", "max_distance=256", 4000),
+    ("wide waiting", "/nearest", "", 4000),
+    ("wide waiting", "/probe", "", 4000),
+]
+
+
+@pytest.fixture(scope="module")
+def held_in_any_way(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Stores whose rows are looked up, read, in no segment yet, and of several words."""
+    folder = tmp_path_factory.mktemp("held")
+    codes = KEYS[:4000].reshape(1000, 4)
+    fpstore.build(folder / "tables", KEYS).close()
+    fpstore.build(folder / "scan", KEYS, plan="scan").close()
+    fpstore.build(folder / "wide", codes, bits=256).close()
+    for name, bits, rows in (("waiting", 64, KEYS), ("wide waiting", 256, codes)):
+        with fpstore.create(folder / name, bits=bits, id_type=None) as store:
+            store.add(rows)
+    return folder
+
+
+@pytest.mark.parametrize(("name", "path", "query", "read"), ALL_READ, ids=[" ".join(case[:3]) for case in ALL_READ])
+def test_what_is_read_for_each_query_is_bounded_wherever_it_is(
+    held_in_any_way: Path, monkeypatch: pytest.MonkeyPatch, name: str, path: str, query: str, read: int
+) -> None:
+    monkeypatch.setattr(services, "LEAST_QUERIES", 2)
+    monkeypatch.setattr(services, "COMPARED_AT_ONCE", 100 * read)
+
+    def answered(count: int) -> Response:
+        digits = "5".zfill(64 if "wide" in name else 16)
+        return ask(held_in_any_way / name, path, {"fingerprints": [digits] * count}, query=query)
+
+    assert answered(100).status == 200
+    refused = answered(101)
+    if not read:
+        assert refused.status == 200
+        return
+    told = f"body: found 101 rows, expected at most 100: {read} words of 64 bits are read for each"
+    assert (refused.error[:2], refused.error[2].startswith(told)) == ((413, "TooManyQueries"), True), refused.error
+    if name in ("tables", "waiting"):
+        assert refused.error[2].endswith("; fewer with max_distance=3 or less")
 
 
 def test_an_addition_tells_what_became_of_each_row_and_is_found_by_the_next_probe(store: Path) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from fpstore._reaches import MOST_RADII, Reaches
 from fpstore._single import Single
 from fpstore.errors import StoreWarning
-from fpstore.fingerprints import single_of
+from fpstore.fingerprints import single_of, words_of
 from fpstore.format import WIDE_BITS
 from fpstore.living.snapshot import Snapshot
 from fpstore.plans.choice import most_distance
@@ -93,6 +93,23 @@ def nearest_rows(
         reaches.read |= found.method == "scan"
     reaches.tell(int(found.distance[count - 1]) if len(found) >= count else snapshot.settings.bits + 1)
     return found
+
+
+def read_for_each(snapshot: Snapshot, distance: int, query_count: int) -> int:
+    """Words of 64 bits that each of so many queries is compared with where nothing is looked up for it.
+
+    They are those of segments that are read for this distance, and of the rows in memory.
+    """
+    plan, is_wide = snapshot.plan, snapshot.plan.bits in WIDE_BITS
+    is_beyond = distance > plan.max_distance
+
+    def is_read(n: int) -> bool:
+        return is_beyond or lookup_nanoseconds(plan, distance, n) >= reading_nanoseconds(plan, n, query_count)
+
+    read = sum(n for n in (part.segment.key_count for part in snapshot.searched) if is_read(n))
+    if is_wide:
+        return words_of(plan.bits) * (read + snapshot.pending_count)
+    return read + (snapshot.pending_end if is_beyond or reads_all(plan) else 0)
 
 
 def tell_of_reach(snapshot: Snapshot, distance: int) -> None:

@@ -123,6 +123,7 @@ class Service:
 
         def ask(store: Any) -> Any:
             self.kind.expect_bounded(store, nearness)
+            self._expect_few(store, len(keys), store.max_distance if nearness is None else nearness)
             return store.probe_many(keys, threads=1, **asked_for)
 
         return self._matches(self._reader.ask(ask), asked, media_type)
@@ -144,15 +145,17 @@ class Service:
 
         return self._matches(self._reader.ask(ask), asked, media_type)
 
-    def _expect_few(self, store: Store, query_count: int, max_distance: float | None) -> None:
+    def _expect_few(self, store: AnyStore, query_count: int, max_distance: float | None) -> None:
         """Refused for so many queries that reading all that is stored for each of them would take long."""
-        if query_count < LEAST_QUERIES or (max_distance is not None and max_distance <= store.plan.max_distance):
+        if query_count <= LEAST_QUERIES or not isinstance(store, Store):
             return
-        held = sum(segment.key_count for segment in store._segments)
-        most = max(LEAST_QUERIES, COMPARED_AT_ONCE // max(1, held))
-        if query_count > most:
-            within = f"any number with max_distance={store.plan.max_distance} or less, as tables answer that"
-            told = f"all {held} fingerprints may be read for each; {within}"
+        distance, near = store.bits if max_distance is None else int(max_distance), store.plan.max_distance
+        read = store._read_for_each(query_count, distance)
+        if query_count * read > COMPARED_AT_ONCE:
+            most = max(LEAST_QUERIES, COMPARED_AT_ONCE // read)
+            told = f"{read} words of 64 bits are read for each"
+            if distance > near and store._read_for_each(query_count, near) < read:
+                told += f"; fewer with max_distance={near} or less"
             raise Refused(413, "TooManyQueries", f"body: found {query_count} rows, expected at most {most}: {told}")
 
     def _matches(self, found: Any, asked: Asked, media_type: str) -> Answer:

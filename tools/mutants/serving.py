@@ -12,10 +12,26 @@ MUTANTS = (
     Mutant(
         "the nearest of any number of fingerprints are looked for among all that is stored",
         "fpstore/serve/service.py",
-        "if query_count > most:",
-        "if query_count > most * 10**6:",
+        "if query_count * read > COMPARED_AT_ONCE:",
+        "if query_count * read > COMPARED_AT_ONCE * 10**6:",
         "one request keeps a thread of the service busy for hours",
         ("tests/test_serve_app.py::test_a_request_for_the_nearest_is_bounded",),
+    ),
+    Mutant(
+        "rows that are in no segment yet are not counted where all is read",
+        "fpstore/living/radius.py",
+        "snapshot.pending_end if is_beyond or reads_all(plan) else 0",
+        "0",
+        "one request keeps a thread of the service busy for minutes",
+        ("tests/test_serve_app.py::test_what_is_read_for_each_query_is_bounded_wherever_it_is",),
+    ),
+    Mutant(
+        "a probe by a plan that reads all is not bounded",
+        "fpstore/living/radius.py",
+        "return is_beyond or lookup_nanoseconds(plan, distance, n) >= reading_nanoseconds(plan, n, query_count)",
+        "return is_beyond",
+        "one request keeps a thread of the service busy for minutes",
+        ("tests/test_serve_app.py::test_what_is_read_for_each_query_is_bounded_wherever_it_is",),
     ),
     Mutant(
         "a count of the nearest is taken for one fingerprint, whatever their number",
