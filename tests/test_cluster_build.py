@@ -495,15 +495,16 @@ def test_ctrl_c_at_the_driver_ends_the_workers_and_leaves_nothing_visible(tmp_pa
         process.send_signal(signal.SIGINT)
         _, told = process.communicate(timeout=60)
     assert process.returncode == 130, told
-    assert len(children) == 2
+    assert len(children) == 3  # the two, and who forked them
     assert wait_for(children) == []
     assert not (tmp_path / "s").exists()
 
 
-def _children(pid: int) -> list[int]:
+def _descendants(pid: int) -> list[int]:
     """Also those that were started by other threads of the process."""
     found = [path.read_text().split() for path in Path(f"/proc/{pid}/task").glob("*/children")]
-    return [int(child) for each in found for child in each]
+    children = [int(child) for each in found for child in each]
+    return [*children, *(below for child in children for below in _descendants(child))]
 
 
 @pytest.mark.slow

@@ -41,7 +41,7 @@ from fpstore.text.confirm import Confirm
 from fpstore.text.packed import packed
 from fpstore.text.shared import Page, Shown
 from fpstore.threads import Background, Leash
-from fpstore.types import Array, Keys
+from fpstore.types import Array, Keys, expect_flags
 
 # How long a task is: the last of them keeps the others waiting. No more than so many, each of which leaves a file. Who
 # does them does not matter for how they are cut, so that another may go on.
@@ -152,6 +152,7 @@ def measure_rank(
     of another job.
     """
     own, count = expect_rank(rank, world_size)
+    expect_flags(shards=shards)
     settings = settle_settings(None if store is None else Path(store).absolute(), recipe, Asked())
     corpus = Corpus(EachFile(inputs).inputs if shards else inputs, settings.recipe, settings.max_distance, 1)
     check = Confirm.settle(confirm, has_texts=settings.can_confirm)
