@@ -117,17 +117,22 @@ def test_what_is_neither_true_nor_false_is_refused_before_anything_is_done(
         "store": path,
         "inputs": [],
         "self": store,
+        "folder": tmp_path / "f",
+        "rank": 0,
+        "world_size": 2,
     }
     arguments["output"] = tmp_path / "out"
     required = [
-        parameter.name
+        parameter
         for parameter in inspect.signature(function).parameters.values()
         if parameter.default is inspect.Parameter.empty
     ]
+    named = {each.name: arguments[each.name] for each in required if each.kind is inspect.Parameter.KEYWORD_ONLY}
+    others = [arguments[each.name] for each in required if each.name not in named]
     for value in ("no", 0, 2, None):
         told = f"^{name}: found {value!r}, a {type(value).__name__}, expected True or False$"
         with pytest.raises(TypeError, match=told):
-            function(*(arguments[each] for each in required), **{name: value})
+            function(*others, **named, **{name: value})
     assert [each.name for each in tmp_path.iterdir()] == ["s"]
     assert store.count() == 9
     store.close()
@@ -136,7 +141,7 @@ def test_what_is_neither_true_nor_false_is_refused_before_anything_is_done(
 def test_all_flags_are_found() -> None:
     found = {f"{function.__name__} {name}" for function, name in flags()}
     assert {"open warm", "open signed", "create force", "build force", "close wait", "dedup tag"} <= found
-    assert len(found) == 19  # of a name that both kinds of stores have, one
+    assert len(found) == 21  # of a name that both kinds of stores have, one
 
 
 @pytest.mark.parametrize(("call", "error", "message"), WRONG.values(), ids=WRONG)

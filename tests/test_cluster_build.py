@@ -491,7 +491,7 @@ def test_ctrl_c_at_the_driver_ends_the_workers_and_leaves_nothing_visible(tmp_pa
         while not list((tmp_path / "f").glob("*.part.*")):
             assert process.poll() is None
             time.sleep(0.01)
-        children = _children(process.pid)
+        children = _descendants(process.pid)
         process.send_signal(signal.SIGINT)
         _, told = process.communicate(timeout=60)
     assert process.returncode == 130, told
