@@ -17,13 +17,15 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import IO, Any, TypeVar
 
 # How long a worker that was told to end is waited for.
 ENDING_SECONDS = 2.0
 # The longest message between a nursery and its caller.
 _MESSAGE_BYTES = 1 << 15
+# What is said in place of a worker's number where the system gives no process.
+_REFUSED = b"none"
 # What a worker is born with: who asks it, who hears its answers, and who hears of its birth and its end.
 _GIFTS = 3
 
@@ -38,6 +40,12 @@ Ready = Callable[[], object]
 
 def _pair() -> tuple[socket.socket, socket.socket]:
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+
+def _wire(readers: ExitStack, writers: ExitStack) -> tuple[IO[bytes], IO[bytes]]:
+    """Both ends of a pipe, which whoever reads and whoever writes closes."""
+    reader, writer = os.pipe()
+    return readers.enter_context(os.fdopen(reader, "rb")), writers.enter_context(os.fdopen(writer, "wb"))
 
 
 def _has_news(who: socket.socket, seconds: float = 0.0) -> bool:
@@ -84,20 +92,15 @@ class Nursery:
 
         ConnectionError where the nursery has ended, another OSError where the system gives too little.
         """
-        given = [*os.pipe(), *os.pipe()]
-        own, theirs = _pair()
-        try:
-            socket.send_fds(self._control, [b"one"], [given[0], given[3], theirs.fileno()])
-        except BaseException:
-            for fd in (given[1], given[2]):
-                os.close(fd)
-            own.close()
-            raise
-        finally:
-            theirs.close()
-            os.close(given[0])
-            os.close(given[3])
-        return Worker(os.fdopen(given[1], "wb"), os.fdopen(given[2], "rb"), own)
+        with ExitStack() as given, ExitStack() as kept:
+            asked, requests = _wire(given, kept)
+            answers, told = _wire(kept, given)
+            own, theirs = _pair()
+            given.enter_context(theirs)
+            kept.enter_context(own)
+            socket.send_fds(self._control, [b"one"], [asked.fileno(), told.fileno(), theirs.fileno()])
+            kept.pop_all()
+            return Worker(requests, answers, own)
 
     def stop(self) -> None:
         """End it at once where it has yet to import what workers need, so that none is born any more."""
@@ -124,22 +127,28 @@ class Worker:
         self._ending = threading.Lock()  # by who asks it, or by who closes all
         self._pid = 0
         self._handle = -1  # by which no other process is meant, whoever has its number later
-        self._heard_all = False
+        self._heard_all = self._is_refused = False
         self._told = ""  # how it has ended
         self.has_answered = False
 
     @property
     def pid(self) -> int:
-        """Of its process; 0 where its nursery has ended before it was born. Waits for its birth."""
+        """Of its process; 0 where its nursery has ended before it was born, or it was refused. Waits for its birth."""
         with self._lock:
             if not self._pid and not self._heard_all:
                 message, handles, *_ = socket.recv_fds(self._fate, _MESSAGE_BYTES, 1)
-                self._heard_all = not message
-                if message:
+                self._is_refused = message == _REFUSED
+                self._heard_all = self._is_refused or not message
+                if not self._heard_all:
                     self._pid = int(message)
-                for self._handle in handles:  # none where this process has too many files open
+                for self._handle in handles:  # none where the system has none, or this process too many files open
                     os.set_inheritable(self._handle, False)
             return self._pid
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the system had no process to give. Waits for its birth."""
+        return not self.pid and self._is_refused
 
     def ask(self, work: Callable[[_Item], _Result], item: _Item) -> _Result:
         """What work makes of an item there. Whoever stops waiting for an answer has to end the process."""
@@ -169,6 +178,8 @@ class Worker:
             with self._lock, suppress(ProcessLookupError):
                 if self._handle >= 0:
                     signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+                elif self._fate.fileno() >= 0 and not _has_news(self._fate):  # so its number is its own
+                    os.kill(self._pid, signal.SIGKILL)
 
     def end(self, deadline: float) -> str:
         """Have it end, by force where it has not by then; how it has ended."""
@@ -176,7 +187,10 @@ class Worker:
             if not self._told:
                 if self.pid and not _has_news(self._fate, deadline - time.monotonic()):
                     self.kill()
-                self._told = _told_of(b"" if self._heard_all else self._fate.recv(_MESSAGE_BYTES), self._pid)
+                if self.is_refused:
+                    self._told = "found that the system had no process to give"
+                else:
+                    self._told = _told_of(b"" if self._heard_all else self._fate.recv(_MESSAGE_BYTES), self._pid)
                 self._answers.close()
                 with self._lock:
                     self._fate.close()
@@ -198,6 +212,7 @@ def tend() -> None:
     """What a nursery does: has what workers need, forks them as they are asked for, and tells how they end."""
     global is_alone
     is_alone = True
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a caller that ignores it would have its workers end unheard
     control = socket.socket(fileno=os.dup(0))
     with open(os.devnull) as nothing:
         os.dup2(nothing.fileno(), 0)  # what a package reads or prints is no request, and no answer
@@ -227,48 +242,58 @@ def tend() -> None:
 
 
 def _bear(control: socket.socket, changes: select.poll, born: dict[int, tuple[int, socket.socket]]) -> bool:
-    """Fork a worker, where one is asked for; whether anybody is there to ask. born: of each handle, who it is."""
+    """Fork a worker, where one is asked for; whether anybody is there to ask.
+
+    born: who each is, by a pipe whose other end it alone holds, and so lets go of when it ends.
+    """
     try:
         message, fds, *_ = socket.recv_fds(control, _MESSAGE_BYTES, _GIFTS)
     except ConnectionError:
         return False
     if not message:
         return False
+    for fd in fds:
+        os.set_inheritable(fd, False)
     if len(fds) != _GIFTS:  # too many files are open
         for fd in fds:
             os.close(fd)
         return True
     requests, answers, told = fds
     fate = socket.socket(fileno=told)
+    ends: tuple[int, ...] = ()
     try:
+        ends = os.pipe()
         pid = os.fork()
-    except OSError:  # who asks hears that there is none: nobody holds the pipes
+    except OSError:
         pid = -1
     if pid == 0:
         control.close()
-        for handle, (_, other) in born.items():
-            os.close(handle)
+        os.close(ends[0])
+        for life, (_, other) in born.items():
+            os.close(life)
             other.close()
         _live(requests, answers, fate)
-    os.close(requests)
-    os.close(answers)
+    for fd in (requests, answers, *(ends if pid < 0 else ends[1:])):
+        os.close(fd)
     if pid < 0:
-        fate.close()
+        with fate, suppress(OSError):
+            fate.send(_REFUSED)
         return True
-    handle = os.pidfd_open(pid)
-    born[handle] = pid, fate
-    changes.register(handle, select.POLLIN)
+    born[ends[0]] = pid, fate
+    changes.register(ends[0], select.POLLIN)
     return True
 
 
-def _bury(handle: int, changes: select.poll, born: dict[int, tuple[int, socket.socket]]) -> None:
-    """Tell how a worker has ended."""
-    pid, fate = born.pop(handle)
-    changes.unregister(handle)
-    os.close(handle)
-    _, status = os.waitpid(pid, 0)
+def _bury(life: int, changes: select.poll, born: dict[int, tuple[int, socket.socket]]) -> None:
+    """Tell how a worker has ended, while its number is still its own."""
+    pid, fate = born.pop(life)
+    changes.unregister(life)
+    os.close(life)
+    how = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    assert how is not None
     with fate, suppress(OSError):
-        fate.send(b"%d" % os.waitstatus_to_exitcode(status))
+        fate.send(b"%d" % (how.si_status if how.si_code == os.CLD_EXITED else -how.si_status))
+    os.waitpid(pid, 0)
 
 
 def _live(requests: int, answers: int, fate: socket.socket) -> None:
@@ -276,7 +301,7 @@ def _live(requests: int, answers: int, fate: socket.socket) -> None:
     status = 1
     try:
         # It tells of itself: one that works is known, though its nursery may end at any moment.
-        socket.send_fds(fate, [b"%d" % os.getpid()], [os.pidfd_open(os.getpid())])
+        socket.send_fds(fate, [b"%d" % os.getpid()], _own_handle())
         serve(requests, answers)
         status = 0
     except BrokenPipeError:
@@ -287,6 +312,16 @@ def _live(requests: int, answers: int, fate: socket.socket) -> None:
         with suppress(OSError):
             sys.stdout.flush()
         os._exit(status)
+
+
+def _own_handle() -> list[int]:
+    """One, or none where the kernel, the interpreter or who confines them has none: then a number has to do."""
+    try:
+        handle = os.pidfd_open(os.getpid())
+        signal.pidfd_send_signal(handle, 0)
+        return [handle]
+    except (AttributeError, OSError):
+        return []
 
 
 def serve(requests_fd: int, answers_fd: int) -> None:

@@ -135,6 +135,7 @@ class Workers:
         self._waiting: SimpleQueue[_Turn | None] = SimpleQueue()
         self._process = os.getpid()
         self._lock = threading.Lock()  # over who the workers are
+        self._refused = 0
         self._killed = self._stopped = False
 
     def __enter__(self) -> Self:
@@ -224,16 +225,16 @@ class Workers:
             return
         with self._lock:
             self._killed, self._left = True, math.inf
-        self._end_strangers()
+            self._end_strangers()
+            nursery, self._nursery = self._nursery, None  # which nobody else ends meanwhile
         for worker in self._workers:
             worker.let_go()
             self._waiting.put(None)
         deadline = time.monotonic() + ENDING_SECONDS
         for worker in self._workers:
             worker.end(deadline)
-        if self._nursery is not None:
-            self._nursery.end(deadline)
-            self._nursery = None
+        if nursery is not None:
+            nursery.end(deadline)
 
     def _end_strangers(self, *, all_of_them: bool = False) -> None:
         """End those at once that have not answered yet, as they may have much to import; or all."""
@@ -294,7 +295,16 @@ class Workers:
             return bool(self._workers)
 
     def _lead(self, number: int) -> None:
-        """Give a worker, or who follows it, one item after the other; in a thread of its own."""
+        """Give a worker, or who follows it, one item after the other; in a thread of its own.
+
+        A worker that the system did not give leaves the items to the others; where there are none, to who waits.
+        """
+        if self._workers[number].is_refused:
+            with self._lock:
+                self._refused += 1
+                if self._refused == len(self._workers):
+                    self._left = math.inf
+            return
         while (turn := self._waiting.get()) is not None:
             turn.may_begin()
             if turn.take():

@@ -42,8 +42,22 @@ def first_sleeps(path: str) -> None:
         time.sleep(60)
 
 
-def refuse_forks() -> None:
+def ended(code: int) -> None:
+    os._exit(code)
+
+
+def refuse_forks(given: int) -> None:
+    """All but so many."""
+    fork, left = os.fork, [None] * given
+
     def refuse() -> int:
-        raise BlockingIOError(11, "Resource temporarily unavailable")
+        if not left:
+            raise BlockingIOError(11, "Resource temporarily unavailable")
+        left.pop()
+        return fork()
 
     os.fork = refuse
+
+
+def forget(module: str, name: str) -> None:
+    delattr(sys.modules[module], name)

@@ -1,20 +1,36 @@
 """The process that workers are forked from: imports once, and leaves nobody behind, whoever is killed when."""
 
 import os
+import resource
 import signal
+import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
 import pytest
-from nursery_work import Some, doubled, fail, first_sleeps, imported, parent_of, process_of, refuse_forks, threads_of
+from nursery_work import (
+    Some,
+    doubled,
+    ended,
+    fail,
+    first_sleeps,
+    forget,
+    imported,
+    parent_of,
+    process_of,
+    refuse_forks,
+    threads_of,
+)
 from test_workers import wait_for
 
 from fpstore import nursery as module
 from fpstore.nursery import Nursery
 from fpstore.text import DEFAULT_RECIPE, recipes
 from fpstore.text.shared import ready_for
+from fpstore.threads import Background
 from fpstore.workers import WorkerEnded, Workers
 
 pytestmark = pytest.mark.slow
@@ -96,8 +112,8 @@ def test_the_end_of_a_worker_is_heard_of_while_others_live() -> None:
     with Workers(2, start_after=0) as workers:
         workers.map(process_of, range(8))
         first, second = workers._workers
-        os.kill(nursery_of(workers).pid, signal.SIGKILL)
         assert second.pid
+        os.kill(nursery_of(workers).pid, signal.SIGKILL)
         first.kill()
         assert module._has_news(first._fate, 10)
 
@@ -120,9 +136,102 @@ def test_a_worker_that_never_began_is_one_clear_error() -> None:
             begun.results()
 
 
-def test_where_no_process_can_be_forked_the_work_is_one_clear_error() -> None:
-    with Workers(2, start_after=0) as workers, pytest.raises(WorkerEnded, match="found that it never began"):
-        workers.map(doubled, range(8), ready=refuse_forks)
+@pytest.mark.parametrize("given", [0, 1])
+def test_where_no_more_processes_can_be_forked_those_there_are_do_the_work_or_this_one(given: int) -> None:
+    with Workers(3, start_after=0) as workers:
+        done = set(workers.map(process_of, range(8), ready=partial(refuse_forks, given)))
+        assert len(done) == 1
+        assert (os.getpid() in done) == (given == 0)
+        assert set(workers.map(process_of, range(8))) == done
+
+
+def test_who_follows_a_worker_and_is_refused_is_one_clear_error() -> None:
+    with Workers(2, start_after=0, tries=2) as workers:
+        begun = workers.begin(ended, [3] * 2, ready=partial(refuse_forks, 2))
+        told = "^worker process 0: found that the system had no process to give, expected an answer$"
+        with pytest.raises(WorkerEnded, match=told):
+            begun.results()
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def fill(opened: list[int]) -> None:
+    while True:
+        opened.append(os.dup(0))
+
+
+def each_closed(opened: list[int]) -> None:
+    for fd in opened:
+        os.close(fd)
+
+
+@pytest.mark.parametrize("free", range(6))
+def test_who_has_too_many_files_open_for_a_worker_keeps_none_of_what_it_opened(free: int) -> None:
+    """A worker takes six: two pipes, and a pair of sockets."""
+    held = Nursery({}, "time", None)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with ExitStack() as others:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors() + 50, hard))
+        others.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        opened: list[int] = []
+        others.callback(each_closed, opened)
+        with pytest.raises(OSError, match="Too many open files"):
+            fill(opened)
+        each_closed(opened[:free])
+        del opened[:free]
+        for _ in range(2):
+            with pytest.raises(OSError, match="Too many open files"):
+                held.bear()
+        opened.extend(os.dup(0) for _ in range(free))
+    held.end(0.0)
+
+
+def test_a_caller_that_ignores_the_end_of_children_hears_how_a_worker_ended() -> None:
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        with Workers(2, start_after=0) as workers, pytest.raises(WorkerEnded, match="found its end with status 3"):
+            workers.map(ended, [3])
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+
+@pytest.mark.parametrize("missing", [("os", "pidfd_open"), ("signal", "pidfd_send_signal")])
+def test_without_handles_of_processes_workers_live_and_are_killed(missing: tuple[str, str]) -> None:
+    """Python may be built without, a kernel may lack them, a sandbox may forbid them."""
+    with Workers(2, start_after=0) as workers:
+        assert workers.map(doubled, range(8), ready=partial(forget, *missing)) == [2 * number for number in range(8)]
+        first, second = workers._workers
+        assert first._handle < 0
+        first.kill()
+        first.kill()
+        assert first.end(time.monotonic() + 20) == "found its end by signal 9"
+        first.kill()
+        every = [nursery_of(workers).pid, first.pid, second.pid]
+    assert wait_for(every) == []
+
+
+def test_workers_are_stopped_while_they_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    closing, stopped = threading.Event(), threading.Event()
+    end = Nursery.end
+
+    def slow(nursery: Nursery, deadline: float) -> None:
+        nursery._control.close()
+        closing.set()
+        stopped.wait()
+        end(nursery, deadline)
+
+    monkeypatch.setattr(Nursery, "end", slow)
+    workers = Workers(2, start_after=0)
+    workers.map(doubled, range(8))
+    closer = Background(workers.close)
+    closing.wait()
+    try:
+        workers.stop()
+    finally:
+        stopped.set()
+    closer.result()
 
 
 def test_who_bears_no_more_is_told() -> None:
