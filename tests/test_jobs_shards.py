@@ -24,7 +24,7 @@ from fpstore.cluster.parts import write_footer
 from fpstore.errors import JobError
 from fpstore.inputs import BadInput
 from fpstore.inputs.remote import stamp_of
-from fpstore.jobs import Inputs, corpus, dedup, measure_rank, runs, shards, sharing
+from fpstore.jobs import Inputs, corpus, dedup, each, measure_rank, runs, shards, sharing
 from fpstore.jobs.each import MARKER
 from fpstore.text import load_recipe
 
@@ -362,6 +362,47 @@ def test_what_has_no_shard_is_refused_before_anything_is_read(tmp_path: Path) ->
     write_jsonl(source / "more" / "_SUCCESS.job" / "x.jsonl", ["a"])
     refused(r"x\.jsonl: found a name that something else has", [source / "more"], out)
     refused(r"tag, shards: found both", [source / "a.jsonl"], out, tag=True)
+
+
+@pytest.mark.parametrize("name", ["in//", "./in/", "in///", "up/../in"])
+def test_shards_lie_below_the_output_however_the_input_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    some_files(tmp_path)
+    (tmp_path / "up").mkdir()
+    monkeypatch.chdir(tmp_path)
+    dedup([name], "kept", shards=True)
+    assert sorted(files_in(tmp_path / "kept")) == ["_SUCCESS", "a.jsonl", "more/a.jsonl", "z.jsonl"]
+
+
+@pytest.mark.parametrize("form", ["memory://{}in", "memory:///{}in/", "zip://in::file://{}/in.zip"])
+def test_shards_of_files_elsewhere_are_called_as_these_are(tmp_path: Path, form: str) -> None:
+    fsspec, source, own = pytest.importorskip("fsspec"), some_files(tmp_path), f"{tmp_path.name}-"
+    dedup([source], tmp_path / "one", shards=True)
+    if form.startswith("zip"):
+        shutil.make_archive(str(tmp_path / "in"), "zip", tmp_path, "in")
+        own = str(tmp_path)
+    else:
+        fsspec.filesystem("memory").put(str(source), f"/{own}in", recursive=True)
+    found = dedup([form.format(own)], tmp_path / "two", shards=True)
+    assert files_in(tmp_path / "two") == files_in(tmp_path / "one")
+    assert found.was_done is False
+    assert dedup([form.format(own)], tmp_path / "two", shards=True).was_done
+
+
+def test_a_name_that_is_no_place_below_the_output_is_refused(tmp_path: Path) -> None:
+    files = pytest.importorskip("fsspec").filesystem("memory")
+    files.pipe(f"/{tmp_path.name}/a//b.jsonl", b'{"text": "a"}\n')
+    refused("found name 'a//b.jsonl', expected one that leads", [f"memory://{tmp_path.name}"], tmp_path / "kept")
+    for name in ("../b.jsonl", "a/../../b.jsonl", "/b.jsonl", "./b.jsonl", "a/./b.jsonl"):
+        with pytest.raises(ValueError, match="expected one that leads to one place in a folder"):
+            each.expect_below("in", name)
+
+
+def test_a_name_as_of_what_is_half_written_is_refused(tmp_path: Path) -> None:
+    source = some_files(tmp_path)
+    (source / "more").rename(source / "more.0123456789abcdef.new")
+    refused(r"a\.jsonl: found name 'more\.0123456789abcdef\.new/a\.jsonl', which", [source], tmp_path / "kept")
 
 
 def test_shards_lie_apart_from_all_else(tmp_path: Path) -> None:
