@@ -337,6 +337,68 @@ def test_nothing_that_is_no_shard_of_the_job_is_replaced(tmp_path: Path) -> None
     assert files_in(kept) == files_in(tmp_path / "one")
 
 
+def test_no_link_in_the_folder_leads_a_shard_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, kept = some_files(tmp_path), tmp_path / "kept"
+    before = files_in(source)
+    kept.mkdir()
+    for link, told in (("more", "it is no folder of this job"), ("a.jsonl", "it is no shard of this job")):
+        (kept / link).symlink_to(source / link)
+        with pytest.raises(FileExistsError, match=rf"already there; {told}, expected nothing.*{link}"):
+            dedup([source], kept, shards=True, force=True)
+        (kept / link).unlink()
+    (kept / "z.jsonl").mkdir()
+    with pytest.raises(FileExistsError, match=r"it is no folder of this job, expected nothing.*z\.jsonl"):
+        dedup([source], kept, shards=True, force=True)
+    (kept / "z.jsonl").rmdir()
+    made = shards._found
+
+    def linking(*of: Any) -> Any:
+        (kept / "more").symlink_to(tmp_path / "empty")
+        return made(*of)
+
+    (tmp_path / "empty").mkdir()
+
+    monkeypatch.setattr(shards, "_found", linking)
+    with pytest.raises(FileExistsError, match=r"it is a link, expected a folder.*more"):
+        dedup([source], kept, shards=True)
+    assert (files_in(source), files_in(tmp_path / "empty")) == (before, {})
+
+
+def test_a_folder_that_cannot_be_looked_into_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, own, listing = some_files(tmp_path), tmp_path / "kept" / "more", os.scandir
+    own.mkdir(parents=True)
+
+    def scandir(path: Any) -> Any:
+        if path == str(own):
+            raise PermissionError(13, "Permission denied", path)
+        return listing(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(PermissionError, match="more"):
+        dedup([source], tmp_path / "kept", shards=True)
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_what_comes_while_the_job_decides_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, force: bool
+) -> None:
+    source, mine = some_files(tmp_path), tmp_path / "kept" / "more" / "a.jsonl"
+    dedup([source], tmp_path / "one", shards=True)
+    if force:
+        shutil.copytree(tmp_path / "one", tmp_path / "kept")
+    with suppress(AssertionError):
+        interrupt(monkeypatch, lambda: dedup([source], tmp_path / "kept", shards=True, force=force), 4)
+    mine.parent.mkdir(exist_ok=True)
+    mine.write_text("mine")
+    with pytest.raises(FileExistsError, match=r"has come, or has changed, while the job was at work; move it away"):
+        dedup([source], tmp_path / "kept", shards=True)
+    assert mine.read_text() == "mine"
+    assert (tmp_path / "kept" / MARKER).exists() is force
+    mine.unlink()
+    dedup([source], tmp_path / "kept", shards=True)
+    assert files_in(tmp_path / "kept") == files_in(tmp_path / "one")
+
+
 # --- Refused ---
 
 
