@@ -25,6 +25,7 @@ from fpstore.cluster.shares import DISTANCE_BITS, ranked
 from fpstore.disk import Folder, read_whole, replace_whole
 from fpstore.errors import LIST_ENDING, NotAStore, PathLike, WrongKind
 from fpstore.fingerprints import as_strings, columns_of, of_columns, repeats
+from fpstore.living.radius import tell_of_reach
 from fpstore.living.state import Settings
 from fpstore.living.stats import Stats
 from fpstore.living.verified import Verified
@@ -151,6 +152,9 @@ class Shards:
     ) -> Matches:
         """What all stores have near each of fingerprints, store after store, as one answer of Store.probe_many."""
         asked = {"max_distance": self.max_distance if max_distance is None else max_distance, "threads": threads}
+        for store in self.stores:
+            distance = store._any_distance(asked["max_distance"])
+        tell_of_reach([store._latest for store in self.stores], distance, 3)
         found: list[Matches] = [store.probe_many(fingerprints, **asked) for store in self.stores]
         return together(found)
 
@@ -331,5 +335,8 @@ def _count(store: Store) -> int:
 def _shown(store: Store, given: PathLike, folder: Path) -> dict[str, Any]:
     place = os.fspath(given)
     if "://" not in place:
-        place = os.path.relpath(os.path.abspath(place), folder)
+        path = Path(place)
+        if ".." in path.parts:  # behind a link that is not the folder in which the link lies
+            path = Path(os.path.realpath(path)) if path.name == ".." else Path(os.path.realpath(path.parent), path.name)
+        place = os.path.relpath(os.path.abspath(path), folder)
     return {"store": place, "identity": store._latest.state.identity, "fingerprints": _count(store)}
