@@ -344,12 +344,34 @@ def test_the_command_prints_the_pairs_of_a_list_as_of_one_store(tmp_path: Path, 
     assert sorted(command("pairs", path).lines) == sorted(expected.lines) != []
     assert command("pairs", path, "--count") == command("pairs", whole, "--count")
     assert command("pairs", path, "--count", "--json") == command("pairs", whole, "--count", "--json")
-    for options in (("--of", "ids"), ("--workers", "2"), ("--world-size", "2", "--rank", "0", "--folder", "f")):
+    for options in (
+        ("--of", "ids"),
+        ("--memory", "1GiB"),
+        ("--workers", "2"),
+        ("--world-size", "2", "--rank", "0", "--folder", "f"),
+    ):
         outcome = command("pairs", path, *options)
         assert (outcome.status, outcome.out) == (2, "")
         assert (
             "a list of stores, expected one store: of a list, pairs are of fingerprints, by this process" in outcome.err
         )
+
+
+def test_pairs_of_a_list_are_looked_for_by_the_threads_that_were_asked_for(
+    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, _ = listed(tmp_path, True, 2, 0)
+    asked, probe_many = [], fpstore.Store.probe_many
+
+    def probing(store: fpstore.Store, keys: object, **how: Any) -> Any:
+        asked.append(how["threads"])
+        return probe_many(store, keys, **how)
+
+    monkeypatch.setattr(fpstore.Store, "probe_many", probing)
+    assert command("pairs", path, "--threads", "1").status == 0
+    assert set(asked) == {1}
+    with Shards(path) as many, pytest.raises(ValueError, match="threads"):
+        many.pairs(threads=0)
 
 
 def test_stats_and_verify_tell_of_each_store_of_a_list(tmp_path: Path, command: Command) -> None:

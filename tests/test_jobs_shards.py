@@ -2,10 +2,12 @@
 
 import csv
 import gzip
+import hashlib
 import io
 import json
 import os
 import shutil
+import struct
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -19,7 +21,9 @@ from jobs_model import interrupt, texts, write_jsonl
 from outcome import Command
 
 import fpstore
+from fpstore._codec import crc32c
 from fpstore.cluster import local
+from fpstore.cluster.made import marks_of
 from fpstore.cluster.parts import write_footer
 from fpstore.errors import JobError
 from fpstore.inputs import BadInput
@@ -27,6 +31,7 @@ from fpstore.inputs.remote import stamp_of
 from fpstore.jobs import Inputs, corpus, dedup, each, measure_rank, runs, shards, sharing
 from fpstore.jobs.each import MARKER
 from fpstore.text import load_recipe
+from fpstore.text.packed import packed as packed_texts
 
 ONE = "<html><body><p>a b c d {}</p></body></html>"
 
@@ -176,6 +181,51 @@ def test_what_folders_pass_over_is_counted(tmp_path: Path) -> None:
     (source / "_SUCCESS").touch()
     assert dedup([source], tmp_path / "kept", shards=True).skipped == {"hidden file": 1, "marker of Spark": 1}
     assert sorted(files_in(tmp_path / "kept")) == ["_SUCCESS", "a.jsonl", "more/a.jsonl", "z.jsonl"]
+
+
+# --- The bytes ---
+
+
+def test_success_has_the_bytes_that_the_format_says(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    write_jsonl(tmp_path / "in" / os.fsdecode(b"\xff.jsonl"), ["g h i"])
+    write_jsonl(tmp_path / "in" / "a.jsonl", ["a b c", "a b c", "d e f"])
+    (tmp_path / "in" / "b\n.jsonl").touch()
+    dedup([tmp_path / "in"], tmp_path / "kept", shards=True)
+    sizes = [os.stat(os.fsencode(tmp_path / "kept") + b"/" + name).st_size for name in (b"a.jsonl", b"\xff.jsonl")]
+    assert (tmp_path / "kept" / MARKER).read_bytes() == (
+        b'{"format": "fpstore.shard/1", "shard": "a.jsonl", "documents": 3, "kept": 2, "bytes": %d}\n'
+        b'{"format": "fpstore.shard/1", "shard": "b\\n.jsonl", "documents": 0, "kept": 0, "bytes": 0}\n'
+        b'{"format": "fpstore.shard/1", "shard": "\\udcff.jsonl", "documents": 1, "kept": 1, "bytes": %d}\n'
+    ) % tuple(sizes)
+
+
+def test_what_is_kept_has_the_bytes_that_the_format_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.jsonl").write_text('{"text": "a b"}\n{\n{"text": "a b"}\n')
+    write_jsonl(tmp_path / "in" / "b.jsonl", ["c d", "e f", "c d"])
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "b.jsonl").write_text("mine")
+
+    def interrupted(_: shards.ShardTask) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(shards.ShardTask, "do", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        dedup(Inputs([tmp_path / "in"], skip_bad=True), tmp_path / "kept", shards=True, force=True)
+
+    def record(number: int, read: int, good: int, bits: int, kept: list[str]) -> bytes:
+        marks = marks_of(packed_texts(kept)).astype("<u8").tobytes()
+        mark = hashlib.blake2b(marks, digest_size=8).digest()
+        told = struct.pack("<III", number, read, good) + mark + bytes([bits])
+        return told + struct.pack("<I", crc32c(told))
+
+    expected = [record(0, 2, 2, 0b10000000, ["a b"]), record(1, 3, 3, 0b11000000, ["c d", "e f"])]
+    folder = tmp_path / "kept" / f"{MARKER}.job"
+    assert (folder / "part").read_bytes() == b"".join(expected)
+    found = os.stat(tmp_path / "kept" / "b.jsonl")
+    assert json.loads((folder / "work" / "there.json").read_text()) == {"b.jsonl": [4, found.st_mtime_ns]}
+    assert (folder / "work" / "shards").is_dir()
 
 
 # --- Interrupted ---

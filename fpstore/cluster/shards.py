@@ -34,6 +34,7 @@ from fpstore.query.matches import Matches, made
 from fpstore.query.pairs import Pairs
 from fpstore.store import Store
 from fpstore.text import Recipe
+from fpstore.threads import thread_count
 from fpstore.types import Array
 
 FORMAT = "fpstore.shards/1"
@@ -167,28 +168,29 @@ class Shards:
         before = np.arange(len(found)) - np.searchsorted(found.query, found.query)
         return found if len(self.stores) == 1 else _taken(found, before < count)
 
-    def pairs(self, *, max_distance: int | None = None) -> Iterator[Pairs]:
+    def pairs(self, *, max_distance: int | None = None, threads: int | None = None) -> Iterator[Pairs]:
         """Every two fingerprints of all stores within max_distance, each pair once, as Store.pairs of all their rows.
 
         Some at a time, in no order. Each fingerprint is asked of every store, of the first alone that has it, so that
         a pair whose fingerprints lie in several stores, or in different ones, comes once. While nobody writes to them.
+        threads: as of probe_many.
         ValueError for a distance that is above what a store was made for.
         """
         distance = self.max_distance if max_distance is None else max_distance
         for store in self.stores:
             store._distance(distance)
-        return self._pairs(distance)
+        return self._pairs(distance, thread_count(threads))
 
-    def _pairs(self, distance: int) -> Iterator[Pairs]:
+    def _pairs(self, distance: int, threads: int) -> Iterator[Pairs]:
         for number, store in enumerate(self.stores):
             for keys in _distinct(store):
                 for before in self.stores[:number]:
                     is_new = np.ones(len(keys), dtype=bool)
-                    is_new[before.probe_many(keys, max_distance=0).query] = False
+                    is_new[before.probe_many(keys, max_distance=0, threads=threads).query] = False
                     keys = keys[is_new]
                 if not len(keys):
                     continue
-                found = self.probe_many(keys, max_distance=distance)
+                found = self.probe_many(keys, max_distance=distance, threads=threads)
                 first, second = keys[found.query], found.fingerprint
                 # Of each pair the one from below, and of its rows, which stand together, the first.
                 which = as_strings(second) > as_strings(first)

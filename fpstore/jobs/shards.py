@@ -115,10 +115,10 @@ class Sharding:
                     raise _there(path, "it is no folder of this job, expected nothing")
             for name in files:
                 path = Path(folder, name)
-                if not (force and is_half_written(name)):
-                    if not force or str(within / name) not in names or _size_at(path) is None:
-                        told = "it is no shard of this job, expected nothing" if force else "--force replaces shards"
-                        raise _there(path, told)
+                may_go = str(within / name) in names and _size_at(path) is not None
+                if not (force and (may_go or is_half_written(name))):
+                    told = "it is no shard of this job, expected nothing" if force else "--force replaces shards"
+                    raise _there(path, told)
         there = {shard.name: look([self._output / shard.name])[0] for shard in self._shards}
         write_json(job.work_folder, _THERE, {name: found for name, found in there.items() if found is not None})
 
