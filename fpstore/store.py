@@ -489,7 +489,7 @@ class Store(_BaseStore):
     def _reach(self, max_distance: int | None) -> int:
         """What is asked for by the caller of who calls this; which is told, once a process, what it costs."""
         distance = self._any_distance(max_distance)
-        tell_of_reach(self._latest, distance)
+        tell_of_reach([self._latest], distance)
         return distance
 
     def _distance(self, max_distance: int | None) -> int:

@@ -18,8 +18,9 @@ from test_cluster import grown, rows_of, some_keys
 import fpstore
 from fpstore import cluster, minhash
 from fpstore.cluster import Shards, shards
-from fpstore.errors import NotAStore, WrongKind
+from fpstore.errors import NotAStore, StoreWarning, WrongKind
 from fpstore.inspection import inspect_store
+from fpstore.living import radius
 
 KEYS = some_keys(900, 4)
 
@@ -343,12 +344,34 @@ def test_the_command_prints_the_pairs_of_a_list_as_of_one_store(tmp_path: Path, 
     assert sorted(command("pairs", path).lines) == sorted(expected.lines) != []
     assert command("pairs", path, "--count") == command("pairs", whole, "--count")
     assert command("pairs", path, "--count", "--json") == command("pairs", whole, "--count", "--json")
-    for options in (("--of", "ids"), ("--workers", "2"), ("--world-size", "2", "--rank", "0", "--folder", "f")):
+    for options in (
+        ("--of", "ids"),
+        ("--memory", "1GiB"),
+        ("--workers", "2"),
+        ("--world-size", "2", "--rank", "0", "--folder", "f"),
+    ):
         outcome = command("pairs", path, *options)
         assert (outcome.status, outcome.out) == (2, "")
         assert (
             "a list of stores, expected one store: of a list, pairs are of fingerprints, by this process" in outcome.err
         )
+
+
+def test_pairs_of_a_list_are_looked_for_by_the_threads_that_were_asked_for(
+    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, _ = listed(tmp_path, True, 2, 0)
+    asked, probe_many = [], fpstore.Store.probe_many
+
+    def probing(store: fpstore.Store, keys: object, **how: Any) -> Any:
+        asked.append(how["threads"])
+        return probe_many(store, keys, **how)
+
+    monkeypatch.setattr(fpstore.Store, "probe_many", probing)
+    assert command("pairs", path, "--threads", "1").status == 0
+    assert set(asked) == {1}
+    with Shards(path) as many, pytest.raises(ValueError, match="threads"):
+        many.pairs(threads=0)
 
 
 def test_stats_and_verify_tell_of_each_store_of_a_list(tmp_path: Path, command: Command) -> None:
@@ -411,6 +434,56 @@ def test_a_link_to_a_list_tells_of_the_stores_beside_the_list(tmp_path: Path, co
     Shards.write(tmp_path / "short" / "b.shards.json", sorted((tmp_path / "here").glob("*.fpstore")))
     with Shards(tmp_path / "short" / "b.shards.json") as many:
         assert len(many.stores) == 2
+
+
+def test_a_store_behind_a_link_and_two_dots_is_listed_where_it_was_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder, key in (("far/here", 1), ("far", 2), (".", 3)):
+        (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+        fpstore.build(tmp_path / folder / "a", [key]).close()
+    (tmp_path / "lnk").symlink_to(tmp_path / "far" / "here")
+    monkeypatch.chdir(tmp_path)
+    for place, listed_as, key in (
+        ("lnk/../a", "far/a", 2),
+        ("lnk/../here/a/../../a", "far/a", 2),
+        ("lnk/a", "lnk/a", 1),
+        ("far/../a", "a", 3),
+        ("lnk/a/../../../a/segments/..", "a", 3),
+    ):
+        Shards.write("web.shards.json", [place])
+        assert [each.store for each in shards.listed(tmp_path / "web.shards.json").shards] == [listed_as]
+        with Shards("web.shards.json") as many:
+            assert many.probe(key, max_distance=0).fingerprint.tolist() == [key]
+
+
+def test_what_a_far_distance_costs_is_said_of_all_stores_of_a_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stores = [tmp_path / f"{number}" for number in range(3)]
+    for number, path in enumerate(stores):
+        fpstore.build(path, some_keys(1000 + number, 4), max_distance=3 + number % 2).close()
+    Shards.write(tmp_path / "a.shards.json", stores)
+    with Shards(tmp_path / "a.shards.json") as many:
+        count = sum(store.stats().fingerprint_count or 0 for store in many.stores)
+        for distance, limit in ((7, 3), (4, 3)):
+            monkeypatch.setattr(radius, "_told", False)
+            with pytest.warns(StoreWarning, match=f"^max_distance: {distance} is above the {limit} that plan") as told:
+                many.probe_many([5], max_distance=distance)
+            assert len(told) == 1
+            assert told[0].filename == __file__
+            assert f"a query of these {count:,} fingerprints of 3 stores takes some" in str(told[0].message)
+        with pytest.raises(ValueError, match="max_distance: found 65"):
+            many.probe_many([5], max_distance=65)
+    for path in stores[:2]:
+        shutil.rmtree(path)
+        fpstore.build(path, some_keys(30_000 if path.name == "1" else 900, 4), plan="scan").close()
+    Shards.write(tmp_path / "a.shards.json", stores)
+    monkeypatch.setattr(radius, "_told", False)
+    with Shards(tmp_path / "a.shards.json") as many:
+        with pytest.warns(StoreWarning, match=r"reads them all; .* of the largest such store of 3$") as told:
+            many.probe_many([5], max_distance=3)
+        assert f"{many.stores[1].stats().fingerprint_count:,} fingerprints" in str(told[0].message)
 
 
 def test_a_list_is_refused_by_who_takes_one_store(tmp_path: Path, command: Command) -> None:

@@ -2,10 +2,12 @@
 
 import csv
 import gzip
+import hashlib
 import io
 import json
 import os
 import shutil
+import struct
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -19,14 +21,17 @@ from jobs_model import interrupt, texts, write_jsonl
 from outcome import Command
 
 import fpstore
+from fpstore._codec import crc32c
 from fpstore.cluster import local
+from fpstore.cluster.made import marks_of
 from fpstore.cluster.parts import write_footer
 from fpstore.errors import JobError
 from fpstore.inputs import BadInput
 from fpstore.inputs.remote import stamp_of
-from fpstore.jobs import Inputs, corpus, dedup, measure_rank, runs, shards, sharing
+from fpstore.jobs import Inputs, corpus, dedup, each, measure_rank, runs, shards, sharing
 from fpstore.jobs.each import MARKER
 from fpstore.text import load_recipe
+from fpstore.text.packed import packed as packed_texts
 
 ONE = "<html><body><p>a b c d {}</p></body></html>"
 
@@ -176,6 +181,51 @@ def test_what_folders_pass_over_is_counted(tmp_path: Path) -> None:
     (source / "_SUCCESS").touch()
     assert dedup([source], tmp_path / "kept", shards=True).skipped == {"hidden file": 1, "marker of Spark": 1}
     assert sorted(files_in(tmp_path / "kept")) == ["_SUCCESS", "a.jsonl", "more/a.jsonl", "z.jsonl"]
+
+
+# --- The bytes ---
+
+
+def test_success_has_the_bytes_that_the_format_says(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    write_jsonl(tmp_path / "in" / os.fsdecode(b"\xff.jsonl"), ["g h i"])
+    write_jsonl(tmp_path / "in" / "a.jsonl", ["a b c", "a b c", "d e f"])
+    (tmp_path / "in" / "b\n.jsonl").touch()
+    dedup([tmp_path / "in"], tmp_path / "kept", shards=True)
+    sizes = [os.stat(os.fsencode(tmp_path / "kept") + b"/" + name).st_size for name in (b"a.jsonl", b"\xff.jsonl")]
+    assert (tmp_path / "kept" / MARKER).read_bytes() == (
+        b'{"format": "fpstore.shard/1", "shard": "a.jsonl", "documents": 3, "kept": 2, "bytes": %d}\n'
+        b'{"format": "fpstore.shard/1", "shard": "b\\n.jsonl", "documents": 0, "kept": 0, "bytes": 0}\n'
+        b'{"format": "fpstore.shard/1", "shard": "\\udcff.jsonl", "documents": 1, "kept": 1, "bytes": %d}\n'
+    ) % tuple(sizes)
+
+
+def test_what_is_kept_has_the_bytes_that_the_format_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.jsonl").write_text('{"text": "a b"}\n{\n{"text": "a b"}\n')
+    write_jsonl(tmp_path / "in" / "b.jsonl", ["c d", "e f", "c d"])
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "b.jsonl").write_text("mine")
+
+    def interrupted(_: shards.ShardTask) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(shards.ShardTask, "do", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        dedup(Inputs([tmp_path / "in"], skip_bad=True), tmp_path / "kept", shards=True, force=True)
+
+    def record(number: int, read: int, good: int, bits: int, kept: list[str]) -> bytes:
+        marks = marks_of(packed_texts(kept)).astype("<u8").tobytes()
+        mark = hashlib.blake2b(marks, digest_size=8).digest()
+        told = struct.pack("<III", number, read, good) + mark + bytes([bits])
+        return told + struct.pack("<I", crc32c(told))
+
+    expected = [record(0, 2, 2, 0b10000000, ["a b"]), record(1, 3, 3, 0b11000000, ["c d", "e f"])]
+    folder = tmp_path / "kept" / f"{MARKER}.job"
+    assert (folder / "part").read_bytes() == b"".join(expected)
+    found = os.stat(tmp_path / "kept" / "b.jsonl")
+    assert json.loads((folder / "work" / "there.json").read_text()) == {"b.jsonl": [4, found.st_mtime_ns]}
+    assert (folder / "work" / "shards").is_dir()
 
 
 # --- Interrupted ---
@@ -337,6 +387,68 @@ def test_nothing_that_is_no_shard_of_the_job_is_replaced(tmp_path: Path) -> None
     assert files_in(kept) == files_in(tmp_path / "one")
 
 
+def test_no_link_in_the_folder_leads_a_shard_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, kept = some_files(tmp_path), tmp_path / "kept"
+    before = files_in(source)
+    kept.mkdir()
+    for link, told in (("more", "it is no folder of this job"), ("a.jsonl", "it is no shard of this job")):
+        (kept / link).symlink_to(source / link)
+        with pytest.raises(FileExistsError, match=rf"already there; {told}, expected nothing.*{link}"):
+            dedup([source], kept, shards=True, force=True)
+        (kept / link).unlink()
+    (kept / "z.jsonl").mkdir()
+    with pytest.raises(FileExistsError, match=r"it is no folder of this job, expected nothing.*z\.jsonl"):
+        dedup([source], kept, shards=True, force=True)
+    (kept / "z.jsonl").rmdir()
+    made = shards._found
+
+    def linking(*of: Any) -> Any:
+        (kept / "more").symlink_to(tmp_path / "empty")
+        return made(*of)
+
+    (tmp_path / "empty").mkdir()
+
+    monkeypatch.setattr(shards, "_found", linking)
+    with pytest.raises(FileExistsError, match=r"it is a link, expected a folder.*more"):
+        dedup([source], kept, shards=True)
+    assert (files_in(source), files_in(tmp_path / "empty")) == (before, {})
+
+
+def test_a_folder_that_cannot_be_looked_into_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, own, listing = some_files(tmp_path), tmp_path / "kept" / "more", os.scandir
+    own.mkdir(parents=True)
+
+    def scandir(path: Any) -> Any:
+        if path == str(own):
+            raise PermissionError(13, "Permission denied", path)
+        return listing(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(PermissionError, match="more"):
+        dedup([source], tmp_path / "kept", shards=True)
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_what_comes_while_the_job_decides_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, force: bool
+) -> None:
+    source, mine = some_files(tmp_path), tmp_path / "kept" / "more" / "a.jsonl"
+    dedup([source], tmp_path / "one", shards=True)
+    if force:
+        shutil.copytree(tmp_path / "one", tmp_path / "kept")
+    with suppress(AssertionError):
+        interrupt(monkeypatch, lambda: dedup([source], tmp_path / "kept", shards=True, force=force), 4)
+    mine.parent.mkdir(exist_ok=True)
+    mine.write_text("mine")
+    with pytest.raises(FileExistsError, match=r"has come, or has changed, while the job was at work; move it away"):
+        dedup([source], tmp_path / "kept", shards=True)
+    assert mine.read_text() == "mine"
+    assert (tmp_path / "kept" / MARKER).exists() is force
+    mine.unlink()
+    dedup([source], tmp_path / "kept", shards=True)
+    assert files_in(tmp_path / "kept") == files_in(tmp_path / "one")
+
+
 # --- Refused ---
 
 
@@ -362,6 +474,47 @@ def test_what_has_no_shard_is_refused_before_anything_is_read(tmp_path: Path) ->
     write_jsonl(source / "more" / "_SUCCESS.job" / "x.jsonl", ["a"])
     refused(r"x\.jsonl: found a name that something else has", [source / "more"], out)
     refused(r"tag, shards: found both", [source / "a.jsonl"], out, tag=True)
+
+
+@pytest.mark.parametrize("name", ["in//", "./in/", "in///", "up/../in"])
+def test_shards_lie_below_the_output_however_the_input_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    some_files(tmp_path)
+    (tmp_path / "up").mkdir()
+    monkeypatch.chdir(tmp_path)
+    dedup([name], "kept", shards=True)
+    assert sorted(files_in(tmp_path / "kept")) == ["_SUCCESS", "a.jsonl", "more/a.jsonl", "z.jsonl"]
+
+
+@pytest.mark.parametrize("form", ["memory://{}in", "memory:///{}in/", "zip://in::file://{}/in.zip"])
+def test_shards_of_files_elsewhere_are_called_as_these_are(tmp_path: Path, form: str) -> None:
+    fsspec, source, own = pytest.importorskip("fsspec"), some_files(tmp_path), f"{tmp_path.name}-"
+    dedup([source], tmp_path / "one", shards=True)
+    if form.startswith("zip"):
+        shutil.make_archive(str(tmp_path / "in"), "zip", tmp_path, "in")
+        own = str(tmp_path)
+    else:
+        fsspec.filesystem("memory").put(str(source), f"/{own}in", recursive=True)
+    found = dedup([form.format(own)], tmp_path / "two", shards=True)
+    assert files_in(tmp_path / "two") == files_in(tmp_path / "one")
+    assert found.was_done is False
+    assert dedup([form.format(own)], tmp_path / "two", shards=True).was_done
+
+
+def test_a_name_that_is_no_place_below_the_output_is_refused(tmp_path: Path) -> None:
+    files = pytest.importorskip("fsspec").filesystem("memory")
+    files.pipe(f"/{tmp_path.name}/a//b.jsonl", b'{"text": "a"}\n')
+    refused("found name 'a//b.jsonl', expected one that leads", [f"memory://{tmp_path.name}"], tmp_path / "kept")
+    for name in ("../b.jsonl", "a/../../b.jsonl", "/b.jsonl", "./b.jsonl", "a/./b.jsonl"):
+        with pytest.raises(ValueError, match="expected one that leads to one place in a folder"):
+            each.expect_below("in", name)
+
+
+def test_a_name_as_of_what_is_half_written_is_refused(tmp_path: Path) -> None:
+    source = some_files(tmp_path)
+    (source / "more").rename(source / "more.0123456789abcdef.new")
+    refused(r"a\.jsonl: found name 'more\.0123456789abcdef\.new/a\.jsonl', which", [source], tmp_path / "kept")
 
 
 def test_shards_lie_apart_from_all_else(tmp_path: Path) -> None:

@@ -131,13 +131,15 @@ def _print_list(
     signed: bool,
 ) -> None:
     """The pairs of a list of stores, as of one store of all their rows."""
-    for option in ("of ids" if of == "ids" else None, *asked):
+    source = click.get_current_context().get_parameter_source("memory")
+    memory = "memory" if source is click.core.ParameterSource.COMMANDLINE else None  # what it takes is bounded anyway
+    for option in ("of ids" if of == "ids" else None, memory, *asked):
         if option is not None:
             told = f"found {path}, a list of stores, expected one store: of a list, pairs are of fingerprints, by this"
             raise click.UsageError(f"--{option.replace('_', '-')}: {told} process")
     with opened_to_ask(path) as opened:
         refuse_signed(opened, fingerprints=True, ids=False)
-        found = opened.pairs(max_distance=max_distance)
+        found = opened.pairs(max_distance=max_distance, threads=common().threads)
         if count_only:
             _print_count(sum(map(len, found)))
         else:

@@ -25,6 +25,7 @@ from fpstore.cluster.shares import DISTANCE_BITS, ranked
 from fpstore.disk import Folder, read_whole, replace_whole
 from fpstore.errors import LIST_ENDING, NotAStore, PathLike, WrongKind
 from fpstore.fingerprints import as_strings, columns_of, of_columns, repeats
+from fpstore.living.radius import tell_of_reach
 from fpstore.living.state import Settings
 from fpstore.living.stats import Stats
 from fpstore.living.verified import Verified
@@ -33,6 +34,7 @@ from fpstore.query.matches import Matches, made
 from fpstore.query.pairs import Pairs
 from fpstore.store import Store
 from fpstore.text import Recipe
+from fpstore.threads import thread_count
 from fpstore.types import Array
 
 FORMAT = "fpstore.shards/1"
@@ -151,6 +153,9 @@ class Shards:
     ) -> Matches:
         """What all stores have near each of fingerprints, store after store, as one answer of Store.probe_many."""
         asked = {"max_distance": self.max_distance if max_distance is None else max_distance, "threads": threads}
+        for store in self.stores:
+            distance = store._any_distance(asked["max_distance"])
+        tell_of_reach([store._latest for store in self.stores], distance, 3)
         found: list[Matches] = [store.probe_many(fingerprints, **asked) for store in self.stores]
         return together(found)
 
@@ -163,28 +168,29 @@ class Shards:
         before = np.arange(len(found)) - np.searchsorted(found.query, found.query)
         return found if len(self.stores) == 1 else _taken(found, before < count)
 
-    def pairs(self, *, max_distance: int | None = None) -> Iterator[Pairs]:
+    def pairs(self, *, max_distance: int | None = None, threads: int | None = None) -> Iterator[Pairs]:
         """Every two fingerprints of all stores within max_distance, each pair once, as Store.pairs of all their rows.
 
         Some at a time, in no order. Each fingerprint is asked of every store, of the first alone that has it, so that
         a pair whose fingerprints lie in several stores, or in different ones, comes once. While nobody writes to them.
+        threads: as of probe_many.
         ValueError for a distance that is above what a store was made for.
         """
         distance = self.max_distance if max_distance is None else max_distance
         for store in self.stores:
             store._distance(distance)
-        return self._pairs(distance)
+        return self._pairs(distance, thread_count(threads))
 
-    def _pairs(self, distance: int) -> Iterator[Pairs]:
+    def _pairs(self, distance: int, threads: int) -> Iterator[Pairs]:
         for number, store in enumerate(self.stores):
             for keys in _distinct(store):
                 for before in self.stores[:number]:
                     is_new = np.ones(len(keys), dtype=bool)
-                    is_new[before.probe_many(keys, max_distance=0).query] = False
+                    is_new[before.probe_many(keys, max_distance=0, threads=threads).query] = False
                     keys = keys[is_new]
                 if not len(keys):
                     continue
-                found = self.probe_many(keys, max_distance=distance)
+                found = self.probe_many(keys, max_distance=distance, threads=threads)
                 first, second = keys[found.query], found.fingerprint
                 # Of each pair the one from below, and of its rows, which stand together, the first.
                 which = as_strings(second) > as_strings(first)
@@ -331,5 +337,8 @@ def _count(store: Store) -> int:
 def _shown(store: Store, given: PathLike, folder: Path) -> dict[str, Any]:
     place = os.fspath(given)
     if "://" not in place:
-        place = os.path.relpath(os.path.abspath(place), folder)
+        path = Path(place)
+        if ".." in path.parts:  # behind a link that is not the folder in which the link lies
+            path = Path(os.path.realpath(path)) if path.name == ".." else Path(os.path.realpath(path.parent), path.name)
+        place = os.path.relpath(os.path.abspath(path), folder)
     return {"store": place, "identity": store._latest.state.identity, "fingerprints": _count(store)}

@@ -20,7 +20,7 @@ from fpstore.inputs.errors import TOLD_CHARACTERS, BadInput, cut
 from fpstore.text.packages import need
 
 # What fsspec's file systems tell of a file that changes with its content, by their names of it.
-_CHANGES = ("ETag", "etag", "mtime", "LastModified", "created", "version_id")
+_CHANGES = ("ETag", "etag", "mtime", "LastModified", "created", "version_id", "CRC", "date_time")
 _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*(?:::[a-zA-Z][a-zA-Z0-9+.-]*)*://")
 
 
@@ -122,6 +122,12 @@ def files_under(path: str) -> Iterator[tuple[str, list[str]]]:
         files, inner = _reached(path)
         found = [(_url(path, files, each), each[len(inner) :].strip("/").split("/")) for each in files.find(inner)]
     yield from sorted(found, key=lambda one: one[1])
+
+
+def name_within(folder: str, path: str) -> str:
+    """What a file is called in a folder under which files_under has found it, whatever URL that was named by."""
+    with _naming(path):
+        return _reached(path)[1][len(_reached(folder)[1]) :].strip("/")
 
 
 @contextmanager

@@ -143,7 +143,7 @@ def dedup(
     )
     with job:
         if sharding is not None and job.state is None:
-            sharding.begin(force=force)
+            sharding.begin(job, force=force)
         if not job.is_finished:
             texts = check is not None
             if standing is None:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
+from fpstore.cluster.parts import is_half_written
 from fpstore.errors import PathLike
 from fpstore.inputs.compressed import display_name
 from fpstore.inputs.errors import Faults
 from fpstore.inputs.records import kind_of
-from fpstore.inputs.remote import is_remote, stamp_of
+from fpstore.inputs.remote import is_remote, name_within, naming_part, stamp_of
 from fpstore.inputs.sources import Input, Source, inputs_of, is_stream
 from fpstore.jobs.claims import SUFFIX
 from fpstore.jobs.corpus import Inputs, Rows
@@ -70,9 +71,10 @@ class EachFile:
     def _name(self, one: Input, source: Source) -> None:
         if is_stream(source.path):
             raise ValueError(f"{display_name(source.path)}: found a stream, expected a file, for a shard of its name")
-        name = source.path[len(one.path.rstrip("/")) + 1 :] if one.is_folder else os.path.basename(source.path)
+        name = _within(one.path, source.path) if one.is_folder else os.path.basename(naming_part(source.path))
+        expect_below(source.path, name)
         kind = kind_of(source.format)
-        if kind not in (JSON, CSV, TSV, PARQUET) or form_of(Path(source.path), JSON).kind != kind:
+        if kind not in (JSON, CSV, TSV, PARQUET) or form_of(Path(name), JSON).kind != kind:
             told = f"found {source.format}, expected JSON lines, CSV, TSV or Parquet, and a name that says so"
             raise ValueError(f"{source.path}: {told}, for a shard of that name; without shards a KEPT.jsonl holds any")
         if name in self._names:
@@ -101,3 +103,18 @@ class EachFile:
             if path is not None and (found := path.resolve()).is_relative_to(home):
                 told = f"found {found} in it, expected a folder for shards alone"
                 raise ValueError(f"{output}: {told}")
+
+
+def _within(folder: str, path: str) -> str:
+    """What a file is called in a folder in which it was found."""
+    return name_within(folder, path) if is_remote(folder) else os.path.relpath(path, folder)
+
+
+def expect_below(path: str, name: str) -> None:
+    """ValueError for a name that is no place in the output, or one where writers have what is half written."""
+    parts = PurePosixPath(name).parts
+    if str(PurePosixPath(*parts)) != name or ".." in parts or name.startswith("/"):  # of URLs names can be anything
+        raise ValueError(f"{path}: found name {name!r:.80}, expected one that leads to one place in a folder")
+    if any(map(is_half_written, parts)):
+        told = "which files have that are half written, and go with them; expected another"
+        raise ValueError(f"{path}: found name {name!r:.80}, {told}")

@@ -37,6 +37,7 @@ from fpstore.inputs.remote import stamp_of
 from fpstore.jobs.batches import Batch
 from fpstore.jobs.corpus import Corpus, Inputs
 from fpstore.jobs.each import MARKER, RESERVED, EachFile, Shard
+from fpstore.jobs.files import look, read_json, write_json
 from fpstore.jobs.journal import Job
 from fpstore.jobs.keeping import Keeping
 from fpstore.jobs.rows import json_line
@@ -57,6 +58,8 @@ _SEAL = struct.Struct("<I")
 # No columns: what a task leaves tells of its shards alone.
 _COLUMNS = 1
 _WORK = "shards"
+# Of shards that were there when the job was begun, what each looked like.
+_THERE = "there.json"
 
 
 class Sharding:
@@ -97,25 +100,45 @@ class Sharding:
 
     # --- The shards ---
 
-    def begin(self, *, force: bool) -> None:
-        """Refuse a folder that holds something else than what this job may replace."""
-        own = {shard.name for shard in self._shards} if force else set()
-        for folder, folders, names in os.walk(self._output):
+    def begin(self, job: Job, *, force: bool) -> None:
+        """Refuse a folder that holds something else than what this job may replace, and write down what that is."""
+        names = {shard.name for shard in self._shards}
+        places = {str(parent) for name in names for parent in Path(name).parents}
+        for folder, folders, files in os.walk(self._output, onerror=_raise):
+            within = Path(folder).relative_to(self._output)
             if folder == str(self._output):
                 folders[:] = [name for name in folders if name not in RESERVED]
-                names = [name for name in names if name not in RESERVED]
-            for name in names:
+                files = [name for name in files if name not in RESERVED]
+            for name in folders:
+                own, path = str(within / name), Path(folder, name)
+                if own in names or (own in places and path.is_symlink()):
+                    raise _there(path, "it is no folder of this job, expected nothing")
+            for name in files:
                 path = Path(folder, name)
-                if str(path.relative_to(self._output)) not in own and not (force and is_half_written(name)):
+                may_go = str(within / name) in names and _size_at(path) is not None
+                if not (force and (may_go or is_half_written(name))):
                     told = "it is no shard of this job, expected nothing" if force else "--force replaces shards"
-                    raise FileExistsError(errno.EEXIST, f"already there; {told}", str(path))
+                    raise _there(path, told)
+        there = {shard.name: look([self._output / shard.name])[0] for shard in self._shards}
+        write_json(job.work_folder, _THERE, {name: found for name, found in there.items() if found is not None})
+
+    def _expect_as_begun(self, job: Job) -> None:
+        """FileExistsError for what has come, or has changed, where the first shard is to be written."""
+        there = read_json(job.work_folder, _THERE) or {}
+        for shard in self._shards:
+            path = self._output / shard.name
+            if (found := look([path])[0]) is not None and found != there.get(shard.name):
+                told = "has come, or has changed, while the job was at work; move it away and run the job again"
+                raise FileExistsError(errno.EEXIST, f"{told}, without --force", str(path))
 
     def write(self, job: Job, corpus: Corpus, engine: Engine, progress: OnProgress | None) -> None:
         """Have tasks write all shards that are not there yet."""
         decided = job.files[0]
         shards = _found(decided.path, decided.view(), self._shards)
-        job.withdraw()
+        if _WORK not in job.work_folder.names():
+            self._expect_as_begun(job)
         _make_folders(self._output, shards)
+        job.withdraw()
         with subfolder(job.work_folder, _WORK) as folder:
             tasks = self._tasks(job, corpus, shards, folder)
             told = {task.maker.task: self._told_of(task, folder) for task in tasks}
@@ -370,10 +393,12 @@ def make_output(path: Path) -> None:
 
 
 def _make_folders(output: Path, shards: Sequence[Shard]) -> None:
-    """Those of the shards, durably."""
+    """Those of the shards, durably. FileExistsError for a link, which would lead shards elsewhere."""
     for place in sorted({(output / shard.name).parent for shard in shards}):
         place.mkdir(parents=True, exist_ok=True)
         while place != output:
+            if place.is_symlink():
+                raise _there(place, "it is a link, expected a folder")
             place = place.parent
             sync_folder(place)
 
@@ -385,6 +410,14 @@ def _size_at(path: Path) -> int | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     return status.st_size if stat.S_ISREG(status.st_mode) else None
+
+
+def _there(path: Path, told: str) -> FileExistsError:
+    return FileExistsError(errno.EEXIST, f"already there; {told}", str(path))
+
+
+def _raise(error: OSError) -> None:
+    raise error
 
 
 def _changed(path: str) -> JobError:

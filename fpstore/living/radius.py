@@ -112,29 +112,53 @@ def read_for_each(snapshot: Snapshot, distance: int, query_count: int) -> int:
     return read + (snapshot.pending_end if is_beyond or reads_all(plan) else 0)
 
 
-def tell_of_reach(snapshot: Snapshot, distance: int) -> None:
-    """Warn, once a process, where the plan is for a smaller distance, or for fewer keys, of what would cost less."""
+def tell_of_reach(asked: Sequence[Snapshot], distance: int, level: int = 4) -> None:
+    """Warn, once a process, where a plan is for a smaller distance, or for fewer keys, of what would cost less.
+
+    asked: what is asked together. level: of the caller who is told, from this function's warning on.
+    """
     global _told
-    plan = snapshot.plan
-    if _told or not snapshot.searched or (distance <= plan.max_distance and not reads_all(plan)):
+    if _told:
         return
-    n = sum(part.segment.key_count for part in snapshot.searched)
-    if distance <= plan.max_distance:
-        told = outgrown(plan, distance, n)
-        if told is None:
-            return
-    else:
-        faster = faster_plan(plan, distance, n, "speed")
-        advice = "no plan would take much less"
-        if faster:
-            built = f"a store built with max_distance={distance} and plan 'speed'"
-            advice = f"{built} would take {_time(faster.nanoseconds)}"
-        told = (
-            f"max_distance: {distance} is above the {plan.max_distance} that plan {plan.name} is for: a query of these "
-            f"{n:,} fingerprints takes some {_time(_cost(snapshot, distance, 1))}; {advice}"
-        )
-    _told = True
-    warnings.warn(told, StoreWarning, stacklevel=4)
+    searched = [each for each in asked if each.searched]
+    beyond_plan = [each for each in searched if distance > each.plan.max_distance]
+    told = _far(searched, beyond_plan, distance) if beyond_plan else _outgrown(searched, distance)
+    if told is not None:
+        _told = True
+        warnings.warn(told, StoreWarning, stacklevel=level)
+
+
+def _far(searched: Sequence[Snapshot], beyond_plan: Sequence[Snapshot], distance: int) -> str:
+    """What to say of a distance that is beyond some of the plans."""
+    plan, now, then, is_faster = beyond_plan[0].plan, 0.0, 0.0, False
+    for each in searched:
+        cost = _cost(each, distance, 1)
+        faster = faster_plan(each.plan, distance, _keys(each), "speed") if each in beyond_plan else None
+        is_faster |= faster is not None
+        now, then = now + cost, then + (cost if faster is None else faster.nanoseconds)
+    advice = "no plan would take much less"
+    if is_faster:
+        built = "a store" if len(searched) == 1 else "stores"
+        advice = f"{built} built with max_distance={distance} and plan 'speed' would take {_time(then)}"
+    of = "" if len(searched) == 1 else f" of {len(searched)} stores"
+    return (
+        f"max_distance: {distance} is above the {plan.max_distance} that plan {plan.name} is for: a query of these "
+        f"{sum(map(_keys, searched)):,} fingerprints{of} takes some {_time(now)}; {advice}"
+    )
+
+
+def _outgrown(searched: Sequence[Snapshot], distance: int) -> str | None:
+    """What to say where fingerprints are too many for a plan: of several stores of the largest for whose it is so."""
+    reading = [each for each in searched if reads_all(each.plan)]
+    for each in sorted(reading, key=_keys, reverse=True):
+        told = outgrown(each.plan, distance, _keys(each))
+        if told is not None:
+            return told if len(searched) == 1 else f"{told}; so it is of the largest such store of {len(searched)}"
+    return None
+
+
+def _keys(snapshot: Snapshot) -> int:
+    return sum(part.segment.key_count for part in snapshot.searched)
 
 
 def outgrown(plan: Plan, distance: int, n: int) -> str | None:

@@ -9,6 +9,46 @@ _BUILT = "tests/test_cluster_build.py::test_tasks_build_the_bytes_of_one_process
 
 MUTANTS = (
     Mutant(
+        "a name elsewhere leads a shard to anywhere",
+        "fpstore/jobs/each.py",
+        'or ".." in parts or name.startswith("/")',
+        "",
+        "who names the files of a bucket writes over any file of whoever deduplicates it",
+        ("tests/test_jobs_shards.py::test_a_name_that_is_no_place_below_the_output_is_refused",),
+    ),
+    Mutant(
+        "a shard is called as if it were half written",
+        "fpstore/jobs/each.py",
+        "if any(map(is_half_written, parts)):",
+        "if False:",
+        "its folder is swept away with the shard in it, and _SUCCESS tells of both",
+        ("tests/test_jobs_shards.py::test_a_name_as_of_what_is_half_written_is_refused",),
+    ),
+    Mutant(
+        "a link in the folder leads shards elsewhere",
+        "fpstore/jobs/shards.py",
+        "if place.is_symlink():",
+        "if False:",
+        "shards are written over what is in a folder of somebody's",
+        ("tests/test_jobs_shards.py::test_no_link_in_the_folder_leads_a_shard_elsewhere",),
+    ),
+    Mutant(
+        "what came at the place of a shard while the job decided is replaced",
+        "fpstore/jobs/shards.py",
+        "if _WORK not in job.work_folder.names():",
+        "if False:",
+        "a file of somebody's is lost that was not there when the job was begun",
+        ("tests/test_jobs_shards.py::test_what_comes_while_the_job_decides_is_not_replaced",),
+    ),
+    Mutant(
+        "a store behind a link and two dots is listed as if there were no link",
+        "fpstore/cluster/shards.py",
+        'if ".." in path.parts:',
+        "if False:",
+        "the list that was written is of another store than the one that was opened",
+        ("tests/test_cluster_shards.py::test_a_store_behind_a_link_and_two_dots_is_listed_where_it_was_opened",),
+    ),
+    Mutant(
         "processes that did tasks are at work for ever",
         "fpstore/cluster/local.py",
         "self._let_go(kind)\n\n    def __call__",
@@ -381,8 +421,8 @@ MUTANTS = (
     Mutant(
         "what lies in the folder of shards is replaced, whosever it is",
         "fpstore/jobs/shards.py",
-        "str(path.relative_to(self._output)) not in own",
-        "not force",
+        "if not (force and (may_go or is_half_written(name))):",
+        "if not force:",
         "somebody's file stays among the shards, and is read as one",
         ("tests/test_jobs_shards.py::test_nothing_that_is_no_shard_of_the_job_is_replaced",),
     ),
@@ -421,7 +461,7 @@ MUTANTS = (
     Mutant(
         "a pair that lies in several stores comes for each",
         "fpstore/cluster/shards.py",
-        "is_new[before.probe_many(keys, max_distance=0).query] = False",
+        "is_new[before.probe_many(keys, max_distance=0, threads=threads).query] = False",
         "pass",
         "pairs of a list are counted twice",
         ("tests/test_cluster_shards.py::test_the_pairs_of_a_list_are_those_of_all_rows_each_once",),
