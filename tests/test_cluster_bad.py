@@ -45,7 +45,7 @@ FAULTS: dict[str, tuple[tuple[str, ...], dict[str, str], str, str]] = {
     "a store that is not there": (OF_STORES, {"store": "none.fpstore"}, "", "none.fpstore: No such file or directory"),
     "a list with a missing store": (("probe",), {"store": "web.shards.json"}, "", "away.fpstore: No such file or"),
     "a list where one store is taken": (
-        ("pairs",),
+        ("components",),
         {"store": "web.shards.json"},
         "",
         "found a list of stores, expected",

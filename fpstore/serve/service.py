@@ -123,7 +123,8 @@ class Service:
 
         def ask(store: Any) -> Any:
             self.kind.expect_bounded(store, nearness)
-            self._expect_few(store, len(keys), store.max_distance if nearness is None else nearness)
+            if isinstance(store, Store):
+                self._expect_few(store, len(keys), store.max_distance if nearness is None else nearness)
             return store.probe_many(keys, threads=1, **asked_for)
 
         return self._matches(self._reader.ask(ask), asked, media_type)
@@ -140,16 +141,16 @@ class Service:
             raise TooManyMatches(f"count: found {count}, expected at most {most} {of}")
 
         def ask(store: Any) -> Any:
-            self._expect_few(store, len(keys), max_distance)
+            self._expect_few(store, len(keys), store.bits if max_distance is None else max_distance)
             return store.nearest_many(keys, count, max_distance=max_distance, threads=1)
 
         return self._matches(self._reader.ask(ask), asked, media_type)
 
-    def _expect_few(self, store: AnyStore, query_count: int, max_distance: float | None) -> None:
+    def _expect_few(self, store: Store, query_count: int, max_distance: float) -> None:
         """Refused for so many queries that reading all that is stored for each of them would take long."""
-        if query_count <= LEAST_QUERIES or not isinstance(store, Store):
+        if query_count <= LEAST_QUERIES:
             return
-        distance, near = store.bits if max_distance is None else int(max_distance), store.plan.max_distance
+        distance, near = int(max_distance), store.plan.max_distance
         read = store._read_for_each(query_count, distance)
         if query_count * read > COMPARED_AT_ONCE:
             most = max(LEAST_QUERIES, COMPARED_AT_ONCE // read)
