@@ -80,6 +80,22 @@ def test_a_match_split_across_the_blocks_of_a_large_slot_is_found(codec: str) ->
                 assert int(keys[index]) in found[1].tolist()
 
 
+@pytest.mark.parametrize("codec", BY_COLUMNS_AND_ROWS)
+@pytest.mark.parametrize("slot_bits", [2, 4, 5])
+def test_fences_of_several_large_slots_are_found_at_once_where_pages_are_sound(codec: str, slot_bits: int) -> None:
+    # Of 16,000 keys slots are large, of both tables; a query with two flips comes to several of each.
+    # Every last key of a block is asked for, and every first.
+    rng = np.random.default_rng(slot_bits)
+    keys = distinct(uniform(16000, rng) & np.uint64(0xC3FF_FFFF_C3FF_FFFF))
+    with segment_of(keys, plans.flips(2, (2, 2), 5), codec=codec, slot_bits=slot_bits) as segment:
+        assert all(table.fence_count > 8 for table in segment.tables)
+        segment.view.warm(0, segment.view.page_count)
+        queries = np.concatenate([keys[127:8000:128], keys[128:8000:128], flipped(keys[:60], np.full(60, 5), rng)])
+        expected = rows(brute_force(keys, queries, 5))
+        assert rows(search(segment.view, queries, 5)) == expected
+        assert rows(search_each(segment.view, queries, 5)) == expected
+
+
 @pytest.mark.parametrize("slot_bits", [0, 3, 9, 12])
 @pytest.mark.parametrize(
     "plan", [HALVES, plans.flips(1, (3,), 3), plans.flips(3, (1, 0, 0), 3), plans.paper("paper-10")], ids=str
