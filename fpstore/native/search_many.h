@@ -9,13 +9,16 @@
 enum {
     MANY_VECTORS = 3, /* at most; all blocks of a query of plan balanced go at once */
     MANY_LEAST = 3,   /* blocks of one class of codes that are worth so many lanes */
-    /* Blocks that are asked for before they are scanned; of the others so many at once, where those that have not begun
-       are fewer than ASKED_AHEAD of those asked for: memory brings them meanwhile. So go a search's first two turns,
-       of which all would be asked for before any is scanned: one query of 363 slots whose store is in no near cache
-       takes 0.8 to 0.9 of the time then. Those of later ones are asked for before the turn before them is scanned. */
+    FENCES_LEAST = 4, /* large slots that are; of fewer the processor guesses the next step and does not wait */
+    /* In a search's first two turns, of which all would be asked for before any is scanned: blocks that are asked for
+       where they are resolved. The lines of all are asked for while the blocks are scanned, so many of them before, and
+       so many with each pair of steps, which uses some four: memory brings them meanwhile. Blocks of later turns are
+       asked for before the turn before them is scanned. One query of 363 slots of uniform keys, whose store is in no
+       near cache, takes 0.8 of the time so, of skewed ones about as long as before. */
     ASKED_FIRST = 48,
-    ASKED_AHEAD = 24,
-    ASKED_AT_ONCE = 8,
+    LINES_FIRST = 128,
+    LINES_A_PAIR = 8,
+    LINE_ROOM = 1536, /* lines behind these are not asked for beforehand */
     ALL_AT_ONCE = BLOCK_ROOM,
 };
 
@@ -148,22 +151,33 @@ ALWAYS_INLINE void KERNEL(ask_lines)(const uint8_t *base, __mmask8 lanes, __m512
     }
 }
 
-/* Ask for blocks [first, end) as far as the scan is likely to come. */
-ALWAYS_INLINE void KERNEL(ask_blocks)(const uint8_t *base, const BlockColumns *blocks, unsigned first, unsigned end) {
-    for (; first < end; first += 8) {
-        const __mmask8 lanes = (__mmask8)low_bits(end - first < 8 ? end - first : 8);
-        const __m512i at = _mm512_maskz_loadu_epi64(lanes, blocks->at + first),
-                      reached = _mm512_maskz_loadu_epi64(lanes, blocks->reached + first);
-        KERNEL(ask_lines)(base, lanes, _mm512_srli_epi64(at, 3), _mm512_srli_epi64(reached, 3));
+/* Lines of the file that will be read, in the order in which blocks are scanned. */
+typedef struct {
+    uint64_t line[LINE_ROOM + 8];
+    unsigned count, asked;
+} Lines;
+
+/* The lines of blocks as far as the scan is likely to come. */
+static __attribute__((noinline)) void KERNEL(list_lines)(const BlockColumns *blocks, unsigned count, Lines *lines) {
+    unsigned n = 0;
+    for (unsigned i = 0; i < count; i += 8) {
+        __m512i line = _mm512_srli_epi64(_mm512_loadu_si512(blocks->at + i), 9);
+        const __m512i last = _mm512_srli_epi64(_mm512_loadu_si512(blocks->reached + i), 9);
+        for (__mmask8 more = (__mmask8)low_bits(count - i < 8 ? count - i : 8); more != 0 && n < LINE_ROOM;) {
+            _mm512_storeu_si512(lines->line + n, _mm512_maskz_compress_epi64(more, _mm512_slli_epi64(line, 6)));
+            n += (unsigned)__builtin_popcount(more);
+            line = _mm512_add_epi64(line, _mm512_set1_epi64(1));
+            more = _mm512_mask_cmple_epu64_mask(more, line, last);
+        }
     }
+    lines->count = n, lines->asked = 0;
 }
 
-/* Ask for some blocks from index `asked` on: returns the index behind them. */
-static __attribute__((noinline)) unsigned KERNEL(ask_more)(const uint8_t *base, const BlockColumns *blocks,
-                                                           unsigned asked, unsigned count) {
-    const unsigned end = count - asked < ASKED_AT_ONCE ? count : asked + ASKED_AT_ONCE;
-    KERNEL(ask_blocks)(base, blocks, asked, end);
-    return end;
+/* Ask for so many lines more. */
+ALWAYS_INLINE void KERNEL(ask_more)(const uint8_t *base, Lines *lines, unsigned most) {
+    const unsigned left = lines->count - lines->asked, count = left < most ? left : most;
+    for (unsigned i = 0; i < count; i++) __builtin_prefetch(base + lines->line[lines->asked + i]);
+    lines->asked += count;
 }
 
 /* Scan *left blocks, 1 or more, of a class of codes, in the lanes of so many vectors, until one vector has room for all
@@ -171,13 +185,13 @@ static __attribute__((noinline)) unsigned KERNEL(ask_more)(const uint8_t *base, 
    codes of a pair of steps, as none is longer than WIDE_BITS. Whether a key is near or a code not known is asked once a
    pair. */
 ALWAYS_INLINE Status KERNEL(scan_lanes)(Search *search, BlockColumns *blocks, unsigned *left, const WideCode *code,
-                                        int codec, const unsigned vectors) {
+                                        Lines *ahead, int codec, const unsigned vectors) {
     const __m512i seven = _mm512_set1_epi64(7), distance = _mm512_set1_epi64(search->distance);
     const uint8_t *base = search->pages->base;
     Codes codes;
     Lanes lanes;
     const unsigned count = *left;
-    unsigned next = 0, past = 0, running = 0, asked = blocks->asked_at_once;
+    unsigned next = 0, past = 0, running = 0;
     KERNEL(load_codes)(code, &codes);
 #pragma GCC unroll 3
     for (unsigned v = 0; v < vectors; v++) {
@@ -257,9 +271,8 @@ ALWAYS_INLINE Status KERNEL(scan_lanes)(Search *search, BlockColumns *blocks, un
                 past |= _mm512_cmpgt_epu64_mask(lanes.at[v], lanes.end[v]);
                 KERNEL(fill_lanes)(blocks, &next, count, v, &lanes);
             }
-            if (UNLIKELY(asked < count && asked < next + ASKED_AHEAD))
-                asked = KERNEL(ask_more)(base, blocks, asked, count);
         }
+        if (ahead->asked < ahead->count) KERNEL(ask_more)(base, ahead, LINES_A_PAIR);
     } while (running > (vectors > 1 ? DECODE_LANES : 0));
     *left = 0;
 #pragma GCC unroll 3
@@ -284,8 +297,8 @@ ALWAYS_INLINE Status KERNEL(scan_lanes)(Search *search, BlockColumns *blocks, un
 /* For each codec, and for as many vectors as few blocks need. */
 #define SCAN(name, codec, vectors)                                                                               \
     static __attribute__((noinline)) Status KERNEL(name)(Search * search, BlockColumns * blocks, unsigned *left, \
-                                                         const WideCode *code) {                                 \
-        return KERNEL(scan_lanes)(search, blocks, left, code, codec, vectors);                                   \
+                                                         const WideCode *code, Lines *ahead) {                   \
+        return KERNEL(scan_lanes)(search, blocks, left, code, ahead, codec, vectors);                            \
     }
 SCAN(scan_gap_1, CODEC_GAP, 1)
 SCAN(scan_gap_2, CODEC_GAP, 2)
@@ -295,24 +308,36 @@ SCAN(scan_xor_2, CODEC_XOR, 2)
 SCAN(scan_xor_3, CODEC_XOR, 3)
 #undef SCAN
 
-static Status KERNEL(scan_class)(Search *search, BlockColumns *blocks, unsigned count, unsigned leader) {
-    static Status (*const scans[2][MANY_VECTORS])(Search *, BlockColumns *, unsigned *, const WideCode *) = {
+static Status KERNEL(scan_class)(Search *search, BlockColumns *blocks, unsigned count, unsigned leader, Lines *ahead) {
+    static Status (*const scans[2][MANY_VECTORS])(Search *, BlockColumns *, unsigned *, const WideCode *, Lines *) = {
         {KERNEL(scan_gap_1), KERNEL(scan_gap_2), KERNEL(scan_gap_3)},
         {KERNEL(scan_xor_1), KERNEL(scan_xor_2), KERNEL(scan_xor_3)}};
     const WideCode *code = &search->tables[leader]->common;
     Status status = OK;
     while (count > 0 && status == OK && !search->done)
         status = scans[search->tables[0]->codec == CODEC_XOR][count > 2 * DECODE_LANES ? 2 : count > DECODE_LANES](
-            search, blocks, &count, code);
+            search, blocks, &count, code, ahead);
     return status;
 }
 
 /* Scan blocks of any class: those of a class that has many of them in lanes, the others as scan() does. */
-static __attribute__((noinline)) Status KERNEL(scan_classes)(Search *search, const BlockColumns *blocks,
-                                                             unsigned count) {
+static __attribute__((noinline)) Status KERNEL(scan_classes)(Search *search, const BlockColumns *blocks, unsigned count,
+                                                             Lines *ahead) {
     Block rest[BLOCK_ROOM];
     BlockColumns same;
     unsigned rest_count = 0;
+    if (count > blocks->asked_at_once) {
+        unsigned n = 0;
+        for (unsigned leader = 0; leader < search->table_count; leader++) {
+            if (search->tables[leader]->code_class != leader) continue;
+            for (unsigned i = 0; i < count; i++) {
+                if (search->tables[KERNEL(table_of)(blocks->tag[i])]->code_class != leader) continue;
+                same.at[n] = blocks->at[i], same.reached[n++] = blocks->reached[i];
+            }
+        }
+        KERNEL(list_lines)(&same, count, ahead);
+        KERNEL(ask_more)(search->pages->base, ahead, LINES_FIRST);
+    }
     for (unsigned leader = 0; leader < search->table_count; leader++) {
         unsigned n = 0;
         if (search->tables[leader]->code_class != leader) continue;
@@ -320,11 +345,8 @@ static __attribute__((noinline)) Status KERNEL(scan_classes)(Search *search, con
             if (search->tables[KERNEL(table_of)(blocks->tag[i])]->code_class != leader) continue;
             same.at[n] = blocks->at[i], same.key[n] = blocks->key[i], same.end[n] = blocks->end[i];
             same.last_wanted[n] = blocks->last_wanted[i], same.query[n] = blocks->query[i];
-            same.tag[n] = blocks->tag[i], same.reached[n++] = blocks->reached[i];
+            same.tag[n++] = blocks->tag[i];
         }
-        same.asked_at_once = blocks->asked_at_once;
-        if (same.asked_at_once != ALL_AT_ONCE)
-            KERNEL(ask_blocks)(search->pages->base, &same, 0, n < ASKED_FIRST ? n : ASKED_FIRST);
         if (n < MANY_LEAST) {
             for (unsigned i = 0; i < n; i++)
                 rest[rest_count++] = (Block){.start = same.at[i],
@@ -336,7 +358,7 @@ static __attribute__((noinline)) Status KERNEL(scan_classes)(Search *search, con
                                              .table = (uint16_t)KERNEL(table_of)(same.tag[i])};
             continue;
         }
-        Status status = KERNEL(scan_class)(search, &same, n, leader);
+        Status status = KERNEL(scan_class)(search, &same, n, leader, ahead);
         if (status != OK || search->done) return status;
     }
     return rest_count > 0 ? KERNEL(scan)(search, rest, rest_count) : OK;
@@ -380,8 +402,14 @@ static Status KERNEL(turn_many)(Search *search) {
         if (status != OK) return status;
     }
     if (count == 0 || search->done) return OK;
-    const Status status = search->columns.one_class ? KERNEL(scan_class)(search, blocks, count, 0)
-                                                    : KERNEL(scan_classes)(search, blocks, count);
+    Lines ahead;
+    ahead.count = ahead.asked = 0;
+    if (search->columns.one_class && count > blocks->asked_at_once) {
+        KERNEL(list_lines)(blocks, count, &ahead);
+        KERNEL(ask_more)(search->pages->base, &ahead, LINES_FIRST);
+    }
+    const Status status = search->columns.one_class ? KERNEL(scan_class)(search, blocks, count, 0, &ahead)
+                                                    : KERNEL(scan_classes)(search, blocks, count, &ahead);
     blocks->asked_at_once = ALL_AT_ONCE;
     return status;
 }
@@ -407,13 +435,14 @@ static __attribute__((noinline)) Status KERNEL(want_large_many)(Search *search, 
     Status status = OK;
     while (status == OK && index < table->fence_count && !search->done) {
         Block block;
-        status = KERNEL(next_large)(search, &probe, &index, &block);
+        uint64_t bits;
+        status = KERNEL(next_large)(search, &probe, &index, &block, &bits);
         if (status != OK || block.end == block.start) continue;
         BlockColumns *resolved = search->columns.resolved;
         const unsigned n = search->resolved_count++;
         resolved->at[n] = block.start, resolved->end[n] = block.end, resolved->key[n] = block.previous;
         resolved->last_wanted[n] = probe.last_wanted, resolved->query[n] = probe.query,
-        resolved->tag[n] = slots->tag[i], resolved->reached[n] = block.end;
+        resolved->tag[n] = slots->tag[i], resolved->reached[n] = block.start + bits;
         bytes_ask(search->pages, block.start >> 3);
         if (n < resolved->asked_at_once)
             for (uint64_t byte = (block.start >> 3) + 64; byte <= block.end >> 3; byte += 64)
@@ -522,15 +551,15 @@ static void KERNEL(find_fences)(const Search *search, const uint16_t *which, uns
 /* The blocks of the large slots among those that were resolved. */
 static __attribute__((noinline)) Status KERNEL(want_all_large)(Search *search) {
     SlotColumns *slots = &search->columns.slots;
-    const int sound = pages_sound(search->pages);
     Status status = OK;
     for (unsigned first = 0; first < slots->large_count; first += 8) {
         const unsigned rest = slots->large_count - first, count = rest < 8 ? rest : 8;
         const uint16_t *which = slots->large + first;
+        const int together = count >= FENCES_LEAST && pages_sound(search->pages);
         uint64_t found[8];
-        if (sound) KERNEL(find_fences)(search, which, count, found);
+        if (together) KERNEL(find_fences)(search, which, count, found);
         for (unsigned i = 0; i < count && !search->done; i++) {
-            if (!sound) status = KERNEL(first_large_many)(search, which[i], &found[i]);
+            if (!together) status = KERNEL(first_large_many)(search, which[i], &found[i]);
             if (status == OK) status = KERNEL(want_large_many)(search, which[i], found[i]);
             if (UNLIKELY(status != OK)) return status;
         }
