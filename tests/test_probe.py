@@ -80,6 +80,22 @@ def test_a_match_split_across_the_blocks_of_a_large_slot_is_found(codec: str) ->
                 assert int(keys[index]) in found[1].tolist()
 
 
+@pytest.mark.parametrize("codec", BY_COLUMNS_AND_ROWS)
+@pytest.mark.parametrize("plan", [plans.flips(1, (1,), 1), HALVES], ids=str)
+def test_fences_of_several_large_slots_are_found_at_once_where_pages_are_sound(plan: Plan, codec: str) -> None:
+    # Of 8,000 keys all slots of both tables are large. The tables lie otherwise: the first has keys below 2^60 alone.
+    # Asked for is what differs from the last key of a block in the slot's number, so that all of it is wanted or none.
+    keys = distinct(uniform(8000, np.random.default_rng(3)) & np.uint64((1 << 60) - 1))
+    distance = plan.max_distance
+    with segment_of(keys, plan, codec=codec, slot_bits=5) as segment:
+        assert all(table.fence_count > 16 for table in segment.tables)
+        segment.view.warm(0, segment.view.page_count)
+        each = flipped(keys[:200], np.full(200, distance), np.random.default_rng(4))
+        queries = np.concatenate([keys ^ np.uint64(1 << 59), each])
+        expected = rows(brute_force(keys, queries, distance))
+        assert rows(search(segment.view, queries, distance)) == expected
+
+
 @pytest.mark.parametrize("slot_bits", [0, 3, 9, 12])
 @pytest.mark.parametrize(
     "plan", [HALVES, plans.flips(1, (3,), 3), plans.flips(3, (1, 0, 0), 3), plans.paper("paper-10")], ids=str

@@ -35,12 +35,15 @@ typedef struct {
 typedef struct {
     uint64_t line[SLOT_ROOM], index[SLOT_ROOM], start[SLOT_ROOM], first_wanted[SLOT_ROOM], last_wanted[SLOT_ROOM],
         query[SLOT_ROOM], payload[SLOT_ROOM], payload_bits[SLOT_ROOM], scale[SLOT_ROOM], tag[SLOT_ROOM];
+    uint16_t large[SLOT_ROOM]; /* indexes of those that fences tell of */
+    unsigned large_count;
 } SlotColumns;
 
-/* Blocks: bits [at, end) of the file, the key before, and what is wanted. */
+/* Blocks: bits [at, end) of the file, the key before, and what is wanted, which likely lies up to bit `reached`. */
 typedef struct {
     uint64_t at[BLOCK_ROOM], key[BLOCK_ROOM], end[BLOCK_ROOM], last_wanted[BLOCK_ROOM], query[BLOCK_ROOM],
-        tag[BLOCK_ROOM];
+        tag[BLOCK_ROOM], reached[BLOCK_ROOM];
+    unsigned asked_at_once; /* of these; of the others while those before them are scanned */
 } BlockColumns;
 
 typedef struct {

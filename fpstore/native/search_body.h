@@ -153,9 +153,10 @@ ALWAYS_INLINE int KERNEL(may_hold)(const Search *search, const Table *table, uin
 }
 
 /* The next block of a large slot that may hold what is wanted, from fence *index on, which moves past it; *index is
-   fence_count where there is none. Fills of the block what fence_block() does. */
+   fence_count where there is none. Fills of the block what fence_block() does. *bits: as far into it as the scan is
+   likely to come. */
 static __attribute__((noinline)) Status KERNEL(next_large)(const Search *search, const SlotProbe *probe,
-                                                           uint64_t *index, Block *block) {
+                                                           uint64_t *index, Block *block, uint64_t *bits) {
     const Table *table = search->tables[probe->table];
     const uint64_t top = slot_end(probe->slot, table->probe_shift);
     while (*index < table->fence_count) {
@@ -168,7 +169,13 @@ static __attribute__((noinline)) Status KERNEL(next_large)(const Search *search,
             last_key = top; /* of those that follow, no key is the probe's */
         }
         *index = last_key >= probe->last_wanted ? table->fence_count : *index + 1;
-        if (KERNEL(may_hold)(search, table, probe->query, block->previous, last_key)) return OK;
+        if (!KERNEL(may_hold)(search, table, probe->query, block->previous, last_key)) continue;
+        /* The last key wanted lies so far between those at the block's ends, and so, nearly, does its code. */
+        *bits = block->end - block->start;
+        if (probe->last_wanted > block->previous && probe->last_wanted < last_key)
+            *bits = (uint64_t)((double)*bits * (double)(probe->last_wanted - block->previous) /
+                               (double)(last_key - block->previous));
+        return OK;
     }
     *index = table->fence_count;
     block->start = block->end = 0;
@@ -184,10 +191,10 @@ static Status KERNEL(first_large)(const Search *search, const SlotProbe *probe, 
 
 static __attribute__((noinline)) Status KERNEL(want_large)(Search *search, const SlotProbe *probe, Block *block) {
     const Table *table = search->tables[probe->table];
-    uint64_t index;
+    uint64_t index, bits;
     Status status = KERNEL(first_large)(search, probe, &index);
     while (status == OK && index < table->fence_count && !search->done) {
-        status = KERNEL(next_large)(search, probe, &index, block);
+        status = KERNEL(next_large)(search, probe, &index, block, &bits);
         if (status == OK && block->end > block->start) status = KERNEL(want)(search, block, block->end - block->start);
     }
     return status;

@@ -281,6 +281,22 @@ MUTANTS = (
         ("tests/test_probe.py::test_a_match_split_across_the_blocks_of_a_large_slot_is_found",),
     ),
     Mutant(
+        "of several slots at once a fence at the key itself is passed over",
+        "fpstore/native/search_many.h",
+        "_mm512_mask_cmplt_epu64_mask(open, ",
+        "_mm512_mask_cmple_epu64_mask(open, ",
+        "the last key of a block in a large slot is not found once all pages have been checked",
+        ("tests/test_probe.py::test_fences_of_several_large_slots_are_found_at_once_where_pages_are_sound",),
+    ),
+    Mutant(
+        "of several slots at once the fences of the first one's table are read",
+        "fpstore/native/search_many.h",
+        "if (counts[i] > 0) fences[i] = table->fences_offset;",
+        "if (counts[i] > 0) fences[i] = search->tables[0]->fences_offset;",
+        "matches in large slots of other tables are missed once all pages have been checked",
+        ("tests/test_probe.py::test_fences_of_several_large_slots_are_found_at_once_where_pages_are_sound",),
+    ),
+    Mutant(
         "a block of a table of blocks takes a code that it has no room for",
         "fpstore/native/encode.c",
         "encoder->last_key) > 8 * encoder->block_bytes",
