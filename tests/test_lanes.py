@@ -20,6 +20,7 @@ ALL_SLOW = {
     "test_lanes.py",
     "test_living_model.py",
     "test_native_plain.py",
+    "test_nursery.py",
     "test_readers.py",
     "test_workers.py",
 }
