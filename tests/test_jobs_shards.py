@@ -255,14 +255,20 @@ class Stopping(shards.ShardTask):
         return super().do()
 
 
-def test_written_shards_are_not_written_again_and_halves_are_swept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def stopped_half_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The inputs. Their shards are whole in `one`; in `two` a task was interrupted, and goes on once `go` is there."""
     source = some_files(tmp_path)
     dedup([source], tmp_path / "one", shards=True)
     monkeypatch.setattr(shards, "ShardTask", Stopping)
     with pytest.raises(KeyboardInterrupt):
         dedup([source], tmp_path / "two", shards=True)
+    return source
+
+
+def test_written_shards_are_not_written_again_and_halves_are_swept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = stopped_half_way(tmp_path, monkeypatch)
     first = tmp_path / "two" / "a.jsonl"
     assert not (tmp_path / "two" / MARKER).exists()
     before = os.stat(first).st_mtime_ns
@@ -275,11 +281,7 @@ def test_written_shards_are_not_written_again_and_halves_are_swept(
 def test_a_shard_that_went_before_the_job_goes_on_is_written_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = some_files(tmp_path)
-    dedup([source], tmp_path / "one", shards=True)
-    monkeypatch.setattr(shards, "ShardTask", Stopping)
-    with pytest.raises(KeyboardInterrupt):
-        dedup([source], tmp_path / "two", shards=True)
+    source = stopped_half_way(tmp_path, monkeypatch)
     (tmp_path / "two" / "a.jsonl").unlink()
     (tmp_path / "go").touch()
     dedup([source], tmp_path / "two", shards=True)
