@@ -481,7 +481,7 @@ def test_what_a_far_distance_costs_is_said_of_all_stores_of_a_list(
     Shards.write(tmp_path / "a.shards.json", stores)
     monkeypatch.setattr(radius, "_told", False)
     with Shards(tmp_path / "a.shards.json") as many:
-        with pytest.warns(StoreWarning, match=r"reads them all; .* of the largest such store of 3$") as told:
+        with pytest.warns(StoreWarning, match=r"reads them all; .* \(the largest such store of 3\)$") as told:
             many.probe_many([5], max_distance=3)
         assert f"{many.stores[1].stats().fingerprint_count:,} fingerprints" in str(told[0].message)
 

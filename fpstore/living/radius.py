@@ -153,7 +153,7 @@ def _outgrown(searched: Sequence[Snapshot], distance: int) -> str | None:
     for each in sorted(reading, key=_keys, reverse=True):
         told = outgrown(each.plan, distance, _keys(each))
         if told is not None:
-            return told if len(searched) == 1 else f"{told}; so it is of the largest such store of {len(searched)}"
+            return told if len(searched) == 1 else f"{told} (the largest such store of {len(searched)})"
     return None
 
 
