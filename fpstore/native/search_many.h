@@ -185,7 +185,7 @@ ALWAYS_INLINE void KERNEL(ask_more)(const uint8_t *base, Lines *lines, unsigned 
    codes of a pair of steps, as none is longer than WIDE_BITS. Whether a key is near or a code not known is asked once a
    pair. */
 ALWAYS_INLINE Status KERNEL(scan_lanes)(Search *search, BlockColumns *blocks, unsigned *left, const WideCode *code,
-                                        Lines *ahead, int codec, const unsigned vectors) {
+                                        Lines *ahead, int codec, const unsigned vectors, const int asks) {
     const __m512i seven = _mm512_set1_epi64(7), distance = _mm512_set1_epi64(search->distance);
     const uint8_t *base = search->pages->base;
     Codes codes;
@@ -272,7 +272,7 @@ ALWAYS_INLINE Status KERNEL(scan_lanes)(Search *search, BlockColumns *blocks, un
                 KERNEL(fill_lanes)(blocks, &next, count, v, &lanes);
             }
         }
-        if (ahead->asked < ahead->count) KERNEL(ask_more)(base, ahead, LINES_A_PAIR);
+        if (asks && ahead->asked < ahead->count) KERNEL(ask_more)(base, ahead, LINES_A_PAIR);
     } while (running > (vectors > 1 ? DECODE_LANES : 0));
     *left = 0;
 #pragma GCC unroll 3
@@ -294,29 +294,37 @@ ALWAYS_INLINE Status KERNEL(scan_lanes)(Search *search, BlockColumns *blocks, un
     return past ? BAD_BLOCK : OK;
 }
 
-/* For each codec, and for as many vectors as few blocks need. */
-#define SCAN(name, codec, vectors)                                                                               \
+/* For each codec, for as many vectors as few blocks need, and with lines to ask for or, as in a batch, without. */
+#define SCAN(name, codec, vectors, asks)                                                                         \
     static __attribute__((noinline)) Status KERNEL(name)(Search * search, BlockColumns * blocks, unsigned *left, \
                                                          const WideCode *code, Lines *ahead) {                   \
-        return KERNEL(scan_lanes)(search, blocks, left, code, ahead, codec, vectors);                            \
+        return KERNEL(scan_lanes)(search, blocks, left, code, ahead, codec, vectors, asks);                      \
     }
-SCAN(scan_gap_1, CODEC_GAP, 1)
-SCAN(scan_gap_2, CODEC_GAP, 2)
-SCAN(scan_gap_3, CODEC_GAP, 3)
-SCAN(scan_xor_1, CODEC_XOR, 1)
-SCAN(scan_xor_2, CODEC_XOR, 2)
-SCAN(scan_xor_3, CODEC_XOR, 3)
+SCAN(scan_gap_1, CODEC_GAP, 1, 0)
+SCAN(scan_gap_2, CODEC_GAP, 2, 0)
+SCAN(scan_gap_3, CODEC_GAP, 3, 0)
+SCAN(scan_xor_1, CODEC_XOR, 1, 0)
+SCAN(scan_xor_2, CODEC_XOR, 2, 0)
+SCAN(scan_xor_3, CODEC_XOR, 3, 0)
+SCAN(ask_gap_1, CODEC_GAP, 1, 1)
+SCAN(ask_gap_2, CODEC_GAP, 2, 1)
+SCAN(ask_gap_3, CODEC_GAP, 3, 1)
+SCAN(ask_xor_1, CODEC_XOR, 1, 1)
+SCAN(ask_xor_2, CODEC_XOR, 2, 1)
+SCAN(ask_xor_3, CODEC_XOR, 3, 1)
 #undef SCAN
 
 static Status KERNEL(scan_class)(Search *search, BlockColumns *blocks, unsigned count, unsigned leader, Lines *ahead) {
-    static Status (*const scans[2][MANY_VECTORS])(Search *, BlockColumns *, unsigned *, const WideCode *, Lines *) = {
-        {KERNEL(scan_gap_1), KERNEL(scan_gap_2), KERNEL(scan_gap_3)},
-        {KERNEL(scan_xor_1), KERNEL(scan_xor_2), KERNEL(scan_xor_3)}};
+    static Status (*const scans[2][2][MANY_VECTORS])(Search *, BlockColumns *, unsigned *, const WideCode *, Lines *) = {
+        {{KERNEL(scan_gap_1), KERNEL(scan_gap_2), KERNEL(scan_gap_3)},
+         {KERNEL(scan_xor_1), KERNEL(scan_xor_2), KERNEL(scan_xor_3)}},
+        {{KERNEL(ask_gap_1), KERNEL(ask_gap_2), KERNEL(ask_gap_3)},
+         {KERNEL(ask_xor_1), KERNEL(ask_xor_2), KERNEL(ask_xor_3)}}};
     const WideCode *code = &search->tables[leader]->common;
     Status status = OK;
     while (count > 0 && status == OK && !search->done)
-        status = scans[search->tables[0]->codec == CODEC_XOR][count > 2 * DECODE_LANES ? 2 : count > DECODE_LANES](
-            search, blocks, &count, code, ahead);
+        status = scans[ahead->asked < ahead->count][search->tables[0]->codec == CODEC_XOR]
+                      [count > 2 * DECODE_LANES ? 2 : count > DECODE_LANES](search, blocks, &count, code, ahead);
     return status;
 }
 
@@ -512,7 +520,7 @@ static Status KERNEL(resolve_eight)(Search *search, unsigned first, __mmask8 lan
     STORE(last_wanted, last_wanted);
     STORE(query, COLUMN(query));
     STORE(tag, COLUMN(tag));
-    STORE(reached, reached);
+    if (resolved->asked_at_once != ALL_AT_ONCE) STORE(reached, reached);
 #undef STORE
 #undef COLUMN
     search->resolved_count += (unsigned)__builtin_popcount(filled);
