@@ -357,8 +357,8 @@ MUTANTS = (
     Mutant(
         "the nearest of a list are those of each of its stores",
         "fpstore/cluster/shards.py",
-        "_taken(found, before < count)",
-        "_taken(found, before < len(found))",
+        "_taken(both, before < count)",
+        "_taken(both, before < len(found))",
         "nearest of a list of stores prints more rows than were asked for",
         ("tests/test_cluster_shards.py::test_the_nearest_of_a_list_are_those_of_all_rows",),
     ),
@@ -461,7 +461,7 @@ MUTANTS = (
     Mutant(
         "a pair that lies in several stores comes for each",
         "fpstore/cluster/shards.py",
-        "is_new[before.probe_many(keys, max_distance=0, threads=threads).query] = False",
+        "is_new[before.nearest_many(keys, max_distance=0, threads=threads).query] = False",
         "pass",
         "pairs of a list are counted twice",
         ("tests/test_cluster_shards.py::test_the_pairs_of_a_list_are_those_of_all_rows_each_once",),
@@ -697,5 +697,21 @@ MUTANTS = (
         "0 < rows",
         "memory for all rows of a part at once",
         ("tests/test_cluster.py::test_a_block_of_more_rows_than_one_may_have_is_refused",),
+    ),
+    Mutant(
+        "the stores of a list have each as many matches as an answer may",
+        "fpstore/cluster/shards.py",
+        "if sum(map(len, found)) > most:",
+        "if False:",
+        "an answer of many stores takes memory without a bound",
+        ("tests/test_serve_lists.py::test_the_rows_of_all_stores_of_a_list_count_together",),
+    ),
+    Mutant(
+        "what is read for a request is that of the first store of a list",
+        "fpstore/serve/service.py",
+        "for each in stores_of(store))",
+        "for each in stores_of(store)[:1])",
+        "a request reads more than any may",
+        ("tests/test_serve_lists.py::test_what_all_stores_of_a_list_read_for_a_request_is_bounded",),
     ),
 )
