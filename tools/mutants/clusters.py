@@ -429,7 +429,7 @@ MUTANTS = (
     Mutant(
         "a shard that went is not written again",
         "fpstore/jobs/shards.py",
-        'if all(_size_at(self._output / each["shard"]) == each["bytes"] for each in told):',
+        'if all(_is_as_told(self._output / each["shard"], each, reads=reads) for each in told):',
         "if told:",
         "a job that goes on tells that all shards are there, of which one is not",
         ("tests/test_jobs_shards.py::test_a_shard_that_went_before_the_job_goes_on_is_written_again",),
@@ -713,5 +713,32 @@ MUTANTS = (
         "for each in stores_of(store)[:1])",
         "a request reads more than any may",
         ("tests/test_serve_lists.py::test_what_all_stores_of_a_list_read_for_a_request_is_bounded",),
+    ),
+    Mutant(
+        "of a shard that is there its size alone is looked at",
+        "fpstore/jobs/shards.py",
+        "    if not reads:\n        return True\n",
+        "    return True\n",
+        "who changed a shard of an interrupted job has it in the result",
+        (
+            "tests/test_jobs_shards.py"
+            "::test_a_shard_that_was_changed_before_the_job_goes_on_is_written_again_whatever_its_size_and_time",
+        ),
+    ),
+    Mutant(
+        "the list of shards comes before what was dropped",
+        "fpstore/jobs/journal.py",
+        "in reversed([*enumerate(zip(self._claims, self._lengths, strict=True))]):",
+        "in [*enumerate(zip(self._claims, self._lengths, strict=True))]:",
+        "_SUCCESS tells that all is there where it is not",
+        ("tests/test_jobs_shards.py::test_the_marker_comes_when_all_else_is_there",),
+    ),
+    Mutant(
+        "a folder of tasks is of any kind of job",
+        "fpstore/jobs/sharing.py",
+        "name_of([fpstore.__version__, measured, ",
+        "name_of([fpstore.__version__, ",
+        "a job goes on with what another one left, and says nothing",
+        ("tests/test_cluster_fingerprint.py::test_a_folder_is_of_one_kind_of_job",),
     ),
 )
