@@ -741,4 +741,20 @@ MUTANTS = (
         "a job goes on with what another one left, and says nothing",
         ("tests/test_cluster_fingerprint.py::test_a_folder_is_of_one_kind_of_job",),
     ),
+    Mutant(
+        "what kept a nursery from beginning is heard of as an error, and lost",
+        "fpstore/nursery.py",
+        "for _ in range(2):",
+        "for _ in range(1):",
+        "a worker never began, and nobody is told why",
+        ("tests/test_nursery.py::test_what_keeps_a_nursery_from_beginning_is_told",),
+    ),
+    Mutant(
+        "errors of a build by tasks name whole paths",
+        "fpstore/inputs/shares.py",
+        "if error.args[0].startswith(self.path):",
+        "if False:",
+        "a user reads another path than the one that was given",
+        ("tests/test_cluster_bad.py::test_bad_input_is_one_line_with_workers_as_without",),
+    ),
 )
