@@ -473,9 +473,9 @@ class Store(_BaseStore):
         else:
             writer.remove(changes.ROWS_REMOVED, *self._given_pairs(fingerprints, ids))
 
-    def _read_for_each(self, query_count: int, distance: int) -> int:
+    def _read_for_each(self, query_count: int, distance: int, added: int = 0) -> int:
         with Reading(self) as snapshot:
-            return read_for_each(snapshot, distance, query_count)
+            return read_for_each(snapshot, distance, query_count, added)
 
     def _any_distance(self, max_distance: int | None) -> int:
         """What is asked for, which all fingerprints may have to be read for."""

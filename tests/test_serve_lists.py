@@ -131,7 +131,7 @@ def test_what_all_stores_of_a_list_read_for_a_request_is_bounded(
     assert ask(tmp_path / "a.shards.json", "/nearest", {"fingerprints": ["5"] * 100}).status == 200
     refused = ask(tmp_path / "a.shards.json", "/nearest", {"fingerprints": ["5"] * 101})
     assert refused.error[:2] == (413, "TooManyQueries")
-    told = "expected at most 100: 60000 words of 64 bits are read for each; fewer with max_distance=3 or less"
+    told = "each takes as long as 60000 words of 64 bits that are read; fewer with max_distance=3 or less"
     assert refused.error[2].endswith(told)
     far = ask(tmp_path / "a.shards.json", "/probe", {"fingerprints": ["5"]}, query="max_distance=4")
     assert far.error == (422, "PlanError", "max_distance: found 4, expected at most 3, that of the store's plan")

@@ -152,22 +152,39 @@ class Service:
 
         return self._matches(self._reader.ask(ask), asked, media_type)
 
-    def _expect_few(self, store: "Store | Shards", query_count: int, max_distance: float) -> None:
-        """Refused for so many queries that reading all that is stored for each of them would take long."""
+    def _expect_few(self, store: "Store | Shards", query_count: int, max_distance: float, added: int = 0) -> None:
+        """Refused for so many queries that reading all that is stored for each of them would take long.
+
+        added: so many rows more that are stored meanwhile.
+        """
         if query_count <= LEAST_QUERIES:
             return
 
         def read_within(distance: int) -> int:
-            return sum(each._read_for_each(query_count, distance) for each in stores_of(store))
+            return sum(each._read_for_each(query_count, distance, added) for each in stores_of(store))
 
         distance, near = int(max_distance), reach_of(store)
         read = read_within(distance)
         if query_count * read > COMPARED_AT_ONCE:
             most = max(LEAST_QUERIES, COMPARED_AT_ONCE // read)
-            told = f"{read} words of 64 bits are read for each"
+            told = f"each takes as long as {read} words of 64 bits that are read"
             if distance > near and read_within(near) < read:
                 told += f"; fewer with max_distance={near} or less"
             raise Refused(413, "TooManyQueries", f"body: found {query_count} rows, expected at most {most}: {told}")
+
+    def expect_few_additions(self, asked: Asked, nearness: float | None) -> Asked:
+        """The same; Refused, as of probe, for rows to add if they are new, each of which is one for those behind it."""
+        keys = asked.fingerprints
+
+        def look(store: Any) -> None:
+            assert keys is not None
+            distance = store.max_distance if nearness is None else nearness
+            if distance <= store.plan.max_distance:  # the writer refuses what is beyond
+                self._expect_few(store, len(keys), distance, len(keys) // 2)
+
+        if keys is not None and self._writing is not None and self.kind.digits:
+            self._reader.ask(look)
+        return asked
 
     def _matches(self, found: Any, asked: Asked, media_type: str) -> Answer:
         most = self.limits.answer_bytes
