@@ -134,7 +134,7 @@ class NotAStore(Error):
     def a_file(cls, path: PathLike) -> Self:
         """Of a path to a store at which there is a file."""
         if os.fspath(path).endswith(LIST_ENDING):
-            takes = "fpstore probe, nearest, pairs, stats and verify take a list, and fpstore.cluster.Shards"
+            takes = "fpstore probe, nearest, lookup, pairs, serve, stats and verify take a list, and cluster.Shards"
             told = f"found a list of stores, expected the folder of one: {takes}; else name each store"
             return cls(told, path=path)
         return cls("found a file, expected the folder of a store", path=path)
@@ -209,6 +209,12 @@ class TooManyMatches(Error):
         )
         error._looked_at = True
         return error
+
+    @classmethod
+    def of_ids(cls, ids: int, most: int) -> "TooManyMatches":
+        """For so many ids that are looked up, which have more rows than that."""
+        told = f"found more than {most} rows, expected at most {most} in one answer; look up fewer ids at once"
+        return cls(f"{ids} ids: {told}", rows=most)
 
     @classmethod
     def of_names(cls, most: int) -> "TooManyMatches":

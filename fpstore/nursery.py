@@ -29,6 +29,15 @@ _REFUSED = b"none"
 # What a worker is born with: who asks it, who hears its answers, and who hears of its birth and its end.
 _GIFTS = 3
 
+# What a nursery does first: it tells what keeps it from the rest, over the socket that is its standard input.
+_BEGIN = """import sys; sys.path[:] = {!r}
+try:
+    from fpstore.nursery import tend
+except BaseException as error:
+    import os; os.write(0, f"{{type(error).__name__}}: {{error}}".encode(errors="replace")[:1000]); raise
+tend()"""
+_READY = b"ready"
+
 # Whether this process is a worker, in which nothing runs but what it is given: nobody changes what packages hold.
 is_alone = False
 
@@ -63,8 +72,9 @@ class Nursery:
 
         Raises OSError where the system gives no process.
         """
-        code = f"import sys; sys.path[:] = {sys.path!r}; from fpstore.nursery import tend; tend()"
+        code = _BEGIN.format(sys.path)
         self._control, theirs = _pair()
+        self._is_stopped, self._told = False, b""
         with theirs:
             try:
                 self._process = subprocess.Popen(
@@ -100,16 +110,38 @@ class Nursery:
             kept.enter_context(own)
             socket.send_fds(self._control, [b"one"], [asked.fileno(), told.fileno(), theirs.fileno()])
             kept.pop_all()
-            return Worker(requests, answers, own)
+            return Worker(requests, answers, own, self.end_told)
 
     def stop(self) -> None:
         """End it at once where it has yet to import what workers need, so that none is born any more."""
         if not _has_news(self._control):
+            self._is_stopped = True
             self._process.kill()
             self._process.wait()
 
+    def end_told(self) -> str:
+        """How it has ended by itself, for who waits for a worker that never was; "" where it was told to end."""
+        try:
+            code = self._process.wait(ENDING_SECONDS)  # its end of a socket is closed a moment before that
+        except subprocess.TimeoutExpired:
+            return ""
+        if self._is_stopped:
+            return ""
+        how = f"by signal {-code}" if code < 0 else f"with status {code}"
+        self._listen()
+        why = f" ({self._told.decode(errors='replace')})" if self._told not in (b"", _READY) else ""
+        return f", as the process that begins workers ended {how}{why}"
+
+    def _listen(self) -> None:
+        """Take what it has told, before nobody can any more."""
+        for _ in range(2):  # one that ends with something unread is first heard of as an error
+            with suppress(OSError, ValueError):
+                if not self._told and _has_news(self._control):
+                    self._told = self._control.recv(_MESSAGE_BYTES)
+
     def end(self, deadline: float) -> None:
         """Have it end, which it does when all of its workers have; by force where it has not by then."""
+        self._listen()
         self._control.close()
         try:
             self._process.wait(max(deadline - time.monotonic(), 0.0))
@@ -121,7 +153,9 @@ class Nursery:
 class Worker:
     """One process, and the pipes to it."""
 
-    def __init__(self, requests: IO[bytes], answers: IO[bytes], fate: socket.socket) -> None:
+    def __init__(self, requests: IO[bytes], answers: IO[bytes], fate: socket.socket, unborn: Callable[[], str]) -> None:
+        """unborn: says why where it was never begun."""
+        self._unborn = unborn
         self._requests, self._answers, self._fate = requests, answers, fate
         self._lock = threading.Lock()  # over what is heard of its birth
         self._ending = threading.Lock()  # by who asks it, or by who closes all
@@ -191,6 +225,7 @@ class Worker:
                     self._told = "found that the system had no process to give"
                 else:
                     self._told = _told_of(b"" if self._heard_all else self._fate.recv(_MESSAGE_BYTES), self._pid)
+                    self._told += "" if self._pid else self._unborn()
                 self._answers.close()
                 with self._lock:
                     self._fate.close()
@@ -223,7 +258,7 @@ def tend() -> None:
         if ready is not None:
             ready()
     with suppress(OSError):
-        control.send(b"ready")
+        control.send(_READY)
     sys.stdout.flush()  # or each worker would print it again
     gc.collect()
     gc.freeze()  # what all share is not copied by looking through it

@@ -140,8 +140,10 @@ class Store(_BaseStore):
         processors by default. TooManyMatches, before they are made, for more than 2^26 rows.
         """
         queries = self._keys(fingerprints)
-        distance, count = self._reach(max_distance), thread_count(threads)
-        room = Room(len(queries), self.max_matches)
+        return self._probe_many(queries, self._reach(max_distance), thread_count(threads), self.max_matches)
+
+    def _probe_many(self, queries: Keys, distance: int, count: int, most: int) -> Matches:
+        room = Room(len(queries), most)
         with Reading(self) as snapshot:
             try:
                 if snapshot.is_whole(len(queries), distance):
@@ -156,7 +158,7 @@ class Store(_BaseStore):
                 pieces = slices(len(queries), count, snapshot.slice_queries, snapshot.min_slice)
                 parts = self._team(count).map(search, pieces)
             except TooManyMatches as error:  # which may be about some of the queries only
-                raise error.of_all(len(queries), self.max_matches) from None
+                raise error.of_all(len(queries), most) from None
             found = parts[0] if len(parts) == 1 else concatenate(parts, snapshot.settings.ids)
             return self._matches(snapshot, found)
 
@@ -219,8 +221,7 @@ class Store(_BaseStore):
     def _names_of(self, handles: Ids) -> list[str | bytes]:
         """The names that handles stand for, which matches had."""
         with Reading(self) as snapshot:
-            found: list[str | bytes] = names_in(snapshot, handles).tolist()
-            return found
+            return [*names_in(snapshot, handles).tolist()]
 
     def _handles_of(self, data: Bytes, ends: Counts, rows: Array) -> tuple[Ids, Array]:
         """The handle of each name of these indexes, uint64[n], and whether it has one; name i ends at data[ends[i]]."""
@@ -365,9 +366,8 @@ class Store(_BaseStore):
         In the order of table 0 (by default that of the fingerprints), then of the ids. What damaged pages lack is read
         from other tables, with a warning; where these lack it too CorruptStore comes before the first row.
         """
-        most = as_count(batch, "batch")
         with Reading(self) as snapshot:
-            return self._rows(snapshot, most)
+            return self._rows(snapshot, as_count(batch, "batch"))
 
     def _rows(self, snapshot: Snapshot, most: int) -> Iterator[Rows]:
         with Reading(self, snapshot):
@@ -473,9 +473,9 @@ class Store(_BaseStore):
         else:
             writer.remove(changes.ROWS_REMOVED, *self._given_pairs(fingerprints, ids))
 
-    def _read_for_each(self, query_count: int, distance: int) -> int:
+    def _read_for_each(self, query_count: int, distance: int, added: int = 0) -> int:
         with Reading(self) as snapshot:
-            return read_for_each(snapshot, distance, query_count)
+            return read_for_each(snapshot, distance, query_count, added)
 
     def _any_distance(self, max_distance: int | None) -> int:
         """What is asked for, which all fingerprints may have to be read for."""

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 import httpx
 from outcome import running
 
+from fpstore.cli.stores import opened_to_ask
 from fpstore.minhash.making import open_any
 from fpstore.serve.app import ABORT, App
 from fpstore.serve.limits import Limits
@@ -126,7 +127,7 @@ def with_app(
     limits = limits or Limits()
     writing = Writing(open_any(path, "w"), limits.answer_bytes) if writes else None
     try:
-        with open_any(path) as reader, ExitStack() as stack:
+        with opened_to_ask(str(path)) as reader, ExitStack() as stack:
             service = Service(reader, writing, recipe or reader.recipe, limits)
 
             stack.callback(service.close)

@@ -335,6 +335,7 @@ class MeasureRank(Protocol):
         folder: AnyPath,
         rank: int,
         world_size: int,
+        job: Literal["dedup", "cluster", "components", "document-pairs", "fingerprint"] = "dedup",
         recipe: Recipe | None = None,
         store: AnyPath | None = None,
         confirm: str | None = "default",

@@ -17,7 +17,7 @@ from fpstore.adapters.keys import keys_for
 
 ROOT = Path(__file__).parents[1]
 PLACES_OF_SEARCHES = ("plans/*", "query/*", "codes/*", "adapters/*", "fingerprints", "cli/nearest", "cli/plan")
-PLACES = (*PLACES_OF_SEARCHES, "cli/probe", "living/radius", "living/wide")
+PLACES = (*PLACES_OF_SEARCHES, "cli/probe", "living/radius", "living/wide", "living/wide_pairs")
 # Words by which a message says what to do.
 ADVISING = re.compile(r"; |--[a-z]|=True|such as|pip install|would take|memory budget|\b(?:build|use|give|try|take)\b")
 RAISING = ("refusal", "UsageError", "BadParameter", "_package", "warn")

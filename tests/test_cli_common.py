@@ -369,7 +369,7 @@ def test_documents_themselves_say_no_format(command: Command, world: Path) -> No
 
 def test_json_over_http_is_what_the_page_lists() -> None:
     answers = [each.answer for each in pages._ALL if each.answer]
-    formats = {json.loads(answer)["format"] for answer in answers} | {"fpstore.error/1"}
+    formats = {json.loads(answer)["format"] for answer in answers} | {"fpstore.error/1", "fpstore.list-stats/1"}
     assert {cells[-2].strip("`") for cells in listed("Over HTTP")} == formats
     told = {rows_of(cells).format: rows_of(cells).fields for cells in listed("Over HTTP")}
     for answer in answers:

@@ -35,6 +35,7 @@ from fpstore.disk import Folder
 from fpstore.errors import CorruptStore, JobError, PlanError, RecipeError
 from fpstore.inputs import BadInput, read
 from fpstore.inputs.reader import read_share
+from fpstore.inputs.remote import stamp_of
 from fpstore.types import Keys
 
 PLANS = ("balanced", "size", "speed")
@@ -340,6 +341,24 @@ def test_a_place_that_is_swept_away_before_it_is_locked_is_made_anew(
         place.path.write_text("made")
     assert len({*swept, place.folder.path.name}) == 3
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("a", "made")]
+
+
+def test_a_file_is_known_by_its_size_and_its_time(tmp_path: Path) -> None:
+    path = tmp_path / "a.npy"
+    path.write_bytes(b"12345678")
+    times, stamp = os.stat(path), stamp_of(str(path))
+    os.link(path, tmp_path / "b.npy")
+    path.chmod(0o400)
+    assert stamp_of(str(path)) == stamp_of(str(tmp_path / "b.npy")) == stamp
+    path.unlink()
+    path.write_bytes(b"87654321")
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns + 1))
+    assert stamp_of(str(path)) != stamp
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert stamp_of(str(path)) == stamp
+    path.write_bytes(b"876543210")
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert stamp_of(str(path)) != stamp
 
 
 def test_a_file_elsewhere_that_has_changed_is_another_job(tmp_path: Path) -> None:

@@ -3,13 +3,14 @@
 import gzip
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from engine_tasks import PROCESSES
@@ -176,7 +177,7 @@ def test_what_was_done_in_a_folder_is_not_done_again(tmp_path: Path, monkeypatch
     assert found_by(inputs, DEFAULT_RECIPE, workers=1, folder=folder) == expected
     assert [path.stat().st_mtime_ns == then for path, then in zip(parts, before, strict=True)].count(False) == 1
     with pytest.raises(
-        JobError, match=rf"^{folder}: found those of job .*: of these inputs and this recipe, these tasks"
+        JobError, match=rf"^{folder}: found those of job .*: of fingerprint of these inputs by this recipe, these"
     ):
         found_by(inputs[1:], DEFAULT_RECIPE, workers=2, folder=folder)
 
@@ -283,7 +284,7 @@ def test_what_a_rank_has_not_done_the_job_does(tmp_path: Path) -> None:
 def test_parts_of_another_job_are_refused(tmp_path: Path) -> None:
     inputs, folder = some_corpus(tmp_path / "in"), tmp_path / "f"
     measure_rank(inputs, folder=folder, rank=0, world_size=3, confirm=None)
-    told = "of these inputs and this recipe, these tasks; remove the folder, or name another"
+    told = "of dedup of these inputs by this recipe, these tasks; remove the folder, or name another"
     with pytest.raises(JobError, match=told):
         jobs.dedup(inputs, tmp_path / "two", folder=folder)
     (tmp_path / "in" / "a.jsonl").write_text("{\n")
@@ -292,6 +293,48 @@ def test_parts_of_another_job_are_refused(tmp_path: Path) -> None:
     shutil.rmtree(folder)
     with pytest.raises(BadInput, match=r"a\.jsonl, line 1: found"):
         jobs.dedup(inputs, tmp_path / "three", folder=folder)
+
+
+KINDS: dict[str, tuple[Any, ...]] = {
+    "dedup": ("dedup", "-o", "{out}"),
+    "cluster": ("cluster", "-o", "{out}"),
+    "components": ("cluster", "--components", "-o", "{out}"),
+    "document-pairs": ("document-pairs", "-o", "{out}"),
+    "fingerprint": ("fingerprint",),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_folder_is_of_one_kind_of_job(command: Command, tmp_path: Path, kind: str) -> None:
+    inputs = some_corpus(tmp_path / "in")
+    folder, measured = tmp_path / "f", cast("Any", kind)
+    confirm = "default" if kind in ("dedup", "cluster") else None
+    measure_rank(inputs, folder=folder, rank=0, world_size=2, job=measured, confirm=confirm)
+    for other, (name, *options) in KINDS.items():
+        own = [each.format(out=tmp_path / f"{other}.jsonl") for each in options]
+        outcome = command(name, *inputs, *own, "--folder", folder)
+        if other == kind:
+            assert outcome.status == 0
+        else:
+            assert outcome.status != 0
+            assert f", of {kind} of these inputs by this recipe, expected an empty folder" in outcome.err
+            assert f": of {other} of these inputs by this recipe, these tasks; remove the folder" in outcome.err
+
+
+def test_what_is_no_job_is_not_measured_for(tmp_path: Path) -> None:
+    kind: Any = "pairs"
+    with pytest.raises(ValueError, match=r"^job: found 'pairs', expected dedup, cluster, components"):
+        measure_rank([], folder=tmp_path / "f", rank=0, world_size=1, job=kind)
+
+
+def test_a_folder_says_which_fpstore_began(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    inputs, folder = some_corpus(tmp_path / "in"), tmp_path / "f"
+    measure_rank(inputs, folder=folder, rank=0, world_size=2)
+    began = fpstore.__version__
+    monkeypatch.setattr(fpstore, "__version__", "99.9")
+    told = f"found a job that fpstore {began} began, expected one of this fpstore, 99.9: go on with that one, or remove"
+    with pytest.raises(JobError, match=re.escape(told)):
+        jobs.dedup(inputs, tmp_path / "out", folder=folder)
 
 
 @pytest.mark.parametrize(("rank", "size"), [(2, 2), (-1, 2), (True, 2), ("0", 1)])

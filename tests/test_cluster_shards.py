@@ -244,7 +244,8 @@ def test_who_opens_a_list_as_a_store_is_told_what_takes_it(tmp_path: Path) -> No
     openings.append(lambda place: fpstore.recover(place, tmp_path / "new"))
     for opening in openings:
         with pytest.raises(
-            NotAStore, match=r"found a list of stores, expected the folder of one: fpstore probe, nearest, pairs, stats"
+            NotAStore,
+            match=r"found a list of stores, expected the folder of one: fpstore probe, nearest, lookup, pairs",
         ):
             opening(path)
 
@@ -329,12 +330,25 @@ def test_the_pairs_of_a_list_are_those_of_all_rows_each_once(
         for one, other in combinations(every, 2)
         if (one ^ other).bit_count() <= distance
     )
+    rows = {(key << 67 | key if bits == 128 else key, index % 3) for keys in stored for index, key in enumerate(keys)}
+    of_ids = sorted(
+        (*sorted((id_of, other_id)), (one ^ other).bit_count())
+        for (one, id_of), (other, other_id) in combinations(rows, 2)
+        if id_of != other_id and (one ^ other).bit_count() <= distance
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shards, "_PAIRED_AT_ONCE", 2)
         with Shards(folder / "a.shards.json") as many:
             found = [tuple(row) for some in many.pairs(max_distance=distance) for row in some]
             with pytest.raises(ValueError, match="max_distance"):
                 many.pairs(max_distance=4)
+            if with_ids:
+                assert (
+                    sorted(tuple(row) for some in many.pairs(max_distance=distance, of="ids") for row in some) == of_ids
+                )
+            else:
+                with pytest.raises(ValueError, match="the store has no ids; ask for pairs of fingerprints"):
+                    many.pairs(of="ids")
     assert sorted(found) == expected
 
 
@@ -344,31 +358,62 @@ def test_the_command_prints_the_pairs_of_a_list_as_of_one_store(tmp_path: Path, 
     assert sorted(command("pairs", path).lines) == sorted(expected.lines) != []
     assert command("pairs", path, "--count") == command("pairs", whole, "--count")
     assert command("pairs", path, "--count", "--json") == command("pairs", whole, "--count", "--json")
-    for options in (
-        ("--of", "ids"),
-        ("--memory", "1GiB"),
-        ("--workers", "2"),
-        ("--world-size", "2", "--rank", "0", "--folder", "f"),
-    ):
+    of_ids = command("pairs", whole, "--of", "ids")
+    assert sorted(command("pairs", path, "--of", "ids", "--memory", "8MiB").lines) == sorted(of_ids.lines) != []
+    assert command("pairs", path, "--of", "ids", "--count") == command("pairs", whole, "--of", "ids", "--count")
+    for options in (("--workers", "2"), ("--world-size", "2", "--rank", "0", "--folder", "f"), ("--engine", "ray")):
         outcome = command("pairs", path, *options)
         assert (outcome.status, outcome.out) == (2, "")
-        assert (
-            "a list of stores, expected one store: of a list, pairs are of fingerprints, by this process" in outcome.err
-        )
+        told = "a list of stores, expected one store; the pairs of a list are found by this process, with as"
+        assert told in outcome.err
+
+
+def test_the_rows_near_one_fingerprint_of_a_list_are_held_in_the_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(2):
+        keys = [5] * 300 + [7, 1 << 40]
+        fpstore.build(tmp_path / f"{number}", keys, ids=range(number * 200, number * 200 + 302)).close()
+    Shards.write(tmp_path / "a.shards.json", [tmp_path / "0", tmp_path / "1"])
+    with Shards(tmp_path / "a.shards.json") as many:
+        expected = sorted(tuple(row) for some in many.pairs(of="ids") for row in some)
+        held = shards.Shards._near
+        most: list[int] = []
+
+        def near(self: Shards, *asked: Any) -> Any:
+            found = held(self, *asked)
+            most.append(len(found))
+            return found
+
+        monkeypatch.setattr(shards.Shards, "_near", near)
+        # Of 5 there are 500 rows, of the two near it two each: 176 bytes each.
+        found = sorted(tuple(row) for some in many.pairs(of="ids", memory=504 * 176) for row in some)
+        assert found == expected
+        assert len(most) > 1
+        assert max(most) == 504
+        with pytest.raises(ValueError, match=r"^0{15}5: more than 503 rows are within 3 bits of it; finding its pairs"):
+            list(many.pairs(of="ids", memory=503 * 176))
 
 
 def test_pairs_of_a_list_are_looked_for_by_the_threads_that_were_asked_for(
     tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, _ = listed(tmp_path, True, 2, 0)
-    asked, probe_many = [], fpstore.Store.probe_many
+    asked = []
+    probe_many, nearest_many = fpstore.Store._probe_many, fpstore.Store.nearest_many
 
-    def probing(store: fpstore.Store, keys: object, **how: Any) -> Any:
+    def probing(store: fpstore.Store, keys: Any, distance: int, threads: int, most: int) -> Any:
+        asked.append(threads)
+        return probe_many(store, keys, distance, threads, most)
+
+    def looking(store: fpstore.Store, keys: object, **how: Any) -> Any:
         asked.append(how["threads"])
-        return probe_many(store, keys, **how)
+        return nearest_many(store, keys, **how)
 
-    monkeypatch.setattr(fpstore.Store, "probe_many", probing)
+    monkeypatch.setattr(fpstore.Store, "_probe_many", probing)
+    monkeypatch.setattr(fpstore.Store, "nearest_many", looking)
     assert command("pairs", path, "--threads", "1").status == 0
+    assert len(asked) == 2 * 2 + 1
     assert set(asked) == {1}
     with Shards(path) as many, pytest.raises(ValueError, match="threads"):
         many.pairs(threads=0)
@@ -495,12 +540,9 @@ def test_a_list_is_refused_by_who_takes_one_store(tmp_path: Path, command: Comma
     for line in (
         ("cluster", "--components"),
         ("export", tmp_path / "o.csv"),
-        ("lookup", "5"),
         ("compact",),
     ):
         outcome = command(line[0], path, *line[1:])
         assert (outcome.status, outcome.out) == (3, "")
-        told = (
-            "found a list of stores, expected the folder of one: fpstore probe, nearest, pairs, stats and verify take"
-        )
+        told = "found a list of stores, expected the folder of one: fpstore probe, nearest, lookup, pairs, serve, stats"
         assert told in outcome.err

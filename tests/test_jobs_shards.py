@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import shutil
 import struct
 from collections.abc import Callable
@@ -29,6 +30,7 @@ from fpstore.errors import JobError
 from fpstore.inputs import BadInput
 from fpstore.inputs.remote import stamp_of
 from fpstore.jobs import Inputs, corpus, dedup, each, measure_rank, runs, shards, sharing
+from fpstore.jobs.claims import Claim
 from fpstore.jobs.each import MARKER
 from fpstore.text import load_recipe
 from fpstore.text.packed import packed as packed_texts
@@ -192,12 +194,15 @@ def test_success_has_the_bytes_that_the_format_says(tmp_path: Path) -> None:
     write_jsonl(tmp_path / "in" / "a.jsonl", ["a b c", "a b c", "d e f"])
     (tmp_path / "in" / "b\n.jsonl").touch()
     dedup([tmp_path / "in"], tmp_path / "kept", shards=True)
-    sizes = [os.stat(os.fsencode(tmp_path / "kept") + b"/" + name).st_size for name in (b"a.jsonl", b"\xff.jsonl")]
+    kept = os.fsencode(tmp_path / "kept")
+    first, last = (Path(os.fsdecode(kept + name)).read_bytes() for name in (b"/a.jsonl", b"/\xff.jsonl"))
     assert (tmp_path / "kept" / MARKER).read_bytes() == (
-        b'{"format": "fpstore.shard/1", "shard": "a.jsonl", "documents": 3, "kept": 2, "bytes": %d}\n'
-        b'{"format": "fpstore.shard/1", "shard": "b\\n.jsonl", "documents": 0, "kept": 0, "bytes": 0}\n'
-        b'{"format": "fpstore.shard/1", "shard": "\\udcff.jsonl", "documents": 1, "kept": 1, "bytes": %d}\n'
-    ) % tuple(sizes)
+        b'{"format": "fpstore.shard/1", "shard": "a.jsonl", "documents": 3, "kept": 2, "bytes": %d, "crc32c": "%08x"}\n'
+        b'{"format": "fpstore.shard/1", "shard": "b\\n.jsonl", "documents": 0, "kept": 0, "bytes": 0,'
+        b' "crc32c": "00000000"}\n'
+        b'{"format": "fpstore.shard/1", "shard": "\\udcff.jsonl", "documents": 1, "kept": 1, "bytes": %d,'
+        b' "crc32c": "%08x"}\n'
+    ) % (len(first), crc32c(first), len(last), crc32c(last))
 
 
 def test_what_is_kept_has_the_bytes_that_the_format_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -288,6 +293,60 @@ def test_a_shard_that_went_before_the_job_goes_on_is_written_again(
     assert files_in(tmp_path / "two") == files_in(tmp_path / "one")
 
 
+def test_a_shard_that_was_changed_before_the_job_goes_on_is_written_again_whatever_its_size_and_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = stopped_half_way(tmp_path, monkeypatch)
+    first = tmp_path / "two" / "a.jsonl"
+    times = os.stat(first)
+    first.write_bytes(first.read_bytes()[:-2] + b"?\n")
+    os.utime(first, ns=(times.st_atime_ns, times.st_mtime_ns))
+    (tmp_path / "go").touch()
+    dedup([source], tmp_path / "two", shards=True)
+    assert files_in(tmp_path / "two") == files_in(tmp_path / "one")
+
+
+def test_an_fpstore_that_comes_midway_says_which_one_began_and_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = stopped_half_way(tmp_path, monkeypatch)
+    (tmp_path / "go").touch()
+    began = fpstore.__version__
+    monkeypatch.setattr(fpstore, "__version__", "99.9")
+    told = (
+        f"shards: found a job that fpstore {began} began, expected one of this fpstore, 99.9: go on with that one, or "
+    )
+    with pytest.raises(JobError, match=f"{re.escape(told)}--force begins again$"):
+        dedup([source], tmp_path / "two", shards=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fpstore, "__version__", began)
+        dedup([source], tmp_path / "two", shards=True)
+    assert files_in(tmp_path / "two") == files_in(tmp_path / "one")
+    dedup([source], tmp_path / "two", shards=True, force=True)  # and so does what begins again
+    assert files_in(tmp_path / "two") == files_in(tmp_path / "one")
+
+
+def test_the_marker_comes_when_all_else_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, publish = some_files(tmp_path), Claim.publish
+    order = []
+
+    def publishing(claim: Claim, *of: Any, **how: Any) -> None:
+        order.append(claim.result.name)
+        if claim.result.name == MARKER:
+            raise KeyboardInterrupt
+        publish(claim, *of, **how)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Claim, "publish", publishing)
+        with pytest.raises(KeyboardInterrupt):
+            dedup([source], tmp_path / "kept", dropped=tmp_path / "d.tsv", shards=True)
+    assert order == ["d.tsv", MARKER]
+    assert (tmp_path / "d.tsv").exists()
+    assert not (tmp_path / "kept" / MARKER).exists()
+    dedup([source], tmp_path / "kept", dropped=tmp_path / "d.tsv", shards=True)
+    assert (tmp_path / "kept" / MARKER).exists()
+
+
 class Twice(shards.ShardTask):
     """That is done twice."""
 
@@ -345,6 +404,13 @@ def test_what_is_done_is_not_done_again_unless_a_shard_went(tmp_path: Path) -> N
         dedup([source], tmp_path / "kept", shards=True)
     dedup([source], tmp_path / "kept", shards=True, force=True)
     assert files_in(tmp_path / "kept") == expected
+    # As a task may that is done again, late: the same bytes.
+    first = tmp_path / "kept" / "a.jsonl"
+    first.write_bytes(first.read_bytes())
+    assert dedup([source], tmp_path / "kept", shards=True).was_done
+    first.write_bytes(first.read_bytes()[:-2] + b"?\n")
+    with pytest.raises(JobError, match=r"a\.jsonl: found other bytes, expected those that the job left that is done"):
+        dedup([source], tmp_path / "kept", shards=True)
 
 
 def test_a_list_of_shards_that_was_written_over_is_one_error(tmp_path: Path) -> None:

@@ -265,6 +265,8 @@ WINGS = {
         "minhash",
         # Of the processes that do tasks, what they need before they begin.
         "nursery",
+        # By which recipe the fingerprints of a list of stores are.
+        "origin",
         "plans",
         "progress",
         "query",
@@ -275,7 +277,8 @@ WINGS = {
         "types",
         "workers",
     },
-    "serve": {"", "fingerprints", "origin", "types", "text", "inputs", "minhash"},
+    # cluster: a list of stores, which is asked as one.
+    "serve": {"", "cluster", "fingerprints", "origin", "types", "text", "inputs", "minhash"},
     # inspection: what `fpstore inspect` shows is no part of the public surface. platforms: how many threads all are.
     # workers: what reads texts here, and in no job, shares HTML out as jobs do.
     "cli": {

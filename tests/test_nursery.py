@@ -132,7 +132,25 @@ def test_a_worker_that_never_began_is_one_clear_error() -> None:
     with Workers(2, start_after=0) as workers:
         begun = workers.begin(doubled, range(8), ready=partial(time.sleep, 60))
         os.kill(nursery_of(workers).pid, signal.SIGKILL)
-        with pytest.raises(WorkerEnded, match=r"^worker process 0: found that it never began, expected an answer$"):
+        told = "found that it never began, as the process that begins workers ended by signal 9, expected an answer"
+        with pytest.raises(WorkerEnded, match=f"^worker process 0: {told}$"):
+            begun.results()
+
+
+def test_what_keeps_a_nursery_from_beginning_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "fpstore").mkdir()
+    (tmp_path / "fpstore" / "__init__.py").write_text("raise RuntimeError('no such disk')")
+    monkeypatch.syspath_prepend(tmp_path)
+    told = r"as the process that begins workers ended with status 1 \(RuntimeError: no such disk\), expected an answer$"
+    with Workers(2, start_after=0) as workers, pytest.raises(WorkerEnded, match=told):
+        workers.map(doubled, range(8))
+
+
+def test_a_nursery_that_ends_while_it_imports_is_told_of() -> None:
+    with Workers(2, start_after=0) as workers:
+        begun = workers.begin(doubled, range(8), ready=partial(os._exit, 7))
+        told = "^worker process 0: found that it never began, as the process that begins workers ended with status 7,"
+        with pytest.raises(WorkerEnded, match=told):
             begun.results()
 
 

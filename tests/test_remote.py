@@ -544,6 +544,41 @@ def test_mirrors_that_nobody_has_open_make_room(tmp_path: Path, cache: Path) -> 
         same(first.probe_many(keys_of(seed=0)[:100]), first.probe_many(keys_of(seed=0)[:100]))
 
 
+def test_mirrors_of_earlier_states_go_unless_somebody_has_them_open(
+    tmp_path: Path, cache: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("s", "other"):
+        fpstore.build(tmp_path / name, keys_of()).close()
+    url, other = (f"local://{tmp_path}/{name}" for name in ("s", "other"))
+    fpstore.open(other).close()
+
+    def add(key: int) -> None:
+        with fpstore.open(tmp_path / "s", "w") as store:
+            store.add([key], ids=[1 << 40 | key])
+
+    def mirrors() -> list[str]:
+        return sorted(path.read_text() for path in cache.glob("*/url"))
+
+    with fpstore.open(url) as first:
+        add(1)
+        with fpstore.open(url) as second:
+            assert mirror_of(second).outdated == 0
+            assert mirrors() == [other, url, url]
+            same(first.probe_many(keys_of()[:100]), second.probe_many(keys_of()[:100]))
+    add(2)
+    size = sum(held_bytes(path.parent) for path in cache.glob("*/url") if path.read_text() == url)
+    with fpstore.open(url) as third:
+        assert (mirror_of(third).outdated, mirror_of(third).outdated_bytes) == (2, size)
+        assert mirrors() == [other, url]
+    with fpstore.open(url) as again:
+        assert mirror_of(again).outdated == 0
+    add(3)
+    assert main(["probe", url, "5", "--json"]) == 0
+    assert f"{url}: removed 1 mirror of an earlier state, " in capsys.readouterr().err
+    assert main(["nearest", url, "5"]) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_a_store_that_is_read_takes_no_more_than_its_budget(tmp_path: Path, local: Path) -> None:
     keys = keys_of(300_000)
     fpstore.build(tmp_path / "large", keys).close()

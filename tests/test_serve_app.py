@@ -141,7 +141,7 @@ def test_a_request_for_the_nearest_is_bounded(unchanged: Path, monkeypatch: pyte
     assert len(ask(unchanged, "/nearest", {"fingerprints": ["5"] * 20}).json["matches"]) == 20
     refused = ask(unchanged, "/nearest", {"fingerprints": ["5"] * 21})
     assert refused.error[:2] == (413, "TooManyQueries")
-    assert refused.error[2].startswith("body: found 21 rows, expected at most 20: 3 words of 64 bits are read for each")
+    assert refused.error[2].startswith("body: found 21 rows, expected at most 20: each takes as long as 3 words of 64")
     monkeypatch.setattr(services, "COMPARED_AT_ONCE", 1)
     assert ask(unchanged, "/nearest", {"fingerprints": ["5"] * 2}).status == 200
 
@@ -156,7 +156,7 @@ ALL_READ = [
     ("scan", "/probe", "", 60_000),
     ("waiting", "/probe", "", 0),
     ("waiting", "/nearest", "max_distance=3", 0),
-    ("waiting", "/nearest", "", 60_000),
+    ("waiting", "/nearest", "", 600_000),
     ("wide", "/nearest", "max_distance=256", 4000),
     ("wide waiting", "/nearest", "", 4000),
     ("wide waiting", "/probe", "", 4000),
@@ -193,10 +193,37 @@ def test_what_is_read_for_each_query_is_bounded_wherever_it_is(
     if not read:
         assert refused.status == 200
         return
-    told = f"body: found 101 rows, expected at most 100: {read} words of 64 bits are read for each"
+    told = f"body: found 101 rows, expected at most 100: each takes as long as {read} words of 64 bits that are read"
     assert (refused.error[:2], refused.error[2].startswith(told)) == ((413, "TooManyQueries"), True), refused.error
     if name in ("tables", "waiting"):
         assert refused.error[2].endswith("; fewer with max_distance=3 or less")
+
+
+@pytest.mark.parametrize(("name", "read"), [("scan", 60_000), ("wide waiting", 4000), ("waiting", 0), ("tables", 0)])
+def test_what_is_read_for_each_row_that_is_added_if_it_is_new_is_bounded(
+    held_in_any_way: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, read: int
+) -> None:
+    with fpstore.open(held_in_any_way / name) as opened:
+        opened.copy(tmp_path / "s")
+    words = 4 if "wide" in name else 1
+    each = read + 50 * words  # half of the rows are there, of all that a row is compared with
+    monkeypatch.setattr(services, "LEAST_QUERIES", 2)
+    monkeypatch.setattr(services, "COMPARED_AT_ONCE", 100 * each)
+
+    def answered(count: int) -> Response:
+        rows: dict[str, Any] = {"fingerprints": ["5".zfill(16 * words)] * count}
+        if name in ("scan", "tables"):
+            rows["ids"] = ["1"] * count
+        return ask(tmp_path / "s", "/add_if_new", rows)
+
+    assert answered(100).status == 200
+    refused = answered(102)
+    if not read:
+        assert refused.status == 200
+        return
+    more = each + 2 * words  # one was stored, and one more is half of these
+    told = f"body: found 102 rows, expected at most 99: each takes as long as {more} words of 64 bits that are read"
+    assert (refused.error[:2], refused.error[2].startswith(told)) == ((413, "TooManyQueries"), True), refused.error
 
 
 def test_an_addition_tells_what_became_of_each_row_and_is_found_by_the_next_probe(store: Path) -> None:

@@ -207,7 +207,8 @@ def command(
     sources = jobs.Inputs(inputs, format, text_column, html, skip_bad, input_header, id_column)
     if asked := rank_of(tasks):
         alike = None if components or update_center or confirm == "none" else confirm
-        measure_rank(sources, asked, recipe=recipe, store=store, confirm=alike)
+        kind = "components" if components else "cluster"
+        measure_rank(sources, asked, job=kind, recipe=recipe, store=store, confirm=alike)
         return
     with output_file(output) as path, progress_bar() as bar:
         if components:

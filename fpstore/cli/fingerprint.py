@@ -99,7 +99,7 @@ def command(
     recipe = recipe_asked(recipe_name, idf_path)
     sources = Inputs(inputs, format, text_column, html, skip_bad, input_header)
     if asked := rank_of(tasks):
-        measure_rank(sources, asked, recipe=recipe, confirm=None)
+        measure_rank(sources, asked, job="fingerprint", recipe=recipe, confirm=None)
         return
     asked = given_of(tasks, WHO) or {"workers": 1}
     line_of = _line_of(recipe.bits)

@@ -20,7 +20,7 @@ from fpstore.cli.columns import (
 from fpstore.cli.common import common
 from fpstore.cli.failures import say
 from fpstore.cli.progress import progress_bar
-from fpstore.cli.stores import opened_store
+from fpstore.cli.stores import opened_to_ask
 from fpstore.cli.subcommand import subcommand
 from fpstore.cli.values import (
     column,
@@ -86,7 +86,7 @@ def command(
 
     if not ids and input_path is None:
         raise click.UsageError("nothing to look up: expected an ID or --input")
-    with opened_store(store) as opened:
+    with opened_to_ask(store) as opened:
         typed = typed_ids(opened, ids)
         if not opened._settings.ids:
             raise click.UsageError(f"{store}: the store has no ids, expected one with ids to look up")

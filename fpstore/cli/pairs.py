@@ -81,8 +81,8 @@ def command(
     second_id, distance. Of the two, the smaller comes first, as numbers without a sign, names by their bytes; the lines
     are in no particular order, printed as they are found. A fingerprint that several documents share is one.
 
-    STORE may be a list of stores, NAME.shards.json: fingerprints are paired whichever of its stores they lie in, by one
-    process, while nobody writes to them.
+    STORE may be a list of stores, NAME.shards.json: rows are paired whichever of its stores they lie in, by the threads
+    of one process, while nobody writes to them.
 
     With --workers, other than 1, processes share the work and --memory; the lines are then by the first of a pair, then
     by the second, names in the order in which they were first added. So they are with --engine ray and --engine spark,
@@ -93,7 +93,10 @@ def command(
     one_of, asked = rank_of(given), given_of(given, WHO_OR_RANKS)
     if is_listing(store):
         refuse_unused(OF_SIGNATURES)
-        _print_list(store, max_distance, of, one_of or asked, count_only=count_only, header=header, signed=signed)
+        for option in one_of or asked:
+            told = f"found {store}, a list of stores, expected one store; the pairs of a list are found by this process"
+            raise click.UsageError(f"--{option.replace('_', '-')}: {told}, with as many threads as --threads says")
+        _print_list(store, max_distance, of, memory, count_only=count_only, header=header, signed=signed)
         return
     with opened_store(store) as opened:
         if opened.kind == "minhash":
@@ -121,25 +124,12 @@ def command(
 
 
 def _print_list(
-    path: str,
-    max_distance: int | None,
-    of: "Paired",
-    asked: dict[str, Any],
-    *,
-    count_only: bool,
-    header: bool,
-    signed: bool,
+    path: str, max_distance: int | None, of: "Paired", memory: str, *, count_only: bool, header: bool, signed: bool
 ) -> None:
     """The pairs of a list of stores, as of one store of all their rows."""
-    source = click.get_current_context().get_parameter_source("memory")
-    memory = "memory" if source is click.core.ParameterSource.COMMANDLINE else None  # what it takes is bounded anyway
-    for option in ("of ids" if of == "ids" else None, memory, *asked):
-        if option is not None:
-            told = f"found {path}, a list of stores, expected one store: of a list, pairs are of fingerprints, by this"
-            raise click.UsageError(f"--{option.replace('_', '-')}: {told} process")
     with opened_to_ask(path) as opened:
-        refuse_signed(opened, fingerprints=True, ids=False)
-        found = opened.pairs(max_distance=max_distance, threads=common().threads)
+        refuse_signed(opened, fingerprints=of == "fingerprints", ids=of == "ids")
+        found = opened.pairs(max_distance=max_distance, of=of, memory=memory, threads=common().threads)
         if count_only:
             _print_count(sum(map(len, found)))
         else:

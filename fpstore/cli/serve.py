@@ -93,12 +93,14 @@ def command(
 ) -> None:
     """Let other programs ask STORE, and change it, over HTTP, with bodies of JSON or Arrow.
 
+    STORE may be a list of stores, NAME.shards.json, which is asked as one store of all their rows and only read.
+
     This process is the one writer of the store as long as it runs; with --read-only it only reads, and follows whoever
     writes. Without --port it listens at a Unix socket. A port of this machine is open to all of its users, unless
     --token-file says which token they must show.
     """
     from fpstore.cli.rows import recipe_of
-    from fpstore.cli.stores import opened_store
+    from fpstore.cli.stores import is_listing, opened_store, opened_to_ask
     from fpstore.serve import server, sockets
     from fpstore.serve.app import App
     from fpstore.serve.limits import Limits
@@ -118,10 +120,10 @@ def command(
     sockets.need_files(limits.files)
     with ExitStack() as stack:
         writing = None
-        if not read_only:
+        if not (read_only or is_listing(store)):
             writing = Writing(opened_store(store, "w"), limits.answer_bytes)
             stack.callback(writing.close)
-        reader = stack.enter_context(opened_store(store))
+        reader = stack.enter_context(opened_to_ask(store))
         recipe = None if reader.recipe is None and idf_path is None else recipe_of(reader, idf_path)
         if port is None:
             socket_path = f"{store.rstrip('/')}.sock" if socket_path is None else socket_path

@@ -2,7 +2,10 @@
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
+
+from fpstore.cli.failures import say
+from fpstore.cli.values import decimal_size
 
 if TYPE_CHECKING:
     from fpstore import Store
@@ -13,7 +16,16 @@ def opened_store(path: str, mode: "Mode" = "r") -> Any:
     """The store at path, a Store or a MinHashStore. Raises what fpstore.open does, but for WrongKind."""
     from fpstore.minhash.making import open_any
 
-    return open_any(path, mode)
+    return _told(path, open_any(path, mode))
+
+
+def _told(path: str, store: Any) -> Any:
+    """The store, of which is said what went of earlier states of it."""
+    mirror = store._mirror
+    if mirror is not None and mirror.outdated:
+        what = "mirror of an earlier state" if mirror.outdated == 1 else "mirrors of earlier states"
+        say(f"{path}: removed {mirror.outdated} {what}, {decimal_size(mirror.outdated_bytes)}")
+    return store
 
 
 def opened_to_ask(path: str) -> Any:
@@ -22,7 +34,10 @@ def opened_to_ask(path: str) -> Any:
         return opened_store(path)
     from fpstore.cluster import Shards
 
-    return Shards(path)
+    many = Shards(path)
+    for shard, store in zip(many.shards, many.stores, strict=True):
+        _told(shard.store, store)
+    return many
 
 
 def is_listing(path: str) -> bool:
@@ -58,7 +73,7 @@ def opened_of_fingerprints(path: str, command: str, instead: str) -> "Store":
     import fpstore
 
     try:
-        return fpstore.open(path)
+        return cast("Store", _told(path, fpstore.open(path)))
     except fpstore.WrongKind:
         told = f"found signatures, expected fingerprints: {command} goes by their distance; {instead}"
         raise fpstore.WrongKind(told, path=path) from None

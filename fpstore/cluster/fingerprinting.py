@@ -31,7 +31,7 @@ class Fingerprinted(Iterator[Named]):
         self.skipped: Mapping[str, int] = {}
         self.notes: Mapping[str, int] = {}
         self._held = ExitStack()
-        self._held.enter_context(shared(None, corpus, team, keeps=False))
+        self._held.enter_context(shared(None, corpus, team, "fingerprint", keeps=False))
         self._every = self._held.enter_context(closing(self._read()))
 
     def _read(self) -> Generator[Named]:
@@ -81,7 +81,7 @@ def fingerprint(
     default. threads: of this process. engine, address, workers: as for `probe`; with engine "local" and one worker this
     process does all. folder: where tasks leave their parts, which an interrupted call goes on with, and which is the
     caller's to remove; by default a temporary one. Processes that no engine starts may have done some of them by
-    `fpstore.jobs.measure_rank` with confirm=None.
+    `fpstore.jobs.measure_rank` with job="fingerprint" and confirm=None.
 
     It raises what `fpstore.jobs.dedup` does of its inputs and workers, and RecipeError for a recipe of signatures.
     """

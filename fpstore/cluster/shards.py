@@ -15,32 +15,39 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar, overload
 
 import numpy as np
 
 import fpstore
+from fpstore.arrays import as_keys, parse_memory
 from fpstore.checks import expect, expect_integer, limited_list, named_fields, typed
 from fpstore.cluster.shares import DISTANCE_BITS, ranked
 from fpstore.disk import Folder, read_whole, replace_whole
-from fpstore.errors import LIST_ENDING, NotAStore, PathLike, WrongKind
-from fpstore.fingerprints import as_strings, columns_of, of_columns, repeats
+from fpstore.errors import LIST_ENDING, NotAStore, PathLike, TooManyMatches, WrongKind
+from fpstore.fingerprints import columns_of, of_columns, repeats
 from fpstore.living.radius import tell_of_reach
 from fpstore.living.state import Settings
 from fpstore.living.stats import Stats
 from fpstore.living.verified import Verified
+from fpstore.living.wide_pairs import PAIRED_BYTES, PAIRED_COPIES, groups_of, held_pairs, too_many_near
 from fpstore.merging import each_once
-from fpstore.query.matches import Matches, made
+from fpstore.origin import Origin
+from fpstore.query.id_pairs import IdPairs, id_pairs
+from fpstore.query.matches import MAX_MATCHES, Matches, made
 from fpstore.query.pairs import Pairs
+from fpstore.query.tables import Rows, Table
 from fpstore.store import Store
 from fpstore.text import Recipe
 from fpstore.threads import thread_count
-from fpstore.types import Array
+from fpstore.types import Array, Keys, Mode, Paired
 
 FORMAT = "fpstore.shards/1"
 MAX_SHARDS, MAX_BYTES = 10_000, 1 << 24
 # Rows whose pairs are looked for together.
 _PAIRED_AT_ONCE = 1 << 14
+
+_Table = TypeVar("_Table", bound=Table[Any])
 
 
 @dataclass(frozen=True)
@@ -75,13 +82,14 @@ class Shard:
 
 
 class Shards:
-    """The stores that a file lists, open for reading; a context manager.
+    """The stores that a file lists, open for reading; a context manager. Safe to use from several threads.
 
     path: of the file. shards: what it lists. bits, id_type, recipe, max_distance: as of a store; the last is the least
     of all.
     """
 
     kind: Literal["hamming"] = "hamming"
+    mode: Mode = "r"
 
     def __init__(self, path: PathLike) -> None:
         """Open every store of the file. NotAStore for another file, and for a store that is not as listed.
@@ -93,6 +101,7 @@ class Shards:
         home = Path(os.path.realpath(self.path)).parent
         self.shards = said.shards
         self._held = ExitStack()
+        self._max_matches = MAX_MATCHES
         self.stores: tuple[Store, ...] = ()
         try:
             for shard in self.shards:
@@ -152,51 +161,136 @@ class Shards:
         self, fingerprints: object, *, max_distance: int | None = None, threads: int | None = None
     ) -> Matches:
         """What all stores have near each of fingerprints, store after store, as one answer of Store.probe_many."""
-        asked = {"max_distance": self.max_distance if max_distance is None else max_distance, "threads": threads}
+        asked = self.max_distance if max_distance is None else max_distance
         for store in self.stores:
-            distance = store._any_distance(asked["max_distance"])
+            distance = store._any_distance(asked)
         tell_of_reach([store._latest for store in self.stores], distance, 3)
-        found: list[Matches] = [store.probe_many(fingerprints, **asked) for store in self.stores]
-        return together(found)
+        queries = self.stores[0]._keys(fingerprints)
+        return self._near(queries, distance, thread_count(threads), self.max_matches)
+
+    def _near(self, queries: Keys, distance: int, threads: int, most: int) -> Matches:
+        """The same; TooManyMatches for more rows than most, of which no more than twice as many are held."""
+        found: list[Matches] = []
+        for store in self.stores:
+            found.append(store._probe_many(queries, distance, threads, most))
+            if sum(map(len, found)) > most:
+                found = [together(found)]  # a row that several have is one
+                if len(found[0]) > most:
+                    raise TooManyMatches.found(len(queries), most, most, at_least=True)
+        return self._out(together(found))
 
     def nearest_many(
         self, fingerprints: object, count: int = 1, *, max_distance: int | None = None, threads: int | None = None
     ) -> Matches:
         """The count rows of all stores that are nearest to each of fingerprints, as Store.nearest_many."""
         asked = {"max_distance": max_distance, "threads": threads}
-        found = together([store.nearest_many(fingerprints, count, **asked) for store in self.stores])
-        before = np.arange(len(found)) - np.searchsorted(found.query, found.query)
-        return found if len(self.stores) == 1 else _taken(found, before < count)
+        queries = self.stores[0]._keys(fingerprints)
+        found = self.stores[0].nearest_many(queries, count, **asked)
+        for store in self.stores[1:]:
+            both = together([found, store.nearest_many(queries, count, **asked)])
+            before = np.arange(len(both)) - np.searchsorted(both.query, both.query)
+            found = _taken(both, before < count)
+        return self._out(found)
 
-    def pairs(self, *, max_distance: int | None = None, threads: int | None = None) -> Iterator[Pairs]:
+    def lookup(self, ids: object) -> Rows:
+        """All rows of these ids in all stores, each once, as Store.lookup of all their rows."""
+        given = as_keys(ids, "ids")
+        found: list[tuple[Array, ...]] = []
+        for store in self.stores:
+            rows = store.lookup(given)
+            assert rows.id is not None
+            found.append((rows.id, *columns_of(rows.fingerprint)))
+            if sum(len(each[0]) for each in found) > self.max_matches:
+                found = [_each_once(found)]
+                if len(found[0][0]) > self.max_matches:
+                    raise TooManyMatches.of_ids(len(given), self.max_matches)
+        numbers, *words = _each_once(found)
+        return self._out(Rows(of_columns(tuple(words)), numbers))
+
+    @overload
+    def pairs(
+        self,
+        *,
+        max_distance: int | None = None,
+        of: Literal["fingerprints"] = "fingerprints",
+        memory: str | int = "1GiB",
+        threads: int | None = None,
+    ) -> Iterator[Pairs]: ...
+    @overload
+    def pairs(
+        self,
+        *,
+        max_distance: int | None = None,
+        of: Literal["ids"],
+        memory: str | int = "1GiB",
+        threads: int | None = None,
+    ) -> Iterator[IdPairs]: ...
+    def pairs(
+        self,
+        *,
+        max_distance: int | None = None,
+        of: Paired = "fingerprints",
+        memory: str | int = "1GiB",
+        threads: int | None = None,
+    ) -> Iterator[Pairs] | Iterator[IdPairs]:
         """Every two fingerprints of all stores within max_distance, each pair once, as Store.pairs of all their rows.
 
         Some at a time, in no order. Each fingerprint is asked of every store, of the first alone that has it, so that
         a pair whose fingerprints lie in several stores, or in different ones, comes once. While nobody writes to them.
-        threads: as of probe_many.
+        of: "ids", in stores that have them, for every two rows of different ids instead, in whichever stores these lie.
+        memory: the budget for rows held at once; ValueError where those near one fingerprint need more. threads: as of
+        probe_many.
         ValueError for a distance that is above what a store was made for.
         """
         distance = self.max_distance if max_distance is None else max_distance
         for store in self.stores:
             store._distance(distance)
-        return self._pairs(distance, thread_count(threads))
+            store._expect_paired(of)
+        near = self._paired(distance, parse_memory(memory), thread_count(threads))
+        return self._id_pairs(near) if of == "ids" else self._pairs(near)
 
-    def _pairs(self, distance: int, threads: int) -> Iterator[Pairs]:
+    def _pairs(self, near: Iterator[tuple[Keys, Matches]]) -> Iterator[Pairs]:
+        for keys, found in near:
+            pairs = held_pairs(keys, found)
+            first, second, distance = pairs.next()
+            if len(first):
+                yield self._out(Pairs(first, second, distance))
+
+    def _id_pairs(self, near: Iterator[tuple[Keys, Matches]]) -> Iterator[IdPairs]:
+        for keys, found in near:
+            for groups in groups_of(keys, found):
+                yield from (self._out(some) for some in id_pairs(groups) if len(some))
+
+    def _paired(self, distance: int, memory_bytes: int, threads: int) -> Iterator[tuple[Keys, Matches]]:
+        """Every fingerprint once, some at a time, and all rows near these."""
+        most = max(1, memory_bytes // (PAIRED_COPIES * self.bits // 8 + PAIRED_BYTES))
         for number, store in enumerate(self.stores):
             for keys in _distinct(store):
                 for before in self.stores[:number]:
                     is_new = np.ones(len(keys), dtype=bool)
-                    is_new[before.probe_many(keys, max_distance=0, threads=threads).query] = False
+                    is_new[before.nearest_many(keys, max_distance=0, threads=threads).query] = False
                     keys = keys[is_new]
-                if not len(keys):
-                    continue
-                found = self.probe_many(keys, max_distance=distance, threads=threads)
-                first, second = keys[found.query], found.fingerprint
-                # Of each pair the one from below, and of its rows, which stand together, the first.
-                which = as_strings(second) > as_strings(first)
-                which[1:] &= (found.query[1:] != found.query[:-1]) | ~repeats(second)[1:]
-                if which.any():
-                    yield Pairs(first[which], second[which], found.distance[which])
+                if len(keys):
+                    yield from self._halved(keys, distance, threads, most, memory_bytes)
+
+    def _halved(
+        self, keys: Keys, distance: int, threads: int, most: int, memory_bytes: int
+    ) -> Iterator[tuple[Keys, Matches]]:
+        """Keys and all rows near them, of half of the keys at a time where those are more than most."""
+        try:
+            found = self._near(keys, distance, threads, most)
+        except TooManyMatches:
+            if len(keys) == 1:
+                raise too_many_near(keys, most, distance, memory_bytes) from None
+        else:
+            yield keys, found
+            return
+        middle = len(keys) // 2
+        for half in (keys[:middle], keys[middle:]):
+            yield from self._halved(half, distance, threads, most, memory_bytes)
+
+    def _out(self, table: _Table) -> _Table:
+        return table._of_store(self._settings.recipe)
 
     @property
     def recipe(self) -> Recipe | None:
@@ -204,8 +298,37 @@ class Shards:
         return self.stores[0].recipe
 
     @property
+    def identity(self) -> tuple[str, ...]:
+        """Which stores they are, in their order."""
+        return tuple(store.identity for store in self.stores)
+
+    @property
+    def max_matches(self) -> int:
+        """How many rows an answer may have, for services."""
+        return self._max_matches
+
+    @max_matches.setter
+    def max_matches(self, most: int) -> None:
+        self._max_matches = most
+        for store in self.stores:
+            store.max_matches = most
+
+    @property
     def _settings(self) -> Settings:
         return self.stores[0]._settings
+
+    @property
+    def _origin(self) -> Origin | None:
+        return self.stores[0]._origin
+
+    @property
+    def _closed(self) -> bool:
+        return any(store._closed for store in self.stores)
+
+    def _difference(self) -> str | None:
+        """How what lies at the paths differs from what is open, of the first store of which it does."""
+        differences = ((store.path, store._difference()) for store in self.stores)
+        return next((f"{path}: {how}" for path, how in differences if how is not None), None)
 
     def stats(self) -> tuple[Stats, ...]:
         """What each store holds and how, in their order."""
@@ -225,11 +348,16 @@ def together(found: Sequence[Matches]) -> Matches:
     for each in found:
         ranks = each.query.astype(np.uint64) << DISTANCE_BITS | each.distance.astype(np.uint64)
         parts.append((ranks, *columns_of(each.fingerprint), *([] if each.id is None else [each.id])))
-    ranks, *words = each_once([np.concatenate(column) for column in zip(*parts, strict=True)])
+    ranks, *words = _each_once(parts)
     ids = None if found[0].id is None else words.pop()
     query, distance = ranked(ranks)
     method = next((each.method for each in found if each.method != "probe"), "probe")
     return made(query, of_columns(tuple(words)), distance, ids, method)
+
+
+def _each_once(parts: Sequence[tuple[Array, ...]]) -> tuple[Array, ...]:
+    """Rows of several answers, each once, in the order of their columns."""
+    return tuple(each_once([np.concatenate(column) for column in zip(*parts, strict=True)]))
 
 
 def _distinct(store: Store) -> Iterator[Array]:

@@ -66,7 +66,7 @@ class Job:
         self._seconds = (self._reader.total_bytes or 0) / 8 * SORT_NS / 1e9
         lots = _lots(self._reader, task_count(self._seconds, sharing, asked))
         about = fpstore.__version__, self._home.path.absolute()
-        told = [[asdict(share) for share in lot] for lot in lots]
+        told = [[share.told() for share in lot] for lot in lots]
         # Not how much memory each has: rows that were sorted in more runs are the same.
         options = asdict(self._options) | {"memory_bytes": 0}
         self._job = name_of([about[0], "build", told, options, self._skip_bad])
@@ -228,5 +228,5 @@ def _agreed(share: Share, has_ids: bool | None, before: bool | None) -> bool | N
     if has_ids != before:
         found, others = ("a column", "none") if has_ids else ("no column", "one")
         told = f"found {found} called id, and {others} in the files before; expected ids (--ids) to say which is meant"
-        raise BadInput(f"{share.path}: {told}")
+        raise BadInput(f"{share.shown}: {told}")
     return before

@@ -13,6 +13,7 @@ from typing import Self, TypeVar
 
 import numpy as np
 
+import fpstore
 from fpstore.arrays import as_count, as_integer
 from fpstore.cluster.engines import Engine, engine_named
 from fpstore.cluster.parts import Maker, Part, is_half_written, sweep, whole_file
@@ -124,24 +125,27 @@ def workplace(folder: PathLike | None) -> Iterator[Folder]:
         yield home
 
 
-def claim(home: Folder, job: str, asked: str) -> None:
+def claim(home: Folder, job: str, asked: str, advice: str = "remove the folder, or name another") -> None:
     """Write into the folder whose it is. JobError where it is another job's, or has what is no job's.
 
-    asked: what the job is about.
+    asked: what the job is about. advice: what to do then; of the same job of another fpstore to go on with that one.
     """
     # Names first: others of the same job may be about to write, and the file of its name is what they write first.
     names = [name for name in home.names() if not is_half_written(name)]
     found = read_whole(home, _JOB)
-    whose, _, about = (found or b"").decode(errors="replace").partition("\n")
+    whose, about, version, *_ = [*(found or b"").decode(errors="replace").split("\n"), "", ""]
     if whose == job:
         return
+    if about == asked and version not in ("", fpstore.__version__):
+        told = f"found a job that fpstore {version:.40} began, expected one of this fpstore, {fpstore.__version__}"
+        raise JobError(f"{told}: go on with that one, or {advice}", path=home.path)
     if found is not None or names:
         told_of = f", of {about:.80}" if about else ""
         what = "a file that is no job's" if found is None else f"those of job {whose[:_NAME_DIGITS]}{told_of}"
         told = f"found {what}, expected an empty folder, or parts of job {job}: of {asked}, these tasks"
-        raise JobError(f"{told}; remove the folder, or name another", path=home.path)
+        raise JobError(f"{told}; {advice}", path=home.path)
     with whole_file(home, _JOB) as file:
-        file.write(f"{job}\n{asked}".encode())
+        file.write(f"{job}\n{asked}\n{fpstore.__version__}".encode())
 
 
 def left_of(home: Folder, tasks: Sequence[_Task], columns: int) -> list[_Task]:

@@ -109,7 +109,11 @@ def changes_of(info: Mapping[str, Any]) -> list[Any]:
 
 
 def stamp_of(path: str) -> tuple[int, int | str]:
-    """How large a file is, here or elsewhere, 0 where only reading tells, and what changes when it does."""
+    """How large a file is, here or elsewhere, 0 where only reading tells, and what changes when it does.
+
+    Not its inode, nor the time of its last change of any kind: those differ where machines see one file by a shared
+    file system, and a link or a mode changes the latter. So one that is given its size and time again is not told.
+    """
     if is_remote(path):
         return size(path) or 0, look(path)
     status = os.stat(path)

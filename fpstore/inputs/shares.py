@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,12 +28,14 @@ from fpstore.types import ByteOrder
 class Share:
     """A file of fingerprints, or some rows of it; it can be pickled. only: the first row, and the one after the last.
 
-    file: its number among all. stamp: its size, and when it was changed last, or what one elsewhere says of itself.
+    path: from wherever a worker is; shown: as it was given, which is what messages say. file: its number among all.
+    stamp: its size, and when it was changed last, or what one elsewhere says of itself.
     record: the recipe that the fingerprints are by, as far as it was said.
     """
 
     file: int
     path: str
+    shown: str
     format: str
     only: tuple[int, int] | None
     stamp: tuple[int, int | str]
@@ -62,16 +66,37 @@ class Share:
 
     def throughout(self, batches: Iterator[Batch]) -> Generator[Batch]:
         """The batches, read of the file. BadInput where it is not the same before the first and behind the last."""
-        self._expect_same()
-        yield from batches
-        self._expect_same()
+        with self.as_given():
+            self._expect_same()
+            yield from batches
+            self._expect_same()
+
+    @contextmanager
+    def as_given(self) -> Iterator[None]:
+        """A context whose errors name the file as it was given."""
+        try:
+            yield
+        except BadInput as error:
+            if error.args[0].startswith(self.path):
+                error.args = (self.shown + error.args[0][len(self.path) :],)
+            if error.source == self.path:
+                error.source = self.shown
+            raise
+        except OSError as error:
+            if error.filename == self.path:
+                raise OSError(error.errno, error.strerror, self.shown) from None
+            raise
+
+    def told(self) -> dict[str, Any]:
+        """What it is, by whatever name the file was given."""
+        return {name: value for name, value in asdict(self).items() if name != "shown"}
 
     def _expect_same(self) -> None:
         """BadInput where the file is not what it was when it was shared out."""
         found = remote.stamp_of(self.path)
         if found != self.stamp:
             told = f"found {_shown(found)}, expected {_shown(self.stamp)}: it has changed since the work was shared out"
-            raise BadInput(f"{display_name(self.path)}: {told}")
+            raise BadInput(f"{self.path}: {told}")
 
 
 def shares_of(sources: Sequence[Source], recipe: Recipe | None, request: Request, most_rows: int) -> list[Share]:
@@ -99,7 +124,7 @@ def shares_of(sources: Sequence[Source], recipe: Recipe | None, request: Request
         if rows is not None and rows > most_rows:
             count = -(-rows // most_rows)
             stretches = [(rows * i // count, rows * (i + 1) // count) for i in range(count)]
-        found += [Share(file, path, source.format, only, *about) for only in stretches]
+        found += [Share(file, path, display_name(source.path), source.format, only, *about) for only in stretches]
     return found
 
 

@@ -131,7 +131,7 @@ def cluster(
                 opened = standing_grouping(standing, job, tally, settings, check, update_center=update_center)
             labels = AppendFile(job.work_folder, "labels", 8 * tally.documents)
             with (
-                shared(job, corpus, team, keeps=check is not None),
+                shared(job, corpus, team, "cluster", keeps=check is not None),
                 closing(labels),
                 closing(Repeats(job, corpus)) as repeats,
                 opened as clusters,

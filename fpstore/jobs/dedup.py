@@ -152,7 +152,7 @@ def dedup(
                 opened = standing_workplace(standing, job, settings, texts=texts, threads=corpus.threads)
             keeps = texts and kept_one.is_first
             with (
-                shared(job, corpus, team, keeps=keeps) as free,
+                shared(job, corpus, team, "dedup", keeps=keeps) as free,
                 closing(Repeats(job, corpus)) as repeats,
                 opened as workplace,
             ):
@@ -167,8 +167,9 @@ def dedup(
         if standing is not None and not job.was_done:
             release(standing, job)
         tally = Tally.of(job.state)
+        job.beside = [] if sharding is None else sharding.places
         job.finish()
         if sharding is not None and job.was_done:
-            sharding.expect_whole()
+            sharding.expect_whole(job.beside_was)
     summary = summarise(DedupSummary, tally, corpus, started, was_done=job.was_done)
     return replace(summary, confirm=None if check is None else str(check))

@@ -230,7 +230,7 @@ def _run(
         tally = Tally.of(job.state)
         if not job.is_finished:
             with (
-                shared(job, corpus, team, keeps=False),
+                shared(job, corpus, team, "components" if kind is ClusterSummary else "document-pairs", keeps=False),
                 closing(AppendFile(job.work_folder, "fingerprints", row.itemsize * tally.documents)) as keys,
                 closing(_names(job, tally, settings.words)) as names,
                 closing(Repeats(job, corpus)) as repeats,

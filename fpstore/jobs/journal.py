@@ -77,6 +77,9 @@ class Job:
         self.id = secrets.token_hex(16)
         self.state: dict[str, Any] | None = None
         self.was_done = False
+        # What lies beside the results and belongs to them; what it looked like, as the record of the job says.
+        self.beside: list[Path] = []
+        self.beside_was: list[Any] = []
         self._header: dict[str, Any] = {"identity": identity, "inputs": inputs}
         self._store = store
         self._forms = forms
@@ -142,6 +145,7 @@ class Job:
         record = records.read_record(self._claims[0])
         if record is not None and records.tells_of(record, self.results, self._header) and not self._reads_stdin():
             self.state = {"tally": record["tally"], _FINISHED: True}
+            self.beside_was = [*(record.get("beside") or [])]
             self.was_done = True
             return
         for path in self.results:
@@ -296,14 +300,15 @@ class Job:
         self._claims[0].withdraw(self._replaces[0])
 
     def finish(self) -> None:
-        """Put the results where they belong, and leave nothing of the job but its record."""
+        """Put the results where they belong, the first of them last, and leave nothing of the job but its record."""
         if self.was_done:
             return
         state = self.state or {}
-        for place, (claim, length) in enumerate(zip(self._claims, self._lengths, strict=True)):
+        for place, (claim, length) in reversed([*enumerate(zip(self._claims, self._lengths, strict=True))]):
             name = PART if self._pack(place) is None else PACKED
             claim.publish(name, length, replaces=self._replaces[place])
-        records.write_record(self._claims[0], self.results, self._header, state.get("tally"), state.get("store"))
+        told = state.get("tally"), state.get("store")
+        records.write_record(self._claims[0], self.results, self._header, *told, self.beside)
         self._claims[0].remove_work()  # while the journal still says that all is done
         for claim in reversed(self._claims):
             claim.remove()

@@ -21,9 +21,12 @@ def record_of(result: Path) -> Path:
     return result.with_name(f".{result.name}.done")
 
 
-def write_record(claim: Claim, results: list[Path], header: dict[str, Any], tally: object, store: str | None) -> None:
+def write_record(
+    claim: Claim, results: list[Path], header: dict[str, Any], tally: object, store: str | None, beside: list[Path]
+) -> None:
     """Leave the record of a job, durably; store: the identity of the standing store that has its documents.
 
+    beside: files beside the results that belong to them.
     A file of that name that is no record is left alone, and so is a result with a name too long for one more beside it.
     """
     name = record_of(claim.result).name
@@ -32,6 +35,8 @@ def write_record(claim: Claim, results: list[Path], header: dict[str, Any], tall
     if claim.parent.identity_of(name) is not None and read_record(claim) is None:
         return
     record = {"made by": _KIND, **header, "results": look(results), "tally": tally, "store": store}
+    if beside:
+        record["beside"] = look(beside)
     with files_of_jobs():
         replace_whole(
             claim.folder, RECORD[0], json.dumps(record).encode()

@@ -28,7 +28,7 @@ from fpstore.cluster.engines import Engine
 from fpstore.cluster.made import marks_of
 from fpstore.cluster.parts import Maker, Part, is_half_written, sweep, whole_file, write_runs
 from fpstore.cluster.tasks import OfModule, expect_version
-from fpstore.cluster.work import MOST_TASKS, do_left, name_of
+from fpstore.cluster.work import MOST_TASKS, claim, do_left, name_of
 from fpstore.disk import Folder, sync_folder, unnamed
 from fpstore.errors import JobError, no_folder
 from fpstore.inputs import BadInput, Row
@@ -57,7 +57,11 @@ _HEAD = struct.Struct("<IIIQ")
 _SEAL = struct.Struct("<I")
 # No columns: what a task leaves tells of its shards alone.
 _COLUMNS = 1
+_READ_BYTES = 1 << 20
 _WORK = "shards"
+# What is told of a shard.
+_TOLD: dict[str, type] = {"shard": str, "documents": int, "kept": int, "bytes": int, "crc32c": str}
+_ABOUT = "the shards of this job"
 # Of shards that were there when the job was begun, what each looked like.
 _THERE = "there.json"
 
@@ -141,7 +145,8 @@ class Sharding:
         job.withdraw()
         with subfolder(job.work_folder, _WORK) as folder:
             tasks = self._tasks(job, corpus, shards, folder)
-            told = {task.maker.task: self._told_of(task, folder) for task in tasks}
+            claim(folder, tasks[0].maker.job, _ABOUT, "--force begins again")
+            told = {task.maker.task: self._told_of(task, folder, reads=True) for task in tasks}
             left = [task for task in tasks if told[task.maker.task] is None]
             seconds = (corpus.total_bytes or 0) / PLAIN_RATE
             do_left(engine, tasks, left, seconds, progress, "shards")
@@ -155,6 +160,11 @@ class Sharding:
                 with Folder.open(place) as home:
                     sweep(home)
         self._told = b"".join(lines)
+
+    @property
+    def places(self) -> list[Path]:
+        """Where the shards are."""
+        return [self._output / shard.name for shard in self._shards]
 
     def _tasks(self, job: Job, corpus: Corpus, shards: list[Shard], folder: Folder) -> list[ShardTask]:
         sizes = [size_of(source) for source in corpus.sources]
@@ -180,8 +190,11 @@ class Sharding:
             for number, lot in enumerate(lots)
         ]
 
-    def _told_of(self, task: ShardTask, folder: Folder) -> list[dict[str, Any]] | None:
-        """What a task has told of its shards, if these are there as it left them."""
+    def _told_of(self, task: ShardTask, folder: Folder, *, reads: bool = False) -> list[dict[str, Any]] | None:
+        """What a task has told of its shards, if these are there as it left them; reads: every byte of them.
+
+        Of what was just written the size has to do: nobody had time for it, and it may be in memory alone.
+        """
         try:
             part = Part.open(folder, task.maker, _COLUMNS)
         except FileNotFoundError:
@@ -190,13 +203,13 @@ class Sharding:
             told = _told_in(part.told)
             if told is None or [each["shard"] for each in told] != [shard.name for shard in task.shards]:
                 raise part.untold()
-        if all(_size_at(self._output / each["shard"]) == each["bytes"] for each in told):
+        if all(_is_as_told(self._output / each["shard"], each, reads=reads) for each in told):
             return told
         folder.unlink(task.maker.name)
         return None
 
-    def expect_whole(self) -> None:
-        """JobError where a shard is not as a finished job has left it."""
+    def expect_whole(self, looks: Sequence[list[int] | None]) -> None:
+        """JobError where a shard is not as a finished job has left it; looks: of each, as its record has them."""
         marker = self._output / MARKER
         told = _told_in([_json_of(line) for line in marker.read_bytes().splitlines()])
         if told is None:
@@ -208,6 +221,13 @@ class Sharding:
             if (found := _size_at(path)) != size:
                 what = "nothing" if found is None else f"{found} bytes"
                 told_of = f"found {what}, expected {size} bytes, as the job left it that is done; --force begins again"
+                raise JobError(told_of, path=path)
+        before = dict(zip(self.places, looks, strict=False))
+        for each in told:
+            path = self._output / each["shard"]
+            # One that a task wrote again, late, has the same bytes, of another time.
+            if look([path])[0] != before.get(path) and not _is_as_told(path, each, reads=True):
+                told_of = "found other bytes, expected those that the job left that is done; --force begins again"
                 raise JobError(told_of, path=path)
 
 
@@ -250,7 +270,9 @@ class ShardTask(OfModule):
                     keeping.pack(part, file)  # type: ignore[arg-type]
             file.flush()
             length = os.fstat(file.fileno()).st_size
-        return {"shard": shard.name, "documents": shard.documents, "kept": shard.kept, "bytes": length}
+            digest = _digest_of(file.fileno())
+        told = {"shard": shard.name, "documents": shard.documents, "kept": shard.kept}
+        return {**told, "bytes": length, "crc32c": digest}
 
     def _fill(self, file: IO[bytes], keeping: Keeping, corpus: Corpus, shard: Shard) -> None:
         """Write the kept documents."""
@@ -280,9 +302,8 @@ def _told_in(told: object) -> list[dict[str, Any]] | None:
     """What is told of shards, one by one; None where it is something else."""
     if not isinstance(told, list):
         return None
-    kinds = {"shard": str, "documents": int, "kept": int, "bytes": int}
     are_so = (
-        isinstance(each, dict) and all(type(each.get(name)) is kind for name, kind in kinds.items()) for each in told
+        isinstance(each, dict) and all(type(each.get(name)) is kind for name, kind in _TOLD.items()) for each in told
     )
     return told if all(are_so) else None
 
@@ -410,6 +431,24 @@ def _size_at(path: Path) -> int | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     return status.st_size if stat.S_ISREG(status.st_mode) else None
+
+
+def _is_as_told(path: Path, told: dict[str, Any], *, reads: bool) -> bool:
+    """Whether a shard has the size that is told of it, and, where it is read, the bytes."""
+    if _size_at(path) != told["bytes"]:
+        return False
+    if not reads:
+        return True
+    with path.open("rb") as file:
+        return bool(_digest_of(file.fileno()) == told["crc32c"])
+
+
+def _digest_of(fd: int) -> str:
+    """The CRC-32C of all bytes of a file, as 8 digits."""
+    found, at = 0, 0
+    while data := os.pread(fd, _READ_BYTES, at):
+        found, at = crc32c(data, found), at + len(data)
+    return f"{found:08x}"
 
 
 def _there(path: Path, told: str) -> FileExistsError:

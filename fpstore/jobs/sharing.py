@@ -15,6 +15,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -52,8 +53,8 @@ _LEAST_WAIT, _MOST_WAIT = 0.002, 0.05
 # further ahead take processors from the job, which is alone with the rest of its work when they are done.
 AHEAD_OF_A_WORKER = 2
 _FOLDER = "made-"
-# What a folder of a team is about, as messages say.
-_ABOUT = "these inputs and this recipe"
+# For which jobs inputs are measured: a folder of a team is one's alone.
+Measured = Literal["dedup", "cluster", "components", "document-pairs", "fingerprint"]
 
 
 @dataclass(frozen=True)
@@ -84,12 +85,14 @@ class Team:
 
 
 @contextmanager
-def shared(job: Job | None, corpus: Corpus, team: Team | None, *, keeps: bool) -> Iterator[Callable[[], Engine]]:
+def shared(
+    job: Job | None, corpus: Corpus, team: Team | None, measured: Measured, *, keeps: bool
+) -> Iterator[Callable[[], Engine]]:
     """A context in which others measure what the corpus reads, where there are any and something to share.
 
     It gives who does further tasks, once all was measured: the same, or this process. job: in whose folder they hand
-    over, unless the team has one; None for one without a folder of its own. keeps: whether it needs the hashes of
-    shingles. Raises what `engine_named` and `claim` do; JobError is for whoever reads.
+    over, unless the team has one; None for one without a folder of its own. measured: for what. keeps: whether it needs
+    the hashes of shingles. Raises what `engine_named` and `claim` do; JobError is for whoever reads.
     """
     if team is None:
         yield lambda: Local(None, 1)
@@ -99,13 +102,13 @@ def shared(job: Job | None, corpus: Corpus, team: Team | None, *, keeps: bool) -
         engine = held.enter_context(team.begin())
         if job is None:
             expect_shared(team.folder, engine)
-        tasks = _Tasks(corpus, keeps=keeps, durable=not engine.is_here)
+        tasks = _Tasks(corpus, measured, keeps=keeps, durable=not engine.is_here)
         if tasks.count < 2 and team.folder is None:
             yield lambda: engine  # nobody works beside another; this process shares out what it reads piece by piece
             return
         if job is None or team.folder is not None:
             folder = held.enter_context(workplace(team.folder))
-            claim(folder, tasks.job, _ABOUT)
+            claim(folder, tasks.job, tasks.about)
         else:
             folder = held.enter_context(tasks.folder(job.work_folder))
         sweep(folder)
@@ -136,6 +139,7 @@ def measure_rank(
     folder: PathLike,
     rank: int,
     world_size: int,
+    job: Measured = "dedup",
     recipe: Recipe | None = None,
     store: PathLike | None = None,
     confirm: str | None = "default",
@@ -146,20 +150,25 @@ def measure_rank(
 
     Each is called with the same arguments but its rank, from 0 on; world_size: how many there are. They read and
     measure inputs for a job, which is then called with the same inputs and folder, and does what nobody has done.
-    recipe, store, confirm, keep, shards: as for that job; confirm is None for `components`, `document_pairs` and
+    job: which, by the name of its command, or "components" for `cluster` with these; a folder is one's alone. recipe,
+    store, confirm, keep, shards: as for that job; confirm is None for `components`, `document_pairs` and
     `fpstore.cluster.fingerprint`. The parts in the folder, which all share, say what is done: one that is called again
     does what is left. Raises what the job does of its inputs; ValueError for a rank that is none; JobError for a folder
     of another job.
     """
     own, count = expect_rank(rank, world_size)
     expect_flags(shards=shards)
+    if job not in get_args(Measured):
+        raise ValueError(
+            f"job: found {job!r:.40}, expected {', '.join(get_args(Measured)[:-1])} or {get_args(Measured)[-1]}"
+        )
     settings = settle_settings(None if store is None else Path(store).absolute(), recipe, Asked())
     corpus = Corpus(EachFile(inputs).inputs if shards else inputs, settings.recipe, settings.max_distance, 1)
     check = Confirm.settle(confirm, has_texts=settings.can_confirm)
     _expect_outside(folder, corpus)
-    tasks = _Tasks(corpus, keeps=check is not None and Keep.parse(keep).is_first, durable=True)
+    tasks = _Tasks(corpus, job, keeps=check is not None and Keep.parse(keep).is_first, durable=True)
     with workplace(folder) as home:
-        claim(home, tasks.job, _ABOUT)
+        claim(home, tasks.job, tasks.about)
         left, seconds = _left(home, tasks.given_to(home)[own::count])
         run_here(left, 1, seconds)
         return len(left)
@@ -179,15 +188,19 @@ def _first_source(job: Job) -> int:
 
 
 class _Tasks:
-    """All that there are, by the number of the source that each reads a portion of. job: what they are called."""
+    """All that there are, by the number of the source that each reads a portion of.
 
-    def __init__(self, corpus: Corpus, *, keeps: bool, durable: bool) -> None:
+    job: what they are called. about: what they are for, as messages say.
+    """
+
+    def __init__(self, corpus: Corpus, measured: Measured, *, keeps: bool, durable: bool) -> None:
         """keeps, durable: as of MeasureTask."""
         self._recipe, self._keeps, self._durable = corpus.recipe, keeps, durable
         least = (corpus.total_bytes or 0) // MOST_TASKS
         self._cut = {number: corpus.portions(number, TASK_SECONDS, least) for number in range(len(corpus.sources))}
         plan = [[number, [portion.stamp() for portion in own]] for number, own in self._cut.items()]
-        self.job = name_of([fpstore.__version__, self._recipe.to_json(), keeps, plan])
+        self.about = f"{measured} of these inputs by this recipe"
+        self.job = name_of([fpstore.__version__, measured, self._recipe.to_json(), keeps, plan])
         self.count = sum(map(len, self._cut.values()))
         self._of: dict[int, list[MeasureTask]] = {}
 

@@ -312,11 +312,7 @@ class Snapshot:
                 go_on()
                 count += len(found[0])
                 if count > most:
-                    raise TooManyMatches(
-                        f"{len(ids)} ids: found more than {most} rows, expected at most {most} in one answer; look up "
-                        "fewer ids at once",
-                        rows=most,
-                    )
+                    raise TooManyMatches.of_ids(len(ids), most)
                 parts.append(found)
         return self._by_id(parts)
 

@@ -16,7 +16,7 @@ from fpstore._reaches import Reaches
 from fpstore._single_codes import SingleCodes
 from fpstore.codes.pending import PendingCodes
 from fpstore.codes.reader import CodesSegment, Matched
-from fpstore.fingerprints import as_hexadecimal, as_strings, no_fingerprints, of_strings, repeats
+from fpstore.fingerprints import as_strings, no_fingerprints, of_strings, repeats
 from fpstore.forks import cached_property
 from fpstore.living.live import Advance, Columns, Live, alive, matched_alive
 from fpstore.living.snapshot import Snapshot
@@ -29,6 +29,7 @@ from fpstore.living.wide_pairs import (
     TooManyNear,
     groups_of,
     held_pairs,
+    too_many_near,
 )
 from fpstore.merging import Chunks, each_once, merged
 from fpstore.plans.plan import Plan
@@ -362,9 +363,7 @@ class WideSnapshot(Snapshot):
                         yield found, min(1.0, (first + before) / total)
                 done += len(own)
         except TooManyNear as error:
-            told = f"{as_hexadecimal(error.query)[0]}: more than {most} rows are within {distance} bits of it"
-            needed = f"finding its pairs needs a memory budget of more than {memory_bytes} bytes"
-            raise ValueError(f"{told}; {needed}") from None
+            raise too_many_near(error.query, most, distance, memory_bytes) from None
 
     # --- Moving on ---
 

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from fpstore.errors import TooManyMatches
-from fpstore.fingerprints import as_strings, repeats
+from fpstore.fingerprints import as_hexadecimal, as_strings, repeats
 from fpstore.living.together import HeldIds
 from fpstore.query.id_pairs import Groups
 from fpstore.query.matches import Matches
@@ -89,6 +89,12 @@ class Searches(Generic[Made]):
             self._lots = min(2 * self._lots, self._all_lots)
         else:
             self._codes = min(2 * self._codes, PAIRED_CODES)
+
+
+def too_many_near(query: Keys, most: int, distance: int, memory_bytes: int) -> ValueError:
+    """What to say of one fingerprint, uint64[1] or uint64[1, words], near which more rows are than a budget holds."""
+    told = f"{as_hexadecimal(query.reshape(1, -1))[0]}: more than {most} rows are within {distance} bits of it"
+    return ValueError(f"{told}; finding its pairs needs a memory budget of more than {memory_bytes} bytes")
 
 
 class HeldPairs:

@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
@@ -41,7 +41,12 @@ def cache_bytes(given: str | int | None) -> int:
 
 
 class Held:
-    """A mirror's folder, held against those who make room. A context manager."""
+    """A mirror's folder, held against those who make room. A context manager.
+
+    outdated, outdated_bytes: how many mirrors of earlier states of the store went when it was opened, and their bytes.
+    """
+
+    outdated = outdated_bytes = 0
 
     def __init__(self, folder: Folder) -> None:
         """Made by `hold`."""
@@ -77,8 +82,9 @@ class Held:
 
 
 def hold(cache: Path, name: str, url: str, most_bytes: int) -> Held:
-    """The mirror of that name, held; others, those that nobody has open, go until all have at most so many bytes.
+    """The mirror of that name, held; of others, which nobody has open, those of another state of its URL go.
 
+    Then more of them until all have at most so many bytes.
     In a folder that others may write to, each user has one for his own. CorruptStore where something else is in its
     place: a link leads to what is somebody's own.
     """
@@ -98,7 +104,12 @@ def hold(cache: Path, name: str, url: str, most_bytes: int) -> Held:
         if read_whole(folder, URL) != url.encode():
             replace_whole(folder, URL, url.encode())
         held = Held(folder)
-        _sweep(home.path, folder.path, most_bytes)
+        mirrors = [path for path in home.path.iterdir() if _is_mirror(path) and path != folder.path]
+        for path in mirrors:
+            # There is one state at a URL: what was fetched of another is never asked for again.
+            if _url_of(path) == url and (size := _removed(path)):
+                held.outdated, held.outdated_bytes = held.outdated + 1, held.outdated_bytes + size
+        _sweep([path for path in mirrors if path.exists()], folder.path, most_bytes)
         return held
 
 
@@ -152,20 +163,30 @@ def _is_mirror(path: Path) -> bool:
     return kinds == [stat.S_IFDIR, stat.S_IFREG, stat.S_IFDIR]
 
 
-def _sweep(cache: Path, own: Path, most_bytes: int) -> None:
-    """Remove mirrors, least recently opened first. The caller holds the gate."""
-    mirrors = [path for path in cache.iterdir() if _is_mirror(path)]
-    sizes = {path: held_bytes(path) for path in mirrors}
-    total = sum(sizes.values())
+def _url_of(path: Path) -> str | None:
+    """The URL that a mirror is of; None where something else says none."""
+    with suppress(CorruptStore, OSError):
+        return url_of_mirror(path / MIRROR_NAME)
+    return None
+
+
+def _sweep(mirrors: Sequence[Path], own: Path, most_bytes: int) -> None:
+    """Remove mirrors, least recently opened first, until these and one's own fit. The caller holds the gate."""
+    total = held_bytes(own) + sum(map(held_bytes, mirrors))
     for path in sorted(mirrors, key=lambda each: ((each / LOCK).stat().st_mtime_ns, each)):
         if total <= most_bytes:
             return
-        if path == own:
-            continue
-        fd = os.open(path / LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            if lock_file(fd, fcntl.F_WRLCK, wait=False):
-                shutil.rmtree(path)
-                total -= sizes[path]
-        finally:
-            os.close(fd)
+        total -= _removed(path)
+
+
+def _removed(path: Path) -> int:
+    """Remove a mirror; its bytes, at least 1, or 0 where somebody has it open. The caller holds the gate."""
+    fd = os.open(path / LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if not lock_file(fd, fcntl.F_WRLCK, wait=False):
+            return 0
+        size = held_bytes(path)
+        shutil.rmtree(path)
+        return max(1, size)
+    finally:
+        os.close(fd)

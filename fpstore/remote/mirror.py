@@ -48,6 +48,7 @@ class Mirror:
     """The mirror of a store, open: `path` looks like the store, and `attach` has what is missing brought.
 
     objects: what lies at the URL. bytes_held: how many bytes the mirror has on disk, as far as is known here.
+    outdated, outdated_bytes: as of Held.
     """
 
     def __init__(self, url: str, cache: PathLike | None = None, most_bytes: str | int | None = None) -> None:
@@ -58,6 +59,7 @@ class Mirror:
         name = hashlib.sha256(self.objects.url.encode() + b"\n" + catalog).hexdigest()[:32]
         self._held: Held = hold(self._cache, name, self.objects.url, self._most_bytes)
         self.path = self._held.store
+        self.outdated, self.outdated_bytes = self._held.outdated, self._held.outdated_bytes
         self._source = PageSource()
         self._views: list[tuple[SegmentView, str, int]] = []
         self._threads: list[threading.Thread] = []

@@ -111,7 +111,10 @@ class App:
             return await self._in_thread(request, lambda: service.nearest(read(), count, nearness, wanted))
         if endpoint.call == "lookup":
             return await self._in_thread(request, lambda: service.lookup(read(), wanted))
-        asked = await self._in_thread(request, read)
+        if endpoint.call == "add_if_new":
+            asked = await self._in_thread(request, lambda: service.expect_few_additions(read(), nearness))
+        else:
+            asked = await self._in_thread(request, read)
         result = await asyncio.wrap_future(service.change(endpoint.call, asked, nearness))
         return await self._in_thread(request, partial(service.changed, endpoint.call, result, asked, wanted))
 

@@ -1,4 +1,4 @@
-"""Owns a store that a service holds open: where it was away for a moment and is back, it is opened anew.
+"""Owns a store, or a list of them, that a service holds open: where it was away and is back, it is opened anew.
 
 A store that found its path to lead elsewhere says so for ever. One part of a service would then be cut off, while
 another, which nobody asked in that moment, goes on: so each asks here, and all of them have one rule.
@@ -7,11 +7,14 @@ another, which nobody asked in that moment, goes on: so each asks here, and all 
 import contextlib
 import threading
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import fpstore
-from fpstore import Store, StoreChanged, StoreClosed, minhash
-from fpstore.serve.kinds import AnyStore
+from fpstore import NotAStore, Store, StoreChanged, StoreClosed, minhash
+from fpstore.serve.kinds import AnyStore, is_list
+
+if TYPE_CHECKING:
+    from fpstore.cluster import Shards
 
 _Result = TypeVar("_Result")
 
@@ -22,7 +25,7 @@ class Held:
     store: as it was opened; its owner may close it.
     """
 
-    def __init__(self, store: AnyStore) -> None:
+    def __init__(self, store: "AnyStore | Shards") -> None:
         self.path = store.path
         self._store: Any = store
         self._identity = store.identity
@@ -61,18 +64,29 @@ class Held:
                 return self._store
         raise StoreChanged(f"{how}; put it back, or start the service again", path=self.path)
 
-    def _opened(self, failed: AnyStore) -> Any:
+    def _opened(self, failed: "AnyStore | Shards") -> Any:
         if failed.mode == "w":  # there is one writer; all that this one acknowledged is in the files
             self._is_left = True
             with contextlib.suppress(StoreChanged):
                 failed.close()
-        opening = minhash.open if isinstance(failed, minhash.MinHashStore) else fpstore.open
-        store: Any = opening(self.path, failed.mode)
+        store = self._open_as(failed)
         if store.identity != self._identity:
             store.close()
-            raise StoreChanged("found another store, expected the one that was opened there", path=self.path)
+            what = "a list of other stores" if is_list(failed) else "another store"
+            raise StoreChanged(f"found {what}, expected the one that was opened there", path=self.path)
         store.max_matches = failed.max_matches
         if isinstance(failed, Store):
             store.max_name_bytes = failed.max_name_bytes
         failed.close()
         return store
+
+    def _open_as(self, failed: "AnyStore | Shards") -> Any:
+        if is_list(failed):
+            from fpstore.cluster import Shards
+
+            try:
+                return Shards(self.path)
+            except NotAStore as error:  # the list is another, or a store is not the one that is listed
+                raise StoreChanged(str(error)) from None
+        opening = minhash.open if isinstance(failed, minhash.MinHashStore) else fpstore.open
+        return opening(self.path, failed.mode)

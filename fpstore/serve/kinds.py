@@ -4,7 +4,7 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from fpstore.minhash import MinHashStore
 from fpstore.serve import forms
 from fpstore.text import Recipe
 from fpstore.types import Array
+
+if TYPE_CHECKING:
+    from fpstore.cluster import Shards
 
 AnyStore = Store | MinHashStore
 
@@ -102,7 +105,7 @@ class _OfFingerprints(Kind):
         store.probe_many(np.empty(0, dtype=np.uint64), max_distance=nearness)
 
     def expect_bounded(self, store: Any, nearness: float | None) -> None:
-        most = store.plan.max_distance
+        most = reach_of(store)
         if nearness is not None and nearness > most:
             raise PlanError(f"max_distance: found {nearness}, expected at most {most}, that of the store's plan")
 
@@ -110,7 +113,8 @@ class _OfFingerprints(Kind):
         pass  # it has
 
     def expect_answers(self, store: Any) -> None:
-        store.contains_near(0)
+        for each in stores_of(store):
+            each.contains_near(0)
 
 
 class _OfSignatures(Kind):
@@ -161,8 +165,23 @@ class _OfSignatures(Kind):
         store.contains_near(np.zeros(self._values, dtype=np.uint64))
 
 
-def kind_of(store: AnyStore) -> Kind:
-    """That of a store."""
+def is_list(store: object) -> bool:
+    """Whether it is a list of stores, whose code nobody else has loaded."""
+    return hasattr(store, "stores")
+
+
+def stores_of(store: "Store | Shards") -> "tuple[Store, ...]":
+    """It, or those of a list."""
+    return (store,) if isinstance(store, Store) else store.stores
+
+
+def reach_of(store: "Store | Shards") -> int:
+    """The largest distance that the tables answer, of a list those of all its stores."""
+    return min(each.plan.max_distance for each in stores_of(store))
+
+
+def kind_of(store: "AnyStore | Shards") -> Kind:
+    """That of a store, or of those of a list."""
     return _OfSignatures(store.values) if isinstance(store, MinHashStore) else _OfFingerprints(store.bits)
 
 

@@ -15,7 +15,8 @@ REFUSING_AT_ONCE = 128
 BACKLOG = 128
 # From accepting a connection over the limit to closing it takes four turns, and each can accept one more than that.
 ACCEPTED_AT_ONCE = 4 * (BACKLOG + 1)
-# Of a request for which all is read: so many words are compared, some seconds of a processor, or so many queries.
+# Of a request for which all is read: so many words are compared, some seconds of a processor, or so many queries. Rows
+# that are to be added if they are new are queries, too.
 COMPARED_AT_ONCE, LEAST_QUERIES = 10**10, 16
 # Rows that such a request may hold: of each query as many fingerprints as are asked for, and as many rows of each.
 HELD_AT_ONCE = 1 << 22

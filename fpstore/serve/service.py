@@ -8,21 +8,24 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from math import isqrt
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fpstore import Additions, ReadOnly, RecipeError, Store, TooManyMatches
 from fpstore.inputs import BadInput
-from fpstore.minhash import SimilarAdditions
+from fpstore.minhash import MinHashStore, SimilarAdditions
 from fpstore.serve import arrow, forms
 from fpstore.serve.failures import Refused
 from fpstore.serve.held import Held
-from fpstore.serve.kinds import AnyStore, kind_of
+from fpstore.serve.kinds import AnyStore, is_list, kind_of, reach_of, stores_of
 from fpstore.serve.limits import COMPARED_AT_ONCE, HELD_AT_ONCE, LEAST_QUERIES, Limits
 from fpstore.serve.writing import Change, Writing
 from fpstore.text import Recipe
 from fpstore.types import Ids, Keys
+
+if TYPE_CHECKING:
+    from fpstore.cluster import Shards
 
 JSON_TYPE = "application/json"
 ROW_FIELDS = ("fingerprints", "texts")
@@ -54,16 +57,19 @@ class Answer:
 class Service:
     """A store that is asked by many at once: one Store answers, another one is written to, if any. Thread-safe.
 
+    reader: also a list of stores, which is only read.
     recipe: that of texts, with its model; None where the store has none.
     """
 
-    def __init__(self, reader: AnyStore, writing: Writing | None, recipe: Recipe | None, limits: Limits) -> None:
+    def __init__(
+        self, reader: "AnyStore | Shards", writing: Writing | None, recipe: Recipe | None, limits: Limits
+    ) -> None:
         self.limits = limits
         self._reader = Held(reader)
         self._id_type = reader.id_type
         self.kind = kind_of(reader)
         self._origin, self._bits = reader._origin, reader._settings.bits
-        self._writing = writing
+        self._writing, self._is_list = writing, is_list(reader)
         self._recipe = recipe
         reader.max_matches = limits.matches
         if isinstance(reader, Store):
@@ -123,7 +129,7 @@ class Service:
 
         def ask(store: Any) -> Any:
             self.kind.expect_bounded(store, nearness)
-            if isinstance(store, Store):
+            if not isinstance(store, MinHashStore):
                 self._expect_few(store, len(keys), store.max_distance if nearness is None else nearness)
             return store.probe_many(keys, threads=1, **asked_for)
 
@@ -146,18 +152,39 @@ class Service:
 
         return self._matches(self._reader.ask(ask), asked, media_type)
 
-    def _expect_few(self, store: Store, query_count: int, max_distance: float) -> None:
-        """Refused for so many queries that reading all that is stored for each of them would take long."""
+    def _expect_few(self, store: "Store | Shards", query_count: int, max_distance: float, added: int = 0) -> None:
+        """Refused for so many queries that reading all that is stored for each of them would take long.
+
+        added: so many rows more that are stored meanwhile.
+        """
         if query_count <= LEAST_QUERIES:
             return
-        distance, near = int(max_distance), store.plan.max_distance
-        read = store._read_for_each(query_count, distance)
+
+        def read_within(distance: int) -> int:
+            return sum(each._read_for_each(query_count, distance, added) for each in stores_of(store))
+
+        distance, near = int(max_distance), reach_of(store)
+        read = read_within(distance)
         if query_count * read > COMPARED_AT_ONCE:
             most = max(LEAST_QUERIES, COMPARED_AT_ONCE // read)
-            told = f"{read} words of 64 bits are read for each"
-            if distance > near and store._read_for_each(query_count, near) < read:
+            told = f"each takes as long as {read} words of 64 bits that are read"
+            if distance > near and read_within(near) < read:
                 told += f"; fewer with max_distance={near} or less"
             raise Refused(413, "TooManyQueries", f"body: found {query_count} rows, expected at most {most}: {told}")
+
+    def expect_few_additions(self, asked: Asked, nearness: float | None) -> Asked:
+        """The same; Refused, as of probe, for rows to add if they are new, each of which is one for those behind it."""
+        keys = asked.fingerprints
+
+        def look(store: Any) -> None:
+            assert keys is not None
+            distance = store.max_distance if nearness is None else nearness
+            if distance <= store.plan.max_distance:  # the writer refuses what is beyond
+                self._expect_few(store, len(keys), distance, len(keys) // 2)
+
+        if keys is not None and self._writing is not None and self.kind.digits:
+            self._reader.ask(look)
+        return asked
 
     def _matches(self, found: Any, asked: Asked, media_type: str) -> Answer:
         most = self.limits.answer_bytes
@@ -176,6 +203,9 @@ class Service:
 
     def change(self, kind: str, asked: Asked, nearness: float | None) -> "Future[Any]":
         """Have the writer change the store; done when that is durable. ReadOnly where there is none."""
+        if self._is_list:
+            told = "found a list of stores, which is only asked, expected one store; serve the store that is to change"
+            raise ReadOnly(told, path=self._reader.path)
         if self._writing is None:
             raise ReadOnly("found it served for reading, expected a service that writes", path=self._reader.path)
         if kind in ADDING:
@@ -203,7 +233,10 @@ class Service:
             raise TooManyMatches(f"{error}; the rows were added") from None
 
     def stats(self) -> Answer:
-        """What the store holds."""
+        """What the store holds, or each of a list."""
+        if self._is_list:
+            every = self._reader.ask(lambda stores: stores.stats())
+            return Answer(_document("list-stats", f'"stores": {json.dumps([each.to_json() for each in every])}'))
         return Answer(
             json.dumps(
                 {"format": "fpstore.stats/1", **self._reader.ask(lambda store: store.stats()).to_json()}

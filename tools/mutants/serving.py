@@ -20,7 +20,7 @@ MUTANTS = (
     Mutant(
         "rows that are in no segment yet are not counted where all is read",
         "fpstore/living/radius.py",
-        "snapshot.pending_end if is_beyond or reads_all(plan) else 0",
+        "pending if is_beyond or reads_all(plan) else 0",
         "0",
         "one request keeps a thread of the service busy for minutes",
         ("tests/test_serve_app.py::test_what_is_read_for_each_query_is_bounded_wherever_it_is",),
@@ -257,5 +257,21 @@ MUTANTS = (
         "if True:",
         "a service that ends late takes the socket of the next one",
         ("tests/test_serve_server.py::test_a_socket_that_has_another_ones_name_by_now_is_left",),
+    ),
+    Mutant(
+        "rows to add if they are new are asked for without a bound",
+        "fpstore/serve/app.py",
+        'if endpoint.call == "add_if_new":',
+        "if False:",
+        "one request takes the writer, and a processor, for minutes",
+        ("tests/test_serve_app.py::test_what_is_read_for_each_row_that_is_added_if_it_is_new_is_bounded",),
+    ),
+    Mutant(
+        "a row in memory is as much as a word that is read",
+        "fpstore/living/radius.py",
+        "PENDING_TIMES if is_beyond else 1",
+        "1",
+        "a request for the nearest takes ten times as long as any may",
+        ("tests/test_serve_app.py::test_what_is_read_for_each_query_is_bounded_wherever_it_is",),
     ),
 )

@@ -1795,4 +1795,20 @@ MUTANTS = (
         "a batch of nothing, time and again",
         ("tests/test_jobs_mended.py::test_so_many_documents_fit_and_one_at_least",),
     ),
+    Mutant(
+        "mirrors of all stores go that nobody has open",
+        "fpstore/remote/cache.py",
+        "if _url_of(path) == url and",
+        "if",
+        "what was read of other stores elsewhere is fetched again each time",
+        ("tests/test_remote.py::test_mirrors_of_earlier_states_go_unless_somebody_has_them_open",),
+    ),
+    Mutant(
+        "a mirror goes that somebody has open",
+        "fpstore/remote/cache.py",
+        "if not lock_file(fd, fcntl.F_WRLCK, wait=False):",
+        "if False:",
+        "who reads an earlier state finds no pages",
+        ("tests/test_remote.py::test_mirrors_of_earlier_states_go_unless_somebody_has_them_open",),
+    ),
 )
