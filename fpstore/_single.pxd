@@ -12,7 +12,7 @@ cdef enum:
     MOST_ROWS = 4096  # more are another answer than a single query mostly has
     FEW_ROWS = 64  # where the first are wanted, what reads no others is as fast from here on
 
-cdef object NDARRAY, INT64, UINT64, UINT16
+cdef object NDARRAY, FROMBUFFER, INT64, UINT64, UINT16
 # The column `query` of an answer of one row, and by its value the column `distance`.
 cdef object FIRST
 cdef list DISTANCES

@@ -94,9 +94,11 @@ cdef class SingleCodes:
         cdef unsigned distance, bits = 64 * self.words
         cdef int at = 0
         cdef CodeRows found
-        if not (not signed and not self.named and type(count) is int and 0 < count <= FEW_ROWS and is_newest(watch)
+        if not (not signed and not self.named and type(count) is int and 0 < count <= FEW_ROWS
                 and self.as_code(fingerprint, query) and as_distance(max_distance, bits, bits, &distance)):
             return None
+        if not is_newest(watch):
+            return True
         if reaches is None:
             reaches = self.reaches.get((distance, count))
         if reaches is None:

@@ -169,6 +169,9 @@ class Store(_BaseStore):
         """
         single = self._newest.snapshot.single
         found: Matches | bool | None = single.first(self._watch, fingerprint, count, max_distance, self._signed)
+        if found is True:
+            with Reading(self) as snapshot:
+                found = snapshot.single.first(None, fingerprint, count, max_distance, self._signed)
         if found is None or isinstance(found, bool):
             return self._nearest(self._key(fingerprint), count, max_distance, None, found)
         return found

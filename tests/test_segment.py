@@ -203,6 +203,30 @@ def test_a_writer_overwrites_nothing(tmp_path: Path) -> None:
     assert (tmp_path / "x").read_bytes() == b"mine"
 
 
+def test_a_file_is_written_in_pieces_that_huge_pages_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pieces = []
+
+    def write_all(fd: int, data: memoryview) -> None:
+        pieces.append(len(data))
+        os.write(fd, data)
+
+    monkeypatch.setattr(segment_files, "write_all", write_all)
+    data = np.random.default_rng(5).bytes((9 << 20) + 7)
+    with Folder.open(tmp_path) as folder:
+        file = ChecksummedFile(Place(folder, "file"))
+        # What is less than a page, less than a piece, several pieces from within one, and from the begin of one.
+        at = 0
+        for end in (100, 5000, 1 << 20, (5 << 20) + 3, 6 << 20, (9 << 20) + 7):
+            file.write(data[at:end])
+            at = end
+        checksums = file.checksums()
+        file.close()
+    assert pieces == [2 << 20] * 4 + [(1 << 20) + 7]
+    assert (tmp_path / "file").read_bytes() == data
+    pages = [data[first : first + PAGE_BYTES] for first in range(0, len(data), PAGE_BYTES)]
+    assert checksums.tolist() == [crc32c_package.crc32c(page) for page in pages]
+
+
 def test_a_file_that_does_not_read_back_is_refused_and_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_all = segment_files.write_all
 

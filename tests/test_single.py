@@ -296,6 +296,25 @@ def test_within_the_first_radius_that_has_so_many_the_first_rows_are_found(tmp_p
         assert first(1, both) is None
 
 
+@pytest.mark.parametrize("bits", [64, 128])
+def test_the_first_rows_are_looked_for_once_it_is_sure_which_state_is_the_newest(tmp_path: Path, bits: int) -> None:
+    path = tmp_path / "store"
+    with fpstore.build(path, [7, 70], bits=bits, ids=None) as store:
+        assert store.nearest(7).distance.tolist() == [0]
+        single = store._latest.single
+        never = Watch(sure=False)
+        assert single.first(never, 7, 1, None, False) is True
+        assert single.first(ALWAYS, 7, 1, None, False).distance.tolist() == [0]
+        # A wrong argument is told of first, and then it makes no difference.
+        assert single.first(never, 7, 0, None, False) is single.first(never, "7", 1, None, False) is None
+        # A state that nobody has looked at since is that which answers.
+        with fpstore.open(path, mode="w") as writer:
+            writer.add([6])
+            assert store.nearest(6).distance.tolist() == [0]
+            writer.remove(fingerprints=[6])
+            assert store.nearest(6).distance.tolist() == [1]
+
+
 def test_of_rows_that_were_removed_none_is_among_the_first(tmp_path: Path) -> None:
     base = 0x123456789ABCDEF0
     keys = [base ^ sum(1 << 5 * bit for bit in range(bits)) for bits in (2, 4, 5)]

@@ -10,6 +10,8 @@ enum {
     MANY_VECTORS = 3, /* at most; all blocks of a query of plan balanced go at once */
     MANY_LEAST = 3,   /* blocks of one class of codes that are worth so many lanes */
     FENCES_LEAST = 4, /* large slots that are; of fewer the processor guesses the next step and does not wait */
+    FENCES_AT_ONCE = 64,
+    LONG_THOUSANDS = 3, /* bits of blocks that are begun first, in 1024s */
     /* In a search's first two turns, of which all would be asked for before any is scanned: blocks that are asked for
        where they are resolved. The lines of all are asked for while the blocks are scanned, so many of them before, and
        so many with each pair of steps, which uses some four: memory brings them meanwhile. Blocks of later turns are
@@ -328,32 +330,61 @@ static Status KERNEL(scan_class)(Search *search, BlockColumns *blocks, unsigned 
     return status;
 }
 
+/* Which blocks are of the class of table `leader`, in the order in which they are scanned: those that likely take long
+   come first, as what is begun last runs on while most lanes have nothing to do. classes: of each block. */
+static unsigned KERNEL(ones_of_class)(const BlockColumns *blocks, const uint16_t *classes, unsigned count,
+                                      unsigned leader, uint16_t *found) {
+    const __m512i lanes = _mm512_set_epi16(31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14, 13,
+                                           12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+    const __m512i own = _mm512_set1_epi16((short)leader);
+    uint16_t thousands[BLOCK_ROOM + 32];
+    unsigned n = 0;
+    for (unsigned i = 0; i < count; i += 8) {
+        const __m512i bits =
+            _mm512_sub_epi64(_mm512_loadu_si512(blocks->reached + i), _mm512_loadu_si512(blocks->at + i));
+        _mm_storeu_si128((__m128i *)(void *)(thousands + i), _mm512_cvtusepi64_epi16(_mm512_srli_epi64(bits, 10)));
+    }
+    for (unsigned least = LONG_THOUSANDS + 1; least-- > 0;)
+        for (unsigned i = 0; i < count; i += 32) {
+            const __m512i sizes =
+                _mm512_min_epu16(_mm512_loadu_si512(thousands + i), _mm512_set1_epi16(LONG_THOUSANDS));
+            const __mmask32 inside = (__mmask32)low_bits(count - i < 32 ? count - i : 32);
+            const __mmask32 these =
+                _mm512_mask_cmpeq_epi16_mask(_mm512_mask_cmpeq_epi16_mask(inside, _mm512_loadu_si512(classes + i), own),
+                                             sizes, _mm512_set1_epi16((short)least));
+            _mm512_storeu_si512(
+                found + n, _mm512_maskz_compress_epi16(these, _mm512_add_epi16(lanes, _mm512_set1_epi16((short)i))));
+            n += (unsigned)__builtin_popcount(these);
+        }
+    return n;
+}
+
 /* Scan blocks of any class: those of a class that has many of them in lanes, the others as scan() does. */
 static __attribute__((noinline)) Status KERNEL(scan_classes)(Search *search, const BlockColumns *blocks, unsigned count,
                                                              Lines *ahead) {
     Block rest[BLOCK_ROOM];
     BlockColumns same;
-    unsigned rest_count = 0;
+    uint16_t classes[BLOCK_ROOM + 32], order[BLOCK_ROOM + 32];
+    unsigned rest_count = 0, ordered = 0;
+    for (unsigned i = 0; i < count; i++)
+        classes[i] = (uint16_t)search->tables[KERNEL(table_of)(blocks->tag[i])]->code_class;
+    for (unsigned leader = 0; leader < search->table_count && ordered < count; leader++)
+        if (search->tables[leader]->code_class == leader)
+            ordered += KERNEL(ones_of_class)(blocks, classes, count, leader, order + ordered);
     if (count > blocks->asked_at_once) {
-        unsigned n = 0;
-        for (unsigned leader = 0; leader < search->table_count; leader++) {
-            if (search->tables[leader]->code_class != leader) continue;
-            for (unsigned i = 0; i < count; i++) {
-                if (search->tables[KERNEL(table_of)(blocks->tag[i])]->code_class != leader) continue;
-                same.at[n] = blocks->at[i], same.reached[n++] = blocks->reached[i];
-            }
-        }
+        for (unsigned i = 0; i < count; i++)
+            same.at[i] = blocks->at[order[i]], same.reached[i] = blocks->reached[order[i]];
         KERNEL(list_lines)(&same, count, ahead);
         KERNEL(ask_more)(search->pages->base, ahead, LINES_FIRST);
     }
-    for (unsigned leader = 0; leader < search->table_count; leader++) {
+    for (unsigned first = 0; first < count;) {
+        const unsigned leader = classes[order[first]];
         unsigned n = 0;
-        if (search->tables[leader]->code_class != leader) continue;
-        for (unsigned i = 0; i < count; i++) {
-            if (search->tables[KERNEL(table_of)(blocks->tag[i])]->code_class != leader) continue;
+        for (; first < count && classes[order[first]] == leader; first++, n++) {
+            const unsigned i = order[first];
             same.at[n] = blocks->at[i], same.key[n] = blocks->key[i], same.end[n] = blocks->end[i];
             same.last_wanted[n] = blocks->last_wanted[i], same.query[n] = blocks->query[i];
-            same.tag[n++] = blocks->tag[i];
+            same.tag[n] = blocks->tag[i];
         }
         if (n < MANY_LEAST) {
             for (unsigned i = 0; i < n; i++)
@@ -531,40 +562,51 @@ static Status KERNEL(resolve_eight)(Search *search, unsigned first, __mmask8 lan
     return status;
 }
 
-/* Where the search of large slots begins, of up to eight of them: as fence_find(), of which each step waits for memory,
-   for all at once. Pages are sound. */
-static void KERNEL(find_fences)(const Search *search, const uint16_t *which, unsigned count, uint64_t *found) {
+/* Where the search of large slots begins, of up to FENCES_AT_ONCE of them: as fence_find(), of which each step waits
+   for memory, for all at once. Pages are sound. found has room for as many. */
+static __attribute__((noinline)) void KERNEL(find_fences)(const Search *search, const uint16_t *which, unsigned count,
+                                                          uint64_t *found) {
     const SlotColumns *slots = &search->columns.slots;
-    uint64_t wanted[8] = {0}, fences[8], counts[8] = {0};
-    for (unsigned i = 0; i < 8; i++) fences[i] = slots->line[which[0]]; /* which is there to be read */
-    for (unsigned i = 0; i < count; i++) {
-        const Table *table = search->tables[KERNEL(table_of)(slots->tag[which[i]])];
-        const uint64_t first = slots->first_wanted[which[i]], start = slots->start[which[i]];
-        wanted[i] = first > start ? first : start, counts[i] = table->fence_count;
-        if (counts[i] > 0) fences[i] = table->fences_offset;
+    const __m512i one = _mm512_set1_epi64(1);
+    uint64_t wanted[FENCES_AT_ONCE], fences[FENCES_AT_ONCE], counts[FENCES_AT_ONCE];
+    __m512i low[FENCES_AT_ONCE / 8], left[FENCES_AT_ONCE / 8];
+    const unsigned vectors = (count + 7) / 8;
+    for (unsigned i = 0; i < 8 * vectors; i++) {
+        const unsigned slot = which[i < count ? i : 0];
+        const Table *table = search->tables[KERNEL(table_of)(slots->tag[slot])];
+        const uint64_t first = slots->first_wanted[slot], start = slots->start[slot];
+        wanted[i] = first > start ? first : start, counts[i] = i < count ? table->fence_count : 0;
+        fences[i] = table->fence_count > 0 ? table->fences_offset : slots->line[slot]; /* which is there to be read */
     }
-    const __m512i keys = _mm512_loadu_si512(wanted), begin = _mm512_loadu_si512(fences), one = _mm512_set1_epi64(1);
-    __m512i low = _mm512_setzero_si512(), left = _mm512_loadu_si512(counts);
-    for (__mmask8 open; (open = _mm512_test_epi64_mask(left, left)) != 0;) {
-        uint64_t offsets[8];
-        const __m512i half = _mm512_srli_epi64(left, 1), middle = _mm512_add_epi64(low, half);
-        _mm512_storeu_si512(offsets, _mm512_mask_add_epi64(begin, open, begin, _mm512_slli_epi64(middle, 4)));
-        const __mmask8 below = _mm512_mask_cmplt_epu64_mask(open, KERNEL(words_at)(search->pages->base, offsets), keys);
-        low = _mm512_mask_add_epi64(low, below, middle, one);
-        left = _mm512_mask_sub_epi64(half, below, _mm512_sub_epi64(left, half), one);
+    for (unsigned v = 0; v < vectors; v++)
+        low[v] = _mm512_setzero_si512(), left[v] = _mm512_loadu_si512(counts + 8 * v);
+    for (int any = 1; any;) {
+        any = 0;
+        for (unsigned v = 0; v < vectors; v++) {
+            uint64_t offsets[8];
+            const __m512i keys = _mm512_loadu_si512(wanted + 8 * v), begin = _mm512_loadu_si512(fences + 8 * v);
+            const __mmask8 open = _mm512_test_epi64_mask(left[v], left[v]);
+            const __m512i half = _mm512_srli_epi64(left[v], 1), middle = _mm512_add_epi64(low[v], half);
+            _mm512_storeu_si512(offsets, _mm512_mask_add_epi64(begin, open, begin, _mm512_slli_epi64(middle, 4)));
+            const __mmask8 below =
+                _mm512_mask_cmplt_epu64_mask(open, KERNEL(words_at)(search->pages->base, offsets), keys);
+            low[v] = _mm512_mask_add_epi64(low[v], below, middle, one);
+            left[v] = _mm512_mask_sub_epi64(half, below, _mm512_sub_epi64(left[v], half), one);
+            any |= open;
+        }
     }
-    _mm512_storeu_si512(found, low);
+    for (unsigned v = 0; v < vectors; v++) _mm512_storeu_si512(found + 8 * v, low[v]);
 }
 
 /* The blocks of the large slots among those that were resolved. */
 static __attribute__((noinline)) Status KERNEL(want_all_large)(Search *search) {
     SlotColumns *slots = &search->columns.slots;
     Status status = OK;
-    for (unsigned first = 0; first < slots->large_count; first += 8) {
-        const unsigned rest = slots->large_count - first, count = rest < 8 ? rest : 8;
+    for (unsigned first = 0; first < slots->large_count; first += FENCES_AT_ONCE) {
+        const unsigned rest = slots->large_count - first, count = rest < FENCES_AT_ONCE ? rest : FENCES_AT_ONCE;
         const uint16_t *which = slots->large + first;
         const int together = count >= FENCES_LEAST && pages_sound(search->pages);
-        uint64_t found[8];
+        uint64_t found[FENCES_AT_ONCE];
         if (together) KERNEL(find_fences)(search, which, count, found);
         for (unsigned i = 0; i < count && !search->done; i++) {
             if (!together) status = KERNEL(first_large_many)(search, which[i], &found[i]);

@@ -4,6 +4,22 @@ from mutants.record import Mutant
 
 MUTANTS = (
     Mutant(
+        "the nearest is looked for in a state that may not be the newest",
+        "fpstore/_single.pyx",
+        "if not is_newest(watch): return True",
+        "",
+        "what another process has added is not among the nearest",
+        ("tests/test_single.py::test_the_first_rows_are_looked_for_once_it_is_sure_which_state_is_the_newest[64]",),
+    ),
+    Mutant(
+        "the nearest of wide fingerprints is looked for in a state that may not be the newest",
+        "fpstore/_single_codes.pyx",
+        "if not is_newest(watch): return True",
+        "",
+        "what another process has added is not among the nearest",
+        ("tests/test_single.py::test_the_first_rows_are_looked_for_once_it_is_sure_which_state_is_the_newest[128]",),
+    ),
+    Mutant(
         "rows that were removed as pairs are among the nearest",
         "fpstore/living/live.py",
         "masked |= self.removals.rows_masked(fingerprints[places], ids, self.position)",

@@ -281,6 +281,14 @@ MUTANTS = (
         ("tests/test_probe.py::test_a_match_split_across_the_blocks_of_a_large_slot_is_found",),
     ),
     Mutant(
+        "blocks of all classes are decoded by the codes of one",
+        "fpstore/native/search_many.h",
+        "for (; first < count && classes[order[first]] == leader; first++, n++)",
+        "for (; first < count; first++, n++)",
+        "tables whose codes differ have no matches, or look damaged",
+        ("tests/test_probe.py::test_tables_are_searched_together_whether_their_codes_are_alike_or_not",),
+    ),
+    Mutant(
         "of several slots at once a fence at the key itself is passed over",
         "fpstore/native/search_many.h",
         "_mm512_mask_cmplt_epu64_mask(open, ",
@@ -291,8 +299,8 @@ MUTANTS = (
     Mutant(
         "of several slots at once the fences of the first one's table are read",
         "fpstore/native/search_many.h",
-        "if (counts[i] > 0) fences[i] = table->fences_offset;",
-        "if (counts[i] > 0) fences[i] = search->tables[0]->fences_offset;",
+        "fences[i] = table->fence_count > 0 ? table->fences_offset : slots->line[slot];",
+        "fences[i] = table->fence_count > 0 ? search->tables[0]->fences_offset : slots->line[slot];",
         "matches in large slots of other tables are missed once all pages have been checked",
         ("tests/test_probe.py::test_fences_of_several_large_slots_are_found_at_once_where_pages_are_sound",),
     ),

@@ -20,6 +20,14 @@ MUTANTS = (
         ("tests/test_crash.py::test_nothing_acknowledged_is_lost_in_a_power_cut_at_any_call",),
     ),
     Mutant(
+        "a large piece is written before what waits",
+        "fpstore/segment/files.py",
+        "if self._filled == 0 and len(view) >= WRITE_BYTES:",
+        "if len(view) >= WRITE_BYTES:",
+        "the bytes of a file are in another order",
+        ("tests/test_segment.py::test_a_file_is_written_in_pieces_that_huge_pages_hold",),
+    ),
+    Mutant(
         "a segment is not read back",
         "fpstore/segment/files.py",
         "check_file(self._at)",
