@@ -551,7 +551,7 @@ static Status KERNEL(resolve_eight)(Search *search, unsigned first, __mmask8 lan
     STORE(last_wanted, last_wanted);
     STORE(query, COLUMN(query));
     STORE(tag, COLUMN(tag));
-    if (resolved->asked_at_once != ALL_AT_ONCE) STORE(reached, reached);
+    if (resolved->asked_at_once != ALL_AT_ONCE || !search->columns.one_class) STORE(reached, reached);
 #undef STORE
 #undef COLUMN
     search->resolved_count += (unsigned)__builtin_popcount(filled);
