@@ -37,6 +37,14 @@ Status large_reserve(Large *large, uint64_t bytes) {
     return OK;
 }
 
+void large_advise(const Large *large) {
+#ifdef MADV_HUGEPAGE
+    if (large->bytes >= LARGE_BYTES) (void)madvise(large->memory, large->bytes, MADV_HUGEPAGE);
+#else
+    (void)large;
+#endif
+}
+
 void large_free(Large *large) {
     if (large->bytes >= LARGE_BYTES)
         munmap(large->memory, large->bytes);

@@ -23,6 +23,9 @@ Status large_make(Large *large, uint64_t bytes, int whole);
    NO_MEMORY, which leaves it as it is. */
 Status large_reserve(Large *large, uint64_t bytes);
 
+/* It is read here and there: the system may hold it in large pages, of which it finds each sooner. */
+void large_advise(const Large *large);
+
 /* Have it be none. */
 void large_free(Large *large);
 
