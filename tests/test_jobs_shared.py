@@ -210,6 +210,42 @@ def test_nobody_is_asked_where_one_worker_is(tmp_path: Path, monkeypatch: pytest
     assert dedup([source], tmp_path / "out", workers=1).results == 2
 
 
+def deciding(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many threads each job decides by."""
+    found: list[int] = []
+    made: Callable[..., Any] = vars(runs)["kept_of"]
+
+    def kept_of(workplace: Any, settings: Any, confirm: Any, threads: int) -> Any:
+        found.append(threads)
+        return made(workplace, settings, confirm, threads)
+
+    monkeypatch.setattr(runs, "kept_of", kept_of)
+    return found
+
+
+def test_who_decides_has_the_processors_that_workers_leave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, found = some_source(tmp_path), deciding(monkeypatch)
+    for workers, threads in ((2, 5), (5, 2), (2, 1)):
+        dedup([source], tmp_path / f"{workers} {threads}", workers=workers, threads=threads)
+    assert found == [3, 1, 1]
+    dedup([source], tmp_path / "alone", threads=5)
+    monkeypatch.setattr(sharing, "TASK_SECONDS", 1.0)  # one portion, which nobody measures beside this process
+    dedup([source], tmp_path / "one", workers=2, threads=5)
+    assert found[3:] == [5, 5]
+
+
+def test_who_decides_has_all_processors_where_workers_are_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Elsewhere(local.Local):
+        is_here = False
+
+    monkeypatch.setattr(sharing, "engine_named", lambda name, address, workers: Elsewhere(address, workers))
+    source, found = some_source(tmp_path), deciding(monkeypatch)
+    dedup([source], tmp_path / "out", engine="ray", workers=2, threads=5)
+    assert found == [5]
+
+
 # --- Portions ---
 
 

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterable
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from fpstore.jobs.runs import FirstRun, RankedRun
 from fpstore.jobs.settings import Asked, settle_settings
 from fpstore.jobs.shards import Sharding, make_output
 from fpstore.jobs.sharing import Team, shared
-from fpstore.jobs.standing import own_workplace, release, standing_workplace
+from fpstore.jobs.standing import Workplace, own_workplace, release, standing_workplace
 from fpstore.jobs.summary import DedupSummary, Tally, summarise
 from fpstore.progress import OnProgress
 from fpstore.text import Recipe
@@ -146,15 +146,19 @@ def dedup(
             sharding.begin(job, force=force)
         if not job.is_finished:
             texts = check is not None
-            if standing is None:
-                opened = own_workplace(job, settings, texts=texts, threads=corpus.threads)
-            else:
-                opened = standing_workplace(standing, job, settings, texts=texts, threads=corpus.threads)
             keeps = texts and kept_one.is_first
+
+            def opened() -> AbstractContextManager[Workplace]:
+                """Where it decides, which is known once others measure."""
+                threads = corpus.deciding_threads
+                if standing is None:
+                    return own_workplace(job, settings, texts=texts, threads=threads)
+                return standing_workplace(standing, job, settings, texts=texts, threads=threads)
+
             with (
                 shared(job, corpus, team, "dedup", keeps=keeps) as free,
                 closing(Repeats(job, corpus)) as repeats,
-                opened as workplace,
+                opened() as workplace,
             ):
                 kind = FirstRun if kept_one.is_first else RankedRun
                 run = kind(job, corpus, workplace, repeats, settings, check, forms, kept_one, tag, progress)

@@ -15,7 +15,7 @@ from fpstore.query.leaders import MOST_LOOKED_AT as MOST_LOOKED_AT
 from fpstore.query.leaders import Leaders
 from fpstore.query.similar_leaders import SimilarLeaders
 from fpstore.text import Recipe
-from fpstore.text.confirm import Checker, Confirm
+from fpstore.text.confirm import Checker, Confirm, Rooms
 from fpstore.text.held import Features, KeptHashes, Sets
 from fpstore.text.packed import Scratch, taken, text_sizes
 from fpstore.types import Array, Counts, Ids, Keys
@@ -33,8 +33,10 @@ class _Workplaced(Leaders):
 
     def _begin(self, workplace: Workplace, recipe: Recipe, confirm: Confirm | None, threads: int) -> None:
         self._workplace, self._spool = workplace, workplace.spool
-        rooms = () if workplace.signed is None else (ROOMS,)
-        self._checker = None if confirm is None else Checker(confirm, recipe, self._texts_of, threads, *rooms)
+        rooms = Rooms() if workplace.signed is None else ROOMS
+        # What packages cut takes ten times as long to cut again as its hashes take to be read.
+        older = self._spool.lay_hashes() if confirm is not None and recipe.is_prepared and recipe.keeps_hashes else None
+        self._checker = None if confirm is None else Checker(confirm, recipe, self._texts_of, threads, rooms, older)
         self.looks_on = confirm is not None
         self.share = None if self._checker is None else self._checker.share
         self._names: Sequence[str] = ()

@@ -58,7 +58,7 @@ class FirstRun:
         self._workplace = workplace
         self._repeats = repeats
         self._progress = progress
-        self._kept = kept_of(workplace, settings, confirm, corpus.threads)
+        self._kept = kept_of(workplace, settings, confirm, corpus.deciding_threads)
         self._tally = Tally.of(job.state)
         self._kept.refused = self._tally.refused
         self._kept.cut_short = self._tally.cut_short

@@ -115,7 +115,8 @@ def shared(
         left, seconds = _left(folder, tasks.given_to(folder, first=0 if job is None else _first_source(job)))
         leash = Leash(AHEAD_OF_A_WORKER * engine.workers)
         work = Background(partial(engine, left, seconds, leash=leash))
-        corpus.made_by(partial(_Handed, tasks.of, _Waiting(folder, work, left, leash)))
+        beside = engine.workers if engine.is_here and left else 0
+        corpus.made_by(partial(_Handed, tasks.of, _Waiting(folder, work, left, leash)), beside)
 
         def free() -> Engine:
             leash.let_go()

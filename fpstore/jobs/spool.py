@@ -15,6 +15,7 @@ from fpstore.disk import Folder, replace_whole
 from fpstore.errors import JobError
 from fpstore.fingerprints import single_of
 from fpstore.jobs.files import AppendFile, files_of_jobs
+from fpstore.jobs.laid import LaidHashes
 from fpstore.ledger import (
     INDEX,
     NAME_BYTES,
@@ -59,6 +60,7 @@ class Spool:
         """
         self.folder = folder
         self._files: list[AppendFile] = []
+        self._laid: LaidHashes | None = None
         try:
             settings: dict[str, Any] | None
             with files_of_jobs():
@@ -103,10 +105,17 @@ class Spool:
         self._files.append(file)
         return file
 
+    def lay_hashes(self) -> LaidHashes:
+        """A place beside it for the hashes of its documents, which goes when this is closed."""
+        self._laid = LaidHashes(self.folder)
+        return self._laid
+
     def close(self) -> None:
         """Close its files."""
         for file in self._files:
             file.close()
+        if self._laid is not None:
+            self._laid.close()
         self.folder.close()
 
     @property

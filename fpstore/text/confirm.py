@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +44,8 @@ _AT_ONCE = 8
 # Of kept documents: so many texts are read at first, then as many as have about so many characters. Of those that are
 # looked at ahead, until they have so many.
 _TEXTS_AT_ONCE, _CHARACTERS_AT_ONCE, _AHEAD_CHARACTERS = 64, 1 << 20, 4 << 20
+# So many characters of a text take as much to be held as a hash.
+_CHARACTERS_OF_A_HASH = 4
 Ids = npt.NDArray[np.uint64]
 
 # With larger ones the product with a count could be more than 128 bits have.
@@ -88,6 +90,21 @@ class Confirm:
         return f"{self.measure}>={self.least}"
 
 
+class Laid(Protocol):
+    """What holds the hashes of the shingles of kept documents, as HeldHashes does, where there is more room."""
+
+    are_features: bool
+
+    def add(self, first_id: int, kept: KeptHashes, indexes: Counts) -> None:
+        """As HeldHashes."""
+
+    def have(self, ids: Ids) -> npt.NDArray[np.bool_]:
+        """As HeldHashes."""
+
+    def places(self, ids: Ids) -> tuple[Ids, Counts, Counts]:
+        """As HeldHashes."""
+
+
 class Found(NamedTuple):
     """Which of the kept documents is alike, as a place among those that were asked for, and how alike; None for none.
 
@@ -109,8 +126,11 @@ class Checker:
         kept_texts: Callable[[list[int]], Sequence[str]],
         threads: int = 1,
         rooms: Rooms = _ROOMS,
+        older: Laid | None = None,
     ) -> None:
-        """kept_texts: the texts of kept documents. threads: that make features of several texts."""
+        """kept_texts: the texts of kept documents. threads: that make features of several texts. older: what holds the
+        hashes of all kept documents, where that is worth it.
+        """
         # The decimal number that was typed, not the binary one next to it.
         self._least = Fraction(repr(confirm.least))
         self._measure = Measure(confirm.measure, recipe)
@@ -118,6 +138,7 @@ class Checker:
         self._kept_texts, self._threads = kept_texts, threads
         self._held = Held(rooms.features, weighs=recipe.weights != "presence")
         self._hashes = HeldHashes(rooms.hashes)
+        self._older = older
         self._kept = 0
 
     @property
@@ -148,6 +169,8 @@ class Checker:
     def hold_hashes(self, first_id: int, kept: KeptHashes, indexes: Counts) -> None:
         """The same of texts with these indexes, in order, as of sets_of_hashes; their ids go on from first_id."""
         self._hashes.add(first_id, kept, indexes)
+        if self._older is not None:
+            self._older.add(first_id, kept, indexes)
         self._kept += len(indexes)
         self._held.see(self._kept)
 
@@ -176,17 +199,38 @@ class Checker:
                 self._held.add(kept_ids[places[last]], made)
             yield places[last], made
             places = places[~last]
+        if self._older is not None:
+            laid = self._older.have(kept_ids[places])
+            yield from self._made(kept_ids, places[laid], self._of_older, ahead=ahead)
+            places = places[~laid]
+        yield from self._made(kept_ids, places, self._of_texts, ahead=ahead)
+
+    def _made(
+        self, kept_ids: Ids, places: Counts, make: Callable[[Ids], tuple[Sets, int]], *, ahead: bool
+    ) -> Iterator[tuple[Counts, Sets]]:
+        """The features that are not held, some at a time; make: of some, and about how many characters they have."""
         size, count, asked = 0, _TEXTS_AT_ONCE, 0
         while len(places) and not (ahead and size >= _AHEAD_CHARACTERS):
             some, places = places[:count], places[count:]
-            ids = kept_ids[some].tolist()
-            texts = self._kept_texts(ids)
-            asked += len(ids)
-            size += int(texts.sizes.sum()) if isinstance(texts, Packed) else sum(map(len, texts))
+            made, characters = make(kept_ids[some])
+            asked += len(some)
+            size += characters
             count = max(1, _CHARACTERS_AT_ONCE * asked // (size + 1))
-            made = self._recipe.features_many(texts, threads=self._threads)
-            self._held.add(ids, made)
+            self._held.add(kept_ids[some], made)
             yield some, made
+
+    def _of_older(self, kept_ids: Ids) -> tuple[Sets, int]:
+        assert self._older is not None
+        column, starts, counts = self._older.places(kept_ids)
+        characters = _CHARACTERS_OF_A_HASH * len(column)
+        if self._older.are_features:
+            return Sets(column, None, starts, counts), characters
+        return self._recipe.features_of(column, starts, counts, threads=self._threads), characters
+
+    def _of_texts(self, kept_ids: Ids) -> tuple[Sets, int]:
+        texts = self._kept_texts(kept_ids.tolist())
+        characters = int(texts.sizes.sum()) if isinstance(texts, Packed) else sum(map(len, texts))
+        return self._recipe.features_many(texts, threads=self._threads), characters
 
     def say_nothing(self, sets: Sets) -> npt.NDArray[np.bool_]:
         """Which documents have features that tell nothing about them: bool[n]. Of a measure with a share."""

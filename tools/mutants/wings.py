@@ -926,6 +926,22 @@ MUTANTS = (
         ("tests/test_turns.py::test_room_for_hashes_grows_with_the_documents",),
     ),
     Mutant(
+        "hashes that were laid are taken for those of documents that do not follow the last one",
+        "fpstore/jobs/laid.py",
+        "if first_id != self._first + self._count or",
+        "if",
+        "a document is compared by the shingles of another",
+        ("tests/test_jobs_laid.py::test_documents_that_do_not_follow_the_last_one_begin_anew",),
+    ),
+    Mutant(
+        "who decides takes processors from workers",
+        "fpstore/jobs/corpus.py",
+        "return max(1, self.threads - self._beside)",
+        "return self.threads",
+        "a job by workers waits for its own threads",
+        ("tests/test_jobs_shared.py::test_who_decides_has_the_processors_that_workers_leave",),
+    ),
+    Mutant(
         "of ids that meet in one place of a table the first is taken for the last",
         "fpstore/text/held.py",
         "(slots >= 0) & (self._ids[slots] == asked)",
