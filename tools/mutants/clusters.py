@@ -717,8 +717,8 @@ MUTANTS = (
     Mutant(
         "of a shard that is there its size alone is looked at",
         "fpstore/jobs/shards.py",
-        "    if not reads:\n        return True\n",
-        "    return True\n",
+        "if not reads:",
+        "if True:",
         "who changed a shard of an interrupted job has it in the result",
         (
             "tests/test_jobs_shards.py"
@@ -742,10 +742,10 @@ MUTANTS = (
         ("tests/test_cluster_fingerprint.py::test_a_folder_is_of_one_kind_of_job",),
     ),
     Mutant(
-        "what kept a nursery from beginning is heard of as an error, and lost",
+        "what kept a nursery from beginning is heard of and not told",
         "fpstore/nursery.py",
-        "for _ in range(2):",
-        "for _ in range(1):",
+        'if self._told not in (b"", _READY) else ""',
+        'if False else ""',
         "a worker never began, and nobody is told why",
         ("tests/test_nursery.py::test_what_keeps_a_nursery_from_beginning_is_told",),
     ),
