@@ -29,11 +29,8 @@ from fpstore.query.tables import Rows
 from fpstore.threads import slices, thread_count
 from fpstore.types import Array, Bytes, Counted, Counts, Ids, Keys, Paired
 
-# In a store whose ids are names: rows that the queries of one call may have; with more, they are asked in halves.
-SLICE_MATCHES = 1 << 20
-
-# Rows of a batch of rows().
-ROWS_AT_ONCE = 1 << 16
+SLICE_MATCHES = 1 << 20  # rows that queries of one call may have where ids are names; with more they go in halves
+ROWS_AT_ONCE = 1 << 16  # rows of a batch of rows()
 
 
 class Store(_BaseStore):
