@@ -58,7 +58,8 @@ class FirstRun:
         self._workplace = workplace
         self._repeats = repeats
         self._progress = progress
-        self._kept = kept_of(workplace, settings, confirm, corpus.threads)
+        comparing = corpus.threads_apart if keep.is_first else corpus.threads
+        self._kept = kept_of(workplace, settings, confirm, corpus.threads, comparing)
         self._tally = Tally.of(job.state)
         self._kept.refused = self._tally.refused
         self._kept.cut_short = self._tally.cut_short
