@@ -15,7 +15,9 @@ from fpstore.jobs.journal import Job
 from fpstore.jobs.own import OwnKeys
 from fpstore.jobs.runs import FirstRun
 from fpstore.query import leaders
-from fpstore.text import DEFAULT_RECIPE
+from fpstore.text import DEFAULT_RECIPE, load_recipe
+from fpstore.text.confirm import Checker
+from fpstore.text.deduplication import begin_to_measure_apart
 
 NEAR: dict[str, Any] = {"max_distance": 11}
 DOCUMENTS = [f"{i % 9} {i % 4} {i // 12} {i // 9} x{i // 9} a b c d e" for i in range(60)]
@@ -261,3 +263,49 @@ def test_without_a_thread_to_give_a_commit_is_made_when_it_is_waited_for(
     source = write_jsonl(tmp_path / "in.jsonl", DOCUMENTS)
     assert jobs.dedup([source], tmp_path / "kept", threads=1, **NEAR).documents == len(DOCUMENTS)
     assert not (tmp_path / "kept.job").exists()
+
+
+# --- Who measures and who compares ---
+
+
+@pytest.mark.parametrize(
+    ("recipe", "threads", "confirm", "keep", "measures", "compares"),
+    [
+        ("text-1", 2, "jaccard>=0.5", "first", 1, 1),
+        ("text-1", 3, "jaccard>=0.5", "first", 3, 3),
+        ("text-1", 2, None, "first", 2, None),
+        ("text-1", 2, "jaccard>=0.5", "longest", 2, 2),
+        ("minhash-128", 2, "jaccard>=0.5", "first", 2, 2),
+        ("text-1", 1, "jaccard>=0.5", "first", 1, 1),
+    ],
+)
+def test_of_two_threads_one_measures_while_the_other_compares(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    recipe: str,
+    threads: int,
+    confirm: str | None,
+    keep: str,
+    measures: int,
+    compares: int | None,
+) -> None:
+    measuring, comparing = set[int](), set[int]()
+
+    def measured(own: Any, texts: Any, count: int, *others: Any, **keeps: Any) -> Any:
+        measuring.add(count)
+        return begin_to_measure_apart(own, texts, count, *others, **keeps)
+
+    def checker(check: Any, own: Any, texts: Any, count: int, *rooms: Any) -> Any:
+        comparing.add(count)
+        return Checker(check, own, texts, count, *rooms)
+
+    monkeypatch.setattr("fpstore.jobs.corpus.begin_to_measure_apart", measured)
+    monkeypatch.setattr("fpstore.jobs.kept.Checker", checker)
+    source = write_jsonl(tmp_path / "in.jsonl", [f"word{number} of some text" for number in range(20)])
+    options: dict[str, Any] = {"recipe": load_recipe(recipe), "confirm": confirm, "keep": keep, "threads": threads}
+    jobs.dedup([source], tmp_path / "out.jsonl", **options)
+    assert (measuring, comparing) == ({measures}, set() if compares is None else {compares})
+
+
+def test_rows_which_nobody_reads_ahead_are_measured_by_all_threads() -> None:
+    assert corpus.Corpus([[{"text": "a b"}]], DEFAULT_RECIPE, 6, 2).threads_apart == 2

@@ -274,6 +274,21 @@ class Corpus:
         """What to say where most of the texts that became fingerprints are short."""
         return self._lengths.warning
 
+    @property
+    def _reads_ahead(self) -> bool:
+        """Whether batches are read and measured while those before them are worked with."""
+        return self.threads > 1 and len(self.files) == len(self.sources) and not any(map(remote.is_remote, self.files))
+
+    @property
+    def threads_apart(self) -> int:
+        """How many threads measure texts, and as many compare those before them by the hashes that were kept.
+
+        Of two one does each, so that neither waits for a processor that the other has: both take about as long.
+        """
+        recipe = self.recipe
+        are_even = recipe.keeps_hashes and recipe.sketch != "minhash" and not recipe.is_prepared
+        return 1 if self.threads == 2 and self._reads_ahead and are_even else self.threads
+
     def measured(self, start: Place = START, *, keeps: bool = False) -> Generator[tuple[Batch, Keys]]:
         """The batches from a place on, and their fingerprints, uint64[n]; texts without tokens are told apart.
 
@@ -282,9 +297,7 @@ class Corpus:
         While one is worked with, the next is read and measured, where the sources are files and there are threads;
         where workers measure, they do so while the one after that is read.
         """
-        reads_ahead = (
-            self.threads > 1 and len(self.files) == len(self.sources) and not any(map(remote.is_remote, self.files))
-        )
+        reads_ahead, threads = self._reads_ahead, self.threads_apart if keeps else self.threads
 
         def begin(every: Iterator[Batch], workers: Workers) -> Generator[tuple[Batch, _Measuring]]:
             for batch in every:
@@ -296,7 +309,7 @@ class Corpus:
             if made is not None:
                 are_features = self.recipe.sketch == "minhash"
                 return lambda: (made.measured, made.kept(are_features=are_features) if keeps else None)
-            return begin_to_measure_apart(self.recipe, batch.texts, self.threads, workers, keeps=keeps)
+            return begin_to_measure_apart(self.recipe, batch.texts, threads, workers, keeps=keeps)
 
         def measure() -> Generator[tuple[Batch, Measured]]:
             with Workers(self.threads) as workers, closing(self._batches(start, workers, measures=True)) as every:

@@ -176,9 +176,11 @@ class _Workplaced(Leaders):
 class Kept(_Workplaced):
     """The kept documents, by their fingerprints."""
 
-    def __init__(self, workplace: Workplace, settings: Settings, confirm: Confirm | None, threads: int = 1) -> None:
+    def __init__(
+        self, workplace: Workplace, settings: Settings, confirm: Confirm | None, threads: int = 1, comparing: int = 1
+    ) -> None:
         super().__init__(workplace.rows or workplace.store, settings.max_distance, workplace.next_id, threads)
-        self._begin(workplace, settings.recipe, confirm, threads)
+        self._begin(workplace, settings.recipe, confirm, comparing)
 
     def nearness(self, distances: Array) -> Array:
         """What is told of documents that are so far apart: that."""
@@ -188,11 +190,13 @@ class Kept(_Workplaced):
 class SimilarKept(_Workplaced, SimilarLeaders):
     """The kept documents, by their signatures."""
 
-    def __init__(self, workplace: Workplace, settings: Settings, confirm: Confirm | None, threads: int = 1) -> None:
+    def __init__(
+        self, workplace: Workplace, settings: Settings, confirm: Confirm | None, threads: int = 1, comparing: int = 1
+    ) -> None:
         assert isinstance(workplace.store, MinHashStore)
         rows = workplace.signed or SignedRows(workplace.store, threads)
         SimilarLeaders.__init__(self, rows, settings.min_similarity, workplace.next_id, threads)
-        self._begin(workplace, settings.recipe, confirm, threads)
+        self._begin(workplace, settings.recipe, confirm, comparing)
 
     def told(self, fingerprints: Array) -> Keys:
         """Nothing: the record has no room for signatures."""
@@ -206,6 +210,8 @@ class SimilarKept(_Workplaced, SimilarLeaders):
         return self._kept.estimates[distances]
 
 
-def kept_of(workplace: Workplace, settings: Settings, confirm: Confirm | None, threads: int = 1) -> Kept | SimilarKept:
-    """The kept documents of a workplace."""
-    return (SimilarKept if settings.signs else Kept)(workplace, settings, confirm, threads)
+def kept_of(
+    workplace: Workplace, settings: Settings, confirm: Confirm | None, threads: int = 1, comparing: int = 1
+) -> Kept | SimilarKept:
+    """The kept documents of a workplace. comparing: how many threads make the features by which they are compared."""
+    return (SimilarKept if settings.signs else Kept)(workplace, settings, confirm, threads, comparing)
