@@ -116,9 +116,11 @@ class Workers:
         start_after: float | None = None,
         tries: int = 1,
         environment: Mapping[str, str] = MappingProxyType({}),
+        *,
+        helps: bool = False,
     ) -> None:
         """start_after: how many seconds of a processor the work takes here before a worker is started; with 0 workers
-        do all of it.
+        do all of it, unless the caller helps until the first of them has answered.
 
         tries: how often an item is given to a worker; one that ends before it has answered is followed by another.
         environment: variables of the workers, where the caller's own has no others.
@@ -126,7 +128,7 @@ class Workers:
         self._environment = environment
         self._count, self._tries = count, tries
         self._left = HELP_AFTER_SECONDS if start_after is None else start_after
-        self._helps = self._left > 0
+        self._helps = helps or self._left > 0
         if count < 2 or not sys.executable:
             self._left = math.inf
         self._workers: list[Worker] = []

@@ -12,8 +12,16 @@ from plain_hashes import hash_value
 from plain_recipe import widened
 
 from fpstore.fingerprints import as_numbers
+from fpstore.jobs import sharing
 from fpstore.jobs.journal import Job
 from fpstore.text import DEFAULT_RECIPE, Recipe
+
+
+def always_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs hand over tasks to workers of this machine, however few these are and however little that is."""
+    monkeypatch.setattr(sharing, "FEW_WORKERS", 0)
+    monkeypatch.setattr(sharing, "WORTH_SECONDS", -1.0)
+
 
 # Few words, so that many texts are near each other; the last is no token.
 texts = st.lists(st.sampled_from(["a", "b", "c", "dd", "eee", "fox", "dog", "!"]), max_size=6).map(" ".join)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from jobs_model import always_tasks
 from outcome import Command
 
 import fpstore
@@ -135,6 +136,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def small(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     """Tasks of about so many bytes as a few documents have."""
     monkeypatch.setattr(sharing, "TASK_SECONDS", 300 / 100e6)
+    always_tasks(monkeypatch)
     monkeypatch.chdir(folder)
 
 

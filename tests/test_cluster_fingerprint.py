@@ -16,6 +16,7 @@ import pytest
 from engine_tasks import PROCESSES
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jobs_model import always_tasks
 from outcome import Command
 
 import fpstore
@@ -35,6 +36,7 @@ RECIPES = {"1-bit": DEFAULT_RECIPE, "simhash-1": load_recipe("simhash-1")}
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tasks of about so many bytes as a few documents have."""
     monkeypatch.setattr(sharing, "TASK_SECONDS", 120 / 100e6)
+    always_tasks(monkeypatch)
 
 
 def some_corpus(folder: Path) -> list[Path]:
@@ -173,6 +175,7 @@ def test_what_was_done_in_a_folder_is_not_done_again(tmp_path: Path, monkeypatch
     parts[0].write_bytes(parts[0].read_bytes()[:-40])
     monkeypatch.undo()
     monkeypatch.setattr(sharing, "TASK_SECONDS", 120 / 100e6)
+    always_tasks(monkeypatch)
     before = [path.stat().st_mtime_ns for path in parts]
     assert found_by(inputs, DEFAULT_RECIPE, workers=1, folder=folder) == expected
     assert [path.stat().st_mtime_ns == then for path, then in zip(parts, before, strict=True)].count(False) == 1
@@ -201,7 +204,7 @@ import sys
 from engine_tasks import SlowMeasure
 from fpstore.jobs import sharing
 from fpstore.cli import main
-sharing.TASK_SECONDS = 120 / 100e6
+sharing.TASK_SECONDS, sharing.FEW_WORKERS, sharing.WORTH_SECONDS = 120 / 100e6, 0, -1.0
 sharing.MeasureTask = SlowMeasure
 sys.exit(main(["fingerprint", *sys.argv[2:], "--workers", "2", "--folder", sys.argv[1]]))
 """

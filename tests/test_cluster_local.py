@@ -131,9 +131,18 @@ def test_a_call_that_has_failed_leaves_the_next_new_processes(store: Path, tmp_p
             engine([replace(task, version="0.0.1") for task in bad], LONG)
         assert processes_of(engine, tasks_of(store, tmp_path / "good", queries, 4, Where), tmp_path / "good")
         team = engine._team
-        engine.stop()  # nothing is under way: nobody ends
         assert processes_of(engine, tasks_of(store, tmp_path / "more", queries, 4, Where), tmp_path / "more")
         assert engine._team is team
+
+
+def test_a_stop_before_the_call_ends_it_before_any_task_is_done(store: Path, tmp_path: Path) -> None:
+    tasks = tasks_of(store, tmp_path / "f", some_keys(300, 4), 4, Where)
+    for seconds in (0.0, LONG):  # here, and by processes
+        with local.Local(workers=2) as engine:
+            engine.stop()
+            with pytest.raises(JobError, match=rf"^found that nobody wants {len(tasks)} tasks any more"):
+                engine(tasks, seconds)
+    assert list((tmp_path / "f").glob("*.part")) == []
 
 
 def test_the_store_stays_open_from_task_to_task_and_no_longer(

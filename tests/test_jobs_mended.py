@@ -14,7 +14,7 @@ from jobs_model import interrupt, lines_of, write_jsonl
 from outcome import Command
 
 from fpstore.inputs import BadInput
-from fpstore.jobs import Inputs, JobError, cluster, components, corpus, dedup, document_pairs, runs
+from fpstore.jobs import Inputs, JobError, cluster, components, corpus, dedup, document_pairs, places, runs
 from fpstore.jobs.journal import Job
 from fpstore.jobs.parts import DIGEST_BYTES, Part
 
@@ -245,8 +245,8 @@ def test_what_the_columns_are_stays_between_the_two_readings_of_the_longest(
     """Where size and time of the file tell nothing, only the digest of each document does."""
     source, out = tmp_path / "in.csv", tmp_path / "out.jsonl"
     source.write_bytes(csv_of("text,other"))
-    given, look = Inputs([source], text_column="text"), corpus._look(str(source))
-    monkeypatch.setattr(corpus, "_look", lambda path: look)
+    given, look = Inputs([source], text_column="text"), places.look_at(str(source))
+    monkeypatch.setattr(corpus, "look_at", lambda path: look)
     decide = runs.RankedRun._decide_in
 
     def edit_then_decide(run: runs.RankedRun, *arguments: Any) -> None:

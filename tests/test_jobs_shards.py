@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from jobs_model import interrupt, texts, write_jsonl
+from jobs_model import always_tasks, interrupt, texts, write_jsonl
 from outcome import Command
 
 import fpstore
@@ -42,6 +42,7 @@ ONE = "<html><body><p>a b c d {}</p></body></html>"
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches and tasks of a few documents."""
     monkeypatch.setattr(sharing, "TASK_SECONDS", 120 / 100e6)
+    always_tasks(monkeypatch)
     monkeypatch.setattr(shards, "TASK_BYTES", 100)
     for module in (corpus, runs):
         monkeypatch.setattr(module, "BATCH_DOCUMENTS", 5)

@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,10 +22,11 @@ import pytest
 from engine_tasks import DEATHS, PROCESSES, DyingMeasure, SlowMeasure
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from jobs_model import interrupt, texts, write_jsonl
+from jobs_model import always_tasks, interrupt, texts, write_jsonl
 from test_workers import wait_for
 
 import fpstore
+from fpstore import nursery
 from fpstore.cluster import local
 from fpstore.cluster.made import (
     MAGIC,
@@ -51,6 +53,7 @@ from fpstore.text.packed import Passed, packed
 from fpstore.text.shared import DAMAGED, EMPTY, FRAME, NO_PAGE, Page, Pages, Shown
 from fpstore.threads import Background
 from fpstore.types import Array
+from fpstore.workers import Workers
 
 RECIPES = {"1-bit": DEFAULT_RECIPE} | {name: load_recipe(name) for name in ("simhash-1", "minhash-128", "zh")}
 ONE = "<html><body><p>a b c d {}</p></body></html>"
@@ -60,6 +63,7 @@ ONE = "<html><body><p>a b c d {}</p></body></html>"
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tasks of about so many bytes as a few documents have; of HTML, and of Chinese, one each."""
     monkeypatch.setattr(sharing, "TASK_SECONDS", 120 / 100e6)
+    always_tasks(monkeypatch)
     for module in (corpus, runs):
         monkeypatch.setattr(module, "BATCH_DOCUMENTS", 5)
 
@@ -244,6 +248,92 @@ def test_who_decides_has_all_processors_where_workers_are_elsewhere(
     source, found = some_source(tmp_path), deciding(monkeypatch)
     dedup([source], tmp_path / "out", engine="ray", workers=2, threads=5)
     assert found == [5]
+
+
+@pytest.fixture
+def as_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who works is chosen as it is for users; no tasks can be done."""
+    monkeypatch.setattr(sharing, "FEW_WORKERS", corpus.FEW_WORKERS)
+    monkeypatch.setattr(sharing, "WORTH_SECONDS", 2.5)
+    monkeypatch.setattr(sharing, "Background", None)
+
+
+@pytest.mark.parametrize("kind", ["pages", "zh", "1-bit"])
+@pytest.mark.parametrize("workers", [2, corpus.FEW_WORKERS + 1])
+def test_few_workers_and_small_work_get_no_tasks_and_write_the_same(
+    tmp_path: Path, as_users: None, kind: str, workers: int
+) -> None:
+    held = [ONE.format(i % 7) for i in range(40)] if kind == "pages" else [f"天气 {i % 7} 好 a b" for i in range(40)]
+    inputs = Inputs([write_jsonl(tmp_path / "in.jsonl", held)], html=kind == "pages")
+    how = {} if kind == "pages" else {"recipe": RECIPES[kind]}
+    expected = results_of(WORKS["first"], inputs, tmp_path / "one", threads=1, **how)
+    assert results_of(WORKS["first"], inputs, tmp_path / "two", threads=1, workers=workers, **how) == expected
+
+
+@pytest.mark.parametrize(
+    ("workers", "count", "html", "is_worth"),
+    [
+        (corpus.FEW_WORKERS + 1, 30, True, True),
+        (corpus.FEW_WORKERS, 30, True, False),
+        (corpus.FEW_WORKERS + 1, 5, True, False),
+        (corpus.FEW_WORKERS + 1, 30, False, False),  # threads of one process share that as well
+    ],
+)
+def test_many_workers_get_tasks_of_what_threads_do_not_share(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int, count: int, html: bool, is_worth: bool
+) -> None:
+    monkeypatch.setattr(sharing, "FEW_WORKERS", corpus.FEW_WORKERS)
+    monkeypatch.setattr(sharing, "WORTH_SECONDS", 10 * 200 / 10e6)  # of ten pages
+    path = write_jsonl(tmp_path / "in.jsonl", [ONE.format("x" * 200) for _ in range(count)])
+    read = corpus.Corpus(Inputs([path], html=html), DEFAULT_RECIPE, 3, 1)
+    tasks = sharing._Tasks(read, keeps=False, durable=False)
+    with local.Local(None, workers) as engine:
+        assert tasks.are_worth_it(engine) is is_worth
+    another: Any = SimpleNamespace(workers=2, is_here=True)  # that the caller has asked for
+    assert tasks.are_worth_it(another)
+
+
+@pytest.mark.parametrize("long_bytes", [0, 1 << 40])
+def test_workers_of_long_work_begin_at_once_and_the_job_helps_until_one_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_users: None, long_bytes: int
+) -> None:
+    made: list[tuple[Any, ...]] = []
+
+    class Watched(Workers):
+        def __init__(self, *given: Any, **named: Any) -> None:
+            made.append((*given, named["helps"]))
+            super().__init__(*given, **named)
+
+    monkeypatch.setattr(corpus, "Workers", Watched)
+    monkeypatch.setattr(corpus, "LONG_BYTES", long_bytes)
+    source = write_jsonl(tmp_path / "in.jsonl", [ONE.format(i % 7) for i in range(40)])
+    expect_same(WORKS["first"], Inputs([source], html=True), tmp_path)
+    is_long = long_bytes == 0
+    assert made[-1] == (2, 0.0 if is_long else None, 3, is_long)
+    made.clear()
+    dedup([source], tmp_path / "plain", threads=2)  # which threads share
+    assert made[-1] == (2, None, 3, False)
+
+
+@pytest.mark.slow
+def test_a_process_that_is_killed_beside_who_reads_is_followed_by_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_users: None
+) -> None:
+    source = write_jsonl(tmp_path / "in.jsonl", [ONE.format(i % 7) for i in range(40)])
+    expected = results_of(WORKS["first"], Inputs([source], html=True), tmp_path / "one", threads=1)
+    asked = nursery.Worker.ask
+    killed: list[int] = []
+
+    def ask(self: nursery.Worker, work: Any, item: Any) -> Any:
+        if not killed:
+            killed.append(self.pid)
+            os.kill(self.pid, signal.SIGKILL)
+        return asked(self, work, item)
+
+    monkeypatch.setattr(nursery.Worker, "ask", ask)
+    monkeypatch.setattr("fpstore.workers.HELP_AFTER_SECONDS", 0.0)
+    assert results_of(WORKS["first"], Inputs([source], html=True), tmp_path / "two", workers=2) == expected
+    assert killed
 
 
 # --- Portions ---
@@ -654,7 +744,7 @@ from fpstore.cluster import local
 from fpstore.jobs import corpus, dedup, sharing
 corpus.BATCH_DOCUMENTS, corpus.COMMIT_DOCUMENTS = 5, 1
 local.START_AFTER_SECONDS = -1.0
-sharing.TASK_SECONDS = 120 / 100e6
+sharing.TASK_SECONDS, sharing.FEW_WORKERS, sharing.WORTH_SECONDS = 120 / 100e6, 0, -1.0
 sys.path.insert(0, {tests!r})
 from engine_tasks import SlowMeasure
 sharing.MeasureTask = SlowMeasure

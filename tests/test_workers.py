@@ -173,9 +173,10 @@ def test_what_is_begun_is_done_before_anybody_asks_for_it(two: Workers) -> None:
 
 
 @pytest.mark.slow
-def test_who_asks_works_until_the_first_worker_answers() -> None:
-    with Workers(2, start_after=1e-9) as workers:
-        found = workers.map(process_once_slept, [0.02] * 100)
+@pytest.mark.parametrize("how", [{"start_after": 1e-9}, {"start_after": 0.0, "helps": True}])
+def test_who_asks_works_until_the_first_worker_answers(how: dict[str, Any]) -> None:
+    with Workers(2, **how) as workers:
+        found = workers.map(process_once_slept, [0.02] * 200)
         assert found.count(os.getpid()) > 3  # a worker has to import this module first
         assert 1 < len(set(found)) <= 3
         assert os.getpid() not in workers.map(process_once_slept, [0.0] * 20)

@@ -32,7 +32,7 @@ class Engine(Protocol):
         """
 
     def stop(self) -> None:
-        """From another thread: nobody wants what is under way any more, and the call that does it ends."""
+        """From another thread: nobody wants any tasks any more. A call that does some ends, and each later one."""
 
 
 def engine_named(name: str, address: str | None, workers: int | None) -> Engine:

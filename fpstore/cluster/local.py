@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Self
 
-from fpstore.cluster.tasks import HELD, Task, run_held
+from fpstore.cluster.tasks import HELD, Task, expect_wanted, run_held
 from fpstore.errors import JobError
 from fpstore.threads import Done, Leash, thread_count
 from fpstore.workers import START_AFTER_SECONDS, WorkerEnded, Workers
@@ -31,6 +31,7 @@ class Local:
         self._team: Workers | None = None
         self._count = 0
         self._at_work: Workers | None = None
+        self._is_stopped = False
 
     def __enter__(self) -> Self:
         return self
@@ -47,6 +48,7 @@ class Local:
         """
         self._at_work = team = self._team_for(tasks, seconds)
         try:
+            expect_wanted(tasks, is_stopped=self._is_stopped)  # a stop from here on finds who is at work
             team.map(run_held, tasks, done, leash, tasks[0].ready() if tasks else None)
         except WorkerEnded as error:
             self._let_go(WorkerEnded)
@@ -60,6 +62,7 @@ class Local:
 
     def stop(self) -> None:
         """As an engine; what is done in this very process is done to the end."""
+        self._is_stopped = True
         if (team := self._at_work) is not None:
             team.stop()
 

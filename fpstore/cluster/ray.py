@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 from fpstore.cluster.batches import Probing
 from fpstore.cluster.leading import UNCONFIRMED_DISTANCE, Keyed, Told, decided
 from fpstore.cluster.sent import TRIES, attempt, failed
-from fpstore.cluster.tasks import Task
+from fpstore.cluster.tasks import Task, expect_wanted
 from fpstore.errors import JobError, PathLike
 from fpstore.text import Recipe
 from fpstore.threads import Done, Leash
@@ -48,7 +48,7 @@ class OnRay:
             raise ValueError(f"address: found {address}, expected none: the program is connected to Ray already")
         self.workers = workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
         own = ray.util.get_node_ip_address()
-        self._stopped = False
+        self._is_stopped = False
         self.is_here = all(node["NodeManagerAddress"] == own for node in ray.nodes() if node["Alive"])
 
     @staticmethod
@@ -77,7 +77,6 @@ class OnRay:
         """
         ray = self._ray
         do = ray.remote(num_cpus=1, max_retries=TRIES - 1)(attempt)
-        self._stopped = False
         left, asked = list(tasks)[::-1], dict[Any, Task]()
         try:
             while left or asked:
@@ -88,15 +87,14 @@ class OnRay:
                     self._expect_done(asked.pop(ended), ended)
                 if done is not None:
                     done(len(tasks) - len(left) - len(asked))
-                if self._stopped:
-                    raise JobError(f"engine ray: found that nobody wants {len(left) + len(asked)} tasks any more")
+                expect_wanted([*left, *asked.values()], is_stopped=self._is_stopped)
         finally:
             for reference in asked:
                 ray.cancel(reference)
 
     def stop(self) -> None:
         """As an engine."""
-        self._stopped = True
+        self._is_stopped = True
 
     def _expect_done(self, task: Task, ended: Any) -> None:
         try:

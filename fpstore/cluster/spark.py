@@ -8,6 +8,7 @@ import os
 import secrets
 import shutil
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from errno import EEXIST
@@ -17,10 +18,10 @@ from typing import TYPE_CHECKING, Any, Self
 from fpstore.cluster.batches import Probing
 from fpstore.cluster.leading import UNCONFIRMED_DISTANCE, Keyed, decided
 from fpstore.cluster.sent import TRIES, attempt, failed
-from fpstore.cluster.tasks import Task
+from fpstore.cluster.tasks import Task, expect_wanted
 from fpstore.errors import Error, PathLike
 from fpstore.text import Recipe
-from fpstore.threads import Done, Leash, thread_count
+from fpstore.threads import HEARING_SECONDS, Done, Leash, thread_count
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -82,6 +83,7 @@ class OnSpark:
         self.workers = workers or self._context.defaultParallelism
         self.is_here = self._context.master.startswith("local")
         self._group = f"fpstore-{secrets.token_hex(8)}"
+        self._is_at_work = self._is_stopped = False
 
     def __enter__(self) -> Self:
         return self
@@ -99,20 +101,34 @@ class OnSpark:
         """
         if not tasks:
             return
+        self._is_at_work = True
         try:
-            with self._in_group():
-                outcomes = self._context.parallelize(list(tasks), len(tasks)).map(attempt).collect()
-        except Exception as error:
-            raise failed(f"{tasks[0]} and {len(tasks) - 1} more", error) from None
+            expect_wanted(tasks, is_stopped=self._is_stopped)  # a stop from here on finds this at work
+            outcomes = self._done(tasks)
+        finally:
+            self._is_at_work = False
         for raised in outcomes:
             if raised is not None:
                 raise raised
         if done is not None:
             done(len(tasks))
 
+    def _done(self, tasks: Sequence[Task]) -> list[Any]:
+        """What became of each."""
+        try:
+            with self._in_group():
+                found: list[Any] = self._context.parallelize(list(tasks), len(tasks)).map(attempt).collect()
+                return found
+        except Exception as error:
+            raise failed(f"{tasks[0]} and {len(tasks) - 1} more", error) from None
+
     def stop(self) -> None:
-        """As an engine."""
+        """As an engine; Spark forgets what it is told of jobs that have not begun, so that this tells it again."""
+        self._is_stopped = True
         self._context.cancelJobGroup(self._group)
+        while self._is_at_work:
+            time.sleep(HEARING_SECONDS)
+            self._context.cancelJobGroup(self._group)
 
     @contextmanager
     def _in_group(self) -> Iterator[None]:

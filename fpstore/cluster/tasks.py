@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -94,6 +94,12 @@ def run_held(task: Task) -> int:
     except BaseException:
         HELD.let_go()
         raise
+
+
+def expect_wanted(tasks: Sequence[Task], *, is_stopped: bool) -> None:
+    """JobError where the engine that is to do the tasks was stopped before."""
+    if is_stopped:
+        raise JobError(f"found that nobody wants {len(tasks)} tasks any more, expected an engine that was not stopped")
 
 
 def expect_version(task: Task, version: str) -> None:

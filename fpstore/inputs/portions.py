@@ -49,6 +49,11 @@ class Portion:
         return self.size / self.rate
 
     @property
+    def is_for_threads(self) -> bool:
+        """Whether threads of one process read and measure it as fast as processes: by the compiled core, from here."""
+        return self.rate == PLAIN_RATE and not any(remote.is_remote(source.path) for source in self.files)
+
+    @property
     def size(self) -> int:
         """How many bytes there are, as they are stored, as far as that is known."""
         if self.within is not None:

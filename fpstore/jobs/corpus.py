@@ -1,6 +1,5 @@
 """Owns the documents that a job reads: in batches, from any place between two of them, with their fingerprints."""
 
-import hashlib
 import os
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -15,10 +14,11 @@ from fpstore.errors import JobError, PathLike
 from fpstore.inputs import BadInput, Documents, GivenDocuments, Layout, Row, documents, has_columns, has_header, remote
 from fpstore.inputs.errors import Faults, expect_some
 from fpstore.inputs.portions import Portion, portions_of
-from fpstore.inputs.sources import expand, is_stream, walk
+from fpstore.inputs.sources import expand, is_stream
 from fpstore.jobs.arguments import expect_settings
 from fpstore.jobs.batches import START, Batch, Handed, Place
 from fpstore.jobs.parts import Digest, Part, parts_of
+from fpstore.jobs.places import look_at
 from fpstore.text import Recipe
 from fpstore.text.deduplication import begin_to_measure_apart
 from fpstore.text.held import KeptHashes
@@ -45,6 +45,14 @@ COMMIT_BYTES = 8 << 20
 
 # So many batches are with the workers while one is waited for: where one takes long to decide they still have work.
 _BEGUN_BATCHES = 2
+
+# So many workers have enough to do by who reads, shares out and decides, which is a fourth of the work of pages, and a
+# third of that of Chinese texts; of more some wait for it.
+FEW_WORKERS = 3
+# Of so many bytes, packed or not, pages and texts that packages cut take a second or more.
+LONG_BYTES = 25_000_000
+# How often an item is given to a worker.
+_TRIES = 3
 
 # Options of reading that no result follows from.
 _NO_IDENTITY = ("skip_bad", "all_columns", "is_part")
@@ -171,7 +179,13 @@ class Corpus:
         One more only waits for a processor, and all that is decided for it: of Chinese texts that was a third of the
         time of a job by two workers on two processors.
         """
-        return max(1, self.threads - self._beside)
+        beside = self.threads if self.is_shared else self._beside
+        return max(1, self.threads - min(beside, FEW_WORKERS))
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether there is work in it that holds the interpreter's lock, which processes share."""
+        return bool(self._options["html"]) or self.recipe.is_prepared
 
     def portions(self, number: int, seconds: float, least_bytes: int) -> list[Portion]:
         """What a source is cut into for others to read, as portions_of cuts; none where nobody else can."""
@@ -312,7 +326,10 @@ class Corpus:
             return begin_to_measure_apart(self.recipe, batch.texts, threads, workers, keeps=keeps)
 
         def measure() -> Generator[tuple[Batch, Measured]]:
-            with Workers(self.threads) as workers, closing(self._batches(start, workers, measures=True)) as every:
+            with (
+                self._workers() as workers,
+                closing(self._batches(start, workers, measures=True)) as every,
+            ):
                 begun = begin(every, workers)
                 if reads_ahead and self.recipe.is_prepared:
                     begun = begun_ahead(begun, _BEGUN_BATCHES)
@@ -351,7 +368,7 @@ class Corpus:
     def look(self) -> list[list[Any]]:
         """What each source looks like from outside; changes with its content."""
         return [
-            [source, None] if number in self._given else [source, *_look(source)]
+            [source, None] if number in self._given else [source, *look_at(source)]
             for number, source in enumerate(self.sources)
         ]
 
@@ -361,8 +378,13 @@ class Corpus:
         The source that the place is in is read from its beginning; JobError where its documents up to there are others.
         BadInput at the end where all was bad.
         """
-        with Workers(self.threads) as workers:
+        with self._workers() as workers:
             yield from self._batches(start, workers)
+
+    def _workers(self) -> Workers:
+        """Who shares what holds the interpreter's lock: begun at once where it is known that this takes long."""
+        is_long = self.is_shared and (self.total_bytes or 0) > LONG_BYTES
+        return Workers(self.threads, 0.0 if is_long else None, _TRIES, helps=is_long)
 
     def _batches(self, start: Place, workers: Workers, *, measures: bool = False) -> Generator[Batch]:
         """measures: whether the batches are to have what others measured."""
@@ -487,21 +509,3 @@ def _batch_of(
 def _changed(source: str) -> JobError:
     told = "has changed before the place where the interrupted job goes on"
     return JobError(f"{told}, expected the same documents up to there; --force begins again", path=source)
-
-
-def _look(source: str) -> tuple[Any, ...]:
-    if is_stream(source):
-        return (None,)
-    if remote.is_remote(source):
-        paths = list(walk(source)) if remote.is_folder(source) else [source]
-        return "elsewhere", [[path, remote.look(path)] for path in paths]
-    if not os.path.isdir(source):
-        status = os.stat(source)
-        return status.st_size, status.st_mtime_ns
-    digest = hashlib.blake2b(digest_size=16)
-    count = 0
-    for path in walk(source):
-        status = os.lstat(path)
-        count += 1
-        digest.update(os.fsencode(path) + f"\0{status.st_size}\0{status.st_mtime_ns}\0".encode())
-    return count, digest.hexdigest()

@@ -31,7 +31,7 @@ from fpstore.disk import Folder
 from fpstore.errors import JobError, PathLike
 from fpstore.inputs.remote import is_remote
 from fpstore.jobs.batches import Place
-from fpstore.jobs.corpus import Corpus, Inputs, Rows
+from fpstore.jobs.corpus import FEW_WORKERS, Corpus, Inputs, Rows
 from fpstore.jobs.each import EachFile
 from fpstore.jobs.journal import Job
 from fpstore.jobs.keep import Keep
@@ -47,6 +47,9 @@ from fpstore.types import Array, Keys, expect_flags
 # How long a task is: the last of them keeps the others waiting. No more than so many, each of which leaves a file. Who
 # does them does not matter for how they are cut, so that another may go on.
 TASK_SECONDS, MOST_TASKS = 0.5, 4096
+# What tasks of this machine take at least, of work that threads do not share, to be worth it: who does them has to
+# begin, and the job to read all of it again. With 25 MB of pages two workers took as long as one process.
+WORTH_SECONDS = 2.5
 # How often a job looks whether a task has handed over what it waits for: seldom where that takes long.
 _LEAST_WAIT, _MOST_WAIT = 0.002, 0.05
 # How many tasks may be begun for each worker, from the one on that the job needs. Workers of this machine that are
@@ -102,9 +105,18 @@ def shared(
         engine = held.enter_context(team.begin())
         if job is None:
             expect_shared(team.folder, engine)
+<<<<<<< HEAD
         tasks = _Tasks(corpus, measured, keeps=keeps, durable=not engine.is_here)
         if tasks.count < 2 and team.folder is None:
             yield lambda: engine  # nobody works beside another; this process shares out what it reads piece by piece
+=======
+        tasks = _Tasks(corpus, keeps=keeps, durable=not engine.is_here)
+        if team.folder is None and not tasks.are_worth_it(engine):
+            # This process reads, and shares out piece by piece what it reads.
+            if isinstance(engine, Local):
+                corpus.threads = max(corpus.threads, engine.workers)
+            yield lambda: engine
+>>>>>>> 36c43c20e46b39b51844a46ab7feadf0b3fce03f
             return
         if job is None or team.folder is not None:
             folder = held.enter_context(workplace(team.folder))
@@ -129,9 +141,7 @@ def shared(
             corpus.made_by(None)
             engine.stop()
             leash.let_go()
-            while not work.done:  # a stop that comes before the engine is under way is lost
-                time.sleep(_MOST_WAIT)
-                engine.stop()
+            work.wait()
 
 
 def measure_rank(
@@ -203,7 +213,18 @@ class _Tasks:
         self.about = f"{measured} of these inputs by this recipe"
         self.job = name_of([fpstore.__version__, measured, self._recipe.to_json(), keeps, plan])
         self.count = sum(map(len, self._cut.values()))
+        every = [portion for own in self._cut.values() for portion in own]
+        self._seconds_of_processes = sum(portion.seconds for portion in every if not portion.is_for_threads)
         self._of: dict[int, list[MeasureTask]] = {}
+
+    def are_worth_it(self, engine: Engine) -> bool:
+        """Whether they are done sooner by an engine than this process does all, with threads and processes of its own.
+
+        That reads once, writes no parts, and has few processes busy.
+        """
+        if self.count < 2 or not isinstance(engine, Local):
+            return self.count > 1
+        return engine.workers > FEW_WORKERS and self._seconds_of_processes > WORTH_SECONDS
 
     def of(self, number: int) -> list[MeasureTask]:
         """Those of a source; none where only this process can read it."""
