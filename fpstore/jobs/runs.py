@@ -58,12 +58,9 @@ class FirstRun:
         self._workplace = workplace
         self._repeats = repeats
         self._progress = progress
-<<<<<<< HEAD
-        self._kept = kept_of(workplace, settings, confirm, corpus.deciding_threads)
-=======
-        comparing = corpus.threads_apart if keep.is_first else corpus.threads
-        self._kept = kept_of(workplace, settings, confirm, corpus.threads, comparing)
->>>>>>> 96d9f9df7eb3f4317aa7b183cdcb34b782535afd
+        deciding = corpus.deciding_threads
+        comparing = min(deciding, corpus.threads_apart) if keep.is_first else deciding
+        self._kept = kept_of(workplace, settings, confirm, deciding, comparing)
         self._tally = Tally.of(job.state)
         self._kept.refused = self._tally.refused
         self._kept.cut_short = self._tally.cut_short

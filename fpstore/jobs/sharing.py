@@ -105,18 +105,12 @@ def shared(
         engine = held.enter_context(team.begin())
         if job is None:
             expect_shared(team.folder, engine)
-<<<<<<< HEAD
         tasks = _Tasks(corpus, measured, keeps=keeps, durable=not engine.is_here)
-        if tasks.count < 2 and team.folder is None:
-            yield lambda: engine  # nobody works beside another; this process shares out what it reads piece by piece
-=======
-        tasks = _Tasks(corpus, keeps=keeps, durable=not engine.is_here)
         if team.folder is None and not tasks.are_worth_it(engine):
             # This process reads, and shares out piece by piece what it reads.
             if isinstance(engine, Local):
                 corpus.threads = max(corpus.threads, engine.workers)
             yield lambda: engine
->>>>>>> 36c43c20e46b39b51844a46ab7feadf0b3fce03f
             return
         if job is None or team.folder is not None:
             folder = held.enter_context(workplace(team.folder))
