@@ -276,7 +276,7 @@ def test_few_workers_and_small_work_get_no_tasks_and_write_the_same(
         (corpus.FEW_WORKERS + 1, 30, True, True),
         (corpus.FEW_WORKERS, 30, True, False),
         (corpus.FEW_WORKERS + 1, 5, True, False),
-        (corpus.FEW_WORKERS + 1, 30, False, False),  # threads of one process share that as well
+        (corpus.FEW_WORKERS + 1, 600, False, False),  # threads of one process share that as well
     ],
 )
 def test_many_workers_get_tasks_of_what_threads_do_not_share(
