@@ -17,6 +17,9 @@ from fpstore.errors import CorruptStore, Naming, UnsupportedVersion
 from fpstore.format import Footer
 from fpstore.types import Array, Buffer, Bytes
 
+# What is written at a time. Linux keeps what comes in such pieces, at multiples of them, in pages of that size where
+# the file system can, and maps these whole: a search misses fewer translations of addresses (docs/design.md).
+WRITE_BYTES = 1 << 21
 READ_BACK_BYTES = 1 << 18  # stays in the second-level cache between the copy and the checksums
 
 
@@ -35,16 +38,14 @@ class ChecksummedFile:
         """Append bytes."""
         view = _bytes_of(data)
         self.offset += len(view)
-        if len(self._pending) + len(view) < layout.PAGE_BYTES:
-            self._pending += view
-            return
         if self._pending:
-            missing = layout.PAGE_BYTES - len(self._pending)
+            missing = WRITE_BYTES - len(self._pending)
             self._pending += view[:missing]
             view = view[missing:]
+        if len(self._pending) == WRITE_BYTES:
             self._flush(self._pending)
             self._pending = bytearray()
-        whole = len(view) // layout.PAGE_BYTES * layout.PAGE_BYTES
+        whole = len(view) // WRITE_BYTES * WRITE_BYTES
         if whole:
             self._flush(view[:whole])
         self._pending += view[whole:]
