@@ -4,6 +4,14 @@ from mutants.record import Mutant
 
 MUTANTS = (
     Mutant(
+        "a file is written in small pieces",
+        "fpstore/segment/files.py",
+        "WRITE_BYTES = 1 << 21",
+        "WRITE_BYTES = 1 << 18",
+        "Linux keeps a new segment in small pages, and each probe takes a third longer",
+        ("tests/test_segment.py::test_a_file_is_written_in_whole_pieces_at_multiples_of_their_size",),
+    ),
+    Mutant(
         "a segment's name is not made durable",
         "fpstore/segment/files.py",
         "self._at.folder.sync()",
