@@ -219,9 +219,9 @@ def deciding(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     found: list[int] = []
     made: Callable[..., Any] = vars(runs)["kept_of"]
 
-    def kept_of(workplace: Any, settings: Any, confirm: Any, threads: int) -> Any:
+    def kept_of(workplace: Any, settings: Any, confirm: Any, threads: int, comparing: int) -> Any:
         found.append(threads)
-        return made(workplace, settings, confirm, threads)
+        return made(workplace, settings, confirm, threads, comparing)
 
     monkeypatch.setattr(runs, "kept_of", kept_of)
     return found

@@ -282,31 +282,6 @@ def test_a_checksummed_file_has_what_was_written_and_the_crc_of_each_page(
     assert path.read_bytes() == data + b"the end"
 
 
-def test_a_file_is_written_in_whole_pieces_at_multiples_of_their_size(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By which Linux keeps it in large pages."""
-    written: list[int] = []
-    write_all = segment_files.write_all
-
-    def recorded(fd: int, data: memoryview) -> None:
-        written.append(len(data))
-        write_all(fd, data)
-
-    monkeypatch.setattr(segment_files, "write_all", recorded)
-    piece = 1 << 21
-    sizes = [64, piece - 64, 5, 3 * piece, piece - 6, 1, 2 * piece + 7]
-    folder = Folder.open(tmp_path)
-    file = ChecksummedFile(Place(folder, "x"))
-    for size in sizes:
-        file.write(bytes(size))
-    assert written == [piece, piece, 2 * piece, piece, 2 * piece]
-    file.checksums()
-    assert written[5:] == [sum(sizes) - 7 * piece]
-    file.close()
-    folder.close()
-
-
 # The reader.
 
 

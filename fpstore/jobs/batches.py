@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, Self
 
 from fpstore.cluster.made import Made
 from fpstore.inputs import Row
+from fpstore.jobs.parts import Part
 from fpstore.text.held import KeptHashes
 from fpstore.text.shared import Page, Shown
 from fpstore.types import Array
@@ -52,6 +53,25 @@ class Batch:
     settles: bool = True
     made: Made | None = None
     read: Sequence[tuple[int, Array]] = ()
+
+    @classmethod
+    def of_parts(
+        cls,
+        held: list[Part],
+        read: list[tuple[int, Array]],
+        end: Place,
+        skipped: Mapping[str, int],
+        notes: Mapping[str, int],
+        *,
+        settles: bool = True,
+    ) -> Self:
+        """The documents of all parts; held is empty then, as both would take twice the memory, and so is read."""
+        whole = Part.join(held)
+        columns = whole.names, whole.texts, whole.rows, whole.digests, whole.text_bytes
+        of, made = tuple(read), whole.made
+        held.clear()
+        read.clear()
+        return cls(*columns, end, skipped, notes, settles=settles, made=made, read=of)
 
 
 class Handed(Protocol):

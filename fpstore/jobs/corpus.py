@@ -429,7 +429,7 @@ class Corpus:
                             if settles:
                                 unsettled_count = unsettled_size = 0
                             count = size = 0
-                            yield _batch_of(held, read, end, *so_far, settles=settles)
+                            yield Batch.of_parts(held, read, end, *so_far, settles=settles)
                 if index < first:
                     raise _changed(self.sources[number])
                 skipped += Counter(found.skipped) + faults.counts
@@ -438,7 +438,7 @@ class Corpus:
             digests = (*digests, digest.told())
         expect_some(good, bad, skipped)
         so_far = dict(skipped), dict(notes)
-        yield _batch_of(held, read, Place(len(self.sources), 0, *so_far, digests), *so_far)
+        yield Batch.of_parts(held, read, Place(len(self.sources), 0, *so_far, digests), *so_far)
 
     @contextmanager
     def _handed_of(self, number: int) -> Iterator[Handed | None]:
@@ -486,24 +486,6 @@ class Corpus:
     def _count(self, count: int) -> None:
         self.bytes_read += count
         self.read_bytes += count
-
-
-def _batch_of(
-    held: list[Part],
-    read: list[tuple[int, Array]],
-    end: Place,
-    skipped: Mapping[str, int],
-    notes: Mapping[str, int],
-    *,
-    settles: bool = True,
-) -> Batch:
-    """The documents of all parts; held is empty then, as both would take twice the memory, and so is read."""
-    whole = Part.join(held)
-    columns = whole.names, whole.texts, whole.rows, whole.digests, whole.text_bytes
-    of, made = tuple(read), whole.made
-    held.clear()
-    read.clear()
-    return Batch(*columns, end, skipped, notes, settles=settles, made=made, read=of)
 
 
 def _changed(source: str) -> JobError:

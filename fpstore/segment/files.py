@@ -17,13 +17,8 @@ from fpstore.errors import CorruptStore, Naming, UnsupportedVersion
 from fpstore.format import Footer
 from fpstore.types import Array, Buffer, Bytes
 
-<<<<<<< HEAD
-# A file is written in pieces of so many bytes, which a system that has huge pages for files keeps in one each (as Linux
-# 6.18 does with ext4). What looks here and there in the mapped file then waits less: docs/benchmarks.md.
-=======
-# What is written at a time. Linux keeps what comes in such pieces, at multiples of them, in pages of that size where
-# the file system can, and maps these whole: a search misses fewer translations of addresses (docs/design.md).
->>>>>>> 9bebeeabca7f336f1e0cf84a9d1e4ea885579e12
+# A file is written in pieces of so many bytes, at multiples of that. Linux keeps each in a page of that size where the
+# file system can (ext4 since 6.16), and maps it whole: a search waits for fewer addresses to be looked up (docs/design.md).
 WRITE_BYTES = 1 << 21
 READ_BACK_BYTES = 1 << 18  # stays in the second-level cache between the copy and the checksums
 
@@ -44,31 +39,18 @@ class ChecksummedFile:
         """Append bytes."""
         view = _bytes_of(data)
         self.offset += len(view)
-<<<<<<< HEAD
+        room = len(self._buffer)
         while len(view):
-            if self._filled == 0 and len(view) >= WRITE_BYTES:
-                self._flush(view[:WRITE_BYTES])
-                view = view[WRITE_BYTES:]
+            if self._filled == 0 and len(view) >= room:
+                self._flush(view[:room])
+                view = view[room:]
                 continue
-            taken = min(WRITE_BYTES - self._filled, len(view))
+            taken = min(room - self._filled, len(view))
             self._buffer[self._filled : self._filled + taken] = view[:taken]
             self._filled += taken
             view = view[taken:]
-            if self._filled == WRITE_BYTES:
+            if self._filled == room:
                 self._flush_buffer()
-=======
-        if self._pending:
-            missing = WRITE_BYTES - len(self._pending)
-            self._pending += view[:missing]
-            view = view[missing:]
-        if len(self._pending) == WRITE_BYTES:
-            self._flush(self._pending)
-            self._pending = bytearray()
-        whole = len(view) // WRITE_BYTES * WRITE_BYTES
-        if whole:
-            self._flush(view[:whole])
-        self._pending += view[whole:]
->>>>>>> 9bebeeabca7f336f1e0cf84a9d1e4ea885579e12
 
     def align(self) -> int:
         """Pad with zeros to where a region may start, and return that offset."""

@@ -9,7 +9,7 @@ MUTANTS = (
         "WRITE_BYTES = 1 << 21",
         "WRITE_BYTES = 1 << 18",
         "Linux keeps a new segment in small pages, and each probe takes a third longer",
-        ("tests/test_segment.py::test_a_file_is_written_in_whole_pieces_at_multiples_of_their_size",),
+        ("tests/test_segment.py::test_a_file_is_written_in_pieces_that_huge_pages_hold",),
     ),
     Mutant(
         "a segment's name is not made durable",
@@ -30,8 +30,8 @@ MUTANTS = (
     Mutant(
         "a large piece is written before what waits",
         "fpstore/segment/files.py",
-        "if self._filled == 0 and len(view) >= WRITE_BYTES:",
-        "if len(view) >= WRITE_BYTES:",
+        "if self._filled == 0 and len(view) >= room:",
+        "if len(view) >= room:",
         "the bytes of a file are in another order",
         ("tests/test_segment.py::test_a_file_is_written_in_pieces_that_huge_pages_hold",),
     ),
