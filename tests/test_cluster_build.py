@@ -27,8 +27,8 @@ from test_workers import wait_for
 import fpstore
 from fpstore import Progress, cluster
 from fpstore.building import rows
-from fpstore.cluster import building, gathering, local, parts, sorting, work
-from fpstore.cluster.local import TRIES, run_here
+from fpstore.cluster import building, gathering, local, parts, sorting, stages, work
+from fpstore.cluster.local import TRIES, Local, run_here
 from fpstore.cluster.sorting import SortTask, TableTask
 from fpstore.cluster.tasks import run_held
 from fpstore.disk import Folder
@@ -504,7 +504,7 @@ def test_a_task_whose_processes_are_killed_is_done_again(tmp_path: Path) -> None
 
 @pytest.mark.slow
 def test_ctrl_c_at_the_driver_ends_the_workers_and_leaves_nothing_visible(tmp_path: Path) -> None:
-    np.save(tmp_path / "a.npy", np.random.default_rng(1).integers(0, 1 << 64, 9 << 20, dtype=np.uint64))
+    np.save(tmp_path / "a.npy", np.random.default_rng(1).integers(0, 1 << 64, 12 << 20, dtype=np.uint64))
     command = [sys.executable, "-m", "fpstore", "build", tmp_path / "s", tmp_path / "a.npy", "--workers", "2"]
     with subprocess.Popen([*map(str, command), "--folder", str(tmp_path / "f")], stderr=subprocess.PIPE) as process:
         while not list((tmp_path / "f").glob("*.part.*")):
@@ -524,6 +524,24 @@ def _descendants(pid: int) -> list[int]:
     found = [path.read_text().split() for path in Path(f"/proc/{pid}/task").glob("*/children")]
     children = [int(child) for each in found for child in each]
     return [*children, *(below for child in children for below in _descendants(child))]
+
+
+def test_ids_take_longer_to_sort_and_once_in_the_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[float] = []
+    call = Local.__call__
+
+    def noted(self: Local, tasks: Any, seconds: float, *rest: Any) -> None:
+        told.append(seconds * 1e9 / 1000)
+        call(self, tasks, seconds, *rest)
+
+    monkeypatch.setattr(Local, "__call__", noted)
+    np.save(tmp_path / "a.npy", np.arange(1000, dtype=np.uint64) << np.uint64(50))
+    for ids in (None, "auto"):
+        cluster.build(tmp_path / str(ids), [tmp_path / "a.npy"], ids=ids, workers=1).close()
+    sort, tables, sort_with, tables_with = told
+    assert sort_with - sort == pytest.approx(stages.SORT_ID_NS, rel=0.1)  # by bytes, of which some are a header
+    assert tables_with - tables == pytest.approx(stages.TABLE_ID_NS)
+    assert tables / stages.TABLE_NS == pytest.approx(round(tables / stages.TABLE_NS))
 
 
 @pytest.mark.slow

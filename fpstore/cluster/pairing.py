@@ -2,6 +2,7 @@
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from heapq import heapreplace
 from pathlib import Path
 from typing import Any, Literal, overload
 
@@ -16,6 +17,7 @@ from fpstore.cluster.searching import Seen, expect_seen
 from fpstore.cluster.shares import RUN_ROWS
 from fpstore.cluster.tasks import OfStore, expect_version
 from fpstore.cluster.work import (
+    TASK_SECONDS,
     Crew,
     claim,
     expect_rank,
@@ -151,8 +153,9 @@ def pairs(
 
     Names are in the order in which they were first added. The windows of the tables are cut into tasks that processes
     do, or the fingerprints where these are wide. memory: the budget for keys held at once, of which each process has
-    its share. engine, address, workers, tasks, folder, progress: as for `probe`. world_size: of how many processes
-    that did tasks by `pairs_rank`. What it returns is a context manager; the store is open until it ends.
+    its share. engine, address, workers, folder, progress: as for `probe`. tasks: how many at most; they are cut for
+    so many workers, and an interrupted call goes on with as many. world_size: of how many processes that did tasks by
+    `pairs_rank`. What it returns is a context manager; the store is open until it ends.
 
     All tasks are done when it returns. It raises what `probe` does, and what `Store.pairs` does.
     """
@@ -226,27 +229,50 @@ def _tasks(
 def _cut(
     snapshot: Snapshot, of: Paired, distance: int, workers: int, asked: int | None
 ) -> tuple[float, list[tuple[Stretch, ...]]]:
-    """The seconds that all pairs take, and lots of stretches that take about as long as each other."""
-    seconds = sum(taken for _, taken in _units(snapshot, of, distance, 1)) / 1e9
+    """The seconds that all pairs take, and lots of stretches, of which so many workers are soonest done.
+
+    Tables with flips are cut no finer than that takes, as what is cut is read more than once; and so that no lot takes
+    longer than a task may, where that can be.
+    """
+    seconds = sum(taken for _, taken in _units(snapshot, of, distance, 1, 1)) / 1e9
     count = task_count(seconds, workers, asked)
+    ways = [_lots(_units(snapshot, of, distance, count, 1 << bits), count) for bits in range(count.bit_length() + 1)]
+    short = [lots for lots in ways if max((taken for _, taken in lots), default=0.0) <= TASK_SECONDS * 1e9]
+    best = min(short or ways[-1:], key=lambda lots: _until_all_are_done([taken for _, taken in lots], workers))
+    return seconds, [lot for lot, _ in best]
+
+
+def _lots(units: Sequence[tuple[Stretch, float]], count: int) -> list[tuple[tuple[Stretch, ...], float]]:
+    """At most so many lots, which take about as long as each other, as far as units allow; with what each takes."""
+    total, done = sum(taken for _, taken in units), 0.0
     lots: list[list[Stretch]] = [[] for _ in range(count)]
-    total, done = seconds * 1e9, 0.0
-    for stretch, taken in _units(snapshot, of, distance, count):
-        lot = lots[min(count - 1, int((done + taken / 2) / total * count))]
+    takes = [0.0] * count
+    for stretch, taken in units:
+        number = min(count - 1, int((done + taken / 2) / total * count))
+        lot = lots[number]
         done += taken
+        takes[number] += taken
         if lot and lot[-1][:2] == stretch[:2]:
             stretch = stretch._replace(first=lot.pop().first)
         lot.append(stretch)
-    return seconds, [tuple(lot) for lot in lots if lot]
+    return [(tuple(lot), taken) for lot, taken in zip(lots, takes, strict=True) if lot]
 
 
-def _units(snapshot: Snapshot, of: Paired, distance: int, count: int) -> list[tuple[Stretch, float]]:
-    """All stretches, which are cut no further, with the nanoseconds that each takes."""
+def _until_all_are_done(takes: Sequence[float], workers: int) -> float:
+    """What passes until so many workers have done tasks which take so long, each the next one when it is free."""
+    free = [0.0] * workers
+    for taken in takes:
+        heapreplace(free, free[0] + taken)
+    return max(free)
+
+
+def _units(snapshot: Snapshot, of: Paired, distance: int, count: int, flipped: int) -> list[tuple[Stretch, float]]:
+    """All stretches, which are cut no further, with the nanoseconds that each takes; flipped: see pairs.stretches."""
     rows = sum(part.segment.record.id_count for part in snapshot.parts) + snapshot.pending_count
     # Of wide codes they are found with what is near, as each finds itself.
     apart = of == "ids" and rows and not snapshot.settings.is_wide
     own = [(OWN_ROWS, OWN_ROWS_NS * rows)] if apart else []
-    return own + snapshot.stretches(distance, count)
+    return own + snapshot.stretches(distance, count, flipped)
 
 
 def _batches(store: Store, of: Paired, chunks: Iterator[Columns]) -> Generator[Pairs | IdPairs]:

@@ -346,10 +346,10 @@ class Snapshot:
             else:
                 yield from segment_joins(self._together(parts, memory_bytes), distance, memory_bytes, only)
 
-    def stretches(self, distance: int, count: int) -> list[tuple[Stretch, float]]:
+    def stretches(self, distance: int, count: int, flipped: int | None = None) -> list[tuple[Stretch, float]]:
         """What the search of joins can be cut into; see pairs.stretches."""
         whole = self.parts[0].segment if self.is_plain else self._together(self.parts, 0)
-        return list(stretches(whole, distance, count))
+        return list(stretches(whole, distance, count, flipped))
 
     def id_pairs(
         self, distance: int, memory_bytes: int, only: Only = None, work: Threads | None = None

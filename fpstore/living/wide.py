@@ -314,7 +314,7 @@ class WideSnapshot(Snapshot):
         """
         return self._near_each(held_pairs, distance, memory_bytes, only, work)
 
-    def stretches(self, distance: int, count: int) -> list[tuple[Stretch, float]]:
+    def stretches(self, distance: int, count: int, flipped: int | None = None) -> list[tuple[Stretch, float]]:
         """What the search of joins can be cut into, for so many to do: live codes, by their number among all of them.
 
         There may be fewer than the last of these says.

@@ -37,7 +37,7 @@ COUNTER_SHARE_BYTES = 8 * 8
 # by a flip, and to be read again as the partner of a chunk. 3*10^6 uniform keys, distance 3, the plans balanced, size
 # and speed: 0.07 to 0.11 s, of which this says 0.07 to 0.10.
 # A table with one flip and windows of 22 bits: 17 ns a key, 22 in halves, 34 in eighths, which read 1.5 partners each:
-# what tasks take more than one search is this.
+# what tasks take more than one search is this, so that they are cut no finer than it takes to share the work.
 NEIGHBOUR_NS, FLIP_NS, PARTNER_NS = 6.0, 0.5, 10.0
 
 
@@ -157,18 +157,22 @@ def segment_joins(segment: Joined, distance: int, memory_bytes: int, only: Only 
             yield join, (number + share) / len(own)
 
 
-def stretches(segment: Joined, distance: int, count: int) -> Iterator[tuple[Stretch, float]]:
+def stretches(
+    segment: Joined, distance: int, count: int, flipped: int | None = None
+) -> Iterator[tuple[Stretch, float]]:
     """Every table cut into about so many stretches, each with what it takes, in nanoseconds of a thread.
 
+    flipped: into how many one with flips is cut, as many by default: the more, the more keys are read once more.
     The joins of all of them find every pair once. What they take is that of keys spread evenly.
     """
     if segment.key_count < 2:
         return
     for index, table in enumerate(segment.tables):
-        window_bits, masks = table.prefix_mask.bit_count(), [0]
+        window_bits, masks, pieces = table.prefix_mask.bit_count(), [0], count
         if table.flips:
             window_bits, masks = window_flips(segment, index, distance)
-        bits = min((count - 1).bit_length(), window_bits, table.slot_bits, MIN_COUNTER_BITS)
+            pieces = count if flipped is None else flipped
+        bits = min((pieces - 1).bit_length(), window_bits, table.slot_bits, MIN_COUNTER_BITS)
         flips = _flips_of_chunks(masks, window_bits, bits, segment.view.bits)
         for chunk in range(1 << bits):
             met = [len(inside) for across, inside in flips.items() if _is_met_from(chunk, across)]

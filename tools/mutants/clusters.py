@@ -603,6 +603,14 @@ MUTANTS = (
         ("tests/test_remote.py::test_a_folder_behind_a_link_in_the_place_of_a_mirror_stays_as_it_is",),
     ),
     Mutant(
+        "tables with flips are cut as finely as others",
+        "fpstore/cluster/pairing.py",
+        "_lots(_units(snapshot, of, distance, count, 1 << bits), count)",
+        "_lots(_units(snapshot, of, distance, count, count), count)",
+        "tasks read much of a store again",
+        ("tests/test_cluster_pairs.py::test_tables_with_flips_are_cut_no_finer_than_it_takes_to_share_the_work",),
+    ),
+    Mutant(
         "each process has all of the memory for pairs",
         "fpstore/cluster/pairing.py",
         "each = budget // max(1, min(workers, len(lots)))",
