@@ -934,6 +934,22 @@ MUTANTS = (
         ("tests/test_jobs_laid.py::test_documents_that_do_not_follow_the_last_one_begin_anew",),
     ),
     Mutant(
+        "hashes that the disk has no room for end the job",
+        "fpstore/jobs/laid.py",
+        "if error.errno not in _NO_ROOM:",
+        "if True:",
+        "a help that nobody misses takes the results along",
+        ("tests/test_jobs_laid.py::test_a_job_goes_on_where_the_disk_has_no_room_for_hashes[5000]",),
+    ),
+    Mutant(
+        "hashes that the disk had no room for keep the room that they took",
+        "fpstore/jobs/laid.py",
+        "self._begin_at(0)",
+        "self._count = 0",
+        "a full disk stays full, and the job ends after all",
+        ("tests/test_jobs_laid.py::test_what_there_is_no_room_for_is_let_go[24-28]",),
+    ),
+    Mutant(
         "plain texts are cut into tasks for many workers of one machine",
         "fpstore/jobs/sharing.py",
         "if not portion.is_for_threads)",
