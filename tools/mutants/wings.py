@@ -974,6 +974,17 @@ MUTANTS = (
         ("tests/test_jobs_shared.py::test_who_decides_has_the_processors_that_workers_leave",),
     ),
     Mutant(
+        "features that are held have no place for one that has none",
+        "fpstore/text/held.py",
+        "if shingles >= len(self._hashes):",
+        "if shingles > len(self._hashes):",
+        "a job ends at a text without tokens behind a very long one",
+        (
+            "tests/test_turns.py::test_what_is_held_is_what_was_made_and_stays_as_it_is",
+            "tests/test_jobs_confirm.py::test_texts_without_tokens_are_compared_behind_one_that_fills_what_is_held",
+        ),
+    ),
+    Mutant(
         "of ids that meet in one place of a table the first is taken for the last",
         "fpstore/text/held.py",
         "(slots >= 0) & (self._ids[slots] == asked)",
