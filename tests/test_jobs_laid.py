@@ -4,6 +4,7 @@ import errno
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -99,6 +100,20 @@ def test_what_there_is_no_room_for_is_let_go(
         assert has(laid, [0, 1, 7, 8, 9, 10, 11, 12]) == [False] * 8
         assert given(laid, []) == []
         assert sizes_of(laid) == [0, 0]
+        laid.close()
+
+
+def test_as_much_room_as_is_taken_is_left_to_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    left = [3, 3]  # of as many bytes as a hash has
+    monkeypatch.setattr(os, "fstatvfs", lambda fd: SimpleNamespace(f_bavail=left.pop(), f_frsize=8))
+    with Folder.open(tmp_path) as folder:
+        laid = LaidHashes(folder)
+        laid.add(7, kept_of([[5, 3], [9]]), np.array([0, 1]))
+        assert given(laid, [7, 8]) == [[5, 3], [9]]
+        for first in (9, 11):
+            laid.add(first, kept_of([[5, 3], [9]]), np.array([0, 1]))
+            assert has(laid, [7, 8, 9, 10, 11, 12]) == [False] * 6
+            assert sizes_of(laid) == [0, 0]
         laid.close()
 
 

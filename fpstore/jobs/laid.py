@@ -47,7 +47,8 @@ class LaidHashes:
     def add(self, first_id: int, kept: KeptHashes, indexes: Counts) -> None:
         """Lay down those of the texts with these indexes, under the ids from first_id on.
 
-        Where there is no room for them, nothing is here from then on, and what took room is given back.
+        Where there is no room for them, or less is left than they take, as the job itself has to write too, nothing is
+        here from then on, and what took room is given back.
         """
         if self._is_full:
             return
@@ -65,11 +66,18 @@ class LaidHashes:
         except OSError as error:
             if error.errno not in _NO_ROOM:
                 raise
-            self._is_full = True
-            self._begin_at(0)
+            self._let_go()
             return
         self._written += len(hashes) // _WORD
         self._count += len(indexes)
+        room = os.fstatvfs(self._hashes.fileno())
+        if room.f_bavail * room.f_frsize < self._written * _WORD:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Of all that is here; no more is laid."""
+        self._is_full = True
+        self._begin_at(0)
 
     def _begin_at(self, first_id: int) -> None:
         for file in (self._hashes, self._entries):

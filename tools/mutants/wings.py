@@ -950,6 +950,14 @@ MUTANTS = (
         ("tests/test_jobs_laid.py::test_what_there_is_no_room_for_is_let_go[24-28]",),
     ),
     Mutant(
+        "hashes take the last room of a disk",
+        "fpstore/jobs/laid.py",
+        "if room.f_bavail * room.f_frsize < self._written * _WORD:",
+        "if False:",
+        "a job ends for a help that nobody misses",
+        ("tests/test_jobs_laid.py::test_as_much_room_as_is_taken_is_left_to_the_job",),
+    ),
+    Mutant(
         "plain texts are cut into tasks for many workers of one machine",
         "fpstore/jobs/sharing.py",
         "if not portion.is_for_threads)",
