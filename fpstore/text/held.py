@@ -227,9 +227,8 @@ class Held:
         self._count -= first
         self._place_all(len(self._slots))
         # Columns of their own, as somebody may still look at these.
-        own = slice(start, start + left)
-        self._hashes = _with_room(self._hashes[own], left + 1)
-        self._weights = None if self._weights is None else _with_room(self._weights[own], left + 1)
+        self._hashes = self._hashes[start : start + left].copy()
+        self._weights = None if self._weights is None else self._weights[start : start + left].copy()
         self._ends = self._ends[first:] - start
         return left
 
