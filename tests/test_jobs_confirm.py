@@ -19,7 +19,7 @@ from fpstore.jobs import JobError, Summary, corpus, dedup
 from fpstore.jobs.spool import Spool
 from fpstore.query import leaders
 from fpstore.query.leaders import MOST_LOOKED_AT
-from fpstore.text import Recipe, recipes
+from fpstore.text import Recipe, load_recipe, recipes
 from fpstore.text._alike import common_counts, common_products
 from fpstore.text.confirm import Checker, Confirm, Rooms
 from fpstore.text.held import Features, Room
@@ -276,3 +276,16 @@ def test_a_store_has_its_own_k_and_is_confirmed_where_it_has_the_texts(command: 
     with pytest.raises(JobError, match=r"found 2 documents without their texts, .* or --confirm none"):
         dedup([source], tmp_path / "4", store=store)
     assert dedup([source], tmp_path / "4", store=store, confirm=None).results == 0
+
+
+@pytest.mark.parametrize("name", ["text-1", "simhash-1", "minhash-128"])
+def test_texts_without_tokens_are_compared_behind_one_that_fills_what_is_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    small, long = Rooms(Room(8), Room(8)), "a b c d e f g h i j k l m n o p q r s t u v w x y z"
+    monkeypatch.setattr("fpstore.jobs.kept.Rooms", lambda: small)
+    monkeypatch.setattr("fpstore.jobs.kept.ROOMS", small)
+    monkeypatch.setattr(corpus, "BATCH_DOCUMENTS", 1)
+    source = write_jsonl(tmp_path / "in.jsonl", [long, f"{long} z", *["!!!"] * 4, f"{long} z", "!!!"])
+    summary = dedup([source], tmp_path / "out.jsonl", recipe=load_recipe(name), threads=1)
+    assert (summary.documents, summary.results) == (8, 2)

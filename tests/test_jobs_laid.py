@@ -1,7 +1,10 @@
 """Hashes of kept documents on the disk: what is given is what was laid, and no text is cut again for it."""
 
+import errno
+import os
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,6 +13,7 @@ from jobs_model import write_jsonl
 
 from fpstore.disk import Folder
 from fpstore.jobs import corpus, dedup
+from fpstore.jobs import laid as laid_hashes
 from fpstore.jobs.laid import LaidHashes
 from fpstore.jobs.spool import Spool
 from fpstore.text import Recipe, load_recipe
@@ -58,6 +62,68 @@ def test_documents_that_do_not_follow_the_last_one_begin_anew(tmp_path: Path, fi
         assert laid.are_features is are_features
         assert has(laid, [7, 8, first, first + 1]) == [False, False, True, True]
         assert given(laid, [first + 1, first]) == [[2], [6]]
+        laid.close()
+
+
+class FullDisk:
+    """A disk that takes so many bytes, and of the call that goes beyond them half."""
+
+    def __init__(self, room: int, number: int = errno.ENOSPC) -> None:
+        self.room, self.number, self.refused = room, number, 0
+
+    def write_all(self, fd: int, data: memoryview) -> None:
+        self.room -= len(data)
+        if self.room >= 0:
+            os.write(fd, data)
+        else:
+            self.refused += 1
+            os.write(fd, data[: len(data) // 2])
+            raise OSError(self.number, os.strerror(self.number))
+
+
+def sizes_of(laid: LaidHashes) -> list[int]:
+    return [os.fstat(file.fileno()).st_size for file in (laid._hashes, laid._entries)]
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+@pytest.mark.parametrize("room", [0, 24, 39, 64, 80, 127])  # 24 bytes of hashes and 32 beside them, twice
+def test_what_there_is_no_room_for_is_let_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int, number: int
+) -> None:
+    disk = FullDisk(room, number)
+    monkeypatch.setattr(laid_hashes, "write_all", disk.write_all)
+    with Folder.open(tmp_path) as folder:
+        laid = LaidHashes(folder)
+        for first in (7, 9, 11, 0):
+            laid.add(first, kept_of([[5, 3], [9]]), np.array([0, 1]))
+        assert disk.refused == 1
+        assert has(laid, [0, 1, 7, 8, 9, 10, 11, 12]) == [False] * 8
+        assert given(laid, []) == []
+        assert sizes_of(laid) == [0, 0]
+        laid.close()
+
+
+def test_as_much_room_as_is_taken_is_left_to_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    left = [3, 3]  # of as many bytes as a hash has
+    monkeypatch.setattr(os, "fstatvfs", lambda fd: SimpleNamespace(f_bavail=left.pop(), f_frsize=8))
+    with Folder.open(tmp_path) as folder:
+        laid = LaidHashes(folder)
+        laid.add(7, kept_of([[5, 3], [9]]), np.array([0, 1]))
+        assert given(laid, [7, 8]) == [[5, 3], [9]]
+        for first in (9, 11):
+            laid.add(first, kept_of([[5, 3], [9]]), np.array([0, 1]))
+            assert has(laid, [7, 8, 9, 10, 11, 12]) == [False] * 6
+            assert sizes_of(laid) == [0, 0]
+        laid.close()
+
+
+def test_a_disk_that_fails_otherwise_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(laid_hashes, "write_all", FullDisk(0, errno.EIO).write_all)
+    with Folder.open(tmp_path) as folder:
+        laid = LaidHashes(folder)
+        with pytest.raises(OSError, match="Input/output error") as raised:
+            laid.add(7, kept_of([[5, 3], [9]]), np.array([0, 1]))
+        assert raised.value.filename == str(tmp_path)
         laid.close()
 
 
@@ -119,3 +185,21 @@ def test_no_kept_text_of_a_job_is_cut_again_and_no_result_changes(
     monkeypatch.setattr(Spool, "lay_hashes", lambda self: None)
     assert results("cut") == found
     assert sum(cut) > 0
+
+
+@pytest.mark.parametrize("room", [0, 5_000, 10_000])
+def test_a_job_goes_on_where_the_disk_has_no_room_for_hashes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    source, recipe = write_jsonl(tmp_path / "in.jsonl", chinese(40)), load_recipe("zh")
+    for name, value in (("BATCH_DOCUMENTS", 7), ("COMMIT_DOCUMENTS", 7)):
+        monkeypatch.setattr(corpus, name, value)
+    monkeypatch.setattr("fpstore.jobs.kept.Rooms", lambda: Rooms(Room(8), Room(8)))
+    disk, found = FullDisk(1 << 30), []
+    monkeypatch.setattr(laid_hashes, "write_all", disk.write_all)
+    for name in ("whole", "full"):
+        dedup([source], tmp_path / name, dropped=tmp_path / f"{name}.tsv", recipe=recipe, threads=1)
+        found.append([(tmp_path / each).read_bytes() for each in (name, f"{name}.tsv")])
+        assert disk.refused == (name == "full")
+        disk.room = room
+    assert found[0] == found[1]

@@ -294,6 +294,7 @@ def test_what_is_held_is_what_was_made_and_stays_as_it_is(
         assert sum(len(made[each]) for each in known) <= max(most // (16 if weighs else 8), len(made[document]))
     for sets, expected in given:
         assert (sets.weights is not None) == weighs
+        assert all(sets.starts < len(sets.hashes))  # also of those without any, of which there is nothing to read
         assert [features.hashes.tolist() for features in sets] == expected
         assert [features.weights.tolist() for features in sets] == [[1.0] * len(each) for each in expected]
 

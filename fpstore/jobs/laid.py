@@ -1,9 +1,11 @@
 """Owns the hashes of the shingles of kept documents on the disk, where to cut a text again would take much longer.
 
 They are a help that nobody misses: in files without names, which end with the process. A job that goes on begins anew,
-and what is not here is made of the text.
+and what is not here is made of the text. Where the disk has no room for them the job goes on without, as they may take
+more than all that it has to write.
 """
 
+import errno
 import os
 from typing import IO
 
@@ -17,6 +19,8 @@ from fpstore.types import Array, Bytes, Counts, Ids, Keys
 _WORD = 8
 # What is known of a document: where its hashes begin, and how many they are.
 _ENTRY = np.dtype([("start", "<i8"), ("count", "<i8")])
+# Of a disk, of a quota, and of how large a file may be.
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class LaidHashes:
@@ -33,7 +37,7 @@ class LaidHashes:
                 self._hashes.close()
                 raise
         self._first = self._count = self._written = 0
-        self.are_features = False
+        self.are_features = self._is_full = False
 
     def close(self) -> None:
         """They take no room any more."""
@@ -41,7 +45,13 @@ class LaidHashes:
         self._entries.close()
 
     def add(self, first_id: int, kept: KeptHashes, indexes: Counts) -> None:
-        """Lay down those of the texts with these indexes, under the ids from first_id on."""
+        """Lay down those of the texts with these indexes, under the ids from first_id on.
+
+        Where there is no room for them, or less is left than they take, as the job itself has to write too, nothing is
+        here from then on, and what took room is given back.
+        """
+        if self._is_full:
+            return
         if first_id != self._first + self._count or kept.are_features is not self.are_features:
             self._begin_at(first_id)
             self.are_features = kept.are_features
@@ -50,10 +60,24 @@ class LaidHashes:
         entries = np.empty(len(indexes), dtype=_ENTRY)
         entries["count"] = kept.offsets[indexes + 1] - kept.offsets[indexes]
         entries["start"] = self._written + np.cumsum(entries["count"]) - entries["count"]
-        self._append(self._hashes, hashes)
-        self._append(self._entries, entries.view(np.uint8))
+        try:
+            self._append(self._hashes, hashes)
+            self._append(self._entries, entries.view(np.uint8))
+        except OSError as error:
+            if error.errno not in _NO_ROOM:
+                raise
+            self._let_go()
+            return
         self._written += len(hashes) // _WORD
         self._count += len(indexes)
+        room = os.fstatvfs(self._hashes.fileno())
+        if room.f_bavail * room.f_frsize < self._written * _WORD:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Of all that is here; no more is laid."""
+        self._is_full = True
+        self._begin_at(0)
 
     def _begin_at(self, first_id: int) -> None:
         for file in (self._hashes, self._entries):

@@ -40,7 +40,8 @@ class Features(NamedTuple):
 class Sets:
     """The features of documents: those of document i are counts[i] of two columns, from starts[i] on.
 
-    hashes: uint64[m], weights: float64[m], of at least one; weights is None where each is 1. starts, counts: int64[n].
+    hashes: uint64[m], weights: float64[m], of one more than there are at least, so that each begins at one of them,
+    also one without any; weights is None where each is 1. starts, counts: int64[n].
     """
 
     hashes: Hashes
@@ -232,10 +233,10 @@ class Held:
         return left
 
     def _make_room(self, shingles: int, slots: int) -> None:
-        if shingles > len(self._hashes):
+        if shingles >= len(self._hashes):  # one more than there are, at which the last may begin that has none
             # All at once: what is not written to takes no memory, and growing step by step copies it again and again.
             most = max(self._room.least, self._room.most) // self._bytes
-            used, room = int(self._ends[self._count]), max(shingles, most)
+            used, room = int(self._ends[self._count]), max(shingles, most) + 1
             self._hashes = _with_room(self._hashes[:used], room)
             self._weights = None if self._weights is None else _with_room(self._weights[:used], room)
         if slots > len(self._ids):

@@ -934,6 +934,30 @@ MUTANTS = (
         ("tests/test_jobs_laid.py::test_documents_that_do_not_follow_the_last_one_begin_anew",),
     ),
     Mutant(
+        "hashes that the disk has no room for end the job",
+        "fpstore/jobs/laid.py",
+        "if error.errno not in _NO_ROOM:",
+        "if True:",
+        "a help that nobody misses takes the results along",
+        ("tests/test_jobs_laid.py::test_a_job_goes_on_where_the_disk_has_no_room_for_hashes[5000]",),
+    ),
+    Mutant(
+        "hashes that the disk had no room for keep the room that they took",
+        "fpstore/jobs/laid.py",
+        "self._begin_at(0)",
+        "self._count = 0",
+        "a full disk stays full, and the job ends after all",
+        ("tests/test_jobs_laid.py::test_what_there_is_no_room_for_is_let_go[24-28]",),
+    ),
+    Mutant(
+        "hashes take the last room of a disk",
+        "fpstore/jobs/laid.py",
+        "if room.f_bavail * room.f_frsize < self._written * _WORD:",
+        "if False:",
+        "a job ends for a help that nobody misses",
+        ("tests/test_jobs_laid.py::test_as_much_room_as_is_taken_is_left_to_the_job",),
+    ),
+    Mutant(
         "plain texts are cut into tasks for many workers of one machine",
         "fpstore/jobs/sharing.py",
         "if not portion.is_for_threads)",
@@ -956,6 +980,17 @@ MUTANTS = (
         "return self.threads",
         "a job by workers waits for its own threads",
         ("tests/test_jobs_shared.py::test_who_decides_has_the_processors_that_workers_leave",),
+    ),
+    Mutant(
+        "features that are held have no place for one that has none",
+        "fpstore/text/held.py",
+        "if shingles >= len(self._hashes):",
+        "if shingles > len(self._hashes):",
+        "a job ends at a text without tokens behind a very long one",
+        (
+            "tests/test_turns.py::test_what_is_held_is_what_was_made_and_stays_as_it_is",
+            "tests/test_jobs_confirm.py::test_texts_without_tokens_are_compared_behind_one_that_fills_what_is_held",
+        ),
     ),
     Mutant(
         "of ids that meet in one place of a table the first is taken for the last",
