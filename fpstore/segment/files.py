@@ -18,17 +18,7 @@ from fpstore.format import Footer
 from fpstore.types import Array, Buffer, Bytes
 
 # A file is written in pieces of so many bytes, at multiples of that. Linux keeps each in a page of that size where the
-<<<<<<< HEAD
-<<<<<<< HEAD
 # file system can (ext4 since 6.16), and maps it whole: a search has fewer addresses to translate (docs/design.md).
-=======
-# file system can (ext4 since 6.16), and maps it whole: a search waits for fewer addresses to be looked up
-# (docs/design.md).
->>>>>>> efc9f11bf76a128db7a9be28309b57b0f2e03e33
-=======
-# file system can (ext4 since 6.16), and maps it whole: a search waits for fewer addresses to be looked up
-# (docs/design.md).
->>>>>>> fb934ab49ebdc4e0397071ea44c2aa622532e3e4
 WRITE_BYTES = 1 << 21
 READ_BACK_BYTES = 1 << 18  # stays in the second-level cache between the copy and the checksums
 
