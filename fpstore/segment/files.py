@@ -18,7 +18,8 @@ from fpstore.format import Footer
 from fpstore.types import Array, Buffer, Bytes
 
 # A file is written in pieces of so many bytes, at multiples of that. Linux keeps each in a page of that size where the
-# file system can (ext4 since 6.16), and maps it whole: a search waits for fewer addresses to be looked up (docs/design.md).
+# file system can (ext4 since 6.16), and maps it whole: a search waits for fewer addresses to be looked up
+# (docs/design.md).
 WRITE_BYTES = 1 << 21
 READ_BACK_BYTES = 1 << 18  # stays in the second-level cache between the copy and the checksums
 
