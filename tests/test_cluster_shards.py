@@ -18,7 +18,7 @@ from test_cluster import grown, rows_of, some_keys
 import fpstore
 from fpstore import cluster, minhash
 from fpstore.cluster import Shards, shards
-from fpstore.errors import NotAStore, StoreWarning, WrongKind
+from fpstore.errors import NotAStore, PlanError, StoreWarning, WrongKind
 from fpstore.inspection import inspect_store
 from fpstore.living import radius
 
@@ -93,6 +93,22 @@ def test_a_list_reaches_as_far_as_the_store_that_reaches_least(tmp_path: Path) -
         assert rows_of([many.probe_many(KEYS)]) == expected
     with cluster.probe(tmp_path / "web.shards.json", KEYS, workers=1) as answer:
         assert rows_of(list(answer)) == expected
+
+
+def test_a_distance_that_a_store_of_a_list_does_not_reach_names_that_store(tmp_path: Path) -> None:
+    for distance in (3, 2):
+        fpstore.build(tmp_path / f"{distance}", KEYS, ids=None, max_distance=distance).close()
+    Shards.write(tmp_path / "web.shards.json", [tmp_path / "3", tmp_path / "2"])
+    with Shards(tmp_path / "web.shards.json") as many:
+        with pytest.raises(PlanError, match=rf"^{tmp_path}/2: max_distance: found 3, expected at most 2, as plan "):
+            many.pairs(max_distance=3)
+        assert sum(map(len, many.pairs(max_distance=2))) > 0
+
+
+def test_what_is_no_file_is_no_list(tmp_path: Path) -> None:
+    (tmp_path / "a.shards.json").mkdir()
+    with pytest.raises(NotAStore, match=r"a\.shards\.json: found no list of stores \(file: found what is not a reg"):
+        Shards(tmp_path / "a.shards.json")
 
 
 def test_a_list_of_very_many_stores_is_refused(tmp_path: Path) -> None:

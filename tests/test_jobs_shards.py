@@ -348,6 +348,41 @@ def test_the_marker_comes_when_all_else_is_there(tmp_path: Path, monkeypatch: py
     assert (tmp_path / "kept" / MARKER).exists()
 
 
+@pytest.mark.parametrize("damage", ["bytes", "size", "nothing"])
+@pytest.mark.parametrize("is_named", [False, True])
+def test_nothing_tells_of_a_shard_that_changed_before_the_last_step_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_named: bool, damage: str
+) -> None:
+    """All is decided and written, and the job is killed before the marker comes, or just after."""
+    source, kept, publish = some_files(tmp_path), tmp_path / "kept", Claim.publish
+
+    def killed(claim: Claim, *of: Any, **how: Any) -> None:
+        if is_named:
+            publish(claim, *of, **how)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Claim, "publish", killed)
+        with pytest.raises(KeyboardInterrupt):
+            dedup([source], kept, shards=True)
+    shard = kept / "a.jsonl"
+    before, times = shard.read_bytes(), os.stat(shard)
+    if damage == "nothing":
+        shard.unlink()
+    else:
+        shard.write_bytes(before[:-2] + (b"?\n" if damage == "bytes" else b""))
+        os.utime(shard, ns=(times.st_atime_ns, times.st_mtime_ns))
+    told = {"bytes": "other bytes", "size": f"{len(before) - 2} bytes", "nothing": "nothing"}[damage]
+    for _ in range(2):
+        with pytest.raises(JobError, match=rf"a\.jsonl: found {told}, expected .*; --force begins again$"):
+            dedup([source], kept, shards=True)
+        assert (kept / MARKER).exists() == is_named
+    shard.write_bytes(before)
+    dedup([source], kept, shards=True)
+    dedup([source], tmp_path / "one", shards=True)
+    assert files_in(kept) == files_in(tmp_path / "one")
+
+
 class Twice(shards.ShardTask):
     """That is done twice."""
 
@@ -422,7 +457,7 @@ def test_a_list_of_shards_that_was_written_over_is_one_error(tmp_path: Path) -> 
     for data in (b"x" * times.st_size, b"[]" + b"\n" * (times.st_size - 2)):
         marker.write_bytes(data)
         os.utime(marker, ns=(times.st_atime_ns, times.st_mtime_ns))
-        with pytest.raises(JobError, match=r"_SUCCESS: found no list of shards, expected that of a finished job"):
+        with pytest.raises(JobError, match=r"_SUCCESS: found no list of shards with their checksums"):
             dedup([source], tmp_path / "kept", shards=True)
 
 
@@ -446,14 +481,27 @@ def test_nothing_that_is_no_shard_of_the_job_is_replaced(tmp_path: Path) -> None
     with pytest.raises(FileExistsError, match="already there; --force replaces shards"):
         dedup([source], kept, shards=True)
     (kept / "b.jsonl").write_text("mine")
-    with pytest.raises(FileExistsError, match="already there; it is no shard of this job, expected nothing"):
-        dedup([source], kept, shards=True, force=True)
+    for force in (True, False):  # what --force does not replace is said at once, whatever is found first
+        told = "already there; it is no shard of this job, expected nothing; move it away, or name another folder"
+        with pytest.raises(FileExistsError, match=told):
+            dedup([source], kept, shards=True, force=force)
     assert files_in(kept) == {"a.jsonl": b"mine", "b.jsonl": b"mine"}
     (kept / "b.jsonl").unlink()
     (kept / "a.jsonl.0123456789abcdef.new").write_text("half")
     dedup([source], kept, shards=True, force=True)
     dedup([source], tmp_path / "one", shards=True)
     assert files_in(kept) == files_in(tmp_path / "one")
+
+
+@pytest.mark.parametrize("damage", [{"beside": 5}, {"beside": {}}, {"tally": None}, {"tally": 5}])
+def test_a_record_of_a_job_that_is_none_is_not_believed(tmp_path: Path, damage: dict[str, Any]) -> None:
+    source, kept = some_files(tmp_path), tmp_path / "kept"
+    dedup([source], kept, shards=True)
+    record = kept / f".{MARKER}.done"
+    record.write_text(json.dumps(json.loads(record.read_text()) | damage))
+    with pytest.raises(FileExistsError, match="already there; --force replaces"):
+        dedup([source], kept, shards=True)
+    dedup([source], kept, shards=True, force=True)
 
 
 def test_no_link_in_the_folder_leads_a_shard_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

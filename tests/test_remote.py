@@ -579,6 +579,61 @@ def test_mirrors_of_earlier_states_go_unless_somebody_has_them_open(
     assert capsys.readouterr().err == ""
 
 
+def with_an_earlier_mirror(tmp_path: Path, cache: Path) -> tuple[str, Path]:
+    """The URL of a store that has changed since, and its mirror from before."""
+    fpstore.build(tmp_path / "s", keys_of()).close()
+    url = f"local://{tmp_path}/s"
+    fpstore.open(url).close()
+    (earlier,) = (path.parent for path in cache.glob("*/url"))
+    with fpstore.open(tmp_path / "s", "w") as store:
+        store.add([1], ids=[1 << 40])
+    return url, earlier
+
+
+def test_what_is_left_of_a_mirror_by_a_killed_process_goes(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, earlier = with_an_earlier_mirror(tmp_path, cache)
+
+    def killed(path: Path) -> None:  # names of a folder are in any order
+        (path / LOCK).unlink()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", killed)
+        with pytest.raises(KeyboardInterrupt):
+            fpstore.open(url)
+    assert not earlier.exists()
+    assert len([path for path in cache.iterdir() if path.is_dir()]) == 2
+    (cache / f"{'0' * 32}.leaving").symlink_to(tmp_path)
+    (cache / f"{'0' * 31}.leaving").mkdir()
+    with fpstore.open(url, cache_bytes=1 << 40) as store:
+        (own,) = (path.parent for path in cache.glob("*/url"))
+        assert own == mirror_of(store).path.parent
+    assert {path.name for path in cache.iterdir()} == {LOCK, own.name, f"{'0' * 32}.leaving", f"{'0' * 31}.leaving"}
+
+
+@pytest.mark.parametrize("refused", [(os, "open"), (os, "rename"), (shutil, "rmtree")])
+def test_a_mirror_that_cannot_be_removed_keeps_no_store_from_being_opened(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, refused: tuple[Any, str]
+) -> None:
+    url, earlier = with_an_earlier_mirror(tmp_path, cache)
+    real = getattr(*refused)
+
+    def refusing(path: Any, *args: Any, **named: Any) -> Any:
+        if os.fspath(path).startswith(os.fspath(earlier)):
+            raise PermissionError(errno.EACCES, "Permission denied", "segments")
+        return real(path, *args, **named)
+
+    monkeypatch.setattr(*refused, refusing)
+    told = rf"{earlier}[.a-z]*: found a mirror that has to go and cannot \(Permission denied\), .*; remove it$"
+    with pytest.warns(StoreWarning, match=told):
+        store = fpstore.open(url, cache_bytes=1)
+    assert mirror_of(store).outdated == 0
+    assert store.contains_near(1)
+    store.close()
+
+
 def test_a_store_that_is_read_takes_no_more_than_its_budget(tmp_path: Path, local: Path) -> None:
     keys = keys_of(300_000)
     fpstore.build(tmp_path / "large", keys).close()

@@ -24,7 +24,7 @@ from fpstore.arrays import as_keys, parse_memory
 from fpstore.checks import expect, expect_integer, limited_list, named_fields, typed
 from fpstore.cluster.shares import DISTANCE_BITS, ranked
 from fpstore.disk import Folder, read_whole, replace_whole
-from fpstore.errors import LIST_ENDING, NotAStore, PathLike, TooManyMatches, WrongKind
+from fpstore.errors import LIST_ENDING, CorruptStore, NotAStore, PathLike, PlanError, TooManyMatches, WrongKind
 from fpstore.fingerprints import columns_of, of_columns, repeats
 from fpstore.living.radius import tell_of_reach
 from fpstore.living.state import Settings
@@ -244,7 +244,10 @@ class Shards:
         """
         distance = self.max_distance if max_distance is None else max_distance
         for store in self.stores:
-            store._distance(distance)
+            try:
+                store._distance(distance)
+            except PlanError as error:
+                raise PlanError(str(error), path=store.path) from None
             store._expect_paired(of)
         near = self._paired(distance, parse_memory(memory), thread_count(threads))
         return self._id_pairs(near) if of == "ids" else self._pairs(near)
@@ -388,7 +391,10 @@ def listed(path: Path) -> Listed:
     """What a file lists, also by a link to it. NotAStore for what is no such file."""
     path = Path(os.path.realpath(path))
     with Folder.open(path.parent) as folder:
-        data = read_whole(folder, path.name, MAX_BYTES)
+        try:
+            data = read_whole(folder, path.name, MAX_BYTES)
+        except CorruptStore as error:
+            raise _no_list(path, error.line) from None
     if data is None:
         raise FileNotFoundError(2, os.strerror(2), str(path))
     try:
@@ -400,12 +406,15 @@ def listed(path: Path) -> Listed:
         expect_integer("bits", record["bits"], 1, 2**16)
         expect("ids", record["ids"], record["ids"] in ("uint64", None), "uint64 or null")
     except (ValueError, TypeError, RecursionError) as error:
-        raise NotAStore(
-            f"found no list of stores ({error}), expected what fpstore.cluster.Shards.write makes", path=path
-        ) from None
+        raise _no_list(path, error) from None
     if (twice := _twice(shard.identity for shard in shards)) is not None:
         raise NotAStore(f"found {shards[twice].place(path.parent)} twice, expected each store once", path=path)
     return Listed(record["bits"], record["ids"], shards)
+
+
+def _no_list(path: Path, why: object) -> NotAStore:
+    told = f"found no list of stores ({why}), expected what fpstore.cluster.Shards.write makes"
+    return NotAStore(told, path=path)
 
 
 def _twice(identities: Iterable[str]) -> int | None:

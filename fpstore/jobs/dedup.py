@@ -168,6 +168,8 @@ def dedup(
                 if sharding is not None:
                     sharding.write(job, corpus, free(), progress)
                 run.commit_last()
+        elif sharding is not None and not job.was_done:
+            sharding.expect_whole([], job.packed)  # before anything tells that all shards are there
         if standing is not None and not job.was_done:
             release(standing, job)
         tally = Tally.of(job.state)

@@ -7,6 +7,7 @@ go on. Whatever was written after the last journal is cut off when the job goes 
 
 import errno
 import json
+import os
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -145,7 +146,7 @@ class Job:
         record = records.read_record(self._claims[0])
         if record is not None and records.tells_of(record, self.results, self._header) and not self._reads_stdin():
             self.state = {"tally": record["tally"], _FINISHED: True}
-            self.beside_was = [*(record.get("beside") or [])]
+            self.beside_was = record.get("beside", [])
             self.was_done = True
             return
         for path in self.results:
@@ -233,6 +234,15 @@ class Job:
     def is_finished(self) -> bool:
         """Whether all was done before, but for what finish does."""
         return self.state is not None and bool(self.state.get(_FINISHED))
+
+    @property
+    def packed(self) -> bytes | None:
+        """The first result, where it was packed and has yet to get its name."""
+        folder = self._claims[0].folder
+        if folder.identity_of(PACKED) is None:
+            return None
+        with files_of_jobs(), os.fdopen(folder.open_file(PACKED), "rb") as file:
+            return file.read()
 
     @property
     def files(self) -> list[AppendFile]:

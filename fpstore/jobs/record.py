@@ -57,7 +57,8 @@ def read_record(claim: Claim) -> dict[str, Any] | None:
 def tells_of(record: dict[str, Any], results: list[Path], header: dict[str, Any]) -> bool:
     """Whether this very job is done: all results follow from the same, and are as it left them."""
     same = all(record.get(name) == value for name, value in json.loads(json.dumps(header)).items())
-    return same and record.get("results") == look(results)
+    is_one = isinstance(record.get("tally"), dict) and isinstance(record.get("beside", []), list)
+    return same and is_one and record.get("results") == look(results)
 
 
 def wrote_first(record: dict[str, Any], results: list[Path], inputs: list[Any]) -> bool:

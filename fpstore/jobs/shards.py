@@ -64,6 +64,7 @@ _TOLD: dict[str, type] = {"shard": str, "documents": int, "kept": int, "bytes": 
 _ABOUT = "the shards of this job"
 # Of shards that were there when the job was begun, what each looked like.
 _THERE = "there.json"
+_NOTHING = "expected nothing; move it away, or name another folder"
 
 
 class Sharding:
@@ -108,6 +109,7 @@ class Sharding:
         """Refuse a folder that holds something else than what this job may replace, and write down what that is."""
         names = {shard.name for shard in self._shards}
         places = {str(parent) for name in names for parent in Path(name).parents}
+        replaced = None
         for folder, folders, files in os.walk(self._output, onerror=_raise):
             within = Path(folder).relative_to(self._output)
             if folder == str(self._output):
@@ -116,13 +118,14 @@ class Sharding:
             for name in folders:
                 own, path = str(within / name), Path(folder, name)
                 if own in names or (own in places and path.is_symlink()):
-                    raise _there(path, "it is no folder of this job, expected nothing")
+                    raise _there(path, f"it is no folder of this job, {_NOTHING}")
             for name in files:
                 path = Path(folder, name)
-                may_go = str(within / name) in names and _size_at(path) is not None
-                if not (force and (may_go or is_half_written(name))):
-                    told = "it is no shard of this job, expected nothing" if force else "--force replaces shards"
-                    raise _there(path, told)
+                if not (is_half_written(name) or (str(within / name) in names and _size_at(path) is not None)):
+                    raise _there(path, f"it is no shard of this job, {_NOTHING}")
+                replaced = replaced or path
+        if replaced is not None and not force:
+            raise _there(replaced, "--force replaces shards")
         there = {shard.name: look([self._output / shard.name])[0] for shard in self._shards}
         write_json(job.work_folder, _THERE, {name: found for name, found in there.items() if found is not None})
 
@@ -208,27 +211,31 @@ class Sharding:
         folder.unlink(task.maker.name)
         return None
 
-    def expect_whole(self, looks: Sequence[list[int] | None]) -> None:
-        """JobError where a shard is not as a finished job has left it; looks: of each, as its record has them."""
+    def expect_whole(self, looks: Sequence[list[int] | None], told_of: bytes | None = None) -> None:
+        """JobError where a shard is not as a finished job has left it; looks: of each, as its record has them.
+
+        told_of: what tells of the shards, where that has yet to get its name.
+        """
         marker = self._output / MARKER
-        told = _told_in([_json_of(line) for line in marker.read_bytes().splitlines()])
+        if told_of is None:
+            told_of = marker.read_bytes() if marker.exists() else b""  # the job says that it went
+        told = _told_in([_json_of(line) for line in told_of.splitlines()])
         if told is None:
-            raise JobError(
-                "found no list of shards, expected that of a finished job; --force begins again", path=marker
-            )
+            found_no = "found no list of shards with their checksums, expected that of a job that this fpstore ended"
+            raise JobError(f"{found_no}; --force begins again", path=marker)
         for each in told:
             path, size = self._output / each["shard"], each["bytes"]
             if (found := _size_at(path)) != size:
                 what = "nothing" if found is None else f"{found} bytes"
-                told_of = f"found {what}, expected {size} bytes, as the job left it that is done; --force begins again"
-                raise JobError(told_of, path=path)
+                expected = f"expected {size} bytes, as the job left it that is done; --force begins again"
+                raise JobError(f"found {what}, {expected}", path=path)
         before = dict(zip(self.places, looks, strict=False))
         for each in told:
             path = self._output / each["shard"]
             # One that a task wrote again, late, has the same bytes, of another time.
             if look([path])[0] != before.get(path) and not _is_as_told(path, each, reads=True):
-                told_of = "found other bytes, expected those that the job left that is done; --force begins again"
-                raise JobError(told_of, path=path)
+                expected = "expected those that the job left that is done; --force begins again"
+                raise JobError(f"found other bytes, {expected}", path=path)
 
 
 @dataclass(frozen=True)
@@ -419,7 +426,7 @@ def _make_folders(output: Path, shards: Sequence[Shard]) -> None:
         place.mkdir(parents=True, exist_ok=True)
         while place != output:
             if place.is_symlink():
-                raise _there(place, "it is a link, expected a folder")
+                raise _there(place, "it is a link, expected a folder; remove it, or name another folder for the shards")
             place = place.parent
             sync_folder(place)
 

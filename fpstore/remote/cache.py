@@ -9,22 +9,25 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from fpstore.arrays import parse_memory
 from fpstore.disk import MIRROR_NAME, PRIVATE_FOLDER, Folder, read_whole, replace_whole
-from fpstore.errors import CorruptStore, PathLike
+from fpstore.errors import CorruptStore, PathLike, StoreWarning
 from fpstore.living.catalog import SEGMENTS
 from fpstore.living.locks import lock_file
 
 CACHE_VARIABLE, BYTES_VARIABLE = "FPSTORE_CACHE", "FPSTORE_CACHE_BYTES"
 DEFAULT_BYTES = "10GiB"
 URL, LOCK, USER = "url", "lock", "user-"
+LEAVING = ".leaving"
 MAX_URL_BYTES = 1 << 16
 
 _NAME = re.compile(r"[0-9a-f]{32}", re.ASCII)
+_LEAVING = re.compile(_NAME.pattern + re.escape(LEAVING), re.ASCII)
 BLOCK_BYTES = 512  # of st_blocks
 
 
@@ -104,12 +107,11 @@ def hold(cache: Path, name: str, url: str, most_bytes: int) -> Held:
         if read_whole(folder, URL) != url.encode():
             replace_whole(folder, URL, url.encode())
         held = Held(folder)
-        mirrors = [path for path in home.path.iterdir() if _is_mirror(path) and path != folder.path]
-        for path in mirrors:
-            # There is one state at a URL: what was fetched of another is never asked for again.
-            if _url_of(path) == url and (size := _removed(path)):
-                held.outdated, held.outdated_bytes = held.outdated + 1, held.outdated_bytes + size
-        _sweep([path for path in mirrors if path.exists()], folder.path, most_bytes)
+        try:
+            _make_room(home.path, held, url, most_bytes)
+        except BaseException:
+            held.close()
+            raise
         return held
 
 
@@ -147,7 +149,7 @@ def held_bytes(folder: Path) -> int:
     total = 0
     for place, _, names in os.walk(folder):
         for name in names:
-            with suppress(FileNotFoundError):
+            with suppress(FileNotFoundError, PermissionError):
                 total += os.lstat(Path(place, name)).st_blocks * BLOCK_BYTES
     return total
 
@@ -170,23 +172,59 @@ def _url_of(path: Path) -> str | None:
     return None
 
 
-def _sweep(mirrors: Sequence[Path], own: Path, most_bytes: int) -> None:
-    """Remove mirrors, least recently opened first, until these and one's own fit. The caller holds the gate."""
-    total = held_bytes(own) + sum(map(held_bytes, mirrors))
-    for path in sorted(mirrors, key=lambda each: ((each / LOCK).stat().st_mtime_ns, each)):
+def _make_room(home: Path, held: Held, url: str, most_bytes: int) -> None:
+    """Remove mirrors of other states of the URL, then, least recently opened first, until all fit.
+
+    The caller holds the gate. What cannot be removed is no reason not to open a store: it is warned of.
+    """
+    paths = list(home.iterdir())
+    for path in paths:
+        if _LEAVING.fullmatch(path.name) and stat.S_ISDIR(os.lstat(path).st_mode):
+            _cleared(path)  # whoever had begun to was killed
+    mirrors = [path for path in paths if _is_mirror(path) and path != held.path]
+    for path in mirrors:
+        # There is one state at a URL: what was fetched of another is never asked for again.
+        if _url_of(path) == url and (size := _removed(path)):
+            held.outdated, held.outdated_bytes = held.outdated + 1, held.outdated_bytes + size
+    left = [path for path in mirrors if path.exists()]
+    total = held_bytes(held.path) + sum(map(held_bytes, left))
+    for path in sorted(left, key=lambda each: ((each / LOCK).stat().st_mtime_ns, each)):
         if total <= most_bytes:
             return
         total -= _removed(path)
 
 
 def _removed(path: Path) -> int:
-    """Remove a mirror; its bytes, at least 1, or 0 where somebody has it open. The caller holds the gate."""
-    fd = os.open(path / LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    """Remove a mirror; its bytes, at least 1, or 0 where somebody has it open, or the system refuses."""
+    try:
+        fd = os.open(path / LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        return _stays(path, error)
     try:
         if not lock_file(fd, fcntl.F_WRLCK, wait=False):
             return 0
         size = held_bytes(path)
-        shutil.rmtree(path)
-        return max(1, size)
+        leaving = path.with_name(path.name + LEAVING)
+        try:
+            os.rename(path, leaving)  # without its lock, what a killed process left would be nobody's for ever
+        except OSError as error:
+            return _stays(path, error)
+        return max(1, size) if _cleared(leaving) else 0
     finally:
         os.close(fd)
+
+
+def _cleared(path: Path) -> bool:
+    """Remove what is no mirror any more; whether it is gone."""
+    try:
+        shutil.rmtree(path)
+    except OSError as error:
+        _stays(path, error)
+        return False
+    return True
+
+
+def _stays(path: Path, error: OSError) -> int:
+    told = f"found a mirror that has to go and cannot ({error.strerror or error}), expected one of this user's"
+    warnings.warn(f"{path}: {told}; remove it", StoreWarning, stacklevel=2)
+    return 0

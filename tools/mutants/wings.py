@@ -1878,4 +1878,12 @@ MUTANTS = (
         "who reads an earlier state finds no pages",
         ("tests/test_remote.py::test_mirrors_of_earlier_states_go_unless_somebody_has_them_open",),
     ),
+    Mutant(
+        "a mirror is removed under its own name",
+        "fpstore/remote/cache.py",
+        "            os.rename(path, leaving)",
+        "            leaving = path",
+        "what a killed process left of it has no lock, and stays beyond any budget",
+        ("tests/test_remote.py::test_what_is_left_of_a_mirror_by_a_killed_process_goes",),
+    ),
 )
