@@ -324,8 +324,9 @@ static Status KERNEL(scan_class)(Search *search, BlockColumns *blocks, unsigned 
          {KERNEL(ask_xor_1), KERNEL(ask_xor_2), KERNEL(ask_xor_3)}}};
     const WideCode *code = &search->tables[leader]->common;
     Status status = OK;
+    /* With lines to ask for at first, and when all are asked for: code that has not run yet is in no near cache. */
     while (count > 0 && status == OK && !search->done)
-        status = scans[ahead->asked < ahead->count][search->tables[0]->codec == CODEC_XOR]
+        status = scans[ahead->count > 0][search->tables[0]->codec == CODEC_XOR]
                       [count > 2 * DECODE_LANES ? 2 : count > DECODE_LANES](search, blocks, &count, code, ahead);
     return status;
 }

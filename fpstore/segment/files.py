@@ -18,12 +18,7 @@ from fpstore.format import Footer
 from fpstore.types import Array, Buffer, Bytes
 
 # A file is written in pieces of so many bytes, at multiples of that. Linux keeps each in a page of that size where the
-<<<<<<< HEAD
 # file system can (ext4 since 6.16), and maps it whole: a search has fewer addresses to translate (docs/design.md).
-=======
-# file system can (ext4 since 6.16), and maps it whole: a search waits for fewer addresses to be looked up
-# (docs/design.md).
->>>>>>> 53fe4cbb2fe9fec4d03c3b16afd4b55a50477b3d
 WRITE_BYTES = 1 << 21
 READ_BACK_BYTES = 1 << 18  # stays in the second-level cache between the copy and the checksums
 
