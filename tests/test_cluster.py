@@ -373,8 +373,8 @@ def test_a_part_has_the_bytes_that_the_format_says(tmp_path: Path) -> None:
     fpstore.build(tmp_path / "s", [5, 6], ids=[70, 80]).close()
     with cluster.probe(tmp_path / "s", [6, 5], max_distance=0, folder=tmp_path / "f"):
         pass
-    job, about = (tmp_path / "f" / "job").read_text().split("\n")
-    assert about == "this store, these queries"
+    job, *about = (tmp_path / "f" / "job").read_text().split("\n")
+    assert about == ["this store, these queries", fpstore.__version__]
     data = (tmp_path / "f" / "00000.part").read_bytes()
     block = np.array([0 << 16, 1 << 16, 6, 5, 80, 70], dtype="<u8").tobytes()
     footer = json.dumps({"job": job, "task": 0, "columns": 3, "runs": [[[2, crc32c(block)]]]}).encode()
