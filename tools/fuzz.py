@@ -37,7 +37,7 @@ SANITIZERS = [
     "-fno-sanitize-recover=undefined",
     "-fno-sanitize=null,object-size",  # the address sanitizer sees these too, with fewer branches
 ]
-FLAGS = ["-g", "-O2", "-no-pie", *kernels.FLAGS]
+FLAGS = ["-g", "-O1", "-no-pie", *kernels.FLAGS]
 COVERAGE = ["-fsanitize-coverage=trace-pc"]
 # What of the kernels it runs.
 PARTS = {"platform", "crc32c", "permute", "source", "view", "decode", "match", "search", "ids", "pairs"}

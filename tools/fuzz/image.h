@@ -14,7 +14,7 @@
 
 #define QUERIES 3
 #define MAX_TABLES 3
-#define MAX_SLOT_BITS 6
+#define MOST_SLOT_BITS 6
 #define MAX_KEYS 1024
 #define MAX_PAYLOAD_BITS 65536
 #define MAX_IDS 2048
@@ -132,7 +132,7 @@ static void read_table(Image *image, unsigned index, TableHead *head, uint64_t k
     table->permutation = **permutation;
     table->codec = codec;
     table->key_bits = key_bits;
-    table->slot_bits = head->slot_bits % ((key_bits < MAX_SLOT_BITS ? key_bits : MAX_SLOT_BITS) + 1);
+    table->slot_bits = head->slot_bits % ((key_bits < MOST_SLOT_BITS ? key_bits : MOST_SLOT_BITS) + 1);
     table->block_bytes = block_bytes;
     table_set_shifts(table);
     const unsigned rice_bits = codec == CODEC_RICE ? head->rice_bits % 64 : 0;
