@@ -29,6 +29,7 @@ from id_types import SIGNED, WIDE, fingerprints_of, ids_of, numbered
 
 from fpstore import creation
 from fpstore.disk import Folder, Place
+from fpstore.format import PAGE_BYTES
 from fpstore.living import catalog, locks, writer
 from fpstore.living.catalog import Catalog
 from fpstore.living.changes import Change
@@ -52,6 +53,7 @@ SIZES = LivingSizes(
     min_removals=20,
     keys_per_removal=8,
 )
+PIECE_BYTES = PAGE_BYTES
 PLAN = "flips-2:1,1"
 # Before one goes well, two may raise the errors of a flush and of a merge, and one its own.
 ATTEMPTS = 4
@@ -176,6 +178,8 @@ class Doer:
         # Every compaction puts the catalog into a new file.
         setattr(catalog, "MIN_COMPACTED_BYTES", 0)  # noqa: B010
         setattr(catalog, "MOSTLY_FREE", 0)  # noqa: B010
+        # A segment is written a page at a time, so that some have several pieces.
+        setattr(files, "WRITE_BYTES", PIECE_BYTES)  # noqa: B010
         if request["plant"]:
             PLANTS[request["plant"]]()
         if request["watched"]:

@@ -86,12 +86,12 @@ def fixed_operations(short: bool) -> list[Operation]:
     some += [one("upsert", 15), one("remove_rows") | some_of(rng, some)]
     some += [one("flush"), one("add", 20), one("compact"), one("copy", store="b", source="a")]
     if short:
-        return [*some, one("build", 30), one("build", 10, store="c")]
+        return [*some, one("build", 30), one("build", 500, store="c")]
     some += [one("add", 30), one("add", 45), one("add_if_new", 30), one("flush"), one("add", 100)]
     some += [one("upsert", 40), one("remove_rows") | some_of(rng, some), one("upsert", 10)]
     some += [one("remove", what="fingerprints", keys=random_rows(rng, 20)["keys"]), one("add", 30), one("add", 30)]
     some += [one("compact"), one("remove", what="ids", keys=list(range(50))), one("compact"), one("close")]
-    some += [one("add", 5), one("build", 60), one("add", 10), one("build", 40, store="c"), one("add", 5, store="b")]
+    some += [one("add", 5), one("build", 60), one("add", 10), one("build", 500, store="c"), one("add", 5, store="b")]
     return some
 
 
