@@ -29,12 +29,13 @@ _REFUSED = b"none"
 # What a worker is born with: who asks it, who hears its answers, and who hears of its birth and its end.
 _GIFTS = 3
 
-# What a nursery does first: it tells what keeps it from the rest, over the socket that is its standard input.
+# What a nursery does first: it tells in a line what keeps it from the rest, over the socket that is its standard input.
 _BEGIN = """import sys; sys.path[:] = {!r}
 try:
     from fpstore.nursery import tend
 except BaseException as error:
-    import os; os.write(0, f"{{type(error).__name__}}: {{error}}".encode(errors="replace")[:1000]); raise
+    said = " ".join(f"{{type(error).__name__}}: {{error}}".split())
+    import os; os.write(0, said.encode(errors="replace")[:1000]); raise
 tend()"""
 _READY = b"ready"
 

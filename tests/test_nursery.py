@@ -139,7 +139,7 @@ def test_a_worker_that_never_began_is_one_clear_error() -> None:
 
 def test_what_keeps_a_nursery_from_beginning_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "fpstore").mkdir()
-    (tmp_path / "fpstore" / "__init__.py").write_text("raise RuntimeError('no such disk')")
+    (tmp_path / "fpstore" / "__init__.py").write_text("raise RuntimeError('no\\n\\n  such disk\\n')")
     monkeypatch.syspath_prepend(tmp_path)
     told = r"as the process that begins workers ended with status 1 \(RuntimeError: no such disk\), expected an answer$"
     with Workers(2, start_after=0) as workers, pytest.raises(WorkerEnded, match=told):
