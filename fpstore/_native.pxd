@@ -600,6 +600,8 @@ cdef extern from "json_lines.h" nogil:
     ctypedef struct Packed:
         uint8_t *bytes
         uint64_t used
+        uint64_t room
+        uint64_t expected
         uint64_t *ends
     ctypedef struct LineRows:
         Packed texts
