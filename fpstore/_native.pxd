@@ -755,7 +755,6 @@ cdef extern from "text_simhash.h" nogil:
     void add_weighted(Sums *sums, uint64_t hash, int64_t weight, unsigned words)
     uint64_t signs(const Sums *sums, int tie, unsigned word)
     void document_free(Document *document)
-    Status document_count(Document *document, const Steps *steps, const Given *given)
     ctypedef struct Measures:
         uint64_t *fingerprints
         uint32_t *token_counts
