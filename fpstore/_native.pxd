@@ -600,6 +600,8 @@ cdef extern from "json_lines.h" nogil:
     ctypedef struct Packed:
         uint8_t *bytes
         uint64_t used
+        uint64_t room
+        uint64_t expected
         uint64_t *ends
     ctypedef struct LineRows:
         Packed texts
@@ -753,7 +755,6 @@ cdef extern from "text_simhash.h" nogil:
     void add_weighted(Sums *sums, uint64_t hash, int64_t weight, unsigned words)
     uint64_t signs(const Sums *sums, int tie, unsigned word)
     void document_free(Document *document)
-    Status document_count(Document *document, const Steps *steps, const Given *given)
     ctypedef struct Measures:
         uint64_t *fingerprints
         uint32_t *token_counts

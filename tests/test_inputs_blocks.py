@@ -468,3 +468,22 @@ def test_pages_are_asked_for_in_their_order_though_some_are_read_alone(tmp_path:
     good = PAGES[:5] * 3
     assert given == [line + b"\n" for line in good]
     assert asked == [json.loads(line)["text"] for line in good]
+
+
+@pytest.mark.parametrize("size", [10, 5000])
+def test_what_was_taken_stays_as_it_is_while_more_is_read(size: int) -> None:
+    """Small values are copied, and the memory of many large ones is given away."""
+    lines = LineReader(b"text", None, b"s")
+    taken, expected = [], []
+    for turn in range(3):
+        texts = [f"{turn}{i:04d}".encode() * (size // 5) for i in range(40)]
+        block = b"".join(b'{"text": "%s"}\n' % text for text in texts)
+        assert not lines.read(block, 0, True)
+        assert lines.count == 40
+        (data, offsets), _, (rows, row_offsets), _, _ = lines.take()
+        taken.append((data, offsets, rows, row_offsets))
+        expected.append((b"".join(texts), block))
+        assert lines.count == 0
+    for (data, offsets, rows, row_offsets), (text, block) in zip(taken, expected, strict=True):
+        assert (data.tobytes(), rows.tobytes()) == (text, block)
+        assert (offsets[-1], row_offsets[-1]) == (len(text), len(block))

@@ -53,6 +53,21 @@ def test_what_is_common_is_that_of_dictionaries(document: Bag, others: list[Bag]
     assert common_counts(features({}), columns) == common_products(features({}), columns) == [0] * len(others)
 
 
+@pytest.mark.parametrize("size", [7, 8, 9, 16, 63, 200])
+@pytest.mark.parametrize("space", [1.0, 1.5, 4.0, 40.0])
+def test_what_is_common_of_many_is_that_of_sets(size: int, space: float) -> None:
+    """Runs of several registers, which share most hashes or few, and of which the one may end long before the other."""
+    rng = np.random.default_rng(size)
+    values = rng.integers(0, 2**64, int(space * size), dtype=np.uint64, endpoint=False)
+    ones = np.ones(size)
+    documents = [Features(np.sort(rng.choice(values, size, replace=False)), ones) for _ in range(20)]
+    documents += [Features(each.hashes[: size // 2], ones[: size // 2]) for each in documents[:5]]
+    documents += [Features(each.hashes[size // 2 :], ones[size // 2 :]) for each in documents[:5]]
+    for document in documents[::5]:
+        expected = [len(set(document.hashes.tolist()) & set(other.hashes.tolist())) for other in documents]
+        assert common_counts(document, documents) == expected
+
+
 def test_a_hash_without_its_weight_is_refused() -> None:
     keys, none = np.array([1], dtype=np.uint64), np.empty(0)
     for call in (common_counts, common_products):

@@ -85,6 +85,20 @@ def test_shingles_by_kept_hashes_are_those_of_the_texts(name: str, texts: list[s
     assert lists_of(sets) == lists_of(recipe.features_many([texts[index] for index in indexes]))
 
 
+@pytest.mark.parametrize("name", KEEPING)
+def test_shingles_of_a_long_text_are_counted_to_the_same(name: str) -> None:
+    """Of texts up to 2^20 bytes all hashes are listed; those of longer ones are counted as they come."""
+    rng, recipe = random.Random(7), recipes()[name]
+    words = [f"w{rng.randrange(5000)}" for _ in range(260_000)]
+    long = " ".join(words)
+    texts = [long[:size] for size in ((1 << 20) - 1, 1 << 20, (1 << 20) + 1, 1_300_000)]
+    assert len(texts[-1]) == 1_300_000
+    _, kept = recipe.measure_and_keep(texts)
+    found = lists_of(recipe.features_many(texts))
+    assert found == lists_of(by_hashes(recipe, kept, np.arange(4), 1))
+    assert 1 < len(found[0][0]) <= len(found[-1][0])
+
+
 @pytest.mark.parametrize("weights", WEIGHTS)
 def test_hashes_of_any_kind_are_put_in_order_and_counted(weights: str) -> None:
     numbers = np.random.default_rng(7)

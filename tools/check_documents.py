@@ -222,7 +222,7 @@ class Round:
         with (
             contextlib.redirect_stderr(said),
             patch.object(corpora, "BATCH_DOCUMENTS", self.rng.choice((1, 3, 7, 8192))),
-            patch.object(corpora, "COMMIT_DOCUMENTS", self.rng.choice((1, 10, 1 << 15))),
+            patch.object(corpora, "COMMIT_DOCUMENTS", self.rng.choice((1, 10, 1 << 17))),
             patch.object(leaders, "MOST_LOOKED_AT", self.looked_at),
             patch.object(kept_documents, "MOST_LOOKED_AT", self.looked_at),
         ):

@@ -5,7 +5,9 @@ The kernel is C (fpstore/native/json_lines.c). It stops at a line that it does n
 
 import numpy as np
 
+from cython cimport view
 from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.stdlib cimport free
 from libc.string cimport memcpy
 
 from fpstore._native cimport (
@@ -13,17 +15,37 @@ from fpstore._native cimport (
 )
 
 
-cdef packed_of(const Packed *packed, uint64_t count):
-    """The bytes of values and where each begins: (uint8[bytes], int64[count + 1])."""
-    data = np.empty(packed.used, dtype=np.uint8)
+# So many bytes are cheaper to give away than to copy.
+cdef enum:
+    _GIVEN_BYTES = 1 << 16
+
+
+cdef packed_of(Packed *packed, uint64_t count):
+    """The bytes of values and where each begins: (uint8[bytes], int64[count + 1]). It has none of the values then."""
     offsets = np.zeros(count + 1, dtype=np.int64)
-    cdef uint8_t[::1] bytes = data
     cdef int64_t[::1] ends = offsets
-    if packed.used:
-        memcpy(&bytes[0], packed.bytes, packed.used)
     if count:
         memcpy(&ends[1], packed.ends, count * sizeof(uint64_t))
+    data = bytes_of(packed)
+    packed.used = 0
     return data, offsets
+
+
+cdef bytes_of(Packed *packed):
+    """The bytes of values: uint8[used]; where they are many, and fill most of their room, that is no longer its own."""
+    cdef uint64_t used = packed.used
+    cdef uint8_t[::1] copied
+    cdef view.array given
+    if used < _GIVEN_BYTES or 2 * used < packed.room:
+        data = np.empty(used, dtype=np.uint8)
+        copied = data
+        if used:
+            memcpy(&copied[0], packed.bytes, used)
+        return data
+    given = <uint8_t[:used]>packed.bytes
+    packed.bytes, packed.room, packed.expected = NULL, 0, used + used // 8
+    given.callback_free_data = free
+    return np.asarray(given)
 
 
 cdef class LineReader:
@@ -121,5 +143,5 @@ cdef class LineReader:
             memcpy(&of_lines[0], self.rows.numbers, count * sizeof(uint64_t))
         taken = (packed_of(&self.rows.texts, count), packed_of(&self.rows.names, count),
                  packed_of(&self.rows.lines, count), may_have_tags.view(bool), numbers)
-        self.rows.count = self.rows.texts.used = self.rows.names.used = self.rows.lines.used = 0
+        self.rows.count = 0
         return taken

@@ -39,9 +39,9 @@ BATCH_BYTES = 2 << 20
 # With so many a batch ends where what was read together does: it need not be copied then.
 _ENOUGH_BYTES = 3 << 19
 # With so many documents, or bytes of text, since the last commit there is another one, and as many an interruption
-# costs: to wait for the disk more often would take longer than the work.
-COMMIT_DOCUMENTS = 1 << 15
-COMMIT_BYTES = 8 << 20
+# costs: to wait for the disk more often would take longer than the work, by two threads, with a disk that others use.
+COMMIT_DOCUMENTS = 1 << 17
+COMMIT_BYTES = 32 << 20
 
 # So many batches are with the workers while one is waited for: where one takes long to decide they still have work.
 _BEGUN_BATCHES = 2

@@ -3,10 +3,23 @@
 
 typedef unsigned __int128 Product;
 
+static Walk (*walk)(const Shingles *, const Shingles *);
+
+void alike_choose(InstructionSet set) {
+#if FPSTORE_X86
+    walk = set == SET_WIDE ? common_walk_wide : NULL;
+#else
+    (void)set;
+#endif
+}
+
+CHOSEN_AT_LOAD(alike_choose)
+
 void common_counts(const Shingles *document, const Shingles *others, uint64_t count, uint64_t *counts) {
     for (uint64_t which = 0; which < count; which++) {
         const Shingles *other = &others[which];
-        uint64_t i = 0, j = 0, common = 0;
+        const Walk begun = walk == NULL ? (Walk){0, 0, 0} : walk(document, other);
+        uint64_t i = begun.one, j = begun.other, common = begun.common;
         while (i < document->count && j < other->count) {
             const uint64_t x = document->hashes[i], y = other->hashes[j];
             common += x == y;

@@ -14,6 +14,17 @@ typedef struct {
     uint64_t count;
 } Shingles;
 
+/* How far two runs were walked together, and how many hashes of what lies before the one both have; none that lies
+   there is one of what is left of the other. */
+typedef struct {
+    uint64_t one, other, common;
+} Walk;
+
+/* The most of two runs, for AVX-512. */
+Walk common_walk_wide(const Shingles *one, const Shingles *other);
+
+void alike_choose(InstructionSet set);
+
 /* counts[i]: how many hashes document and others[i] both have. */
 void common_counts(const Shingles *document, const Shingles *others, uint64_t count, uint64_t *counts);
 

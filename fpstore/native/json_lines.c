@@ -20,7 +20,8 @@ CHOSEN_AT_LOAD(lines_choose)
 static Status make_room(Packed *packed, uint64_t size) {
     if (size <= packed->room - packed->used) return OK;
     if (size > UINT64_MAX / 4 - packed->used) return NO_MEMORY;
-    const uint64_t room = 2 * (packed->used + size) + 4096;
+    const uint64_t least = 2 * (packed->used + size) + 4096;
+    const uint64_t room = packed->bytes == NULL && packed->expected > least ? packed->expected : least;
     uint8_t *bytes = realloc(packed->bytes, room);
     if (bytes == NULL) return NO_MEMORY;
     packed->bytes = bytes;

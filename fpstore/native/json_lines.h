@@ -11,6 +11,7 @@
 typedef struct {
     uint8_t *bytes;
     uint64_t used, room;
+    uint64_t expected; /* so many bytes there may be at first, as long as there are none */
     uint64_t *ends;
 } Packed;
 

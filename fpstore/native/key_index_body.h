@@ -37,31 +37,52 @@ void KERNEL(key_ask)(const KeyIndex *index, uint64_t query) {
     }
 }
 
-Status KERNEL(key_collect)(const KeyIndex *index, uint64_t query, KeyNears *found) {
-    const KeyLine *lines = index->lines.memory;
+/* The keys of one line that are near the query. */
+ALWAYS_INLINE Status KERNEL(collect_line)(const KeyIndex *index, uint64_t query, unsigned table, uint64_t at,
+                                          uint32_t mark, unsigned most, KeyNears *found) {
     const KeyRows *rows = index->line_rows.memory;
     const uint64_t *keys = index->keys.memory;
+    unsigned near = KERNEL(marks_near)((const KeyLine *)index->lines.memory + at, mark, most);
+    for (; UNLIKELY(near != 0); near &= near - 1) {
+        const uint32_t row = rows[at].rows[__builtin_ctz(near)];
+        if (row == 0) break; /* and so are all places behind it */
+        const uint64_t apart = keys[row - 1] ^ query;
+        const unsigned distance = KERNEL(ones)(apart);
+        if (distance > index->distance || KERNEL(was_met)(index, apart, table)) continue;
+        const Status status = key_index_met(found, keys[row - 1], row - 1, distance);
+        if (status != OK) return status;
+    }
+    return OK;
+}
+
+Status KERNEL(key_collect)(const KeyIndex *index, uint64_t query, KeyNears *found) {
+    const KeyLine *lines = index->lines.memory;
+    uint32_t behind[KEY_PATTERNS]; /* lines that are looked at when those before them were, as they have to come */
     for (unsigned table = 0; table < index->tables; table++) {
         const uint64_t turned = key_turned(query, table), first = table * key_buckets(index);
         const uint32_t mark = key_mark(index, turned);
         for (unsigned flips = 0; flips <= index->flips[table]; flips++) {
             const unsigned most = index->distance - flips, count = key_pattern_count(flips, index->band_bits);
             const uint16_t *patterns = key_patterns + key_first_pattern(flips);
+            unsigned waiting = 0;
             for (unsigned i = 0; i < count; i++) {
-                uint64_t at = first + (key_bucket(index, turned) ^ patterns[i]);
-                do {
-                    unsigned near = KERNEL(marks_near)(&lines[at], mark, most);
-                    for (; UNLIKELY(near != 0); near &= near - 1) {
-                        const uint32_t row = rows[at].rows[__builtin_ctz(near)];
-                        if (row == 0) break; /* and so are all places behind it */
-                        const uint64_t apart = keys[row - 1] ^ query;
-                        const unsigned distance = KERNEL(ones)(apart);
-                        if (distance > index->distance || KERNEL(was_met)(index, apart, table)) continue;
-                        const Status status = key_index_met(found, keys[row - 1], row - 1, distance);
-                        if (status != OK) return status;
-                    }
-                    at = lines[at].behind;
-                } while (at != 0);
+                const uint64_t at = first + (key_bucket(index, turned) ^ patterns[i]);
+                const uint32_t next = lines[at].behind;
+                if (KERNEL(collect_line)(index, query, table, at, mark, most, found) != OK) return NO_MEMORY;
+                __builtin_prefetch(&lines[next]);
+                behind[waiting] = next;
+                waiting += next != 0;
+            }
+            while (waiting > 0) {
+                unsigned left = 0;
+                for (unsigned i = 0; i < waiting; i++) {
+                    const uint32_t at = behind[i], next = lines[at].behind;
+                    if (KERNEL(collect_line)(index, query, table, at, mark, most, found) != OK) return NO_MEMORY;
+                    __builtin_prefetch(&lines[next]);
+                    behind[left] = next;
+                    left += next != 0;
+                }
+                waiting = left;
             }
         }
     }

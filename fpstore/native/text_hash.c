@@ -1,4 +1,4 @@
-/* XXH3 of what is long, XXH64, FNV, FxHash and MurmurHash3. */
+/* XXH3 of what is not short, XXH64, FNV, FxHash and MurmurHash3. */
 #include "text_hash.h"
 
 const uint8_t xxh3_secret[192] = {
@@ -15,36 +15,18 @@ const uint8_t xxh3_secret[192] = {
     0x95, 0x16, 0x04, 0x28, 0xaf, 0xd7, 0xfb, 0xca, 0xbb, 0x4b, 0x40, 0x7e,
 };
 
-ALWAYS_INLINE void accumulate(uint64_t lanes[8], const uint8_t *at, const uint8_t *key_at) {
-    for (int i = 0; i < 8; i++) {
-        const uint64_t value = load64(at + 8 * i), key = value ^ load64(key_at + 8 * i);
-        lanes[i ^ 1] += value;
-        lanes[i] += (key & 0xFFFFFFFF) * (key >> 32);
-    }
-}
+typedef struct {
+    uint64_t (*xxh3_long)(const uint8_t *, size_t, uint64_t);
+} Kernels;
 
-uint64_t xxh3_long(const uint8_t *at, size_t size, uint64_t seed) {
-    uint64_t lanes[8] = {P32_3, P64_1, P64_2, P64_3, P64_4, P32_2, P64_5, P32_1};
-    const uint8_t *end = at + size, *key = xxh3_secret;
-    uint8_t own[sizeof xxh3_secret];
-    if (seed != 0) {
-        for (size_t i = 0; i < sizeof own; i += 16) {
-            store64(own + i, secret(i) + seed);
-            store64(own + i + 8, secret(i + 8) - seed);
-        }
-        key = own;
-    }
-    for (; end - at > 1024; at += 1024) {
-        for (int stripe = 0; stripe < 16; stripe++) accumulate(lanes, at + 64 * stripe, key + 8 * stripe);
-        for (int i = 0; i < 8; i++) lanes[i] = (lanes[i] ^ lanes[i] >> 47 ^ load64(key + 128 + 8 * i)) * P32_1;
-    }
-    for (const uint8_t *key_at = key; end - at > 64; at += 64, key_at += 8) accumulate(lanes, at, key_at);
-    accumulate(lanes, end - 64, key + 121);
-    uint64_t hash = size * P64_1;
-    for (int i = 0; i < 4; i++)
-        hash += fold_product(lanes[2 * i] ^ load64(key + 11 + 16 * i), lanes[2 * i + 1] ^ load64(key + 19 + 16 * i));
-    return xxh3_avalanche(hash);
-}
+#define KERNELS_OF(set) \
+    (Kernels) { xxh3_long_##set }
+
+static Kernels kernels = {xxh3_long_portable};
+
+KERNELS_CHOSEN_AT_LOAD(hash_choose)
+
+uint64_t xxh3_long(const uint8_t *at, size_t size, uint64_t seed) { return kernels.xxh3_long(at, size, seed); }
 
 uint64_t xxh3_middle(const uint8_t *at, size_t size, uint64_t seed) {
     uint64_t hash = size * P64_1, last = mix_16(at + size - 16, 119, seed);

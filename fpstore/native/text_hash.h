@@ -52,6 +52,12 @@ ALWAYS_INLINE uint64_t mix_16(const uint8_t *at, size_t secret_at, uint64_t seed
 }
 
 uint64_t xxh3_long(const uint8_t *at, size_t size, uint64_t seed);   /* size is over 240 */
+#define HASH_KERNELS(set) uint64_t xxh3_long_##set(const uint8_t *, size_t, uint64_t);
+HASH_KERNELS(portable)
+HASH_KERNELS(fast)
+HASH_KERNELS(wide)
+#undef HASH_KERNELS
+void hash_choose(InstructionSet set);
 uint64_t xxh3_middle(const uint8_t *at, size_t size, uint64_t seed); /* size is 129..240 */
 
 /* Inline for the seed 0 of most recipes, which folds away. */

@@ -1,4 +1,4 @@
-/* The permutations of a seed, and the bits of the smallest values. */
+/* The permutations of a seed, and how many values there were. */
 #include "text_minhash.h"
 
 #include "text_hash.h"
@@ -9,19 +9,6 @@ void permutations_seed(Permutations *permutations, uint64_t seed) {
         permutations->factors[i] = (uint32_t)number | 1;
         permutations->terms[i] = (uint32_t)(number >> 32);
     }
-}
-
-uint64_t minima_bits(const Minima *minima, unsigned word) {
-    const uint32_t *values = minima->values + WORD_BITS * word;
-    uint64_t bits = 0;
-    for (int i = 0; i < WORD_BITS; i++) {
-        uint32_t value = values[i];
-        value = (value ^ value >> 16) * 0x85EBCA6Bu;
-        value = (value ^ value >> 13) * 0xC2B2AE35u;
-        value ^= value >> 16;
-        bits |= (uint64_t)(value & 1) << i;
-    }
-    return bits;
 }
 
 uint32_t minima_count(const Minima *minima, unsigned words) {

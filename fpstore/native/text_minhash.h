@@ -32,9 +32,6 @@ ALWAYS_INLINE void minima_clear(Minima *minima, unsigned words) {
 /* What of a hash is permuted. */
 ALWAYS_INLINE uint32_t half_of(uint64_t hash) { return (uint32_t)(hash ^ hash >> 32); }
 
-/* A word of the bits of the smallest values, mixed by the finalizer of MurmurHash3. */
-uint64_t minima_bits(const Minima *minima, unsigned word);
-
 /* How many values there were, told by the smallest of each permutation: within an eighth as a rule; 0 for none. The
    smallest of n numbers of 0..M-1 is (M + 1) / (n + 1) - 1 in the mean. */
 uint32_t minima_count(const Minima *minima, unsigned words);

@@ -52,6 +52,35 @@ static void KERNEL(lower_word)(uint32_t *values, const uint32_t *word_factors, c
 }
 #endif
 
+#define MIX_FIRST 0x85EBCA6Bu
+#define MIX_SECOND 0xC2B2AE35u
+
+/* A word of the bits of the smallest values, mixed by the finalizer of MurmurHash3. */
+uint64_t KERNEL(minima_bits)(const Minima *minima, unsigned word) {
+    const uint32_t *values = minima->values + WORD_BITS * word;
+    uint64_t bits = 0;
+#ifdef KERNEL_IS_WIDE
+    for (int i = 0; i < WORD_BITS; i += 16) {
+        __m512i value = _mm512_loadu_si512(values + i);
+        value = _mm512_xor_si512(value, _mm512_srli_epi32(value, 16));
+        value = _mm512_mullo_epi32(value, _mm512_set1_epi32((int)MIX_FIRST));
+        value = _mm512_xor_si512(value, _mm512_srli_epi32(value, 13));
+        value = _mm512_mullo_epi32(value, _mm512_set1_epi32((int)MIX_SECOND));
+        value = _mm512_xor_si512(value, _mm512_srli_epi32(value, 16));
+        bits |= (uint64_t)_mm512_test_epi32_mask(value, _mm512_set1_epi32(1)) << i;
+    }
+#else
+    for (int i = 0; i < WORD_BITS; i++) {
+        uint32_t value = values[i];
+        value = (value ^ value >> 16) * MIX_FIRST;
+        value = (value ^ value >> 13) * MIX_SECOND;
+        value ^= value >> 16;
+        bits |= (uint64_t)(value & 1) << i;
+    }
+#endif
+    return bits;
+}
+
 /* Lower the minima to what hashes make of them. */
 ALWAYS_INLINE void KERNEL(lower_minima)(Minima *minima, const Permutations *permutations, const uint64_t *hashes,
                                         size_t count, unsigned words) {

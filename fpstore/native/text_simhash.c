@@ -13,16 +13,16 @@ static int64_t logarithms[FEW_LOGARITHMS];
 static int64_t logarithm(uint64_t count) { return (int64_t)floor(WEIGHT_ONE * (1 + log((double)count)) + 0.5); }
 
 typedef struct {
-    Status (*read)(Document *, const Steps *, int, const uint8_t *,
-                   size_t); /* into its sums or minima, or if counted its shingles */
+    Status (*read)(Document *, const Steps *, Reading, const uint8_t *, size_t);
     void (*add_shingles)(Document *, const Steps *);
+    uint64_t (*minima_bits)(const Minima *, unsigned);
     Status (*put_piece)(Tokens *, const TokenSteps *, const uint8_t **, const uint8_t *, const uint8_t *);
 } Kernels;
 
 #define KERNELS_OF(set) \
-    (Kernels) { document_read_##set, add_shingles_##set, put_piece_##set }
+    (Kernels) { document_read_##set, add_shingles_##set, minima_bits_##set, put_piece_##set }
 
-static Kernels kernels = {document_read_portable, add_shingles_portable, put_piece_portable};
+static Kernels kernels = KERNELS_OF(portable);
 
 void text_choose(InstructionSet set) {
     for (int count = 1; count < FEW_LOGARITHMS; count++) logarithms[count] = logarithm(count);
@@ -144,13 +144,6 @@ Status keep_hashes(Document *document, size_t count) {
     return OK;
 }
 
-Status document_count(Document *document, const Steps *steps, const Given *given) {
-    const uint8_t *text;
-    size_t size;
-    if (given_utf8(given, &document->utf8, &text, &size) != OK) return NO_MEMORY;
-    return kernels.read(document, steps, 1, text, size);
-}
-
 int is_outweighed(const Sums *sums, unsigned words) {
     const unsigned bits = WORD_BITS * words;
     double sum = 0, squares = 0;
@@ -241,40 +234,62 @@ static Status shingled_room(Shingled *shingled, uint64_t count, int weighs) {
     return OK;
 }
 
+/* Append the shingles that a document has counted. */
+static Status append_counted(const Steps *steps, const CellTable *table, Shingled *shingled) {
+    const int weighs = steps->weights != PRESENCE;
+    if (shingled_room(shingled, table->count, weighs) != OK) return NO_MEMORY;
+    cells_sorted(table, shingled->sorting, shingled->sorting + table->count);
+    for (size_t i = 0; i < table->count; i++) {
+        const Cell *cell = shingled->sorting + i;
+        shingled->hashes[shingled->used + i] = cell->hash;
+        if (!weighs) continue;
+        shingled->weights[shingled->used + i] = (double)weight_of(steps, cell->hash, cell->value) / WEIGHT_ONE;
+    }
+    shingled->used += table->count;
+    shingled->ends[shingled->count++] = shingled->used;
+    return OK;
+}
+
+/* Append the shingles of a document that has these hashes, as they come. */
+static Status append_listed(const Steps *steps, const uint64_t *hashes, size_t size, Shingled *shingled) {
+    const int weighs = steps->weights != PRESENCE;
+    if (shingled_room(shingled, size, weighs) != OK) return NO_MEMORY;
+    uint64_t *distinct = shingled->hashes + shingled->used, *parted = (uint64_t *)shingled->sorting;
+    uint32_t *counts = weighs ? (uint32_t *)(parted + size) : NULL;
+    const size_t found = hashes_distinct(hashes, size, parted, distinct, counts);
+    for (size_t i = 0; weighs && i < found; i++)
+        shingled->weights[shingled->used + i] = (double)weight_of(steps, distinct[i], counts[i]) / WEIGHT_ONE;
+    shingled->used += found;
+    shingled->ends[shingled->count++] = shingled->used;
+    return OK;
+}
+
+/* Of so many bytes of text all hashes are listed, which takes less time than to count them, and 24 bytes for each; of
+   more, memory is bounded by those that differ. */
+#define LISTED_BYTES (1 << 20)
+
 Status documents_shingles(Document *document, const Steps *steps, const Given *texts, size_t count, size_t *at,
                           Shingled *shingled) {
-    const int weighs = steps->weights != PRESENCE;
     for (*at = 0; *at < count; ++*at) {
-        const CellTable *table = &document->shingles;
-        if (document_count(document, steps, texts + *at) != OK) return NO_MEMORY;
-        if (shingled_room(shingled, table->count, weighs) != OK) return NO_MEMORY;
-        cells_sorted(table, shingled->sorting, shingled->sorting + table->count);
-        for (size_t i = 0; i < table->count; i++) {
-            const Cell *cell = shingled->sorting + i;
-            shingled->hashes[shingled->used + i] = cell->hash;
-            if (!weighs) continue;
-            shingled->weights[shingled->used + i] = (double)weight_of(steps, cell->hash, cell->value) / WEIGHT_ONE;
-        }
-        shingled->used += table->count;
-        shingled->ends[shingled->count++] = shingled->used;
+        const uint8_t *text;
+        size_t size;
+        if (given_utf8(texts + *at, &document->utf8, &text, &size) != OK) return NO_MEMORY;
+        const Reading reading = size <= LISTED_BYTES ? LISTED : COUNTED;
+        document->kept.used = 0;
+        document->keeps = reading == LISTED;
+        const Status status = kernels.read(document, steps, reading, text, size);
+        document->keeps = 0;
+        if (status != OK) return NO_MEMORY;
+        if (reading == LISTED ? append_listed(steps, document->kept.hashes, document->kept.used, shingled) != OK
+                              : append_counted(steps, &document->shingles, shingled) != OK)
+            return NO_MEMORY;
     }
     return OK;
 }
 
 Status hashes_shingles(const Steps *steps, const Given *kept, size_t count, size_t *at, Shingled *shingled) {
-    const int weighs = steps->weights != PRESENCE;
-    for (*at = 0; *at < count; ++*at) {
-        const uint64_t *hashes = kept[*at].data;
-        const size_t size = kept[*at].size / sizeof *hashes;
-        if (shingled_room(shingled, size, weighs) != OK) return NO_MEMORY;
-        uint64_t *distinct = shingled->hashes + shingled->used, *parted = (uint64_t *)shingled->sorting;
-        uint32_t *counts = weighs ? (uint32_t *)(parted + size) : NULL;
-        const size_t found = hashes_distinct(hashes, size, parted, distinct, counts);
-        for (size_t i = 0; weighs && i < found; i++)
-            shingled->weights[shingled->used + i] = (double)weight_of(steps, distinct[i], counts[i]) / WEIGHT_ONE;
-        shingled->used += found;
-        shingled->ends[shingled->count++] = shingled->used;
-    }
+    for (*at = 0; *at < count; ++*at)
+        if (append_listed(steps, kept[*at].data, kept[*at].size / sizeof(uint64_t), shingled) != OK) return NO_MEMORY;
     return OK;
 }
 
@@ -294,11 +309,11 @@ Status documents_measure(Document *document, const Steps *steps, const Given *te
         const uint8_t *text;
         size_t size;
         if (given_utf8(texts + *at, &document->utf8, &text, &size) != OK) return NO_MEMORY;
-        if (kernels.read(document, steps, counted, text, size) != OK) return NO_MEMORY;
+        if (kernels.read(document, steps, counted ? COUNTED : SKETCHED, text, size) != OK) return NO_MEMORY;
         if (counted) kernels.add_shingles(document, steps);
         for (unsigned word = 0; word < steps->words; word++)
             found->fingerprints[(*at + 1) * steps->words - 1 - word] = steps->sketch == MINHASH_1BIT
-                                                                           ? minima_bits(&document->minima, word)
+                                                                           ? kernels.minima_bits(&document->minima, word)
                                                                            : signs(&document->sums, steps->tie, word);
         const int has_several =
             steps->tokens.kind == MIXED ? document->shingle_count > 1 : document->token_count > steps->shingle;
@@ -341,7 +356,7 @@ Status documents_sign(Document *document, const Steps *steps, const Given *texts
         if (given_utf8(texts + *at, &document->utf8, &text, &size) != OK) return NO_MEMORY;
         const uint64_t first = document->kept.used;
         signature_begin(&document->signature, &steps->signer);
-        if (kernels.read(document, steps, 0, text, size) != OK) return NO_MEMORY;
+        if (kernels.read(document, steps, SKETCHED, text, size) != OK) return NO_MEMORY;
         signature_end(&document->signature, &steps->signer, row);
         token_counts[*at] = narrowed(document->token_count);
         if (ends != NULL) {

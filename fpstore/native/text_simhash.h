@@ -93,6 +93,10 @@ typedef struct {
     Kept kept;
 } Document;
 
+/* What becomes of the hashes of a text that is read: part of a sketch, cells of a table that counts them, or nothing
+   but those that the document keeps. */
+typedef enum { SKETCHED, COUNTED, LISTED } Reading;
+
 /* What is known of texts, of each in its place. */
 typedef struct {
     uint64_t *fingerprints; /* of each its words, the most significant first */
@@ -159,9 +163,6 @@ uint64_t hash_slice(const Steps *steps, const uint8_t *at, size_t size);
 
 void document_free(Document *document);
 
-/* Read a text into its shingles. */
-Status document_count(Document *document, const Steps *steps, const Given *given);
-
 /* The shingles of documents: those of document i end at ends[i], the first begin at 0; hashes increase. No weights
    where each weighs 1, by PRESENCE. */
 typedef struct {
@@ -198,9 +199,10 @@ Status document_tokens(Document *document, const TokenSteps *steps, const Given 
 
 void text_choose(InstructionSet set);
 
-#define TEXT_KERNELS(set)                                                                \
-    Status document_read_##set(Document *, const Steps *, int, const uint8_t *, size_t); \
-    void add_shingles_##set(Document *, const Steps *);                                  \
+#define TEXT_KERNELS(set)                                                                    \
+    Status document_read_##set(Document *, const Steps *, Reading, const uint8_t *, size_t); \
+    void add_shingles_##set(Document *, const Steps *);                                      \
+    uint64_t minima_bits_##set(const Minima *, unsigned);                                    \
     Status put_piece_##set(Tokens *, const TokenSteps *, const uint8_t **, const uint8_t *, const uint8_t *);
 TEXT_KERNELS(portable)
 TEXT_KERNELS(fast)

@@ -75,10 +75,11 @@ static void KERNEL(hash_shingles)(Document *document, const Steps *steps, size_t
             document->hashes[i] = hash_slice(steps, bytes + starts[i], ends[i] - starts[i] - gap);
 }
 
-/* What hashes become: counted, or part of the sketch. */
-ALWAYS_INLINE Status KERNEL(take_hashes)(Document *document, const Steps *steps, int counted, size_t count) {
+/* What hashes become. */
+ALWAYS_INLINE Status KERNEL(take_hashes)(Document *document, const Steps *steps, Reading reading, size_t count) {
     if (document->keeps && keep_hashes(document, count) != OK) return NO_MEMORY;
-    if (counted) return count_shingles(&document->shingles, document->hashes, count);
+    if (reading == LISTED) return OK;
+    if (reading == COUNTED) return count_shingles(&document->shingles, document->hashes, count);
     if (steps->sketch == MINHASH_1BIT) {
         KERNEL(lower_minima)(&document->minima, &steps->permutations, document->hashes, count, steps->words);
     } else if (steps->sketch == MINHASH) {
@@ -92,7 +93,7 @@ ALWAYS_INLINE Status KERNEL(take_hashes)(Document *document, const Steps *steps,
 
 /* Hash the shingles of mixed tokens, whose length follows from the first of each, and drop those tokens that no later
    one needs. Where it is the last time, tokens with too few behind them begin no shingle. */
-static Status KERNEL(take_mixed)(Document *document, const Steps *steps, int counted, int last) {
+static Status KERNEL(take_mixed)(Document *document, const Steps *steps, Reading reading, int last) {
     const Tokens *tokens = &document->tokens;
     size_t first = 0, some = 0;
     for (; first < tokens->count; first++) {
@@ -107,14 +108,14 @@ static Status KERNEL(take_mixed)(Document *document, const Steps *steps, int cou
             steps->hash == XXH3 ? xxh3(tokens->bytes + start, size) : hash_slice(steps, tokens->bytes + start, size);
         document->shingle_count++;
         if (some < SHINGLES_AT_ONCE) continue;
-        if (KERNEL(take_hashes)(document, steps, counted, some) != OK) return NO_MEMORY;
+        if (KERNEL(take_hashes)(document, steps, reading, some) != OK) return NO_MEMORY;
         some = 0;
     }
-    if (KERNEL(take_hashes)(document, steps, counted, some) != OK) return NO_MEMORY;
+    if (KERNEL(take_hashes)(document, steps, reading, some) != OK) return NO_MEMORY;
     if (last && document->shingle_count == 0 && tokens->count > 0) {
         const uint32_t end = tokens->starts[tokens->count];
         document->hashes[0] = hash_slice(steps, tokens->bytes, end - (tokens->bytes[end - 1] == ' '));
-        if (KERNEL(take_hashes)(document, steps, counted, 1) != OK) return NO_MEMORY;
+        if (KERNEL(take_hashes)(document, steps, reading, 1) != OK) return NO_MEMORY;
     }
     document->token_count += first;
     tokens_slide(&document->tokens, tokens->count - first);
@@ -122,26 +123,26 @@ static Status KERNEL(take_mixed)(Document *document, const Steps *steps, int cou
 }
 
 /* Hash the shingles of length tokens and drop those tokens that no later one needs. */
-static Status KERNEL(take_shingles)(Document *document, const Steps *steps, int counted, size_t length) {
+static Status KERNEL(take_shingles)(Document *document, const Steps *steps, Reading reading, size_t length) {
     if (document->tokens.count < length) return OK;
     const size_t count = document->tokens.count - length + 1;
     for (size_t first = 0; first < count; first += SHINGLES_AT_ONCE) {
         const size_t some = count - first < SHINGLES_AT_ONCE ? count - first : SHINGLES_AT_ONCE;
         KERNEL(hash_shingles)(document, steps, first, some, length);
-        if (KERNEL(take_hashes)(document, steps, counted, some) != OK) return NO_MEMORY;
+        if (KERNEL(take_hashes)(document, steps, reading, some) != OK) return NO_MEMORY;
     }
     document->token_count += count;
     tokens_slide(&document->tokens, length - 1);
     return OK;
 }
 
-Status KERNEL(document_read)(Document *document, const Steps *steps, int counted, const uint8_t *text, size_t size) {
+Status KERNEL(document_read)(Document *document, const Steps *steps, Reading reading, const uint8_t *text, size_t size) {
     const uint8_t *end = text + size;
     tokens_begin(&document->tokens);
     sums_clear(&document->sums, steps->words);
     minima_clear(&document->minima, steps->words);
     document->token_count = document->shingle_count = document->written = 0;
-    if (counted && cells_clear(&document->shingles, cells_for(size)) != OK) return NO_MEMORY;
+    if (reading == COUNTED && cells_clear(&document->shingles, cells_for(size)) != OK) return NO_MEMORY;
     while (text < end) {
         const uint8_t *stop = end - text > PIECE_BYTES ? text + PIECE_BYTES : end;
         const size_t before = document->tokens.used;
@@ -149,8 +150,8 @@ Status KERNEL(document_read)(Document *document, const Steps *steps, int counted
         if (text == end && steps->tokens.kind != CHARACTERS) end_token(&document->tokens);
         document->written += document->tokens.used - before;
         if (steps->tokens.kind == MIXED) {
-            if (KERNEL(take_mixed)(document, steps, counted, text == end) != OK) return NO_MEMORY;
-        } else if (KERNEL(take_shingles)(document, steps, counted, steps->shingle) != OK) {
+            if (KERNEL(take_mixed)(document, steps, reading, text == end) != OK) return NO_MEMORY;
+        } else if (KERNEL(take_shingles)(document, steps, reading, steps->shingle) != OK) {
             return NO_MEMORY;
         }
     }
@@ -160,7 +161,7 @@ Status KERNEL(document_read)(Document *document, const Steps *steps, int counted
         document->token_count += rest;
         return OK;
     }
-    if (KERNEL(take_shingles)(document, steps, counted, rest) != OK) return NO_MEMORY;
+    if (KERNEL(take_shingles)(document, steps, reading, rest) != OK) return NO_MEMORY;
     document->token_count = rest;
     return OK;
 }

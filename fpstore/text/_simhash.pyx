@@ -106,9 +106,11 @@ SEED_BITS = {"xxh3": 64, "xxh64": 64, "murmur3": 32}
 # What is measured of each text, as fpstore.text.recipe.Measured.
 _COLUMNS = (numpy.uint64, numpy.uint32, numpy.bool_, numpy.uint32, numpy.float64)
 
-# A slice that one thread takes at once: enough to make taking it cheap.
+# A slice that one thread takes at once: enough to make taking it cheap. A thread alone shares nothing, and what it makes
+# of several slices has to be put together.
 _MIN_SLICE_BYTES = 1 << 18
 _SLICES_A_THREAD = 8
+_ALONE_SLICE_BYTES = 1 << 22
 
 _MAX_IDF = 1024.0
 
@@ -307,7 +309,8 @@ cdef class Batch:
         cdef list slices = []
         for i in range(count):
             size += bytes_of(&self.given[i])
-        most = max(<size_t>self.least_bytes, size // <size_t>(_SLICES_A_THREAD * threads))
+        most = max(<size_t>self.least_bytes,
+                   <size_t>_ALONE_SLICE_BYTES if threads == 1 else size // <size_t>(_SLICES_A_THREAD * threads))
         size = 0
         for i in range(count):
             size += bytes_of(&self.given[i])

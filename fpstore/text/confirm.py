@@ -41,9 +41,9 @@ _ROOMS = Rooms()
 
 # So many kept documents are looked at together, but for the nearest, which as a rule is enough.
 _AT_ONCE = 8
-# Of kept documents: so many texts are read at first, then as many as have about so many characters. Of those that are
-# looked at ahead, until they have so many.
-_TEXTS_AT_ONCE, _CHARACTERS_AT_ONCE, _AHEAD_CHARACTERS = 64, 1 << 20, 4 << 20
+# Of kept documents: so many texts are read at first, more where those before were short, then as many as have about so
+# many characters. Of those that are looked at ahead, until they have so many.
+_TEXTS_AT_ONCE, _SHORT_TEXTS_AT_ONCE, _CHARACTERS_AT_ONCE, _AHEAD_CHARACTERS = 64, 1 << 9, 1 << 20, 4 << 20
 # So many characters of a text take as much to be held as a hash.
 _CHARACTERS_OF_A_HASH = 4
 Ids = npt.NDArray[np.uint64]
@@ -140,6 +140,7 @@ class Checker:
         self._hashes = HeldHashes(rooms.hashes)
         self._older = older
         self._kept = 0
+        self._at_first = _TEXTS_AT_ONCE
 
     @property
     def share(self) -> tuple[int, int] | None:
@@ -209,13 +210,14 @@ class Checker:
         self, kept_ids: Ids, places: Counts, make: Callable[[Ids], tuple[Sets, int]], *, ahead: bool
     ) -> Iterator[tuple[Counts, Sets]]:
         """The features that are not held, some at a time; make: of some, and about how many characters they have."""
-        size, count, asked = 0, _TEXTS_AT_ONCE, 0
+        size, count, asked = 0, self._at_first, 0
         while len(places) and not (ahead and size >= _AHEAD_CHARACTERS):
             some, places = places[:count], places[count:]
             made, characters = make(kept_ids[some])
             asked += len(some)
             size += characters
             count = max(1, _CHARACTERS_AT_ONCE * asked // (size + 1))
+            self._at_first = min(max(count, _TEXTS_AT_ONCE), _SHORT_TEXTS_AT_ONCE)
             self._held.add(kept_ids[some], made)
             yield some, made
 

@@ -615,6 +615,14 @@ MUTANTS = (
         ("tests/test_key_index.py::test_what_is_near_is_what_a_plain_loop_finds",),
     ),
     Mutant(
+        "the third line of a bucket is not looked at",
+        "fpstore/native/key_index_body.h",
+        "left += next != 0;",
+        "left += 0;",
+        "jobs do not see that documents are near, where they are many",
+        ("tests/test_key_index.py::test_nothing_is_lost_where_lines_of_buckets_are_full_and_tables_grow",),
+    ),
+    Mutant(
         "a bucket forgets the keys of its full lines",
         "fpstore/native/key_index.c",
         "*line = (KeyLine){{0}, behind};",
