@@ -30,7 +30,7 @@ LINUX_ALONE = {
     r"os\.sendfile": {"living/environment.py"},
     r"/proc/": {"disk.py", "inputs/sources.py", "living/environment.py"},
     r"getauxval": {"native/platform.c"},
-    r"mremap|MAP_POPULATE": {"native/large.c"},
+    r"mremap|MAP_POPULATE": {"native/large.c", "native/view.c"},
     r"sched_getaffinity": {"platforms.py"},
     r"pidfd_|SOCK_SEQPACKET": {"nursery.py"},
     r"fallocate\(": {"_view.pyx"},

@@ -1,6 +1,8 @@
 """Opening a store with all of it read and checked: what is found afterwards, damage, interrupts, forks."""
 
+import mmap
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -114,3 +116,59 @@ def test_pages_that_there_are_not_are_refused(path: Path) -> None:
         view = store._segments[0].view
         with pytest.raises(ValueError, match=f"pages 0 to {view.page_count + 1}: there are {view.page_count}"):
             view.warm(0, view.page_count + 1)
+
+
+# Of a mapping of a file: the flags that it was advised of, and the bytes that are mapped in large pages.
+Mapping = tuple[list[str], int]
+
+
+def mappings(path: Path) -> list[Mapping]:
+    """Those that this process has of a file."""
+    found: list[Mapping] = []
+    for entry in re.split(r"\n(?=[0-9a-f]+-[0-9a-f]+ )", Path("/proc/self/smaps").read_text()):
+        if entry.split("\n")[0].endswith(f" {path}"):
+            large, flags = (re.search(rf"\n{field}: *(.*)", entry) for field in ("FilePmdMapped", "VmFlags"))
+            found.append((flags[1].split() if flags else [], int(large[1].split()[0]) << 10 if large else 0))
+    return found
+
+
+def forget(path: Path) -> None:
+    """Have nothing of a file in memory."""
+    with open(path, "r+b") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> Path:
+    """A segment of several large pages, in a store."""
+    keys = np.random.default_rng(4).integers(0, 1 << 63, 2_000_000, dtype=np.uint64)
+    with fpstore.build(tmp_path / "s", keys, plan="speed") as store:
+        segment = Path(store._segments[0].path)
+    assert segment.stat().st_size > 12 << 20
+    forget(segment)
+    return segment
+
+
+def test_a_warm_file_is_mapped_once_and_what_it_lacks_later_is_read_by_the_page(large: Path) -> None:
+    with fpstore.open(large.parents[1]) as store:
+        cold = [flags for flags, _ in mappings(large)]
+        store._warm()
+        warm = [flags for flags, _ in mappings(large)]
+    assert warm == cold
+    assert len(warm) == 1
+    assert "rr" in warm[0]
+    assert "hg" not in warm[0]
+
+
+def test_what_is_not_in_memory_is_read_in_large_pages_where_the_system_has_them(large: Path) -> None:
+    with open(large, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+        mapped.madvise(mmap.MADV_HUGEPAGE)
+        assert len([mapped[at] for at in range(0, len(mapped), mmap.PAGESIZE)]) > 0
+        ((_, most),) = mappings(large)
+    if most < 8 << 20:
+        pytest.skip("this file system has no large pages")
+    forget(large)
+    with fpstore.open(large.parents[1], warm=True):
+        ((_, found),) = mappings(large)
+    assert found >= most // 2

@@ -1,4 +1,5 @@
 /* What is done once for a page, a table or a fence. */
+#define _GNU_SOURCE /* mremap */
 #include "view.h"
 
 #if defined(__linux__)
@@ -96,10 +97,29 @@ void pages_ask(Pages *pages, uint64_t first, uint64_t end) {
 #define MADV_POPULATE_READ 22 /* since Linux 5.14; others say that they do not know it */
 #endif
 
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+#define LARGE_PAGE_BYTES ((uint64_t)1 << 21)
+
+/* What is not in memory comes from the disk in large pages, as far as the file system has these, by the first fault in
+   each. Asked of a second mapping of the same bytes, which is gone at once: the first one would go on to read as much
+   for each page that a search lacks. */
+static void bring_large(void *at, uint64_t bytes) {
+    uint8_t *again = bytes < LARGE_PAGE_BYTES ? MAP_FAILED : mremap(at, 0, bytes, MREMAP_MAYMOVE);
+    if (again == MAP_FAILED) return;
+    if (madvise(again, bytes, MADV_HUGEPAGE) == 0)
+        for (uint64_t offset = 0; offset < bytes; offset += LARGE_PAGE_BYTES)
+            (void)madvise(again + offset, PAGE_BYTES, MADV_POPULATE_READ);
+    munmap(again, bytes);
+}
+#endif
+
 Status pages_warm(Pages *pages, uint64_t first, uint64_t end) {
 #if defined(__linux__)
     /* The mapping is for random access, which would read a cold file page by page. */
     void *at = (void *)(pages->base + first * PAGE_BYTES);
+#if defined(MADV_HUGEPAGE)
+    bring_large(at, (end - first) * PAGE_BYTES);
+#endif
     (void)madvise(at, (end - first) * PAGE_BYTES, MADV_WILLNEED);
     (void)madvise(at, (end - first) * PAGE_BYTES, MADV_POPULATE_READ);
 #endif

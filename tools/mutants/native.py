@@ -453,6 +453,14 @@ MUTANTS = (
         ("tests/test_probe.py::test_pages_are_asked_for_before_their_first_use",),
     ),
     Mutant(
+        "the second mapping of a file that was warmed stays",
+        "fpstore/native/view.c",
+        "munmap(again, bytes);",
+        "",
+        "each store that is opened warm leaves hundreds of mappings, which a system has a limit for",
+        ("tests/test_warming.py::test_a_warm_file_is_mapped_once_and_what_it_lacks_later_is_read_by_the_page",),
+    ),
+    Mutant(
         "the page of a block is not asked for",
         "fpstore/native/search_body.h",
         "bytes_ask(search->pages, block->start >> 3);",
