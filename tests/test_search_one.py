@@ -1,11 +1,17 @@
 """One query of some hundred slots, which the wide kernels search in a way of its own, in pages that are all sound."""
 
+import struct
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from helpers import view_of_image
 
 import fpstore
+from fpstore._probe import search
+from fpstore._view import SegmentView
+from fpstore.errors import CorruptStore
+from fpstore.format import GROUP_SLOTS, TableRecord
 from fpstore.store import Store
 from fpstore.types import Keys
 
@@ -31,9 +37,9 @@ def keys_of(kind: str) -> Keys:
     return np.unique(np.concatenate([near, keys[: SIZE // 10]]))
 
 
-@pytest.fixture(scope="module", params=[(kind, codec) for kind in KINDS for codec in ("gap", "xor")])
+@pytest.fixture(scope="module", params=[f"{kind}-{codec}" for kind in KINDS for codec in ("gap", "xor")])
 def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Store, Keys]]:
-    kind, codec = request.param
+    kind, codec = request.param.split("-")
     keys = keys_of(kind)
     folder = tmp_path_factory.mktemp(kind)
     with fpstore.build(folder / "s", keys, max_distance=8, plan="flips-3:2,2,2", codec=codec, ids=None) as store:
@@ -76,3 +82,35 @@ def test_the_nearest_are_those_of_brute_force(store: tuple[Store, Keys], count: 
             found = own.nearest(query, count)
             assert found.fingerprint.tolist() == keys[order].tolist()
             assert found.distance.tolist() == apart[order].tolist()
+
+
+def image_of(bits: int, ends: int | None = None) -> SegmentView:
+    """Of 2,048 slots, the first of which has keys 256 and 512, of nine bits each: so much of them is its block."""
+    lines = 2048 // GROUP_SLOTS + 1
+    payload = bytearray(64)
+    directory = len(payload)
+    payload += struct.pack("<Q12H", 0, *[bits if ends is None else ends] * 12)
+    payload += struct.pack("<Q12H", bits, *[0] * 12) * (lines - 1)
+    payload += bytes(-len(payload) % 64)
+    lengths = (0,) * 9 + (1,) + (0,) * 55
+    view = view_of_image(TableRecord(0xFFFF << 48, 0, 11, 0, 2, 0, bits, directory, 0, 0, lengths), payload)
+    view.warm(0, view.page_count)
+    return view
+
+
+def test_a_sound_image_is_searched() -> None:
+    assert search(image_of(18), np.array([512], np.uint64), 0)[1].tolist() == [512]
+    assert search(image_of(18), np.array([513 | 3 << 53], np.uint64), 3)[1].tolist() == [512]
+    assert len(search(image_of(18), np.array([0], np.uint64), 0)[0]) == 0
+
+
+@pytest.mark.parametrize("query", [0, 512])
+@pytest.mark.parametrize("bits", [10, 17])
+def test_a_key_that_goes_on_beyond_its_block_is_refused(bits: int, query: int) -> None:
+    with pytest.raises(CorruptStore, match="probe: found a block that does not decode"):
+        search(image_of(bits), np.array([query], np.uint64), 0)
+
+
+def test_a_block_that_ends_behind_the_payload_is_refused() -> None:
+    with pytest.raises(CorruptStore, match="probe: found a directory entry or an id that points outside its region"):
+        search(image_of(18, 19), np.array([512], np.uint64), 2)
