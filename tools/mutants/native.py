@@ -527,11 +527,11 @@ MUTANTS = (
         ("tests/test_probe.py::test_a_key_that_goes_on_beyond_its_block_is_no_match_also_where_one_is_enough",),
     ),
     Mutant(
-        "the blocks of a table lie on the slots of the next one",
+        "a single query has one flip less than its tables",
         "fpstore/native/search_one.h",
-        "const __mmask8 rows = (__mmask8)low_bits(added);",
-        "const __mmask8 rows = 255;",
-        "a single query misses what only the next table finds",
+        "used <= flips; used++",
+        "used < flips; used++",
+        "a single query misses what differs in two bits of a slot's",
         ("tests/test_search_one.py::test_all_within_the_distance_is_found[even-gap-8]",),
     ),
     Mutant(
