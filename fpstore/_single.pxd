@@ -1,6 +1,7 @@
 # What the compiled modules share of single queries.
 from libc.stdint cimport uint64_t
 
+from fpstore._answers cimport Answers
 from fpstore._native cimport FoundRows, Part, ScanRoom, Sources
 from fpstore._pending cimport PendingIndex
 from fpstore._reaches cimport Reaches
@@ -12,11 +13,6 @@ cdef enum:
     MOST_ROWS = 4096  # more are another answer than a single query mostly has
     FEW_ROWS = 64  # where the first are wanted, what reads no others is as fast from here on
 
-cdef object NDARRAY, FROMBUFFER, INT64, UINT64, UINT16
-# The column `query` of an answer of one row, and by its value the column `distance`.
-cdef object FIRST
-cdef list DISTANCES
-cdef object column(object dtype, bytes data, tuple rows, object offset)
 cdef bint as_key(object value, uint64_t *key, unsigned bits) except -1
 cdef bint as_distance(object value, unsigned own, unsigned most, unsigned *distance) except -1
 cdef bint enter_all(tuple views) except -1
@@ -41,8 +37,9 @@ cdef class Single:
     cdef Sources sources
     cdef unsigned distance, most
     cdef int looks_up, scans
-    cdef bint with_ids, named
-    cdef object alive, made
+    cdef bint with_ids
+    cdef object alive
+    cdef Answers answers
     cdef list nothing
     cdef object nearest_row(self, uint64_t key, unsigned distance)
     cdef object told(self, Reaches reaches, FoundRows *found, uint64_t count, bint signed, method=?)
@@ -52,5 +49,5 @@ cdef class Single:
     cdef bint enter(self, unsigned distance) except -1
     cdef bint leave(self) except -1
     cdef int keep_alive(self, FoundRows *found) except -1
-    cdef object answer(self, FoundRows *found, bint signed)
-    cdef tuple columns(self, FoundRows *found, bint signed)
+    cdef object answer(self, FoundRows *found, bint signed, method=?)
+    cdef bytes rows(self, FoundRows *found)

@@ -1,6 +1,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from fpstore._answers import Answers
 from fpstore._pending import PendingIndex
 from fpstore._probe import IdColumn
 from fpstore._reaches import Reaches
@@ -26,11 +27,10 @@ class Single:
         segments: Segments,
         pending: PendingIndex,
         pending_end: int,
-        named: bool,
         distance: int,
         most: int,
         alive: Callable[[Keys, Ids | None, Keys], Array | None] | None,
-        made: Callable[..., Any],
+        answers: Answers,
         looks_up: int = 64,
         scans: int = 65,
     ) -> None: ...

@@ -11,9 +11,9 @@ from libc.stdlib cimport calloc, free
 
 import numpy as np
 
+from fpstore._answers cimport INT64, NDARRAY, UINT64, Answers
 from fpstore._native cimport (
     OK,
-    MAX_CODE_WORDS,
     MAX_KEY_BITS,
     FoundRows,
     Part,
@@ -35,22 +35,6 @@ from fpstore._watch cimport Watch
 cdef extern from "Python.h":
     long long PyLong_AsLongLongAndOverflow(object value, int *overflow) except? -1
     unsigned long long PyLong_AsUnsignedLongLong(object value) noexcept
-
-NDARRAY, FROMBUFFER = np.ndarray, np.frombuffer
-INT64, UINT64, UINT16 = np.dtype(np.int64), np.dtype(np.uint64), np.dtype(np.uint16)
-
-
-cdef object column(object dtype, bytes data, tuple rows, object offset):
-    # Of bytes, which nobody can write to. In fewer lines of code, of which after other work no cache has any, where it can.
-    if len(rows) == 1 and <Py_ssize_t>rows[0] > 0:
-        return FROMBUFFER(data, dtype, rows[0], offset)
-    return NDARRAY(rows, dtype, data, offset)
-
-
-# Columns of an answer of one row, which most have that are not empty.
-FIRST = column(INT64, bytes(8), (1,), 0)
-DISTANCES = [column(UINT16, bits.to_bytes(2, "little"), (1,), 0) for bits in range(64 * MAX_CODE_WORDS + 1)]
-
 
 cdef bint as_key(object value, uint64_t *key, unsigned bits) except -1:
     # Whether it is an int of so many bits; one of 64 may have a sign, as those of int64 do; of these most are.
@@ -150,19 +134,21 @@ cdef class Segments:
 cdef class Single:
     """Answers single queries from one state of a store.
 
-    pending: the rows that are in no segment, up to pending_end. named: ids are handles, which have no sign. distance:
-    that of the store; most: that of its plan. alive: tells which of fingerprints, ids or None and positions (uint64[n])
-    live, bool[n], or None for all; None where nothing was removed. made: makes the answer of its columns. looks_up: up to
-    which distance the plan's tables are looked up, -1 for none. scans: from which on, up to `most`, all keys are read.
-    What lies between is not answered here.
+    pending: the rows that are in no segment, up to pending_end. distance: that of the store; most: that of its plan. alive: tells which of fingerprints, ids or None and positions (uint64[n])
+    live, bool[n], or None for all; None where nothing was removed. answers: makes them of rows. looks_up: up to which
+    distance the plan's tables are looked up, -1 for none. scans: from which on, up to `most`, all keys are read. What
+    lies between is not answered here.
     """
 
-    def __cinit__(self, Segments segments not None, PendingIndex pending not None, uint64_t pending_end, bint named,
-                  unsigned distance, unsigned most, alive, made, int looks_up=MAX_KEY_BITS, int scans=MAX_KEY_BITS + 1):
+    def __cinit__(self, Segments segments not None, PendingIndex pending not None, uint64_t pending_end,
+                  unsigned distance, unsigned most, alive, Answers answers not None,
+                  int looks_up=MAX_KEY_BITS, int scans=MAX_KEY_BITS + 1):
         pending.check_end(pending_end)
         self.segments, self.views, self.pending, self.with_ids = segments, segments.views, pending, pending.with_ids
-        self.named, self.distance, self.most = named, distance, most
-        self.alive, self.made, self.nothing = alive, made, [None, None]
+        self.distance, self.most = distance, most
+        if answers.words or answers.with_ids != self.with_ids:
+            raise ValueError(f"answers of {answers.words} words, ids {answers.with_ids}: expected 0, {self.with_ids}")
+        self.alive, self.answers, self.nothing = alive, answers, [None, None]
         self.looks_up, self.scans = looks_up, scans
         self.sources.parts, self.sources.part_count = segments.parts, <unsigned>len(segments.views)
         self.sources.pending, self.sources.pending_end = &pending.pending, pending_end
@@ -174,13 +160,13 @@ cdef class Single:
 
     def grown(self, PendingIndex pending not None, uint64_t pending_end):
         """Of a state that differs in what is pending alone."""
-        cdef Single following = Single(self.segments, pending, pending_end, self.named, self.distance, self.most, self.alive,
-                                       self.made, self.looks_up, self.scans)
+        cdef Single following = Single(self.segments, pending, pending_end, self.distance, self.most, self.alive,
+                                       self.answers, self.looks_up, self.scans)
         following.nothing = self.nothing
         return following
 
     def probe(self, Watch watch, fingerprint, max_distance, bint signed):
-        """What `made` makes of the matches of one fingerprint, in the order of an answer; None where it cannot tell.
+        """The matches of one fingerprint, as `answers` makes them, in the order of an answer; None where it cannot tell.
 
         watch: over the catalog, of which this is the state that was read last; None where it need not be the newest.
         fingerprint: an int of 64 bits, with a sign or without. max_distance: that of the store where it is None. signed:
@@ -214,7 +200,7 @@ cdef class Single:
         cdef int at = 0
         cdef Segments lookup
         cdef FoundRows found
-        if not (not self.named and type(count) is int and 0 < count <= FEW_ROWS
+        if not (not self.answers.named and type(count) is int and 0 < count <= FEW_ROWS
                 and as_key(fingerprint, &key, self.pending.bits) and keys_fit(&key, 1, self.pending.bits)
                 and as_distance(max_distance, self.pending.bits, self.pending.bits, &distance)):
             return None
@@ -255,7 +241,7 @@ cdef class Single:
         # The first rows of these; of their last one the radii are told.
         reaches.told(found.rows[count - 1].distance if found.count >= count else MAX_KEY_BITS + 1, 1)
         found.count = min(found.count, count)
-        return self.answer(found, signed) if method is None else self.made(self.columns(found, signed), method)
+        return self.answer(found, signed, method)
 
     cdef bint search(self, const Part *parts, uint64_t key, unsigned distance, Scanner scanner, FoundRows *found) except -1:
         # Whether what is within the distance was found, what lives of it, in order.
@@ -298,7 +284,7 @@ cdef class Single:
                 single_order(&found)
                 if first_only and found.count > 1:
                     found.count = 1
-            return self.answer(&found, signed) if scanner is None else self.made(self.columns(&found, signed), "scan")
+            return self.answer(&found, signed, None if scanner is None else "scan")
         finally:
             free(found.rows)
 
@@ -393,24 +379,21 @@ cdef class Single:
         found.count = kept
         return 0
 
-    cdef object answer(self, FoundRows *found, bint signed):
-        # Of no rows, always the same.
-        if found.count > 0:
-            return self.made(self.columns(found, signed))
+    cdef object answer(self, FoundRows *found, bint signed, method=None):
+        # Of no rows that were looked up, always the same.
+        if found.count > 0 or method is not None:
+            return self.answers.of(self.rows(found), signed, method)
         if self.nothing[signed] is None:
-            self.nothing[signed] = self.made(self.columns(found, signed))
+            self.nothing[signed] = self.answers.of(self.rows(found), signed, None)
         return self.nothing[signed]
 
-    cdef tuple columns(self, FoundRows *found, bint signed):
-        # query, fingerprint, distance, and id or None.
+    cdef bytes rows(self, FoundRows *found):
+        # As Answers has them.
         cdef uint64_t n = found.count, i
         cdef bytes data = PyBytes_FromStringAndSize(NULL, <Py_ssize_t>(18 * n))
         cdef uint64_t *fingerprint = <uint64_t *>PyBytes_AS_STRING(data)
         cdef uint64_t *id = fingerprint + n
         cdef uint16_t *bits = <uint16_t *>(id + n)
-        cdef object number = INT64 if signed else UINT64, rows = (n,)
         for i in range(n):
             fingerprint[i], id[i], bits[i] = found.rows[i].fingerprint, found.rows[i].id, <uint16_t>found.rows[i].distance
-        return (FIRST if n == 1 else column(INT64, bytes(8 * n), rows, 0), column(number, data, rows, 0),
-                DISTANCES[bits[0]] if n == 1 else column(UINT16, data, rows, 16 * n),
-                column(UINT64 if self.named else number, data, rows, 8 * n) if self.with_ids else None)
+        return data

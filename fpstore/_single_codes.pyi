@@ -1,6 +1,7 @@
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from fpstore._answers import Answers
 from fpstore._codes import CodeIndex
 from fpstore._probe import IdColumn
 from fpstore._reaches import Reaches
@@ -11,11 +12,9 @@ class SingleCodes:
         self,
         parts: Sequence[tuple[CodeIndex, IdColumn | None]],
         bits: int,
-        with_ids: bool,
-        named: bool,
         distance: int,
         most: int,
-        made: Callable[..., Any],
+        answers: Answers,
     ) -> None: ...
     reaches: dict[tuple[int, ...], Reaches]
     def first(

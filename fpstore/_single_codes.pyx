@@ -5,6 +5,7 @@ from libc.stdint cimport uint16_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
+from fpstore._answers cimport NDARRAY, Answers
 from fpstore._codes cimport CodeIndex
 from fpstore._native cimport (
     OK,
@@ -18,16 +19,9 @@ from fpstore._native cimport (
 from fpstore._probe cimport IdColumn
 from fpstore._reaches cimport Reaches
 from fpstore._single cimport (
-    DISTANCES,
     FEW_ROWS,
-    FIRST,
-    INT64,
     MOST_ROWS,
-    NDARRAY,
-    UINT16,
-    UINT64,
     as_distance,
-    column,
     enter_all,
     is_newest,
     leave_all,
@@ -38,24 +32,25 @@ from fpstore._watch cimport Watch
 cdef class SingleCodes:
     """Answers single queries from one state of a store of wide codes, of which nothing waits for a segment or was removed.
 
-    parts: of each segment its codes, and its ids or None. with_ids: whether rows have ids. named, distance, most, made: as for
-    Single.
+    parts: of each segment its codes, and its ids or None. distance, most, answers: as for Single.
     """
 
     cdef tuple indexes, ids, views
     cdef CodePart *parts
     cdef uint64_t code_count
     cdef unsigned words, distance, most, part_count
-    cdef bint with_ids, named
-    cdef object made, nothing
+    cdef Answers answers
+    cdef object nothing
     cdef readonly dict reaches
 
-    def __cinit__(self, parts, unsigned bits, bint with_ids, bint named, unsigned distance, unsigned most, made):
+    def __cinit__(self, parts, unsigned bits, unsigned distance, unsigned most, Answers answers not None):
         cdef CodeIndex index
         cdef IdColumn ids
         cdef unsigned i
-        self.words, self.with_ids, self.distance, self.most = bits // 64, with_ids, distance, most
-        self.named, self.made, self.nothing, self.reaches = named, made, None, {}
+        self.words, self.distance, self.most = bits // 64, distance, most
+        self.answers, self.nothing, self.reaches = answers, None, {}
+        if answers.words != self.words:
+            raise ValueError(f"answers of {answers.words} words: expected {self.words}")
         self.indexes, self.ids = tuple(part[0] for part in parts), tuple(part[1] for part in parts)
         self.part_count = <unsigned>len(self.indexes)
         self.views = tuple((<CodeIndex?>part).view for part in self.indexes)
@@ -94,7 +89,7 @@ cdef class SingleCodes:
         cdef unsigned distance, bits = 64 * self.words
         cdef int at = 0
         cdef CodeRows found
-        if not (not signed and not self.named and type(count) is int and 0 < count <= FEW_ROWS
+        if not (not signed and not self.answers.named and type(count) is int and 0 < count <= FEW_ROWS
                 and self.as_code(fingerprint, query) and as_distance(max_distance, bits, bits, &distance)):
             return None
         if not is_newest(watch):
@@ -173,25 +168,20 @@ cdef class SingleCodes:
 
     cdef object answer(self, CodeRows *found):
         # Of no rows that were looked up, always the same.
-        if found.scanned:
-            return self.made(self.columns(found), "scan")
-        if found.count > 0:
-            return self.made(self.columns(found))
+        if found.scanned or found.count > 0:
+            return self.answers.of(self.rows(found), False, "scan" if found.scanned else None)
         if self.nothing is None:
-            self.nothing = self.made(self.columns(found))
+            self.nothing = self.answers.of(self.rows(found), False, None)
         return self.nothing
 
-    cdef tuple columns(self, CodeRows *found):
-        # query, fingerprint, distance, and id or None.
+    cdef bytes rows(self, CodeRows *found):
+        # As Answers has them.
         cdef uint64_t n = found.count, i
         cdef bytes data = PyBytes_FromStringAndSize(NULL, <Py_ssize_t>((8 * self.words + 10) * n))
         cdef uint64_t *code = <uint64_t *>PyBytes_AS_STRING(data)
         cdef uint64_t *id = code + self.words * n
         cdef uint16_t *bits = <uint16_t *>(id + n)
-        cdef object rows = (n,)
         for i in range(n):
             memcpy(code + i * self.words, found.rows[i].code, 8 * self.words)
             id[i], bits[i] = found.rows[i].id, <uint16_t>found.rows[i].distance
-        return (FIRST if n == 1 else column(INT64, bytes(8 * n), rows, 0), column(UINT64, data, (n, self.words), 0),
-                DISTANCES[bits[0]] if n == 1 else column(UINT16, data, rows, 8 * (self.words + 1) * n),
-                column(UINT64, data, rows, 8 * self.words * n) if self.with_ids else None)
+        return data

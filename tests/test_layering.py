@@ -47,6 +47,7 @@ CORE = (
     "_pending",
     "_tail",
     "_reaches",
+    "_answers",
     "_single",
     "_single_codes",
     "_singly",

@@ -19,15 +19,17 @@ from living import MORE, SOME, writer_of
 
 import fpstore
 from fpstore import CorruptStore, StoreClosed
+from fpstore._answers import Answers
 from fpstore._pending import PendingIndex
 from fpstore._reaches import Reaches
 from fpstore._single import Segments, Single
 from fpstore._watch import Watch
 from fpstore.living.sizes import LivingSizes
-from fpstore.query.matches import Matches, of_sealed
+from fpstore.query.matches import Matches
 from fpstore.store import Store
 
 ALWAYS = Watch(sure=True)
+ANSWERS = Answers(Matches, None, False, False)
 # What a store has been through: rows in segments, rows pending, and what was removed of both.
 STATES = (
     "empty",
@@ -224,7 +226,7 @@ def test_of_numpy_it_is_answered_all_the_same(store: fpstore.Store) -> None:
 def test_a_distance_is_that_of_the_store_unless_another_is_asked_for() -> None:
     pending = PendingIndex([0xFF << 56], [0], with_ids=False, capacity=4)
     pending.append(fingerprint_array([0b111]), None, 1)
-    single = Single(Segments(()), pending, 1, False, 2, 3, None, of_sealed)
+    single = Single(Segments(()), pending, 1, 2, 3, None, ANSWERS)
     for asked, found in ((None, 0), (2, 0), (3, 1)):
         assert len(single.probe(ALWAYS, 0, asked, False)) == found
         assert single.contains(ALWAYS, 0, asked) is bool(found)
@@ -438,12 +440,12 @@ def test_of_a_file_that_was_cut_short_nothing_is_answered(tmp_path: Path) -> Non
 def test_what_cannot_be_is_refused_when_it_is_made() -> None:
     pending = PendingIndex([1], [0], with_ids=False, capacity=4)
     with pytest.raises(ValueError, match="rows up to 1: there are 0"):
-        Single(Segments(()), pending, 1, False, 3, 3, None, Matches)
+        Single(Segments(()), pending, 1, 3, 3, None, ANSWERS)
 
 
 def test_a_query_of_no_segments_and_nothing_pending_finds_nothing() -> None:
     pending = PendingIndex([1], [0], with_ids=False, capacity=4)
-    single = Single(Segments(()), pending, 0, False, 3, 3, None, of_sealed)
+    single = Single(Segments(()), pending, 0, 3, 3, None, ANSWERS)
     assert len(single.probe(ALWAYS, 1, None, False)) == 0
     assert single.contains(ALWAYS, 1, None) is False
     assert single.each(SOME, 3, True) == 0
@@ -457,7 +459,7 @@ def pending_of(with_ids: bool, capacity: int = 20_000) -> PendingIndex:
 
 
 def single_of(index: PendingIndex, end: int) -> Single:
-    return Single(Segments([]), index, end, False, 3, 3, None, of_sealed)
+    return Single(Segments([]), index, end, 3, 3, None, Answers(Matches, None, index.with_ids, False))
 
 
 def expect_answers(index: PendingIndex, twin: PendingIndex, end: int, asked: list[int]) -> None:

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fpstore
+from fpstore._answers import Answers
 from fpstore._codec import page_checksums
 from fpstore._codes import CodeIndex, code_keys, pattern_count
 from fpstore._probe import WantedIds
@@ -545,7 +546,7 @@ def test_codes_of_another_width_are_refused_for_single_queries(tmp_path: Path) -
     with fpstore.build(tmp_path / "s", [5], bits=128) as store:
         segment = codes_of(store)
         with pytest.raises(ValueError, match=r"^codes of 2 words: expected 4$"):
-            SingleCodes([(segment.codes, segment.ids)], 256, True, False, 3, 3, Matches)
+            SingleCodes([(segment.codes, segment.ids)], 256, 3, 3, Answers(Matches, None, True, False, 4))
 
 
 # --- Plans ---

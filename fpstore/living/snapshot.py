@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fpstore._answers import Answers
 from fpstore._names_pending import hashed
 from fpstore._pairs import Join
 from fpstore._pending import PendingIndex
@@ -35,7 +36,7 @@ from fpstore.names.pending import LogNames
 from fpstore.plans.permutation import Permutation
 from fpstore.plans.plan import Plan
 from fpstore.query.id_pairs import Groups, IdPairs, OfSegment, id_pair_count, id_pairs, near_groups
-from fpstore.query.matches import Matches, Room, made, of_sealed
+from fpstore.query.matches import Matches, Room, made
 from fpstore.query.nearest import (
     IDS_AT_ONCE,
     Found,
@@ -129,13 +130,13 @@ class Snapshot:
         parts = [(own.segment.view, own.segment.ids, own.position, own.segment.key_count) for own in self.searched]
         distances, ways = (self.settings.max_distance, self.plan.max_distance), single_ways(segments, self.plan)
         lives = functools.partial(alive, self.removals) if self.removals else None
-        own = Segments(parts), self.pending, self.pending_end, self.settings.named
-        return Single(*own, *distances, lives, self._answer, *ways)
+        own = Segments(parts), self.pending, self.pending_end
+        return Single(*own, *distances, lives, self._answers(), *ways)
 
-    @property
-    def _answer(self) -> Callable[..., Matches]:  # of columns which nobody can write to
-        recipe = self.settings.recipe
-        return of_sealed if recipe is None else lambda *columns: of_sealed(*columns)._of_store(recipe)
+    def _answers(self, words: int = 0) -> Answers:
+        """What makes the answers of single queries; words: of fingerprints that have a row of them each."""
+        settings = self.settings
+        return Answers(Matches, settings.recipe, settings.ids, settings.named, words)
 
     def search(self, queries: Keys, distance: int, first_query: int = 0, room: Room | None = None) -> Matches:
         """Every live fingerprint within distance of each query, a row for each of its ids.

@@ -16,7 +16,7 @@ from fpstore._reaches import Reaches
 from fpstore._single_codes import SingleCodes
 from fpstore.codes.pending import PendingCodes
 from fpstore.codes.reader import CodesSegment, Matched
-from fpstore.fingerprints import as_strings, no_fingerprints, of_strings, repeats
+from fpstore.fingerprints import as_strings, no_fingerprints, of_strings, repeats, words_of
 from fpstore.forks import cached_property
 from fpstore.living.live import Advance, Columns, Live, alive, matched_alive
 from fpstore.living.snapshot import Snapshot
@@ -163,7 +163,8 @@ class WideSnapshot(Snapshot):
             return _NoSingle()
         parts = [(part.codes.codes, part.codes.ids) for part in self.searched]
         distances = self.settings.max_distance, self.plan.max_distance
-        return SingleCodes(parts, self.settings.bits, self.settings.ids, self.settings.named, *distances, self._answer)
+        answers = self._answers(words_of(self.settings.bits))
+        return SingleCodes(parts, self.settings.bits, *distances, answers)
 
     @property
     def searched(self) -> tuple[LiveCodes, ...]:

@@ -46,11 +46,29 @@ typedef struct {
     unsigned asked_at_once; /* of these; of the others while those before them are scanned */
 } BlockColumns;
 
+/* One query of few slots, see search_one.h: a row for each slot, then for each of their blocks, in the same place. The
+   blocks are groups of one table each: two for each table, of its slots and of those that fences tell of. end: where
+   the rows of a table, or group, end; next: the next one of them to scan; ahead: the next one to ask for. */
+#define ONE_TABLES 8
+#define ONE_GROUPS (2 * ONE_TABLES)
+#define ONE_SLOTS 544
+#define ONE_BLOCKS 640
+#define ONE_ROOM (ONE_BLOCKS + 16)
+typedef struct {
+    uint64_t at[ONE_ROOM], key[ONE_ROOM], last_wanted[ONE_ROOM], end_bit[ONE_ROOM], reached[ONE_ROOM],
+        first_wanted[ONE_ROOM];
+    uint64_t query, queries[ONE_TABLES];
+    unsigned next[ONE_GROUPS], ahead[ONE_GROUPS], end[ONE_GROUPS], table[ONE_GROUPS], groups;
+} OneColumns;
+
 typedef struct {
     int one_class;                    /* all tables are of one class of codes */
     BlockColumns *resolved, *waiting; /* blocks[0] and blocks[1], by turns */
     SlotColumns slots;
-    BlockColumns blocks[2];
+    union {
+        BlockColumns blocks[2];
+        OneColumns one;
+    };
 } SearchColumns;
 
 typedef struct {
@@ -75,6 +93,7 @@ typedef struct {
     uint64_t blocks_scanned;
 
     unsigned slot_count, resolved_count, waiting_count;
+    int is_one; /* the stages are those of search_one.h */
     union {
         SearchRows rows;
         SearchColumns columns; /* see search_many.h */

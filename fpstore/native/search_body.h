@@ -297,6 +297,7 @@ static Status KERNEL(probe_flips)(Search *search, unsigned table, uint64_t query
 
 #ifdef KERNEL_IS_WIDE
 #include "search_many.h"
+#include "search_one.h"
 /* Tables of codes are searched by columns, others by rows. */
 #define ONE_OF(by_columns, by_rows) \
     (search->table_count > 0 && search->tables[0]->codec <= CODEC_XOR ? (by_columns) : (by_rows))
@@ -307,6 +308,14 @@ static Status KERNEL(probe_flips)(Search *search, unsigned table, uint64_t query
 Status KERNEL(search_begin)(Search *search, const uint64_t *queries, uint64_t count, uint64_t first_index) {
     Status status = OK;
     search->slot_count = search->resolved_count = search->waiting_count = 0;
+#ifdef KERNEL_IS_WIDE
+    search->is_one = ONE_OF(KERNEL(is_one)(search, count), 0);
+    if (search->is_one) {
+        search->query_index = (uint32_t)first_index;
+        KERNEL(begin_one)(search, queries[0]);
+        return OK;
+    }
+#endif
     ONE_OF(KERNEL(begin_many)(search), (void)0);
     for (uint64_t i = 0; i < count && status == OK && !search->done; i++) {
         search->query_index = (uint32_t)(first_index + i);
@@ -322,9 +331,13 @@ Status KERNEL(search_begin)(Search *search, const uint64_t *queries, uint64_t co
     return status;
 }
 
-Status KERNEL(search_ask)(Search *search) { return ONE_OF(KERNEL(resolve_many)(search), KERNEL(resolve)(search)); }
+Status KERNEL(search_ask)(Search *search) {
+    return ONE_OF(search->is_one ? KERNEL(ask_one)(search) : KERNEL(resolve_many)(search), KERNEL(resolve)(search));
+}
 
-Status KERNEL(search_end)(Search *search) { return ONE_OF(KERNEL(turn_many)(search), KERNEL(scan_waiting)(search)); }
+Status KERNEL(search_end)(Search *search) {
+    return ONE_OF(search->is_one ? KERNEL(end_one)(search) : KERNEL(turn_many)(search), KERNEL(scan_waiting)(search));
+}
 
 uint64_t KERNEL(scan_keys)(const uint64_t *keys, uint64_t count, uint64_t query, unsigned distance) {
     uint64_t found = 0, i = 0;

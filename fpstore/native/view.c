@@ -218,7 +218,8 @@ static unsigned wide_mark(WideCode *wide, const DecodeEntry *decode) {
 void tables_share_codes(Table *const *tables, unsigned count) {
     for (unsigned i = 0; i < count; i++) {
         tables[i]->code_class = i;
-        wide_init(&tables[i]->common, tables[i]->decode);
+        wide_init(&tables[i]->own, tables[i]->decode);
+        tables[i]->common = tables[i]->own;
         for (unsigned leader = 0; leader < i; leader++) {
             WideCode common = tables[leader]->common;
             if (tables[leader]->code_class != leader || wide_mark(&common, tables[i]->decode) > MOST_DIFFERENT)

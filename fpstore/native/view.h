@@ -92,6 +92,7 @@ typedef struct {
     uint64_t payload_offset, payload_bits, directory_offset, fences_offset, fence_count;
     Permutation permutation; /* what is needed for each probe stands before it, and at its begin */
     DecodeEntry decode[1 << MAX_CODE_BITS];
+    WideCode own;    /* of this table alone */
     WideCode common; /* of the first table of a class: its own; advances by which others do not go have WIDE_DIFFERS */
 } Table;
 

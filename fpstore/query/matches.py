@@ -57,7 +57,7 @@ class Matches(Table[Match]):
     costs least, in the largest of several segments.
     """
 
-    __slots__ = ("method",)
+    __slots__ = ()
 
     NAMES = ("query", "fingerprint", "distance", "id")
     FINGERPRINTS = ("fingerprint",)
@@ -68,7 +68,16 @@ class Matches(Table[Match]):
         self, query: Counts, fingerprint: Array, distance: Distances, id: Array | None, method: str = "probe"
     ) -> None:
         self._columns = read_only(query, fingerprint, distance, id)
-        self.method = method
+        self._method = method
+
+    @property
+    def method(self) -> str:
+        """How it was found."""
+        return self._method
+
+    @method.setter
+    def method(self, method: str) -> None:
+        self._method = method
 
     @property
     def query(self) -> Counts:
@@ -102,14 +111,9 @@ class Matches(Table[Match]):
 
 def made(query: Counts, fingerprint: Array, distance: Distances, id: Array | None, method: str = "probe") -> Matches:
     """Matches of arrays that were made for them, which nobody can write to any more: a probe has no time for views."""
-    return of_sealed(sealed(query, fingerprint, distance, id), method)
-
-
-def of_sealed(columns: tuple[Counts, Array, Distances, Array | None], method: str = "probe") -> Matches:
-    """Matches of columns which nobody can write to."""
     matches = Matches.__new__(Matches)
-    matches._columns = columns
-    matches.method = method
+    matches._columns = sealed(query, fingerprint, distance, id)
+    matches._method = method
     return matches
 
 

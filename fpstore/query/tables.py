@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar, overload
 
 import numpy as np
 
+from fpstore._answers import Columns
 from fpstore.origin import Record as Recorded
 from fpstore.origin import metadata_of
 from fpstore.types import Array
@@ -25,22 +26,22 @@ Record = TypeVar("Record")
 ROWS_SHOWN = 10
 
 
-class Table(ABC, Generic[Record]):
+class Table(Columns, ABC, Generic[Record]):
     """A table of columns, each an array that cannot be written to, or None where the store has no such thing.
 
     Iterating and [i] give records, [a:b] the same kind of table. Tables are equal where kind and columns are, types
     included. Anything that reads Arrow takes one as it is (`__arrow_c_stream__`).
     """
 
-    __slots__ = ("_columns", "_recipe")
+    __slots__ = ()
 
     NAMES: ClassVar[tuple[str, ...]]
     # Those of its columns that hold fingerprints, which are shown in hexadecimal.
     FINGERPRINTS: ClassVar[tuple[str, ...]]
 
     _columns: tuple[Any, ...]
-    # By which its fingerprints are, as the catalog has it; not there where nobody said.
-    _recipe: Recorded
+    # By which its fingerprints are, as the catalog has it; None where nobody said.
+    _recipe: Recorded | None
 
     @abstractmethod
     def _records(self, columns: Sequence[Any]) -> Iterator[Record]:
@@ -55,9 +56,6 @@ class Table(ABC, Generic[Record]):
         return None
 
     # --- Rows ---
-
-    def __len__(self) -> int:
-        return len(self._columns[0])
 
     def __iter__(self) -> Iterator[Record]:
         return self._records([repeat(None) if column is None else _plain(column) for column in self._columns])
@@ -110,7 +108,7 @@ class Table(ABC, Generic[Record]):
 
     @property
     def _made_by(self) -> Recorded | None:
-        return getattr(self, "_recipe", None)
+        return self._recipe
 
     def _of_store(self, recipe: Recorded | None, signed: bool = False) -> Self:
         """This table, whose fingerprints are by this recipe, as the catalog has it; signed: that of signed()."""

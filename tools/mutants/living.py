@@ -63,7 +63,7 @@ MUTANTS = (
     Mutant(
         "handles of names are given as the ids of the nearest",
         "fpstore/_single_codes.pyx",
-        "if not (not signed and not self.named and type(count) is int",
+        "if not (not signed and not self.answers.named and type(count) is int",
         "if not (not signed and type(count) is int",
         "numbers in place of names",
         ("tests/test_reaches.py::test_of_wide_fingerprints_with_names_the_least_name_is_the_first",),

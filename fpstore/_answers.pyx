@@ -1,0 +1,85 @@
+"""The columns of a table, and answers of single queries, whose columns are made of their rows when they are asked for.
+
+Four arrays are most of what it takes to answer a query that finds one row, and who asks how many there are wants none.
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.object cimport PyObject, PyTypeObject
+from libc.stdint cimport uint16_t, uint64_t
+
+import numpy as np
+
+from fpstore._native cimport MAX_CODE_WORDS
+
+FROMBUFFER = np.frombuffer
+NDARRAY, INT64, UINT64, UINT16 = np.ndarray, np.dtype(np.int64), np.dtype(np.uint64), np.dtype(np.uint16)
+cdef object METHOD = "probe"
+cdef tuple NONE = ()
+
+
+cdef object column(object dtype, bytes data, tuple rows, object offset):
+    # Of bytes, which nobody can write to. In fewer lines of code, of which after other work no cache has any, where it can.
+    if len(rows) == 1 and <Py_ssize_t>rows[0] > 0:
+        return FROMBUFFER(data, dtype, rows[0], offset)
+    return NDARRAY(rows, dtype, data, offset)
+
+
+# Columns of an answer of one row, which most have that are not empty.
+FIRST = column(INT64, bytes(8), (1,), 0)
+DISTANCES = [column(UINT16, bits.to_bytes(2, "little"), (1,), 0) for bits in range(64 * MAX_CODE_WORDS + 1)]
+
+
+cdef class Columns:
+    """What any table of columns has: _columns, each an array that nobody can write to, or None; _recipe, None where nobody
+    said; _method, of matches.
+    """
+
+    @property
+    def _columns(self):
+        if self.columns is None:
+            if self.rows is None:
+                raise AttributeError("_columns")
+            self.columns = self.of_rows()
+        return self.columns
+
+    @_columns.setter
+    def _columns(self, tuple columns not None):
+        self.columns = columns
+
+    def __len__(self):
+        if self.columns is None and self.rows is not None:
+            return PyBytes_GET_SIZE(self.rows) // (8 * max(self.words, 1) + 10)
+        return len(self._columns[0])
+
+    cdef tuple of_rows(self):
+        # query, fingerprint, distance, and id or None.
+        cdef uint64_t code_bytes = 8 * max(self.words, 1)
+        cdef uint64_t n = <uint64_t>PyBytes_GET_SIZE(self.rows) // (code_bytes + 10)
+        cdef bytes data = self.rows
+        cdef const uint16_t *bits = <const uint16_t *>(PyBytes_AS_STRING(data) + (code_bytes + 8) * n)
+        cdef object number = INT64 if self.signed else UINT64, rows = (n,)
+        return (FIRST if n == 1 else column(INT64, bytes(8 * n), rows, 0),
+                column(number, data, (n, self.words) if self.words else rows, 0),
+                DISTANCES[bits[0]] if n == 1 else column(UINT16, data, rows, (code_bytes + 8) * n),
+                column(UINT64 if self.named else number, data, rows, code_bytes * n) if self.with_ids else None)
+
+
+cdef class Answers:
+    """Makes the answers of one state of a store.
+
+    kind: a table that is one of Columns. recipe: as the table has it. named: ids are handles, which have no sign. words: of a
+    fingerprint, 0 where its column has one dimension.
+    """
+
+    def __cinit__(self, kind, recipe, bint with_ids, bint named, unsigned words=0):
+        if not issubclass(kind, Columns) or words > MAX_CODE_WORDS:
+            raise TypeError(f"answers: found {kind} of {words} words, expected a table of columns")
+        self.kind, self.recipe, self.with_ids, self.named, self.words = kind, recipe, with_ids, named, words
+
+    cdef object of(self, bytes rows, bint signed, object method):
+        # Of n rows: their fingerprints, then their ids (or anything where there are none), of eight bytes a word; then the
+        # distances, of two. method: None for that of a query that is looked up.
+        cdef Columns made = (<PyTypeObject *>self.kind).tp_new(self.kind, <PyObject *>NONE, NULL)
+        made.rows, made.signed, made.with_ids, made.named, made.words = rows, signed, self.with_ids, self.named, self.words
+        made._recipe, made._method = self.recipe, METHOD if method is None else method
+        return made

@@ -1,0 +1,385 @@
+/* One query of few slots with AVX-512 and VBMI2: as search_many.h, with less to write, and each table's codes as they
+   are. Included by search_body.h, behind search_many.h.
+
+   After other work no near cache has any of what a query uses, and it waits for each line of code and of memory as for
+   those of the file. So a slot is two or three words, and all slots and blocks of the query are there at once. The lanes
+   of a vector are of one table, so that its code is known to all of them, and what is the same for them is kept once. */
+
+enum {
+    ONE_LEAST = 64, /* slots; of fewer all tables' blocks fit in the lanes of a vector or two */
+    ONE_AHEAD = 24, /* blocks whose lines are asked for before those that are scanned */
+};
+
+/* Whether a query is one of few slots: of tables of codes whose slots are all within a prefix, in sound pages. */
+static int KERNEL(is_one)(const Search *search, uint64_t count) {
+    unsigned slots = 0;
+    if (count != 1 || search->table_count > ONE_TABLES || !pages_sound(search->pages)) return 0;
+    for (unsigned t = 0; t < search->table_count; t++) {
+        const Table *table = search->tables[t];
+        const unsigned bits = table->slot_bits;
+        if (table->block_bytes != 0 || bits > table->permutation.prefix_bits || table->flips > 2) return 0;
+        slots += 1 + (table->flips > 0 ? bits : 0) + (table->flips > 1 ? bits * (bits - 1) / 2 : 0);
+    }
+    return slots >= ONE_LEAST && slots <= ONE_SLOTS;
+}
+
+/* What is said of slots that have these keys, in vectors of eight: they are the next ones, so many. */
+ALWAYS_INLINE void KERNEL(name_eight)(Search *search, const Table *table, __m512i keys, __m512i set, __m512i cleared,
+                                      unsigned count) {
+    OneColumns *one = &search->columns.one;
+    const __m512i below = _mm512_set1_epi64((long long)low_bits(table->permutation.below_bits)),
+                  two_52 = _mm512_set1_epi64(0x4330000000000000);
+    const __m512i slot = _mm512_srlv_epi64(keys, _mm512_set1_epi64(table->slot_shift));
+    /* Of a whole number below 2^40 and a half, a twelfth is nowhere near a whole number. */
+    const __m512d middle =
+        _mm512_sub_pd(_mm512_castsi512_pd(_mm512_or_si512(slot, two_52)), _mm512_set1_pd(4503599627370496.0 - 0.5));
+    const __m512i line =
+        _mm512_xor_si512(two_52, _mm512_castpd_si512(_mm512_add_round_pd(
+                                     _mm512_mul_pd(middle, _mm512_set1_pd(1.0 / GROUP_SLOTS)),
+                                     _mm512_castsi512_pd(two_52), _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC)));
+    const __m512i offset =
+        _mm512_add_epi64(_mm512_set1_epi64((long long)table->directory_offset), _mm512_slli_epi64(line, 5));
+    const unsigned n = search->slot_count;
+    _mm512_storeu_si512(one->key + n, keys);
+    _mm512_storeu_si512(one->last_wanted + n, _mm512_or_si512(keys, _mm512_or_si512(below, set)));
+    _mm512_storeu_si512(one->at + n, offset);
+    _mm512_storeu_si512(one->first_wanted + n, _mm512_andnot_si512(_mm512_or_si512(below, cleared), keys));
+    for (unsigned i = 0; i < 8; i++) __builtin_prefetch(search->pages->base + one->at[n + i]);
+    search->slot_count += count;
+}
+
+/* Name the slots of a table, as probe_flips() does, and ask for their directory lines. */
+static __attribute__((noinline)) void KERNEL(name_one)(Search *search, const Table *table, uint64_t query) {
+    const uint64_t key = KERNEL(apply)(&table->permutation, query), top = (uint64_t)1 << (table->key_bits - 1);
+    const uint64_t window = low_bits(table->slot_shift) & ~low_bits(table->permutation.below_bits);
+    const __m512i keys = _mm512_set1_epi64((long long)key),
+                  eight = _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0);
+    const unsigned bits = table->slot_bits, flips = table->flips;
+    for (unsigned used = 0; used <= flips; used++) {
+        uint64_t first = key, last = key;
+        KERNEL(widen_wanted)(window, key, flips - used, &first, &last);
+        const __m512i set = _mm512_set1_epi64((long long)(last ^ key)),
+                      cleared = _mm512_set1_epi64((long long)(first ^ key));
+        if (used == 0) KERNEL(name_eight)(search, table, keys, set, cleared, 1);
+        for (unsigned outer = 0; outer < (used == 2 ? bits - 1 : used); outer++) {
+            const __m512i flipped = used == 2 ? _mm512_set1_epi64((long long)(key ^ top >> outer)) : keys;
+            for (unsigned bit = used == 2 ? outer + 1 : 0; bit < bits; bit += 8) {
+                const __m512i flip = _mm512_srlv_epi64(_mm512_set1_epi64((long long)(top >> bit)), eight);
+                const unsigned left = bits - bit;
+                KERNEL(name_eight)
+                (search, table, _mm512_xor_si512(flipped, flip), set, cleared, left < 8 ? left : 8);
+            }
+        }
+    }
+}
+
+static void KERNEL(begin_one)(Search *search, uint64_t query) {
+    OneColumns *one = &search->columns.one;
+    one->query = query;
+    for (unsigned t = 0; t < search->table_count; t++) {
+        one->end[t] = 0;
+        KERNEL(name_one)(search, search->tables[t], query);
+        one->end[t] = search->slot_count;
+    }
+}
+
+/* The slots of the query as those of several are named. */
+static Status KERNEL(begin_tables)(Search *search, uint64_t query) {
+    Status status = OK;
+    KERNEL(begin_many)(search);
+    for (unsigned t = 0; t < search->table_count && status == OK && !search->done; t++) {
+        const Table *table = search->tables[t];
+        const unsigned prefix_bits = table->permutation.prefix_bits;
+        const unsigned bits = prefix_bits < table->probe_bits ? prefix_bits : table->probe_bits;
+        const uint64_t key = KERNEL(apply)(&table->permutation, query);
+        status = KERNEL(name_probes)(search, t, key, key, 0, bits, table->flips);
+    }
+    return status;
+}
+
+/* Ask for the lines of a block as far as the scan is likely to come; most have no more than three. */
+ALWAYS_INLINE void KERNEL(ask_block)(const uint8_t *base, const OneColumns *one, unsigned i) {
+    const uint64_t first = one->at[i] >> 3, last = one->reached[i] >> 3;
+    __builtin_prefetch(base + first);
+    __builtin_prefetch(base + (first + 64 < last ? first + 64 : last));
+    __builtin_prefetch(base + (first + 128 < last ? first + 128 : last));
+    for (uint64_t byte = first + 192; UNLIKELY(byte <= last); byte += 64) __builtin_prefetch(base + byte);
+}
+
+/* A slot that fences tell of, for want_all_large(). */
+static __attribute__((noinline)) void KERNEL(keep_large)(Search *search, unsigned t, unsigned i) {
+    SlotColumns *slots = &search->columns.slots;
+    const OneColumns *one = &search->columns.one;
+    const unsigned n = slots->large_count++, shift = search->tables[t]->slot_shift;
+    if (n >= BATCH_SLOTS) return; /* more of them are another search */
+    slots->large[n] = (uint16_t)n;
+    slots->line[n] = search->tables[t]->directory_offset, slots->start[n] = slot_start(slot_of(one->key[i], shift), shift);
+    slots->first_wanted[n] = one->first_wanted[i], slots->last_wanted[n] = one->last_wanted[i];
+    slots->query[n] = one->queries[t], slots->tag[n] = KERNEL(tag_of)(search, t);
+}
+
+/* Read the directory lines of the slots of a table, [first, end): what has a block comes to `kept` and behind. */
+static __attribute__((noinline)) Status KERNEL(resolve_one)(Search *search, unsigned t, unsigned first, unsigned end,
+                                                            unsigned *kept) {
+    const Table *table = search->tables[t];
+    const uint8_t *base = search->pages->base;
+    OneColumns *one = &search->columns.one;
+    const __m512i low16 = _mm512_set1_epi64(0xFFFF), shift = _mm512_set1_epi64(table->slot_shift),
+                  payload_bits = _mm512_set1_epi64((long long)table->payload_bits);
+    unsigned n = *kept;
+    for (unsigned i = first; i < end; i += 8) {
+        const __mmask8 lanes = (__mmask8)low_bits(end - i < 8 ? end - i : 8);
+        uint64_t lines_at[8], ends_at[8];
+        const __m512i line = _mm512_mask_mov_epi64(_mm512_set1_epi64((long long)table->directory_offset), lanes,
+                                                   _mm512_loadu_si512(one->at + i)),
+                      key = _mm512_loadu_si512(one->key + i), last_wanted = _mm512_loadu_si512(one->last_wanted + i);
+        const __m512i slot = _mm512_srlv_epi64(key, shift);
+        const __m512i group = _mm512_srli_epi64(
+            _mm512_sub_epi64(line, _mm512_set1_epi64((long long)table->directory_offset)), 5);
+        const __m512i index = _mm512_maskz_sub_epi64(
+            lanes, slot, _mm512_add_epi64(_mm512_slli_epi64(group, 3), _mm512_slli_epi64(group, 2)));
+        _mm512_storeu_si512(lines_at, line);
+        /* The end of the block before stands before that of the block; for the first one other bits of the line do. */
+        _mm512_storeu_si512(ends_at, _mm512_add_epi64(_mm512_add_epi64(line, _mm512_set1_epi64(6)),
+                                                      _mm512_add_epi64(index, index)));
+        const __m512i word = KERNEL(words_at)(base, lines_at), ends = KERNEL(words_at)(base, ends_at);
+        const __m512i begins = _mm512_and_si512(word, _mm512_set1_epi64((long long)low_bits(OFFSET_BITS))),
+                      from = _mm512_maskz_and_epi64(_mm512_test_epi64_mask(index, index), ends, low16),
+                      to = _mm512_and_si512(_mm512_srli_epi64(ends, 16), low16), bits = _mm512_sub_epi64(to, from);
+        const __mmask8 large = _mm512_mask_test_epi64_mask(
+            lanes, word, _mm512_sllv_epi64(_mm512_set1_epi64((long long)((uint64_t)1 << OFFSET_BITS)), index));
+        const __mmask8 filled = _mm512_mask_test_epi64_mask(lanes, bits, bits);
+        /* Where the end comes before the begin, the difference is beyond any length. */
+        const unsigned bad = _mm512_mask_cmpgt_epu64_mask(lanes, bits, _mm512_set1_epi64(MAX_BLOCK_BITS)) |
+                             _mm512_mask_cmpgt_epu64_mask(lanes, begins, payload_bits) |
+                             _mm512_mask_cmpgt_epu64_mask(lanes, to, _mm512_sub_epi64(payload_bits, begins)) |
+                             (large & filled);
+        if (UNLIKELY(bad)) return BAD_DIRECTORY;
+        const __m512i start = _mm512_sllv_epi64(slot, shift);
+        for (unsigned left = large; UNLIKELY(left != 0); left &= left - 1)
+            KERNEL(keep_large)(search, t, i + (unsigned)__builtin_ctz(left));
+        const __m512i at = _mm512_add_epi64(
+            _mm512_add_epi64(_mm512_set1_epi64((long long)table->payload_offset * 8), begins), from);
+        /* The last key wanted lies so many 256ths into the slot, and so, nearly, does its code in the block. */
+        __m512i reach = _mm512_add_epi64(_mm512_srlv_epi64(_mm512_sub_epi64(last_wanted, start),
+                                                           _mm512_set1_epi64(reach_shift(table->slot_shift))),
+                                         _mm512_set1_epi64(1));
+        reach = _mm512_min_epu64(reach, _mm512_set1_epi64(256));
+        const unsigned added = (unsigned)__builtin_popcount(filled);
+        /* No more than that, as the rows of the next table follow. */
+        const __mmask8 rows = (__mmask8)low_bits(added);
+#define STORE(column, value) \
+    _mm512_mask_storeu_epi64(one->column + n, rows, _mm512_maskz_compress_epi64(filled, value))
+        STORE(at, at);
+        STORE(end_bit, _mm512_add_epi64(at, bits));
+        STORE(key, start);
+        STORE(last_wanted, last_wanted);
+        STORE(reached, _mm512_add_epi64(at, _mm512_srli_epi64(_mm512_mul_epu32(bits, reach), 8)));
+#undef STORE
+        n += added;
+    }
+    *kept = n;
+    return OK;
+}
+
+/* Rows [first, end) are blocks of a table; ask for the first of them. */
+static void KERNEL(add_group)(Search *search, unsigned table, unsigned first, unsigned end) {
+    OneColumns *one = &search->columns.one;
+    const unsigned group = one->groups++, soon = first + ONE_AHEAD < end ? first + ONE_AHEAD : end;
+    one->table[group] = table, one->next[group] = first, one->end[group] = end;
+    one->ahead[group] = soon < end ? soon : end - 1;
+    for (unsigned i = first; i < soon; i++) KERNEL(ask_block)(search->pages->base, one, i);
+}
+
+/* The blocks of large slots, behind row *kept, which moves. Whether there is room for them. */
+static __attribute__((noinline)) Status KERNEL(add_large)(Search *search, unsigned *kept, int *room) {
+    OneColumns *one = &search->columns.one;
+    const SlotColumns *slots = &search->columns.slots;
+    const unsigned count = slots->large_count;
+    uint64_t found[BATCH_SLOTS];
+    unsigned begin = *kept, n = *kept;
+    for (unsigned first = 0; first < count; first += FENCES_AT_ONCE)
+        KERNEL(find_fences)
+    (search, slots->large + first, count - first < FENCES_AT_ONCE ? count - first : FENCES_AT_ONCE, found + first);
+    for (unsigned i = 0; i < count; i++) {
+        const unsigned t = KERNEL(table_of)(slots->tag[i]);
+        const Table *table = search->tables[t];
+        const SlotProbe probe = {slot_of(slots->start[i], table->probe_shift),
+                                 slots->query[i],
+                                 slots->first_wanted[i],
+                                 slots->last_wanted[i],
+                                 search->query_index,
+                                 (uint16_t)t};
+        for (uint64_t index = found[i]; index < table->fence_count;) {
+            Block block;
+            uint64_t bits;
+            const Status status = KERNEL(next_large)(search, &probe, &index, &block, &bits);
+            if (status != OK) return status;
+            if (block.end == block.start) continue;
+            *room = n < ONE_BLOCKS;
+            if (!*room) return OK;
+            one->at[n] = block.start, one->end_bit[n] = block.end, one->key[n] = block.previous;
+            one->last_wanted[n] = probe.last_wanted, one->reached[n++] = block.start + bits;
+        }
+        if (i + 1 < count && KERNEL(table_of)(slots->tag[i + 1]) == t) continue;
+        if (n > begin) KERNEL(add_group)(search, t, begin, n);
+        begin = n;
+    }
+    *kept = n;
+    return OK;
+}
+
+static Status KERNEL(ask_one)(Search *search) {
+    OneColumns *one = &search->columns.one;
+    unsigned first = 0, kept = 0, ends[ONE_TABLES];
+    int room = 1;
+    Status status = OK;
+    search->columns.slots.large_count = 0;
+    memcpy(ends, one->end, sizeof ends);
+    one->groups = 0;
+    for (unsigned t = 0; t < search->table_count; t++) {
+        const unsigned begin = kept;
+        one->queries[t] = KERNEL(apply)(&search->tables[t]->permutation, one->query);
+        status = KERNEL(resolve_one)(search, t, first, ends[t], &kept);
+        if (status != OK) return status;
+        first = ends[t];
+        if (kept > begin) KERNEL(add_group)(search, t, begin, kept);
+    }
+    search->slot_count = 0;
+    if (search->columns.slots.large_count > BATCH_SLOTS) room = 0;
+    if (room && search->columns.slots.large_count > 0) status = KERNEL(add_large)(search, &kept, &room);
+    if (!room) {
+        search->is_one = 0;
+        status = KERNEL(begin_tables)(search, one->query);
+        return status == OK && !search->done ? KERNEL(resolve_many)(search) : status;
+    }
+    search->blocks_scanned += kept;
+    return status;
+}
+
+/* What a vector of lanes is at: blocks of one table. */
+typedef struct {
+    __m512i at, key, end, last_wanted;
+    __mmask8 active;
+} OneLanes;
+
+/* What is the same for all of them. */
+typedef struct {
+    Codes codes;
+    __m512i query;
+    unsigned group, table;
+} OneTable;
+
+/* A lane has a key that is near, or a code that is not known: in *lanes the pair of steps again, with care. */
+static __attribute__((noinline)) Status KERNEL(look_again)(Search *search, const OneTable *own, int codec,
+                                                           OneLanes *lanes) {
+    const uint64_t tag = (KERNEL(tag_of)(search, own->table) & ~(uint64_t)WIDE_DIFFERS);
+    LaneVector again = {lanes->at, lanes->key, lanes->end, lanes->last_wanted, own->query,
+                        _mm512_set1_epi64((long long)tag), lanes->active};
+    const Status status = KERNEL(careful_pair)(search, &own->codes, codec, &again);
+    lanes->at = again.at, lanes->key = again.key, lanes->active = again.active;
+    return status;
+}
+
+/* A vector without blocks takes those of the group that has most of them left. Whether there are any. */
+static __attribute__((noinline)) int KERNEL(take_group)(const Search *search, OneTable *own) {
+    const OneColumns *one = &search->columns.one;
+    unsigned most = 0;
+    for (unsigned g = 0; g < one->groups; g++) {
+        if (one->end[g] - one->next[g] <= most) continue;
+        most = one->end[g] - one->next[g];
+        own->group = g;
+    }
+    if (most == 0) return 0;
+    own->table = one->table[own->group];
+    own->query = _mm512_set1_epi64((long long)one->queries[own->table]);
+    KERNEL(load_codes)(&search->tables[own->table]->own, &own->codes);
+    return 1;
+}
+
+/* Scan all blocks of the query. As scan_lanes(). */
+ALWAYS_INLINE Status KERNEL(scan_one_as)(Search *search, int codec) {
+    const __m512i seven = _mm512_set1_epi64(7), distance = _mm512_set1_epi64(search->distance);
+    const uint8_t *base = search->pages->base;
+    OneColumns *one = &search->columns.one;
+    OneLanes lanes[MANY_VECTORS];
+    OneTable own[MANY_VECTORS];
+    unsigned past = 0, running;
+#pragma GCC unroll 3
+    for (unsigned v = 0; v < MANY_VECTORS; v++) {
+        lanes[v].active = 0;
+        lanes[v].at = lanes[v].end = lanes[v].key = lanes[v].last_wanted = _mm512_setzero_si512();
+        own[v].group = ONE_GROUPS; /* none */
+    }
+    do {
+        running = 0;
+#pragma GCC unroll 3
+        for (unsigned v = 0; v < MANY_VECTORS; v++) {
+            unsigned g = own[v].group;
+            if (UNLIKELY(lanes[v].active == 0 && (g == ONE_GROUPS || one->next[g] == one->end[g]))) {
+                if (!KERNEL(take_group)(search, &own[v])) continue;
+                g = own[v].group;
+                past |= _mm512_cmpgt_epu64_mask(lanes[v].at, lanes[v].end);
+                /* A lane without a block stands where the first one does. */
+                lanes[v].at = lanes[v].end = _mm512_set1_epi64((long long)one->at[one->next[g]]);
+            }
+            if (LIKELY(one->next[g] < one->end[g])) {
+                /* Whether there are lanes without one nobody can foresee: so it is not asked. */
+                const unsigned next = one->next[g], left = one->end[g] - next, ahead = one->ahead[g];
+                const __mmask8 free =
+                    (__mmask8)_pdep_u32(left < 8 ? (1u << left) - 1 : 255, (uint8_t)~lanes[v].active);
+                past |= _mm512_cmpgt_epu64_mask(lanes[v].at, lanes[v].end);
+#define FILL(column, from) \
+    lanes[v].column = _mm512_mask_expand_epi64(lanes[v].column, free, _mm512_loadu_si512(one->from + next))
+                FILL(at, at);
+                FILL(key, key);
+                FILL(end, end_bit);
+                FILL(last_wanted, last_wanted);
+#undef FILL
+                lanes[v].active |= free;
+                one->next[g] = next + (unsigned)__builtin_popcount(free);
+                KERNEL(ask_block)(base, one, ahead);
+                one->ahead[g] = ahead + (ahead + 1 < one->end[g]);
+            }
+            const __m512i at = lanes[v].at, key = lanes[v].key;
+            __m512i low, high, next_at = at, first_key = key, found[2], bit = _mm512_and_si512(at, seven);
+            __mmask8 active = lanes[v].active;
+            KERNEL(load_words)(base, _mm512_srli_epi64(at, 3), &low, &high);
+            KERNEL(lane_step)(&own[v].codes, low, high, active, codec, &next_at, &first_key, &bit, &found[0]);
+            active = _mm512_mask_cmplt_epu64_mask(
+                _mm512_mask_cmple_epu64_mask(active, first_key, lanes[v].last_wanted), next_at, lanes[v].end);
+            __m512i second_key = first_key;
+            KERNEL(lane_step)(&own[v].codes, low, high, active, codec, &next_at, &second_key, &bit, &found[1]);
+            /* Behind what is wanted no code is read: only what is read can be found to be damaged. */
+            active = _mm512_mask_cmplt_epu64_mask(
+                _mm512_mask_cmple_epu64_mask(active, second_key, lanes[v].last_wanted), next_at, lanes[v].end);
+            const __m512i errors = _mm512_min_epu64(KERNEL(lane_errors)(first_key, own[v].query),
+                                                    KERNEL(lane_errors)(second_key, own[v].query)),
+                          codes = _mm512_and_si512(_mm512_or_si512(found[0], found[1]), _mm512_set1_epi64(WIDE_FAR));
+            if (UNLIKELY(_mm512_mask_cmple_epu64_mask(lanes[v].active, errors, distance) |
+                         _mm512_mask_test_epi64_mask(lanes[v].active, codes, codes))) {
+                OneLanes again = lanes[v];
+                const Status status = KERNEL(look_again)(search, &own[v], codec, &again);
+                if (status != OK || search->done) return status;
+                lanes[v] = again;
+            } else {
+                lanes[v].at = next_at, lanes[v].key = second_key, lanes[v].active = active;
+            }
+            running |= 1;
+        }
+    } while (running);
+#pragma GCC unroll 3
+    for (unsigned v = 0; v < MANY_VECTORS; v++) past |= _mm512_cmpgt_epu64_mask(lanes[v].at, lanes[v].end);
+    return past ? BAD_BLOCK : OK;
+}
+
+static __attribute__((noinline)) Status KERNEL(scan_one_gap)(Search *search) {
+    return KERNEL(scan_one_as)(search, CODEC_GAP);
+}
+static __attribute__((noinline)) Status KERNEL(scan_one_xor)(Search *search) {
+    return KERNEL(scan_one_as)(search, CODEC_XOR);
+}
+
+static Status KERNEL(end_one)(Search *search) {
+    return search->tables[0]->codec == CODEC_XOR ? KERNEL(scan_one_xor)(search) : KERNEL(scan_one_gap)(search);
+}

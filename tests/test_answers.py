@@ -1,0 +1,63 @@
+"""Answers of single queries: their columns are made when they are asked for, and are those of any other answer."""
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fpstore
+from fpstore._answers import Answers
+from fpstore._pending import PendingIndex
+from fpstore._single import Segments, Single
+from fpstore.query.matches import Matches
+
+ROWS = [0b0000, 0b0001, 0b0011, 0b1111 << 60]
+
+
+@pytest.mark.parametrize("ids", [None, [7, 5, 2**64 - 1, 1]])
+@pytest.mark.parametrize("signed", [False, True])
+def test_the_columns_are_those_of_a_batch(tmp_path: Path, ids: list[int] | None, signed: bool) -> None:
+    with fpstore.build(tmp_path / "s", ROWS, ids=ids) as store:
+        for asked, many in ((0, 3), (15 << 60, 1), (7 << 30, 0)):
+            alone, batch = store.probe(asked, max_distance=2), store.probe_many([asked], max_distance=2)
+            alone = alone.signed() if signed else alone
+            batch = batch.signed() if signed else batch
+            assert len(alone) == many  # before its columns are made
+            assert alone == batch
+            assert len(alone) == many
+            assert list(alone) == list(batch)
+            assert alone.method == batch.method
+            assert all(column is None or not column.flags.writeable for column in alone._columns)
+            assert pickle.loads(pickle.dumps(store.probe(asked, max_distance=2))) == store.probe(asked, max_distance=2)
+
+
+def test_the_columns_are_made_once(tmp_path: Path) -> None:
+    with fpstore.build(tmp_path / "s", ROWS) as store:
+        found = store.probe(0)
+        assert found.fingerprint is found.fingerprint
+        assert found._columns is found._columns
+
+
+def test_an_answer_of_wide_codes_has_rows_of_words(tmp_path: Path) -> None:
+    codes = np.arange(8, dtype=np.uint64).reshape(2, 4)
+    with fpstore.build(tmp_path / "s", codes, bits=256, max_distance=3) as store:
+        found = store.probe(codes[1], max_distance=0)
+        assert len(found) == 1
+        assert found.fingerprint.tolist() == [codes[1].tolist()]
+        assert found.distance.tolist() == [0]
+
+
+def test_a_table_that_has_no_columns_yet_says_so() -> None:
+    with pytest.raises(AttributeError, match="_columns"):
+        len(Matches.__new__(Matches))
+
+
+def test_what_makes_answers_has_to_fit() -> None:
+    with pytest.raises(TypeError, match="expected a table of columns"):
+        Answers(list, None, True, False)
+    with pytest.raises(TypeError, match="of 5 words"):
+        Answers(Matches, None, True, False, 5)
+    pending = PendingIndex([1], [0], with_ids=False, capacity=4)
+    with pytest.raises(ValueError, match=r"^answers of 0 words, ids True: expected 0, False$"):
+        Single(Segments(()), pending, 0, 3, 3, None, Answers(Matches, None, True, False))
