@@ -154,6 +154,11 @@ def claim(home: Folder, job: str, asked: str, advice: str = "remove the folder, 
         file.write(f"{job}\n{asked}\n{fpstore.__version__}".encode())
 
 
+def claimed(home: Folder) -> str:
+    """Which job's a folder is; "" of nobody's."""
+    return (read_whole(home, _JOB) or b"").decode(errors="replace").partition("\n")[0]
+
+
 def left_of(home: Folder, tasks: Sequence[_Task], columns: int) -> list[_Task]:
     """Those that have no part yet."""
     return [task for task in tasks if not _is_done(home, task.maker, columns)]

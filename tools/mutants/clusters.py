@@ -9,6 +9,22 @@ _BUILT = "tests/test_cluster_build.py::test_tasks_build_the_bytes_of_one_process
 
 MUTANTS = (
     Mutant(
+        "each rank writes the shards of all",
+        "fpstore/jobs/ranks.py",
+        "corpus, work)[own::count]",
+        "corpus, work)",
+        "ranks do all of the work, each",
+        ("tests/test_jobs_shards.py::test_ranks_write_the_shards_of_one_process_however_many_they_are",),
+    ),
+    Mutant(
+        "ranks write of what others have measured",
+        "fpstore/jobs/ranks.py",
+        'if left["measured"] != measured:',
+        "if False:",
+        "a rank of another recipe writes shards",
+        ("tests/test_jobs_shards.py::test_ranks_of_something_else_are_one_error",),
+    ),
+    Mutant(
         "a build in a folder is done without tasks",
         "fpstore/cluster/work.py",
         "isinstance(chosen, Local) and asked == (None, None, None)",
