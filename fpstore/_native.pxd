@@ -396,6 +396,7 @@ cdef extern from "turns.h" nogil:
 cdef extern from "sort.h" nogil:
     enum: PART_KEYS
     enum: SORT_ROOM_KEYS
+    enum: SPLIT_GROUPS
     ctypedef struct SortRoom:
         uint64_t *keys
         uint64_t room_keys
@@ -406,6 +407,11 @@ cdef extern from "sort.h" nogil:
     uint64_t c_split_keys "split_keys"(uint64_t *keys, uint64_t count)
     uint64_t c_sort_permuted "sort_permuted"(const Permutation *permutation, const uint64_t *fingerprints, uint64_t count,
                                              uint64_t *keys, SortRoom *room)
+    void sort_count(const Permutation *permutation, const uint64_t *fingerprints, uint64_t count, uint64_t *counts)
+    void sort_deal(const Permutation *permutation, const uint64_t *fingerprints, uint64_t count, uint64_t *keys,
+                   uint64_t *at)
+    uint64_t sort_groups(const Permutation *permutation, const uint64_t *ends, uint64_t first, uint64_t end,
+                         uint64_t *keys, SortRoom *room)
 
 cdef extern from "pairs.h" nogil:
     enum: MAX_LANES, QUAD, NEIGHBOUR_STEP, JOIN_ROOM, KEYS_PAD, ROW_BITS

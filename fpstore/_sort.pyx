@@ -5,15 +5,15 @@ input. Keys are sorted by native/sort.c, in place.
 """
 
 from libc.stdint cimport uint64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy, memmove, memset
 
 from cpython.buffer cimport PyBUF_FORMAT
 from cpython.mem cimport PyMem_RawFree, PyMem_RawRealloc
 
 import numpy
 
-from fpstore._native cimport MAX_KEY_BITS, MIN_KEY_BITS, PART_KEYS, SORT_ROOM_KEYS, Permutation, SortedOut, SortRoom, \
-    c_sort_permuted, c_split_keys, keys_fit, permutation_init, sort_range
+from fpstore._native cimport MAX_KEY_BITS, MIN_KEY_BITS, PART_KEYS, SORT_ROOM_KEYS, SPLIT_GROUPS, Permutation, SortedOut, \
+    SortRoom, c_sort_permuted, c_split_keys, keys_fit, permutation_init, sort_count, sort_deal, sort_groups, sort_range
 
 cdef extern from *:
     """
@@ -250,6 +250,107 @@ def sort_permuted(uint64_t prefix_mask, const uint64_t[::1] fingerprints not Non
         permutation_init(&permutation, prefix_mask, bits)
         count = c_sort_permuted(&permutation, &fingerprints[0], count, &keys[0], &room.room)
     return count
+
+
+cdef class PermutedParts:
+    """What sort_permuted does in three steps, each of which so many threads do at once, a part each.
+
+    All parts have to be through a step before one begins the next; who calls sees to that. A part is counted and dealt
+    out from its own stretch of the fingerprints, and settles some groups of keys that begin alike.
+    """
+
+    cdef Permutation permutation
+    cdef const uint64_t[::1] fingerprints
+    cdef uint64_t[::1] keys
+    cdef uint64_t[:, ::1] at
+    cdef uint64_t[::1] firsts, starts, counts
+    cdef size_t count, parts
+    cdef unsigned bits
+
+    def __cinit__(self, uint64_t prefix_mask, const uint64_t[::1] fingerprints not None, uint64_t[::1] keys not None,
+                  unsigned bits, size_t parts):
+        """keys: filled, as by sort_permuted. ValueError as there, and where there is no part."""
+        self.count = <size_t>fingerprints.shape[0]
+        if keys.shape[0] != fingerprints.shape[0]:
+            raise ValueError(f"{self.count} fingerprints, room for {keys.shape[0]} keys")
+        if not MIN_KEY_BITS <= bits <= MAX_KEY_BITS or not keys_fit(&prefix_mask, 1, bits):
+            raise ValueError(f"prefix mask {prefix_mask:#x} of {bits} bits")
+        if not parts:
+            raise ValueError("parts: found 0, expected one at least")
+        permutation_init(&self.permutation, prefix_mask, bits)
+        self.fingerprints, self.keys, self.bits, self.parts = fingerprints, keys, bits, parts
+        self.at = numpy.zeros((parts, SPLIT_GROUPS), numpy.uint64)
+        self.firsts = numpy.zeros(parts + 1, numpy.uint64)
+        self.starts = numpy.zeros(parts + 1, numpy.uint64)
+        self.counts = numpy.zeros(parts, numpy.uint64)
+
+    cdef size_t expect_part(self, size_t part) except? 0:
+        if part >= self.parts:
+            raise IndexError(part)
+        return self.count // self.parts * part
+
+    cdef size_t end_of(self, size_t part) noexcept:
+        return self.count if part + 1 == self.parts else self.count // self.parts * (part + 1)
+
+    def tally(self, size_t part):
+        """The first step: how many keys of a part begin alike. ValueError where one has more bits."""
+        cdef size_t first = self.expect_part(part), end = self.end_of(part)
+        cdef bint fit
+        if first == end:
+            return
+        with nogil:
+            fit = keys_fit(&self.fingerprints[first], end - first, self.bits)
+            if fit:
+                sort_count(&self.permutation, &self.fingerprints[first], end - first, &self.at[part, 0])
+        if not fit:
+            raise ValueError(f"a fingerprint has more than {self.bits} bits")
+
+    def share(self):
+        """Between the first step and the second: where keys go, and who settles which groups of them."""
+        cdef size_t group, part, size, total = 0, lot = 0
+        for group in range(SPLIT_GROUPS):
+            while lot < self.parts and total >= self.count // self.parts * lot:
+                self.firsts[lot], self.starts[lot] = group, total
+                lot += 1
+            for part in range(self.parts):
+                size = self.at[part, group]
+                self.at[part, group] = total
+                total += size
+        for part in range(lot, self.parts + 1):
+            self.firsts[part], self.starts[part] = SPLIT_GROUPS, total
+
+    def deal(self, size_t part):
+        """The second step: bring the keys of a part to their groups."""
+        cdef size_t first = self.expect_part(part), end = self.end_of(part)
+        if first == end:
+            return
+        with nogil:
+            sort_deal(&self.permutation, &self.fingerprints[first], end - first, &self.keys[0], &self.at[part, 0])
+
+    def settle(self, size_t part):
+        """The third: sort some groups."""
+        cdef size_t first, end
+        cdef Room room
+        self.expect_part(part)
+        first, end = self.firsts[part], self.firsts[part + 1]
+        if self.starts[part] == self.starts[part + 1]:
+            return
+        room = Room(self.starts[part + 1] - self.starts[part], SORT_ROOM_KEYS)
+        with nogil:
+            # Where the last part has dealt out its keys, a group ends.
+            self.counts[part] = sort_groups(
+                &self.permutation, &self.at[self.parts - 1, 0], first, end, &self.keys[0], &room.room
+            )
+
+    def gather(self):
+        """At the end: move the keys to the front, where some were equal; how many there are."""
+        cdef size_t part, total = 0
+        with nogil:
+            for part in range(self.parts):
+                if self.counts[part] and self.starts[part] != total:
+                    memmove(&self.keys[total], &self.keys[self.starts[part]], self.counts[part] * sizeof(uint64_t))
+                total += self.counts[part]
+        return total
 
 
 cdef char* KEY_FORMAT = "Q"

@@ -155,6 +155,7 @@ class Dedup(Protocol):
         engine: str | None = None,
         address: str | None = None,
         folder: AnyPath | None = None,
+        world_size: int | None = None,
         progress: OnProgress | None = None,
     ) -> jobs.DedupSummary: ...
 
@@ -341,6 +342,7 @@ class MeasureRank(Protocol):
         confirm: str | None = "default",
         keep: str = "first",
         shards: bool = False,
+        output: AnyPath | None = None,
     ) -> int: ...
 
 

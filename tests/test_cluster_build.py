@@ -12,6 +12,7 @@ import time
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -507,7 +508,7 @@ def test_ctrl_c_at_the_driver_ends_the_workers_and_leaves_nothing_visible(tmp_pa
     np.save(tmp_path / "a.npy", np.random.default_rng(1).integers(0, 1 << 64, 12 << 20, dtype=np.uint64))
     command = [sys.executable, "-m", "fpstore", "build", tmp_path / "s", tmp_path / "a.npy", "--workers", "2"]
     with subprocess.Popen([*map(str, command), "--folder", str(tmp_path / "f")], stderr=subprocess.PIPE) as process:
-        while not list((tmp_path / "f").glob("*.part.*")):
+        while len(list((tmp_path / "f").glob("*.part.*"))) < 2:  # each of the two is at one
             assert process.poll() is None
             time.sleep(0.01)
         children = _descendants(process.pid)
@@ -537,7 +538,7 @@ def test_ids_take_longer_to_sort_and_once_in_the_tables(tmp_path: Path, monkeypa
     monkeypatch.setattr(Local, "__call__", noted)
     np.save(tmp_path / "a.npy", np.arange(1000, dtype=np.uint64) << np.uint64(50))
     for ids in (None, "auto"):
-        cluster.build(tmp_path / str(ids), [tmp_path / "a.npy"], ids=ids, workers=1).close()
+        cluster.build(tmp_path / str(ids), [tmp_path / "a.npy"], ids=ids, workers=1, tasks=1).close()
     sort, tables, sort_with, tables_with = told
     assert sort_with - sort == pytest.approx(stages.SORT_ID_NS, rel=0.1)  # by bytes, of which some are a header
     assert tables_with - tables == pytest.approx(stages.TABLE_ID_NS)
@@ -551,6 +552,110 @@ def test_processes_build_what_one_does(tmp_path: Path, monkeypatch: pytest.Monke
     in_one(tmp_path / "one", files)
     cluster.build(tmp_path / "many", files, workers=2, tasks=5).close()
     expect_equal(tmp_path / "one", tmp_path / "many")
+
+
+# --- Threads in place of tasks ---
+
+
+@pytest.mark.parametrize("kinds", [["npy"], ["npy", "csv", "hex"], ["csv"], []])
+@pytest.mark.parametrize("ids", ["auto", "row", None])
+def test_little_work_and_numbers_are_for_the_threads_of_one_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command, kinds: list[str], ids: str | None
+) -> None:
+    def none_done(*_: object) -> None:
+        raise AssertionError
+
+    files = written(tmp_path, some_keys(900, 4), 64, kinds, False) if kinds else [tmp_path / "none.hex"]
+    if not kinds:
+        files[0].write_text("")
+    first_id = 77 if ids == "row" else 0
+    in_one(tmp_path / "one", files, ids=ids, first_id=first_id, codec="raw")
+    monkeypatch.setattr(Local, "__call__", none_done)
+    told: list[Progress] = []
+    given: dict[str, Any] = {"ids": ids, "first_id": first_id, "codec": "raw", "workers": 3}
+    cluster.build(tmp_path / "many", files, progress=told.append, **given).close()
+    expect_equal(tmp_path / "one", tmp_path / "many")
+    assert told[-1].phase != "tables"
+    said = {"auto": [], "row": ["--ids", "from:77"], None: ["--ids", "none"]}[ids]
+    made = command("build", tmp_path / "made", *files, "--workers", 2, "--codec", "raw", *said)
+    assert made.status == 0, made.err
+    expect_equal(tmp_path / "one", tmp_path / "made")
+
+
+def test_threads_of_a_build_are_as_many_as_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, Any]] = []
+    original = fpstore.build
+
+    def noted(*given: Any, **how: Any) -> Any:
+        asked.append(how)
+        return original(*given, **how)
+
+    monkeypatch.setattr(fpstore, "build", noted)
+    np.save(tmp_path / "a.npy", some_keys(900, 4))
+    cluster.build(tmp_path / "s", [tmp_path / "a.npy"], workers=5, memory="400MiB").close()
+    assert (asked[0]["threads"], asked[0]["memory"]) == (5, "400MiB")
+
+
+@pytest.mark.parametrize("how", [{"tasks": 1}, {"folder": "f"}, {"world_size": 1, "folder": "f"}])
+def test_who_asks_for_tasks_or_for_a_folder_has_them(tmp_path: Path, how: dict[str, Any]) -> None:
+    np.save(tmp_path / "a.npy", some_keys(90, 4))
+    told: list[Progress] = []
+    given = how | ({"folder": tmp_path / "f"} if "folder" in how else {})
+    cluster.build(tmp_path / "s", [tmp_path / "a.npy"], workers=2, progress=told.append, **given).close()
+    assert told[-1].phase == "tables"
+
+
+def test_a_file_that_changes_while_threads_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    np.save(tmp_path / "a.npy", some_keys(90, 4))
+    original = fpstore.build
+
+    def late(path: Path, rows: Any, **how: Any) -> Any:
+        def changed() -> Any:
+            for each in rows:
+                os.utime(tmp_path / "a.npy", (1, 1))
+                yield each
+
+        return original(path, changed(), **how)
+
+    monkeypatch.setattr(fpstore, "build", late)
+    with pytest.raises(BadInput, match=r"a\.npy: found .* it has changed since the work was shared out"):
+        cluster.build(tmp_path / "s", [tmp_path / "a.npy"], workers=2)
+    assert not (tmp_path / "s").exists()
+
+
+def _share(format: str, size: int, only: tuple[int, int] | None = None) -> Any:
+    return SimpleNamespace(format=format, stamp=(size, 0), only=only)
+
+
+def test_processes_read_what_the_interpreter_reads_where_that_is_long() -> None:
+    long = int(stages.WORTH_SECONDS * 1e9 / stages.READ_NS)
+    pair = [_share("csv", long + 10), _share("csv", long + 10)]
+    assert stages.worth_tasks(pair, 2)
+    assert stages.worth_tasks([*pair, _share("npy", 1 << 40)], 8)
+    assert not stages.worth_tasks(pair, 1)
+    assert not stages.worth_tasks([_share("csv", long - 10), _share("csv", long - 10)], 2)
+    assert not stages.worth_tasks([_share("csv", 100 * long), _share("csv", 10)], 2)  # one reads nearly all
+    assert not stages.worth_tasks([_share("csv", 100 * long)], 2)
+    for format in ("npy", "u64", "hex", "parquet"):
+        assert not stages.worth_tasks([_share(format, 100 * long)] * 4, 4)
+
+
+def test_files_that_are_long_to_read_are_for_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[float] = []
+
+    def noted(self: Local, tasks: Any, seconds: float, *rest: Any) -> None:
+        told.append(seconds)
+        call(self, tasks, seconds, *rest)
+
+    call = Local.__call__
+    monkeypatch.setattr(Local, "__call__", noted)
+    monkeypatch.setattr(stages, "READ_NS", 1e6)
+    files = written(tmp_path, some_keys(900, 4), 64, ["csv", "csv", "npy"], False)
+    monkeypatch.setattr(local, "START_AFTER_SECONDS", 1e9)
+    cluster.build(tmp_path / "many", files, workers=2).close()
+    in_one(tmp_path / "one", files)
+    expect_equal(tmp_path / "one", tmp_path / "many")
+    assert told[0] == pytest.approx(sum(path.stat().st_size for path in files[:2]) / 1e3, rel=0.01)
 
 
 # --- What is refused ---

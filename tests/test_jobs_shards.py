@@ -25,6 +25,7 @@ import fpstore
 from fpstore._codec import crc32c
 from fpstore.cluster import local
 from fpstore.cluster.made import marks_of
+from fpstore.cluster.measuring import MeasureTask
 from fpstore.cluster.parts import write_footer
 from fpstore.errors import JobError
 from fpstore.inputs import BadInput
@@ -421,6 +422,171 @@ def test_ranks_measure_what_a_job_then_writes_in_shards(tmp_path: Path) -> None:
         assert measure_rank([source], folder=tmp_path / "f", rank=rank, world_size=2, shards=True) > 0
     assert measure_rank([source], folder=tmp_path / "f", rank=0, world_size=1, shards=True) == 0
     dedup([source], tmp_path / "two", shards=True, folder=tmp_path / "f", workers=1)
+    assert files_in(tmp_path / "two") == files_in(tmp_path / "one")
+
+
+# --- Ranks that write ---
+
+
+def by_ranks(tmp_path: Path, out: str, world_size: int, **how: Any) -> list[int]:
+    """The shards of the files in `in`, which ranks write; how many tasks each has done."""
+    source = tmp_path / "in"
+    shared: dict[str, Any] = {"folder": tmp_path / f"{out}.f", "world_size": world_size}
+    own: dict[str, Any] = {name: how[name] for name in ("keep", "confirm", "store") if name in how}
+
+    def ranks() -> list[int]:
+        given: dict[str, Any] = {**own, **shared, "shards": True, "output": tmp_path / out}
+        return [measure_rank([source], rank=rank, **given) for rank in reversed(range(world_size))]
+
+    assert sum(ranks()) > 0
+    told = dedup([source], tmp_path / out, shards=True, workers=1, **shared, **how)
+    assert not (tmp_path / out / MARKER).exists()
+    done = ranks()
+    assert told.detail == {"tasks_left": sum(done)}
+    assert ranks() == [0] * world_size
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shards.ShardTask, "_write", None)
+        patch.setattr(MeasureTask, "_write", None)
+        last = dedup([source], tmp_path / out, shards=True, workers=1, **shared, **how)
+    assert (last.documents, last.results, last.detail) == (told.documents, told.results, {})
+    assert ranks() == [0] * world_size
+    return done
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 5])
+@pytest.mark.parametrize("how", [{}, {"keep": "longest"}, {"confirm": None}])
+def test_ranks_write_the_shards_of_one_process_however_many_they_are(
+    tmp_path: Path, world_size: int, how: dict[str, Any]
+) -> None:
+    source = some_files(tmp_path)
+    one = dedup([source], tmp_path / "one", shards=True, dropped=tmp_path / "one.tsv", **how)
+    done = by_ranks(tmp_path, "two", world_size, dropped=tmp_path / "two.tsv", **how)
+    assert max(done) - min(done) < 2
+    assert files_in(tmp_path / "two") == files_in(tmp_path / "one")
+    assert (tmp_path / "two.tsv").read_bytes() == (tmp_path / "one.tsv").read_bytes()
+    assert one.results > 5
+    assert not (tmp_path / "two" / f"{MARKER}.job").exists()
+
+
+def test_ranks_write_what_is_new_to_a_standing_store(tmp_path: Path) -> None:
+    source = some_files(tmp_path)
+    for name in ("one", "two"):
+        dedup([source / "a.jsonl"], tmp_path / f"{name}-first.jsonl", store=tmp_path / f"{name}.fpstore")
+    dedup([source], tmp_path / "one", shards=True, store=tmp_path / "one.fpstore")
+    by_ranks(tmp_path, "two", 2, store=tmp_path / "two.fpstore")
+    assert files_in(tmp_path / "two") == files_in(tmp_path / "one")
+    with fpstore.open(tmp_path / "one.fpstore") as one, fpstore.open(tmp_path / "two.fpstore") as two:
+        assert one.stats().fingerprint_count == two.stats().fingerprint_count
+
+
+def decided(tmp_path: Path, out: str = "two") -> dict[str, Any]:
+    """What a rank is called with, of a job that has decided."""
+    given: dict[str, Any] = {"folder": tmp_path / "f", "world_size": 2}
+    dedup([tmp_path / "in"], tmp_path / out, shards=True, **given)
+    return {**given, "shards": True, "output": tmp_path / out}
+
+
+class Killed(shards.ShardTask):
+    """Whose process ends in the middle of the second."""
+
+    def do(self) -> int:
+        if self.maker.task == 2:
+            (self.output / f"{self.shards[0].name}.0123456789abcdef.new").write_text("half")
+            raise KeyboardInterrupt
+        return super().do()
+
+
+def test_a_rank_that_was_killed_does_what_is_left(tmp_path: Path) -> None:
+    source = some_files(tmp_path)
+    dedup([source], tmp_path / "one", shards=True)
+    given = decided(tmp_path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shards, "ShardTask", Killed)
+        with pytest.raises(KeyboardInterrupt):
+            measure_rank([source], rank=0, **given)  # the first and the third of three
+    first = tmp_path / "two" / "a.jsonl"
+    before = os.stat(first).st_mtime_ns
+    assert measure_rank([source], rank=0, **given) == 1
+    first.write_bytes(b"of nobody")
+    assert measure_rank([source], rank=0, **given) == 1
+    assert os.stat(first).st_mtime_ns != before
+    dedup([source], tmp_path / "two", shards=True, folder=tmp_path / "f")  # and what no rank has done
+    assert files_in(tmp_path / "two") == files_in(tmp_path / "one")
+
+
+def test_ranks_of_something_else_are_one_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = some_files(tmp_path)
+    given = decided(tmp_path)
+    told = r"expected an empty folder, or parts of job .*: of dedup of these inputs by this recipe, these tasks"
+    with pytest.raises(JobError, match=told):
+        measure_rank([source], rank=0, **given, confirm=None)
+    other = r"_SUCCESS\.job: found a job that has decided by \w{32}, expected one by \w{32}: of these inputs, this"
+    with pytest.raises(JobError, match=other):
+        measure_rank([source], rank=0, **given | {"folder": tmp_path / "g"}, confirm=None)
+    with pytest.raises(ValueError, match=r"^rank: found 2, expected 0 to 1, as world_size is 2$"):
+        measure_rank([source], rank=2, **given)
+    with pytest.raises(ValueError, match=r"^output: expected it with shards alone"):
+        measure_rank([source], rank=0, **given | {"shards": False})
+    with pytest.raises(ValueError, match=r"^folder: found none, expected one that all processes of world_size share$"):
+        dedup([source], tmp_path / "three", shards=True, world_size=2)
+    with pytest.raises(ValueError, match=r"^world_size: found 0"):
+        dedup([source], tmp_path / "three", shards=True, world_size=0, folder=tmp_path / "g")
+    began = fpstore.__version__
+    monkeypatch.setattr(fpstore, "__version__", "99.9")
+    with pytest.raises(JobError, match=f"found a job that fpstore {re.escape(began)} began"):
+        measure_rank([source], rank=0, **given)
+    monkeypatch.setattr(fpstore, "__version__", began)
+    left = tmp_path / "two" / f"{MARKER}.job" / "work" / "left.json"
+    left.write_text('{"job": 5}')
+    with pytest.raises(JobError, match="found no record of what is left to ranks, expected one; --force begins again"):
+        measure_rank([source], rank=0, **given)
+    assert measure_rank([source], rank=0, **given | {"output": tmp_path / "elsewhere"}) == 0
+
+
+def test_an_input_that_changes_before_ranks_write_is_one_error(tmp_path: Path) -> None:
+    source = some_files(tmp_path)
+    given = decided(tmp_path)
+    data = (source / "a.jsonl").read_bytes()
+    (source / "a.jsonl").write_bytes(data.replace(b"a b", b"a c"))
+    with pytest.raises(JobError, match="expected an empty folder, or parts of job"):
+        measure_rank([source], rank=0, **given)
+    with pytest.raises(JobError, match="has changed"):
+        dedup([source], tmp_path / "two", shards=True, folder=tmp_path / "f")
+
+
+def test_a_rank_that_comes_when_the_job_has_ended_does_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = some_files(tmp_path)
+    given = decided(tmp_path)
+    found = shards.Sharding.unwritten
+
+    def late(*of: Any) -> Any:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(shards.Sharding, "unwritten", found)
+            dedup([source], tmp_path / "two", shards=True, folder=tmp_path / "f")
+        return found(*of)
+
+    monkeypatch.setattr(shards.Sharding, "unwritten", late)
+    assert measure_rank([source], rank=0, **given) == 0
+    assert (tmp_path / "two" / MARKER).exists()
+
+
+def test_the_command_leaves_shards_to_ranks_and_ends_the_job(tmp_path: Path, command: Command) -> None:
+    source = some_files(tmp_path)
+    dedup([source], tmp_path / "one", shards=True)
+    asked = ("dedup", source, "-o", tmp_path / "two", "--shards", "--folder", tmp_path / "f", "--world-size", "2")
+    did = []
+    for _ in range(2):
+        ranks = [command(*asked, "--rank", rank) for rank in ("0", "1")]
+        assert [outcome.status for outcome in ranks] == [0, 0]
+        did.append(sum(int(outcome.err.split("did ")[1].split()[0]) for outcome in ranks))
+        job = command(*asked)
+        assert job.status == 0, job.err
+        left = (
+            f"{tmp_path / 'two'}: decided; leaves 3 tasks of shards, for --rank 0 to 1; when these have ended the same"
+        )
+        assert (left in job.err) == (len(did) == 1)
+        assert (tmp_path / "two" / MARKER).exists() == (len(did) == 2)
+    assert did[1] == 3
     assert files_in(tmp_path / "two") == files_in(tmp_path / "one")
 
 

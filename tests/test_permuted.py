@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from helpers import KINDS, ArrayKeys, distinct, uniform
 
+from fpstore._sort import PermutedParts
 from fpstore.building import permuted, spill
 from fpstore.building.permuted import permuted_tables, sorted_permuted
 from fpstore.building.spill import SortedKeys
@@ -154,3 +155,65 @@ def test_fingerprints_in_any_order_become_sorted_keys() -> None:
         found = sorted_permuted(fingerprints, permutation)
         assert contents([found]) == [distinct(permutation.apply(fingerprints)).tolist()]
         assert found.memory_bytes == 8 * found.count
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 7])
+@pytest.mark.parametrize("kind", KINDS)
+def test_any_number_of_threads_sorts_what_one_does(monkeypatch: pytest.MonkeyPatch, kind: str, parts: int) -> None:
+    monkeypatch.setattr(permuted, "MIN_KEYS_OF_A_THREAD", 1)
+    rng = np.random.default_rng(4)
+    for count in (parts - 1, parts, 8, 3000):
+        fingerprints = KINDS[kind](count, rng)
+        for table in PLAN.tables[:3]:
+            permutation = Permutation(table.prefix_mask)
+            found = sorted_permuted(fingerprints, permutation, parts)
+            assert contents([found]) == [distinct(permutation.apply(fingerprints)).tolist()]
+
+
+@pytest.mark.parametrize("bits", [16, 33])
+@pytest.mark.parametrize("wrong", [None, 0, 1, 2999])
+def test_threads_sort_narrow_keys_and_refuse_wide_ones(
+    monkeypatch: pytest.MonkeyPatch, bits: int, wrong: int | None
+) -> None:
+    monkeypatch.setattr(permuted, "MIN_KEYS_OF_A_THREAD", 1)
+    fingerprints = uniform(3000, np.random.default_rng(4)) >> np.uint64(64 - bits)
+    permutation = Permutation(0b1010_0000_1111, bits)
+    if wrong is None:
+        found = sorted_permuted(fingerprints, permutation, 2)
+        assert contents([found]) == [distinct(permutation.apply(fingerprints)).tolist()]
+        return
+    fingerprints[wrong] |= np.uint64(1 << bits)
+    with pytest.raises(ValueError, match=f"^a fingerprint has more than {bits} bits$"):
+        sorted_permuted(fingerprints, permutation, 2)
+
+
+def test_what_is_no_sort_in_parts_is_refused() -> None:
+    keys = uniform(10, np.random.default_rng(4))
+    with pytest.raises(ValueError, match=r"^10 fingerprints, room for 9 keys$"):
+        PermutedParts(0, keys, keys[:9].copy(), 64, 2)
+    with pytest.raises(ValueError, match=r"^prefix mask 0x10000 of 16 bits$"):
+        PermutedParts(1 << 16, keys, keys.copy(), 16, 2)
+    with pytest.raises(ValueError, match=r"^parts: found 0, expected one at least$"):
+        PermutedParts(0, keys, keys.copy(), 64, 0)
+    work = PermutedParts(0, keys, keys.copy(), 64, 2)
+    for step in (work.tally, work.deal, work.settle):
+        with pytest.raises(IndexError):
+            step(2)
+
+
+@pytest.mark.parametrize(("threads", "ahead", "own"), [(1, False, 1), (2, False, 2), (2, True, 1), (4, True, 3)])
+def test_who_has_a_table_is_one_of_the_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int, ahead: bool, own: int
+) -> None:
+    asked = []
+
+    def noted(permutation: Permutation, fingerprints: Keys, threads: int) -> Any:
+        asked.append(threads)
+        return original(permutation, fingerprints, threads)
+
+    original = permuted._sorting
+    monkeypatch.setattr(permuted, "_sorting", noted)
+    keys = some()
+    found = permuted_tables(ArrayKeys(keys), keys, PLAN.tables, tmp_path, (1 + ahead) * keys.nbytes, threads)
+    assert contents(found) == expected(keys, PLAN.tables)
+    assert asked == [own] * (len(PLAN.tables) - 1)

@@ -2,9 +2,12 @@
 
 # mypy: disable-error-code="attr-defined"
 
+import errno
 import os
 import struct
+import threading
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -203,7 +206,10 @@ def test_a_writer_overwrites_nothing(tmp_path: Path) -> None:
     assert (tmp_path / "x").read_bytes() == b"mine"
 
 
-def test_a_file_is_written_in_pieces_that_huge_pages_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_file_is_written_in_pieces_that_huge_pages_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
     pieces = []
 
     def write_all(fd: int, data: memoryview) -> None:
@@ -213,7 +219,7 @@ def test_a_file_is_written_in_pieces_that_huge_pages_hold(tmp_path: Path, monkey
     monkeypatch.setattr(segment_files, "write_all", write_all)
     data = np.random.default_rng(5).bytes((9 << 20) + 7)
     with Folder.open(tmp_path) as folder:
-        file = ChecksummedFile(Place(folder, "file"))
+        file = ChecksummedFile(Place(folder, "file"), threads)
         # What is less than a page, less than a piece, several pieces from within one, and from the begin of one.
         at = 0
         for end in (100, 5000, 1 << 20, (5 << 20) + 3, 6 << 20, (9 << 20) + 7):
@@ -225,6 +231,60 @@ def test_a_file_is_written_in_pieces_that_huge_pages_hold(tmp_path: Path, monkey
     assert (tmp_path / "file").read_bytes() == data
     pages = [data[first : first + PAGE_BYTES] for first in range(0, len(data), PAGE_BYTES)]
     assert checksums.tolist() == [crc32c_package.crc32c(page) for page in pages]
+
+
+def test_a_piece_that_the_disk_refuses_behind_its_writer_is_told_and_nothing_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(fd: int, data: memoryview) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(segment_files, "WRITE_BYTES", PAGE_BYTES)
+    with SegmentWriter(tmp_path / "x", "gap", 2, threads=2) as writer:
+        writer.add_table(HALVES.tables[0], ArrayKeys(STORED[:1]))
+        monkeypatch.setattr(segment_files, "write_all", full)
+        with pytest.raises(OSError, match=r"No space left on device: '.*/x'"):
+            writer.finish()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_is_closed_when_nobody_writes_to_it_any_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, written, go_on = threading.Event(), [], threading.Event()
+
+    def slow(fd: int, data: memoryview) -> None:
+        begun.set()
+        assert go_on.wait(60)
+        written.append(os.write(fd, data))  # which fails once it is closed
+
+    monkeypatch.setattr(segment_files, "write_all", slow)
+    monkeypatch.setattr(segment_files, "WRITE_BYTES", PAGE_BYTES)
+    with Folder.open(tmp_path) as folder:
+        file = ChecksummedFile(Place(folder, "file"), 2)
+        file.write(bytes(100))
+        file.write(bytes(PAGE_BYTES))
+        assert begun.wait(60)
+        threading.Timer(0.05, go_on.set).start()
+        file.close()
+    assert written == [PAGE_BYTES]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_threads_read_a_file_back_from_front_to_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
+    monkeypatch.setattr(segment_files, "READ_BACK_BYTES", PAGE_BYTES)
+    monkeypatch.setattr(segment_files, "MIN_STRETCH_PIECES", 1)
+    path = write_segment(tmp_path / "y", STORED, HALVES)
+    whole = path.read_bytes()
+    check_file(path, threads)
+    with closing(Segment(path)) as segment:
+        covered = segment.footer.checksums_offset
+    assert covered > 2 * PAGE_BYTES
+    for offset in range(PAGE_BYTES // 2, covered, PAGE_BYTES):
+        path.write_bytes(whole[:offset] + bytes([whole[offset] ^ 8]) + whole[offset + 1 :])
+        page = offset // PAGE_BYTES * PAGE_BYTES
+        with pytest.raises(CorruptStore, match=f"page at byte {page}, checksum"):
+            check_file(path, threads)
 
 
 def test_a_file_that_does_not_read_back_is_refused_and_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,14 +11,17 @@ from pathlib import Path
 
 import numpy as np
 
-from fpstore._sort import GrowingKeys, sort_permuted
+from fpstore._sort import GrowingKeys, PermutedParts, sort_permuted
 from fpstore.building.spill import CHUNK_BYTES, KEY_BYTES, KeySorter, SortedKeys, interruptible
 from fpstore.format import KEY_BITS
 from fpstore.plans.permutation import Permutation
 from fpstore.plans.plan import TablePlan
-from fpstore.threads import Background
+from fpstore.threads import Background, Threads
 from fpstore.types import Keys
 from fpstore.types import SortedKeys as AnyKeys
+
+# Fewer keys than this for each thread are sorted before another one has begun.
+MIN_KEYS_OF_A_THREAD = 1 << 18
 
 
 def permuted_tables(
@@ -46,7 +49,8 @@ def permuted_tables(
         return
     ahead = threads > 1 and 2 * in_memory.nbytes <= memory_bytes
     rooms = [np.empty(len(in_memory), dtype=np.uint64) for _ in range(min(1 + ahead, len(others)))]
-    works = [_sorting(permutation, in_memory) for permutation in others]
+    own = max(1, threads - 1) if ahead else threads  # the caller has one of them
+    works = [_sorting(permutation, in_memory, own) for permutation in others]
     running: Background[int] | None = Background(partial(works[0], rooms[0])) if ahead and others else None
     yield keys0
     for index, work in enumerate(works):
@@ -58,18 +62,32 @@ def permuted_tables(
             yield keys
 
 
-def sorted_permuted(fingerprints: Keys, permutation: Permutation) -> SortedKeys:
+def sorted_permuted(fingerprints: Keys, permutation: Permutation, threads: int = 1) -> SortedKeys:
     """The keys of fingerprints (uint64[n], in any order), sorted and distinct, in memory: 8 bytes for each."""
     room = GrowingKeys(len(fingerprints))
-    work = _sorting(permutation, fingerprints)
+    work = _sorting(permutation, fingerprints, threads)
     count = interruptible(lambda: work(np.asarray(room)), len(room))
     room.resize(count)
     return SortedKeys([np.asarray(room)], None, [0], CHUNK_BYTES // KEY_BYTES)
 
 
-def _sorting(permutation: Permutation, fingerprints: Keys) -> Callable[[Keys], int]:
+def _sorting(permutation: Permutation, fingerprints: Keys, threads: int) -> Callable[[Keys], int]:
     """What fills an array with the keys of fingerprints, sorted and distinct, and returns how many there are."""
-    return lambda keys: sort_permuted(permutation.prefix_mask, fingerprints, keys, permutation.bits)
+    mask, bits = permutation.prefix_mask, permutation.bits
+    parts = min(threads, len(fingerprints) // MIN_KEYS_OF_A_THREAD)
+    if parts < 2:
+        return lambda keys: sort_permuted(mask, fingerprints, keys, bits)
+    return lambda keys: _sort_in_parts(PermutedParts(mask, fingerprints, keys, bits, parts), parts)
+
+
+def _sort_in_parts(work: PermutedParts, parts: int) -> int:
+    """As sort_permuted, by so many threads."""
+    with closing(Threads(parts)) as threads:
+        threads.map(work.tally, range(parts))
+        work.share()
+        threads.map(work.deal, range(parts))
+        threads.map(work.settle, range(parts))
+        return work.gather()
 
 
 def _through_sorter(

@@ -146,7 +146,12 @@ def write_segment(
     left = max(memory - found.memory_bytes, MIN_SORTER_MEMORY)
     plan = options.choice.for_count(keys0.count)
     with SegmentWriter(
-        at, options.codec, planner.slot_bits(keys0.count, plan.slot_keys), plan.bits, plan.block_bytes
+        at,
+        options.codec,
+        planner.slot_bits(keys0.count, plan.slot_keys),
+        plan.bits,
+        plan.block_bytes,
+        options.threads,
     ) as writer:
         with closing(
             permuted_tables(keys0, found.in_memory, plan.tables, scratch, left, options.threads, plan.bits)
@@ -228,7 +233,7 @@ def _sorted_source(
     if isinstance(source, ArraySource) and not options.with_ids and source.keys.nbytes <= memory - MIN_MEMORY_BYTES:
         report("reading", len(source.keys), None)
         report("sorting", 0, None)
-        return sorted_permuted(source.keys, first)
+        return sorted_permuted(source.keys, first, options.threads)
     threads = options.threads
     sorter = (
         PairSorter(scratch, memory, expected, threads=threads)

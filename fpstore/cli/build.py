@@ -53,7 +53,7 @@ Examples:
   fpstore build docs.fpstore crawl/ 'more/part-*.jsonl'    (every file by its own suffix)
   fpstore build web.fpstore crawl.warc.gz --recipe multilingual
   fpstore build docs.fpstore crawl.jsonl.zst --text-column body --memory 8GiB
-  fpstore build web.fpstore parts/ --workers 8 --memory 16GiB    (by eight processes: files of fingerprints)
+  fpstore build web.fpstore parts/ --workers 8 --memory 16GiB    (by eight threads or processes)
   fpstore build web.fpstore parts/ --folder /shared/job --world-size 8 --rank 3    (one of eight, started elsewhere)
 """
 
@@ -89,7 +89,7 @@ Examples:
 @id_type_option
 @signature_options
 @workers_option(
-    "How many processes sort fingerprints that come ready, and make tables of them.  [default: 1, with --threads]"
+    "How many threads or processes sort fingerprints that come ready, and make tables of them.  [default: --threads]"
 )
 @engine_options
 @rank_options
@@ -134,9 +134,10 @@ def command(
     how they were made; a Parquet file that export wrote says it by itself, and two that say different things are
     refused. An interrupted build leaves nothing behind.
 
-    With --workers, files of fingerprints are sorted and their tables made by tasks that processes do, of this machine
-    or by --engine of others; the store is the same, byte for byte, and --memory is for all processes together. An
-    interrupted call with --folder goes on where it was. Where something else starts processes, such as Slurm, each of W
+    With --workers, files of fingerprints are sorted and their tables made by so many threads, or by tasks that
+    processes do: with --folder, by --engine on other machines, and where several files take long to read, such as
+    CSV. The store is the same, byte for byte, and --memory is for all processes together. An interrupted call with
+    --folder goes on where it was. Where something else starts processes, such as Slurm, each of W
     of them sorts its share with --rank, --world-size and --folder, and, called once more when all have ended, makes its
     tables; --memory is of each. Then the same command without --rank does what nobody has done, and makes the store.
 

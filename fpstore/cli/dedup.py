@@ -143,6 +143,8 @@ def command(
     With --workers other processes read and measure the documents, and with --engine those of a cluster; the results are
     the same. Where something else starts processes, such as Slurm, each of W of them does its tasks with --rank,
     --world-size and --folder; then the same command without --rank does what nobody has done, and writes the results.
+    With --shards and --world-size it leaves the shards to them, once it has decided: the ranks are called again, and
+    write; and then it ends the job.
     """
     from fpstore import jobs
     from fpstore.jobs.each import MARKER
@@ -159,7 +161,8 @@ def command(
     sources = jobs.Inputs(inputs, format, text_column, html, skip_bad, input_header, id_column)
     if asked := rank_of(tasks):
         alike = None if confirm == "none" else confirm
-        measure_rank(sources, asked, recipe=recipe, store=store, confirm=alike, keep=keep, shards=shards)
+        own: dict[str, Any] = {"shards": True, "output": kept} if shards else {}
+        measure_rank(sources, asked, recipe=recipe, store=store, confirm=alike, keep=keep, **own)
         return
     with output_file(kept, Path(kept, MARKER) if shards else None) as path, progress_bar() as bar:
         summary = jobs.dedup(
@@ -179,10 +182,15 @@ def command(
             force=force,
             threads=common().threads,
             **who_of(tasks),
+            world_size=tasks["world_size"] if shards else None,
             progress=bar,
         )
     refused = tell_confirmed(summary, recipe, confirm, store)
     write_summary(summary_path, summary)
     last = f"fpstore: {counted(summary.without_value, 'document')} without a value for --keep {keep}: they come last"
     became = f"kept {summary.results}, dropped {summary.documents - summary.results}{refused}"
-    tell(kept, summary, became, more=[last] if summary.without_value else [])
+    more = [last] if summary.without_value else []
+    if left := summary.detail.get("tasks_left"):
+        told = f"{counted(left, 'task')} of shards, for --rank 0 to {tasks['world_size'] - 1}"
+        more.append(f"fpstore: {kept}: decided; leaves {told}; when these have ended the same command ends the job")
+    tell(kept, summary, became, more=more)

@@ -4,7 +4,7 @@ The segment has the bytes of the one that `fpstore.build` makes of the same inpu
 there, whatever has failed; what tasks have done lies in a folder, with which an interrupted call goes on.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -14,7 +14,7 @@ from fpstore.arrays import as_count, as_mode, parse_memory
 from fpstore.building.options import MIN_MEMORY, BuildOptions
 from fpstore.cluster.engines import Engine
 from fpstore.cluster.local import Local
-from fpstore.cluster.stages import CodesJob, Job
+from fpstore.cluster.stages import CodesJob, Job, files_of, worth_tasks
 from fpstore.cluster.work import (
     Crew,
     expect_rank,
@@ -24,6 +24,7 @@ from fpstore.creation import Content, codec_of, expect_replaceable, make_store
 from fpstore.disk import Folder, Place
 from fpstore.errors import PathLike
 from fpstore.inputs import Reader, read
+from fpstore.inputs.shares import Share
 from fpstore.living.state import Settings
 from fpstore.making import distance_of, recipe_of, recipe_record
 from fpstore.plans.choice import EXPECTED_KEYS, PlanChoice, block_bytes_asked, plan_asked
@@ -75,6 +76,9 @@ def build(
     processes together, of which each has its share, 64 MiB or more. engine, address, workers, folder, progress: as for
     `probe`. tasks: how many sort; then there is one for each table of the plan. world_size: of how many processes that
     did tasks by `build_rank`.
+
+    On this machine, with no folder and no tasks asked for, there are tasks where several files take long to be read by
+    the interpreter; otherwise as many threads of this process as workers do all, which is quicker.
 
     Nothing is at the store's place before all is. ValueError for texts and for standard input, which `fpstore.build`
     takes; what `fpstore.inputs.read` and `fpstore.build` raise; BadInput where a file changes
@@ -193,6 +197,9 @@ def build_of(
     expect_replaceable(path, force=force)
     with crew.begun() as chosen:
         options = build.options(memory, chosen.workers)
+        if crew.leaves_all_open(chosen) and not worth_tasks(shares := files_of(reader), chosen.workers):
+            how: dict[str, Any] = {"memory": memory, "force": force, "mode": mode, "progress": progress}
+            return build.by_threads(path, shares, asked, threads=chosen.workers, **how)
         with workplace(folder) as home:
             job = build.job(home, chosen, options)
             job.sort(job.tasks(crew.tasks, crew.sharing(chosen)))
@@ -270,6 +277,22 @@ class _Asked:
         choice = PlanChoice(distance, plan_asked(plan, max_bytes), width, block_bytes_asked(layout, block_bytes))
         choice, coded = choice.shuffled(shuffle, EXPECTED_KEYS), codec_of(codec, width)
         return cls(reader, choice, coded, with_ids, first_id, skip_bad, record, width, progress)
+
+    def by_threads(self, path: Path, shares: Sequence[Share], asked: dict[str, Any], **how: Any) -> Store:
+        """The store, built by threads of this process. asked, how: of what build_of was given, and threads."""
+        given = {name: value for name, value in asked.items() if name not in self.__dataclass_fields__}
+        said = self.reader.origin.record
+        if given["recipe"] is None and said is not None:
+            given["recipe"] = Recipe.from_json(said)
+        ids = "row" if self.with_ids else None
+        return fpstore.build(path, self._rows(shares), ids=ids, **given | {"codec": self.codec}, **how)
+
+    def _rows(self, shares: Sequence[Share]) -> Iterator[Any]:
+        """What is read of the files, which are the shares. BadInput where one changes meanwhile."""
+        for batch in self.reader:
+            yield (batch.fingerprints, batch.ids) if self.with_ids else batch.fingerprints
+        for share in shares:
+            share.expect_same()
 
     def options(self, memory: str | int, workers: int) -> BuildOptions:
         """Of each of so many workers. ValueError where that is too little."""

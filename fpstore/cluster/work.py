@@ -16,6 +16,7 @@ import numpy as np
 import fpstore
 from fpstore.arrays import as_count, as_integer
 from fpstore.cluster.engines import Engine, engine_named
+from fpstore.cluster.local import Local
 from fpstore.cluster.parts import Maker, Part, is_half_written, sweep, whole_file
 from fpstore.cluster.tasks import Task
 from fpstore.disk import PRIVATE_FOLDER, Folder, expect_outside_stores, read_whole
@@ -73,6 +74,11 @@ class Crew:
         with engine_named(self.engine, self.address, self.workers) as chosen:
             expect_shared(self.folder, chosen)
             yield chosen
+
+    def leaves_all_open(self, chosen: Engine) -> bool:
+        """Whether nothing that was asked for says that there are to be tasks."""
+        asked = self.folder, self.tasks, self.world_size
+        return isinstance(chosen, Local) and asked == (None, None, None)
 
     def sharing(self, chosen: Engine) -> int:
         """For how many the work is cut: its workers, or as many ranks as did some of it before."""
@@ -146,6 +152,11 @@ def claim(home: Folder, job: str, asked: str, advice: str = "remove the folder, 
         raise JobError(f"{told}; {advice}", path=home.path)
     with whole_file(home, _JOB) as file:
         file.write(f"{job}\n{asked}\n{fpstore.__version__}".encode())
+
+
+def claimed(home: Folder) -> str:
+    """Which job's a folder is; "" of nobody's."""
+    return (read_whole(home, _JOB) or b"").decode(errors="replace").partition("\n")[0]
 
 
 def left_of(home: Folder, tasks: Sequence[_Task], columns: int) -> list[_Task]:

@@ -124,12 +124,14 @@ class Reader(Iterator[Batch]):
                     count, first = self.silent
                     self.silent = (count + 1, first or display_name(source.path))
 
-    def shares(self, most_rows: int) -> list[Share]:
+    def shares(self, most_rows: int, *, for_others: bool = True) -> list[Share]:
         """The files, and of large ones of numbers so many rows at most, for others to read. Nothing is read here.
 
-        Of fingerprints alone. ValueError for texts, and for standard input, which nobody else can open.
+        Of fingerprints alone. for_others: not where they may be read here yet, and are counted then. ValueError for
+        texts, and for standard input, which nobody else can open.
         """
-        return shares_of(list(_sources(self._sources, self._request)), self.recipe, self._request, most_rows)
+        counting = self._request if for_others else replace(self._request, faults=Faults(True), seen=Seen())
+        return shares_of(list(_sources(self._sources, counting)), self.recipe, self._request, most_rows)
 
     def count(self, rows: int, bad: int, skipped: Mapping[str, int], notes: Mapping[str, int]) -> None:
         """Have what others met when they read a file of the shares counted as what was read here."""

@@ -67,9 +67,9 @@ class Share:
     def throughout(self, batches: Iterator[Batch]) -> Generator[Batch]:
         """The batches, read of the file. BadInput where it is not the same before the first and behind the last."""
         with self.as_given():
-            self._expect_same()
+            self.expect_same()
             yield from batches
-            self._expect_same()
+            self.expect_same()
 
     @contextmanager
     def as_given(self) -> Iterator[None]:
@@ -91,7 +91,7 @@ class Share:
         """What it is, by whatever name the file was given."""
         return {name: value for name, value in asdict(self).items() if name != "shown"}
 
-    def _expect_same(self) -> None:
+    def expect_same(self) -> None:
         """BadInput where the file is not what it was when it was shared out."""
         found = remote.stamp_of(self.path)
         if found != self.stamp:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from fpstore.arrays import as_count
 from fpstore.errors import PathLike
 from fpstore.jobs.arguments import expect_paths
 from fpstore.jobs.corpus import Corpus, Inputs, Rows
@@ -17,6 +18,7 @@ from fpstore.jobs.keep import Keep
 from fpstore.jobs.keeping import DUPLICATE_OF, Keeping
 from fpstore.jobs.naming import fault_of_name
 from fpstore.jobs.places import expect_other_files
+from fpstore.jobs.ranks import Leaving
 from fpstore.jobs.repeats import Repeats
 from fpstore.jobs.rows import Lines
 from fpstore.jobs.runs import FirstRun, RankedRun
@@ -56,6 +58,7 @@ def dedup(
     engine: str | None = None,
     address: str | None = None,
     folder: PathLike | None = None,
+    world_size: int | None = None,
     progress: OnProgress | None = None,
 ) -> DedupSummary:
     """Write the documents of inputs that are near none kept before to output, and to dropped the others and why.
@@ -82,7 +85,9 @@ def dedup(
     portion, while this one decides; engine: "local", those of this machine, or "ray" or "spark", whose workers see
     inputs and output at the same paths; address: of its cluster. folder: where they hand over, in place of one beside
     output; processes that no engine starts may have done so before by `measure_rank`, and it is the caller's to remove.
-    The results are the same. Standard input, pipes and rows are measured here.
+    The results are the same. Standard input, pipes and rows are measured here. world_size: of shards that so many of
+    these processes are to write, by `measure_rank` again: the call that has decided ends, with the tasks that there are
+    as detail["tasks_left"], and the next one does what nobody has done.
 
     Goes on where a run with the same arguments was interrupted; the results are those of one run. Where such a run was
     finished, and inputs and results are as they were then, nothing is done, and the summary is that of then.
@@ -96,6 +101,8 @@ def dedup(
     expect_paths(output=output, dropped=dropped, store=store)
     kept_one = Keep.parse(keep)
     team = Team.asked(workers, engine, address, folder)
+    if world_size is not None and as_count(world_size, "world_size") and folder is None:
+        raise ValueError("folder: found none, expected one that all processes of world_size share")
     standing = None if store is None else Path(store).absolute()
     settings = settle_settings(standing, recipe, Asked(max_distance, bands, rows_per_band, min_similarity))
     own = settings.recipe, settings.max_distance, threads
@@ -141,7 +148,8 @@ def dedup(
         forms=forms,
         expect_same=corpus.expect_same,
     )
-    with job:
+    leaving = Leaving()
+    with leaving, job:
         if sharding is not None and job.state is None:
             sharding.begin(job, force=force)
         if not job.is_finished:
@@ -165,6 +173,9 @@ def dedup(
                 run.to_the_end()
                 if standing is not None:
                     workplace.store.wait()
+                if sharding is not None and world_size is not None and folder is not None:
+                    run.pause()
+                    leaving.leave(job, corpus, sharding, folder)
                 if sharding is not None:
                     sharding.write(job, corpus, free(), progress)
                 run.commit_last()
@@ -172,10 +183,12 @@ def dedup(
             sharding.expect_whole([], job.packed)  # before anything tells that all shards are there
         if standing is not None and not job.was_done:
             release(standing, job)
-        tally = Tally.of(job.state)
         job.beside = [] if sharding is None else sharding.places
         job.finish()
         if sharding is not None and job.was_done:
             sharding.expect_whole(job.beside_was)
+    tally = Tally.of(job.state)
+    if leaving.tasks:
+        tally.detail = {"tasks_left": leaving.tasks}
     summary = summarise(DedupSummary, tally, corpus, started, was_done=job.was_done)
     return replace(summary, confirm=None if check is None else str(check))

@@ -82,6 +82,10 @@ class FirstRun:
                     self._commit_behind()
                 del batch, fingerprints, verdicts  # not held while the next is read
 
+    def pause(self) -> None:
+        """Make what is done durable, for a call that goes on."""
+        self._commit()
+
     def commit_last(self) -> None:
         """All is done."""
         self._tally.repeated_names = self._repeats.count()

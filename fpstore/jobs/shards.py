@@ -140,15 +140,8 @@ class Sharding:
 
     def write(self, job: Job, corpus: Corpus, engine: Engine, progress: OnProgress | None) -> None:
         """Have tasks write all shards that are not there yet."""
-        decided = job.files[0]
-        shards = _found(decided.path, decided.view(), self._shards)
-        if _WORK not in job.work_folder.names():
-            self._expect_as_begun(job)
-        _make_folders(self._output, shards)
-        job.withdraw()
+        tasks = self.prepare(job, corpus)
         with subfolder(job.work_folder, _WORK) as folder:
-            tasks = self._tasks(job, corpus, shards, folder)
-            claim(folder, tasks[0].maker.job, _ABOUT, "--force begins again")
             told = {task.maker.task: self._told_of(task, folder, reads=True) for task in tasks}
             left = [task for task in tasks if told[task.maker.task] is None]
             seconds = (corpus.total_bytes or 0) / PLAIN_RATE
@@ -159,17 +152,37 @@ class Sharding:
                 if found is None:
                     raise JobError(f"{task}: found other shards than it wrote; run it again", path=self._output)
                 lines += [json_line({"format": _FORMAT, **each}) for each in found]
-            for place in sorted({(self._output / shard.name).parent for shard in shards}):
+            for place in sorted({path.parent for path in self.places}):
                 with Folder.open(place) as home:
                     sweep(home)
         self._told = b"".join(lines)
+
+    def prepare(self, job: Job, corpus: Corpus) -> list[ShardTask]:
+        """The tasks of all shards, for which there is place."""
+        decided = job.files[0]
+        shards = _found(decided.path, decided.view(), self._shards)
+        if _WORK not in job.work_folder.names():
+            self._expect_as_begun(job)
+        _make_folders(self._output, shards)
+        job.withdraw()
+        subfolder(job.work_folder, _WORK).close()
+        return self._tasks(job.id, decided.path, corpus, shards, job.work_folder)
+
+    def left_of(self, job: str, decided: Path, data: bytes, corpus: Corpus, work: Folder) -> list[ShardTask]:
+        """The same, for others than the job that has prepared them. data: what is written down in `decided`."""
+        return self._tasks(job, decided, corpus, _found(decided, memoryview(data), self._shards), work)
+
+    def unwritten(self, tasks: Sequence[ShardTask], work: Folder) -> list[ShardTask]:
+        """Those of the tasks whose shards are not there as they were written."""
+        with work.inside(_WORK) as folder:
+            return [task for task in tasks if self._told_of(task, folder, reads=True) is None]
 
     @property
     def places(self) -> list[Path]:
         """Where the shards are."""
         return [self._output / shard.name for shard in self._shards]
 
-    def _tasks(self, job: Job, corpus: Corpus, shards: list[Shard], folder: Folder) -> list[ShardTask]:
+    def _tasks(self, job: str, decided: Path, corpus: Corpus, shards: list[Shard], work: Folder) -> list[ShardTask]:
         sizes = [size_of(source) for source in corpus.sources]
         most = max(TASK_BYTES, sum(sizes) // MOST_TASKS)
         lots: list[list[Shard]] = []
@@ -180,8 +193,10 @@ class Sharding:
                 held = 0
             lots[-1].append(shard)
             held += own
-        name = name_of([fpstore.__version__, "shards", job.id, [[shard.name for shard in lot] for lot in lots]])
-        about = fpstore.__version__, folder.path.absolute(), self._output, job.files[0].path
+        name = name_of([fpstore.__version__, "shards", job, [[shard.name for shard in lot] for lot in lots]])
+        with work.inside(_WORK) as folder:
+            claim(folder, name, _ABOUT, "--force begins again")
+        about = fpstore.__version__, folder.path.absolute(), self._output, decided
         return [
             ShardTask(
                 Maker(name, number),

@@ -35,6 +35,7 @@ from fpstore.jobs.corpus import FEW_WORKERS, Corpus, Inputs, Rows
 from fpstore.jobs.each import EachFile
 from fpstore.jobs.journal import Job
 from fpstore.jobs.keep import Keep
+from fpstore.jobs.ranks import write_rank
 from fpstore.jobs.settings import Asked, settle_settings
 from fpstore.notes import subfolder
 from fpstore.text import Recipe
@@ -150,6 +151,7 @@ def measure_rank(
     confirm: str | None = "default",
     keep: str = "first",
     shards: bool = False,
+    output: PathLike | None = None,
 ) -> int:
     """Do the tasks of one of several processes that no engine starts, as Slurm's are; how many there were to do.
 
@@ -158,22 +160,30 @@ def measure_rank(
     job: which, by the name of its command, or "components" for `cluster` with these; a folder is one's alone. recipe,
     store, confirm, keep, shards: as for that job; confirm is None for `components`, `document_pairs` and
     `fpstore.cluster.fingerprint`. The parts in the folder, which all share, say what is done: one that is called again
-    does what is left. Raises what the job does of its inputs; ValueError for a rank that is none; JobError for a folder
-    of another job.
+    does what is left. output: of shards, where they are to lie; called again, once a job with world_size has decided,
+    each rank writes its own. Raises what the job does of its inputs; ValueError for a rank that is none; JobError for a
+    folder of another job.
     """
     own, count = expect_rank(rank, world_size)
     expect_flags(shards=shards)
+    if output is not None and not shards:
+        raise ValueError("output: expected it with shards alone, which ranks write; all else the job writes")
     if job not in get_args(Measured):
         raise ValueError(
             f"job: found {job!r:.40}, expected {', '.join(get_args(Measured)[:-1])} or {get_args(Measured)[-1]}"
         )
     settings = settle_settings(None if store is None else Path(store).absolute(), recipe, Asked())
-    corpus = Corpus(EachFile(inputs).inputs if shards else inputs, settings.recipe, settings.max_distance, 1)
+    each = EachFile(inputs) if shards else None
+    corpus = Corpus(inputs if each is None else each.inputs, settings.recipe, settings.max_distance, 1)
     check = Confirm.settle(confirm, has_texts=settings.can_confirm)
     _expect_outside(folder, corpus)
     tasks = _Tasks(corpus, job, keeps=check is not None and Keep.parse(keep).is_first, durable=True)
     with workplace(folder) as home:
         claim(home, tasks.job, tasks.about)
+        if each is not None and output is not None:
+            written = write_rank(Path(output).absolute(), each, corpus, tasks.job, own, count)
+            if written is not None:
+                return written
         left, seconds = _left(home, tasks.given_to(home)[own::count])
         run_here(left, 1, seconds)
         return len(left)

@@ -1,6 +1,7 @@
 /* The sort itself, and the choice of its steps. */
 #include "sort.h"
 
+static void (*count_permuted)(const Permutation *, const uint64_t *, uint64_t, uint64_t *) = count_permuted_portable;
 static void (*deal_permuted)(const Permutation *, const uint64_t *, uint64_t, uint64_t *,
                              uint64_t *) = deal_permuted_portable;
 /* NULL where the portable way is the quickest. */
@@ -8,11 +9,12 @@ static uint64_t (*split)(uint64_t *, uint64_t, uint64_t) = NULL;
 static void (*settle)(uint64_t *, uint64_t, unsigned, SortedOut *) = NULL;
 
 void sort_choose(InstructionSet set) {
+    count_permuted = count_permuted_portable;
     deal_permuted = deal_permuted_portable;
     split = NULL;
     settle = NULL;
 #if FPSTORE_X86
-    if (set >= SET_FAST) deal_permuted = deal_permuted_fast;
+    if (set >= SET_FAST) count_permuted = count_permuted_fast, deal_permuted = deal_permuted_fast;
     if (set >= SET_WIDE) split = split_wide, settle = settle_wide;
 #else
     (void)set;
@@ -207,12 +209,33 @@ uint64_t split_keys(uint64_t *keys, uint64_t count) {
     return low;
 }
 
-uint64_t sort_permuted(const Permutation *permutation, const uint64_t *fingerprints, uint64_t count, uint64_t *keys,
-                       SortRoom *room) {
-    uint64_t ends[1 << SPLIT_DIGIT_BITS] = {0};
-    SortedOut out = {keys, 0};
-    deal_permuted(permutation, fingerprints, count, keys, ends);
-    for (uint64_t digit = 0, start = 0; digit < 1 << SPLIT_DIGIT_BITS; start = ends[digit++])
+void sort_count(const Permutation *permutation, const uint64_t *fingerprints, uint64_t count, uint64_t *counts) {
+    count_permuted(permutation, fingerprints, count, counts);
+}
+
+void sort_deal(const Permutation *permutation, const uint64_t *fingerprints, uint64_t count, uint64_t *keys,
+               uint64_t *at) {
+    deal_permuted(permutation, fingerprints, count, keys, at);
+}
+
+uint64_t sort_groups(const Permutation *permutation, const uint64_t *ends, uint64_t first, uint64_t end, uint64_t *keys,
+                     SortRoom *room) {
+    uint64_t start = first ? ends[first - 1] : 0;
+    SortedOut out = {keys + start, 0};
+    for (uint64_t digit = first; digit < end; start = ends[digit++])
         sort_range(keys + start, ends[digit] - start, permutation->key_bits - SPLIT_DIGIT_BITS, room, &out);
     return out.count;
+}
+
+uint64_t sort_permuted(const Permutation *permutation, const uint64_t *fingerprints, uint64_t count, uint64_t *keys,
+                       SortRoom *room) {
+    uint64_t ends[SPLIT_GROUPS] = {0}, total = 0;
+    count_permuted(permutation, fingerprints, count, ends);
+    for (uint64_t digit = 0; digit < SPLIT_GROUPS; digit++) {
+        uint64_t size = ends[digit];
+        ends[digit] = total; /* a start as yet */
+        total += size;
+    }
+    deal_permuted(permutation, fingerprints, count, keys, ends);
+    return sort_groups(permutation, ends, 0, SPLIT_GROUPS, keys, room);
 }

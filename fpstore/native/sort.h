@@ -13,6 +13,7 @@
 #define SORT_ROOM_KEYS 65536 /* 512 KiB: what is nearly in order already is dealt out in larger parts */
 #define SORT_DIGIT_BITS 12   /* 16 KiB of counters: half of a first-level cache */
 #define SPLIT_DIGIT_BITS 10  /* of 2^11 groups a key takes twice as long: more streams than the TLB holds */
+#define SPLIT_GROUPS (1 << SPLIT_DIGIT_BITS)
 #define FEW_KEYS 24          /* so many are left to insertion, also as groups of a part */
 
 typedef struct {
@@ -38,6 +39,18 @@ uint64_t split_keys(uint64_t *keys, uint64_t count);
 uint64_t sort_permuted(const Permutation *permutation, const uint64_t *fingerprints, uint64_t count, uint64_t *keys,
                        SortRoom *room);
 
+/* The steps of it, for who has several threads. The first: add to counts how many keys begin with each
+   SPLIT_DIGIT_BITS bits. */
+void sort_count(const Permutation *permutation, const uint64_t *fingerprints, uint64_t count, uint64_t *counts);
+
+/* The second: put each key into its group, by these bits. at: where each group goes on, which is moved. */
+void sort_deal(const Permutation *permutation, const uint64_t *fingerprints, uint64_t count, uint64_t *keys,
+               uint64_t *at);
+
+/* The last: sort the groups from first to end, which end there, to where the first begins; how many distinct keys. */
+uint64_t sort_groups(const Permutation *permutation, const uint64_t *ends, uint64_t first, uint64_t end, uint64_t *keys,
+                     SortRoom *room);
+
 void sort_choose(InstructionSet set);
 
 /* Bring the keys without a bit to the front; how many there are. */
@@ -46,6 +59,8 @@ uint64_t split_wide(uint64_t *keys, uint64_t count, uint64_t bit);
 /* Append the distinct ones of keys, one at least, sorted. They are dealt out to groups in order, of at most so many. */
 void settle_wide(uint64_t *keys, uint64_t count, unsigned most, SortedOut *out);
 
+void count_permuted_portable(const Permutation *, const uint64_t *, uint64_t, uint64_t *);
+void count_permuted_fast(const Permutation *, const uint64_t *, uint64_t, uint64_t *);
 void deal_permuted_portable(const Permutation *, const uint64_t *, uint64_t, uint64_t *, uint64_t *);
 void deal_permuted_fast(const Permutation *, const uint64_t *, uint64_t, uint64_t *, uint64_t *);
 

@@ -4,6 +4,9 @@ import contextlib
 import errno
 import mmap
 import os
+from contextlib import closing
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -15,22 +18,30 @@ from fpstore._codec import crc32c, page_checksums
 from fpstore.disk import Place, naming, placed, write_all
 from fpstore.errors import CorruptStore, Naming, UnsupportedVersion
 from fpstore.format import Footer
+from fpstore.threads import Behind, Threads
 from fpstore.types import Array, Buffer, Bytes
 
 # A file is written in pieces of so many bytes, at multiples of that. Linux keeps each in a page of that size where the
 # file system can (ext4 since 6.16), and maps it whole: a search has fewer addresses to translate (docs/design.md).
 WRITE_BYTES = 1 << 21
 READ_BACK_BYTES = 1 << 18  # stays in the second-level cache between the copy and the checksums
+MIN_STRETCH_PIECES = 32  # of less, a thread has read its own before another has begun
 
 
 class ChecksummedFile:
     """A new file written from front to back, with the CRC-32C of each of its pages."""
 
-    def __init__(self, at: Place) -> None:
-        """Create it; FileExistsError if it is there."""
+    def __init__(self, at: Place, threads: int = 1) -> None:
+        """Create it; FileExistsError if it is there.
+
+        threads: beyond one, a piece is written while the next is filled. So an error of the disk is raised by a later
+        call, at the latest by the one for the checksums.
+        """
         self._path = at.path
         self._fd = at.folder.open_file(at.name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         self._buffer = np.empty(WRITE_BYTES, dtype=np.uint8).data
+        self._spare = np.empty(WRITE_BYTES, dtype=np.uint8).data if threads > 1 else None
+        self._under_way: Behind | None = None
         self._filled = 0
         self._checksums: list[Array] = []
         self.offset = 0
@@ -42,6 +53,7 @@ class ChecksummedFile:
         room = len(self._buffer)
         while len(view):
             if self._filled == 0 and len(view) >= room:
+                self._finish_piece()
                 self._flush(view[:room])
                 view = view[room:]
                 continue
@@ -60,6 +72,7 @@ class ChecksummedFile:
     def checksums(self) -> Array:
         """CRC-32C of every page so far, uint32[pages]; what follows is not covered by them."""
         self._flush_buffer()
+        self._finish_piece()
         return np.concatenate(self._checksums)
 
     def write_uncovered(self, data: bytes) -> None:
@@ -73,14 +86,30 @@ class ChecksummedFile:
             os.fsync(self._fd)
 
     def close(self) -> None:
-        """Close the file."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        """Close the file, once nobody writes to it any more."""
+        under_way, self._under_way = self._under_way, None
+        try:
+            if under_way is not None:
+                under_way.wait()
+        finally:
+            if self._fd >= 0:
+                os.close(self._fd)
+                self._fd = -1
 
     def _flush_buffer(self) -> None:
-        filled, self._filled = self._filled, 0
-        self._flush(self._buffer[:filled])
+        data, self._filled = self._buffer[: self._filled], 0
+        self._finish_piece()
+        if self._spare is None:
+            self._flush(data)
+            return
+        self._buffer, self._spare = self._spare, self._buffer
+        self._under_way = Behind(partial(self._flush, data))
+
+    def _finish_piece(self) -> None:
+        """Until the piece before is written; what that has raised."""
+        under_way, self._under_way = self._under_way, None
+        if under_way is not None:
+            under_way.finish()
 
     def _flush(self, data: memoryview) -> None:
         self._checksums.append(page_checksums(data))
@@ -91,10 +120,10 @@ class ChecksummedFile:
             write_all(self._fd, data)
 
 
-def check_file(at: Path | Place) -> None:
+def check_file(at: Path | Place, threads: int = 1) -> None:
     """Read a segment file from front to back and compare every page with its checksum. CorruptStore if one differs.
 
-    Reads, rather than maps, so that the memory it takes stays small.
+    Reads, rather than maps, so that the memory it takes stays small. threads: that share it, a stretch each.
     """
     with placed(at) as place, open(place.folder.open_file(place.name), "rb") as file, Naming(place.path):
         size = os.fstat(file.fileno()).st_size
@@ -107,27 +136,40 @@ def check_file(at: Path | Place) -> None:
         _expect_roots(roots, footer)
         if page_checksums(sums[:checksums_bytes]).astype("<u4").tobytes() != roots:
             raise CorruptStore("checksums", "a page of another checksum", "that of its root")
-        for offset in range(0, footer.checksums_offset, READ_BACK_BYTES):
-            length = min(READ_BACK_BYTES, footer.checksums_offset - offset)
-            found = page_checksums(_read_at(file.fileno(), offset, length))
-            first = offset // layout.PAGE_BYTES
-            different = np.nonzero(found != expected[first : first + len(found)])[0]
-            if len(different):
-                page = int(different[0])
-                where = f"page at byte {(first + page) * layout.PAGE_BYTES}, checksum"
-                raise CorruptStore(where, f"{found[page]:#010x}", f"{expected[first + page]:#010x}")
+        stretches = _stretches(footer.checksums_offset, threads)
+        with closing(Threads(len(stretches))) as all_threads:
+            all_threads.map(lambda stretch: _check_stretch(file.fileno(), stretch, expected), stretches)
+
+
+def _stretches(size: int, threads: int) -> list[range]:
+    """Where the pieces begin that are read back: one range of them for each thread, in order."""
+    count = max(1, min(threads, size // (MIN_STRETCH_PIECES * READ_BACK_BYTES)))
+    ends = [size * number // count // READ_BACK_BYTES * READ_BACK_BYTES for number in range(count)] + [size]
+    return [range(first, end, READ_BACK_BYTES) for first, end in pairwise(ends)]
+
+
+def _check_stretch(fd: int, stretch: range, expected: Array) -> None:
+    for offset in stretch:
+        length = min(READ_BACK_BYTES, stretch.stop - offset)
+        found = page_checksums(_read_at(fd, offset, length))
+        first = offset // layout.PAGE_BYTES
+        different = np.nonzero(found != expected[first : first + len(found)])[0]
+        if len(different):
+            page = int(different[0])
+            where = f"page at byte {(first + page) * layout.PAGE_BYTES}, checksum"
+            raise CorruptStore(where, f"{found[page]:#010x}", f"{expected[first + page]:#010x}")
 
 
 class FileWriter:
     """Writes a file of pages with checksums. Use as a context: leaving it before _seal() removes the file."""
 
-    def __init__(self, at: Path | Place) -> None:
-        """Create the file; FileExistsError if it is there."""
+    def __init__(self, at: Path | Place, threads: int = 1) -> None:
+        """Create the file; FileExistsError if it is there. threads: that write it, and read it back."""
         self._held = contextlib.ExitStack()
         self._at = self._held.enter_context(placed(at))
-        self._finished = False
+        self._finished, self._threads = False, threads
         try:
-            self._file = ChecksummedFile(self._at)
+            self._file = ChecksummedFile(self._at, threads)
         except BaseException:
             self._held.close()
             raise
@@ -158,7 +200,7 @@ class FileWriter:
         self._file.sync()
         self._file.close()
         self._at.folder.sync()
-        check_file(self._at)
+        check_file(self._at, self._threads)
         self._finished = True
         return int.from_bytes(footer[-layout.CRC_BYTES :], "little")
 

@@ -26,10 +26,19 @@ class SegmentWriter(IdsWriter):
     """Writes a segment table by table. Use as a context: leaving it before finish() removes the file."""
 
     def __init__(
-        self, at: Path | Place, codec: str, slot_bits: int, bits: int = layout.KEY_BITS, block_bytes: int = 0
+        self,
+        at: Path | Place,
+        codec: str,
+        slot_bits: int,
+        bits: int = layout.KEY_BITS,
+        block_bytes: int = 0,
+        threads: int = 1,
     ) -> None:
-        """Create the file; FileExistsError if it is there. bits: of a fingerprint. block_bytes: as of encode_table."""
-        super().__init__(at)
+        """Create the file; FileExistsError if it is there.
+
+        bits: of a fingerprint. block_bytes: as of encode_table. threads: as of FileWriter.
+        """
+        super().__init__(at, threads)
         self._block_bytes = block_bytes
         self._codec = codec
         self._slot_bits = slot_bits

@@ -37,6 +37,22 @@ MUTANTS = (
         ("tests/test_permuted.py::test_table_0_may_be_permuted_too",),
     ),
     Mutant(
+        "threads share groups of keys as if each had dealt out all",
+        "fpstore/_sort.pyx",
+        "&self.permutation, &self.at[self.parts - 1, 0], first",
+        "&self.permutation, &self.at[0, 0], first",
+        "tables that threads sort are out of order",
+        ("tests/test_permuted.py::test_any_number_of_threads_sorts_what_one_does",),
+    ),
+    Mutant(
+        "threads leave a gap where keys were equal",
+        "fpstore/_sort.pyx",
+        "if self.counts[part] and self.starts[part] != total:",
+        "if False:",
+        "tables that threads sort have keys that nobody gave",
+        ("tests/test_permuted.py::test_any_number_of_threads_sorts_what_one_does",),
+    ),
+    Mutant(
         "two tables are held in a budget for one",
         "fpstore/building/permuted.py",
         "2 * in_memory.nbytes <= memory_bytes",

@@ -9,6 +9,38 @@ _BUILT = "tests/test_cluster_build.py::test_tasks_build_the_bytes_of_one_process
 
 MUTANTS = (
     Mutant(
+        "each rank writes the shards of all",
+        "fpstore/jobs/ranks.py",
+        "corpus, work)[own::count]",
+        "corpus, work)",
+        "ranks do all of the work, each",
+        ("tests/test_jobs_shards.py::test_ranks_write_the_shards_of_one_process_however_many_they_are",),
+    ),
+    Mutant(
+        "ranks write of what others have measured",
+        "fpstore/jobs/ranks.py",
+        'if left["measured"] != measured:',
+        "if False:",
+        "a rank of another recipe writes shards",
+        ("tests/test_jobs_shards.py::test_ranks_of_something_else_are_one_error",),
+    ),
+    Mutant(
+        "a build in a folder is done without tasks",
+        "fpstore/cluster/work.py",
+        "isinstance(chosen, Local) and asked == (None, None, None)",
+        "isinstance(chosen, Local)",
+        "a build that was interrupted begins anew",
+        ("tests/test_cluster_build.py::test_who_asks_for_tasks_or_for_a_folder_has_them",),
+    ),
+    Mutant(
+        "a file that changes while threads of a build read it is taken as it is",
+        "fpstore/cluster/building.py",
+        "share.expect_same()",
+        "pass",
+        "a store of half of two files",
+        ("tests/test_cluster_build.py::test_a_file_that_changes_while_threads_read_is_refused",),
+    ),
+    Mutant(
         "a name elsewhere leads a shard to anywhere",
         "fpstore/jobs/each.py",
         'or ".." in parts or name.startswith("/")',
@@ -99,7 +131,7 @@ MUTANTS = (
     Mutant(
         "a file that has changed since it was shared out is read",
         "fpstore/inputs/shares.py",
-        "self._expect_same()\n        yield from batches",
+        "self.expect_same()\n            yield from batches",
         "yield from batches",
         "a store is built of two states of one file",
         ("tests/test_cluster_build.py::test_a_file_that_changes_while_it_is_read_is_refused",),
@@ -661,7 +693,7 @@ MUTANTS = (
     Mutant(
         "a file that changes while it is read is taken",
         "fpstore/inputs/shares.py",
-        "yield from batches\n        self._expect_same()",
+        "yield from batches\n            self.expect_same()",
         "yield from batches",
         "a store is built of two states of one file",
         ("tests/test_cluster_build.py::test_a_file_that_changes_while_it_is_read_is_refused",),
