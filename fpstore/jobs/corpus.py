@@ -35,7 +35,7 @@ _Measuring = Callable[[], tuple[Measured, KeptHashes | None]]
 Rows = Iterable[Mapping[str, Any]]
 
 # A batch is full with this many documents, or this many bytes of text. It is what is held.
-BATCH_DOCUMENTS = 8192
+BATCH_DOCUMENTS = 1 << 14
 BATCH_BYTES = 2 << 20
 # With so many a batch ends where what was read together does: it need not be copied then.
 _ENOUGH_BYTES = 3 << 19
