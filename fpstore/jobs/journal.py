@@ -27,7 +27,7 @@ from fpstore.threads import Line, Piece
 
 _FINISHED = "finished"
 # So much is behind at most: while a commit waits for the disk three more batches are decided about, which are no more
-# than there are between two commits, or half as many again.
+# than there are between two commits.
 _MOST_BEHIND = 3
 
 # Given a state, and which inputs look other than when they were read.
