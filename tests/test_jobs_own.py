@@ -221,8 +221,8 @@ def test_a_write_that_fails_behind_is_told_before_what_comes_later_and_nothing_i
             raise _Failed("the third")
 
     def decide_few(run: FirstRun, *given: Any, **more: Any) -> Any:
-        if run._tally.documents >= 28:
-            raise LookupError("the fifth")
+        if run._tally.documents >= 21:
+            raise LookupError("the fourth")
         return decide(run, *given, **more)
 
     def refuse(*_: object) -> int:
