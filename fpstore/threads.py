@@ -29,7 +29,7 @@ class _Turn:
 
     __slots__ = ("begun", "ended", "error", "run")
 
-    def __init__(self, run: Callable[[], None]) -> None:
+    def __init__(self, run: Callable[[], object]) -> None:
         self.run = run
         self.begun = threading.Lock()
         self.ended = threading.Event()
@@ -211,35 +211,65 @@ class Background(Generic[_Result]):
             self._ended.set()
 
 
-class Behind:
-    """Work in another thread while its caller goes on; where the system has none to give, when it is finished."""
+class Line:
+    """Work that one other thread does while its caller goes on: one piece after the other, in the order they are given.
 
-    def __init__(self, work: Callable[[], object]) -> None:
-        self._work, self._is_begun = work, False
-        self._background = Background(self._run)
+    Where the system has none to give, each is done when it is finished. The end of the process does not wait for it.
+    """
 
-    def _run(self) -> None:
-        self._is_begun = True
-        self._work()
+    def __init__(self) -> None:
+        self._turns: SimpleQueue[_Turn | None] = SimpleQueue()
+        self._thread: Background[None] | None = None
+        # Who waits holds the queue only, and ends with this object.
+        self._end = weakref.finalize(self, self._turns.put, None)
+
+    def give(self, work: Callable[[], object]) -> "Piece":
+        """Have it done after all that was given before."""
+        if self._thread is None:
+            self._thread = Background(partial(_help, self._turns))
+        turn = _Turn(work)
+        self._turns.put(turn)
+        return Piece(turn, self._thread)
+
+
+class Piece:
+    """What was given to a Line; pieces are finished in the order in which they were given."""
+
+    def __init__(self, turn: _Turn, thread: Background[None]) -> None:
+        self._turn, self._thread = turn, thread
+
+    @property
+    def done(self) -> bool:
+        """Whether the other thread is done with it."""
+        return self._turn.ended.is_set()
 
     def wait(self) -> None:
         """Until nobody is at it any more, whatever comes meanwhile: what it uses may go then."""
         interrupted: KeyboardInterrupt | None = None
-        while not self._background.done:
+        while not (self.done or self._thread.done):
             try:
-                self._background.wait()
+                self._turn.ended.wait(HEARING_SECONDS)
             except KeyboardInterrupt as error:
                 interrupted = error
         if interrupted is not None:
             raise interrupted
 
     def finish(self) -> None:
-        """Wait for it; raises what it does."""
+        """Wait for it, or do it where there is no thread; raises what it does."""
         self.wait()
-        if self._is_begun:
-            self._background.result()
-        else:
-            self._work()
+        if self.done:
+            if self._turn.error is not None:
+                raise self._turn.error
+            return
+        work = self._turn.run
+        if self._turn.withdraw():
+            try:
+                work()
+            except BaseException as error:
+                self._turn.error = error
+                raise
+            finally:
+                self._turn.ended.set()
 
 
 def ahead(every: Generator[_Item]) -> Generator[_Item]:
@@ -248,23 +278,23 @@ def ahead(every: Generator[_Item]) -> Generator[_Item]:
     Where the system has no thread to give, they are made as they are asked for. What every raises is raised when all
     items before it were given. Closing it waits for the item under way, and closes every.
     """
-    begun: list[None] = []
+    # One thread makes all of them: memory that is one thread's is not ready for the next.
+    line = Line()
+    made: list[_Item | None] = []
 
-    def make() -> _Item | None:
-        begun.append(None)
-        return next(every, None)
+    def make() -> None:
+        made.append(next(every, None))
 
-    def wanted(number: int) -> _Item | None:
-        upcoming.wait()
-        return upcoming.result() if len(begun) == number else make()
-
-    number = 1
-    upcoming = Background(make)
+    upcoming = line.give(make)
     try:
-        while (item := wanted(number)) is not None:
-            number += 1
-            upcoming = Background(make)
+        while True:
+            upcoming.finish()
+            item = made.pop()
+            if item is None:
+                break
+            upcoming = line.give(make)
             yield item
+            del item
     finally:
         upcoming.wait()
         every.close()

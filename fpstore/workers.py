@@ -193,6 +193,12 @@ class Workers:
                 self._start()
         return Begun(self, turns)
 
+    def bring(self, module: str, ready: Ready) -> None:
+        """Start them now, where they do all of the work: they import a module, and ready brings what its work needs."""
+        if self.are_several and self._left <= 0:
+            self._brought = module, ready
+            self._start()
+
     def wait_for(self, turn: _Turn) -> None:
         """Until an item is done; by this thread where there is no worker, and until the first has answered."""
         while not turn.ended.is_set():

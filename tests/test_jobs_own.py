@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -141,41 +142,115 @@ class _Failed(Exception):
     """What ends a job in these tests."""
 
 
+def after_each_write(patch: pytest.MonkeyPatch, seen: Callable[[int], None]) -> None:
+    """Have a function called after each write of a batch, with how many there were."""
+    told, count = FirstRun._told, 0
+
+    def tell(run: FirstRun, *given: Any) -> Callable[[], None]:
+        write = told(run, *given)
+
+        def write_more() -> None:
+            nonlocal count
+            write()
+            count += 1
+            seen(count)
+
+        return write_more
+
+    patch.setattr(FirstRun, "_told", tell)
+
+
 def test_what_is_written_while_a_commit_is_under_way_is_not_told_of_by_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Which waits for the next batch to be written, and then is the last that is done."""
+    """Which waits for the next batch to be written, by one thread, and then is the last that is done."""
     monkeypatch.setattr(corpus, "BATCH_DOCUMENTS", 7)
     monkeypatch.setattr(corpus, "COMMIT_DOCUMENTS", 7)
     source = write_jsonl(tmp_path / "in.jsonl", DOCUMENTS)
 
     def run(name: str) -> Any:
-        return jobs.dedup([source], tmp_path / name, dropped=tmp_path / f"{name}.tsv", **NEAR)
+        return jobs.dedup([source], tmp_path / name, dropped=tmp_path / f"{name}.tsv", threads=1, **NEAR)
 
     run("whole")
     written = threading.Event()
-    commit, write, count = Job.commit, FirstRun._write, 0
+    commit = Job.commit
 
     def wait(job: Job, state: dict[str, Any]) -> None:
         assert written.wait(30)
         commit(job, state)
 
-    def write_more(run: FirstRun, *given: Any) -> None:
-        nonlocal count
-        write(run, *given)
-        count += 1
+    def fail(count: int) -> None:
         if count == 2:
             written.set()
             raise _Failed
 
     with monkeypatch.context() as patch:
         patch.setattr(Job, "commit", wait)
-        patch.setattr(FirstRun, "_write", write_more)
+        after_each_write(patch, fail)
         with pytest.raises(_Failed):
             run("begun")
     assert run("begun").documents == len(DOCUMENTS)
     for name in ("{}", "{}.tsv"):
         assert lines_of(tmp_path / name.format("begun")) == lines_of(tmp_path / name.format("whole"))
+
+
+@pytest.mark.parametrize("standing_store", [False, True])
+@pytest.mark.parametrize("refused", [False, True])
+def test_a_write_that_fails_behind_is_told_before_what_comes_later_and_nothing_is_committed_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, standing_store: bool, refused: bool
+) -> None:
+    monkeypatch.setattr(corpus, "BATCH_DOCUMENTS", 7)
+    monkeypatch.setattr(corpus, "COMMIT_DOCUMENTS", 7)
+    source = write_jsonl(tmp_path / "in.jsonl", DOCUMENTS)
+
+    def run(name: str) -> Any:
+        given = NEAR | ({"store": tmp_path / f"{name}.fpstore"} if standing_store else {})
+        return jobs.dedup([source], tmp_path / name, dropped=tmp_path / f"{name}.tsv", threads=2, **given)
+
+    run("whole")
+    commit, decide, commits = Job.commit, FirstRun._decide, 0
+
+    def noted(job: Job, state: dict[str, Any]) -> None:
+        nonlocal commits
+        commit(job, state)
+        commits += 1
+
+    def fail(count: int) -> None:
+        if count == 3:
+            time.sleep(0.2)
+            raise _Failed("the third")
+
+    def decide_few(run: FirstRun, *given: Any, **more: Any) -> Any:
+        if run._tally.documents >= 21:
+            raise LookupError("the fourth")
+        return decide(run, *given, **more)
+
+    def refuse(*_: object) -> int:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Job, "commit", noted)
+        patch.setattr(FirstRun, "_decide", decide_few)
+        if refused:
+            patch.setattr(threads, "start_new_thread", refuse)
+        after_each_write(patch, fail)
+        with pytest.raises(_Failed, match="the third"):
+            run("begun")
+    assert commits == 2
+    assert run("begun").documents == len(DOCUMENTS)
+    for name in ("{}", "{}.tsv"):
+        assert lines_of(tmp_path / name.format("begun")) == lines_of(tmp_path / name.format("whole"))
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_results_are_written_by_another_thread_where_there_are_several(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    source = write_jsonl(tmp_path / "in.jsonl", DOCUMENTS)
+    by: list[bool] = []
+    after_each_write(monkeypatch, lambda _: by.append(threading.current_thread() is threading.main_thread()))
+    jobs.dedup([source], tmp_path / "kept", threads=count, **NEAR)
+    assert by == [count == 1]
 
 
 def slow_commits(patch: pytest.MonkeyPatch, seconds: float) -> list[str]:

@@ -46,7 +46,7 @@ from fpstore.disk import Folder
 from fpstore.errors import JobError
 from fpstore.inputs import BadInput, documents
 from fpstore.inputs.portions import portions_of, read_portion
-from fpstore.jobs import Inputs, cluster, components, corpus, dedup, document_pairs, runs, sharing
+from fpstore.jobs import Inputs, cluster, components, corpus, dedup, document_pairs, helping, runs, sharing
 from fpstore.jobs.corpus import Corpus
 from fpstore.text import DEFAULT_RECIPE, load_recipe
 from fpstore.text.packed import Passed, packed
@@ -304,15 +304,50 @@ def test_workers_of_long_work_begin_at_once_and_the_job_helps_until_one_answers(
             made.append((*given, named["helps"]))
             super().__init__(*given, **named)
 
-    monkeypatch.setattr(corpus, "Workers", Watched)
-    monkeypatch.setattr(corpus, "LONG_BYTES", long_bytes)
+        def bring(self, *given: Any) -> None:
+            made.append(("brought",))
+            super().bring(*given)
+
+        def begin(self, *given: Any, **named: Any) -> Any:
+            made.append(("begun",))
+            return super().begin(*given, **named)
+
+    monkeypatch.setattr(helping, "Workers", Watched)
+    monkeypatch.setattr(helping, "LONG_BYTES", long_bytes)
     source = write_jsonl(tmp_path / "in.jsonl", [ONE.format(i % 7) for i in range(40)])
     expect_same(WORKS["first"], Inputs([source], html=True), tmp_path)
     is_long = long_bytes == 0
-    assert made[-1] == (2, 0.0 if is_long else None, 3, is_long)
+    # They import what they need before the first page is read.
+    last = max(at for at, what in enumerate(made) if len(what) > 1)
+    assert made[last] == (2, 0.0 if is_long else None, 3, is_long)
+    assert made[last + 1] == ("brought" if is_long else "begun",)
     made.clear()
     dedup([source], tmp_path / "plain", threads=2)  # which threads share
     assert made[-1] == (2, None, 3, False)
+
+
+@pytest.mark.parametrize("html", [False, True])
+def test_workers_begun_for_nothing_end_with_the_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_users: None, html: bool
+) -> None:
+    made: list[Workers] = []
+
+    class Watched(Workers):
+        def __init__(self, *given: Any, **named: Any) -> None:
+            super().__init__(*given, **named)
+            made.append(self)
+
+    monkeypatch.setattr(helping, "Workers", Watched)
+    monkeypatch.setattr(helping, "LONG_BYTES", 0)
+    source = write_jsonl(tmp_path / "in.jsonl", [ONE.format(1)])
+    read = corpus.Corpus(Inputs([source], html=html), DEFAULT_RECIPE, 3, 2)
+    with read.help_begun():
+        assert [len(each._workers) for each in made] == [2] * html
+        pids = [worker.pid for each in made for worker in each._workers]
+    assert [each._nursery for each in made] == [None] * html
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
 
 
 @pytest.mark.slow

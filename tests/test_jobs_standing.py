@@ -509,7 +509,7 @@ def test_a_job_that_fails_in_its_first_batch_leaves_the_store_as_it_was(
     def fail(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(runs.FirstRun, "_write", fail)
+    monkeypatch.setattr(runs.FirstRun, "_told", lambda *_: fail)
     with pytest.raises(OSError, match="No space"):
         dedup([bad], tmp_path / "1", store=store)
     assert (rows_of(store), index.exists() and index.read_bytes()) == before

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fpstore import threads as threads_module
-from fpstore.threads import Background, Leash, Threads, ahead, begun_ahead, slices
+from fpstore.threads import Background, Leash, Line, Threads, ahead, begun_ahead, slices
 
 
 @pytest.mark.parametrize("count", [1, 2, 7])
@@ -332,6 +332,61 @@ def test_an_item_comes_when_the_one_after_it_was_made() -> None:
     assert [(next(two), list(made)) for two in [begun_ahead(make(), 2)]] == [(0, [0, 1, 2, 0, 1, 2])]
     assert list(begun_ahead(iter([]))) == []
     assert list(begun_ahead(iter("ab"))) == ["a", "b"]
+
+
+# --- A line ---
+
+
+def test_what_a_line_is_given_is_done_in_its_order_by_one_other_thread() -> None:
+    line, where = Line(), list[tuple[int, int]]()
+    pieces = [line.give(partial(lambda at: where.append((at, threading.get_ident())), at)) for at in range(5)]
+    for piece in pieces:
+        piece.finish()
+    assert [at for at, _ in where] == [0, 1, 2, 3, 4]
+    (one,) = {ident for _, ident in where}
+    assert one != threading.get_ident()
+    assert all(piece.done for piece in pieces)
+
+
+def test_what_fails_in_a_line_is_raised_where_it_is_finished_and_others_are_done() -> None:
+    line, done = Line(), list[int]()
+    failing, other = line.give(lambda: [][0]), line.give(lambda: done.append(1))
+    failing.wait()
+    with pytest.raises(IndexError):
+        failing.finish()
+    other.finish()
+    assert done == [1]
+
+
+@pytest.mark.parametrize("never_begins", [False, True])
+def test_without_a_thread_a_piece_of_a_line_is_done_once_where_it_is_finished(
+    monkeypatch: pytest.MonkeyPatch, never_begins: bool
+) -> None:
+    def refuse(*_: object) -> int:
+        if never_begins:
+            return 1
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threads_module, "start_new_thread", refuse)
+    line, done = Line(), list[int]()
+    pieces = [line.give(partial(done.append, at)) for at in range(3)]
+    pieces[0].wait()
+    assert done == []
+    for piece in pieces:
+        piece.finish()
+        piece.finish()
+    assert done == [0, 1, 2]
+
+
+def test_the_thread_of_a_line_ends_with_it() -> None:
+    line = Line()
+    line.give(lambda: None).finish()
+    thread = line._thread
+    assert thread is not None
+    assert not thread.done
+    del line
+    thread.wait()
+    assert thread.done
 
 
 # --- How far ahead ---

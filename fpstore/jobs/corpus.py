@@ -3,7 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import astuple, dataclass, fields, replace
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -17,6 +17,7 @@ from fpstore.inputs.portions import Portion, portions_of
 from fpstore.inputs.sources import expand, is_stream
 from fpstore.jobs.arguments import expect_settings
 from fpstore.jobs.batches import START, Batch, Handed, Place
+from fpstore.jobs.helping import Help
 from fpstore.jobs.parts import Digest, Part, parts_of
 from fpstore.jobs.places import look_at
 from fpstore.text import Recipe
@@ -34,7 +35,7 @@ _Measuring = Callable[[], tuple[Measured, KeptHashes | None]]
 Rows = Iterable[Mapping[str, Any]]
 
 # A batch is full with this many documents, or this many bytes of text. It is what is held.
-BATCH_DOCUMENTS = 8192
+BATCH_DOCUMENTS = 1 << 14
 BATCH_BYTES = 2 << 20
 # With so many a batch ends where what was read together does: it need not be copied then.
 _ENOUGH_BYTES = 3 << 19
@@ -49,10 +50,6 @@ _BEGUN_BATCHES = 2
 # So many workers have enough to do by who reads, shares out and decides, which is a fourth of the work of pages, and a
 # third of that of Chinese texts; of more some wait for it.
 FEW_WORKERS = 3
-# Of so many bytes, packed or not, pages and texts that packages cut take a second or more.
-LONG_BYTES = 25_000_000
-# How often an item is given to a worker.
-_TRIES = 3
 
 # Options of reading that no result follows from.
 _NO_IDENTITY = ("skip_bad", "all_columns", "is_part")
@@ -132,6 +129,7 @@ class Corpus:
         }
         self.recipe, self._max_distance = recipe, max_distance
         self.threads = thread_count(threads)
+        self._help = Help(recipe, html=sources.html)
         self._lengths = Lengths(recipe, max_distance, drops=drops, cut=cut)
         # The texts of the last batch, and what was measured of them.
         self._measured: tuple[Sequence[str], Measured] | None = None
@@ -185,7 +183,11 @@ class Corpus:
     @property
     def is_shared(self) -> bool:
         """Whether there is work in it that holds the interpreter's lock, which processes share."""
-        return bool(self._options["html"]) or self.recipe.is_prepared
+        return self._help.is_any
+
+    def help_begun(self) -> AbstractContextManager[None]:
+        """A context at whose start those are begun who share it, where that is known to take long."""
+        return self._help.begun(self.threads, self.total_bytes)
 
     def portions(self, number: int, seconds: float, least_bytes: int) -> list[Portion]:
         """What a source is cut into for others to read, as portions_of cuts; none where nobody else can."""
@@ -383,8 +385,7 @@ class Corpus:
 
     def _workers(self) -> Workers:
         """Who shares what holds the interpreter's lock: begun at once where it is known that this takes long."""
-        is_long = self.is_shared and (self.total_bytes or 0) > LONG_BYTES
-        return Workers(self.threads, 0.0 if is_long else None, _TRIES, helps=is_long)
+        return self._help.workers(self.threads, self.total_bytes)
 
     def _batches(self, start: Place, workers: Workers, *, measures: bool = False) -> Generator[Batch]:
         """measures: whether the batches are to have what others measured."""

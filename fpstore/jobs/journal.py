@@ -9,6 +9,7 @@ import errno
 import json
 import os
 import secrets
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,9 +23,12 @@ from fpstore.jobs.claims import PACKED, PART, WORK, Claim, expect_result, folder
 from fpstore.jobs.files import AppendFile, files_of_jobs, look, write_json
 from fpstore.jobs.forms import Pack
 from fpstore.notes import JOURNAL
-from fpstore.threads import Behind
+from fpstore.threads import Line, Piece
 
 _FINISHED = "finished"
+# So much is behind at most: while a commit waits for the disk three more batches are decided about, which are no more
+# than there are between two commits.
+_MOST_BEHIND = 3
 
 # Given a state, and which inputs look other than when they were read.
 ExpectSame = Callable[[dict[str, Any], list[int]], None]
@@ -90,8 +94,10 @@ class Job:
         self._claims: list[Claim] = []
         self._files: list[AppendFile] = []
         self._lengths: list[int] = [0] * len(results)
-        # The commit that is under way behind what is done, if one is, and how long files are by it.
-        self._behind: Behind | None = None
+        # What is under way behind what is done, in order, and whether some of it has failed; how long files are by a
+        # commit of what was not written so.
+        self._line, self._behind = Line(), deque[Piece]()
+        self._has_failed = self._is_written_behind = False
         self._due: list[int] | None = None
         for path in results:
             expect_result(path)
@@ -259,36 +265,55 @@ class Job:
         write_json(self._claims[0].folder, JOURNAL, journal)
         self.state = state
 
-    def commit_behind(self, state: dict[str, Any], first: Callable[[], None]) -> None:
-        """The same while the caller goes on, in a context of `behind`; first: what is done before, to the same end.
+    def write_behind(self, write: Callable[[], object]) -> None:
+        """Have the results written to while the caller goes on, in a context of `behind`: by this alone, from then on.
 
-        There is one at a time: this waits for the one before, and raises what that did.
+        What is behind is done in its order, and nothing behind what has failed. This waits where there is much of it,
+        and raises what that did which it waited for.
         """
-        self.wait()
-        self._due = [file.length for file in self._files]
+        self._is_written_behind = True
+        self._do_behind(write)
+
+    def commit_behind(self, state: dict[str, Any], first: Callable[[], None]) -> None:
+        """As commit, in the same way; first: what is done before, to the same end."""
+        due = None if self._is_written_behind else [file.length for file in self._files]
 
         def commit() -> None:
             first()
+            self._due = due
             self.commit(state)
 
-        self._behind = Behind(commit)
+        self._do_behind(commit)
+
+    def _do_behind(self, work: Callable[[], object]) -> None:
+        def unless_failed() -> None:
+            if self._has_failed:
+                return
+            try:
+                work()
+            except BaseException:
+                self._has_failed = True
+                raise
+
+        while self._behind and (len(self._behind) >= _MOST_BEHIND or self._behind[0].done):
+            self._behind.popleft().finish()
+        self._behind.append(self._line.give(unless_failed))
 
     def wait(self) -> None:
-        """Until what commit_behind has begun is done; raises what that did."""
-        behind = self._behind
-        if behind is not None:
-            behind.wait()
-            self._behind = None
-            behind.finish()
+        """Until nothing is behind any more; raises what that did."""
+        while self._behind:
+            self._behind.popleft().finish()
 
     @contextmanager
     def behind(self) -> Iterator[None]:
-        """A context that does not end before what commit_behind has begun in it."""
+        """A context that does not end before what is behind in it; an error of that came before those of the caller."""
         try:
             yield
-        except BaseException:
-            if self._behind is not None:
-                self._behind.wait()
+        except BaseException as error:
+            for piece in self._behind:
+                piece.wait()
+            if isinstance(error, Exception):
+                self.wait()
             raise
         self.wait()
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from fpstore.errors import JobError
+from fpstore.jobs.own import OwnKeys
 from fpstore.jobs.settings import Settings
 from fpstore.jobs.signed import ROOMS
 from fpstore.jobs.standing import Workplace
@@ -181,6 +182,13 @@ class Kept(_Workplaced):
     ) -> None:
         super().__init__(workplace.rows or workplace.store, settings.max_distance, workplace.next_id, threads)
         self._begin(workplace, settings.recipe, confirm, comparing)
+
+    def _store_leaders(self, fingerprints: Array, leads: Counts, ids: Ids) -> None:
+        if isinstance(self._store, OwnKeys):  # of which memory is made anew: another thread holds them meanwhile
+            self._hold_leaders(fingerprints, leads, ids)
+            self._before_store(leads, fingerprints, ids)
+        else:
+            super()._store_leaders(fingerprints, leads, ids)
 
     def nearness(self, distances: Array) -> Array:
         """What is told of documents that are so far apart: that."""

@@ -1,8 +1,8 @@
 """The two ways of dedup through a corpus: once, keeping the first of near-duplicates, or twice, in another order."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
-from dataclasses import asdict, astuple
+from dataclasses import asdict, astuple, replace
 from typing import Any
 
 import numpy as np
@@ -68,6 +68,7 @@ class FirstRun:
         self._keeping: Keeping = forms[0]
         self._dropping: Sequence[Lines] = forms[1:]
         self._measures = confirm is not None
+        self._writes_behind = corpus.threads > 1
 
     def to_the_end(self) -> None:
         """Do what is left."""
@@ -77,7 +78,12 @@ class FirstRun:
                     self._job.wait()
                 verdicts = self._decide(fingerprints, batch.names, batch.texts, batch.hashes, settles=batch.settles)
                 self._repeats.see(batch.names)
-                self._write(batch, verdicts)
+                write = self._told(batch, verdicts)
+                if self._writes_behind:
+                    self._job.write_behind(write)
+                else:
+                    write()
+                del write
                 if batch.settles:
                     self._commit_behind()
                 del batch, fingerprints, verdicts  # not held while the next is read
@@ -121,26 +127,30 @@ class FirstRun:
         self._tally.refused, self._tally.cut_short = self._kept.refused, self._kept.cut_short
         return verdicts
 
-    def _write(self, batch: Batch, verdicts: Array) -> None:
-        """The results of a batch, given the verdict on each of its documents."""
-        kept_file, *dropped_files = self._job.files
-        is_first = kept_file.length == 0
-        if self._tags:
-            every = range(len(verdicts))
-            kept_file.write(self._keeping.lines(batch, every, is_first=is_first, added=self._tags_of(verdicts)))
-        else:
-            kept_file.write(self._keeping.lines(batch, np.flatnonzero(verdicts["leads"]), is_first=is_first))
-        indexes = np.flatnonzero(~verdicts["leads"])
+    def _told(self, batch: Batch, verdicts: Array) -> Callable[[], None]:
+        """What writes the results of a batch, given the verdict on each of its documents; it asks nobody for more."""
+        leads = verdicts["leads"]
+        added = self._tags_of(verdicts) if self._tags else None
+        indexes = np.flatnonzero(~leads)
         dropped = verdicts[indexes]
         self._corpus.see_dropped(batch.texts, indexes.tolist(), lambda some: self._texts_of_equals(dropped[some]))
-        for file, lines in zip(dropped_files, self._dropping, strict=True):
-            columns: list[Sequence[str] | Array] = [
-                self._kept.names(dropped["id"]),
-                self._kept.nearness(dropped["distance"]),
-            ]
-            if self._measures:
-                columns.append(dropped["measure"])
-            file.write(lines.encode(taken(batch.names, indexes), *columns))
+        columns: list[Sequence[str] | Array] = []
+        if self._dropping:
+            columns += [self._kept.names(dropped["id"]), self._kept.nearness(dropped["distance"])]
+            columns += [dropped["measure"]] if self._measures else []
+        batch = replace(batch, hashes=None)
+
+        def write() -> None:
+            kept_file, *dropped_files = self._job.files
+            is_first = kept_file.length == 0
+            if added is None:
+                kept_file.write(self._keeping.lines(batch, np.flatnonzero(leads), is_first=is_first))
+            else:
+                kept_file.write(self._keeping.lines(batch, range(len(leads)), is_first=is_first, added=added))
+            for file, lines in zip(dropped_files, self._dropping, strict=True):
+                file.write(lines.encode(taken(batch.names, indexes), *columns))
+
+        return write
 
     def _texts_of_equals(self, dropped: Array) -> list[str | None]:
         """Of the kept documents for which some were dropped the texts, None of those that are not equal to theirs."""
@@ -172,6 +182,7 @@ class FirstRun:
         if self._workplace.is_own:
             self._job.commit_behind(self._state(), self._sync)
         else:
+            self._job.wait()
             self._commit()
 
     def _sync(self) -> None:
@@ -293,7 +304,7 @@ class RankedRun(FirstRun):
                 which = f"{batch.names[i]} is another document" if (i := next(other, None)) is not None else "some went"
                 told = f"the inputs have changed since they were measured: {which}; --force begins again"
                 raise JobError(told, path=self._job.folder)
-            self._write(batch, verdicts[start : self._written])
+            self._told(batch, verdicts[start : self._written])()
             self._commit()
             self._show_bytes("writing")
 

@@ -99,7 +99,8 @@ def shared(
     the hashes of shingles. Raises what `engine_named` and `claim` do; JobError is for whoever reads.
     """
     if team is None:
-        yield lambda: Local(None, 1)
+        with corpus.help_begun():
+            yield lambda: Local(None, 1)
         return
     _expect_outside(team.folder, corpus)
     with ExitStack() as held:
@@ -111,7 +112,8 @@ def shared(
             # This process reads, and shares out piece by piece what it reads.
             if isinstance(engine, Local):
                 corpus.threads = max(corpus.threads, engine.workers)
-            yield lambda: engine
+            with corpus.help_begun():
+                yield lambda: engine
             return
         if job is None or team.folder is not None:
             folder = held.enter_context(workplace(team.folder))

@@ -8,7 +8,7 @@ import numpy as np
 from fpstore._key_index import MOST_DISTANCE as MOST_DISTANCE
 from fpstore._key_index import KeyIndex
 from fpstore.query.matches import Matches, concatenate, made
-from fpstore.threads import Behind, Threads, slices
+from fpstore.threads import Line, Piece, Threads, slices
 from fpstore.types import Ids, Keys
 
 # So many are looked for together, and added by whoever asks for that: four threads share a piece of a job.
@@ -32,7 +32,8 @@ class KeyMemory:
         self._index = KeyIndex(max_distance)
         self._count = 0
         self._team = Threads(threads)
-        self._adding: Behind | None = None
+        self._line = Line()
+        self._adding: Piece | None = None
 
     def __len__(self) -> int:
         return self._count
@@ -81,7 +82,7 @@ class KeyMemory:
         if self._threads == 1 or len(fingerprints) < _AT_ONCE:
             self._index.add(fingerprints)
             return
-        self._adding = Behind(partial(self._index.add, fingerprints))
+        self._adding = self._line.give(partial(self._index.add, fingerprints))
 
     def _wait(self) -> None:
         """Until what was added is held."""

@@ -68,7 +68,7 @@ Show = Callable[[Sequence[Page]], Callable[[], Shown]]
 
 def ready_for(recipe: Recipe, *, html: bool) -> Ready:
     """What brings the packages by which a recipe is measured, and with html pages are read, and their dictionaries."""
-    return partial(_bring, recipe.html if html else None, recipe.to_json() if _is_for_workers(recipe) else None)
+    return partial(_bring, recipe.html if html else None, recipe.to_json() if is_for_workers(recipe) else None)
 
 
 def _bring(what: str | None, record: dict[str, Any] | None) -> None:
@@ -99,7 +99,7 @@ def begin_to_measure(
     recipe: Recipe, texts: Sequence[str], threads: int | None, workers: Workers
 ) -> Callable[[], Measured]:
     """The same, of which workers do what they do before it is called, once."""
-    if not _is_for_workers(recipe):
+    if not is_for_workers(recipe):
         return partial(_measured_here, recipe, texts, threads)
     record = recipe.to_json()
     items = [(record, part) for part in _parts_of_texts(texts)]
@@ -111,7 +111,7 @@ def begin_to_measure_and_keep(
     recipe: Recipe, texts: Sequence[str], threads: int | None, workers: Workers
 ) -> Callable[[], tuple[Measured, KeptHashes]]:
     """The same for recipe.measure_and_keep. Of sketch minhash as of measure_many."""
-    if not _is_for_workers(recipe):
+    if not is_for_workers(recipe):
         return partial(_kept_here, recipe, texts, threads)
     record = recipe.to_json()
     items = [(record, part) for part in _parts_of_texts(texts)]
@@ -119,7 +119,8 @@ def begin_to_measure_and_keep(
     return lambda: _joined_and_kept(begun.results())
 
 
-def _is_for_workers(recipe: Recipe) -> bool:
+def is_for_workers(recipe: Recipe) -> bool:
+    """Whether workers have a part in measuring by a recipe."""
     return recipe.is_prepared and recipe.model is None
 
 
@@ -134,7 +135,7 @@ def _joined(parts: Sequence[Measured]) -> Measured:
 
 def features_many(recipe: Recipe, texts: Sequence[str], threads: int | None, workers: Workers) -> Sets:
     """As recipe.features_many; what packages do is done by workers."""
-    if not _is_for_workers(recipe):
+    if not is_for_workers(recipe):
         return recipe.features_many(texts, threads=threads)
     record = recipe.to_json()
     items = [(record, part) for part in _parts_of_texts(texts)]

@@ -1388,15 +1388,37 @@ MUTANTS = (
     Mutant(
         "what is written after a commit began is told of by it",
         "fpstore/jobs/journal.py",
-        "lengths, self._due = self._due or [file.length for file in self._files], None",
-        "lengths = [file.length for file in self._files]",
+        "due = None if self._is_written_behind else [file.length for file in self._files]",
+        "due = None",
         "a job that goes on writes documents twice",
         ("tests/test_jobs_own.py::test_what_is_written_while_a_commit_is_under_way_is_not_told_of_by_it",),
     ),
     Mutant(
+        "a commit is made behind a write that has failed",
+        "fpstore/jobs/journal.py",
+        "            if self._has_failed:\n                return\n",
+        "",
+        "a job that goes on lacks what was not written",
+        (
+            "tests/test_jobs_own.py"
+            "::test_a_write_that_fails_behind_is_told_before_what_comes_later_and_nothing_is_committed_after_it",
+        ),
+    ),
+    Mutant(
+        "what has failed behind is not told where something fails later",
+        "fpstore/jobs/journal.py",
+        "            if isinstance(error, Exception):\n                self.wait()\n",
+        "",
+        "which error is told depends on which thread is faster",
+        (
+            "tests/test_jobs_own.py"
+            "::test_a_write_that_fails_behind_is_told_before_what_comes_later_and_nothing_is_committed_after_it",
+        ),
+    ),
+    Mutant(
         "a job ends while its commit is under way",
         "fpstore/jobs/journal.py",
-        "            if self._behind is not None:\n                self._behind.wait()\n",
+        "            for piece in self._behind:\n                piece.wait()\n",
         "",
         "files are closed that are being made durable",
         ("tests/test_jobs_own.py::test_a_job_that_fails_ends_when_its_commit_is_done",),
@@ -1847,12 +1869,12 @@ MUTANTS = (
         ("tests/test_inputs_blocks.py::test_lines_that_go_elsewhere_go_together_where_they_are_many",),
     ),
     Mutant(
-        "an item ahead is made as its user asks for it",
+        "what no thread was there for is not done",
         "fpstore/threads.py",
-        "return upcoming.result() if len(begun) == number else make()",
-        "return upcoming.result() or make()",
-        "a corpus is read on behind its end",
-        ("tests/test_threads.py::test_items_are_made_where_there_is_no_thread_for_what_is_ahead",),
+        "                work()\n            except BaseException as error:\n                self._turn.error = error",
+        "                pass\n            except BaseException as error:\n                self._turn.error = error",
+        "results lack batches where the system has no thread to give",
+        ("tests/test_threads.py::test_without_a_thread_a_piece_of_a_line_is_done_once_where_it_is_finished",),
     ),
     Mutant(
         "a document that is larger than a batch fits into none",
