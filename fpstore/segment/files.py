@@ -18,7 +18,7 @@ from fpstore._codec import crc32c, page_checksums
 from fpstore.disk import Place, naming, placed, write_all
 from fpstore.errors import CorruptStore, Naming, UnsupportedVersion
 from fpstore.format import Footer
-from fpstore.threads import Behind, Threads
+from fpstore.threads import Line, Piece, Threads
 from fpstore.types import Array, Buffer, Bytes
 
 # A file is written in pieces of so many bytes, at multiples of that. Linux keeps each in a page of that size where the
@@ -41,7 +41,8 @@ class ChecksummedFile:
         self._fd = at.folder.open_file(at.name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         self._buffer = np.empty(WRITE_BYTES, dtype=np.uint8).data
         self._spare = np.empty(WRITE_BYTES, dtype=np.uint8).data if threads > 1 else None
-        self._under_way: Behind | None = None
+        self._line = Line()
+        self._under_way: Piece | None = None
         self._filled = 0
         self._checksums: list[Array] = []
         self.offset = 0
@@ -103,7 +104,7 @@ class ChecksummedFile:
             self._flush(data)
             return
         self._buffer, self._spare = self._spare, self._buffer
-        self._under_way = Behind(partial(self._flush, data))
+        self._under_way = self._line.give(partial(self._flush, data))
 
     def _finish_piece(self) -> None:
         """Until the piece before is written; what that has raised."""
