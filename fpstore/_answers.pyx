@@ -3,6 +3,7 @@
 Four arrays are most of what it takes to answer a query that finds one row, and who asks how many there are wants none.
 """
 
+cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.object cimport PyObject, PyTypeObject
 from libc.stdint cimport uint16_t, uint64_t
@@ -29,6 +30,8 @@ FIRST = column(INT64, bytes(8), (1,), 0)
 DISTANCES = [column(UINT16, bits.to_bytes(2, "little"), (1,), 0) for bits in range(64 * MAX_CODE_WORDS + 1)]
 
 
+# Tables say themselves what they are pickled as.
+@cython.auto_pickle(False)
 cdef class Columns:
     """What any table of columns has: _columns, each an array that nobody can write to, or None; _recipe, None where nobody
     said; _method, of matches.
@@ -64,6 +67,7 @@ cdef class Columns:
                 column(UINT64 if self.named else number, data, rows, code_bytes * n) if self.with_ids else None)
 
 
+@cython.auto_pickle(False)
 cdef class Answers:
     """Makes the answers of one state of a store.
 

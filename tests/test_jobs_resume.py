@@ -599,6 +599,7 @@ def test_what_a_journal_tells_of_is_on_the_disk_when_the_journal_is(
 
     def committed(job: Job, state: dict[str, Any], first: Callable[[], None]) -> None:
         """As it does, but nothing is written meanwhile."""
+        job.wait()
         first()
         job.commit(state)
 
