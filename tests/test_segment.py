@@ -8,7 +8,7 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from itertools import pairwise
@@ -404,6 +404,13 @@ def test_threads_read_a_file_back_from_front_to_end(
 ) -> None:
     monkeypatch.setattr(segment_files, "READ_BACK_BYTES", PAGE_BYTES)
     monkeypatch.setattr(segment_files, "MIN_STRETCH_PIECES", 1)
+
+    class Backwards(line_threads.Threads):
+        """Of which those that have the last items are the first to be done."""
+
+        def map(self, work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+            return [work(item) for item in reversed(items)][::-1]
+
     path = write_segment(tmp_path / "y", STORED, HALVES)
     whole = path.read_bytes()
     check_file(path, threads)
@@ -415,6 +422,15 @@ def test_threads_read_a_file_back_from_front_to_end(
         page = offset // PAGE_BYTES * PAGE_BYTES
         with pytest.raises(CorruptStore, match=f"page at byte {page}, checksum"):
             check_file(path, threads)
+        later = bytearray(path.read_bytes())
+        later[covered - 1] ^= 8
+        for end in range(page + PAGE_BYTES, covered, PAGE_BYTES):  # which is found sooner, by who begins there
+            later[end] ^= 8
+        path.write_bytes(later)
+        with monkeypatch.context() as patch:
+            patch.setattr(segment_files, "Threads", Backwards)
+            with pytest.raises(CorruptStore, match=f"page at byte {page}, checksum"):
+                check_file(path, threads)
 
 
 def test_a_file_that_does_not_read_back_is_refused_and_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -141,7 +141,11 @@ def check_file(at: Path | Place, threads: int = 1) -> None:
             raise CorruptStore("checksums", "a page of another checksum", "that of its root")
         stretches = _stretches(footer.checksums_offset, threads)
         with closing(Threads(len(stretches))) as all_threads:
-            all_threads.map(lambda stretch: _check_stretch(file.fileno(), stretch, expected), stretches)
+            errors = all_threads.map(lambda stretch: _error_of(file.fileno(), stretch, expected), stretches)
+        # The first one, whoever was the first to find one.
+        for error in errors:
+            if error is not None:
+                raise error
 
 
 def _stretches(size: int, threads: int) -> list[range]:
@@ -149,6 +153,14 @@ def _stretches(size: int, threads: int) -> list[range]:
     count = max(1, min(threads, size // (MIN_STRETCH_PIECES * READ_BACK_BYTES)))
     ends = [size * number // count // READ_BACK_BYTES * READ_BACK_BYTES for number in range(count)] + [size]
     return [range(first, end, READ_BACK_BYTES) for first, end in pairwise(ends)]
+
+
+def _error_of(fd: int, stretch: range, expected: Array) -> CorruptStore | None:
+    try:
+        _check_stretch(fd, stretch, expected)
+    except CorruptStore as error:
+        return error
+    return None
 
 
 def _check_stretch(fd: int, stretch: range, expected: Array) -> None:
