@@ -49,6 +49,7 @@ cdef class Columns:
     def _columns(self, tuple columns not None):
         self.columns = columns
 
+    @cython.boundscheck(True)  # of what others gave
     def __len__(self):
         if self.columns is None and self.rows is not None:
             return PyBytes_GET_SIZE(self.rows) // (8 * max(self.words, 1) + 10)

@@ -231,6 +231,11 @@ class Line:
         self._turns.put(turn)
         return Piece(turn, self._thread)
 
+    def wait(self) -> None:
+        """Until nobody is at anything it was given, also what its giver has no hold of, as a Ctrl-C came before."""
+        if self._thread is not None:
+            self.give(_nothing).wait()
+
 
 class Piece:
     """What was given to a Line; pieces are finished in the order in which they were given."""
@@ -246,9 +251,13 @@ class Piece:
     def wait(self) -> None:
         """Until nobody is at it any more, whatever comes meanwhile: what it uses may go then."""
         interrupted: KeyboardInterrupt | None = None
-        while not (self.done or self._thread.done):
+        is_over = False
+        while not is_over:
+            # A Ctrl-C comes at any call, also where it is asked whether to wait.
             try:
-                self._turn.ended.wait(HEARING_SECONDS)
+                while not (self.done or self._thread.done):
+                    self._turn.ended.wait(HEARING_SECONDS)
+                is_over = True
             except KeyboardInterrupt as error:
                 interrupted = error
         if interrupted is not None:
@@ -296,7 +305,7 @@ def ahead(every: Generator[_Item]) -> Generator[_Item]:
             yield item
             del item
     finally:
-        upcoming.wait()
+        line.wait()
         every.close()
 
 

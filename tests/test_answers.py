@@ -53,6 +53,13 @@ def test_a_table_that_has_no_columns_yet_says_so() -> None:
         len(Matches.__new__(Matches))
 
 
+def test_columns_that_are_none_at_all_are_an_error_and_no_crash() -> None:
+    table = Matches.__new__(Matches)
+    table._columns = ()  # type: ignore[assignment]
+    with pytest.raises(IndexError):
+        len(table)
+
+
 def test_what_makes_answers_has_to_fit() -> None:
     with pytest.raises(TypeError, match="expected a table of columns"):
         Answers(list, None, True, False)

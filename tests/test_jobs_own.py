@@ -272,7 +272,10 @@ def slow_commits(patch: pytest.MonkeyPatch, seconds: float) -> list[str]:
     return events
 
 
-def test_a_job_that_fails_ends_when_its_commit_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("failure", [_Failed, KeyboardInterrupt])
+def test_a_job_that_fails_ends_when_its_commit_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: type[BaseException]
+) -> None:
     monkeypatch.setattr(corpus, "BATCH_DOCUMENTS", 7)
     monkeypatch.setattr(corpus, "COMMIT_DOCUMENTS", 7)
     source = write_jsonl(tmp_path / "in.jsonl", DOCUMENTS)
@@ -281,11 +284,11 @@ def test_a_job_that_fails_ends_when_its_commit_is_done(tmp_path: Path, monkeypat
 
     def fail(run: FirstRun, *given: Any, **more: Any) -> Any:
         if events:
-            raise _Failed
+            raise failure
         return decide(run, *given, **more)
 
     monkeypatch.setattr(FirstRun, "_decide", fail)
-    with pytest.raises(_Failed):
+    with pytest.raises(failure):
         jobs.dedup([source], tmp_path / "kept", **NEAR)
     assert events == ["begun", "done"]
 

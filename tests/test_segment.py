@@ -5,12 +5,16 @@
 import errno
 import os
 import struct
+import sys
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import crc32c as crc32c_package
 import numpy as np
@@ -28,6 +32,7 @@ from helpers import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fpstore import threads as line_threads
 from fpstore.disk import Folder, Place
 from fpstore.errors import CorruptStore, StoreClosed, UnsupportedVersion
 from fpstore.format import (
@@ -44,7 +49,7 @@ from fpstore.plans import families as plans
 from fpstore.plans.permutation import Permutation
 from fpstore.segment import files as segment_files
 from fpstore.segment.entry import SegmentEntry
-from fpstore.segment.files import ChecksummedFile, check_file
+from fpstore.segment.files import ChecksummedFile, FileWriter, check_file
 from fpstore.segment.reader import Segment
 from fpstore.segment.writer import SegmentWriter
 
@@ -268,12 +273,144 @@ def test_a_file_is_closed_when_nobody_writes_to_it_any_more(tmp_path: Path, monk
     assert written == [PAGE_BYTES]
 
 
+class Interrupting:
+    """A trace of this thread that raises a KeyboardInterrupt at the line of that number of some files, once."""
+
+    def __init__(self, line: int, *files: str) -> None:
+        self.left, self.files = line, files
+
+    def __call__(self, frame: FrameType, event: str, _argument: object) -> Any:
+        if frame.f_code.co_filename not in self.files:
+            return None
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+        return self
+
+
+def test_a_ctrl_c_at_any_line_leaves_no_file_and_closes_none_that_is_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_work, closed_under_way = threading.Event(), []
+
+    def slow(fd: int, data: memoryview) -> None:
+        at_work.set()
+        time.sleep(0.002)
+        try:
+            write_all(fd, data)
+        finally:
+            at_work.clear()
+
+    def close(fd: int) -> None:
+        closed_under_way.append(at_work.is_set())
+        os_close(fd)
+
+    write_all, os_close = segment_files.write_all, os.close
+    monkeypatch.setattr(segment_files, "write_all", slow)
+    monkeypatch.setattr(segment_files, "WRITE_BYTES", PAGE_BYTES)
+    monkeypatch.setattr(segment_files.os, "close", close)
+    files = (segment_files.__file__, line_threads.__file__)
+    interrupted, line = True, 0
+    while interrupted:
+        line += 1
+        with Folder.open(tmp_path) as folder:
+            file, interrupting = ChecksummedFile(Place(folder, "file"), 2), Interrupting(line, *files)
+            before = sys.gettrace()
+            try:
+                sys.settrace(interrupting)
+                for _ in range(3):
+                    file.write(bytes(PAGE_BYTES - 1))
+                file.checksums()
+            except KeyboardInterrupt:
+                pass
+            finally:
+                sys.settrace(before)
+                file.close()
+            interrupted = interrupting.left <= 0
+            folder.unlink("file")
+    assert line > 30
+    assert not any(closed_under_way)
+
+
+def test_a_ctrl_c_while_a_file_is_closed_waits_for_who_writes_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[int] = []
+
+    def slow(fd: int, data: memoryview) -> None:
+        time.sleep(0.05)
+        written.append(os.write(fd, data))
+
+    monkeypatch.setattr(segment_files, "write_all", slow)
+    monkeypatch.setattr(segment_files, "WRITE_BYTES", PAGE_BYTES)
+    for line in range(1, 9):
+        written.clear()
+        writer = FileWriter(tmp_path / "x", 2)
+        before = sys.gettrace()
+        writer._file.write(bytes(100))
+        writer._file.write(bytes(PAGE_BYTES))
+        try:
+            sys.settrace(Interrupting(line, line_threads.__file__))
+            with pytest.raises(KeyboardInterrupt):
+                writer.__exit__(None, None, None)
+        finally:
+            sys.settrace(before)
+        assert written == [PAGE_BYTES]
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_whose_closing_fails_is_not_closed_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[int] = []
+
+    def failing(fd: int) -> None:
+        closed.append(fd)
+        close(fd)
+        raise OSError(errno.EIO, "Input/output error")
+
+    close = os.close
+    writer = FileWriter(tmp_path / "x", 2)
+    with monkeypatch.context() as patch:
+        patch.setattr(segment_files.os, "close", failing)
+        with pytest.raises(OSError, match="Input/output error"):
+            writer._file.close()
+    writer.__exit__(None, None, None)
+    assert len(closed) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_disk_that_refused_a_piece_refuses_all_that_follow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    failures = [OSError(errno.EIO, "Input/output error")]
+
+    def failing_once(fd: int, data: memoryview) -> None:
+        if failures:
+            raise failures.pop()
+        os.write(fd, data)
+
+    monkeypatch.setattr(segment_files, "write_all", failing_once)
+    monkeypatch.setattr(segment_files, "WRITE_BYTES", PAGE_BYTES)
+    with Folder.open(tmp_path) as folder:
+        file = ChecksummedFile(Place(folder, "file"), 2)
+        file.write(bytes(100))
+        file.write(bytes(PAGE_BYTES))
+        for _ in range(3):
+            with pytest.raises(OSError, match="Input/output error"):
+                file.checksums()
+        file.close()
+
+
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_threads_read_a_file_back_from_front_to_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
 ) -> None:
     monkeypatch.setattr(segment_files, "READ_BACK_BYTES", PAGE_BYTES)
     monkeypatch.setattr(segment_files, "MIN_STRETCH_PIECES", 1)
+
+    class Backwards(line_threads.Threads):
+        """Of which those that have the last items are the first to be done."""
+
+        def map(self, work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+            return [work(item) for item in reversed(items)][::-1]
+
     path = write_segment(tmp_path / "y", STORED, HALVES)
     whole = path.read_bytes()
     check_file(path, threads)
@@ -285,6 +422,15 @@ def test_threads_read_a_file_back_from_front_to_end(
         page = offset // PAGE_BYTES * PAGE_BYTES
         with pytest.raises(CorruptStore, match=f"page at byte {page}, checksum"):
             check_file(path, threads)
+        later = bytearray(path.read_bytes())
+        later[covered - 1] ^= 8
+        for end in range(page + PAGE_BYTES, covered, PAGE_BYTES):  # which is found sooner, by who begins there
+            later[end] ^= 8
+        path.write_bytes(later)
+        with monkeypatch.context() as patch:
+            patch.setattr(segment_files, "Threads", Backwards)
+            with pytest.raises(CorruptStore, match=f"page at byte {page}, checksum"):
+                check_file(path, threads)
 
 
 def test_a_file_that_does_not_read_back_is_refused_and_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fpstore import threads as threads_module
-from fpstore.threads import Background, Leash, Line, Threads, ahead, begun_ahead, slices
+from fpstore.threads import Background, Leash, Line, Piece, Threads, ahead, begun_ahead, slices
 
 
 @pytest.mark.parametrize("count", [1, 2, 7])
@@ -375,6 +375,44 @@ def test_without_a_thread_a_piece_of_a_line_is_done_once_where_it_is_finished(
     for piece in pieces:
         piece.finish()
         piece.finish()
+    assert done == [0, 1, 2]
+
+
+@pytest.mark.parametrize("waits", ["piece", "line"])
+def test_a_ctrl_c_that_comes_where_it_is_asked_whether_to_wait_does_not_end_the_waiting(
+    waits: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on, done = threading.Event(), []
+
+    def work() -> None:
+        assert go_on.wait(60)
+        done.append(None)
+
+    def is_done(piece: Piece) -> bool:
+        if not go_on.is_set():
+            go_on.set()
+            raise KeyboardInterrupt
+        return piece._turn.ended.is_set()
+
+    line = Line()
+    piece = line.give(work)
+    monkeypatch.setattr(Piece, "done", property(is_done))
+    with pytest.raises(KeyboardInterrupt):
+        (piece if waits == "piece" else line).wait()
+    assert done == [None]
+
+
+def test_a_line_waits_for_what_nobody_has_hold_of() -> None:
+    line, done = Line(), []
+
+    def work(number: int) -> None:
+        time.sleep(0.01)
+        done.append(number)
+
+    line.wait()  # nothing was given
+    for number in range(3):
+        line.give(partial(work, number))
+    line.wait()
     assert done == [0, 1, 2]
 
 

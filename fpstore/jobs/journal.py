@@ -296,13 +296,18 @@ class Job:
                 raise
 
         while self._behind and (len(self._behind) >= _MOST_BEHIND or self._behind[0].done):
-            self._behind.popleft().finish()
+            self._finish_first()
         self._behind.append(self._line.give(unless_failed))
 
     def wait(self) -> None:
         """Until nothing is behind any more; raises what that did."""
         while self._behind:
-            self._behind.popleft().finish()
+            self._finish_first()
+
+    def _finish_first(self) -> None:
+        # Who is interrupted leaves it there, for behind() to wait for.
+        self._behind[0].wait()
+        self._behind.popleft().finish()
 
     @contextmanager
     def behind(self) -> Iterator[None]:
@@ -310,8 +315,7 @@ class Job:
         try:
             yield
         except BaseException as error:
-            for piece in self._behind:
-                piece.wait()
+            self._line.wait()
             if isinstance(error, Exception):
                 self.wait()
             raise

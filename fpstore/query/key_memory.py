@@ -86,6 +86,7 @@ class KeyMemory:
 
     def _wait(self) -> None:
         """Until what was added is held."""
-        adding, self._adding = self._adding, None
-        if adding is not None:
-            adding.finish()
+        if self._adding is not None:
+            self._adding.finish()
+            # Not before: what was not held is told of again, and who was interrupted waits the next time.
+            self._adding = None

@@ -38,7 +38,7 @@ class ChecksummedFile:
         call, at the latest by the one for the checksums.
         """
         self._path = at.path
-        self._fd = at.folder.open_file(at.name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        # Before there is a file, which would be left where there is no memory.
         self._buffer = np.empty(WRITE_BYTES, dtype=np.uint8).data
         self._spare = np.empty(WRITE_BYTES, dtype=np.uint8).data if threads > 1 else None
         self._line = Line()
@@ -46,6 +46,7 @@ class ChecksummedFile:
         self._filled = 0
         self._checksums: list[Array] = []
         self.offset = 0
+        self._fd = at.folder.open_file(at.name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
 
     def write(self, data: Buffer | Bytes) -> None:
         """Append bytes."""
@@ -88,14 +89,14 @@ class ChecksummedFile:
 
     def close(self) -> None:
         """Close the file, once nobody writes to it any more."""
-        under_way, self._under_way = self._under_way, None
         try:
-            if under_way is not None:
-                under_way.wait()
+            self._line.wait()
         finally:
-            if self._fd >= 0:
-                os.close(self._fd)
-                self._fd = -1
+            # A Ctrl-C may end the waiting before it begins; and the next file has the number of one that is closed.
+            self._line.wait()
+            fd, self._fd = self._fd, -1  # also where closing fails: no longer ours
+            if fd >= 0:
+                os.close(fd)
 
     def _flush_buffer(self) -> None:
         data, self._filled = self._buffer[: self._filled], 0
@@ -108,9 +109,10 @@ class ChecksummedFile:
 
     def _finish_piece(self) -> None:
         """Until the piece before is written; what that has raised."""
-        under_way, self._under_way = self._under_way, None
-        if under_way is not None:
-            under_way.finish()
+        if self._under_way is not None:
+            self._under_way.finish()
+            # Not before: what failed is told again, and who closes the file waits where this was interrupted.
+            self._under_way = None
 
     def _flush(self, data: memoryview) -> None:
         self._checksums.append(page_checksums(data))
@@ -139,7 +141,11 @@ def check_file(at: Path | Place, threads: int = 1) -> None:
             raise CorruptStore("checksums", "a page of another checksum", "that of its root")
         stretches = _stretches(footer.checksums_offset, threads)
         with closing(Threads(len(stretches))) as all_threads:
-            all_threads.map(lambda stretch: _check_stretch(file.fileno(), stretch, expected), stretches)
+            errors = all_threads.map(lambda stretch: _error_of(file.fileno(), stretch, expected), stretches)
+        # The first one, whoever was the first to find one.
+        for error in errors:
+            if error is not None:
+                raise error
 
 
 def _stretches(size: int, threads: int) -> list[range]:
@@ -147,6 +153,14 @@ def _stretches(size: int, threads: int) -> list[range]:
     count = max(1, min(threads, size // (MIN_STRETCH_PIECES * READ_BACK_BYTES)))
     ends = [size * number // count // READ_BACK_BYTES * READ_BACK_BYTES for number in range(count)] + [size]
     return [range(first, end, READ_BACK_BYTES) for first, end in pairwise(ends)]
+
+
+def _error_of(fd: int, stretch: range, expected: Array) -> CorruptStore | None:
+    try:
+        _check_stretch(fd, stretch, expected)
+    except CorruptStore as error:
+        return error
+    return None
 
 
 def _check_stretch(fd: int, stretch: range, expected: Array) -> None:
@@ -182,9 +196,11 @@ class FileWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with self._held:
-            self._file.close()
-            if not self._finished:
-                self._at.folder.unlink(self._at.name, missing_ok=True)
+            try:
+                self._file.close()
+            finally:
+                if not self._finished:
+                    self._at.folder.unlink(self._at.name, missing_ok=True)
 
     def _seal(self, summary: bytes, table_count: int) -> int:
         """Write the end of the file, make it durable, read it back and check it; the checksum of its footer.

@@ -1418,7 +1418,7 @@ MUTANTS = (
     Mutant(
         "a job ends while its commit is under way",
         "fpstore/jobs/journal.py",
-        "            for piece in self._behind:\n                piece.wait()\n",
+        "            self._line.wait()\n",
         "",
         "files are closed that are being made durable",
         ("tests/test_jobs_own.py::test_a_job_that_fails_ends_when_its_commit_is_done",),
