@@ -231,6 +231,19 @@ class Line:
         self._turns.put(turn)
         return Piece(turn, self._thread)
 
+    def wait(self) -> None:
+        """Until nobody is at what was given any more, whatever comes meanwhile: what it uses may go then."""
+        interrupted: KeyboardInterrupt | None = None
+        while self._thread is not None:
+            try:
+                # Behind all of it, also what its caller was interrupted before it could take note of.
+                self.give(_nothing).wait()
+                break
+            except KeyboardInterrupt as error:
+                interrupted = error
+        if interrupted is not None:
+            raise interrupted
+
 
 class Piece:
     """What was given to a Line; pieces are finished in the order in which they were given."""
@@ -296,8 +309,10 @@ def ahead(every: Generator[_Item]) -> Generator[_Item]:
             yield item
             del item
     finally:
-        upcoming.wait()
-        every.close()
+        try:
+            line.wait()
+        finally:
+            every.close()
 
 
 def begun_ahead(every: Iterator[_Item], count: int = 1) -> Generator[_Item]:

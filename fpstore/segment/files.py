@@ -88,10 +88,9 @@ class ChecksummedFile:
 
     def close(self) -> None:
         """Close the file, once nobody writes to it any more."""
-        under_way, self._under_way = self._under_way, None
+        self._under_way = None
         try:
-            if under_way is not None:
-                under_way.wait()
+            self._line.wait()
         finally:
             if self._fd >= 0:
                 os.close(self._fd)
