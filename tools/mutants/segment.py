@@ -38,7 +38,7 @@ MUTANTS = (
     Mutant(
         "a file is closed while a piece is written to it",
         "fpstore/segment/files.py",
-        "under_way.wait()",
+        "self._line.wait()",
         "pass",
         "a piece goes to a file that is none of ours",
         ("tests/test_segment.py::test_a_file_is_closed_when_nobody_writes_to_it_any_more",),
