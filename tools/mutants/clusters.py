@@ -9,14 +9,6 @@ _BUILT = "tests/test_cluster_build.py::test_tasks_build_the_bytes_of_one_process
 
 MUTANTS = (
     Mutant(
-        "a job that is interrupted does not wait for what is behind",
-        "fpstore/jobs/journal.py",
-        "self._line.wait()",
-        "pass",
-        "a job writes to files that are closed, and to a journal that is another's",
-        ("tests/test_jobs_own.py::test_a_job_that_is_interrupted_ends_when_nobody_writes_to_it_any_more",),
-    ),
-    Mutant(
         "nobody waits for what was given to a line",
         "fpstore/threads.py",
         "self.give(_nothing).wait()",

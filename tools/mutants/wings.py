@@ -1418,10 +1418,13 @@ MUTANTS = (
     Mutant(
         "a job ends while its commit is under way",
         "fpstore/jobs/journal.py",
-        "            for piece in self._behind:\n                piece.wait()\n",
-        "",
-        "files are closed that are being made durable",
-        ("tests/test_jobs_own.py::test_a_job_that_fails_ends_when_its_commit_is_done",),
+        "self._line.wait()",
+        "pass",
+        "a journal is written by a job that has let go of its claim",
+        (
+            "tests/test_jobs_own.py::test_a_job_that_fails_ends_when_its_commit_is_done",
+            "tests/test_jobs_own.py::test_a_job_that_is_interrupted_ends_when_nobody_writes_to_it_any_more",
+        ),
     ),
     Mutant(
         "fingerprints go to the store while their commit is under way",
