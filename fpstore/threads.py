@@ -232,9 +232,17 @@ class Line:
         return Piece(turn, self._thread)
 
     def wait(self) -> None:
-        """Until nobody is at anything it was given, also what its giver has no hold of, as a Ctrl-C came before."""
-        if self._thread is not None:
-            self.give(_nothing).wait()
+        """Until nobody is at what was given any more, whatever comes meanwhile: what it uses may go then."""
+        interrupted: KeyboardInterrupt | None = None
+        while self._thread is not None:
+            try:
+                # Behind all of it, also what its caller was interrupted before it could take note of.
+                self.give(_nothing).wait()
+                break
+            except KeyboardInterrupt as error:
+                interrupted = error
+        if interrupted is not None:
+            raise interrupted
 
 
 class Piece:
@@ -305,8 +313,10 @@ def ahead(every: Generator[_Item]) -> Generator[_Item]:
             yield item
             del item
     finally:
-        line.wait()
-        every.close()
+        try:
+            line.wait()
+        finally:
+            every.close()
 
 
 def begun_ahead(every: Iterator[_Item], count: int = 1) -> Generator[_Item]:

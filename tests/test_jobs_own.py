@@ -1,8 +1,11 @@
 """The fingerprints of a job without a standing store: in memory, in its record, and in a store where they are many."""
 
+import os
+import signal
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -291,6 +294,43 @@ def test_a_job_that_fails_ends_when_its_commit_is_done(
     with pytest.raises(failure):
         jobs.dedup([source], tmp_path / "kept", **NEAR)
     assert events == ["begun", "done"]
+
+
+@pytest.mark.parametrize(("moments", "goes_on"), [((0.1,), False), ((0.1, 0.3), True), ((0.1, 0.3, 0.5), True)])
+def test_a_job_that_is_interrupted_ends_when_nobody_writes_to_it_any_more(
+    tmp_path: Path, moments: tuple[float, ...], goes_on: bool
+) -> None:
+    """In the last wait, and again while what is behind is waited for: its files and its claim go then."""
+    written: list[bool] = []
+    job = Job([tmp_path / "kept"], {"job": "x"}, [], force=False)
+
+    def write() -> None:
+        time.sleep(0.25)
+        job.files[0].write(b"line\n")
+        written.append(job.files[0]._fd >= 0)
+
+    def interrupt() -> None:
+        began = time.monotonic()
+        for moment in moments:
+            time.sleep(max(0.0, began + moment - time.monotonic()))
+            os.kill(os.getpid(), signal.SIGINT)
+
+    interrupting = threading.Thread(target=interrupt)
+
+    def run() -> None:
+        with job, job.behind():
+            for _ in range(3):
+                job.write_behind(write)
+            interrupting.start()
+            while goes_on:
+                time.sleep(0.01)
+
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    while interrupting.is_alive():  # which finds nobody who waits, where the job has not
+        with suppress(KeyboardInterrupt):
+            interrupting.join(0.1)
+    assert written == [True] * 3
 
 
 def test_what_a_commit_raises_ends_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

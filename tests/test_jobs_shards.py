@@ -579,14 +579,20 @@ def test_the_command_leaves_shards_to_ranks_and_ends_the_job(tmp_path: Path, com
         ranks = [command(*asked, "--rank", rank) for rank in ("0", "1")]
         assert [outcome.status for outcome in ranks] == [0, 0]
         did.append(sum(int(outcome.err.split("did ")[1].split()[0]) for outcome in ranks))
+        for outcome in ranks:
+            made = f"whose parts are in {tmp_path / 'f'}\n" if len(did) == 1 else f"which wrote shards in {asked[3]}\n"
+            assert outcome.err.endswith(made)
+        again = (
+            f"did 0 tasks, as all is measured and {asked[3]} has no shards to write: the job has yet to decide, or is"
+        )
+        assert (again in command(*asked, "--rank", "0").err) == (len(did) == 1)
         job = command(*asked)
         assert job.status == 0, job.err
-        left = (
-            f"{tmp_path / 'two'}: decided; leaves 3 tasks of shards, for --rank 0 to 1; when these have ended the same"
-        )
+        left = f"{tmp_path / 'two'}: decided, not done: leaves 3 tasks of shards for --rank 0 to 1, called again; when"
         assert (left in job.err) == (len(did) == 1)
         assert (tmp_path / "two" / MARKER).exists() == (len(did) == 2)
     assert did[1] == 3
+    assert again in command(*asked, "--rank", "0").err
     assert files_in(tmp_path / "two") == files_in(tmp_path / "one")
 
 

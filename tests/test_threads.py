@@ -2,11 +2,13 @@
 
 # mypy: disable-error-code="var-annotated"
 
+import os
+import signal
 import threading
 import time
 import weakref
 from collections.abc import Generator, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 
 import pytest
@@ -425,6 +427,55 @@ def test_the_thread_of_a_line_ends_with_it() -> None:
     del line
     thread.wait()
     assert thread.done
+
+
+def interrupted_after(*moments: float) -> threading.Thread:
+    """What Ctrl-C does at these moments."""
+
+    def interrupt() -> None:
+        began = time.monotonic()
+        for moment in moments:
+            time.sleep(max(0.0, began + moment - time.monotonic()))
+            os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize("moments", [(0.1,), (0.1, 0.2), (0.1, 0.45)])
+def test_nobody_is_at_what_was_given_to_a_line_once_it_was_waited_for(moments: tuple[float, ...]) -> None:
+    """However often the wait is interrupted, and though nobody has a piece to wait for."""
+    line, done = Line(), list[int]()
+
+    def work(at: int) -> None:
+        time.sleep(0.2)
+        done.append(at)
+
+    for at in range(3):
+        line.give(partial(work, at))
+    interrupting = interrupted_after(*moments)
+    with pytest.raises(KeyboardInterrupt):
+        line.wait()
+    while interrupting.is_alive():
+        with suppress(KeyboardInterrupt):
+            interrupting.join(0.1)
+    assert done == [0, 1, 2]
+    line.wait()
+
+
+def test_a_line_without_work_or_without_a_thread_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> int:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threads_module, "start_new_thread", refuse)
+    line, done = Line(), list[int]()
+    line.wait()
+    piece = line.give(partial(done.append, 1))
+    line.wait()
+    assert done == []
+    piece.finish()
+    assert done == [1]
 
 
 # --- How far ahead ---

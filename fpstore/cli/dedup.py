@@ -19,7 +19,7 @@ from fpstore.cli.corpora import (
     write_summary,
 )
 from fpstore.cli.progress import progress_bar
-from fpstore.cli.shared import measure_rank, measuring_options, rank_of, who_of
+from fpstore.cli.shared import measure_rank, measuring_options, rank_of, shards_rank, who_of
 from fpstore.cli.subcommand import STANDARD_OUTPUT, subcommand
 from fpstore.cli.values import FILE_PATH, counted, distance_option
 
@@ -161,8 +161,11 @@ def command(
     sources = jobs.Inputs(inputs, format, text_column, html, skip_bad, input_header, id_column)
     if asked := rank_of(tasks):
         alike = None if confirm == "none" else confirm
-        own: dict[str, Any] = {"shards": True, "output": kept} if shards else {}
-        measure_rank(sources, asked, recipe=recipe, store=store, confirm=alike, keep=keep, **own)
+        how: dict[str, Any] = {"recipe": recipe, "store": store, "confirm": alike, "keep": keep}
+        if shards:
+            shards_rank(sources, asked, kept, **how)
+        else:
+            measure_rank(sources, asked, **how)
         return
     with output_file(kept, Path(kept, MARKER) if shards else None) as path, progress_bar() as bar:
         summary = jobs.dedup(
@@ -191,6 +194,8 @@ def command(
     became = f"kept {summary.results}, dropped {summary.documents - summary.results}{refused}"
     more = [last] if summary.without_value else []
     if left := summary.detail.get("tasks_left"):
-        told = f"{counted(left, 'task')} of shards, for --rank 0 to {tasks['world_size'] - 1}"
-        more.append(f"fpstore: {kept}: decided; leaves {told}; when these have ended the same command ends the job")
+        told = f"{counted(left, 'task')} of shards for --rank 0 to {tasks['world_size'] - 1}, called again"
+        more.append(
+            f"fpstore: {kept}: decided, not done: leaves {told}; when these have ended this command ends the job"
+        )
     tell(kept, summary, became, more=more)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -99,6 +100,18 @@ def measure_rank(sources: "Inputs", asked: dict[str, Any], **how: Any) -> None:
     tell_rank(jobs.measure_rank(sources, **asked, **how), asked)
 
 
+def shards_rank(sources: "Inputs", asked: dict[str, Any], output: str, **how: Any) -> None:
+    """The same of shards in output, which it writes once the job has left them."""
+    from fpstore import jobs
+    from fpstore.jobs.ranks import are_left
+
+    made = f"which wrote shards in {output}" if are_left(Path(output)) else None
+    count = jobs.measure_rank(sources, **asked, **how, shards=True, output=output)
+    if made is None and not count:
+        made = f"as all is measured and {output} has no shards to write: the job has yet to decide, or is done"
+    tell_rank(count, asked, made)
+
+
 def pairs_rank(store: str, asked: dict[str, Any], **how: Any) -> None:
     """Find what of the pairs of a store is for this process, and say how much that was; how: as of `cluster.pairs`."""
     from fpstore import cluster
@@ -113,10 +126,13 @@ def similar_pairs_rank(store: str, asked: dict[str, Any], **how: Any) -> None:
     tell_rank(cluster.similar_pairs_rank(store, **asked, **how), asked)
 
 
-def tell_rank(count: int, asked: dict[str, Any]) -> None:
-    """Say how many tasks one of several processes did; by --json as a document, as nothing else is printed."""
-    did = counted(count, "task")
-    told = f"rank {asked['rank']} of {asked['world_size']}: did {did}, whose parts are in {asked['folder']}"
+def tell_rank(count: int, asked: dict[str, Any], made: str | None = None) -> None:
+    """Say how many tasks one of several processes did; by --json as a document, as nothing else is printed.
+
+    made: what became of them, where it is no parts for the job.
+    """
+    made = made or f"whose parts are in {asked['folder']}"
+    told = f"rank {asked['rank']} of {asked['world_size']}: did {counted(count, 'task')}, {made}"
     tell_done("rank", {**asked, "task_count": count}, told)
 
 

@@ -311,15 +311,18 @@ class Job:
 
     @contextmanager
     def behind(self) -> Iterator[None]:
-        """A context that does not end before what is behind in it; an error of that came before those of the caller."""
+        """A context that does not end before what is behind in it; an error of that came before those of the caller.
+
+        However often it is interrupted: files and claims go when it ends.
+        """
         try:
             yield
+            self.wait()
         except BaseException as error:
             self._line.wait()
             if isinstance(error, Exception):
                 self.wait()
             raise
-        self.wait()
 
     def commit_last(self, state: dict[str, Any]) -> None:
         """Pack the results, and commit; nothing is left to do but finish."""

@@ -58,6 +58,11 @@ class Leaving:
         raise _LeftError
 
 
+def are_left(output: Path) -> bool:
+    """Whether a job has decided about shards there, and left them to ranks."""
+    return (folder_of(output.absolute() / MARKER) / WORK / _LEFT).exists()
+
+
 def write_rank(output: Path, files: EachFile, corpus: Corpus, measured: str, own: int, count: int) -> int | None:
     """Write the shards of one rank of so many, which nobody has written; how many tasks that were.
 

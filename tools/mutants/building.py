@@ -298,8 +298,8 @@ MUTANTS = (
     Mutant(
         "what is made ahead is left to itself",
         "fpstore/threads.py",
-        "line.wait()\n        every.close()",
-        "every.close()",
+        "            line.wait()\n        finally:\n            every.close()",
+        "            pass\n        finally:\n            every.close()",
         "a thread reads a spill file that its caller has closed",
         ("tests/test_threads.py::test_who_wants_no_more_waits_for_what_is_being_made",),
     ),

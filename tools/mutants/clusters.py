@@ -9,6 +9,14 @@ _BUILT = "tests/test_cluster_build.py::test_tasks_build_the_bytes_of_one_process
 
 MUTANTS = (
     Mutant(
+        "nobody waits for what was given to a line",
+        "fpstore/threads.py",
+        "self.give(_nothing).wait()",
+        "pass",
+        "what a line writes to is closed while it writes",
+        ("tests/test_threads.py::test_nobody_is_at_what_was_given_to_a_line_once_it_was_waited_for",),
+    ),
+    Mutant(
         "each rank writes the shards of all",
         "fpstore/jobs/ranks.py",
         "corpus, work)[own::count]",
