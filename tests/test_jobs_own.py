@@ -305,7 +305,7 @@ def test_a_job_that_is_interrupted_ends_when_nobody_writes_to_it_any_more(
     job = Job([tmp_path / "kept"], {"job": "x"}, [], force=False)
 
     def write() -> None:
-        time.sleep(0.25)
+        time.sleep(0.5)
         job.files[0].write(b"line\n")
         written.append(job.files[0]._fd >= 0)
 
