@@ -531,6 +531,8 @@ def test_ranks_of_something_else_are_one_error(tmp_path: Path, monkeypatch: pyte
         dedup([source], tmp_path / "three", shards=True, world_size=2)
     with pytest.raises(ValueError, match=r"^world_size: found 0"):
         dedup([source], tmp_path / "three", shards=True, world_size=0, folder=tmp_path / "g")
+    with pytest.raises(ValueError, match=r"^world_size: expected it with shards alone, which ranks write"):
+        dedup([source], tmp_path / "three", world_size=2, folder=tmp_path / "g")
     began = fpstore.__version__
     monkeypatch.setattr(fpstore, "__version__", "99.9")
     with pytest.raises(JobError, match=f"found a job that fpstore {re.escape(began)} began"):

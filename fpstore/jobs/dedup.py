@@ -101,6 +101,8 @@ def dedup(
     expect_paths(output=output, dropped=dropped, store=store)
     kept_one = Keep.parse(keep)
     team = Team.asked(workers, engine, address, folder)
+    if world_size is not None and not shards:
+        raise ValueError("world_size: expected it with shards alone, which ranks write; all else the job writes")
     if world_size is not None and as_count(world_size, "world_size") and folder is None:
         raise ValueError("folder: found none, expected one that all processes of world_size share")
     standing = None if store is None else Path(store).absolute()
