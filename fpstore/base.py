@@ -89,6 +89,9 @@ class _BaseStore(ABC):
         self._closed = True
         self._threads: dict[int, Threads] = {}
         self._lock = threading.Lock()
+        # Of one closing at a time; by one thread it may begin again where an interruption ended it.
+        self._ending = threading.RLock()
+        self._ended = True
         deferred = durability == "batch"
         self._living: Reader | Writer = (
             self._writer(self.path, deferred=deferred, sizes=sizes, kind=self.kind, **job)
@@ -98,7 +101,7 @@ class _BaseStore(ABC):
         self._watch = self._living.watch
         self._singly = self._living.singly if isinstance(self._living, Writer) else None
         self._newest: Reader | Writer | Singly = self._singly or self._living
-        self._closed = False
+        self._closed = self._ended = False
         if mode == "w":
             _open_writers.add(self)
 
@@ -127,7 +130,7 @@ class _BaseStore(ABC):
     def __del__(self) -> None:
         # None where the interpreter ends, which takes the modules apart before some of what is in them.
         generation = getattr(forks, "generation", None)
-        if not getattr(self, "_closed", True) and self._fork == generation:
+        if not getattr(self, "_ended", True) and self._fork == generation:
             try:
                 warnings.warn(f"{self!r} was never closed", ResourceWarning, source=self, stacklevel=2)
             finally:
@@ -151,7 +154,7 @@ class _BaseStore(ABC):
         """Close the store; probes under way in other threads finish first, later ones raise StoreClosed.
 
         A writer ends its merges where they are: nothing is lost, the next writer does them again. wait: it ends them
-        first, as wait() does.
+        first, as wait() does. It may be called again: one that was interrupted goes on.
         """
         expect_flags(wait=wait)
         if wait and not self._closed and self._fork == forks.generation:
@@ -164,21 +167,24 @@ class _BaseStore(ABC):
                 self._living.close()
                 if self._mirror is not None:
                     self._mirror.leave()
+            self._ended = True
             return
-        with self._lock:
-            if self._closed:
+        with self._ending:
+            if self._ended:
                 return
-            self._closed = True
-        self._watch.end()
-        for threads in self._threads.values():
-            threads.close()
-        try:
-            self._living.close()
-        finally:
-            for part in self._latest.parts:
-                part.close()
-            if self._mirror is not None:
-                self._mirror.close()
+            with self._lock:
+                self._closed = True
+            self._watch.end()
+            for threads in self._threads.values():
+                threads.close()
+            try:
+                self._living.close()
+            finally:
+                for part in self._latest.parts:
+                    part.close()
+                if self._mirror is not None:
+                    self._mirror.close()
+            self._ended = True
 
     # --- What it is ---
 

@@ -85,7 +85,7 @@ def test_a_store_without_a_catalog_yet_has_one_writer_too(tmp_path: Path) -> Non
 
 def test_a_fork_does_not_hold_its_parents_lock(folder: Folder) -> None:
     writer = lock_writer(folder)
-    inherited = [fd for fd, _ in writer._held.values()]
+    inherited = [file.fileno() for file, _ in writer._held.values()]
     assert len(inherited) == 2
 
     def in_child() -> None:
@@ -109,7 +109,7 @@ def test_what_is_no_file_is_refused_and_what_it_leads_to_stays(name: str, folder
     with pytest.raises(CorruptStore, match=f"{name}: file: found what is not a regular file"):
         lock_writer(folder)
     assert (folder.path / "precious").read_text() == "kept"
-    assert locks._locks == set()
+    assert not locks._locks
 
 
 def test_a_writer_notices_that_another_folder_or_catalog_came_in_the_place_of_its_own(tmp_path: Path) -> None:
@@ -229,7 +229,7 @@ def test_the_bytes_that_are_locked_are_those_of_the_format_page(folder: Folder) 
     for transaction in range(7):
         locks.enter(fd, transaction)
         assert locked("READ") == {(2**62 + transaction % 3,) * 2}
-        locks.leave(fd, transaction)
+        locks.leaving(fd, transaction)()
     assert locked("READ") == locked("WRITE") == set()
     os.close(fd)
 

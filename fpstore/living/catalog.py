@@ -105,7 +105,7 @@ class Catalog:
     def __init__(self, folder: Folder, writer_lock: WriterLock | None) -> None:
         """Made by open()."""
         self._fork = forks.generation
-        self._closed = True
+        self.is_closed = True
         self.folder = folder
         self._path = folder.path / FILE_NAME
         self._segments: Folder | None = None
@@ -117,7 +117,7 @@ class Catalog:
         self._known: State | None = None  # what was read last
         self.watch = Watch(sure=writer_lock is not None)
         self._environment = environments.share(folder, FILE_NAME)
-        self._closed = False
+        self.is_closed = False
 
     @classmethod
     def open(cls, path: Path, writable: bool = False) -> Self:
@@ -358,14 +358,13 @@ class Catalog:
                 self._open_anew()
 
     def close(self) -> None:
-        """Give back the environment, the writer's lock and the folders. May be called again."""
-        if self._closed:
-            return
-        self._closed = True
+        """Give back the environment, the writer's lock and the folders. May be called again, and goes on."""
+        self.is_closed = True
         self.watch.end()
         with self.folder, self._segments or contextlib.nullcontext():
             if self._fork == forks.generation:  # after a fork both belong to the parent
-                environments.give_back(self._environment)
+                if (environment := vars(self).pop("_environment", None)) is not None:
+                    environments.give_back(environment)
                 if self._writer_lock is not None:
                     self._writer_lock.release()
 
@@ -378,14 +377,14 @@ class Catalog:
         self.close()
 
     def __del__(self) -> None:
-        if not getattr(self, "_closed", True) and self._fork == getattr(forks, "generation", None):  # None at the end
+        if not getattr(self, "is_closed", True) and self._fork == getattr(forks, "generation", None):  # None at the end
             warnings.warn(f"{self!r} was never closed", ResourceWarning, source=self, stacklevel=2)
 
     def __repr__(self) -> str:
         return f"<Catalog {self._path}>"
 
     def _expect_usable(self) -> None:
-        if self._closed:
+        if self.is_closed:
             raise StoreClosed("the catalog was closed", path=self.folder.path)
         if self._fork != forks.generation:
             raise StoreClosed("opened before a fork, open it again in the child", path=self.folder.path)

@@ -10,8 +10,10 @@ import mmap
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from io import FileIO
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
+from weakref import WeakValueDictionary
 
 import lmdb
 from lmdb.verify import VerifyError, verify
@@ -62,6 +64,8 @@ class Environment:
         self.lock = threading.Lock()
         self.users = 0
         self._fd = fd
+        # What closes it when nobody has this any more, however their closing was interrupted.
+        self._own = FileIO(fd)
         self._mapped_bytes = 0
         self._writable = False
         self._file = HeaderFile(path, fd)
@@ -70,15 +74,16 @@ class Environment:
 
     def close(self) -> None:
         """Close LMDB until the next run. The caller holds the lock."""
-        if self._lmdb is not None:
-            self._lmdb.close()
-            self._lmdb = None
+        # First not to be had: an interruption comes when a call has ended, and would leave one that is closed.
+        environment, self._lmdb = self._lmdb, None
+        if environment is not None:
+            environment.close()
 
     def close_file(self) -> None:
         """For good. The caller holds the lock."""
         self.close()
-        os.close(self._fd)
         self._fd = -1
+        self._own.close()
 
     def is_at(self, folder: Folder, name: str) -> bool:
         """Whether that name in folder still leads to this file."""
@@ -125,13 +130,14 @@ class Environment:
             header = self._file.check()
             if header.file_bytes != self._mapped_bytes:
                 self._tail = None
-            locks.enter(self._fd, header.transaction)
+            leave = locks.leaving(self._fd, header.transaction)
             try:
+                locks.enter(self._fd, header.transaction)
                 return look(header)
             except _Overtaken:
                 continue
             finally:
-                locks.leave(self._fd, header.transaction)
+                leave()
         raise OSError(errno.EAGAIN, f"overtaken by {MAX_LOOKS} commits", str(self.path))
 
     def _write(self, work: Callable[[Transaction], T], more_bytes: int) -> T:
@@ -371,26 +377,31 @@ def _explanation(error: lmdb.Error, path: Path, fd: int) -> Exception:
     return CorruptStore("pages", f"what LMDB refuses ({error})", "sound pages of it", path=path)
 
 
-# Every environment of this process by the identity of its file.
-_environments: dict[FileIdentity, Environment] = {}
+# Every environment of this process by the identity of its file. One that an interrupted call did not give back is gone
+# with whoever had it.
+_environments: "WeakValueDictionary[FileIdentity, Environment]" = WeakValueDictionary()
 _registry_lock = threading.Lock()
+# Those that stand still while the process forks.
+_forking: list[Environment] = []
 
 
 def _before_fork() -> None:
     _registry_lock.acquire()
-    for environment in _environments.values():
+    _forking.extend(_environments.values())
+    for environment in _forking:
         environment.lock.acquire()
         environment.close()
 
 
 def _after_fork() -> None:
-    for environment in _environments.values():
+    for environment in _forking:
         environment.lock.release()
+    _forking.clear()
     _registry_lock.release()
 
 
 def _after_fork_in_child() -> None:
-    for environment in _environments.values():
+    for environment in _forking:
         environment.close_file()
     _after_fork()
     _environments.clear()
@@ -414,10 +425,11 @@ def share(folder: Folder, name: str) -> Environment:
 
 
 def give_back(environment: Environment) -> None:
-    """End one use of an environment; the last one closes it."""
+    """End one use of an environment; the last one closes it. An interruption leaves one that can be used, or none."""
     with _registry_lock:
         environment.users -= 1
         if not environment.users:
             with environment.lock:
+                environment.close()
+                del _environments[environment.file_identity]
                 environment.close_file()
-            del _environments[environment.file_identity]

@@ -18,9 +18,12 @@ import fcntl
 import os
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from io import FileIO
 from pathlib import Path
 from typing import NamedTuple
+from weakref import WeakSet
 
 from fpstore.disk import CATALOG_NAME, FileIdentity, Folder
 from fpstore.errors import CorruptStore, StoreChanged, StoreLocked
@@ -60,9 +63,12 @@ def enter(fd: int, transaction: int) -> None:
     fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _SHARED[transaction % _GATES])
 
 
-def leave(fd: int, transaction: int) -> None:
-    """Let go of the gate that enter took."""
-    fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _NONE[transaction % _GATES])
+def leaving(fd: int, transaction: int) -> Callable[[], object]:
+    """What lets go of the gate that enter takes; of one that was not taken it changes nothing.
+
+    It is made before, and compiled: no interruption comes between a call of it and what it does.
+    """
+    return partial(fcntl.fcntl, fd, fcntl.F_OFD_SETLK, _NONE[transaction % _GATES])
 
 
 def wait_for_overtaken(fd: int, transaction: int, path: Path) -> None:
@@ -103,13 +109,16 @@ def lock_file(fd: int, kind: int, *, wait: bool) -> bool:
 
 
 class WriterLock:
-    """Held by the one writer of a store: on writer.lock, and on the catalog's file, should that one be removed."""
+    """Held by the one writer of a store: on writer.lock, and on the catalog's file, should that one be removed.
+
+    It ends with the object too, if whoever was to release it was interrupted.
+    """
 
     def __init__(self, folder: Folder) -> None:
         """Made by lock_writer."""
         self._folder = folder
         self._catalog_path = f"{folder.path}/{CATALOG_NAME}"
-        self._held: dict[str, tuple[int, FileIdentity]] = {}
+        self._held: dict[str, tuple[FileIO, FileIdentity]] = {}
         self._has_number = False
         self._unsynced = False
 
@@ -140,26 +149,28 @@ class WriterLock:
         When it returns that is durable. Where it is not, OSError, and check raises it until it is.
         """
         self.check()
-        fd = self._folder.open_file(temporary, os.O_RDWR)
+        file = FileIO(self._folder.open_file(temporary, os.O_RDWR))
+        left: FileIO | None = file
         try:
-            if not _try_lock(fd, CATALOG_NAME):
-                raise self._taken(fd)
+            if not _try_lock(file.fileno(), CATALOG_NAME):
+                raise self._taken(file.fileno())
             self._folder.rename(temporary, CATALOG_NAME)
         finally:  # a rename can fail when it is done
-            if self._folder.identity_of(CATALOG_NAME) == _identity(fd):
-                before = self._held.get(CATALOG_NAME)
-                self._held[CATALOG_NAME] = (fd, _identity(fd))
+            identity = _identity(file.fileno())
+            if self._folder.identity_of(CATALOG_NAME) == identity:
                 self._unsynced = True
-                fd = -1 if before is None else before[0]
-            if fd >= 0:
-                os.close(fd)
+                left, _ = self._held.get(CATALOG_NAME, (None, None))
+                self._held[CATALOG_NAME] = (file, identity)
+            if left is not None:
+                left.close()
         self.check()
 
     def release(self) -> None:
         """Let another become the writer; may be called again."""
         _locks.discard(self)
         while self._held:
-            name, (fd, _) = self._held.popitem()
+            name, (file, _) = self._held.popitem()
+            fd = file.fileno()
             # Explicitly, for a child of this process may have a copy of the descriptor.
             if name == WRITER_LOCK_NAME:
                 if self._has_number:
@@ -168,12 +179,12 @@ class WriterLock:
                 fcntl.flock(fd, fcntl.LOCK_UN)
             else:
                 fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _NONE[_WRITER])
-            os.close(fd)
+            file.close()
 
     def forget(self) -> None:
         """In a fork: what was inherited is the parent's."""
         while self._held:
-            os.close(self._held.popitem()[1][0])
+            self._held.popitem()[1][0].close()
 
     def _acquire(self) -> None:
         fd = self._open_held(WRITER_LOCK_NAME, os.O_RDWR | os.O_CREAT)
@@ -191,18 +202,19 @@ class WriterLock:
     def _open_held(self, name: str, flags: int) -> int:
         """A descriptor with the lock of the file of that name, which no other file has taken the place of."""
         for _ in range(MAX_ATTEMPTS):
-            fd = self._folder.open_file(name, flags)
+            file = FileIO(self._folder.open_file(name, flags))
             try:
+                fd = file.fileno()
                 if not _try_lock(fd, name):
                     raise self._taken(fd)
                 identity = _identity(fd)
                 if self._folder.identity_of(name) == identity:
-                    self._held[name] = (fd, identity)
+                    self._held[name] = (file, identity)
                     return fd
             except BaseException:
-                os.close(fd)
+                file.close()
                 raise
-            os.close(fd)
+            file.close()
         raise StoreChanged(f"another file came in its place {MAX_ATTEMPTS} times", path=self._folder.path / name)
 
     def _taken(self, fd: int) -> StoreLocked:
@@ -218,7 +230,7 @@ _EXPECTED = "expected the store that was opened: nothing was written"
 # Of a process, and the end of a line.
 _NUMBER_BYTES = 20
 # All that this process holds.
-_locks: set[WriterLock] = set()
+_locks: "WeakSet[WriterLock]" = WeakSet()
 
 
 def lock_writer(folder: Folder) -> WriterLock:

@@ -475,23 +475,21 @@ class Writer(Current):
         if self._fork != forks.generation:  # all of it is the parent's, whose threads may hold the lock here for ever
             self._catalog.close()
             return
-        if stand_still(self._flush_job, self._merge_job) or not self._end_jobs():
+        if stand_still(self._flush_job, self._merge_job):
             return
+        self._end_jobs()
         with self._lock, contextlib.closing(self._catalog):
-            if self._catalog.has_changed:
+            if self._catalog.is_closed or self._catalog.has_changed:
                 return
             self._find_out()
             self._write()
             with contextlib.suppress(OSError):  # all is durable, and the next writer sweeps
                 sweep_segments(self._catalog)
 
-    def _end_jobs(self) -> bool:
-        """End the flush and the merge where they are; False where that was done before."""
+    def _end_jobs(self) -> None:
+        """End the flush and the merge where they are."""
         with self._lock:
-            if self._closing:
-                return False
             self._closing = True
         for job in (self._flush_job, self._merge_job):
             if job is not None:
                 job.wait()
-        return True

@@ -13,7 +13,7 @@ from fpstore._view import SegmentView
 from fpstore.disk import Place, placed
 from fpstore.errors import CorruptStore, Naming
 from fpstore.format import FOOTER_BYTES, HEADER_BYTES, PAGE_BYTES, Footer, Header
-from fpstore.segment.files import map_file, read_footer
+from fpstore.segment.files import let_go, map_file, read_footer
 
 # Of a file that is read whole, so much at a time.
 STEP_BYTES = 1 << 18
@@ -61,7 +61,7 @@ class Beside(Generic[_Record]):
                     self.view.close()
                     raise
             except BaseException:
-                self._map.close()
+                let_go(self._map)
                 raise
 
     @property

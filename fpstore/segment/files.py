@@ -247,6 +247,12 @@ def _expect_roots(roots: bytes, footer: Footer) -> None:
         raise CorruptStore("roots, checksum", f"{crc32c(roots):#010x}", f"{footer.roots_crc:#010x}")
 
 
+def let_go(mapping: mmap.mmap) -> None:
+    """Unmap what an interrupted call may look at still: then it goes when that call is forgotten."""
+    with contextlib.suppress(BufferError):
+        mapping.close()
+
+
 def map_file(fd: int, file_bytes: int) -> mmap.mmap:
     """The whole file, mapped for reading here and there."""
     try:

@@ -15,7 +15,7 @@ from fpstore._view import SegmentView, TableCursor
 from fpstore.disk import Place, placed
 from fpstore.errors import CorruptStore, Naming
 from fpstore.format import Header, Region, Summary, TableRecord
-from fpstore.segment.files import map_file, read_footer
+from fpstore.segment.files import let_go, map_file, read_footer
 from fpstore.types import Counts, Ids, Keys
 
 READ_KEYS = 1 << 17  # that are decoded before they are handed on
@@ -45,7 +45,7 @@ class Segment:
                 self.tables = self.summary.tables
                 self.view = self._make_view(self.tables)
             except BaseException:
-                self._map.close()
+                let_go(self._map)
                 raise
         self.ids = IdColumn(self.view, self.record) if self.record.id_kind != layout.ID_KIND_NONE else None
 

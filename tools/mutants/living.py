@@ -437,6 +437,22 @@ MUTANTS = (
         ("tests/test_gates.py::test_pages_are_checked_of_one_snapshot_though_commits_come_meanwhile",),
     ),
     Mutant(
+        "a catalog is closed before it is not to be had any more",
+        "fpstore/living/environment.py",
+        "environment, self._lmdb = self._lmdb, None if environment is not None: environment.close()",
+        "environment = self._lmdb\n        environment and environment.close()\n        self._lmdb = None",
+        "after a Ctrl-C a store cannot be opened any more in this process",
+        ("tests/test_interrupted.py::test_an_environment_is_closed_or_open_whenever_its_closing_is_interrupted",),
+    ),
+    Mutant(
+        "a writer that is closed again does nothing",
+        "fpstore/base.py",
+        "if self._ended: return",
+        "if self._closed:\n                return",
+        "after a Ctrl-C in close() the store stays locked",
+        ("tests/test_interrupted.py::test_whoever_is_interrupted_goes_on_with_the_store",),
+    ),
+    Mutant(
         "a new catalog has a name before its folder is synced",
         "fpstore/living/locks.py",
         "self._folder.sync() self._unsynced = False",
@@ -623,7 +639,7 @@ MUTANTS = (
     Mutant(
         "a rename that fails when it is done is taken for none",
         "fpstore/living/locks.py",
-        "if self._folder.identity_of(CATALOG_NAME) == _identity(fd):",
+        "if self._folder.identity_of(CATALOG_NAME) == identity:",
         "if self._unsynced:",
         "a writer has no lock on the catalog that it put in place, and takes it for another's",
         ("tests/test_catalog_moves.py::test_a_move_that_fails_leaves_the_one_file_or_the_other",),
@@ -663,7 +679,7 @@ MUTANTS = (
     Mutant(
         "a writer whose store changed sweeps when it closes",
         "fpstore/living/writer.py",
-        "if self._catalog.has_changed: return self._find_out()",
+        "if self._catalog.is_closed or self._catalog.has_changed: return self._find_out()",
         "self._find_out()",
         "close raises once more, or changes what is not the writer's",
         ("tests/test_identity.py::test_a_writer_whose_store_was_replaced_says_so_and_changes_neither",),

@@ -1,0 +1,91 @@
+"""Has a KeyboardInterrupt come at any moment at which the interpreter would raise one for a signal.
+
+Python 3.11 looks whether there was a signal when a call has ended, when a function is entered, and when a loop begins
+again. There it is raised, at the very instruction, by the interpreter's own means to trace.
+"""
+
+import dis
+import itertools
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any, NamedTuple
+
+import fpstore
+
+LOOKS = {"CALL", "CALL_FUNCTION_EX", "JUMP_BACKWARD", "RESUME"}
+HOME = str(Path(fpstore.__file__).parent)
+
+
+class Moment(NamedTuple):
+    """A place in the code at which the interpreter looks, and how often it had been there before."""
+
+    file: str
+    function: str
+    line: int
+    instruction: int
+
+
+@cache
+def moments_of(code: CodeType) -> frozenset[int]:
+    """The instructions before which an interruption is raised."""
+    found = list(dis.get_instructions(code))
+    return frozenset(after.offset for before, after in itertools.pairwise(found) if before.opname in LOOKS)
+
+
+class _Interruption:
+    def __init__(self, at: int) -> None:
+        self.at = at
+        self.count = 0
+        self.seen: dict[Moment, list[int]] = {}
+        self.where: Moment | None = None
+
+    def enter(self, frame: FrameType, event: str, argument: Any) -> Any:
+        # What is raised in __del__ the interpreter tells and forgets.
+        if not frame.f_code.co_filename.startswith(HOME) or frame.f_code.co_name == "__del__":
+            return None
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        return self.look
+
+    def look(self, frame: FrameType, event: str, argument: Any) -> Any:
+        code = frame.f_code
+        if event == "opcode" and frame.f_lasti in moments_of(code):
+            self.count += 1
+            moment = Moment(code.co_filename, code.co_qualname, frame.f_lineno or 0, frame.f_lasti)
+            self.seen.setdefault(moment, []).append(self.count)
+            if self.count == self.at:
+                sys.settrace(None)
+                self.where = moment
+                raise KeyboardInterrupt
+        return self.look
+
+
+def moments(work: Callable[[], object]) -> list[int]:
+    """The numbers of the moments of work, done once: of each place in the code the first and the last."""
+    counted = _Interruption(0)
+    _traced(work, counted)
+    return sorted({number for numbers in counted.seen.values() for number in (numbers[0], numbers[-1])})
+
+
+def interrupted(work: Callable[[], object], at: int) -> Moment | None:
+    """Do work and interrupt it at the moment of that number: where that was, None where it has ended before.
+
+    Raises what work raises but for the interruption.
+    """
+    interruption = _Interruption(at)
+    try:
+        _traced(work, interruption)
+    except KeyboardInterrupt:
+        assert interruption.where is not None
+    return interruption.where
+
+
+def _traced(work: Callable[[], object], interruption: _Interruption) -> None:
+    before = sys.gettrace()
+    sys.settrace(interruption.enter)
+    try:
+        work()
+    finally:
+        sys.settrace(before)

@@ -1,0 +1,132 @@
+"""A KeyboardInterrupt at any moment of a call: the process goes on with the store, for writing too."""
+
+import gc
+import os
+import shutil
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import TypeAlias
+
+import numpy as np
+import pytest
+from interruptions import interrupted, moments
+
+import fpstore
+from fpstore import Store
+from fpstore.disk import CATALOG_NAME, Folder
+from fpstore.living import environment as environments
+
+KEYS = np.random.default_rng(5).integers(0, 1 << 63, 600, dtype=np.uint64)
+# Of each call so many moments are tried; all of them by hand, with a million.
+TRIED = int(os.environ.get("FPSTORE_INTERRUPTIONS", "30"))
+ADDED, LATER = 7, 9
+
+# Opens the store at a path, does something with it and closes it; what it has opened it puts into the list.
+Work: TypeAlias = Callable[[Path, list[Store]], None]
+
+
+def read(path: Path, opened: list[Store]) -> None:
+    with fpstore.open(path) as store:
+        opened.append(store)
+        assert [match.id for match in store.probe(int(KEYS[5]))] == [5]
+        assert len(store.probe_many(KEYS[:3])) == 3
+
+
+def add(path: Path, opened: list[Store]) -> None:
+    with fpstore.open(path, "w") as store:
+        opened.append(store)
+        store.add([ADDED], ids=[1 << 40])
+        store.sync()
+
+
+def add_in_batches(path: Path, opened: list[Store]) -> None:
+    with fpstore.open(path, "w", durability="batch") as store:
+        opened.append(store)
+        store.add([ADDED], ids=[1 << 40])
+        store.add_if_new(np.array([1 << 62], dtype=np.uint64), ids=[1 << 41])
+
+
+def compact(path: Path, opened: list[Store]) -> None:
+    with fpstore.open(path, "w") as store:
+        opened.append(store)
+        store.add([ADDED], ids=[1 << 40])
+        store.remove(ids=[3])
+        store.compact()
+
+
+def tried(work: Work, original: Path, folder: Path) -> Iterator[tuple[Path, int]]:
+    """For each moment, or so many by chance, a copy of the store and the number of the moment."""
+    shutil.copytree(original, folder / "first")
+    numbers = moments(lambda: work(folder / "first", []))
+    assert len(numbers) > 1000
+    for number in Random(11).sample(numbers, min(TRIED, len(numbers))):
+        path = folder / f"{number}"
+        shutil.copytree(original, path)
+        yield path, number
+        shutil.rmtree(path)
+
+
+@contextmanager
+def leaving_some_open() -> Iterator[None]:
+    """For what an interrupted call leaves to be collected."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        yield
+        gc.collect()
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("interrupted") / "o"
+    fpstore.build(path, KEYS, ids="row").close()
+    return path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("work", [read, add, add_in_batches, compact])
+def test_whoever_is_interrupted_goes_on_with_the_store(work: Work, original: Path, tmp_path: Path) -> None:
+    with leaving_some_open():
+        for path, number in tried(work, original, tmp_path):
+            opened: list[Store] = []
+            where = interrupted(partial(work, path, opened), number)
+            if number % 2:
+                for store in opened:
+                    store.close()
+            else:
+                opened.clear()
+            gc.collect()
+            try:
+                goes_on(path)
+            except Exception as error:
+                raise AssertionError(f"interrupted at {where}") from error
+
+
+def goes_on(path: Path) -> None:
+    with fpstore.open(path) as store:
+        assert 5 in [match.id for match in store.probe(int(KEYS[5]))]
+    with fpstore.open(path, "w") as store:
+        store.add([LATER], ids=[1 << 42])
+        store.verify()
+    with fpstore.open(path) as store:
+        assert 1 << 42 in [match.id for match in store.probe(LATER)]
+
+
+def test_an_environment_is_closed_or_open_whenever_its_closing_is_interrupted(original: Path, tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    shutil.copytree(original, path)
+    with Folder.open(path) as folder, leaving_some_open():
+
+        def close() -> None:
+            environment = environments.share(folder, CATALOG_NAME)
+            environment.run(lambda transaction: transaction.id())
+            environments.give_back(environment)
+
+        for number in moments(close):
+            interrupted(close, number)
+            again = environments.share(folder, CATALOG_NAME)
+            assert again.run(lambda transaction: transaction.id()) > 0
+            environments.give_back(again)
