@@ -8,6 +8,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
 
+from helpers import in_memory
 from id_types import SIGNED
 
 TOOL = Path(__file__).parent.parent / "tools" / "check_identity.py"
@@ -15,7 +16,7 @@ TOOL = Path(__file__).parent.parent / "tools" / "check_identity.py"
 
 def run_tool(*arguments: str) -> subprocess.CompletedProcess[str]:
     command: list[str | Path] = [sys.executable, TOOL, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=in_memory())
 
 
 @pytest.mark.slow

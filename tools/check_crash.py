@@ -301,7 +301,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--call", type=int, metavar="N", help="only this call of the script, to see a finding again")
     parser.add_argument(
         "--way",
-        choices=("fail", "late", "short", "kill"),
+        choices=("fail", "late", "short", "kill", "kill-before", "kill-after"),
         help="faults: only those of this kind, at each call all of them",
     )
     parser.add_argument("--power", type=int, default=0, metavar="WRITERS", help="power cuts at every call of writers")
