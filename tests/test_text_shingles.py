@@ -108,6 +108,7 @@ def test_hashes_of_any_kind_are_put_in_order_and_counted(weights: str) -> None:
         np.repeat(numbers.integers(0, 1 << 64, 9, dtype=np.uint64), 40),
         np.full(700, (1 << 64) - 1, dtype=np.uint64),
     ]
+    sets += [np.repeat(numbers.integers(0, 1 << 64, count, dtype=np.uint64), 3) for count in (100, 333)]
     sets += [numbers.choice(numbers.integers(0, 1 << 64, 50, dtype=np.uint64), 5000)]
     ends = np.cumsum([len(each) for each in sets]).astype(np.uint64)
     none = np.zeros(1, dtype=np.uint64)
