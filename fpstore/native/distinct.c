@@ -61,8 +61,7 @@ size_t hashes_distinct(const uint64_t *hashes, size_t count, uint64_t *parted, u
     for (size_t i = 0; i < count; i++) parted[starts[hashes[i] >> (64 - bits)]++] = hashes[i];
     /* Each start is the end of its bucket by now. */
     for (size_t bucket = 0, first = 0; most > MANY_TOGETHER && bucket < buckets; first = starts[bucket++])
-        if (starts[bucket] - first > MANY_TOGETHER)
-            put_together_in_order(parted + first, starts[bucket] - first);
+        if (starts[bucket] - first > MANY_TOGETHER) put_together_in_order(parted + first, starts[bucket] - first);
     put_back(parted, count);
     if (counts == NULL) {
         for (size_t i = 0; i < count; i++) { /* without a branch */

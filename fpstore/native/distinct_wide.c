@@ -58,14 +58,14 @@ ALWAYS_INLINE __m512i turned(__m512i hashes) {
 }
 
 /* One step of a sorting network: each lane with its partner; the greater goes to the lanes that are marked. */
-#define ORDER(hashes, count, partner, greater)                                                \
-    do {                                                                                      \
-        __m512i partners[GROUP];                                                              \
-        for (int i_ = 0; i_ < (count); i_++) partners[i_] = partner(hashes[i_]);              \
-        for (int i_ = 0; i_ < (count); i_++) {                                                \
-            const __m512i lesser = _mm512_min_epu64(hashes[i_], partners[i_]);                \
-            hashes[i_] = _mm512_mask_max_epu64(lesser, greater, hashes[i_], partners[i_]);    \
-        }                                                                                     \
+#define ORDER(hashes, count, partner, greater)                                             \
+    do {                                                                                   \
+        __m512i partners[GROUP];                                                           \
+        for (int i_ = 0; i_ < (count); i_++) partners[i_] = partner(hashes[i_]);           \
+        for (int i_ = 0; i_ < (count); i_++) {                                             \
+            const __m512i lesser = _mm512_min_epu64(hashes[i_], partners[i_]);             \
+            hashes[i_] = _mm512_mask_max_epu64(lesser, greater, hashes[i_], partners[i_]); \
+        }                                                                                  \
     } while (0)
 #define NEIGHBOURS(hashes) _mm512_shuffle_epi32(hashes, _MM_PERM_BADC)
 #define PAIRS(hashes) _mm512_permutex_epi64(hashes, 0x4E)
