@@ -13,7 +13,7 @@ from fpstore._turns import DONE, NEW, Turns
 
 @pytest.mark.parametrize("distance", [0, 1, 6, 8, 9, 20])
 def test_of_many_keys_those_are_near_that_differ_in_few_bits_wherever_these_are(distance: int) -> None:
-    """So many that they are compared many at a time, and not parted, of few different lower halves, and as many of upper ones."""
+    """So many that they are compared many at a time, and not parted, of few different halves, lower and upper ones."""
     random = Random(distance)
     halves = [random.getrandbits(32) for _ in range(12)]
 

@@ -7,7 +7,7 @@ MUTANTS = (
         "queries that find more together than there is room for are left",
         "fpstore/native/key_index.c",
         "if (status == TOO_MANY) status = near_each(index, queries, first, first + some, &near, found);",
-        "if (status == TOO_MANY) status = is_together ? OK : near_each(index, queries, first, first + some, &near, found);",
+        "if (status == TOO_MANY) status = is_together ? OK : near_each(index, queries, first, count, &near, found);",
         "documents of a batch are kept though kept ones are near",
         ("tests/test_key_index.py::test_many_queries_find_together_what_each_finds[NONE]",),
     ),
