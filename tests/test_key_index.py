@@ -1,6 +1,9 @@
 """Fingerprints in memory alone, against a plain loop over all of them."""
 
 import itertools
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -92,6 +95,44 @@ def test_of_very_many_near_ones_the_nearest_are_told() -> None:
     for limit in (3, 2000, 10_000):
         columns = index.near(keys_of([0, 1]), limit)
         assert list(zip(*(column.tolist() for column in columns), strict=True)) == plain(keys[::-1], [0, 1], 11, limit)
+
+
+# Of so many queries, and keys that take tables of so many lines, those are looked at together that read the same lines;
+# unless much is found, as of those of one center.
+TOGETHER = """
+import numpy as np
+from fpstore._key_index import KeyIndex
+rng = np.random.default_rng(11)
+def changed(keys, most):
+    for _ in range(most):
+        flips = rng.integers(0, 2, len(keys), dtype=np.uint64)
+        keys = keys ^ flips << rng.integers(0, 64, len(keys), dtype=np.uint64)
+    return keys
+held = rng.integers(0, 2**64, 41_500, dtype=np.uint64)
+held[-500:] = held[:500]
+for distance in (0, 2, 6, 8):
+    index, queries = KeyIndex(distance), changed(held[rng.integers(0, len(held), 1500)], distance + 1)
+    own = held.copy()
+    own[1000:1300] = changed(np.repeat(own[:1], 300), max(1, distance // 2))
+    index.add(own)
+    crowded = changed(np.repeat(own[:1], 1100), 1)
+    both = np.concatenate([queries, crowded[:20]]), np.concatenate([crowded, queries[:5]])
+    for asked in (queries[:1023], queries[:1024], *both):
+        for limit in (1, 40, 1000):
+            found = index.near(asked, limit)
+            one_by_one = [index.near(each, limit) for each in asked[:, None]]
+            expected = [np.concatenate([each[column] for each in one_by_one]) for column in (1, 2, 3)]
+            counts = [len(each[0]) for each in one_by_one]
+            assert found[0].tolist() == np.repeat(np.arange(len(asked)), counts).tolist()
+            assert all((column == other).all() for column, other in zip(found[1:], expected, strict=True))
+    apart = np.bitwise_count(queries[:200, None] ^ own) <= distance
+    assert np.bincount(index.near(queries, 1000)[0], minlength=200)[:200].tolist() == apart.sum(axis=1).tolist()
+"""
+
+
+@pytest.mark.parametrize("setting", ["FPSTORE_NARROW", "FPSTORE_PORTABLE", "NONE"])
+def test_many_queries_find_together_what_each_finds(setting: str) -> None:
+    subprocess.run([sys.executable, "-c", TOGETHER], check=True, env=os.environ | {setting: "1"})
 
 
 def test_a_row_takes_what_is_said() -> None:

@@ -33,6 +33,7 @@ PARTS = {
     "names",
     "ids",
     "json",
+    "distinct",
 }
 ROUNDS = 400
 SETS = {"": "2", "FPSTORE_NARROW": "1", "FPSTORE_PORTABLE": "0"}

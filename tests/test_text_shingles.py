@@ -1,7 +1,10 @@
 """Shingles by hashes that were kept are those of the texts, whatever repeats, and jobs read no text twice for them."""
 
 import math
+import os
 import random
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -108,6 +111,7 @@ def test_hashes_of_any_kind_are_put_in_order_and_counted(weights: str) -> None:
         np.repeat(numbers.integers(0, 1 << 64, 9, dtype=np.uint64), 40),
         np.full(700, (1 << 64) - 1, dtype=np.uint64),
     ]
+    sets += [np.repeat(numbers.integers(0, 1 << 64, count, dtype=np.uint64), 3) for count in (100, 333)]
     sets += [numbers.choice(numbers.integers(0, 1 << 64, 50, dtype=np.uint64), 5000)]
     ends = np.cumsum([len(each) for each in sets]).astype(np.uint64)
     none = np.zeros(1, dtype=np.uint64)
@@ -193,3 +197,33 @@ def test_a_job_reads_no_text_twice_and_decides_as_if_it_did(
         found.append({path.name: path.read_bytes() for path in folder.glob("[!.]*")})
     assert found[0] == found[1]
     assert all(len(data) > 100 for data in found[0].values())
+
+
+# Shingles of every size, from one byte on; and of texts in which, sooner or later, letters come that no space follows.
+SIZES = """
+import random
+import numpy as np
+from fpstore.text import recipes
+from fpstore.text._sums import xxh3
+rng = random.Random(5)
+sizes = (*range(1, 24), 60, 130, 250)
+words = ["".join(rng.choice("abcdefgh") for _ in range(size)) for size in sizes for _ in range(6)]
+counts = (*range(1, 40), 63, 64, 65, 66, 130, 1019, 1020, 1021, 1022, 5000)
+texts = [" ".join(rng.choices(some, k=count)) for some in (words, words[:60], words[:12]) for count in counts]
+for name in ("text-1", "words-4"):
+    recipe = recipes()[name]
+    length = recipe.shingle
+    every = recipe.measure_and_keep(texts)[1].sets(np.arange(len(texts)))
+    for text, kept in zip(texts, every, strict=True):
+        tokens = text.split()
+        starts = range(max(1, len(tokens) - length + 1))
+        assert kept.hashes.tolist() == [xxh3(" ".join(tokens[at : at + length]).encode()) for at in starts]
+    for text, other in zip(texts, texts[::-1]):
+        mixed = f"{text} \\u4e2d\\u6587\\u5b57\\u4e2d {other}"
+        assert set(recipe.features(mixed).hashes.tolist()) == {found for found, _ in recipe.shingles(mixed)}
+"""
+
+
+@pytest.mark.parametrize("setting", ["FPSTORE_NARROW", "FPSTORE_PORTABLE", "NONE"])
+def test_shingles_of_every_size_have_the_hash_of_their_bytes(setting: str) -> None:
+    subprocess.run([sys.executable, "-c", SIZES], check=True, env=os.environ | {setting: "1"})

@@ -14,6 +14,13 @@ size_t hashes_distinct(const uint64_t *hashes, size_t count, uint64_t *parted, u
    two of them are equal. */
 int distinct_few_wide(const uint64_t *hashes, size_t count, uint64_t *distinct);
 
+/* hashes_distinct of DISTINCT_MANY hashes at most, one at least, without counts. */
+#define DISTINCT_MANY (1 << 17)
+size_t distinct_many_wide(const uint64_t *hashes, size_t count, uint64_t *parted, uint64_t *distinct);
+
+/* Put hashes in order: few as each finds its place, more by qsort. For the kernels. */
+void put_together_in_order(uint64_t *hashes, size_t count);
+
 void distinct_choose(InstructionSet set);
 
 #endif

@@ -7,8 +7,8 @@
 #define AHEAD 8
 
 typedef struct {
-    void (*ask)(const KeyIndex *, uint64_t);
-    Status (*collect)(const KeyIndex *, uint64_t, KeyNears *);
+    void (*ask)(const KeyIndex *, uint64_t, unsigned, unsigned);
+    Status (*collect)(const KeyIndex *, uint64_t, unsigned, unsigned, KeyNears *);
 } Kernels;
 
 #define KERNELS_OF(set) \
@@ -234,17 +234,98 @@ static Status put_rows(const KeyIndex *index, KeyNears *near, uint32_t query, Ke
     return OK;
 }
 
+/* One query after the other, in all tables. */
+static Status near_each(const KeyIndex *index, const uint64_t *queries, uint64_t first, uint64_t end, KeyNears *near,
+                        KeyMatches *found) {
+    Status status = OK;
+    if (first < end) kernels.ask(index, queries[first], 0, index->tables);
+    for (uint64_t i = first; i < end && status == OK; i++) {
+        if (i + 1 < end) kernels.ask(index, queries[i + 1], 0, index->tables);
+        near->count = 0;
+        status = kernels.collect(index, queries[i], 0, index->tables, near);
+        if (status == OK) status = put_rows(index, near, (uint32_t)i, found);
+    }
+    return status;
+}
+
+/* So many queries at a time are put in the order of their buckets, by so many bits: what one has read of a table is
+   mostly what the next ones read. */
+#define TOGETHER (1 << 14)
+#define ORDER_BITS 12
+/* Fewer queries, or tables of fewer lines, which the caches hold, are not worth it. */
+#define LEAST_TOGETHER 1024
+#define LEAST_BUCKET_BITS 14
+/* Where more is found for each query in the mean, they are asked for one after the other. */
+#define MOST_EACH 8
+
+typedef struct {
+    KeyNear near;
+    uint32_t query;
+} KeyFound;
+
+typedef struct {
+    uint32_t order[TOGETHER], ends[TOGETHER];
+    KeyFound found[TOGETHER * MOST_EACH];
+    KeyNear grouped[TOGETHER * MOST_EACH];
+} Together;
+
+/* Put queries in the order of their buckets in a table. */
+static void order_queries(unsigned table, const uint64_t *queries, uint64_t count, uint32_t *order) {
+    const unsigned shift = 64 - ORDER_BITS;
+    uint32_t ends[1 << ORDER_BITS] = {0}, sum = 0;
+    for (uint64_t i = 0; i < count; i++) ends[key_turned(queries[i], table) >> shift]++;
+    for (unsigned bucket = 0; bucket < 1 << ORDER_BITS; bucket++) { /* where each begins, at first */
+        const uint32_t own = ends[bucket];
+        ends[bucket] = sum;
+        sum += own;
+    }
+    for (uint64_t i = 0; i < count; i++) order[ends[key_turned(queries[i], table) >> shift]++] = (uint32_t)i;
+}
+
+/* The same of several together; TOO_MANY where more is found than there is room for. */
+static Status near_together(const KeyIndex *index, const uint64_t *queries, uint64_t first, uint64_t count,
+                            KeyNears *near, Together *room, KeyMatches *found) {
+    uint64_t used = 0;
+    for (unsigned table = 0; table < index->tables; table++) {
+        order_queries(table, queries + first, count, room->order);
+        for (uint64_t i = 0; i < count; i++) {
+            const uint32_t query = room->order[i];
+            if (i + 1 < count) kernels.ask(index, queries[first + room->order[i + 1]], table, table + 1);
+            near->count = 0;
+            if (kernels.collect(index, queries[first + query], table, table + 1, near) != OK) return NO_MEMORY;
+            if (near->count > MOST_EACH * count - used) return TOO_MANY;
+            for (uint64_t j = 0; j < near->count; j++) room->found[used++] = (KeyFound){near->keys[j], query};
+        }
+    }
+    uint32_t sum = 0;
+    memset(room->ends, 0, count * sizeof *room->ends);
+    for (uint64_t i = 0; i < used; i++) room->ends[room->found[i].query]++;
+    for (uint64_t i = 0; i < count; i++) { /* where each begins, at first */
+        const uint32_t own = room->ends[i];
+        room->ends[i] = sum;
+        sum += own;
+    }
+    for (uint64_t i = 0; i < used; i++) room->grouped[room->ends[room->found[i].query]++] = room->found[i].near;
+    for (uint64_t i = 0; i < count; i++) {
+        const uint32_t start = i == 0 ? 0 : room->ends[i - 1], end = room->ends[i];
+        KeyNears own = {room->grouped + start, end - start, end - start, near->limit};
+        if (put_rows(index, &own, (uint32_t)(first + i), found) != OK) return NO_MEMORY;
+    }
+    return OK;
+}
+
 Status key_index_near(const KeyIndex *index, const uint64_t *queries, uint64_t count, uint64_t limit,
                       KeyMatches *found) {
+    const int is_together = count >= LEAST_TOGETHER && index->band_bits >= LEAST_BUCKET_BITS;
     KeyNears near = {malloc(FIRST_ROOM * sizeof(KeyNear)), 0, FIRST_ROOM, limit};
-    Status status = near.keys == NULL ? NO_MEMORY : OK;
-    if (index->count > 0 && count > 0) kernels.ask(index, queries[0]);
-    for (uint64_t i = 0; i < count && status == OK && index->count > 0; i++) {
-        if (i + 1 < count) kernels.ask(index, queries[i + 1]);
-        near.count = 0;
-        status = kernels.collect(index, queries[i], &near);
-        if (status == OK) status = put_rows(index, &near, (uint32_t)i, found);
+    Together *room = is_together ? malloc(sizeof *room) : NULL;
+    Status status = near.keys == NULL || (is_together && room == NULL) ? NO_MEMORY : OK;
+    for (uint64_t first = 0; first < count && status == OK && index->count > 0; first += TOGETHER) {
+        const uint64_t some = count - first < TOGETHER ? count - first : TOGETHER;
+        status = is_together ? near_together(index, queries, first, some, &near, room, found) : TOO_MANY;
+        if (status == TOO_MANY) status = near_each(index, queries, first, first + some, &near, found);
     }
     free(near.keys);
+    free(room);
     return status;
 }

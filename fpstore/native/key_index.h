@@ -103,10 +103,11 @@ ALWAYS_INLINE uint32_t key_mark(const KeyIndex *index, uint64_t turned) {
 }
 ALWAYS_INLINE uint64_t key_buckets(const KeyIndex *index) { return UINT64_C(1) << index->band_bits; }
 
-/* Have the lines come that a query will look at; the keys near it, each once. */
-#define KEY_KERNELS(set)                                       \
-    void key_ask_##set(const KeyIndex *index, uint64_t query); \
-    Status key_collect_##set(const KeyIndex *, uint64_t, KeyNears *);
+/* Have the lines of some tables come that a query will look at; the keys near it that these tables find, and none
+   before them: each once of all tables. */
+#define KEY_KERNELS(set)                                                                      \
+    void key_ask_##set(const KeyIndex *index, uint64_t query, unsigned first, unsigned last); \
+    Status key_collect_##set(const KeyIndex *, uint64_t, unsigned first, unsigned last, KeyNears *);
 KEY_KERNELS(portable)
 KEY_KERNELS(fast)
 KEY_KERNELS(wide)

@@ -25,9 +25,9 @@ ALWAYS_INLINE int KERNEL(was_met)(const KeyIndex *index, uint64_t apart, unsigne
     return 0;
 }
 
-void KERNEL(key_ask)(const KeyIndex *index, uint64_t query) {
-    const KeyLine *lines = index->lines.memory;
-    for (unsigned table = 0; table < index->tables; table++, lines += key_buckets(index)) {
+void KERNEL(key_ask)(const KeyIndex *index, uint64_t query, unsigned first, unsigned last) {
+    const KeyLine *lines = (const KeyLine *)index->lines.memory + first * key_buckets(index);
+    for (unsigned table = first; table < last; table++, lines += key_buckets(index)) {
         const uint64_t bucket = key_bucket(index, key_turned(query, table));
         for (unsigned flips = 0; flips <= index->flips[table]; flips++) {
             const uint16_t *patterns = key_patterns + key_first_pattern(flips);
@@ -55,10 +55,11 @@ ALWAYS_INLINE Status KERNEL(collect_line)(const KeyIndex *index, uint64_t query,
     return OK;
 }
 
-Status KERNEL(key_collect)(const KeyIndex *index, uint64_t query, KeyNears *found) {
+Status KERNEL(key_collect)(const KeyIndex *index, uint64_t query, unsigned first_table, unsigned last_table,
+                           KeyNears *found) {
     const KeyLine *lines = index->lines.memory;
     uint32_t behind[KEY_PATTERNS]; /* lines that are looked at when those before them were, as they have to come */
-    for (unsigned table = 0; table < index->tables; table++) {
+    for (unsigned table = first_table; table < last_table; table++) {
         const uint64_t turned = key_turned(query, table), first = table * key_buckets(index);
         const uint32_t mark = key_mark(index, turned);
         for (unsigned flips = 0; flips <= index->flips[table]; flips++) {

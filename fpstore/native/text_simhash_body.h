@@ -63,11 +63,101 @@ void KERNEL(add_shingles)(Document *document, const Steps *steps) {
     document->sums.total += weight * (int64_t)count;
 }
 
+#ifdef KERNEL_IS_WIDE
+#define HASHED_AT_ONCE 64
+
+/* The low and the high halves of products, folded. */
+ALWAYS_INLINE __m512i KERNEL(fold_products)(__m512i a, __m512i b) {
+    const __m512i low_half = _mm512_set1_epi64(0xFFFFFFFF);
+    const __m512i a_high = _mm512_srli_epi64(a, 32), b_high = _mm512_srli_epi64(b, 32);
+    const __m512i low = _mm512_mul_epu32(a, b), high = _mm512_mul_epu32(a_high, b_high);
+    const __m512i one = _mm512_add_epi64(_mm512_mul_epu32(a_high, b), _mm512_srli_epi64(low, 32));
+    const __m512i other = _mm512_add_epi64(_mm512_mul_epu32(a, b_high), _mm512_and_si512(one, low_half));
+    const __m512i upper =
+        _mm512_add_epi64(high, _mm512_add_epi64(_mm512_srli_epi64(one, 32), _mm512_srli_epi64(other, 32)));
+    const __m512i lower = _mm512_mask_mov_epi32(_mm512_slli_epi64(other, 32), 0x5555, low);
+    return _mm512_xor_si512(upper, lower);
+}
+
+ALWAYS_INLINE __m512i KERNEL(times)(__m512i a, uint64_t factor) {
+    const __m512i low = _mm512_set1_epi64((long long)factor), high = _mm512_set1_epi64((long long)(factor >> 32));
+    const __m512i crossed =
+        _mm512_add_epi64(_mm512_mul_epu32(_mm512_srli_epi64(a, 32), low), _mm512_mul_epu32(a, high));
+    return _mm512_add_epi64(_mm512_mul_epu32(a, low), _mm512_slli_epi64(crossed, 32));
+}
+
+ALWAYS_INLINE __m512i KERNEL(shifted_in)(__m512i hash, const int bits) {
+    return _mm512_xor_si512(hash, _mm512_srli_epi64(hash, bits));
+}
+
+/* xxh3 of 4 to 8 bytes, and of 9 to 16; firsts, lasts: the first and the last eight bytes, of which the former take the
+   first and the last four. */
+ALWAYS_INLINE __m512i KERNEL(xxh3_of_4)(__m512i firsts, __m512i lasts, __m512i sizes) {
+    const __m512i known = _mm512_set1_epi64((long long)(secret(8) ^ secret(16)));
+    __m512i hash = _mm512_xor_si512(_mm512_shrdi_epi64(lasts, firsts, 32), known);
+    hash = _mm512_ternarylogic_epi64(hash, _mm512_rol_epi64(hash, 49), _mm512_rol_epi64(hash, 24), 0x96);
+    hash = KERNEL(times)(hash, MX_2);
+    hash = _mm512_xor_si512(hash, _mm512_add_epi64(_mm512_srli_epi64(hash, 35), sizes));
+    return KERNEL(shifted_in)(KERNEL(times)(hash, MX_2), 28);
+}
+
+ALWAYS_INLINE __m512i KERNEL(xxh3_of_9)(__m512i firsts, __m512i lasts, __m512i sizes) {
+    const __m512i turned =
+        _mm512_set_epi64(0x08090A0B0C0D0E0F, 0x0001020304050607, 0x08090A0B0C0D0E0F, 0x0001020304050607,
+                         0x08090A0B0C0D0E0F, 0x0001020304050607, 0x08090A0B0C0D0E0F, 0x0001020304050607);
+    const __m512i low = _mm512_xor_si512(firsts, _mm512_set1_epi64((long long)(secret(24) ^ secret(32))));
+    const __m512i high = _mm512_xor_si512(lasts, _mm512_set1_epi64((long long)(secret(40) ^ secret(48))));
+    const __m512i sum = _mm512_add_epi64(_mm512_add_epi64(sizes, _mm512_shuffle_epi8(low, turned)), high);
+    const __m512i hash = KERNEL(shifted_in)(_mm512_add_epi64(sum, KERNEL(fold_products)(low, high)), 37);
+    return KERNEL(shifted_in)(KERNEL(times)(hash, MX_1), 32);
+}
+
+/* xxh3 of up to HASHED_AT_ONCE slices of the tokens' bytes, which end gap bytes before ends: most have 4 to 16 bytes.
+ */
+static void KERNEL(hash_slices)(const uint8_t *bytes, const uint32_t *starts, const uint32_t *ends, size_t gap,
+                                size_t count, uint64_t *hashes) {
+    uint64_t firsts[HASHED_AT_ONCE], lasts[HASHED_AT_ONCE], sizes[HASHED_AT_ONCE];
+    for (size_t i = 0; i < count; i++) {
+        const size_t end = ends[i] - gap;
+        /* Behind the tokens there is room to read. What ends too near before their beginning is for later. */
+        sizes[i] = end < 8 ? 0 : end - starts[i];
+        firsts[i] = load64(bytes + starts[i]);
+        lasts[i] = load64(bytes + (end < 8 ? 0 : end - 8));
+    }
+    for (size_t i = 0; i < count; i += 8) {
+        const __mmask8 valid = (__mmask8)low_bits(count - i < 8 ? (unsigned)(count - i) : 8);
+        const __m512i size = _mm512_maskz_loadu_epi64(valid, sizes + i);
+        const __m512i first = _mm512_maskz_loadu_epi64(valid, firsts + i);
+        const __m512i last = _mm512_maskz_loadu_epi64(valid, lasts + i);
+        const __mmask8 of_4 =
+            _mm512_cmplt_epu64_mask(_mm512_sub_epi64(size, _mm512_set1_epi64(4)), _mm512_set1_epi64(5));
+        const __mmask8 of_9 =
+            _mm512_cmplt_epu64_mask(_mm512_sub_epi64(size, _mm512_set1_epi64(9)), _mm512_set1_epi64(8));
+        if (of_4 != 0) _mm512_mask_storeu_epi64(hashes + i, of_4, KERNEL(xxh3_of_4)(first, last, size));
+        if (of_9 != 0) _mm512_mask_storeu_epi64(hashes + i, of_9, KERNEL(xxh3_of_9)(first, last, size));
+        for (unsigned others = valid & ~(unsigned)(of_4 | of_9); others != 0; others &= others - 1) {
+            const size_t at = i + (size_t)__builtin_ctz(others);
+            hashes[at] = xxh3(bytes + starts[at], ends[at] - gap - starts[at]);
+        }
+    }
+}
+#endif
+
 /* The hashes of count shingles of length tokens, from token first on. */
 static void KERNEL(hash_shingles)(Document *document, const Steps *steps, size_t first, size_t count, size_t length) {
     const uint8_t *bytes = document->tokens.bytes;
     const uint32_t *starts = document->tokens.starts + first, *ends = starts + length;
     const size_t gap = steps->tokens.kind != CHARACTERS;
+#ifdef KERNEL_IS_WIDE
+    /* Where they have 16 bytes each at most in the mean. */
+    if (steps->hash == XXH3 && count > 0 && length * (ends[count - 1] - starts[0]) < 16 * (count + length)) {
+        for (size_t i = 0; i < count; i += HASHED_AT_ONCE) {
+            const size_t some = count - i < HASHED_AT_ONCE ? count - i : HASHED_AT_ONCE;
+            KERNEL(hash_slices)(bytes, starts + i, ends + i, gap, some, document->hashes + i);
+        }
+        return;
+    }
+#endif
     if (steps->hash == XXH3)
         for (size_t i = 0; i < count; i++) document->hashes[i] = xxh3(bytes + starts[i], ends[i] - starts[i] - gap);
     else
@@ -96,6 +186,15 @@ ALWAYS_INLINE Status KERNEL(take_hashes)(Document *document, const Steps *steps,
 static Status KERNEL(take_mixed)(Document *document, const Steps *steps, Reading reading, int last) {
     const Tokens *tokens = &document->tokens;
     size_t first = 0, some = 0;
+    while (!tokens->has_dense && tokens->count - first >= steps->shingle) { /* all of one length, and with a space */
+        const size_t left = tokens->count - first - steps->shingle + 1;
+        some = left < SHINGLES_AT_ONCE ? left : SHINGLES_AT_ONCE;
+        KERNEL(hash_shingles)(document, steps, first, some, steps->shingle);
+        if (KERNEL(take_hashes)(document, steps, reading, some) != OK) return NO_MEMORY;
+        document->shingle_count += some;
+        first += some;
+    }
+    some = 0;
     for (; first < tokens->count; first++) {
         const size_t length = is_dense_token(tokens, first) ? steps->dense_shingle : steps->shingle;
         if (tokens->count - first < length) {
@@ -136,7 +235,8 @@ static Status KERNEL(take_shingles)(Document *document, const Steps *steps, Read
     return OK;
 }
 
-Status KERNEL(document_read)(Document *document, const Steps *steps, Reading reading, const uint8_t *text, size_t size) {
+Status KERNEL(document_read)(Document *document, const Steps *steps, Reading reading, const uint8_t *text,
+                             size_t size) {
     const uint8_t *end = text + size;
     tokens_begin(&document->tokens);
     sums_clear(&document->sums, steps->words);

@@ -25,8 +25,9 @@ typedef struct {
     size_t byte_room, used;
     uint32_t *starts; /* of the tokens in bytes; one more: of the token being read */
     size_t start_room, count;
-    int in_token; /* the last token has begun, IN_DENSE where no space will follow it; of characters: one was read */
-    int gap;      /* of characters: white space was read after the last one */
+    int in_token;  /* the last token has begun, IN_DENSE where no space will follow it; of characters: one was read */
+    int gap;       /* of characters: white space was read after the last one */
+    int has_dense; /* a token of the document so far has no space behind it; of MIXED */
     uint32_t *points; /* room for what is composed together */
     size_t point_room;
     uint64_t signs; /* bytes of what the document has of visible code points in no token, but marks; of WORDS, MIXED */
@@ -37,7 +38,7 @@ void tokens_free(Tokens *tokens);
 /* Empty the buffer for a document; what it holds is zeros or was used before. */
 ALWAYS_INLINE void tokens_begin(Tokens *tokens) {
     tokens->used = tokens->count = 0;
-    tokens->in_token = tokens->gap = 0;
+    tokens->in_token = tokens->gap = tokens->has_dense = 0;
     tokens->signs = 0;
 }
 
@@ -51,7 +52,10 @@ void tokens_slide(Tokens *tokens, size_t kept);
 
 ALWAYS_INLINE void end_token(Tokens *tokens) {
     if (!tokens->in_token) return;
-    if (tokens->in_token != IN_DENSE) tokens->bytes[tokens->used++] = ' ';
+    if (tokens->in_token == IN_DENSE)
+        tokens->has_dense = 1;
+    else
+        tokens->bytes[tokens->used++] = ' ';
     tokens->starts[++tokens->count] = (uint32_t)tokens->used;
     tokens->in_token = 0;
 }

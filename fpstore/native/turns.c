@@ -6,12 +6,13 @@ typedef unsigned __int128 Product;
 typedef struct {
     uint64_t (*near)(const uint64_t *, uint64_t, unsigned, const uint64_t *, unsigned, uint32_t *);
     uint64_t (*near_earlier)(const uint64_t *, const uint32_t *, uint64_t, unsigned, uint32_t *);
+    void (*look_together)(Turns *, const uint32_t *, const uint32_t *, uint64_t);
 } Kernels;
 
 #define KERNELS_OF(set) \
-    (Kernels) { keys_near_##set, keys_near_earlier_##set }
+    (Kernels) { keys_near_##set, keys_near_earlier_##set, look_together_##set }
 
-static Kernels kernels = {keys_near_portable, keys_near_earlier_portable};
+static Kernels kernels = KERNELS_OF(portable);
 
 KERNELS_CHOSEN_AT_LOAD(turns_choose)
 
@@ -26,10 +27,53 @@ uint64_t keys_near_earlier(const uint64_t *keys, const uint32_t *halves, uint64_
 
 static const uint64_t *key_at(const Turns *turns, uint64_t index) { return turns->keys + index * turns->words; }
 
+/* Of fewer keys each is compared with all before it sooner than they are parted. */
+#define LEAST_PARTED 512
+#define MOST_BANDS 12
+#define BUCKET_BITS 12 /* of a band at most */
+
+/* Keys within a distance have one of distance + 1 bands alike, so only such are compared. 0 where so many are alike in
+   some band that this would take no less; what was found by then is right. */
+static int look_by_bands(Turns *turns) {
+    const unsigned bands = turns->distance + 1, band_bits = 64 / bands;
+    const unsigned enough = bit_length(turns->count) < BUCKET_BITS ? bit_length(turns->count) : BUCKET_BITS;
+    const unsigned bits = band_bits < enough ? band_bits : enough;
+    uint32_t *marks = (uint32_t *)turns->leader_keys, *places = marks + turns->count; /* which nobody uses yet */
+    uint32_t ends[(1 << BUCKET_BITS) + 1];
+    uint64_t left = turns->count * turns->count / 4; /* comparisons: half of what all with all would take */
+    for (unsigned band = 0; band < bands; band++) {
+        const unsigned turn = band * band_bits;
+        memset(ends, 0, ((size_t)1 << bits) * sizeof *ends);
+        for (uint64_t i = 0; i < turns->count; i++) ends[rotated(turns->keys[i], turn) >> (64 - bits)]++;
+        uint32_t sum = 0;
+        for (uint64_t bucket = 0; bucket < (UINT64_C(1) << bits); bucket++) { /* where each begins, at first */
+            const uint64_t own = ends[bucket], pairs = own * (own - (own > 0)) / 2;
+            if (pairs > left) return 0;
+            left -= pairs;
+            ends[bucket] = sum;
+            sum += (uint32_t)own;
+        }
+        for (uint64_t i = 0; i < turns->count; i++) {
+            const uint64_t key = rotated(turns->keys[i], turn);
+            const uint32_t at = ends[key >> (64 - bits)]++;
+            marks[at] = (uint32_t)(key >> (32 - bits));
+            places[at] = (uint32_t)i;
+        }
+        for (uint64_t bucket = 0, first = 0; bucket < (UINT64_C(1) << bits); first = ends[bucket++])
+            if (ends[bucket] - first > 1)
+                kernels.look_together(turns, marks + first, places + first, ends[bucket] - first);
+    }
+    return 1;
+}
+
 void turns_look(Turns *turns) {
     uint32_t *near = turns->leaders, *halves = (uint32_t *)turns->leader_keys; /* which nobody uses yet */
     if (turns->banded != NULL) {
         banded_look(turns->banded, turns->is_near, turns->has_earlier);
+        for (uint64_t i = 0; i < turns->count; i++) turns->is_near[i] |= turns->starts[i] < turns->starts[i + 1];
+        return;
+    }
+    if (turns->words == 1 && turns->distance < MOST_BANDS && turns->count >= LEAST_PARTED && look_by_bands(turns)) {
         for (uint64_t i = 0; i < turns->count; i++) turns->is_near[i] |= turns->starts[i] < turns->starts[i + 1];
         return;
     }

@@ -60,7 +60,8 @@ typedef struct {
     uint64_t near_count;
 } Turns;
 
-/* Fill in is_near and has_earlier; takes time that grows with the square of the count. */
+/* Fill in is_near and has_earlier; takes time that grows with the square of the count, of few keys and of such as are
+   alike in many bits. */
 void turns_look(Turns *turns);
 
 /* Compare each key with the row found that is the nearest, where the features of both are known. wanted, a mark for
@@ -81,13 +82,18 @@ uint64_t keys_near(const uint64_t *keys, uint64_t count, unsigned words, const u
 /* The same of the keys of one word before number i of them; halves: the lower 32 bits of each. */
 uint64_t keys_near_earlier(const uint64_t *keys, const uint32_t *halves, uint64_t i, unsigned distance, uint32_t *out);
 
+/* A key turned to the left by 0..63 bits. */
+ALWAYS_INLINE uint64_t rotated(uint64_t key, unsigned bits) { return key << bits | key >> (-bits & 63); }
+
 void turns_choose(InstructionSet set);
 
 #define TURN_KERNELS(set)                                                                                         \
     uint64_t keys_near_##set(const uint64_t *keys, uint64_t count, unsigned words, const uint64_t *key,           \
                              unsigned distance, uint32_t *out);                                                   \
     uint64_t keys_near_earlier_##set(const uint64_t *keys, const uint32_t *halves, uint64_t i, unsigned distance, \
-                                     uint32_t *out);
+                                     uint32_t *out);                                                              \
+    /* Compare the keys at increasing places, each with those before it; marks: 32 bits of each. */               \
+    void look_together_##set(Turns *turns, const uint32_t *marks, const uint32_t *places, uint64_t count);
 TURN_KERNELS(portable)
 TURN_KERNELS(fast)
 TURN_KERNELS(wide)

@@ -107,3 +107,28 @@ uint64_t KERNEL(keys_near_earlier)(const uint64_t *keys, const uint32_t *halves,
     return KERNEL(keys_near)(keys, i, 1, keys + i, distance, out);
 }
 #endif
+
+/* Keys at two places, of which the first is earlier, may be near: mark them if they are. */
+ALWAYS_INLINE void KERNEL(mark_near)(Turns *turns, uint32_t earlier, uint32_t later) {
+    if (KERNEL(ones)(turns->keys[earlier] ^ turns->keys[later]) > turns->distance) return;
+    turns->is_near[earlier] = turns->is_near[later] = turns->has_earlier[later] = 1;
+}
+
+void KERNEL(look_together)(Turns *turns, const uint32_t *marks, const uint32_t *places, uint64_t count) {
+    for (uint64_t i = 1; i < count; i++) {
+#if defined(KERNEL_IS_WIDE)
+        const __m512i own = _mm512_set1_epi32((int)marks[i]), most = _mm512_set1_epi32((int)turns->distance);
+        for (uint64_t at = 0; at < i; at += 16) {
+            const __mmask16 there = (__mmask16)low_bits(i - at < 16 ? (unsigned)(i - at) : 16);
+            const __m512i apart = _mm512_xor_si512(own, _mm512_maskz_loadu_epi32(there, marks + at));
+            unsigned near = _mm512_mask_cmple_epu32_mask(there, _mm512_popcnt_epi32(apart), most);
+            for (; UNLIKELY(near != 0); near &= near - 1)
+                KERNEL(mark_near)(turns, places[at + (unsigned)__builtin_ctz(near)], places[i]);
+        }
+#else
+        for (uint64_t at = 0; at < i; at++)
+            if (UNLIKELY(KERNEL(ones)(marks[at] ^ marks[i]) <= turns->distance))
+                KERNEL(mark_near)(turns, places[at], places[i]);
+#endif
+    }
+}

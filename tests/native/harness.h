@@ -202,5 +202,6 @@ void test_sort(void);
 void test_pairs(void);
 void test_names(void);
 void test_json_lines(void);
+void test_distinct(void);
 
 #endif

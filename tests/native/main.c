@@ -25,6 +25,7 @@ int main(int count, char **words) {
     run("pairs", test_pairs, rounds, seed);
     run("names", test_names, rounds, seed);
     run("json lines", test_json_lines, rounds, seed);
+    run("distinct", test_distinct, rounds, seed);
     printf("sets 0..%d, %llu rounds\n", (int)machine_set, (unsigned long long)rounds);
     return 0;
 }

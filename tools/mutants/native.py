@@ -4,6 +4,30 @@ from mutants.record import Mutant
 
 MUTANTS = (
     Mutant(
+        "queries that find more together than there is room for are left",
+        "fpstore/native/key_index.c",
+        "if (status == TOO_MANY) status = near_each(index, queries, first, first + some, &near, found);",
+        "if (status == TOO_MANY) status = is_together ? OK : near_each(index, queries, first, count, &near, found);",
+        "documents of a batch are kept though kept ones are near",
+        ("tests/test_key_index.py::test_many_queries_find_together_what_each_finds[NONE]",),
+    ),
+    Mutant(
+        "of so many keys those are compared that have one of as many bands alike as they may differ in bits",
+        "fpstore/native/turns.c",
+        "const unsigned bands = turns->distance + 1, band_bits",
+        "const unsigned bands = turns->distance + (turns->distance == 0), band_bits",
+        "two documents of one batch that are near are both kept",
+        ("tests/test_turns_many.py::test_of_so_many_keys_that_they_are_parted_none_that_is_near_is_missed[NONE]",),
+    ),
+    Mutant(
+        "keys that are alike in nearly all bands are left when half of them were compared",
+        "fpstore/native/turns.c",
+        "if (pairs > left) return 0;",
+        "if (pairs > left) return 1;",
+        "two documents of one batch that are near are both kept",
+        ("tests/test_turns_many.py::test_of_so_many_keys_that_they_are_parted_none_that_is_near_is_missed[NONE]",),
+    ),
+    Mutant(
         "near keys of a piece are told by the lower halves alone",
         "fpstore/native/turns_body.h",
         "found += KERNEL(ones)(keys[place] ^ key) <= distance;",

@@ -298,6 +298,14 @@ MUTANTS = (
         ("tests/test_text_shingles.py::test_many_words_that_repeat_or_do_not_are_put_in_order_while_signing",),
     ),
     Mutant(
+        "of a register of hashes the first is compared with one that is not before it",
+        "fpstore/native/distinct_wide.c",
+        "return put_distinct(to, held[1], held[0], 0, count - some);",
+        "return put_distinct(to, held[1], held[1], 1, count - some);",
+        "a shingle that occurs often is two",
+        ("tests/test_text_shingles.py::test_hashes_of_any_kind_are_put_in_order_and_counted[presence]",),
+    ),
+    Mutant(
         "hashes that were overwritten are still held",
         "fpstore/text/held.py",
         "self._written - int(begins[at]) + held - at <= self._room)",
