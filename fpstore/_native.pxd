@@ -521,6 +521,9 @@ cdef extern from "single.h" nogil:
         unsigned table_count
         const Ids *ids
         uint64_t position, key_count
+    void parts_make_several(Part *parts, unsigned count)
+    void parts_free_several(Part *parts, unsigned count)
+    unsigned part_together(const Part *part)
     ctypedef struct FoundRow:
         uint64_t fingerprint
         uint64_t id

@@ -28,6 +28,7 @@ cdef class Segments:
     cdef tuple views, ids
     cdef list flipped
     cdef Part *parts
+    cdef unsigned part_count
 
 
 cdef class Single:

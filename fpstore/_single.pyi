@@ -12,6 +12,7 @@ from fpstore.types import Array, Ids, Keys
 class Segments:
     made_of: tuple[tuple[SegmentView, IdColumn | None, int, int], ...]
     reaches: dict[tuple[int, ...], Reaches]
+    together: dict[int, int]
     def __init__(
         self,
         parts: Sequence[tuple[SegmentView, IdColumn | None, int, int]],

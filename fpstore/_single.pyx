@@ -21,6 +21,9 @@ from fpstore._native cimport (
     Sources,
     Status,
     keys_fit,
+    parts_free_several,
+    parts_make_several,
+    part_together,
     single_any,
     single_order,
     single_search,
@@ -120,9 +123,17 @@ cdef class Segments:
                 tables = Flipped(view, flips[i])
                 self.flipped.append(tables)
                 self.parts[i].tables = tables.tables
+        self.part_count = <unsigned>len(self.views)
+        parts_make_several(self.parts, self.part_count)
 
     def __dealloc__(self):
+        parts_free_several(self.parts, self.part_count)
         free(self.parts)
+
+    @property
+    def together(self):
+        """Of those that are looked up together, how many, for each first one of several: {number: count}."""
+        return {i: part_together(&self.parts[i]) for i in range(self.part_count) if part_together(&self.parts[i]) > 0}
 
     def looked_up(self, tuple flips not None):
         """The same segments, of which each is looked up with these flips, or with its own where they are None."""

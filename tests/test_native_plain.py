@@ -28,6 +28,7 @@ PARTS = {
     "encode",
     "match",
     "search",
+    "several",
     "scan",
     "pairs",
     "names",

@@ -179,6 +179,8 @@ def check_answers(name: str, store: Store, queries: Keys, expected: Answer, resu
     (segment,) = store._segments
     each = search_each(segment.view, queries, DISTANCE)
     results.expect(same_answer(each, expected), f"{name}: search_each finds other matches")
+    rows = store._latest.single.each(queries, DISTANCE, False)
+    results.expect(rows == len(expected[0]), f"{name}: one at a time, {rows} matches and not {len(expected[0])}")
 
 
 def bench_rates(
@@ -189,7 +191,7 @@ def bench_rates(
     rows: list[dict[str, Any]] = []
     for plan, store in stores.items():
         (segment,) = store._segments
-        single = partial(search_each, segment.view, queries, DISTANCE)
+        single = partial(store._latest.single.each, queries, DISTANCE, False)
         batch = partial(store.probe_many, queries, threads=1)
         reference: Callable[[], Any] = partial(faiss.search, queries) if faiss else batch
         touched = partial(touch, segment.view, queries)
@@ -313,7 +315,7 @@ def bench_larger(arguments: Namespace, folder: Path, results: Results) -> None:
             give_back_memory()
             calls.append((fpstore.open(path), queries, path))
         times = interleaved(
-            [partial(search_each, store._segments[0].view, queries, DISTANCE) for store, queries, _ in calls],
+            [partial(store._latest.single.each, queries, DISTANCE, False) for store, queries, _ in calls],
             arguments.rounds,
         )
         ratio = cpu_ratio(times[1], times[0])

@@ -22,7 +22,7 @@ void search_init(Search *search, Pages *pages, Table *const *tables, unsigned ta
     memset(search, 0, offsetof(Search, rows)); /* what comes after these is written before it is read */
     search->pages = pages;
     search->tables = tables;
-    search->table_count = table_count;
+    search->table_count = search->own_tables = table_count;
     search->distance = distance;
     /* Each key takes a bit of payload or more, and a match is reported once. */
     search->match_limit = table_count > 0 ? query_count * tables[0]->payload_bits : 0;
@@ -70,6 +70,28 @@ Status search_ask(Search *search) { return search->done ? OK : kernels.ask(searc
 
 Status search_end(Search *search) {
     Status status = search->done ? OK : kernels.end(search);
+    if (status == OK && search->keep != 0)
+        search->match_count = match_keep(search->matches, search->match_count, sizeof(Match), search->keep, NULL);
+    return status;
+}
+
+void search_several_init(Search *search, const Several *several, unsigned distance) {
+    const unsigned count = several->part_count * several->table_count;
+    search_init(search, NULL, several->tables, count, distance, 1);
+    search->own_tables = several->table_count;
+    search->match_limit = 0;
+    for (unsigned part = 0; part < several->part_count; part++)
+        search->match_limit += several->tables[part * several->table_count]->payload_bits;
+}
+
+Status search_several(Search *search, const Several *several, uint64_t query, int *answered) {
+    Status status = OK;
+    *answered = 0;
+#if FPSTORE_X86
+    status = search_several_wide(search, several, query, answered);
+#else
+    (void)search, (void)several, (void)query;
+#endif
     if (status == OK && search->keep != 0)
         search->match_count = match_keep(search->matches, search->match_count, sizeof(Match), search->keep, NULL);
     return status;

@@ -7,6 +7,7 @@
 
 #include "decode.h"
 #include "match.h"
+#include "several.h"
 
 #define STREAMS 4
 /* Of one query with two flips in three tables, 363 slots that no cache has: 64 slots and 96 blocks at a time take 1.2
@@ -75,6 +76,7 @@ typedef struct {
     Pages *pages;
     Table *const *tables; /* all of one codec */
     unsigned table_count;
+    unsigned own_tables; /* of these, of each segment: table_count but where several are searched together */
     unsigned distance;
     int first_only; /* stop at the first match */
     int done;
@@ -118,6 +120,11 @@ Status search_end(Search *search);
    NULL where there is no memory. */
 Table *tables_with_flips(Table *const *tables, unsigned count, const unsigned *flips, Table **made);
 
+/* A search in several segments at once, of tables of all of them: `query` of a match is then its segment. *answered: 0
+   where a query has more to look at than fits, and has to be asked of each segment alone. */
+void search_several_init(Search *search, const Several *several, unsigned distance);
+Status search_several(Search *search, const Several *several, uint64_t query, int *answered);
+
 /* All of them. */
 Status search_run(Search *search, const uint64_t *queries, uint64_t count, uint64_t first_index);
 
@@ -133,6 +140,8 @@ uint64_t search_touch(Table *const *tables, unsigned table_count, const Pages *p
 Status search_add(Search *search, uint32_t query, uint64_t fingerprint, unsigned distance);
 
 void search_choose(InstructionSet set);
+
+Status search_several_wide(Search *search, const Several *several, uint64_t query, int *answered);
 
 #define SEARCH_KERNELS(set)                                                    \
     Status search_begin_##set(Search *, const uint64_t *, uint64_t, uint64_t); \

@@ -16,7 +16,7 @@ static __attribute__((noinline)) Status KERNEL(report)(Search *search, unsigned 
         return OK; /* another probe of this block reports it */
     if (KERNEL(ones)(difference & ~low_bits(table->permutation.below_bits)) > table->flips) return OK;
     uint64_t bits = KERNEL(invert)(&table->permutation, difference);
-    for (unsigned earlier = 0; earlier < table_index; earlier++)
+    for (unsigned earlier = table_index - table_index % search->own_tables; earlier < table_index; earlier++)
         if (KERNEL(ones)(bits & search->tables[earlier]->permutation.prefix_mask) <= search->tables[earlier]->flips)
             return OK;
     return search_add(search, query_index, KERNEL(invert)(&table->permutation, key), KERNEL(ones)(difference));
@@ -298,6 +298,7 @@ static Status KERNEL(probe_flips)(Search *search, unsigned table, uint64_t query
 #ifdef KERNEL_IS_WIDE
 #include "search_many.h"
 #include "search_one.h"
+#include "search_several.h"
 /* Tables of codes are searched by columns, others by rows. */
 #define ONE_OF(by_columns, by_rows) \
     (search->table_count > 0 && search->tables[0]->codec <= CODEC_XOR ? (by_columns) : (by_rows))

@@ -316,13 +316,13 @@ SCAN(ask_xor_2, CODEC_XOR, 2, 1)
 SCAN(ask_xor_3, CODEC_XOR, 3, 1)
 #undef SCAN
 
-static Status KERNEL(scan_class)(Search *search, BlockColumns *blocks, unsigned count, unsigned leader, Lines *ahead) {
+static Status KERNEL(scan_class)(Search *search, BlockColumns *blocks, unsigned count, const WideCode *code,
+                                 Lines *ahead) {
     static Status (*const scans[2][2][MANY_VECTORS])(Search *, BlockColumns *, unsigned *, const WideCode *, Lines *) = {
         {{KERNEL(scan_gap_1), KERNEL(scan_gap_2), KERNEL(scan_gap_3)},
          {KERNEL(scan_xor_1), KERNEL(scan_xor_2), KERNEL(scan_xor_3)}},
         {{KERNEL(ask_gap_1), KERNEL(ask_gap_2), KERNEL(ask_gap_3)},
          {KERNEL(ask_xor_1), KERNEL(ask_xor_2), KERNEL(ask_xor_3)}}};
-    const WideCode *code = &search->tables[leader]->common;
     Status status = OK;
     /* With lines to ask for at first, and when all are asked for: code that has not run yet is in no near cache. */
     while (count > 0 && status == OK && !search->done)
@@ -398,7 +398,7 @@ static __attribute__((noinline)) Status KERNEL(scan_classes)(Search *search, con
                                              .table = (uint16_t)KERNEL(table_of)(same.tag[i])};
             continue;
         }
-        Status status = KERNEL(scan_class)(search, &same, n, leader, ahead);
+        Status status = KERNEL(scan_class)(search, &same, n, &search->tables[leader]->common, ahead);
         if (status != OK || search->done) return status;
     }
     return rest_count > 0 ? KERNEL(scan)(search, rest, rest_count) : OK;
@@ -448,8 +448,9 @@ static Status KERNEL(turn_many)(Search *search) {
         KERNEL(list_lines)(blocks, count, &ahead);
         KERNEL(ask_more)(search->pages->base, &ahead, LINES_FIRST);
     }
-    const Status status = search->columns.one_class ? KERNEL(scan_class)(search, blocks, count, 0, &ahead)
-                                                    : KERNEL(scan_classes)(search, blocks, count, &ahead);
+    const Status status = search->columns.one_class
+                              ? KERNEL(scan_class)(search, blocks, count, &search->tables[0]->common, &ahead)
+                              : KERNEL(scan_classes)(search, blocks, count, &ahead);
     blocks->asked_at_once = ALL_AT_ONCE;
     return status;
 }
@@ -509,56 +510,78 @@ ALWAYS_INLINE __m512i KERNEL(words_at)(const uint8_t *base, const uint64_t *offs
                             (long long)load64(base + offsets[1]), (long long)load64(base + offsets[0]));
 }
 
-/* slot_read() of slots [first, first + 8), those of `lanes`; asks for their blocks, which join those resolved. */
-static Status KERNEL(resolve_eight)(Search *search, unsigned first, __mmask8 lanes) {
-    Pages *pages = search->pages;
-    SlotColumns *slots = &search->columns.slots;
+/* What the directory tells of eight slots: the bits of their blocks, of which `filled` have any, and up to where these
+   are likely read; `large`: those that fences tell of. `bad`: not 0 where it tells what cannot be. */
+typedef struct {
+    __m512i begin, end, reached;
+    __mmask8 filled, large;
+    unsigned bad;
+} EightSlots;
+
+/* slot_read() of slots [first, first + 8), those of `lanes`, of lines behind `base`. */
 #define COLUMN(column) _mm512_loadu_si512(slots->column + first)
+ALWAYS_INLINE EightSlots KERNEL(read_eight)(const uint8_t *lines, const SlotColumns *slots, unsigned first,
+                                            __mmask8 lanes) {
+    EightSlots found;
     uint64_t ends_at[8];
-    const __m512i index = COLUMN(index), low16 = _mm512_set1_epi64(0xFFFF), payload_bits = COLUMN(payload_bits),
-                  start_key = COLUMN(start), last_wanted = COLUMN(last_wanted);
+    const __m512i index = COLUMN(index), low16 = _mm512_set1_epi64(0xFFFF), payload_bits = COLUMN(payload_bits);
     /* The end of the block before stands before that of the block; for the first one other bits of the line do. */
     _mm512_storeu_si512(ends_at, _mm512_add_epi64(_mm512_add_epi64(COLUMN(line), _mm512_set1_epi64(6)),
                                                   _mm512_add_epi64(index, index)));
-    const __m512i word = KERNEL(words_at)(pages->base, slots->line + first),
-                  ends = KERNEL(words_at)(pages->base, ends_at);
+    const __m512i word = KERNEL(words_at)(lines, slots->line + first), ends = KERNEL(words_at)(lines, ends_at);
     const __m512i base = _mm512_and_si512(word, _mm512_set1_epi64((long long)low_bits(OFFSET_BITS))),
                   from = _mm512_maskz_and_epi64(_mm512_test_epi64_mask(index, index), ends, low16),
                   to = _mm512_and_si512(_mm512_srli_epi64(ends, 16), low16), bits = _mm512_sub_epi64(to, from);
-    const __mmask8 large = _mm512_mask_test_epi64_mask(
+    found.large = _mm512_mask_test_epi64_mask(
         lanes, word, _mm512_sllv_epi64(_mm512_set1_epi64((long long)((uint64_t)1 << OFFSET_BITS)), index));
-    const __mmask8 filled = _mm512_mask_test_epi64_mask(lanes, bits, bits);
+    found.filled = _mm512_mask_test_epi64_mask(lanes, bits, bits);
     /* Where the end comes before the begin, the difference is beyond any length. */
-    const unsigned bad = _mm512_mask_cmpgt_epu64_mask(lanes, bits, _mm512_set1_epi64(MAX_BLOCK_BITS)) |
-                         _mm512_mask_cmpgt_epu64_mask(lanes, base, payload_bits) |
-                         _mm512_mask_cmpgt_epu64_mask(lanes, to, _mm512_sub_epi64(payload_bits, base)) |
-                         (large & filled);
-    if (UNLIKELY(bad)) return BAD_DIRECTORY;
-    const __m512i begin = _mm512_add_epi64(_mm512_add_epi64(COLUMN(payload), base), from),
-                  end = _mm512_add_epi64(begin, bits);
+    found.bad = _mm512_mask_cmpgt_epu64_mask(lanes, bits, _mm512_set1_epi64(MAX_BLOCK_BITS)) |
+                _mm512_mask_cmpgt_epu64_mask(lanes, base, payload_bits) |
+                _mm512_mask_cmpgt_epu64_mask(lanes, to, _mm512_sub_epi64(payload_bits, base)) |
+                (unsigned)(found.large & found.filled);
+    found.begin = _mm512_add_epi64(_mm512_add_epi64(COLUMN(payload), base), from);
+    found.end = _mm512_add_epi64(found.begin, bits);
     /* The last key wanted lies so many 256ths into the slot, and so, nearly, does its code in the block. */
-    __m512i reach = _mm512_add_epi64(_mm512_srlv_epi64(_mm512_sub_epi64(last_wanted, start_key), COLUMN(scale)),
-                                     _mm512_set1_epi64(1));
+    __m512i reach = _mm512_add_epi64(
+        _mm512_srlv_epi64(_mm512_sub_epi64(COLUMN(last_wanted), COLUMN(start)), COLUMN(scale)), _mm512_set1_epi64(1));
     reach = _mm512_min_epu64(reach, _mm512_set1_epi64(256));
-    const __m512i reached = _mm512_add_epi64(begin, _mm512_srli_epi64(_mm512_mul_epu32(bits, reach), 8));
+    found.reached = _mm512_add_epi64(found.begin, _mm512_srli_epi64(_mm512_mul_epu32(bits, reach), 8));
+    return found;
+}
+
+/* Store what is known of the blocks of `filled`, behind block n. */
+ALWAYS_INLINE void KERNEL(store_eight)(const SlotColumns *slots, unsigned first, const EightSlots *found,
+                                       BlockColumns *blocks, unsigned n, int with_reached) {
+#define STORE(column, value) \
+    _mm512_storeu_si512(blocks->column + n, _mm512_maskz_compress_epi64(found->filled, value))
+    STORE(at, found->begin);
+    STORE(end, found->end);
+    STORE(key, COLUMN(start));
+    STORE(last_wanted, COLUMN(last_wanted));
+    STORE(query, COLUMN(query));
+    STORE(tag, COLUMN(tag));
+    if (with_reached) STORE(reached, found->reached);
+#undef STORE
+}
+#undef COLUMN
+
+/* Read slots [first, first + 8), those of `lanes`; asks for their blocks, which join those resolved. */
+static Status KERNEL(resolve_eight)(Search *search, unsigned first, __mmask8 lanes) {
+    Pages *pages = search->pages;
+    SlotColumns *slots = &search->columns.slots;
+    const EightSlots found = KERNEL(read_eight)(pages->base, slots, first, lanes);
+    if (UNLIKELY(found.bad)) return BAD_DIRECTORY;
     BlockColumns *resolved = search->columns.resolved;
     const unsigned n = search->resolved_count;
     if (n < resolved->asked_at_once)
-        KERNEL(ask_many)(pages, filled, _mm512_srli_epi64(begin, 3), _mm512_srli_epi64(reached, 3));
-#define STORE(column, value) _mm512_storeu_si512(resolved->column + n, _mm512_maskz_compress_epi64(filled, value))
-    STORE(at, begin);
-    STORE(end, end);
-    STORE(key, start_key);
-    STORE(last_wanted, last_wanted);
-    STORE(query, COLUMN(query));
-    STORE(tag, COLUMN(tag));
-    if (resolved->asked_at_once != ALL_AT_ONCE || !search->columns.one_class) STORE(reached, reached);
-#undef STORE
-#undef COLUMN
-    search->resolved_count += (unsigned)__builtin_popcount(filled);
+        KERNEL(ask_many)(pages, found.filled, _mm512_srli_epi64(found.begin, 3), _mm512_srli_epi64(found.reached, 3));
+    KERNEL(store_eight)(slots, first, &found, resolved, n,
+                        resolved->asked_at_once != ALL_AT_ONCE || !search->columns.one_class);
+    search->resolved_count += (unsigned)__builtin_popcount(found.filled);
     Status status = OK;
     if (UNLIKELY(search->resolved_count >= BATCH_BLOCKS)) status = KERNEL(turn_many)(search);
-    for (unsigned left = large; UNLIKELY(left != 0); left &= left - 1)
+    for (unsigned left = found.large; UNLIKELY(left != 0); left &= left - 1)
         slots->large[slots->large_count++] = (uint16_t)(first + (unsigned)__builtin_ctz(left));
     return status;
 }

@@ -4,6 +4,27 @@
 #define LAG 1
 #define IN_FLIGHT (2 * LAG + 1)
 
+void parts_make_several(Part *parts, unsigned count) {
+    Pages *pages[SEVERAL_PARTS];
+    Table *const *tables[SEVERAL_PARTS];
+    for (unsigned first = 0; first < count;) {
+        const unsigned table_count = parts[first].table_count,
+                       most = count - first < SEVERAL_PARTS ? count - first : SEVERAL_PARTS;
+        unsigned found = 0;
+        for (; found < most && parts[first + found].table_count == table_count; found++)
+            pages[found] = parts[first + found].pages, tables[found] = parts[first + found].tables;
+        found = several_count(tables, table_count, found);
+        if (found > 0) parts[first].several = several_make(pages, tables, table_count, found);
+        first += found > 0 ? found : 1;
+    }
+}
+
+void parts_free_several(Part *parts, unsigned count) {
+    for (unsigned i = 0; i < count; i++) several_free(parts[i].several);
+}
+
+unsigned part_together(const Part *part) { return part->several == NULL ? 0 : part->several->part_count; }
+
 static Status add_row(FoundRows *found, uint64_t fingerprint, unsigned distance, uint64_t id, uint64_t position) {
     if (found->count == found->most) return TOO_MANY;
     if (found->count == found->room) {
@@ -30,11 +51,12 @@ static Status add_ids(const Part *part, const Match *match, FoundRows *found) {
     return status;
 }
 
-/* Have a row for each id of each match. */
-static Status add_part(const Part *part, const Search *search, FoundRows *found) {
+/* Have a row for each id of each match; which of the parts it is of, its `query` says. */
+static Status add_parts(const Part *parts, const Search *search, FoundRows *found) {
     Status status = OK;
     for (uint64_t i = 0; i < search->match_count && status == OK; i++) {
         const Match *match = &search->matches[i];
+        const Part *part = &parts[match->query];
         status = part->ids == NULL ? add_row(found, match->fingerprint, match->distance, 0, part->position)
                                    : add_ids(part, match, found);
     }
@@ -50,31 +72,31 @@ static unsigned limit_of(FoundRows *found, unsigned distance) {
     return last < distance ? last : distance;
 }
 
-static void keep_first(Search *search, uint64_t keep) {
+static void keep_first(Search *search, uint64_t parts, uint64_t keep) {
     search->keep = keep;
-    search->keep_room = match_keep_room(1, keep);
-    search->query_count = 1;
+    search->keep_room = match_keep_room(parts, keep);
+    search->query_count = parts;
 }
 
-static void end_part(Search *search) {
+static void end_search(Search *search) {
     free(search->matches);
     free(search->bounds);
 }
 
-/* Search the segments in turns: each stage of one comes after the stage before it of the next few. */
-static Status search_parts(const Sources *sources, uint64_t query, unsigned distance, FoundRows *found) {
-    /* Not on the stack, which has 128 KiB in small threads. */
-    static _Thread_local Search searches[IN_FLIGHT];
-    const unsigned count = sources->part_count;
+/* Not on the stack, which has 128 KiB in small threads. */
+static _Thread_local Search searches[IN_FLIGHT];
+
+/* Search segments in turns: each stage of one comes after the stage before it of the next few. */
+static Status search_in_turns(const Part *parts, unsigned count, uint64_t query, unsigned distance, FoundRows *found) {
     Status status = OK;
     unsigned begun = 0, ended = 0;
     for (unsigned turn = 0; turn < count + 2 * LAG && status == OK; turn++) {
         if (turn < count) {
-            const Part *part = &sources->parts[turn];
+            const Part *part = &parts[turn];
             Search *search = &searches[turn % IN_FLIGHT];
             search_init(search, part->pages, part->tables, part->table_count, distance, 1);
             search->match_most = found->most;
-            if (found->keep > 0) keep_first(search, found->keep);
+            if (found->keep > 0) keep_first(search, 1, found->keep);
             status = search_begin(search, &query, 1, 0);
             begun++;
         }
@@ -82,12 +104,41 @@ static Status search_parts(const Sources *sources, uint64_t query, unsigned dist
         if (status == OK && turn >= 2 * LAG) {
             Search *search = &searches[ended % IN_FLIGHT];
             status = search_end(search);
-            if (status == OK) status = add_part(&sources->parts[ended], search, found);
-            end_part(search);
+            if (status == OK) status = add_parts(&parts[ended], search, found);
+            end_search(search);
             ended++;
         }
     }
-    for (; ended < begun; ended++) end_part(&searches[ended % IN_FLIGHT]);
+    for (; ended < begun; ended++) end_search(&searches[ended % IN_FLIGHT]);
+    return status;
+}
+
+/* Search the segments that parts[0].several is of. */
+static Status search_together(const Part *parts, uint64_t query, unsigned distance, FoundRows *found) {
+    const Several *several = parts[0].several;
+    Search *search = &searches[0];
+    int answered;
+    search_several_init(search, several, distance);
+    search->match_most = found->most;
+    if (found->keep > 0) keep_first(search, several->part_count, found->keep);
+    Status status = search_several(search, several, query, &answered);
+    if (status == OK && answered) status = add_parts(parts, search, found);
+    end_search(search);
+    return status == OK && !answered ? search_in_turns(parts, several->part_count, query, distance, found) : status;
+}
+
+static Status search_parts(const Sources *sources, uint64_t query, unsigned distance, FoundRows *found) {
+    Status status = OK;
+    for (unsigned first = 0, end; first < sources->part_count && status == OK; first = end) {
+        const Part *parts = sources->parts;
+        if (parts[first].several != NULL) {
+            end = first + parts[first].several->part_count;
+            status = search_together(&parts[first], query, distance, found);
+            continue;
+        }
+        for (end = first + 1; end < sources->part_count && parts[end].several == NULL;) end++;
+        status = search_in_turns(&parts[first], end - first, query, distance, found);
+    }
     return status;
 }
 
@@ -110,10 +161,10 @@ static Status scan_parts(const Sources *sources, uint64_t query, unsigned distan
         Search search;
         search_init(&search, part->pages, part->tables, 1, limit_of(found, distance), 1);
         search.match_most = found->most;
-        if (found->keep > 0) keep_first(&search, found->keep);
+        if (found->keep > 0) keep_first(&search, 1, found->keep);
         status = scan_part(part, query, room, &search);
-        if (status == OK) status = add_part(part, &search, found);
-        end_part(&search);
+        if (status == OK) status = add_parts(part, &search, found);
+        end_search(&search);
     }
     return status;
 }

@@ -8,14 +8,22 @@
 #include "pending.h"
 #include "scan.h"
 
-/* A segment. */
+/* A segment. several: it and those after it, as many as that says, where they are looked up together; or NULL. */
 typedef struct {
     Pages *pages;
     Table *const *tables;
     unsigned table_count;
     const Ids *ids; /* NULL without */
     uint64_t position, key_count;
+    Several *several;
 } Part;
+
+/* Fill in `several` of all parts that have none, for parts_free_several() to free. */
+void parts_make_several(Part *parts, unsigned count);
+void parts_free_several(Part *parts, unsigned count);
+
+/* How many parts are looked up together from this one on; 0 where it is not the first of several. */
+unsigned part_together(const Part *part);
 
 /* Where keys are decoded to that are all looked at: memory of one search at a time. room has room for CHUNK_ROOM. */
 typedef struct {

@@ -231,6 +231,22 @@ void tables_share_codes(Table *const *tables, unsigned count) {
     }
 }
 
+unsigned codes_share(Table *const *tables, unsigned count, WideCode *codes, uint16_t *code_of) {
+    unsigned found = 0;
+    for (unsigned i = 0; i < count; i++) {
+        unsigned code = 0;
+        for (; code < found; code++) {
+            WideCode common = codes[code];
+            if (wide_mark(&common, tables[i]->decode) > MOST_DIFFERENT) continue;
+            codes[code] = common;
+            break;
+        }
+        if (code == found) codes[found++] = tables[i]->own;
+        code_of[i] = (uint16_t)code;
+    }
+    return found;
+}
+
 /* Reads of a directory of blocks that go where the key would be if keys lay evenly; after these a few more look around
    there, further and further away, and the rest halve what is left. */
 #define INTERPOLATED 3

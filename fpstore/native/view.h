@@ -115,6 +115,10 @@ void wide_init(WideCode *wide, const DecodeEntry *decode);
    codes have in common is nearly all that each knows. */
 void tables_share_codes(Table *const *tables, unsigned count);
 
+/* The same of tables that have their own[], without a change to them: the codes, each with what it has in common with
+   the tables that it is used for, and which of them is used for each table. How many there are, at most `count`. */
+unsigned codes_share(Table *const *tables, unsigned count, WideCode *codes, uint16_t *code_of);
+
 /* A block to decode: bits [start, end) of the file, the key before its first one, and what the search wants. */
 typedef struct {
     uint64_t start, end;  /* bits from the start of the file */

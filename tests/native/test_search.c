@@ -114,6 +114,7 @@ void test_search(void) {
         Search search = {.pages = &pages,
                          .tables = tables,
                          .table_count = table_count,
+                         .own_tables = table_count,
                          .distance = distance,
                          .match_limit = held * query_count};
         uint64_t near = 0;

@@ -243,6 +243,7 @@ static void probe(unsigned distance, int first_only, uint64_t count) {
     Search search = {.pages = &image.pages,
                      .tables = image.tables,
                      .table_count = image.table_count,
+                     .own_tables = image.table_count,
                      .distance = distance,
                      .first_only = first_only,
                      .match_limit = count * image.tables[0]->payload_bits};

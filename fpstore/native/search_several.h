@@ -1,0 +1,314 @@
+/* One query in several segments at once, with AVX-512 and VBMI2. Included by search_body.h, behind search_one.h.
+
+   What the segments have in common is done once, and no stage begins before the one before it is done for all: the
+   directory lines of all slots are on their way together, and so are the blocks. A block of any segment is taken by the
+   next lane that is free, as long as that knows its code. */
+
+enum { SEVERAL_AHEAD = 48 }; /* blocks whose lines are asked for before those that are scanned */
+
+/* Name the slots of all segments, and ask for their lines. keys: the query's of each table, SEVERAL_TABLES of them. */
+static __attribute__((noinline)) void KERNEL(name_several)(Search *search, const Several *several,
+                                                           const uint64_t *keys) {
+    SlotColumns *slots = &search->columns.slots;
+    const SeveralColumns *columns = several->columns;
+    const unsigned count = columns->slot_count;
+    const __m512i two_52 = _mm512_set1_epi64(0x4330000000000000), low_keys = _mm512_loadu_si512(keys),
+                  high_keys = _mm512_loadu_si512(keys + 8);
+    for (unsigned i = 0; i < count; i += 8) {
+#define KNOWN(column) _mm512_loadu_si512(columns->column + i)
+#define STORE(column, value) _mm512_storeu_si512(slots->column + i, value)
+        const __m512i query = _mm512_permutex2var_epi64(low_keys, KNOWN(table), high_keys),
+                      key = _mm512_xor_si512(query, KNOWN(flip)), below = KNOWN(below), shift = KNOWN(shift),
+                      slot = _mm512_srlv_epi64(key, shift);
+        /* Of a whole number below 2^40 and a half, a twelfth is nowhere near a whole number. */
+        const __m512d middle =
+            _mm512_sub_pd(_mm512_castsi512_pd(_mm512_or_si512(slot, two_52)), _mm512_set1_pd(4503599627370496.0 - 0.5));
+        const __m512i line =
+            _mm512_xor_si512(two_52, _mm512_castpd_si512(_mm512_add_round_pd(
+                                         _mm512_mul_pd(middle, _mm512_set1_pd(1.0 / GROUP_SLOTS)),
+                                         _mm512_castsi512_pd(two_52), _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC)));
+        STORE(line, _mm512_add_epi64(KNOWN(directory), _mm512_slli_epi64(line, 5)));
+        for (unsigned row = i; row < i + 8; row++) __builtin_prefetch(several->base + slots->line[row]);
+        STORE(index, _mm512_sub_epi64(slot, _mm512_add_epi64(_mm512_slli_epi64(line, 3), _mm512_slli_epi64(line, 2))));
+        STORE(start, _mm512_sllv_epi64(slot, shift));
+        STORE(first_wanted, _mm512_andnot_si512(below, key));
+        STORE(last_wanted, _mm512_or_si512(below, key));
+        STORE(query, query);
+        STORE(payload, KNOWN(payload));
+        STORE(payload_bits, KNOWN(payload_bits));
+        STORE(scale, KNOWN(scale));
+        STORE(tag, KNOWN(tag));
+#undef STORE
+#undef KNOWN
+    }
+    for (unsigned i = 0; i < columns->widened_count; i++) {
+        const unsigned row = columns->widened[i];
+        KERNEL(widen_wanted)
+        (columns->window[row], keys[columns->table[row]], columns->left[row], &slots->first_wanted[row],
+         &slots->last_wanted[row]);
+    }
+    search->slot_count = count;
+}
+
+/* Check the pages of the slots' lines where not all of a segment's are known to be sound; first ask for all of them. */
+static Status KERNEL(check_lines)(const Several *several, const SlotColumns *slots, unsigned count) {
+    Status status = OK;
+    for (unsigned turn = 0; turn < 2; turn++)
+        for (unsigned i = 0; i < count && status == OK; i++) {
+            const unsigned part = KERNEL(query_of)(slots->tag[i]);
+            Pages *pages = several->pages[part];
+            const uint64_t line = slots->line[i] - several->moved[part];
+            if (pages_sound(pages)) continue;
+            if (turn == 0)
+                bytes_ask(pages, line);
+            else
+                status = pages_check(pages, line, line);
+        }
+    return status;
+}
+
+/* The blocks of a large slot of a segment, which is entry i of the slots, behind block *count, which moves. */
+static __attribute__((noinline)) Status KERNEL(add_large_of_part)(Search *search, const Several *several, unsigned i,
+                                                                  BlockColumns *blocks, unsigned *count) {
+    const SlotColumns *slots = &search->columns.slots;
+    const uint64_t tag = slots->tag[i];
+    const unsigned part = KERNEL(query_of)(tag), index = KERNEL(table_of)(tag);
+    const Table *table = search->tables[index];
+    const SlotProbe probe = {slot_of(slots->start[i], table->probe_shift),
+                             slots->query[i],
+                             slots->first_wanted[i],
+                             slots->last_wanted[i],
+                             part,
+                             (uint16_t)index};
+    uint64_t fence;
+    search->pages = several->pages[part];
+    Status status = KERNEL(first_large)(search, &probe, &fence);
+    while (status == OK && fence < table->fence_count && *count < BATCH_BLOCKS) {
+        Block block;
+        uint64_t bits;
+        status = KERNEL(next_large)(search, &probe, &fence, &block, &bits);
+        if (status != OK || block.end == block.start) continue;
+        const uint64_t moved = several->moved[part] * 8;
+        const unsigned n = (*count)++;
+        blocks->at[n] = block.start + moved, blocks->end[n] = block.end + moved, blocks->key[n] = block.previous;
+        blocks->last_wanted[n] = probe.last_wanted, blocks->query[n] = probe.query, blocks->tag[n] = tag;
+        blocks->reached[n] = block.start + bits + moved;
+    }
+    return status;
+}
+
+/* Read the lines of all slots. *count: how many blocks there are, BATCH_BLOCKS where there may be more. */
+static Status KERNEL(resolve_several)(Search *search, const Several *several, BlockColumns *blocks, unsigned *count) {
+    SlotColumns *slots = &search->columns.slots;
+    const unsigned slot_count = search->slot_count;
+    Status status = OK;
+    /* What comes after the last one is read too. */
+    _mm512_storeu_si512(slots->line + slot_count, _mm512_set1_epi64((long long)slots->line[0]));
+    _mm512_storeu_si512(slots->index + slot_count, _mm512_setzero_si512());
+    slots->large_count = 0;
+    for (unsigned i = 0; i < slot_count; i += 8) {
+        const __mmask8 lanes = (__mmask8)low_bits(slot_count - i < 8 ? slot_count - i : 8);
+        const EightSlots found = KERNEL(read_eight)(several->base, slots, i, lanes);
+        if (UNLIKELY(found.bad)) return BAD_DIRECTORY;
+        if (*count < SEVERAL_AHEAD)
+            KERNEL(ask_lines)(several->base, found.filled, _mm512_srli_epi64(found.begin, 3),
+                              _mm512_srli_epi64(found.reached, 3));
+        KERNEL(store_eight)(slots, i, &found, blocks, *count, 1);
+        *count += (unsigned)__builtin_popcount(found.filled);
+        for (unsigned left = found.large; UNLIKELY(left != 0); left &= left - 1)
+            slots->large[slots->large_count++] = (uint16_t)(i + (unsigned)__builtin_ctz(left));
+    }
+    for (unsigned i = 0; i < slots->large_count && status == OK && *count < BATCH_BLOCKS; i++)
+        status = KERNEL(add_large_of_part)(search, several, slots->large[i], blocks, count);
+    return status;
+}
+
+/* As check_lines(), of blocks. */
+static Status KERNEL(check_blocks)(const Several *several, const BlockColumns *blocks, unsigned count) {
+    Status status = OK;
+    for (unsigned turn = 0; turn < 2; turn++)
+        for (unsigned i = 0; i < count && status == OK; i++) {
+            const unsigned part = KERNEL(query_of)(blocks->tag[i]);
+            Pages *pages = several->pages[part];
+            const uint64_t first = (blocks->at[i] >> 3) - several->moved[part],
+                           last = ((blocks->end[i] - 1) >> 3) - several->moved[part];
+            if (pages_sound(pages)) continue;
+            if (turn == 0)
+                bytes_ask(pages, first), bytes_ask(pages, last);
+            else
+                status = pages_check(pages, first, last);
+        }
+    return status;
+}
+
+/* Which blocks are left: of each code from next up to end; and the next one to ask for. */
+typedef struct {
+    unsigned next[SEVERAL_CODES], end[SEVERAL_CODES], count, ahead;
+} SeveralLeft;
+
+/* Put blocks in the order of their codes. */
+static __attribute__((noinline)) void KERNEL(order_by_code)(const Several *several, const BlockColumns *blocks,
+                                                            unsigned count, BlockColumns *ordered, SeveralLeft *left) {
+    unsigned begin = 0;
+    for (unsigned i = 0; i < count; i++) left->end[several->code_of[KERNEL(table_of)(blocks->tag[i])]]++;
+    for (unsigned code = 0; code < left->count; code++) {
+        left->next[code] = begin;
+        begin += left->end[code];
+        left->end[code] = left->next[code];
+    }
+    for (unsigned i = 0; i < count; i++) {
+        const unsigned n = left->end[several->code_of[KERNEL(table_of)(blocks->tag[i])]]++;
+        ordered->at[n] = blocks->at[i], ordered->end[n] = blocks->end[i], ordered->key[n] = blocks->key[i];
+        ordered->last_wanted[n] = blocks->last_wanted[i], ordered->query[n] = blocks->query[i];
+        ordered->tag[n] = blocks->tag[i], ordered->reached[n] = blocks->reached[i];
+    }
+}
+
+/* What a vector of lanes is at: blocks of one code. */
+typedef struct {
+    Codes codes;
+    unsigned code;
+} SeveralCode;
+
+/* A vector without blocks takes those of the code that has most of them left. Whether there are any. */
+static __attribute__((noinline)) int KERNEL(take_code)(const Several *several, const SeveralLeft *left,
+                                                       SeveralCode *own) {
+    unsigned most = 0, found = own->code;
+    for (unsigned code = 0; code < left->count; code++)
+        if (left->end[code] - left->next[code] > most) most = left->end[code] - left->next[code], found = code;
+    if (most == 0) return 0;
+    if (found != own->code) KERNEL(load_codes)(&several->codes[found], &own->codes);
+    own->code = found;
+    return 1;
+}
+
+/* Ask for the lines of a block as far as the scan is likely to come. */
+ALWAYS_INLINE void KERNEL(ask_ahead)(const uint8_t *base, const BlockColumns *blocks, unsigned i) {
+    const uint64_t first = blocks->at[i] >> 3, last = blocks->reached[i] >> 3;
+    __builtin_prefetch(base + first);
+    __builtin_prefetch(base + (first + 64 < last ? first + 64 : last));
+    for (uint64_t byte = first + 128; UNLIKELY(byte <= last); byte += 64) __builtin_prefetch(base + byte);
+}
+
+/* Scan all blocks, as scan_lanes(). */
+ALWAYS_INLINE Status KERNEL(scan_several_as)(Search *search, const Several *several, const BlockColumns *blocks,
+                                             unsigned count, SeveralLeft *left, int codec) {
+    const __m512i seven = _mm512_set1_epi64(7), distance = _mm512_set1_epi64(search->distance);
+    const uint8_t *base = several->base;
+    LaneVector lanes[MANY_VECTORS];
+    SeveralCode own[MANY_VECTORS];
+    unsigned past = 0, running;
+    const __m512i nowhere = _mm512_set1_epi64((long long)blocks->at[0]);
+#pragma GCC unroll 3
+    for (unsigned v = 0; v < MANY_VECTORS; v++) {
+        lanes[v].at = lanes[v].end = nowhere; /* a lane without a block stands where the first one begins */
+        lanes[v].key = lanes[v].last_wanted = lanes[v].query = lanes[v].tag = _mm512_setzero_si512();
+        lanes[v].active = 0;
+        own[v].code = SEVERAL_CODES; /* none */
+    }
+    do {
+        running = 0;
+#pragma GCC unroll 3
+        for (unsigned v = 0; v < MANY_VECTORS; v++) {
+            unsigned code = own[v].code;
+            if (UNLIKELY(lanes[v].active == 0 && (code == SEVERAL_CODES || left->next[code] == left->end[code]))) {
+                if (!KERNEL(take_code)(several, left, &own[v])) continue;
+                code = own[v].code;
+            }
+            if (LIKELY(left->next[code] < left->end[code])) {
+                const unsigned next = left->next[code], rest = left->end[code] - next;
+                const __mmask8 free =
+                    (__mmask8)_pdep_u32(rest < 8 ? (1u << rest) - 1 : 255, (uint8_t)~lanes[v].active);
+                past |= _mm512_cmpgt_epu64_mask(lanes[v].at, lanes[v].end);
+#define FILL(column) \
+    lanes[v].column = _mm512_mask_expand_epi64(lanes[v].column, free, _mm512_loadu_si512(blocks->column + next))
+                FILL(at);
+                FILL(key);
+                FILL(end);
+                FILL(last_wanted);
+                FILL(query);
+                FILL(tag);
+#undef FILL
+                lanes[v].active |= free;
+                left->next[code] = next + (unsigned)__builtin_popcount(free);
+                for (unsigned more = 0; more < 2 && left->ahead < count; more++)
+                    KERNEL(ask_ahead)(base, blocks, left->ahead++);
+            }
+            const __m512i at = lanes[v].at, key = lanes[v].key;
+            __m512i low, high, next_at = at, first_key = key, found[2], bit = _mm512_and_si512(at, seven);
+            __mmask8 active = lanes[v].active;
+            KERNEL(load_words)(base, _mm512_srli_epi64(at, 3), &low, &high);
+            KERNEL(lane_step)(&own[v].codes, low, high, active, codec, &next_at, &first_key, &bit, &found[0]);
+            active = _mm512_mask_cmplt_epu64_mask(
+                _mm512_mask_cmple_epu64_mask(active, first_key, lanes[v].last_wanted), next_at, lanes[v].end);
+            __m512i second_key = first_key;
+            KERNEL(lane_step)(&own[v].codes, low, high, active, codec, &next_at, &second_key, &bit, &found[1]);
+            /* Behind what is wanted no code is read: only what is read can be found to be damaged. */
+            active = _mm512_mask_cmplt_epu64_mask(
+                _mm512_mask_cmple_epu64_mask(active, second_key, lanes[v].last_wanted), next_at, lanes[v].end);
+            const __m512i errors = _mm512_min_epu64(KERNEL(lane_errors)(first_key, lanes[v].query),
+                                                    KERNEL(lane_errors)(second_key, lanes[v].query));
+            if (UNLIKELY(_mm512_mask_cmple_epu64_mask(lanes[v].active, errors, distance) |
+                         _mm512_mask_test_epi64_mask(lanes[v].active, _mm512_or_si512(found[0], found[1]),
+                                                     lanes[v].tag))) {
+                LaneVector again = lanes[v];
+                const Status status = KERNEL(careful_pair)(search, &own[v].codes, codec, &again);
+                if (status != OK || search->done) return status;
+                lanes[v] = again;
+            } else {
+                lanes[v].at = next_at, lanes[v].key = second_key, lanes[v].active = active;
+            }
+            running |= 1;
+        }
+    } while (running);
+#pragma GCC unroll 3
+    for (unsigned v = 0; v < MANY_VECTORS; v++) past |= _mm512_cmpgt_epu64_mask(lanes[v].at, lanes[v].end);
+    return past ? BAD_BLOCK : OK;
+}
+
+static __attribute__((noinline)) Status KERNEL(scan_several_gap)(Search *search, const Several *several,
+                                                                 const BlockColumns *blocks, unsigned count,
+                                                                 SeveralLeft *left) {
+    return KERNEL(scan_several_as)(search, several, blocks, count, left, CODEC_GAP);
+}
+static __attribute__((noinline)) Status KERNEL(scan_several_xor)(Search *search, const Several *several,
+                                                                 const BlockColumns *blocks, unsigned count,
+                                                                 SeveralLeft *left) {
+    return KERNEL(scan_several_as)(search, several, blocks, count, left, CODEC_XOR);
+}
+
+Status KERNEL(search_several)(Search *search, const Several *several, uint64_t query, int *answered) {
+    BlockColumns *blocks = &search->columns.blocks[0];
+    uint64_t keys[SEVERAL_TABLES] = {0};
+    unsigned count = 0;
+    Pages all = {.base = several->base};
+    for (unsigned t = 0; t < several->table_count; t++)
+        keys[t] = KERNEL(apply)(&several->tables[t]->permutation, query);
+    KERNEL(name_several)(search, several, keys);
+    Status status = KERNEL(check_lines)(several, &search->columns.slots, search->slot_count);
+    if (status == OK) status = KERNEL(resolve_several)(search, several, blocks, &count);
+    if (status == OK) status = KERNEL(check_blocks)(several, blocks, count);
+    search->slot_count = 0;
+    *answered = count < BATCH_BLOCKS;
+    if (status != OK || count == 0 || !*answered) return status;
+    search->pages = &all;
+    search->blocks_scanned += count;
+    if (several->code_count == 1) {
+        Lines ahead;
+        ahead.count = ahead.asked = 0;
+        if (count > SEVERAL_AHEAD) {
+            KERNEL(list_lines)(blocks, count, &ahead);
+            KERNEL(ask_more)(several->base, &ahead, LINES_FIRST);
+        }
+        status = KERNEL(scan_class)(search, blocks, count, &several->codes[0], &ahead);
+    } else {
+        SeveralLeft left = {.count = several->code_count, .ahead = SEVERAL_AHEAD};
+        BlockColumns *ordered = &search->columns.blocks[1];
+        KERNEL(order_by_code)(several, blocks, count, ordered, &left);
+        status = search->tables[0]->codec == CODEC_XOR
+                     ? KERNEL(scan_several_xor)(search, several, ordered, count, &left)
+                     : KERNEL(scan_several_gap)(search, several, ordered, count, &left);
+    }
+    search->pages = NULL;
+    return status;
+}
