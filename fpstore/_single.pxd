@@ -24,11 +24,14 @@ cdef class Segments:
     cdef readonly tuple made_of
     cdef readonly dict reaches
     cdef dict others
+    cdef Reaches recent
+    cdef unsigned recent_distance, recent_count
     cdef uint64_t key_count
     cdef tuple views, ids
     cdef list flipped
     cdef Part *parts
     cdef unsigned part_count
+    cdef Reaches reaches_of(self, unsigned distance, unsigned count)
 
 
 cdef class Single:

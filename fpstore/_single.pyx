@@ -135,6 +135,13 @@ cdef class Segments:
         """Of those that are looked up together, how many, for each first one of several: {number: count}."""
         return {i: part_together(&self.parts[i]) for i in range(self.part_count) if part_together(&self.parts[i]) > 0}
 
+    cdef Reaches reaches_of(self, unsigned distance, unsigned count):
+        # Those of reaches. What asks as the query before it needs no dictionary, of which after other work no cache has any.
+        if self.recent is None or self.recent_distance != distance or self.recent_count != count:
+            self.recent = self.reaches.get((distance, count))
+            self.recent_distance, self.recent_count = distance, count
+        return self.recent
+
     def looked_up(self, tuple flips not None):
         """The same segments, of which each is looked up with these flips, or with its own where they are None."""
         if flips not in self.others:
@@ -218,7 +225,7 @@ cdef class Single:
         if not is_newest(watch):
             return True
         if reaches is None:
-            reaches = self.segments.reaches.get((distance, count))
+            reaches = self.segments.reaches_of(distance, count)
         if reaches is None or reaches.lookups is None:
             return None
         found.rows, found.room, found.most, found.keep = NULL, 0, MOST_ROWS, 0 if self.alive is not None else count

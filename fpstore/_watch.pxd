@@ -4,10 +4,25 @@ from libc.stdint cimport int64_t, uint64_t
 from fpstore._view cimport MappedWords
 
 
+cdef enum:
+    MOST_PLACES = 4
+
+
+cdef struct Place:
+    # A name in a folder that is held open, or a path, and the file that is to be there.
+    int folder, flags
+    const char *name
+    uint64_t device, inode
+
+
 cdef class Watch:
     cdef MappedWords words
     cdef bint sure, ended
     cdef uint64_t first, second
-    cdef int64_t until_ns
+    cdef int64_t until_ns, again_ns
+    cdef Place places[MOST_PLACES]
+    cdef tuple names
+    cdef int place_count
     cdef object generation
     cdef bint holds_now(self) except -1
+    cdef bint stays(self) except -1

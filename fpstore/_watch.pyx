@@ -1,6 +1,6 @@
 """Whether what was read of a catalog is still the newest, asked by every call, so without a call of the system."""
 
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint64_t
 
 from fpstore._view cimport MappedWords
 
@@ -12,6 +12,15 @@ cdef extern from "<time.h>" nogil:
         long tv_sec
         long tv_nsec
     int clock_gettime(int clock, timespec *now)
+
+cdef extern from "<sys/stat.h>" nogil:
+    struct stat:
+        uint64_t st_dev
+        uint64_t st_ino
+    int fstatat(int folder, const char *name, stat *status, int flags)
+
+cdef extern from "<fcntl.h>":
+    enum: AT_FDCWD, AT_SYMLINK_NOFOLLOW
 
 
 cdef int64_t now_ns() noexcept:
@@ -31,15 +40,28 @@ cdef class Watch:
     def __cinit__(self, *, bint sure):
         self.words, self.sure, self.ended, self.generation = None, sure, False, forks.generation
 
-    def confirm(self, MappedWords words not None, stamp, double seconds):
+    def confirm(self, MappedWords words not None, stamp, double seconds, tuple places=(), double again=0.0):
         """For so long it holds as long as these words are as in this stamp, what they were when it was read.
 
-        None: it does not hold.
+        None: it does not hold. places: (folder or None, name, (device, inode)) of each file that is to be where it was, by
+        which the watch sees itself, when the time is over, that it holds for `again` seconds more; folder: a descriptor, in
+        which the name is no link; without one the name is a path, whose links are followed. None of them: it does not see.
         """
-        self.words = words if stamp is not None else None
+        cdef int i
+        if len(places) > MOST_PLACES:
+            raise ValueError(f"{len(places)} places: expected at most {MOST_PLACES}")
+        self.words, self.place_count = None, 0
+        self.names = tuple([<bytes?>place[1] for place in places])
+        for i in range(len(places)):
+            folder, _, (device, inode) = places[i]
+            self.places[i].folder = AT_FDCWD if folder is None else folder
+            self.places[i].flags = 0 if folder is None else AT_SYMLINK_NOFOLLOW
+            self.places[i].name, self.places[i].device, self.places[i].inode = <bytes>self.names[i], device, inode
+        self.place_count = <int>len(places)
         if stamp is not None:
+            self.words = words
             self.first, self.second = stamp
-            self.until_ns = now_ns() + <int64_t>(seconds * 1e9)
+            self.until_ns, self.again_ns = now_ns() + <int64_t>(seconds * 1e9), <int64_t>(again * 1e9)
 
     def end(self):
         """It does not hold any more."""
@@ -54,4 +76,24 @@ cdef class Watch:
             return False
         if self.sure:
             return True
-        return self.words is not None and now_ns() < self.until_ns and self.words.are(self.first, self.second)
+        return (self.words is not None and (now_ns() < self.until_ns or self.stays())
+                and self.words.are(self.first, self.second))
+
+    cdef bint stays(self) except -1:
+        # Whether each file is still in its place; what was confirmed before holds on then.
+        cdef Place places[MOST_PLACES]
+        cdef stat status
+        cdef int i, count = self.place_count
+        cdef bint same = count > 0
+        cdef MappedWords words = self.words
+        names = self.names, words  # others may confirm meanwhile
+        for i in range(count):
+            places[i] = self.places[i]
+        with nogil:
+            for i in range(count):
+                same = (same and fstatat(places[i].folder, places[i].name, &status, places[i].flags) == 0
+                        and status.st_dev == places[i].device and status.st_ino == places[i].inode)
+        if not same or self.ended or self.words is not words or self.names is not names[0]:
+            return False
+        self.until_ns = now_ns() + self.again_ns
+        return True

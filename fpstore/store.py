@@ -169,7 +169,7 @@ class Store(_BaseStore):
         if found is True:
             with Reading(self) as snapshot:
                 found = snapshot.single.first(None, fingerprint, count, max_distance, self._signed)
-        if found is None or isinstance(found, bool):
+        if found is None or found is True or found is False:  # in fewer lines of code than isinstance() takes
             return self._nearest(self._key(fingerprint), count, max_distance, None, found)
         return found
 

@@ -1,6 +1,8 @@
 """The watch over a catalog: it holds only as long as nothing was committed, and nobody is to look."""
 
 import mmap
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +18,12 @@ HOUR = 3600.0
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "words"
-    path.write_bytes(np.array([7, 8, 9], dtype="<u8").tobytes() + bytes(4096))
+    path.write_bytes(words_bytes())
     return path
+
+
+def words_bytes() -> bytes:
+    return np.array([7, 8, 9], dtype="<u8").tobytes() + bytes(4096)
 
 
 def words_of(path: Path) -> MappedWords:
@@ -97,3 +103,63 @@ def test_over_a_file_that_was_cut_short_it_does_not_hold(file: Path) -> None:
     watch.confirm(words, words.read(), HOUR)
     file.write_bytes(b"")
     assert not watch.holds()
+
+
+def places_of(folder: Path, name: str = "words") -> tuple[tuple[int | None, bytes, tuple[int, int]], ...]:
+    """Of a folder, by its path, and of a file in it."""
+    there, file = folder.stat(), (folder / name).stat()
+    return ((None, bytes(folder), (there.st_dev, there.st_ino)), (HELD[-1], name.encode(), (file.st_dev, file.st_ino)))
+
+
+HELD: list[int] = []
+
+
+@pytest.fixture
+def held(tmp_path: Path) -> Iterator[Path]:
+    HELD.append(os.open(tmp_path, os.O_RDONLY))
+    yield tmp_path
+    os.close(HELD.pop())
+
+
+def test_after_its_time_it_holds_on_where_all_files_are_in_their_places(file: Path, held: Path) -> None:
+    watch, words = Watch(sure=False), words_of(file)
+    watch.confirm(words, words.read(), 0.0, places_of(held), HOUR)
+    assert watch.holds()
+    file.rename(held / "other")
+    assert watch.holds()  # for an hour more
+    change(held / "other", 0, 70)
+    assert not watch.holds()
+
+
+@pytest.mark.parametrize("how", ["gone", "another file", "a link", "another folder"])
+def test_after_its_time_it_does_not_hold_where_a_file_is_not_in_its_place(file: Path, held: Path, how: str) -> None:
+    watch, words = Watch(sure=False), words_of(file)
+    watch.confirm(words, words.read(), 0.0, places_of(held), 0.0)
+    assert watch.holds()
+    if how == "another folder":
+        moved = held.rename(held.with_name(f"{held.name}-moved"))
+        held.mkdir()
+        assert not watch.holds()
+        held.rmdir()
+        moved.rename(held)
+        assert watch.holds()
+        return
+    file.rename(held / "other")
+    if how == "another file":
+        file.write_bytes(words_bytes())
+    elif how == "a link":
+        file.symlink_to(held / "other")
+    assert not watch.holds()
+
+
+def test_after_its_time_it_does_not_hold_once_it_was_ended(file: Path, held: Path) -> None:
+    watch, words = Watch(sure=False), words_of(file)
+    watch.confirm(words, words.read(), 0.0, places_of(held), 0.0)
+    watch.end()
+    assert not watch.holds()
+
+
+def test_more_places_than_it_has_room_for_are_refused(file: Path, held: Path) -> None:
+    watch, words = Watch(sure=False), words_of(file)
+    with pytest.raises(ValueError, match="6 places: expected at most 4"):
+        watch.confirm(words, words.read(), 0.0, 3 * places_of(held), 0.0)

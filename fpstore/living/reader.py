@@ -58,7 +58,7 @@ class Reader:
                 looks = stamp == self._stamp or self._stamp is None or time.monotonic() >= self._look_at
                 if looks or not self._stays(stamp):
                     self._look(stamp)
-                self._catalog.confirm(self._stamp, self._look_at - time.monotonic())
+                self._catalog.confirm(self._stamp, self._look_at - time.monotonic(), LOOK_SECONDS)
         return self.snapshot
 
     def _stays(self, stamp: tuple[int, int] | None) -> bool:

@@ -48,18 +48,23 @@ typedef struct {
 } BlockColumns;
 
 /* One query of few slots, see search_one.h: a row for each slot, then for each of their blocks, in the same place. The
-   blocks are groups of one table each: two for each table, of its slots and of those that fences tell of. end: where
-   the rows of a table, or group, end; next: the next one of them to scan; ahead: the next one to ask for. */
+   blocks are runs of one table each: those of its slots and those that fences tell of. end: where the rows of a table's
+   slots end. */
 #define ONE_TABLES 8
-#define ONE_GROUPS (2 * ONE_TABLES)
 #define ONE_SLOTS 544
 #define ONE_BLOCKS 640
 #define ONE_ROOM (ONE_BLOCKS + 16)
+/* next: the next block to scan; ahead: the next one to ask for; end: where they end. more: whether another run of this
+   table comes behind it. */
+typedef struct {
+    unsigned next, ahead, end, more;
+} OneRun;
 typedef struct {
     uint64_t at[ONE_ROOM], key[ONE_ROOM], last_wanted[ONE_ROOM], end_bit[ONE_ROOM], reached[ONE_ROOM],
         first_wanted[ONE_ROOM];
     uint64_t query, queries[ONE_TABLES];
-    unsigned next[ONE_GROUPS], ahead[ONE_GROUPS], end[ONE_GROUPS], table[ONE_GROUPS], groups;
+    unsigned end[ONE_TABLES];
+    OneRun runs[ONE_TABLES][2];
 } OneColumns;
 
 typedef struct {

@@ -11,7 +11,8 @@ enum {
     MANY_LEAST = 3,   /* blocks of one class of codes that are worth so many lanes */
     FENCES_LEAST = 4, /* large slots that are; of fewer the processor guesses the next step and does not wait */
     FENCES_AT_ONCE = 64,
-    LONG_THOUSANDS = 3, /* bits of blocks that are begun first, in 1024s */
+    FIRST_LINES_A_STEP = 24, /* that are asked for with each step of the search for fences */
+    LONG_THOUSANDS = 3,      /* bits of blocks that are begun first, in 1024s */
     /* In a search's first two turns, of which all would be asked for before any is scanned: blocks that are asked for
        where they are resolved. The lines of all are asked for while the blocks are scanned, so many of them before, and
        so many with each pair of steps, which uses some four: memory brings them meanwhile. Blocks of later turns are
@@ -510,52 +511,60 @@ ALWAYS_INLINE __m512i KERNEL(words_at)(const uint8_t *base, const uint64_t *offs
                             (long long)load64(base + offsets[1]), (long long)load64(base + offsets[0]));
 }
 
-/* What the directory tells of eight slots: the bits of their blocks, of which `filled` have any, and up to where these
-   are likely read; `large`: those that fences tell of. `bad`: not 0 where it tells what cannot be. */
+/* What the directory says of eight slots: their blocks, bits [at, end) of the file, of which what is wanted likely lies
+   up to bit `reached`; the lanes that have one, and those that fences tell of. */
 typedef struct {
-    __m512i begin, end, reached;
+    __m512i at, end, reached;
     __mmask8 filled, large;
-    unsigned bad;
-} EightSlots;
+} EightBlocks;
 
-/* slot_read() of slots [first, first + 8), those of `lanes`, of lines behind `base`. */
-#define COLUMN(column) _mm512_loadu_si512(slots->column + first)
-ALWAYS_INLINE EightSlots KERNEL(read_eight)(const uint8_t *lines, const SlotColumns *slots, unsigned first,
-                                            __mmask8 lanes) {
-    EightSlots found;
+/* slot_read() of the slots of `lanes`, whose lines are there to be read in all of them. `payload` begins at a bit; the
+   other arguments are as SlotColumns has them. */
+ALWAYS_INLINE Status KERNEL(read_directory)(const uint8_t *base, const uint64_t *lines, __m512i index, __m512i start,
+                                            __m512i last_wanted, __m512i payload, __m512i payload_bits, __m512i scale,
+                                            __mmask8 lanes, EightBlocks *blocks) {
     uint64_t ends_at[8];
-    const __m512i index = COLUMN(index), low16 = _mm512_set1_epi64(0xFFFF), payload_bits = COLUMN(payload_bits);
+    const __m512i low16 = _mm512_set1_epi64(0xFFFF);
     /* The end of the block before stands before that of the block; for the first one other bits of the line do. */
-    _mm512_storeu_si512(ends_at, _mm512_add_epi64(_mm512_add_epi64(COLUMN(line), _mm512_set1_epi64(6)),
+    _mm512_storeu_si512(ends_at, _mm512_add_epi64(_mm512_add_epi64(_mm512_loadu_si512(lines), _mm512_set1_epi64(6)),
                                                   _mm512_add_epi64(index, index)));
-    const __m512i word = KERNEL(words_at)(lines, slots->line + first), ends = KERNEL(words_at)(lines, ends_at);
-    const __m512i base = _mm512_and_si512(word, _mm512_set1_epi64((long long)low_bits(OFFSET_BITS))),
+    const __m512i word = KERNEL(words_at)(base, lines), ends = KERNEL(words_at)(base, ends_at);
+    const __m512i begin = _mm512_and_si512(word, _mm512_set1_epi64((long long)low_bits(OFFSET_BITS))),
                   from = _mm512_maskz_and_epi64(_mm512_test_epi64_mask(index, index), ends, low16),
                   to = _mm512_and_si512(_mm512_srli_epi64(ends, 16), low16), bits = _mm512_sub_epi64(to, from);
-    found.large = _mm512_mask_test_epi64_mask(
+    blocks->large = _mm512_mask_test_epi64_mask(
         lanes, word, _mm512_sllv_epi64(_mm512_set1_epi64((long long)((uint64_t)1 << OFFSET_BITS)), index));
-    found.filled = _mm512_mask_test_epi64_mask(lanes, bits, bits);
+    blocks->filled = _mm512_mask_test_epi64_mask(lanes, bits, bits);
     /* Where the end comes before the begin, the difference is beyond any length. */
-    found.bad = _mm512_mask_cmpgt_epu64_mask(lanes, bits, _mm512_set1_epi64(MAX_BLOCK_BITS)) |
-                _mm512_mask_cmpgt_epu64_mask(lanes, base, payload_bits) |
-                _mm512_mask_cmpgt_epu64_mask(lanes, to, _mm512_sub_epi64(payload_bits, base)) |
-                (unsigned)(found.large & found.filled);
-    found.begin = _mm512_add_epi64(_mm512_add_epi64(COLUMN(payload), base), from);
-    found.end = _mm512_add_epi64(found.begin, bits);
+    const unsigned bad = _mm512_mask_cmpgt_epu64_mask(lanes, bits, _mm512_set1_epi64(MAX_BLOCK_BITS)) |
+                         _mm512_mask_cmpgt_epu64_mask(lanes, begin, payload_bits) |
+                         _mm512_mask_cmpgt_epu64_mask(lanes, to, _mm512_sub_epi64(payload_bits, begin)) |
+                         (blocks->large & blocks->filled);
+    if (UNLIKELY(bad)) return BAD_DIRECTORY;
     /* The last key wanted lies so many 256ths into the slot, and so, nearly, does its code in the block. */
-    __m512i reach = _mm512_add_epi64(
-        _mm512_srlv_epi64(_mm512_sub_epi64(COLUMN(last_wanted), COLUMN(start)), COLUMN(scale)), _mm512_set1_epi64(1));
-    reach = _mm512_min_epu64(reach, _mm512_set1_epi64(256));
-    found.reached = _mm512_add_epi64(found.begin, _mm512_srli_epi64(_mm512_mul_epu32(bits, reach), 8));
-    return found;
+    const __m512i reach = _mm512_min_epu64(
+        _mm512_add_epi64(_mm512_srlv_epi64(_mm512_sub_epi64(last_wanted, start), scale), _mm512_set1_epi64(1)),
+        _mm512_set1_epi64(256));
+    blocks->at = _mm512_add_epi64(_mm512_add_epi64(payload, begin), from);
+    blocks->end = _mm512_add_epi64(blocks->at, bits);
+    blocks->reached = _mm512_add_epi64(blocks->at, _mm512_srli_epi64(_mm512_mul_epu32(bits, reach), 8));
+    return OK;
+}
+
+/* That of slots [first, first + 8), those of `lanes`, of lines behind `base`. */
+#define COLUMN(column) _mm512_loadu_si512(slots->column + first)
+ALWAYS_INLINE Status KERNEL(read_eight)(const uint8_t *base, const SlotColumns *slots, unsigned first, __mmask8 lanes,
+                                        EightBlocks *found) {
+    return KERNEL(read_directory)(base, slots->line + first, COLUMN(index), COLUMN(start), COLUMN(last_wanted),
+                                  COLUMN(payload), COLUMN(payload_bits), COLUMN(scale), lanes, found);
 }
 
 /* Store what is known of the blocks of `filled`, behind block n. */
-ALWAYS_INLINE void KERNEL(store_eight)(const SlotColumns *slots, unsigned first, const EightSlots *found,
+ALWAYS_INLINE void KERNEL(store_eight)(const SlotColumns *slots, unsigned first, const EightBlocks *found,
                                        BlockColumns *blocks, unsigned n, int with_reached) {
 #define STORE(column, value) \
     _mm512_storeu_si512(blocks->column + n, _mm512_maskz_compress_epi64(found->filled, value))
-    STORE(at, found->begin);
+    STORE(at, found->at);
     STORE(end, found->end);
     STORE(key, COLUMN(start));
     STORE(last_wanted, COLUMN(last_wanted));
@@ -570,26 +579,39 @@ ALWAYS_INLINE void KERNEL(store_eight)(const SlotColumns *slots, unsigned first,
 static Status KERNEL(resolve_eight)(Search *search, unsigned first, __mmask8 lanes) {
     Pages *pages = search->pages;
     SlotColumns *slots = &search->columns.slots;
-    const EightSlots found = KERNEL(read_eight)(pages->base, slots, first, lanes);
-    if (UNLIKELY(found.bad)) return BAD_DIRECTORY;
+    EightBlocks found;
+    Status status = KERNEL(read_eight)(pages->base, slots, first, lanes, &found);
+    if (UNLIKELY(status != OK)) return status;
     BlockColumns *resolved = search->columns.resolved;
     const unsigned n = search->resolved_count;
     if (n < resolved->asked_at_once)
-        KERNEL(ask_many)(pages, found.filled, _mm512_srli_epi64(found.begin, 3), _mm512_srli_epi64(found.reached, 3));
+        KERNEL(ask_many)(pages, found.filled, _mm512_srli_epi64(found.at, 3), _mm512_srli_epi64(found.reached, 3));
     KERNEL(store_eight)(slots, first, &found, resolved, n,
                         resolved->asked_at_once != ALL_AT_ONCE || !search->columns.one_class);
     search->resolved_count += (unsigned)__builtin_popcount(found.filled);
-    Status status = OK;
     if (UNLIKELY(search->resolved_count >= BATCH_BLOCKS)) status = KERNEL(turn_many)(search);
     for (unsigned left = found.large; UNLIKELY(left != 0); left &= left - 1)
         slots->large[slots->large_count++] = (uint16_t)(first + (unsigned)__builtin_ctz(left));
     return status;
 }
 
+/* Where blocks begin in the file, bits of it, whose first lines are asked for while something else is waited for: so
+   many of them already. */
+typedef struct {
+    const uint64_t *at;
+    unsigned count, asked;
+} Beginnings;
+
+ALWAYS_INLINE void KERNEL(ask_first_lines)(const uint8_t *base, Beginnings *blocks, unsigned most) {
+    const unsigned left = blocks->count - blocks->asked, count = left < most ? left : most;
+    for (unsigned i = 0; i < count; i++) __builtin_prefetch(base + (blocks->at[blocks->asked + i] >> 3));
+    blocks->asked += count;
+}
+
 /* Where the search of large slots begins, of up to FENCES_AT_ONCE of them: as fence_find(), of which each step waits
-   for memory, for all at once. Pages are sound. found has room for as many. */
+   for memory, for all at once, and meanwhile asks for some of `blocks`. Pages are sound. found has room for as many. */
 static __attribute__((noinline)) void KERNEL(find_fences)(const Search *search, const uint16_t *which, unsigned count,
-                                                          uint64_t *found) {
+                                                          uint64_t *found, Beginnings *blocks) {
     const SlotColumns *slots = &search->columns.slots;
     const __m512i one = _mm512_set1_epi64(1);
     uint64_t wanted[FENCES_AT_ONCE], fences[FENCES_AT_ONCE], counts[FENCES_AT_ONCE];
@@ -606,6 +628,7 @@ static __attribute__((noinline)) void KERNEL(find_fences)(const Search *search, 
         low[v] = _mm512_setzero_si512(), left[v] = _mm512_loadu_si512(counts + 8 * v);
     for (int any = 1; any;) {
         any = 0;
+        KERNEL(ask_first_lines)(search->pages->base, blocks, FIRST_LINES_A_STEP);
         for (unsigned v = 0; v < vectors; v++) {
             uint64_t offsets[8];
             const __m512i keys = _mm512_loadu_si512(wanted + 8 * v), begin = _mm512_loadu_si512(fences + 8 * v);
@@ -631,7 +654,8 @@ static __attribute__((noinline)) Status KERNEL(want_all_large)(Search *search) {
         const uint16_t *which = slots->large + first;
         const int together = count >= FENCES_LEAST && pages_sound(search->pages);
         uint64_t found[FENCES_AT_ONCE];
-        if (together) KERNEL(find_fences)(search, which, count, found);
+        Beginnings none = {NULL, 0, 0};
+        if (together) KERNEL(find_fences)(search, which, count, found, &none);
         for (unsigned i = 0; i < count && !search->done; i++) {
             if (!together) status = KERNEL(first_large_many)(search, which[i], &found[i]);
             if (status == OK) status = KERNEL(want_large_many)(search, which[i], found[i]);

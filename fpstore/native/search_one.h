@@ -2,8 +2,9 @@
    are. Included by search_body.h, behind search_many.h.
 
    After other work no near cache has any of what a query uses, and it waits for each line of code and of memory as for
-   those of the file. So a slot is two or three words, and all slots and blocks of the query are there at once. The lanes
-   of a vector are of one table, so that its code is known to all of them, and what is the same for them is kept once. */
+   those of the file. So a slot is two or three words, and all slots and blocks of the query are there at once. The
+   lanes of a vector are of one table, so that its code is known to all of them, and what is the same for them is kept
+   once. */
 
 enum {
     ONE_LEAST = 64, /* slots; of fewer all tables' blocks fit in the lanes of a vector or two */
@@ -52,8 +53,7 @@ ALWAYS_INLINE void KERNEL(name_eight)(Search *search, const Table *table, __m512
 static __attribute__((noinline)) void KERNEL(name_one)(Search *search, const Table *table, uint64_t query) {
     const uint64_t key = KERNEL(apply)(&table->permutation, query), top = (uint64_t)1 << (table->key_bits - 1);
     const uint64_t window = low_bits(table->slot_shift) & ~low_bits(table->permutation.below_bits);
-    const __m512i keys = _mm512_set1_epi64((long long)key),
-                  eight = _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0);
+    const __m512i keys = _mm512_set1_epi64((long long)key), eight = _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0);
     const unsigned bits = table->slot_bits, flips = table->flips;
     for (unsigned used = 0; used <= flips; used++) {
         uint64_t first = key, last = key;
@@ -97,10 +97,10 @@ static Status KERNEL(begin_tables)(Search *search, uint64_t query) {
     return status;
 }
 
-/* Ask for the lines of a block as far as the scan is likely to come; most have no more than three. */
-ALWAYS_INLINE void KERNEL(ask_block)(const uint8_t *base, const OneColumns *one, unsigned i) {
+/* Ask for the lines of a block behind its first one, as far as the scan is likely to come; most have no more than
+ * three. */
+ALWAYS_INLINE void KERNEL(ask_rest)(const uint8_t *base, const OneColumns *one, unsigned i) {
     const uint64_t first = one->at[i] >> 3, last = one->reached[i] >> 3;
-    __builtin_prefetch(base + first);
     __builtin_prefetch(base + (first + 64 < last ? first + 64 : last));
     __builtin_prefetch(base + (first + 128 < last ? first + 128 : last));
     for (uint64_t byte = first + 192; UNLIKELY(byte <= last); byte += 64) __builtin_prefetch(base + byte);
@@ -113,7 +113,8 @@ static __attribute__((noinline)) void KERNEL(keep_large)(Search *search, unsigne
     const unsigned n = slots->large_count++, shift = search->tables[t]->slot_shift;
     if (n >= BATCH_SLOTS) return; /* more of them are another search */
     slots->large[n] = (uint16_t)n;
-    slots->line[n] = search->tables[t]->directory_offset, slots->start[n] = slot_start(slot_of(one->key[i], shift), shift);
+    slots->line[n] = search->tables[t]->directory_offset,
+    slots->start[n] = slot_start(slot_of(one->key[i], shift), shift);
     slots->first_wanted[n] = one->first_wanted[i], slots->last_wanted[n] = one->last_wanted[i];
     slots->query[n] = one->queries[t], slots->tag[n] = KERNEL(tag_of)(search, t);
 }
@@ -124,57 +125,38 @@ static __attribute__((noinline)) Status KERNEL(resolve_one)(Search *search, unsi
     const Table *table = search->tables[t];
     const uint8_t *base = search->pages->base;
     OneColumns *one = &search->columns.one;
-    const __m512i low16 = _mm512_set1_epi64(0xFFFF), shift = _mm512_set1_epi64(table->slot_shift),
+    const __m512i shift = _mm512_set1_epi64(table->slot_shift),
+                  scale = _mm512_set1_epi64(reach_shift(table->slot_shift)),
+                  directory = _mm512_set1_epi64((long long)table->directory_offset),
+                  payload = _mm512_set1_epi64((long long)table->payload_offset * 8),
                   payload_bits = _mm512_set1_epi64((long long)table->payload_bits);
     unsigned n = *kept;
     for (unsigned i = first; i < end; i += 8) {
         const __mmask8 lanes = (__mmask8)low_bits(end - i < 8 ? end - i : 8);
-        uint64_t lines_at[8], ends_at[8];
-        const __m512i line = _mm512_mask_mov_epi64(_mm512_set1_epi64((long long)table->directory_offset), lanes,
-                                                   _mm512_loadu_si512(one->at + i)),
+        uint64_t lines[8];
+        EightBlocks found;
+        const __m512i line = _mm512_mask_mov_epi64(directory, lanes, _mm512_loadu_si512(one->at + i)),
                       key = _mm512_loadu_si512(one->key + i), last_wanted = _mm512_loadu_si512(one->last_wanted + i);
-        const __m512i slot = _mm512_srlv_epi64(key, shift);
-        const __m512i group = _mm512_srli_epi64(
-            _mm512_sub_epi64(line, _mm512_set1_epi64((long long)table->directory_offset)), 5);
+        const __m512i slot = _mm512_srlv_epi64(key, shift), start = _mm512_sllv_epi64(slot, shift);
+        const __m512i group = _mm512_srli_epi64(_mm512_sub_epi64(line, directory), 5);
         const __m512i index = _mm512_maskz_sub_epi64(
             lanes, slot, _mm512_add_epi64(_mm512_slli_epi64(group, 3), _mm512_slli_epi64(group, 2)));
-        _mm512_storeu_si512(lines_at, line);
-        /* The end of the block before stands before that of the block; for the first one other bits of the line do. */
-        _mm512_storeu_si512(ends_at, _mm512_add_epi64(_mm512_add_epi64(line, _mm512_set1_epi64(6)),
-                                                      _mm512_add_epi64(index, index)));
-        const __m512i word = KERNEL(words_at)(base, lines_at), ends = KERNEL(words_at)(base, ends_at);
-        const __m512i begins = _mm512_and_si512(word, _mm512_set1_epi64((long long)low_bits(OFFSET_BITS))),
-                      from = _mm512_maskz_and_epi64(_mm512_test_epi64_mask(index, index), ends, low16),
-                      to = _mm512_and_si512(_mm512_srli_epi64(ends, 16), low16), bits = _mm512_sub_epi64(to, from);
-        const __mmask8 large = _mm512_mask_test_epi64_mask(
-            lanes, word, _mm512_sllv_epi64(_mm512_set1_epi64((long long)((uint64_t)1 << OFFSET_BITS)), index));
-        const __mmask8 filled = _mm512_mask_test_epi64_mask(lanes, bits, bits);
-        /* Where the end comes before the begin, the difference is beyond any length. */
-        const unsigned bad = _mm512_mask_cmpgt_epu64_mask(lanes, bits, _mm512_set1_epi64(MAX_BLOCK_BITS)) |
-                             _mm512_mask_cmpgt_epu64_mask(lanes, begins, payload_bits) |
-                             _mm512_mask_cmpgt_epu64_mask(lanes, to, _mm512_sub_epi64(payload_bits, begins)) |
-                             (large & filled);
-        if (UNLIKELY(bad)) return BAD_DIRECTORY;
-        const __m512i start = _mm512_sllv_epi64(slot, shift);
-        for (unsigned left = large; UNLIKELY(left != 0); left &= left - 1)
+        _mm512_storeu_si512(lines, line);
+        const Status status =
+            KERNEL(read_directory)(base, lines, index, start, last_wanted, payload, payload_bits, scale, lanes, &found);
+        if (UNLIKELY(status != OK)) return status;
+        for (unsigned left = found.large; UNLIKELY(left != 0); left &= left - 1)
             KERNEL(keep_large)(search, t, i + (unsigned)__builtin_ctz(left));
-        const __m512i at = _mm512_add_epi64(
-            _mm512_add_epi64(_mm512_set1_epi64((long long)table->payload_offset * 8), begins), from);
-        /* The last key wanted lies so many 256ths into the slot, and so, nearly, does its code in the block. */
-        __m512i reach = _mm512_add_epi64(_mm512_srlv_epi64(_mm512_sub_epi64(last_wanted, start),
-                                                           _mm512_set1_epi64(reach_shift(table->slot_shift))),
-                                         _mm512_set1_epi64(1));
-        reach = _mm512_min_epu64(reach, _mm512_set1_epi64(256));
-        const unsigned added = (unsigned)__builtin_popcount(filled);
+        const unsigned added = (unsigned)__builtin_popcount(found.filled);
         /* No more than that, as the rows of the next table follow. */
         const __mmask8 rows = (__mmask8)low_bits(added);
 #define STORE(column, value) \
-    _mm512_mask_storeu_epi64(one->column + n, rows, _mm512_maskz_compress_epi64(filled, value))
-        STORE(at, at);
-        STORE(end_bit, _mm512_add_epi64(at, bits));
+    _mm512_mask_storeu_epi64(one->column + n, rows, _mm512_maskz_compress_epi64(found.filled, value))
+        STORE(at, found.at);
+        STORE(end_bit, found.end);
         STORE(key, start);
         STORE(last_wanted, last_wanted);
-        STORE(reached, _mm512_add_epi64(at, _mm512_srli_epi64(_mm512_mul_epu32(bits, reach), 8)));
+        STORE(reached, found.reached);
 #undef STORE
         n += added;
     }
@@ -182,25 +164,30 @@ static __attribute__((noinline)) Status KERNEL(resolve_one)(Search *search, unsi
     return OK;
 }
 
-/* Rows [first, end) are blocks of a table; ask for the first of them. */
-static void KERNEL(add_group)(Search *search, unsigned table, unsigned first, unsigned end) {
-    OneColumns *one = &search->columns.one;
-    const unsigned group = one->groups++, soon = first + ONE_AHEAD < end ? first + ONE_AHEAD : end;
-    one->table[group] = table, one->next[group] = first, one->end[group] = end;
-    one->ahead[group] = soon < end ? soon : end - 1;
-    for (unsigned i = first; i < soon; i++) KERNEL(ask_block)(search->pages->base, one, i);
+/* A run of rows [first, end), which may be none. */
+ALWAYS_INLINE OneRun KERNEL(run_of)(unsigned first, unsigned end) {
+    const unsigned soon = first + ONE_AHEAD < end ? first + ONE_AHEAD : end;
+    return (OneRun){first, soon < end ? soon : end - (end > first), end, 0};
 }
 
-/* The blocks of large slots, behind row *kept, which moves. Whether there is room for them. */
-static __attribute__((noinline)) Status KERNEL(add_large)(Search *search, unsigned *kept, int *room) {
+/* Ask for all lines of the first blocks of a run; of the others the first one was asked for. */
+ALWAYS_INLINE void KERNEL(ask_run)(const uint8_t *base, const OneColumns *one, const OneRun *run) {
+    for (unsigned i = run->next; i < run->end && i < run->next + ONE_AHEAD; i++) KERNEL(ask_rest)(base, one, i);
+}
+
+/* The blocks of large slots, behind row *kept, which moves, while some of `others` are asked for. They are long, and so
+   come before the other blocks of their table: what is begun last runs on while most lanes have nothing to do. Whether
+   there is room for them. */
+static __attribute__((noinline)) Status KERNEL(add_large)(Search *search, unsigned *kept, Beginnings *others,
+                                                          int *room) {
     OneColumns *one = &search->columns.one;
     const SlotColumns *slots = &search->columns.slots;
     const unsigned count = slots->large_count;
     uint64_t found[BATCH_SLOTS];
     unsigned begin = *kept, n = *kept;
-    for (unsigned first = 0; first < count; first += FENCES_AT_ONCE)
-        KERNEL(find_fences)
-    (search, slots->large + first, count - first < FENCES_AT_ONCE ? count - first : FENCES_AT_ONCE, found + first);
+    for (unsigned first = 0; first < count; first += FENCES_AT_ONCE) KERNEL(find_fences)
+    (search, slots->large + first, count - first < FENCES_AT_ONCE ? count - first : FENCES_AT_ONCE, found + first,
+     others);
     for (unsigned i = 0; i < count; i++) {
         const unsigned t = KERNEL(table_of)(slots->tag[i]);
         const Table *table = search->tables[t];
@@ -219,10 +206,14 @@ static __attribute__((noinline)) Status KERNEL(add_large)(Search *search, unsign
             *room = n < ONE_BLOCKS;
             if (!*room) return OK;
             one->at[n] = block.start, one->end_bit[n] = block.end, one->key[n] = block.previous;
-            one->last_wanted[n] = probe.last_wanted, one->reached[n++] = block.start + bits;
+            one->last_wanted[n] = probe.last_wanted, one->reached[n] = block.start + bits;
+            __builtin_prefetch(search->pages->base + (one->at[n++] >> 3));
         }
         if (i + 1 < count && KERNEL(table_of)(slots->tag[i + 1]) == t) continue;
-        if (n > begin) KERNEL(add_group)(search, t, begin, n);
+        if (n > begin) {
+            one->runs[t][1] = one->runs[t][0], one->runs[t][0] = KERNEL(run_of)(begin, n);
+            one->runs[t][0].more = one->runs[t][1].next < one->runs[t][1].end;
+        }
         begin = n;
     }
     *kept = n;
@@ -231,30 +222,36 @@ static __attribute__((noinline)) Status KERNEL(add_large)(Search *search, unsign
 
 static Status KERNEL(ask_one)(Search *search) {
     OneColumns *one = &search->columns.one;
-    unsigned first = 0, kept = 0, ends[ONE_TABLES];
+    const uint8_t *base = search->pages->base;
+    unsigned first = 0, kept = 0;
     int room = 1;
     Status status = OK;
     search->columns.slots.large_count = 0;
-    memcpy(ends, one->end, sizeof ends);
-    one->groups = 0;
     for (unsigned t = 0; t < search->table_count; t++) {
         const unsigned begin = kept;
         one->queries[t] = KERNEL(apply)(&search->tables[t]->permutation, one->query);
-        status = KERNEL(resolve_one)(search, t, first, ends[t], &kept);
+        status = KERNEL(resolve_one)(search, t, first, one->end[t], &kept);
         if (status != OK) return status;
-        first = ends[t];
-        if (kept > begin) KERNEL(add_group)(search, t, begin, kept);
+        first = one->end[t];
+        one->runs[t][0] = KERNEL(run_of)(begin, kept);
     }
+    Beginnings others = {one->at, kept, 0};
     search->slot_count = 0;
     if (search->columns.slots.large_count > BATCH_SLOTS) room = 0;
-    if (room && search->columns.slots.large_count > 0) status = KERNEL(add_large)(search, &kept, &room);
+    if (room && search->columns.slots.large_count > 0) status = KERNEL(add_large)(search, &kept, &others, &room);
+    if (status != OK) return status;
     if (!room) {
         search->is_one = 0;
         status = KERNEL(begin_tables)(search, one->query);
         return status == OK && !search->done ? KERNEL(resolve_many)(search) : status;
     }
+    KERNEL(ask_first_lines)(base, &others, ONE_BLOCKS);
+    for (unsigned t = 0; t < search->table_count; t++) {
+        KERNEL(ask_run)(base, one, &one->runs[t][0]);
+        if (one->runs[t][0].more) KERNEL(ask_run)(base, one, &one->runs[t][1]);
+    }
     search->blocks_scanned += kept;
-    return status;
+    return OK;
 }
 
 /* What a vector of lanes is at: blocks of one table. */
@@ -267,31 +264,34 @@ typedef struct {
 typedef struct {
     Codes codes;
     __m512i query;
-    unsigned group, table;
+    OneRun *run; /* that blocks are taken from; NULL before the first one */
+    unsigned table;
 } OneTable;
 
 /* A lane has a key that is near, or a code that is not known: in *lanes the pair of steps again, with care. */
 static __attribute__((noinline)) Status KERNEL(look_again)(Search *search, const OneTable *own, int codec,
                                                            OneLanes *lanes) {
     const uint64_t tag = (KERNEL(tag_of)(search, own->table) & ~(uint64_t)WIDE_DIFFERS);
-    LaneVector again = {lanes->at, lanes->key, lanes->end, lanes->last_wanted, own->query,
-                        _mm512_set1_epi64((long long)tag), lanes->active};
+    LaneVector again = {lanes->at,          lanes->key, lanes->end,
+                        lanes->last_wanted, own->query, _mm512_set1_epi64((long long)tag),
+                        lanes->active};
     const Status status = KERNEL(careful_pair)(search, &own->codes, codec, &again);
     lanes->at = again.at, lanes->key = again.key, lanes->active = again.active;
     return status;
 }
 
-/* A vector without blocks takes those of the group that has most of them left. Whether there are any. */
-static __attribute__((noinline)) int KERNEL(take_group)(const Search *search, OneTable *own) {
-    const OneColumns *one = &search->columns.one;
+/* A vector without blocks takes those of the table that has most of them left. Whether there are any. */
+static __attribute__((noinline)) int KERNEL(take_table)(Search *search, OneTable *own) {
+    OneColumns *one = &search->columns.one;
     unsigned most = 0;
-    for (unsigned g = 0; g < one->groups; g++) {
-        if (one->end[g] - one->next[g] <= most) continue;
-        most = one->end[g] - one->next[g];
-        own->group = g;
+    for (unsigned t = 0; t < search->table_count; t++) {
+        OneRun *runs = one->runs[t];
+        const unsigned left = runs[0].end - runs[0].next + (runs[0].more ? runs[1].end - runs[1].next : 0);
+        if (left <= most) continue;
+        most = left;
+        own->table = t, own->run = runs[0].next < runs[0].end ? &runs[0] : &runs[1];
     }
     if (most == 0) return 0;
-    own->table = one->table[own->group];
     own->query = _mm512_set1_epi64((long long)one->queries[own->table]);
     KERNEL(load_codes)(&search->tables[own->table]->own, &own->codes);
     return 1;
@@ -309,25 +309,28 @@ ALWAYS_INLINE Status KERNEL(scan_one_as)(Search *search, int codec) {
     for (unsigned v = 0; v < MANY_VECTORS; v++) {
         lanes[v].active = 0;
         lanes[v].at = lanes[v].end = lanes[v].key = lanes[v].last_wanted = _mm512_setzero_si512();
-        own[v].group = ONE_GROUPS; /* none */
+        own[v].run = NULL;
     }
     do {
         running = 0;
 #pragma GCC unroll 3
         for (unsigned v = 0; v < MANY_VECTORS; v++) {
-            unsigned g = own[v].group;
-            if (UNLIKELY(lanes[v].active == 0 && (g == ONE_GROUPS || one->next[g] == one->end[g]))) {
-                if (!KERNEL(take_group)(search, &own[v])) continue;
-                g = own[v].group;
-                past |= _mm512_cmpgt_epu64_mask(lanes[v].at, lanes[v].end);
-                /* A lane without a block stands where the first one does. */
-                lanes[v].at = lanes[v].end = _mm512_set1_epi64((long long)one->at[one->next[g]]);
+            OneRun *run = own[v].run;
+            if (UNLIKELY(run == NULL || run->next == run->end)) {
+                if (run != NULL && run->more) {
+                    run = own[v].run = run + 1;
+                } else if (lanes[v].active == 0) {
+                    if (!KERNEL(take_table)(search, &own[v])) continue;
+                    run = own[v].run;
+                    past |= _mm512_cmpgt_epu64_mask(lanes[v].at, lanes[v].end);
+                    /* A lane without a block stands where the first one does. */
+                    lanes[v].at = lanes[v].end = _mm512_set1_epi64((long long)one->at[run->next]);
+                }
             }
-            if (LIKELY(one->next[g] < one->end[g])) {
+            if (LIKELY(run->next < run->end)) {
                 /* Whether there are lanes without one nobody can foresee: so it is not asked. */
-                const unsigned next = one->next[g], left = one->end[g] - next, ahead = one->ahead[g];
-                const __mmask8 free =
-                    (__mmask8)_pdep_u32(left < 8 ? (1u << left) - 1 : 255, (uint8_t)~lanes[v].active);
+                const unsigned next = run->next, left = run->end - next, ahead = run->ahead;
+                const __mmask8 free = (__mmask8)_pdep_u32(left < 8 ? (1u << left) - 1 : 255, (uint8_t)~lanes[v].active);
                 past |= _mm512_cmpgt_epu64_mask(lanes[v].at, lanes[v].end);
 #define FILL(column, from) \
     lanes[v].column = _mm512_mask_expand_epi64(lanes[v].column, free, _mm512_loadu_si512(one->from + next))
@@ -337,17 +340,17 @@ ALWAYS_INLINE Status KERNEL(scan_one_as)(Search *search, int codec) {
                 FILL(last_wanted, last_wanted);
 #undef FILL
                 lanes[v].active |= free;
-                one->next[g] = next + (unsigned)__builtin_popcount(free);
-                KERNEL(ask_block)(base, one, ahead);
-                one->ahead[g] = ahead + (ahead + 1 < one->end[g]);
+                run->next = next + (unsigned)__builtin_popcount(free);
+                KERNEL(ask_rest)(base, one, ahead);
+                run->ahead = ahead + (ahead + 1 < run->end);
             }
             const __m512i at = lanes[v].at, key = lanes[v].key;
             __m512i low, high, next_at = at, first_key = key, found[2], bit = _mm512_and_si512(at, seven);
             __mmask8 active = lanes[v].active;
             KERNEL(load_words)(base, _mm512_srli_epi64(at, 3), &low, &high);
             KERNEL(lane_step)(&own[v].codes, low, high, active, codec, &next_at, &first_key, &bit, &found[0]);
-            active = _mm512_mask_cmplt_epu64_mask(
-                _mm512_mask_cmple_epu64_mask(active, first_key, lanes[v].last_wanted), next_at, lanes[v].end);
+            active = _mm512_mask_cmplt_epu64_mask(_mm512_mask_cmple_epu64_mask(active, first_key, lanes[v].last_wanted),
+                                                  next_at, lanes[v].end);
             __m512i second_key = first_key;
             KERNEL(lane_step)(&own[v].codes, low, high, active, codec, &next_at, &second_key, &bit, &found[1]);
             /* Behind what is wanted no code is read: only what is read can be found to be damaged. */

@@ -108,10 +108,11 @@ static Status KERNEL(resolve_several)(Search *search, const Several *several, Bl
     slots->large_count = 0;
     for (unsigned i = 0; i < slot_count; i += 8) {
         const __mmask8 lanes = (__mmask8)low_bits(slot_count - i < 8 ? slot_count - i : 8);
-        const EightSlots found = KERNEL(read_eight)(several->base, slots, i, lanes);
-        if (UNLIKELY(found.bad)) return BAD_DIRECTORY;
+        EightBlocks found;
+        status = KERNEL(read_eight)(several->base, slots, i, lanes, &found);
+        if (UNLIKELY(status != OK)) return status;
         if (*count < SEVERAL_AHEAD)
-            KERNEL(ask_lines)(several->base, found.filled, _mm512_srli_epi64(found.begin, 3),
+            KERNEL(ask_lines)(several->base, found.filled, _mm512_srli_epi64(found.at, 3),
                               _mm512_srli_epi64(found.reached, 3));
         KERNEL(store_eight)(slots, i, &found, blocks, *count, 1);
         *count += (unsigned)__builtin_popcount(found.filled);

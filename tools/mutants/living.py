@@ -631,8 +631,8 @@ MUTANTS = (
     Mutant(
         "a reader never looks where its path leads",
         "fpstore/_watch.pyx",
-        "now_ns() < self.until_ns and",
-        "",
+        "(now_ns() < self.until_ns or self.stays())",
+        "True",
         "a reader goes on answering from a store that was replaced",
         ("tests/test_identity.py::test_a_reader_looks_where_its_path_leads_ten_times_a_second",),
     ),

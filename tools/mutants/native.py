@@ -607,6 +607,22 @@ MUTANTS = (
         ("tests/test_search_one.py::test_all_within_the_distance_is_found[one-gap-8]",),
     ),
     Mutant(
+        "a reader goes on where another file has its catalog's name",
+        "fpstore/_watch.pyx",
+        "and status.st_dev == places[i].device and status.st_ino == places[i].inode)",
+        "and status.st_dev == places[i].device)",
+        "a reader answers from a store that another has taken the place of",
+        ("tests/test_watch.py::test_after_its_time_it_does_not_hold_where_a_file_is_not_in_its_place[another file]",),
+    ),
+    Mutant(
+        "of a table with large slots the other blocks are left out",
+        "fpstore/native/search_one.h",
+        "one->runs[t][0].more = one->runs[t][1].next < one->runs[t][1].end;",
+        "one->runs[t][0].more = 0;",
+        "a single query misses what lies in ordinary slots beside crowded ones",
+        ("tests/test_search_one.py::test_all_within_the_distance_is_found[crowded-gap-8]",),
+    ),
+    Mutant(
         "flips that are left do not widen what is wanted of a slot",
         "fpstore/native/search_one.h",
         "(window, key, flips - used, &first, &last);",
