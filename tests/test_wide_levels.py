@@ -17,7 +17,7 @@ from fpstore.plans import families
 from fpstore.plans import wide as planner
 
 WIDTHS = {128: 9, 256: 31}
-GUIDE_AFTER = 64  # native/codes.h
+GUIDE_AFTER, GUIDE_READ_AFTER = 64, 1024  # native/codes.h
 
 
 def uniform(bits: int, count: int, seed: int = 1) -> Any:
@@ -269,6 +269,47 @@ def test_a_code_whose_slot_begins_within_a_range_of_ranks_is_found(tmp_path: Pat
             each = len(asked) // len(chosen)
             assert all((at, int(ranks[at // each])) in found for at in range(len(asked)))
         assert index.is_guided
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bits", sorted(WIDTHS))
+def test_what_codes_of_one_slot_tell_of_their_ranks_leaves_no_match_out(bits: int, tmp_path: Path) -> None:
+    """Of two codes in a range of ranks and in one slot, the second, where they differ most in the bits below."""
+    count, k = (1 << 18) + 10_000, WIDTHS[bits]
+    codes = uniform(bits, count)
+    codes = codes[np.argsort(codes[:, 0])]
+    fpstore.build(tmp_path / "s", codes, ids=None, bits=bits, max_distance=k).close()
+    with fpstore.open(tmp_path / "s", warm=True) as store:
+        first, first_bits = segment_of(store).tables[0], store.plan.tables[0].prefix_bits
+        assert first_bits > first.slot_bits
+        keys = (codes[: count // 2 * 2, 0] >> np.uint64(64 - first_bits)).reshape(-1, 2)
+        differ = np.bitwise_count(keys[:, 0] ^ keys[:, 1]).astype(int)
+        below = np.uint64(first_bits - first.slot_bits)
+        differ[keys[:, 0] >> below != keys[:, 1] >> below] = 0
+        chosen = codes[1::2][np.argsort(differ, kind="stable")[-64:]]
+        places = [places_of(table.prefix_mask, bits) for table in store.plan.tables]
+        queries: list[Any] = []
+        for number, code in enumerate(chosen):
+            for in_first in range(min(k, first_bits) + 1):
+                below_first = places[0][first.slot_bits :] + places[0][: first.slot_bits]
+                errors = (places[0] if number % 2 else below_first)[:in_first]
+                own = [list(each) for each in places[1:]]
+                own = own[number % len(own) :] + own[: number % len(own)]
+                if number % 4 < 2:  # two tables have one error each
+                    errors += [each.pop() for each in own[:2]][: k - len(errors)]
+                    own = own[2:]
+                while len(errors) < k:
+                    errors += [each.pop() for each in own if each][: k - len(errors)]
+                queries.append(inverted(code, bits, errors))
+        asked, index = np.stack(queries), segment_of(store).codes
+        for _ in range(2 + GUIDE_READ_AFTER // len(asked)):
+            one = index.search(asked, k)
+        assert index.is_guided
+        assert not one[3]
+        assert set(one[0].tolist()) == set(range(len(asked)))
+        few = asked[:: len(asked) // 40].copy()
+        for distance in (k, k - 1, k // 2):
+            expect_as_scanned(store, few, distance)
 
 
 @pytest.mark.parametrize(("plan", "distance", "options"), [("balanced", 31, {"shuffle": 7}), ("choose-5", 3, {})])

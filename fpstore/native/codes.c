@@ -49,8 +49,16 @@ static int are_disjoint(const Codes *codes) {
     return 1;
 }
 
+/* How many of the first bits of a code no table has but the first; below 64. */
+static unsigned first_bits_of(const Codes *codes) {
+    uint64_t others = 1;
+    for (unsigned t = 1; t < codes->table_count; t++) others |= codes->tables[t].mask[0];
+    return 64 - bit_length(others);
+}
+
 int codes_are_levelled(Codes *codes) {
     unsigned flips = 0;
+    codes->first_bits = first_bits_of(codes);
     for (unsigned t = 0; t < codes->table_count; t++)
         if (codes->tables[t].flips > flips) flips = codes->tables[t].flips;
     codes->highest = flips + 1 < MAX_LEVELS ? flips + 1 : MAX_LEVELS - 1;
@@ -73,7 +81,7 @@ uint64_t codes_visits(const Codes *codes, unsigned distance, uint64_t most) {
 }
 
 #define GUIDE_RANGES (1 << 18) /* at most: they stay in a near cache */
-#define GUIDE_SLOT_BITS (32 - GUIDE_BITS)
+#define GUIDE_KEY_BITS (32 - GUIDE_BITS)
 
 static uint64_t end_of_slot(const Pages *pages, const Codes *codes, uint64_t slot) {
     const uint8_t *at = pages->base + codes->tables[0].starts_offset + (slot + 1) * codes->start_bytes;
@@ -83,6 +91,20 @@ static uint64_t end_of_slot(const Pages *pages, const Codes *codes, uint64_t slo
     return narrow;
 }
 
+/* The last rank of a range. */
+static uint64_t last_of_range(const Codes *codes, uint64_t range) {
+    const uint64_t from = range << codes->guide->shift, rest = codes->count - from;
+    return from + (rest < (uint64_t)1 << codes->guide->shift ? rest : (uint64_t)1 << codes->guide->shift) - 1;
+}
+
+/* What is known of a range whose first bits, as numbers, are from `least` to `most`. */
+static uint32_t range_of(const Codes *codes, uint64_t least, uint64_t most) {
+    const unsigned dropped = codes->guide->dropped;
+    return (uint32_t)(least >> dropped << GUIDE_BITS) | bit_length(least >> dropped ^ most >> dropped);
+}
+
+static uint64_t range_count(const Codes *codes) { return ((codes->count - 1) >> codes->guide->shift) + 1; }
+
 /* Make the guide, of the starts of the first table. Searches go on without where there is no memory, or where a page is
    bad, which is told by what needs it. */
 static void guide_make(Pages *pages, const Codes *codes) {
@@ -90,27 +112,42 @@ static void guide_make(Pages *pages, const Codes *codes) {
     const CodeTable *first = &codes->tables[0];
     const uint64_t slots = (uint64_t)1 << first->slot_bits;
     const uint64_t end = first->starts_offset + (slots + 1) * codes->start_bytes;
-    unsigned shift = 0;
-    while ((codes->count - 1) >> shift >= GUIDE_RANGES) shift++;
-    const uint64_t count = ((codes->count - 1) >> shift) + 1;
+    const unsigned below = codes->first_bits - first->slot_bits;
+    while ((codes->count - 1) >> guide->shift >= GUIDE_RANGES) guide->shift++;
+    const uint64_t count = range_count(codes);
     pages_ask(pages, first->starts_offset / PAGE_BYTES, (end - 1) / PAGE_BYTES + 1);
     if (pages_check(pages, first->starts_offset, end - 1) != OK) return;
     uint32_t *ranges = malloc(count * sizeof *ranges);
     if (ranges == NULL) return;
-    guide->shift = shift;
-    guide->dropped = first->slot_bits > GUIDE_SLOT_BITS ? first->slot_bits - GUIDE_SLOT_BITS : 0;
+    guide->dropped = codes->first_bits > GUIDE_KEY_BITS ? codes->first_bits - GUIDE_KEY_BITS : 0;
     uint64_t slot = 0;
     for (uint64_t i = 0; i < count; i++) {
-        const uint64_t from = i << shift, rest = codes->count - from;
-        const uint64_t last = from + (rest < (uint64_t)1 << shift ? rest : (uint64_t)1 << shift) - 1;
+        const uint64_t from = i << guide->shift, last = last_of_range(codes, i);
         while (slot + 1 < slots && end_of_slot(pages, codes, slot) <= from) slot++;
-        const uint64_t begin = slot >> guide->dropped;
+        const uint64_t begin = slot;
         while (slot + 1 < slots && end_of_slot(pages, codes, slot) <= last) slot++;
-        ranges[i] = (uint32_t)(begin << GUIDE_BITS) | bit_length(begin ^ slot >> guide->dropped);
+        ranges[i] = range_of(codes, begin << below, slot << below | low_bits(below));
     }
     __atomic_store_n(&guide->ranges, ranges, __ATOMIC_RELEASE);
 }
 
+static uint64_t first_key_at(const Pages *pages, const Codes *codes, uint64_t rank) {
+    return codes_first_key(codes, load64(pages->base + codes->codes_offset + rank * 8 * codes->words));
+}
+
+/* Tell more of ranges that lie in one slot, by their codes. Searches go on meanwhile, which read the one or the other. */
+static void guide_read(const Pages *pages, const Codes *codes) {
+    CodeGuide *guide = codes->guide;
+    uint32_t *ranges = __atomic_load_n(&guide->ranges, __ATOMIC_ACQUIRE);
+    const unsigned below = codes->first_bits - codes->tables[0].slot_bits;
+    if (ranges == NULL || below <= guide->dropped) return;
+    for (uint64_t i = 0, count = range_count(codes); i < count; i++) {
+        if ((ranges[i] & low_bits(GUIDE_BITS)) > below - guide->dropped) continue;
+        const uint64_t least = first_key_at(pages, codes, i << guide->shift);
+        const uint64_t most = first_key_at(pages, codes, last_of_range(codes, i));
+        __atomic_store_n(&ranges[i], range_of(codes, least, most), __ATOMIC_RELAXED);
+    }
+}
 /* Whether one match of a query comes before another. */
 static int comes_before(const CodeMatches *matches, const Match *one, const Match *other) {
     const HeldCodes *rows = matches->rows;
@@ -172,9 +209,11 @@ Status codes_match(CodeMatches *matches, uint64_t rank, uint32_t query, unsigned
 
 Status codes_search(Pages *pages, const Codes *codes, const uint64_t *query, uint32_t index, unsigned distance,
                     CodeMatches *matches) {
-    if (codes->guide != NULL && pages->source == NULL && codes->count > 0 &&
-        UNLIKELY(__atomic_fetch_add(&codes->guide->searches, 1, __ATOMIC_RELAXED) == GUIDE_AFTER))
-        guide_make(pages, codes);
+    if (codes->guide != NULL && pages->source == NULL && codes->count > 0) {
+        const uint64_t searches = __atomic_fetch_add(&codes->guide->searches, 1, __ATOMIC_RELAXED);
+        if (UNLIKELY(searches == GUIDE_AFTER)) guide_make(pages, codes);
+        if (UNLIKELY(searches == GUIDE_READ_AFTER && pages_sound(pages))) guide_read(pages, codes);
+    }
     return kernels.search(pages, codes, query, index, distance, matches);
 }
 

@@ -6,9 +6,9 @@
    the table's order: it has no entries, and starts count codes.
 
    **Levels.** What a table looks for on level e differs from the query in e of its bits. A code within the distance has
-   few errors left for all other tables where it has many in the bits of the first one, and then not every table has to
-   look on every level. A rank tells most of the first table's bits, as codes are in its order. Which levels are looked
-   on is decided for each query, by what it would cost: see codes_levels.h. */
+   few errors left for all other tables where it has many in its first bits, which none of those has, and then not every
+   table has to look on every level. A rank tells most of these bits, as codes are in their order. Which levels are
+   looked on is decided for each query, by what it would cost: see codes_levels.h. */
 #ifndef FPSTORE_CODES_H
 #define FPSTORE_CODES_H
 
@@ -39,14 +39,16 @@ typedef struct {
     uint64_t level_patterns[MAX_LEVELS]; /* how many invert so many bits or fewer; NO_PATTERNS where not all are held */
 } CodeTable;
 
-/* What ranks tell. Of each 2^shift in order, the slot of the first table where the first of them is, from GUIDE_BITS
-   on, and in these how many of its low bits not all of them share. It is made where there have been GUIDE_AFTER
-   searches: it costs as much as it spares these. */
+/* What ranks tell. Of each 2^shift in order, the first bits of the first of them, from GUIDE_BITS on, and in these how
+   many of the low ones are not known to be those of all. It is made where there have been GUIDE_AFTER searches, of the
+   starts of the first table: it costs as much as it spares these. Ranges that lie in one slot are looked up in the codes
+   where there have been GUIDE_READ_AFTER, and all pages were read. */
 #define GUIDE_BITS 5
 #define GUIDE_AFTER 64
+#define GUIDE_READ_AFTER 1024
 typedef struct {
     uint64_t searches;
-    unsigned shift, dropped; /* low bits of slots that it does not have */
+    unsigned shift, dropped; /* the lowest of the first bits, which it does not have */
     uint32_t *ranges;        /* NULL until it is made */
 } CodeGuide;
 
@@ -56,6 +58,7 @@ typedef struct {
     CodeTable *tables;
     CodeGuide *guide; /* NULL where every table looks on all its levels */
     unsigned highest; /* level of any table, where there is a guide */
+    unsigned first_bits; /* there: the bits of the first table, and those below them that no other table has */
 } Codes;
 
 /* Rows in memory, codes and their ids, in no order. ids: NULL where there are none. */
@@ -85,11 +88,15 @@ uint64_t code_pattern_count(unsigned slot_bits, unsigned flips, uint64_t most);
 void code_patterns(unsigned slot_bits, unsigned flips, uint64_t *patterns);
 
 /* Whether levels are spared: only where the tables' bits are disjoint, and codes are in the order of the first. Then
-   codes->highest is up to which level a table may look: one more than any has to by its plan. */
+   codes->highest is up to which level a table may look, one more than any has to by its plan, and codes->first_bits are
+   known. */
 int codes_are_levelled(Codes *codes);
 
-/* Of each table up to which level it looks, below 0 for none; and by how much the errors of a code in the bits of the
-   first table may be more than the distance of a search that looks for it on a level of another table. */
+/* The first bits of a code, by its first word. */
+ALWAYS_INLINE uint64_t codes_first_key(const Codes *codes, uint64_t word) { return word >> 1 >> (63 - codes->first_bits); }
+
+/* Of each table up to which level it looks, below 0 for none; and by how much the errors of a code in its
+   first bits may be more than the distance of a search that looks for it on a level of another table. */
 typedef struct {
     int highest[MAX_LEVEL_TABLES], reach[MAX_LEVEL_TABLES][MAX_LEVELS];
 } Levels;

@@ -73,7 +73,7 @@ typedef struct {
     unsigned distance, table, candidate_count;
     uint64_t budget; /* what may be looked at until reading all codes would have cost less, in codes */
     const uint32_t *ranges;
-    uint64_t first_slot;             /* of the query, in the first table */
+    uint64_t first_key;              /* the first bits of the query */
     uint64_t keys[MAX_LEVEL_TABLES]; /* of the query */
     Levels levels;
     Visits visits[3];
@@ -99,7 +99,7 @@ ALWAYS_INLINE uint64_t KERNEL(start_of)(const uint8_t *at, unsigned bytes) {
     return narrow;
 }
 
-/* How many errors in the bits of the first table a code may have at most for which a table has to look on a level;
+/* How many errors in its first bits a code may have at most for which a table has to look on a level;
    fewer than 0 where it has not to at all. */
 ALWAYS_INLINE int64_t KERNEL(most_errors)(const CodeSearch *search, unsigned t, unsigned level) {
     return t > 0 && search->codes->guide != NULL ? (int64_t)search->distance + search->levels.reach[t][level]
@@ -166,7 +166,7 @@ ALWAYS_INLINE Status KERNEL(compare_one)(CodeSearch *search, unsigned t, uint64_
     const unsigned found = KERNEL(code_distance)(at, query, words);
     if (LIKELY(found > search->distance)) return OK;
     /* The first table that catches it tells of it: a slot has others too. */
-    const unsigned in_first = KERNEL(errors_in)(&codes->tables[0], at, query, words);
+    const unsigned in_first = (unsigned)__builtin_popcountll(codes_first_key(codes, load64(at) ^ query[0]));
     unsigned first = 0;
     for (; first <= t; first++) {
         const CodeTable *table = &codes->tables[first];
@@ -298,8 +298,8 @@ ALWAYS_INLINE Status KERNEL(spend)(CodeSearch *search, uint64_t cost) {
     return OK;
 }
 
-/* Of the candidates from `first` on those stay, as ranks, whose codes may have so few errors in the bits of the first
-   table that their levels are needed; asks for their codes. entries: how many were read for them. */
+/* Of the candidates from `first` on those stay, as ranks, whose codes may have so few errors in their first bits that
+   their levels are needed; asks for their codes. entries: how many were read for them. */
 ALWAYS_INLINE Status KERNEL(sift)(CodeSearch *search, unsigned t, unsigned first, uint64_t entries, unsigned words,
                                   int sound) {
     const Codes *codes = search->codes;
@@ -307,13 +307,13 @@ ALWAYS_INLINE Status KERNEL(sift)(CodeSearch *search, unsigned t, unsigned first
     uint64_t *candidates = search->candidates;
     unsigned kept = first;
     const unsigned shift = search->ranges != NULL ? codes->guide->shift : 0;
-    const uint64_t slot = search->ranges != NULL ? search->first_slot >> codes->guide->dropped : 0;
+    const uint64_t key = search->ranges != NULL ? search->first_key >> codes->guide->dropped : 0;
 #ifdef KERNEL_IS_WIDE
     __m512i limits = _mm512_setzero_si512();
     if (search->ranges != NULL)
         limits = _mm512_add_epi64(_mm512_cvtepi32_epi64(_mm256_loadu_si256((const void *)search->levels.reach[t])),
                                   _mm512_set1_epi64(search->distance));
-    const __m512i stored = _mm512_set1_epi64((long long)codes->count), asked = _mm512_set1_epi64((long long)slot);
+    const __m512i stored = _mm512_set1_epi64((long long)codes->count), asked = _mm512_set1_epi64((long long)key);
     const __m128i range_shift = _mm_cvtsi32_si128((int)shift);
     for (unsigned i = first; i < count; i += 8) {
         const __mmask8 inside = (__mmask8)low_bits(count - i < 8 ? count - i : 8);
@@ -342,8 +342,8 @@ ALWAYS_INLINE Status KERNEL(sift)(CodeSearch *search, unsigned t, unsigned first
             kept++;
             continue;
         }
-        const uint32_t range = search->ranges[rank >> shift];
-        const uint64_t wrong = ((range >> GUIDE_BITS) ^ slot) >> (range & low_bits(GUIDE_BITS));
+        const uint32_t range = __atomic_load_n(&search->ranges[rank >> shift], __ATOMIC_RELAXED);
+        const uint64_t wrong = ((range >> GUIDE_BITS) ^ key) >> (range & low_bits(GUIDE_BITS));
         kept += __builtin_popcountll(wrong) <= KERNEL(most_errors)(search, t, errors);
     }
 #endif
@@ -418,7 +418,6 @@ ALWAYS_INLINE Status KERNEL(search_tables)(CodeSearch *search, unsigned words, i
         const uint64_t key = levelled ? search->keys[t] : KERNEL(code_key)(search->query, words, table->mask);
         const uint64_t slot = key >> table->tag_bits, tag = key & low_bits(table->tag_bits);
         const uint64_t end = levelled ? KERNEL(patterns_to)(table, search->levels.highest[t]) : table->pattern_count;
-        if (t == 0) search->first_slot = slot;
         for (uint64_t first = 0; first < end; first += VISITS, turn++) {
             KERNEL(name_slots)(search, &search->visits[turn % 3], t, slot, tag, first, end, sound);
             status = KERNEL(turn)(search, turn, words, sound);
@@ -535,6 +534,7 @@ Status KERNEL(codes_search)(Pages *pages, const Codes *codes, const uint64_t *qu
     search.distance = distance;
     search.candidate_count = 0;
     search.budget = codes->count;
+    search.first_key = codes_first_key(codes, query[0]);
     search.ranges = codes->guide != NULL ? __atomic_load_n(&codes->guide->ranges, __ATOMIC_ACQUIRE) : NULL;
     Status status;
     if (pages_sound(pages))

@@ -78,10 +78,18 @@ MUTANTS = (
     Mutant(
         "all codes of a range of ranks are taken to lie in the first one's slot",
         "fpstore/native/codes.c",
-        "bit_length(begin ^ slot >> guide->dropped)",
-        "0",
+        "begin << below, slot << below",
+        "begin << below, begin << below",
         "matches are missed once there have been some searches",
         ("tests/test_wide_levels.py::test_a_code_whose_slot_begins_within_a_range_of_ranks_is_found",),
+    ),
+    Mutant(
+        "all codes of a range of ranks in one slot are taken to have the first one's bits",
+        "fpstore/native/codes.c",
+        "range_of(codes, least, most), __ATOMIC_RELAXED",
+        "range_of(codes, least, least), __ATOMIC_RELAXED",
+        "matches are missed once there have been many searches of a store whose pages were all read",
+        ("tests/test_wide_levels.py::test_what_codes_of_one_slot_tell_of_their_ranks_leaves_no_match_out",),
     ),
     Mutant(
         "levels are left out of tables that share bits",
