@@ -221,7 +221,8 @@ def _tasks(
     each = budget // max(1, min(workers, len(lots)))
     seen = Seen.of(store._latest.state)
     job = name_of([fpstore.__version__, asdict(seen), "pairs", of, distance, lots])
-    claim(home, job, "this store, these pairs")
+    options = {"of": of, "max_distance": distance, "tasks": len(lots)}
+    claim(home, job, "this store, these pairs", options)
     about = fpstore.__version__, store.path.absolute(), seen, home.path.absolute(), of, distance, each
     return seconds, [PairsTask(Maker(job, number), *about, lot) for number, lot in enumerate(lots)]
 

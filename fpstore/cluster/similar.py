@@ -156,7 +156,7 @@ def _tasks(
     each = budget // min(workers, count)
     seen = Seen.of(snapshot.state)
     job = name_of([fpstore.__version__, asdict(seen), "similar pairs", least, count])
-    claim(home, job, "this store, these pairs")
+    claim(home, job, "this store, these pairs", {"min_similarity": least, "tasks": count})
     about = fpstore.__version__, store.path.absolute(), seen, home.path.absolute(), least, each
     return seconds, [SimilarTask(Maker(job, number), *about, Part(number, count)) for number in range(count)]
 
