@@ -69,7 +69,7 @@ def rows_of(batches: Any) -> Rows:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything is cut, however little there is of it."""
-    monkeypatch.setattr(pairing, "RUN_ROWS", 50)
+    monkeypatch.setattr("fpstore.cluster.runs.RUN_ROWS", 50)
     monkeypatch.setattr(parts, "BLOCK_ROWS", 13)
     monkeypatch.setattr(gathering, "MOST_RUNS", 3)
 

@@ -467,6 +467,14 @@ MUTANTS = (
         ("tests/test_cluster_options.py::test_a_job_of_changed_inputs_goes_on_as_it_is_advised",),
     ),
     Mutant(
+        "each task of the pairs of a list has all of them",
+        "fpstore/cluster/shards.py",
+        "islice(_distinct(store), (own - number) % count, None, count)",
+        "_distinct(store)",
+        "pairs come as often as there are tasks",
+        ("tests/test_cluster_shards.py::test_tasks_find_the_pairs_of_a_list",),
+    ),
+    Mutant(
         "shards are written of files that have other texts by now",
         "fpstore/jobs/shards.py",
         "            if _mark_of(own) != mark:\n                return False\n",
