@@ -23,6 +23,7 @@ from fpstore._native cimport (
 )
 
 from fpstore.errors import StoreClosed
+from fpstore.threads import is_unwanted
 
 cdef extern from "Python.h" nogil:
     int PyGILState_Check()
@@ -40,13 +41,17 @@ cdef int is_stopped() noexcept nogil:
 
 
 cdef bint hears() noexcept:
-    # Whether a signal's handler has raised something, such as Ctrl-C's; only the main thread runs any.
+    # Whether a signal's handler has raised something, such as Ctrl-C's; only the main thread runs any. Others may help
+    # one that was interrupted where it waits for them.
     try:
         PyErr_CheckSignals()
     except BaseException as error:
         raised[get_ident()] = error
         return True
-    return False
+    try:
+        return is_unwanted()
+    except BaseException:  # as the interpreter ends
+        return True
 
 
 cdef class PageSource:

@@ -25,22 +25,49 @@ _Result = TypeVar("_Result")
 
 
 class _Turn:
-    """What a helper is given to do. begun: taken by the helper that does it, or by who no longer wants it done."""
+    """What a helper is given to do. is_unwanted: whether who gave it has failed, and waits for its end alone."""
 
-    __slots__ = ("begun", "ended", "error", "run")
+    __slots__ = ("_taken", "ended", "error", "is_unwanted", "run")
 
     def __init__(self, run: Callable[[], object]) -> None:
         self.run = run
-        self.begun = threading.Lock()
+        self._taken: dict[str, str] = {}
         self.ended = threading.Event()
         self.error: BaseException | None = None
+        self.is_unwanted = False
+
+    def take(self, by: str) -> bool:
+        """Whether it is that one's to do. Who is interrupted meanwhile may ask again, and is told the same."""
+        return self._taken.setdefault("by", by) is by
 
     def withdraw(self) -> bool:
         """Whether no helper has begun this; then none will, and it holds nothing any more."""
-        if not self.begun.acquire(blocking=False):
+        if not self.take(_NOBODY):
             return False
         self.run = _nothing
         return True
+
+
+# Who may take a turn: the helper that does it, or who gave it and no longer wants it done.
+_HELPER, _NOBODY = "helper", "nobody"
+
+
+class _Own(threading.local):
+    """What the thread is at for another one."""
+
+    turn: _Turn | None = None
+
+
+_OWN = _Own()
+
+
+def is_unwanted() -> bool:
+    """Whether this thread helps a call that was interrupted, or failed: then it need not wait for what may never come.
+
+    Known when whoever made the call comes to wait for its helpers.
+    """
+    turn = _OWN.turn
+    return turn is not None and turn.is_unwanted
 
 
 def _nothing() -> None:
@@ -73,8 +100,11 @@ class Threads:
             self._closed = True
         self._end()
 
-    def _begin(self, run: Callable[[], None], count: int) -> list[_Turn]:
-        """Have so many helpers run this, once they are free; started where there are none yet."""
+    def _begin(self, run: Callable[[], None], count: int, turns: list[_Turn]) -> None:
+        """Have so many helpers run this, once they are free; started where there are none yet.
+
+        turns: gets what each is given, before it is.
+        """
         with self._lock:
             if count and self._closed:
                 raise RuntimeError("the threads were closed")
@@ -84,13 +114,15 @@ class Threads:
                     self._helping.append(start_new_thread(_help, (self._turns,)))
                 except (RuntimeError, MemoryError):
                     break
-            turns = [_Turn(run) for _ in range(min(count, len(self._helping)))]
+            turns += [_Turn(run) for _ in range(min(count, len(self._helping)))]
             for turn in turns:
                 self._turns.put(turn)
-        return turns
 
     def map(self, work: Callable[[_Item], _Result], items: Sequence[_Item]) -> list[_Result]:
-        """[work(item) for item in items]. Raises what work raises, once no thread is working any more."""
+        """[work(item) for item in items]. Raises what work raises, once no thread is working any more.
+
+        Nor is any where a signal's handler raises something, such as Ctrl-C's, whenever that comes.
+        """
         results: dict[int, _Result] = {}
         helpers: list[_Turn] = []
         # Taking an index is one step of the interpreter, so no two threads get the same one.
@@ -103,30 +135,51 @@ class Threads:
             finally:
                 _drop(waiting)
 
-        try:
-            helpers = self._begin(run, max(0, min(self._helpers, len(items) - 1)))
-            run()
-        finally:
-            _drop(waiting)
-            # A helper that has not begun by now serves another call, and is not waited for.
-            begun = [helper for helper in helpers if not helper.withdraw()]
-            for helper in begun:
-                helper.ended.wait()
-        for helper in begun:
-            if helper.error is not None:
-                raise helper.error
+        failure: BaseException | None = None
+        has_begun = is_over = False
+        while not is_over:
+            # Again where a Ctrl-C comes while it waits: what work uses may go when this ends.
+            try:
+                if not has_begun:
+                    has_begun = True
+                    self._begin(run, max(0, min(self._helpers, len(items) - 1)), helpers)
+                    run()
+                _drop(waiting)
+                _await(helpers, has_failed=failure is not None)
+                is_over = True
+            except BaseException as error:
+                failure = error
+        for helper in helpers:
+            failure = failure or helper.error
+        if failure is not None:
+            try:
+                raise failure
+            finally:
+                del failure  # which knows this frame
         return [results[index] for index in range(len(items))]
+
+
+def _await(helpers: Sequence[_Turn], *, has_failed: bool) -> None:
+    """Until none of them is at work. One that has not begun by now serves another call, and is not waited for."""
+    begun = [helper for helper in helpers if not helper.withdraw()]
+    for helper in begun:
+        while not helper.ended.wait(HEARING_SECONDS):
+            # This thread may help another call, which fails meanwhile.
+            for other in begun:
+                other.is_unwanted = has_failed or is_unwanted()
 
 
 def _help(turns: "SimpleQueue[_Turn | None]") -> None:
     """What a helper does until it is told to end."""
     while (turn := turns.get()) is not None:
-        if turn.begun.acquire(blocking=False):
+        if turn.take(_HELPER):
+            _OWN.turn = turn
             try:
                 turn.run()
             except BaseException as error:
                 turn.error = error
             finally:
+                _OWN.turn = None
                 turn.ended.set()
         del turn  # nor what it holds
 

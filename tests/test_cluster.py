@@ -374,7 +374,7 @@ def test_a_part_has_the_bytes_that_the_format_says(tmp_path: Path) -> None:
     with cluster.probe(tmp_path / "s", [6, 5], max_distance=0, folder=tmp_path / "f"):
         pass
     job, *about = (tmp_path / "f" / "job").read_text().split("\n")
-    assert about == ["this store, these queries", fpstore.__version__]
+    assert about == ["this store, these queries", fpstore.__version__, '{"max_distance": 0, "tasks": 1}']
     data = (tmp_path / "f" / "00000.part").read_bytes()
     block = np.array([0 << 16, 1 << 16, 6, 5, 80, 70], dtype="<u8").tobytes()
     footer = json.dumps({"job": job, "task": 0, "columns": 3, "runs": [[[2, crc32c(block)]]]}).encode()
@@ -554,7 +554,9 @@ def test_a_folder_of_another_job_or_of_none_is_refused(stores: dict[str, Path], 
     for path, asked, options in others:
         with pytest.raises(
             JobError,
-            match=r"found those of job \w+, of this store, these queries, expected an empty",
+            match=r"found those of job \w+, of this store, these queries, expected an empty"
+            if not options
+            else "found a job, of this store, these queries, that has max_distance 3, expected 2, as is asked for here",
         ):
             cluster.probe(path, asked, folder=tmp_path / "f", **options)
     (tmp_path / "f" / "job").unlink()

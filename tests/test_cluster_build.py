@@ -1,6 +1,8 @@
 """A build by tasks: the very bytes of a build by one process, whatever the input and the cut; and what is refused."""
 
 import fcntl
+import importlib
+import io
 import json
 import os
 import pickle
@@ -664,10 +666,11 @@ def test_files_that_are_long_to_read_are_for_workers(tmp_path: Path, monkeypatch
 def test_what_a_build_by_tasks_cannot_do_is_one_line_with_the_way_out(tmp_path: Path, command: Command) -> None:
     (tmp_path / "a.txt").write_text("a text")
     np.save(tmp_path / "a.npy", np.arange(9, dtype=np.uint64))
+    in_folder = ("--folder", str(tmp_path / "f"))
     refused = {
-        ("a.txt",): "found texts, expected fingerprints, as `fpstore fingerprint` writes; without workers both",
-        ("-",): "inputs: found standard input, expected files, which every worker can open; without workers it is read",
-        ("a.npy", "--memory", "100MiB"): "memory: found 104857600 bytes for 2 workers, expected 64MiB for each, or few",
+        ("a.txt", *in_folder): "found texts, expected fingerprints, as `fpstore fingerprint` writes; without workers",
+        ("-", *in_folder): "inputs: found standard input, expected files, which every worker can open; without workers",
+        ("a.npy", *in_folder, "--memory", "100MiB"): "memory: found 104857600 bytes for 2 workers, expected 64MiB for",
         ("a.npy", "--address", "x"): "--address goes with --engine ray or spark",
     }
     for (name, *more), expected in refused.items():
@@ -678,13 +681,51 @@ def test_what_a_build_by_tasks_cannot_do_is_one_line_with_the_way_out(tmp_path: 
         assert expected in err
         assert err.count("\n") == 1
     for options, expected in (
-        (("--id-type", "string"), "--workers: found ids of --id-type string, expected none of it"),
-        (("--recipe", "minhash-128"), "--workers: found signatures, expected none of it"),
+        (("--id-type", "string"), "--folder: found ids of --id-type string, expected none of it"),
+        (("--recipe", "minhash-128"), "--folder: found signatures, expected none of it"),
     ):
-        status, out, err = command("build", tmp_path / "s", tmp_path / "a.txt", "--workers", "2", *options)
+        status, out, err = command("build", tmp_path / "s", tmp_path / "a.txt", "--folder", tmp_path / "f", *options)
         assert (status, out) == (2, "")
         assert expected in err
     assert not (tmp_path / "s").exists()
+
+
+@pytest.mark.parametrize("what", ["texts", "names", "names of texts", "signatures", "standard input"])
+def test_what_tasks_do_not_take_is_built_by_so_many_threads(
+    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    (tmp_path / "a.jsonl").write_text("".join(f'{{"text": "some words and {n} of them"}}\n' for n in range(300)))
+    (tmp_path / "a.csv").write_text("fingerprint,id\n" + "".join(f"{n * 7919:016x},name {n}\n" for n in range(300)))
+    read = (tmp_path / "a.jsonl").read_bytes()
+    asked: dict[str, tuple[Any, ...]] = {
+        "texts": (tmp_path / "a.jsonl",),
+        "names": (tmp_path / "a.csv", "--id-type", "string"),
+        "names of texts": (tmp_path / "a.jsonl", "--id-type", "string"),
+        "signatures": (tmp_path / "a.jsonl", "--recipe", "minhash-128"),
+        "standard input": ("-", "--format", "jsonl"),
+    }
+    counts: set[int | None] = set()
+    for module, name in ((fpstore, "build"), (importlib.import_module("fpstore.cli.build"), "build_of_signatures")):
+        builds = getattr(module, name)
+
+        def counted(*given: Any, builds: Any = builds, threads: int | None, **more: Any) -> Any:
+            counts.add(threads)
+            return builds(*given, threads=threads, **more)
+
+        monkeypatch.setattr(module, name, counted)
+    for place, more in (("one", ("--threads", "1")), ("three", ("--workers", "3"))):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(read)))
+        outcome = command("build", tmp_path / place, *more, *asked[what])
+        assert outcome.status == 0, outcome.err
+    assert counts == {1, 3}
+    one, three = (files_of_store(tmp_path / place) for place in ("one", "three"))
+    assert one == three
+
+
+def files_of_store(path: Path) -> dict[str, bytes]:
+    """What a store has, but for its catalog, which tells which store it is."""
+    files = (each for each in path.rglob("*") if each.is_file() and each.suffix != ".mdb")
+    return {str(each.relative_to(path)): each.read_bytes() for each in files}
 
 
 def test_what_no_build_does_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -179,9 +179,7 @@ def test_what_was_done_in_a_folder_is_not_done_again(tmp_path: Path, monkeypatch
     before = [path.stat().st_mtime_ns for path in parts]
     assert found_by(inputs, DEFAULT_RECIPE, workers=1, folder=folder) == expected
     assert [path.stat().st_mtime_ns == then for path, then in zip(parts, before, strict=True)].count(False) == 1
-    with pytest.raises(
-        JobError, match=rf"^{folder}: found those of job .*: of fingerprint of these inputs by this recipe, these"
-    ):
+    with pytest.raises(JobError, match=rf"^{folder}: found those of job .*: of fingerprint of these inputs, these"):
         found_by(inputs[1:], DEFAULT_RECIPE, workers=2, folder=folder)
 
 
@@ -287,9 +285,10 @@ def test_what_a_rank_has_not_done_the_job_does(tmp_path: Path) -> None:
 def test_parts_of_another_job_are_refused(tmp_path: Path) -> None:
     inputs, folder = some_corpus(tmp_path / "in"), tmp_path / "f"
     measure_rank(inputs, folder=folder, rank=0, world_size=3, confirm=None)
-    told = "of dedup of these inputs by this recipe, these tasks; remove the folder, or name another"
+    told = 'of dedup of these inputs, that has confirm none, expected "jaccard>=0.82"'
     with pytest.raises(JobError, match=told):
         jobs.dedup(inputs, tmp_path / "two", folder=folder)
+    told = "of dedup of these inputs, these tasks; remove the folder, or name another"
     (tmp_path / "in" / "a.jsonl").write_text("{\n")
     with pytest.raises(JobError, match=told):
         jobs.dedup(inputs, tmp_path / "two", folder=folder, confirm=None)
@@ -320,8 +319,8 @@ def test_a_folder_is_of_one_kind_of_job(command: Command, tmp_path: Path, kind: 
             assert outcome.status == 0
         else:
             assert outcome.status != 0
-            assert f", of {kind} of these inputs by this recipe, expected an empty folder" in outcome.err
-            assert f": of {other} of these inputs by this recipe, these tasks; remove the folder" in outcome.err
+            assert f", of {kind} of these inputs, expected an empty folder" in outcome.err
+            assert f": of {other} of these inputs, these tasks; remove the folder" in outcome.err
 
 
 def test_what_is_no_job_is_not_measured_for(tmp_path: Path) -> None:

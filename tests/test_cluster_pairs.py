@@ -69,7 +69,7 @@ def rows_of(batches: Any) -> Rows:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything is cut, however little there is of it."""
-    monkeypatch.setattr(pairing, "RUN_ROWS", 50)
+    monkeypatch.setattr("fpstore.cluster.runs.RUN_ROWS", 50)
     monkeypatch.setattr(parts, "BLOCK_ROWS", 13)
     monkeypatch.setattr(gathering, "MOST_RUNS", 3)
 
@@ -181,8 +181,12 @@ def test_no_pairs_have_no_rows(stores: dict[str, Path]) -> None:
 def test_pairs_of_another_kind_are_another_job(stores: dict[str, Path], tmp_path: Path) -> None:
     """Their parts have as many columns."""
     cluster.pairs(stores["balanced"], tasks=2, workers=1, folder=tmp_path / "f").close()
-    for asked in ({"of": "ids"}, {"max_distance": 2}):
-        with pytest.raises(JobError, match="found those of job"):
+    other: list[tuple[dict[str, Any], str]] = [
+        ({"of": "ids"}, 'of "fingerprints", expected "ids"'),
+        ({"max_distance": 2}, "max_distance 3, expected 2"),
+    ]
+    for asked, told in other:
+        with pytest.raises(JobError, match=f"found a job, of this store, these pairs, that has {told}"):
             cluster.pairs(stores["balanced"], tasks=2, workers=1, folder=tmp_path / "f", **asked)
 
 
@@ -287,8 +291,13 @@ def test_what_was_done_is_not_done_again(
     (tmp_path / "f" / "00002.part").unlink()
     assert rows_of(cluster.pairs(stores["size"], **asked)) == found[0]
     assert done == [0, 1, 2, 3, 2]
-    for other in ({"max_distance": 2}, {"of": "ids"}, {"tasks": 3}, {"world_size": 1}):
-        told = r"found those of job .*, expected an empty folder, or parts of job .*: of this store, these pairs, these"
+    others: list[tuple[dict[str, Any], str]] = [
+        ({"max_distance": 2}, "that has max_distance 3, expected 2"),
+        ({"of": "ids"}, "that has of "),
+        ({"tasks": 3}, r"that has tasks 4, expected \d, as is asked for here: ask as it does, with its world_size"),
+        ({"world_size": 1}, r"that has tasks 4, expected 2, as is asked for here: ask as it does, with its world_size"),
+    ]
+    for other, told in others:
         with pytest.raises(JobError, match=told):
             cluster.pairs(stores["size"], **asked | other)
 

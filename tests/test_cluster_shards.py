@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,13 @@ from test_cluster import grown, rows_of, some_keys
 import fpstore
 from fpstore import cluster, minhash
 from fpstore.cluster import Shards, shards
-from fpstore.errors import NotAStore, PlanError, StoreWarning, WrongKind
+from fpstore.cluster import listed as listed_pairs
+from fpstore.cluster.tasks import HELD
+from fpstore.disk import Folder
+from fpstore.errors import NotAStore, PlanError, StoreChanged, StoreWarning, WrongKind
 from fpstore.inspection import inspect_store
 from fpstore.living import radius
+from fpstore.types import Paired
 
 KEYS = some_keys(900, 4)
 
@@ -377,11 +382,51 @@ def test_the_command_prints_the_pairs_of_a_list_as_of_one_store(tmp_path: Path, 
     of_ids = command("pairs", whole, "--of", "ids")
     assert sorted(command("pairs", path, "--of", "ids", "--memory", "8MiB").lines) == sorted(of_ids.lines) != []
     assert command("pairs", path, "--of", "ids", "--count") == command("pairs", whole, "--of", "ids", "--count")
-    for options in (("--workers", "2"), ("--world-size", "2", "--rank", "0", "--folder", "f"), ("--engine", "ray")):
-        outcome = command("pairs", path, *options)
-        assert (outcome.status, outcome.out) == (2, "")
-        told = "a list of stores, expected one store; the pairs of a list are found by this process, with as"
-        assert told in outcome.err
+
+
+@pytest.mark.parametrize("of", ["fingerprints", "ids"])
+def test_tasks_find_the_pairs_of_a_list(
+    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch, of: Paired
+) -> None:
+    path, _ = listed(tmp_path, True, 3, 60)
+    monkeypatch.setattr(shards, "_PAIRED_AT_ONCE", 7)
+    monkeypatch.setattr("fpstore.cluster.runs.RUN_ROWS", 5)
+    expected = command("pairs", path, "--of", of)
+    assert len(expected.lines) > 20
+    for count in (1, 2, 5, 40):
+        with cluster.pairs(path, of=of, tasks=count, workers=1) as answer:
+            found = [tuple(row) for some in answer for row in some]
+        assert found == sorted(found)
+        with Shards(path) as many:
+            assert found == sorted(tuple(row) for some in many.pairs(of=of) for row in some)
+    asked = ("pairs", path, "--of", of, "--folder", tmp_path / "f", "--world-size", "3")
+    monkeypatch.setattr("fpstore.cluster.listed.START_AFTER_SECONDS", -1.0)
+    for rank in ("0", "2", "1", "1"):
+        outcome = command(*asked, "--rank", rank)
+        assert (outcome.status, outcome.out) == (0, "")
+    assert len(list((tmp_path / "f").glob("*.part"))) == 3
+    assert all(each.stat().st_size > 0 for each in (tmp_path / "f").glob("*.part"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fpstore.cluster.listed.ListedPairsTask.run", None)
+        outcome = command(*asked)
+        assert sorted(outcome.lines) == sorted(expected.lines)
+    told = command(*asked, "-k", "1").err
+    assert "found a job, of this store, these pairs, that has max_distance 3, expected 1, as is asked for here" in told
+    HELD.let_go()
+
+
+def test_a_store_of_a_list_that_changes_under_tasks_is_told(tmp_path: Path) -> None:
+    path, _ = listed(tmp_path, True, 2, 0)
+    with Shards(path) as many, Folder.open(tmp_path) as home:
+        (tmp_path / "f").mkdir()
+        with home.inside("f") as own:
+            _, (task,) = listed_pairs.listed_tasks(many, own, "fingerprints", 3, 1 << 30, 1, 1, 1)
+        seen = replace(task.seen[1], transaction=task.seen[1].transaction + 1)
+        with pytest.raises(StoreChanged, match=r"1\.fpstore: found store .*, expected store"):
+            replace(task, seen=(task.seen[0], seen)).run(many)
+        with pytest.raises(PlanError, match=r"0\.fpstore: .*max_distance"):
+            cluster.pairs(path, max_distance=9)
+    HELD.let_go()
 
 
 def test_the_rows_near_one_fingerprint_of_a_list_are_held_in_the_budget(

@@ -517,12 +517,16 @@ def test_a_rank_that_was_killed_does_what_is_left(tmp_path: Path) -> None:
 def test_ranks_of_something_else_are_one_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = some_files(tmp_path)
     given = decided(tmp_path)
-    told = r"expected an empty folder, or parts of job .*: of dedup of these inputs by this recipe, these tasks"
+    told = (
+        'found a job, of dedup of these inputs, that has confirm "jaccard>=0.82", expected none, as is asked for here'
+    )
     with pytest.raises(JobError, match=told):
         measure_rank([source], rank=0, **given, confirm=None)
-    other = r"_SUCCESS\.job: found a job that has decided by \w{32}, expected one by \w{32}: of these inputs, this"
+    other = r"_SUCCESS\.job: found a job that has decided by \w{32}, expected one by \w{32}: of these inputs and opt"
     with pytest.raises(JobError, match=other):
         measure_rank([source], rank=0, **given | {"folder": tmp_path / "g"}, confirm=None)
+    with pytest.raises(JobError, match=other):
+        measure_rank([source], rank=0, **given | {"folder": tmp_path / "h"}, max_distance=2)
     with pytest.raises(ValueError, match=r"^rank: found 2, expected 0 to 1, as world_size is 2$"):
         measure_rank([source], rank=2, **given)
     with pytest.raises(ValueError, match=r"^output: expected it with shards alone"):

@@ -286,7 +286,7 @@ def test_many_workers_get_tasks_of_what_threads_do_not_share(
     monkeypatch.setattr(sharing, "WORTH_SECONDS", 10 * 200 / 10e6)  # of ten pages
     path = write_jsonl(tmp_path / "in.jsonl", [ONE.format("x" * 200) for _ in range(count)])
     read = corpus.Corpus(Inputs([path], html=html), DEFAULT_RECIPE, 3, 1)
-    tasks = sharing._Tasks(read, "dedup", keeps=False, durable=False)
+    tasks = sharing._Tasks(read, "dedup", {}, keeps=False, durable=False)
     with local.Local(None, workers) as engine:
         assert tasks.are_worth_it(engine) is is_worth
     another: Any = SimpleNamespace(workers=2, is_here=True)  # that the caller has asked for

@@ -478,6 +478,30 @@ def test_ctrl_c_is_heard_while_an_object_hangs_and_closing_does_not_wait_for_it(
     assert mirror._views == []
 
 
+def test_ctrl_c_is_heard_while_only_a_helper_waits_for_an_object_that_hangs(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with fpstore.open(url) as store:
+        hanging = Hanging(monkeypatch)
+        hanging.interrupt()
+        told: list[BaseException] = []
+
+        def ask(item: int) -> None:
+            if threading.current_thread() is threading.main_thread():
+                assert hanging.asked.wait(20)
+                return
+            try:
+                store.probe(int(keys_of()[item]))
+            except BaseException as error:
+                told.append(error)
+                raise
+
+        with pytest.raises(KeyboardInterrupt):
+            store._team(2).map(ask, [0, 1])
+        assert [type(error) for error in told] == [InterruptedError]
+        hanging.ended.set()
+
+
 def test_what_a_handler_of_a_signal_raises_is_raised_and_others_ask_on_afterwards(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,19 +4,21 @@
 
 import os
 import signal
+import sys
 import threading
 import time
 import weakref
 from collections.abc import Generator, Iterator
 from contextlib import closing, suppress
 from functools import partial
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fpstore import threads as threads_module
-from fpstore.threads import Background, Leash, Line, Piece, Threads, ahead, begun_ahead, slices
+from fpstore.threads import Background, Leash, Line, Piece, Threads, ahead, begun_ahead, is_unwanted, slices
 
 
 @pytest.mark.parametrize("count", [1, 2, 7])
@@ -476,6 +478,119 @@ def test_a_line_without_work_or_without_a_thread_is_not_waited_for(monkeypatch: 
     assert done == []
     piece.finish()
     assert done == [1]
+
+
+@pytest.mark.parametrize("moments", [(0.1,), (0.1, 0.2, 0.3), (0.1, 0.45)])
+def test_a_call_that_is_interrupted_while_it_waits_ends_when_no_helper_is_at_work(moments: tuple[float, ...]) -> None:
+    """However often: what the helpers use may go then."""
+    at_work, done = set[int](), list[int]()
+
+    def work(item: int) -> None:
+        if item == 0:
+            while len(at_work) < 2:
+                time.sleep(0.001)
+            return
+        at_work.add(item)
+        time.sleep(0.5)
+        at_work.remove(item)
+        done.append(item)
+
+    with closing(Threads(3)) as threads:
+        threads.map(time.sleep, [0.0, 0.001, 0.001])  # so that there are helpers
+        interrupting = interrupted_after(*moments)
+        left: set[int] | None = None
+        try:
+            threads.map(work, range(3))
+        except KeyboardInterrupt:
+            left = set(at_work)
+        while interrupting.is_alive():
+            with suppress(KeyboardInterrupt):
+                interrupting.join(0.1)
+    assert left == set()
+    assert sorted(done) == [1, 2]
+
+
+class InterruptedAt:
+    """Raises what Ctrl-C does at that call of a map, of all that is called; a context manager."""
+
+    NAMES = ("map", "_begin", "_drop", "_await", "withdraw", "take", "wait")
+
+    def __init__(self, moment: int) -> None:
+        self._left = moment + 1  # the call of map itself has begun nothing yet
+
+    def __call__(self, frame: Any, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_name in self.NAMES:
+            self._left -= 1
+            if self._left < 0:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+
+    def __enter__(self) -> None:
+        sys.settrace(self)
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(None)
+
+
+def test_a_ctrl_c_at_any_call_of_a_map_leaves_no_helper_at_work() -> None:
+    """Between any two steps, also where the helpers are told what to do, and where it is looked who has begun."""
+    at_work = set[int]()
+    began = threading.Event()
+
+    def work(item: int) -> None:
+        if threading.current_thread() is threading.main_thread():
+            began.wait(0.01)
+            return
+        at_work.add(item)
+        began.set()
+        time.sleep(0.003)
+        at_work.discard(item)
+
+    with closing(Threads(3)) as threads:
+        threads.map(time.sleep, [0.0, 0.001, 0.001])
+        for moment in range(10_000):
+            began.clear()
+            try:
+                with InterruptedAt(moment):
+                    threads.map(work, range(6))
+                break
+            except KeyboardInterrupt:
+                assert at_work == set(), moment
+    assert moment > 6
+
+
+def test_who_helps_a_call_that_was_interrupted_is_told_so() -> None:
+    told = list[bool]()
+
+    def work(item: int) -> None:
+        if item == 0:
+            while not told:
+                time.sleep(0.001)
+            raise KeyboardInterrupt
+        told.append(is_unwanted())
+        began = time.monotonic()
+        while not is_unwanted() and time.monotonic() < began + 20:
+            time.sleep(0.001)
+        told.append(is_unwanted())
+
+    def nested(item: int) -> None:
+        with closing(Threads(2)) as inner:
+            inner.map(time.sleep, [0.0, 0.0]) if item == 0 else inner.map(work_inside, [0, 1])
+        if item == 0:
+            while not told:
+                time.sleep(0.001)
+            raise KeyboardInterrupt
+
+    def work_inside(item: int) -> None:
+        if item == 1:
+            work(1)
+
+    for ask in (work, nested):
+        told.clear()
+        with closing(Threads(2)) as threads, pytest.raises(KeyboardInterrupt):
+            threads.map(ask, [0, 1])
+        assert told == [False, True]
+    assert not is_unwanted()
 
 
 # --- How far ahead ---

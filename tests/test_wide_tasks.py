@@ -10,7 +10,7 @@ from test_wide import many, numbers_of
 
 import fpstore
 from fpstore import cluster
-from fpstore.cluster import pairing, shares
+from fpstore.cluster import shares
 from fpstore.living import wide
 
 WIDTHS = {128: 9, 256: 31}
@@ -50,7 +50,7 @@ def test_tasks_find_every_pair_of_a_wide_store_once_and_in_order(
     bits: int, named: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(wide, "PAIRED_CODES", 50)
-    monkeypatch.setattr(pairing, "RUN_ROWS", 40)
+    monkeypatch.setattr("fpstore.cluster.runs.RUN_ROWS", 40)
     codes, path = many(bits, 600, "clusters"), tmp_path / "s"
     ids: Any = [f"n{i % 400:04}" for i in range(600)] if named else np.arange(600) % 400
     distance = {128: 9, 256: 62}[bits]

@@ -89,7 +89,8 @@ Examples:
 @id_type_option
 @signature_options
 @workers_option(
-    "How many threads or processes sort fingerprints that come ready, and make tables of them.  [default: --threads]"
+    "How many threads or processes sort, and make tables; of texts, names, signatures and standard input how many "
+    "threads.  [default: --threads]"
 )
 @engine_options
 @rank_options
@@ -145,6 +146,7 @@ def command(
     """
     from fpstore.errors import RecipeError
     from fpstore.inputs import read
+    from fpstore.inputs.sources import is_stream
 
     recipe = recipe_of_any_kind(recipe_name, idf_path)
     refuse_other_kind(recipe)
@@ -155,7 +157,10 @@ def command(
         expected = "--ids column, or for texts without one no --ids: they are called by their paths and lines"
         raise click.UsageError(f"--id-type {id_type}: found ids that are numbers or none, expected {expected}")
     one_of, shared = rank_of(tasks), given_of(tasks, WHO_OR_RANKS)
-    if shared and (signs or id_type != "uint64"):
+    # Of this process where nothing asks for tasks, which take files of fingerprints and numbers alone.
+    are_threads = list(shared) == ["workers"]
+    threads = shared["workers"] if are_threads else common().threads
+    if shared and not are_threads and (signs or id_type != "uint64"):
         option, what = "--" + next(iter(shared)), "signatures" if signs else f"ids of --id-type {id_type}"
         raise click.UsageError(f"{option}: found {what}, expected none of it: such a store is built by one process")
     bytes_read = 0
@@ -182,13 +187,15 @@ def command(
             recipe=recipe if told else None,
             max_distance=max_distance,
             cut=settled_cut(recipe, bands, rows_per_band, min_similarity),
-            threads=common().threads,
+            threads=threads,
             skip_bad=skip_bad,
             on_bytes=count_bytes,
         )
 
         if reader.recipe is None and not reader.tells_nothing:
             refuse_unused(OF_TEXTS)
+        if are_threads and (id_type != "uint64" or reader.recipe is not None or any(map(is_stream, inputs))):
+            shared = {}
         reader.settle_origin()
         is_said = not told and reader.origin.record is not None
         if not told and reader.recipe is not None and not signs and bits not in (None, recipe.bits):
@@ -218,7 +225,7 @@ def command(
                     progress=show,
                     force=force,
                     mode=mode,
-                    threads=common().threads,
+                    threads=threads,
                 )
             _tell(store, reader, count, size, whole, "document")
             return
@@ -251,7 +258,10 @@ def command(
                 }
                 tell_rank(do_own(reader, store, **told_of, **plain, **one_of), one_of)
             return
-        with closing(reader), _built(store, reader, rows, plain, asked, id_type, show, shared, skip_bad) as built:
+        with (
+            closing(reader),
+            _built(store, reader, rows, plain, asked, id_type, show, threads, shared, skip_bad) as built,
+        ):
             count = built.stats().fingerprint_count or 0
             size, whole = sum(segment.file_bytes for segment in built._segments), size_of(built)
     by = f", by recipe {_recorded(reader).name}, as {reader.origin.said_by} says" if is_said else ""
@@ -270,6 +280,7 @@ def _built(
     asked: IdSource,
     id_type: "IdType",
     show: OnProgress,
+    threads: int | None,
     shared: dict[str, Any],
     skip_bad: bool,
 ) -> "Store":
@@ -277,7 +288,7 @@ def _built(
     import fpstore
 
     if not shared:
-        ids, threads = None if asked.ids is None else "row", common().threads
+        ids = None if asked.ids is None else "row"
         return fpstore.build(store, rows, ids=ids, id_type=id_type, progress=show, threads=threads, **plain)
     from fpstore.cluster.building import build_of
 

@@ -179,8 +179,8 @@ def command(
             if shared:
                 from fpstore import cluster
 
-                near: dict[str, Any] = {"max_distance": max_distance, "min_similarity": min_similarity}
-                summary = cluster.components(of_store, path, **near, force=force, progress=bar, **shared)
+                of_rows: dict[str, Any] = {"max_distance": max_distance, "min_similarity": min_similarity}
+                summary = cluster.components(of_store, path, **of_rows, force=force, progress=bar, **shared)
             else:
                 summary = jobs.cluster_store(
                     of_store,
@@ -208,7 +208,14 @@ def command(
     if asked := rank_of(tasks):
         alike = None if components or update_center or confirm == "none" else confirm
         kind = "components" if components else "cluster"
-        measure_rank(sources, asked, job=kind, recipe=recipe, store=store, confirm=alike)
+        near = {
+            "max_distance": max_distance,
+            "bands": bands,
+            "rows_per_band": rows_per_band,
+            "min_similarity": min_similarity,
+        }
+        about: dict[str, Any] = {"job": kind, "recipe": recipe, "store": store, "update_center": update_center, **near}
+        measure_rank(sources, asked, confirm=alike, **about)
         return
     with output_file(output) as path, progress_bar() as bar:
         if components:

@@ -161,7 +161,16 @@ def command(
     sources = jobs.Inputs(inputs, format, text_column, html, skip_bad, input_header, id_column)
     if asked := rank_of(tasks):
         alike = None if confirm == "none" else confirm
-        how: dict[str, Any] = {"recipe": recipe, "store": store, "confirm": alike, "keep": keep}
+        how: dict[str, Any] = {
+            "recipe": recipe,
+            "store": store,
+            "max_distance": max_distance,
+            "bands": bands,
+            "rows_per_band": rows_per_band,
+            "min_similarity": min_similarity,
+            "confirm": alike,
+            "keep": keep,
+        }
         if shards:
             shards_rank(sources, asked, kept, **how)
         else:

@@ -66,7 +66,13 @@ def command(
     expect_summary(summary_path, output)
     sources = jobs.Inputs(inputs, format, text_column, html, skip_bad, input_header, id_column)
     if asked := rank_of(tasks):
-        measure_rank(sources, asked, job="document-pairs", recipe=recipe, confirm=None)
+        near: dict[str, Any] = {
+            "max_distance": max_distance,
+            "bands": bands,
+            "rows_per_band": rows_per_band,
+            "min_similarity": min_similarity,
+        }
+        measure_rank(sources, asked, job="document-pairs", recipe=recipe, confirm=None, **near)
         return
     with output_file(output) as path, progress_bar() as bar:
         summary = jobs.document_pairs(

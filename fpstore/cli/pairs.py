@@ -29,6 +29,7 @@ from fpstore.cli.values import distance_option, store_argument
 
 if TYPE_CHECKING:
     from fpstore import IdPairs, Pairs, Store
+    from fpstore.cluster import Shards
     from fpstore.types import Array, Paired
 
 EPILOG = """\b
@@ -81,8 +82,8 @@ def command(
     second_id, distance. Of the two, the smaller comes first, as numbers without a sign, names by their bytes; the lines
     are in no particular order, printed as they are found. A fingerprint that several documents share is one.
 
-    STORE may be a list of stores, NAME.shards.json: rows are paired whichever of its stores they lie in, by the threads
-    of one process, while nobody writes to them.
+    STORE may be a list of stores, NAME.shards.json: rows are paired whichever of its stores they lie in, while nobody
+    writes to them.
 
     With --workers, other than 1, processes share the work and --memory; the lines are then by the first of a pair, then
     by the second, names in the order in which they were first added. So they are with --engine ray and --engine spark,
@@ -93,10 +94,10 @@ def command(
     one_of, asked = rank_of(given), given_of(given, WHO_OR_RANKS)
     if is_listing(store):
         refuse_unused(OF_SIGNATURES)
-        for option in one_of or asked:
-            told = f"found {store}, a list of stores, expected one store; the pairs of a list are found by this process"
-            raise click.UsageError(f"--{option.replace('_', '-')}: {told}, with as many threads as --threads says")
-        _print_list(store, max_distance, of, memory, count_only=count_only, header=header, signed=signed)
+        if one_of:
+            pairs_rank(store, one_of, max_distance=max_distance, of=of, memory=memory)
+        else:
+            _print_list(store, asked, max_distance, of, memory, count_only=count_only, header=header, signed=signed)
         return
     with opened_store(store) as opened:
         if opened.kind == "minhash":
@@ -124,11 +125,22 @@ def command(
 
 
 def _print_list(
-    path: str, max_distance: int | None, of: "Paired", memory: str, *, count_only: bool, header: bool, signed: bool
+    path: str,
+    asked: dict[str, Any],
+    max_distance: int | None,
+    of: "Paired",
+    memory: str,
+    *,
+    count_only: bool,
+    header: bool,
+    signed: bool,
 ) -> None:
     """The pairs of a list of stores, as of one store of all their rows."""
     with opened_to_ask(path) as opened:
         refuse_signed(opened, fingerprints=of == "fingerprints", ids=of == "ids")
+        if asked:
+            _print_shared(opened, asked, max_distance, of, memory, header=header, signed=signed)
+            return
         found = opened.pairs(max_distance=max_distance, of=of, memory=memory, threads=common().threads)
         if count_only:
             _print_count(sum(map(len, found)))
@@ -170,7 +182,7 @@ def _print_pairs(
 
 
 def _print_shared(
-    opened: "Store",
+    opened: "Store | Shards",
     asked: dict[str, Any],
     max_distance: int | None,
     of: "Paired",
@@ -190,7 +202,7 @@ def _print_shared(
 
 
 def _print_found(
-    opened: "Store", batches: "Iterable[Pairs | IdPairs]", *, of: "Paired", header: bool, signed: bool
+    opened: "Store | Shards", batches: "Iterable[Pairs | IdPairs]", *, of: "Paired", header: bool, signed: bool
 ) -> None:
     from fpstore import IdPairs
 

@@ -234,7 +234,7 @@ def rank_of(
     options = build.options(memory, 1)
     with Local(None, 1) as alone, workplace(folder) as home:
         job = build.job(home, alone, options)
-        return job.do_own(job.tasks(every, count), own, count)
+        return job.do_own(job.tasks(every, count, is_rank=True), own, count)
 
 
 @dataclass(frozen=True)
@@ -306,7 +306,8 @@ class _Asked:
     def job(self, home: Folder, engine: Engine, options: BuildOptions) -> Job:
         """The build at work there."""
         kind = CodesJob if self.choice.is_wide else Job
-        return kind(home, engine, self.reader, options, self.first_id, self.skip_bad, self.progress)
+        decides = {"recipe": self.record}
+        return kind(home, engine, self.reader, options, self.first_id, self.skip_bad, self.progress, decides)
 
     def content(self, job: Job, entry: SegmentEntry) -> Content:
         """What the store becomes."""

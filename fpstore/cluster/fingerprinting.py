@@ -7,6 +7,7 @@ from typing import Self
 
 from fpstore.errors import PathLike
 from fpstore.jobs import Inputs
+from fpstore.jobs.changed import advising, once_more
 from fpstore.jobs.corpus import Corpus, Rows
 from fpstore.jobs.sharing import Team, shared
 from fpstore.progress import OnProgress, Progress
@@ -31,7 +32,8 @@ class Fingerprinted(Iterator[Named]):
         self.skipped: Mapping[str, int] = {}
         self.notes: Mapping[str, int] = {}
         self._held = ExitStack()
-        self._held.enter_context(shared(None, corpus, team, "fingerprint", keeps=False))
+        self._held.enter_context(shared(None, corpus, team, "fingerprint", {}, keeps=False))
+        self._advice = once_more(None if team is None else team.folder)
         self._every = self._held.enter_context(closing(self._read()))
 
     def _read(self) -> Generator[Named]:
@@ -48,7 +50,8 @@ class Fingerprinted(Iterator[Named]):
         return self._corpus.warning
 
     def __next__(self) -> Named:
-        return next(self._every)
+        with advising(self._advice):
+            return next(self._every)
 
     def __enter__(self) -> Self:
         return self

@@ -11,10 +11,12 @@ import numpy as np
 import fpstore
 from fpstore.arrays import as_count, parse_memory
 from fpstore.cluster.gathering import Batches, each_row, gathered
+from fpstore.cluster.listed import ListedPairsTask, columns_of_listed, listed_tasks
 from fpstore.cluster.local import run_here
 from fpstore.cluster.parts import Maker, write_part
+from fpstore.cluster.runs import runs_of_pairs
 from fpstore.cluster.searching import Seen, expect_seen
-from fpstore.cluster.shares import RUN_ROWS
+from fpstore.cluster.shards import Shards, is_listing
 from fpstore.cluster.tasks import OfStore, expect_version
 from fpstore.cluster.work import (
     TASK_SECONDS,
@@ -32,12 +34,12 @@ from fpstore.errors import PathLike
 from fpstore.fingerprints import columns_of, of_columns
 from fpstore.living.named import named_pairs
 from fpstore.living.snapshot import Snapshot
-from fpstore.merging import Columns, in_order
+from fpstore.merging import Columns
 from fpstore.progress import OnProgress
 from fpstore.query.id_pairs import OWN_ROWS, IdPairs
 from fpstore.query.pairs import Pairs, Stretch
 from fpstore.store import Store
-from fpstore.types import Keys, Paired
+from fpstore.types import Paired
 
 # What the pairs of rows of one fingerprint take of a thread, for each row: they are read once.
 OWN_ROWS_NS = 6.0
@@ -81,28 +83,26 @@ class PairsTask(OfStore):
             yield pairs.first_id, pairs.second_id, pairs.distance.astype(np.uint64)
 
 
+def _opened(store: PathLike) -> Store | Shards:
+    return Shards(store) if is_listing(store) else fpstore.open(store)
+
+
+def _distance(opened: Store | Shards, max_distance: int | None, of: Paired) -> int:
+    """Within which pairs are looked for. ValueError for one beyond the plan, and for ids that are not there."""
+    if isinstance(opened, Shards):
+        return opened._paired_distance(max_distance, of)
+    distance = opened._distance(max_distance)
+    opened._expect_paired(of)
+    return distance
+
+
+def _columns(opened: Store | Shards, of: Paired) -> int:
+    return columns_of_listed(opened, of) if isinstance(opened, Shards) else columns_of_pairs(opened._latest, of)
+
+
 def columns_of_pairs(snapshot: Snapshot, of: Paired) -> int:
     """How many columns the parts have: the two of a pair, each word of wide fingerprints one, and a distance."""
     return 2 * (snapshot.settings.width if of == "fingerprints" else 1) + 1
-
-
-def runs_of_pairs(found: Iterator[Columns]) -> Iterator[Columns]:
-    """The pairs sorted, RUN_ROWS or a few more at a time: uint64[m], each column."""
-    held: list[Columns] = []
-    count = 0
-    for columns in found:
-        if len(columns[0]):
-            held.append([column.astype(np.uint64) for column in columns])  # what is found lies in room used again
-            count += len(columns[0])
-        if count >= RUN_ROWS:
-            yield _in_order(held)
-            held, count = [], 0
-    if held:
-        yield _in_order(held)
-
-
-def _in_order(held: Sequence[Columns]) -> list[Keys]:
-    return in_order([np.concatenate(column) for column in zip(*held, strict=True)])
 
 
 @overload
@@ -155,19 +155,19 @@ def pairs(
     do, or the fingerprints where these are wide. memory: the budget for keys held at once, of which each process has
     its share. engine, address, workers, folder, progress: as for `probe`. tasks: how many at most; they are cut for
     so many workers, and an interrupted call goes on with as many. world_size: of how many processes that did tasks by
-    `pairs_rank`. What it returns is a context manager; the store is open until it ends.
+    `pairs_rank`. What it returns is a context manager; the store is open until it ends. store: also a list of stores,
+    NAME.shards.json (see `Shards`): the pairs of all their rows, of which each task looks up some in all stores.
 
     All tasks are done when it returns. It raises what `probe` does, and what `Store.pairs` does.
     """
     crew = Crew.of(engine, address, workers, tasks, folder, progress, world_size)
-    opened = fpstore.open(store)
+    opened = _opened(store)
     try:
-        distance, budget = opened._distance(max_distance), parse_memory(memory)
-        opened._expect_paired(of)
+        distance, budget = _distance(opened, max_distance, of), parse_memory(memory)
         with crew.begun() as chosen, workplace(folder) as home:
             shared = chosen.workers, crew.tasks, crew.sharing(chosen)
             seconds, every = _tasks(opened, home, of, distance, budget, *shared)
-            columns = columns_of_pairs(opened._latest, of)
+            columns = _columns(opened, of)
             parts = parts_of(home, chosen, every, seconds, columns, progress, "pairs")
         return Batches(opened, parts, _batches(opened, of, gathered(parts, columns, each_row)))
     except BaseException:
@@ -193,18 +193,17 @@ def pairs_rank(
     """
     own, count = expect_rank(rank, world_size)
     asked = None if tasks is None else as_count(tasks, "tasks")
-    with fpstore.open(store) as opened:
-        distance, budget = opened._distance(max_distance), parse_memory(memory)
-        opened._expect_paired(of)
+    with _opened(store) as opened:
+        distance, budget = _distance(opened, max_distance, of), parse_memory(memory)
         with workplace(Path(folder)) as home:
             seconds, every = _tasks(opened, home, of, distance, budget, 1, asked, count)
-            left = left_of(home, every[own::count], columns_of_pairs(opened._latest, of))
+            left = left_of(home, every[own::count], _columns(opened, of))
             run_here(left, 1, seconds)
             return len(left)
 
 
 def _tasks(
-    store: Store,
+    store: Store | Shards,
     home: Folder,
     of: Paired,
     distance: int,
@@ -212,16 +211,19 @@ def _tasks(
     workers: int,
     asked: int | None,
     sharing: int,
-) -> tuple[float, list[PairsTask]]:
+) -> tuple[float, Sequence[PairsTask | ListedPairsTask]]:
     """What all tasks take, in seconds, and the tasks, whose the folder is from now on. JobError where it is not.
 
     workers: how many share the budget; sharing: how many the work.
     """
+    if isinstance(store, Shards):
+        return listed_tasks(store, home, of, distance, budget, workers, asked, sharing)
     seconds, lots = _cut(store._latest, of, distance, sharing, asked)
     each = budget // max(1, min(workers, len(lots)))
     seen = Seen.of(store._latest.state)
     job = name_of([fpstore.__version__, asdict(seen), "pairs", of, distance, lots])
-    claim(home, job, "this store, these pairs")
+    options = {"of": of, "max_distance": distance, "tasks": len(lots)}
+    claim(home, job, "this store, these pairs", options)
     about = fpstore.__version__, store.path.absolute(), seen, home.path.absolute(), of, distance, each
     return seconds, [PairsTask(Maker(job, number), *about, lot) for number, lot in enumerate(lots)]
 
@@ -275,9 +277,9 @@ def _units(snapshot: Snapshot, of: Paired, distance: int, count: int, flipped: i
     return own + snapshot.stretches(distance, count, flipped)
 
 
-def _batches(store: Store, of: Paired, chunks: Iterator[Columns]) -> Generator[Pairs | IdPairs]:
+def _batches(store: Store | Shards, of: Paired, chunks: Iterator[Columns]) -> Generator[Pairs | IdPairs]:
     """Sorted rows as pairs."""
-    snapshot = store._latest
+    snapshot = None if isinstance(store, Shards) else store._latest  # no store of a list has names
     for *columns, distance in chunks:
         bits, half = distance.astype(np.uint16), len(columns) // 2
         first, second = (of_columns(tuple(words)) for words in (columns[:half], columns[half:]))
@@ -285,4 +287,4 @@ def _batches(store: Store, of: Paired, chunks: Iterator[Columns]) -> Generator[P
             yield store._out(Pairs(first, second, bits))
         else:
             found = IdPairs(first, second, bits)
-            yield store._out(found if snapshot.names is None else named_pairs(snapshot, found))
+            yield store._out(found if snapshot is None or snapshot.names is None else named_pairs(snapshot, found))

@@ -149,11 +149,12 @@ class _Job:
         self._lots = cut(snapshot, distance, distinct, task_count(self.seconds, workers, tasks))
         self._seen, self.columns = Seen.of(snapshot.state), columns_of(snapshot)
         lots = [[asdict(share) for share in lot] for lot in self._lots]
+        self._options = {"max_distance": distance, "tasks": len(lots)}
         self._name = name_of([fpstore.__version__, asdict(self._seen), distance, lots], fingerprints)
 
     def tasks(self, home: Folder) -> list[ProbeTask]:
         """All of them, for which the folder is made ready. JobError where it is another job's."""
-        claim(home, self._name, "this store, these queries")
+        claim(home, self._name, "this store, these queries", self._options)
         Queries.write(home, self._table)
         path = home.path.absolute()
         about = fpstore.__version__, self._store, self._seen, path, self._queries, self._distance

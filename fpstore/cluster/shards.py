@@ -14,6 +14,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar, overload
 
@@ -242,15 +243,20 @@ class Shards:
         probe_many.
         ValueError for a distance that is above what a store was made for.
         """
+        distance = self._paired_distance(max_distance, of)
+        near = self._paired(distance, parse_memory(memory), thread_count(threads))
+        return self._id_pairs(near) if of == "ids" else self._pairs(near)
+
+    def _paired_distance(self, max_distance: int | None, of: Paired) -> int:
+        """Within which pairs are looked for. ValueError for one that a store was not made for."""
         distance = self.max_distance if max_distance is None else max_distance
         for store in self.stores:
             try:
-                store._distance(distance)
+                distance = store._distance(distance)
             except PlanError as error:
                 raise PlanError(str(error), path=store.path) from None
             store._expect_paired(of)
-        near = self._paired(distance, parse_memory(memory), thread_count(threads))
-        return self._id_pairs(near) if of == "ids" else self._pairs(near)
+        return distance
 
     def _pairs(self, near: Iterator[tuple[Keys, Matches]]) -> Iterator[Pairs]:
         for keys, found in near:
@@ -264,11 +270,15 @@ class Shards:
             for groups in groups_of(keys, found):
                 yield from (self._out(some) for some in id_pairs(groups) if len(some))
 
-    def _paired(self, distance: int, memory_bytes: int, threads: int) -> Iterator[tuple[Keys, Matches]]:
-        """Every fingerprint once, some at a time, and all rows near these."""
+    def _paired(
+        self, distance: int, memory_bytes: int, threads: int, part: tuple[int, int] = (0, 1)
+    ) -> Iterator[tuple[Keys, Matches]]:
+        """Every fingerprint once, some at a time, and all rows near these. part: which of how many parts of them."""
+        own, count = part
         most = max(1, memory_bytes // (PAIRED_COPIES * self.bits // 8 + PAIRED_BYTES))
         for number, store in enumerate(self.stores):
-            for keys in _distinct(store):
+            # Dealt in turn, of each store from another part on, so that no part has all of what is dear.
+            for keys in islice(_distinct(store), (own - number) % count, None, count):
                 for before in self.stores[:number]:
                     is_new = np.ones(len(keys), dtype=bool)
                     is_new[before.nearest_many(keys, max_distance=0, threads=threads).query] = False

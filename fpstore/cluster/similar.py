@@ -15,8 +15,8 @@ import fpstore
 from fpstore.arrays import as_count, parse_memory
 from fpstore.cluster.gathering import Batches, each_row, gathered
 from fpstore.cluster.local import run_here
-from fpstore.cluster.pairing import runs_of_pairs
 from fpstore.cluster.parts import Maker, write_part
+from fpstore.cluster.runs import runs_of_pairs
 from fpstore.cluster.searching import Seen, expect_seen
 from fpstore.cluster.tasks import OfStore, expect_version
 from fpstore.cluster.work import MOST_TASKS, Crew, claim, expect_rank, left_of, name_of, parts_of, workplace
@@ -156,7 +156,7 @@ def _tasks(
     each = budget // min(workers, count)
     seen = Seen.of(snapshot.state)
     job = name_of([fpstore.__version__, asdict(seen), "similar pairs", least, count])
-    claim(home, job, "this store, these pairs")
+    claim(home, job, "this store, these pairs", {"min_similarity": least, "tasks": count})
     about = fpstore.__version__, store.path.absolute(), seen, home.path.absolute(), least, each
     return seconds, [SimilarTask(Maker(job, number), *about, Part(number, count)) for number in range(count)]
 

@@ -1,6 +1,6 @@
 """A build by tasks at work in a folder: what sorts, what makes tables of what is sorted, and how these are joined."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict
 from typing import Any
@@ -88,15 +88,21 @@ class Job:
         first_id: int,
         skip_bad: bool,
         progress: OnProgress | None,
+        decides: Mapping[str, Any],
     ) -> None:
+        """decides: what else of the options decides what the store becomes."""
+        self._decides = dict(decides)
         self._home, self._engine, self._reader, self._options = home, engine, reader, options
         self._first_id, self._skip_bad, self._progress = first_id, skip_bad, progress
         self._parts: tuple[Sorted, ...] = ()
         self._tables: list[Any] = []
         self.count = self.most = 0
 
-    def tasks(self, asked: int | None, sharing: int) -> list[SortTask]:
-        """What sorts all of the input, for so many who share that; the folder is theirs from now on."""
+    def tasks(self, asked: int | None, sharing: int, *, is_rank: bool = False) -> list[SortTask]:
+        """What sorts all of the input, for so many who share that; the folder is theirs from now on.
+
+        is_rank: whether others do the rest, and publish.
+        """
         each = SORT_NS + SORT_ID_NS * self._options.with_ids
         self._seconds = (self._reader.total_bytes or 0) / 8 * each / 1e9
         self._seconds += sum(map(_reading_seconds, files_of(self._reader)))
@@ -106,7 +112,16 @@ class Job:
         # Not how much memory each has: rows that were sorted in more runs are the same.
         options = asdict(self._options) | {"memory_bytes": 0}
         self._job = name_of([about[0], "build", told, options, self._skip_bad])
-        claim(self._home, self._job, "these files and options")
+        told_of = {
+            "ids": self._options.with_ids,
+            "first_id": self._first_id,
+            "skip_bad": self._skip_bad,
+            "codec": self._options.codec,
+            "tasks": len(lots),
+        }
+        decides = self._decides | told_of | asdict(self._options.choice)
+        # Who makes all tables that are left makes those of other numbers anew.
+        claim(self._home, self._job, "these files", decides, free=() if is_rank else ("first_id",))
         return [
             SortTask(Maker(self._job, number), *about, lot, self._skip_bad, self._options)
             for number, lot in enumerate(lots)

@@ -5,11 +5,11 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -34,6 +34,7 @@ MOST_TASKS = 512
 # So many, at least, that one who ends late keeps the others waiting for a quarter of its work.
 TASKS_OF_A_WORKER = 4
 _JOB = "job"
+REMOVE = "remove the folder, or name another"
 _NAME_DIGITS = 32
 
 
@@ -131,32 +132,75 @@ def workplace(folder: PathLike | None) -> Iterator[Folder]:
         yield home
 
 
-def claim(home: Folder, job: str, asked: str, advice: str = "remove the folder, or name another") -> None:
+def claim(
+    home: Folder,
+    job: str,
+    asked: str,
+    options: Mapping[str, Any],
+    advice: str = REMOVE,
+    free: Collection[str] = (),
+) -> None:
     """Write into the folder whose it is. JobError where it is another job's, or has what is no job's.
 
-    asked: what the job is about. advice: what to do then; of the same job of another fpstore to go on with that one.
+    asked: what the job is about. options: all that decides what comes of it, for json: who has others than the one who
+    began is told which, though the parts may be the same. free: those of them that may be others for this call.
+    advice: what to do then; of the same job of another fpstore to go on with that one.
     """
+    wanted = json.loads(json.dumps(options))
     # Names first: others of the same job may be about to write, and the file of its name is what they write first.
     names = [name for name in home.names() if not is_half_written(name)]
     found = read_whole(home, _JOB)
-    whose, about, version, *_ = [*(found or b"").decode(errors="replace").split("\n"), "", ""]
-    if whose == job:
-        return
+    whose, about, version, *more = [*(found or b"").decode(errors="replace").split("\n"), "", ""]
     if about == asked and version not in ("", fpstore.__version__):
         told = f"found a job that fpstore {version:.40} began, expected one of this fpstore, {fpstore.__version__}"
         raise JobError(f"{told}: go on with that one, or {advice}", path=home.path)
+    other = _difference(_options(more[0]), wanted, free) if about == asked else None
+    if whose == job and other is None:
+        return
+    if other is not None:
+        what, theirs, own = other
+        told = f"found a job, of {asked}, that has {what} {_shown(theirs)}, expected {_shown(own)}"
+        counts = "with its world_size (--world-size), workers and tasks, " if what == "tasks" else ""
+        raise JobError(f"{told}, as is asked for here: ask as it does, {counts}or {advice}", path=home.path)
     if found is not None or names:
         told_of = f", of {about:.80}" if about else ""
         what = "a file that is no job's" if found is None else f"those of job {whose[:_NAME_DIGITS]}{told_of}"
         told = f"found {what}, expected an empty folder, or parts of job {job}: of {asked}, these tasks"
         raise JobError(f"{told}; {advice}", path=home.path)
     with whole_file(home, _JOB) as file:
-        file.write(f"{job}\n{asked}\n{fpstore.__version__}".encode())
+        file.write(f"{job}\n{asked}\n{fpstore.__version__}\n{json.dumps(wanted, sort_keys=True)}".encode())
+
+
+def _options(line: str) -> object:
+    """Those of a line of a job's file; None of what is none."""
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _difference(
+    found: object, wanted: object, free: Collection[str] = (), name: str = "options"
+) -> tuple[str, object, object] | None:
+    """The first option that differs and is not free: its name, and both values."""
+    if isinstance(found, dict) and isinstance(wanted, dict):
+        of = "" if name == "options" else f"{name} "
+        names = sorted({*found, *wanted} - set(free))
+        each = (_difference(found.get(key), wanted.get(key), (), of + key) for key in names)
+        return next((other for other in each if other is not None), None)
+    return None if found == wanted else (name, found, wanted)
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "none"
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def claimed(home: Folder) -> str:
-    """Which job's a folder is; "" of nobody's."""
-    return (read_whole(home, _JOB) or b"").decode(errors="replace").partition("\n")[0]
+    """Which job's a folder is, with all that this one was asked for."""
+    return name_of([(read_whole(home, _JOB) or b"").decode(errors="replace")])
 
 
 def left_of(home: Folder, tasks: Sequence[_Task], columns: int) -> list[_Task]:

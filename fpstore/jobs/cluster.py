@@ -12,6 +12,7 @@ import numpy as np
 from fpstore.errors import PathLike
 from fpstore.jobs.arguments import expect_paths
 from fpstore.jobs.batches import Batch
+from fpstore.jobs.changed import advised
 from fpstore.jobs.corpus import Corpus, Inputs, Rows
 from fpstore.jobs.files import AppendFile
 from fpstore.jobs.forms import TSV, form_of
@@ -23,7 +24,7 @@ from fpstore.jobs.places import expect_other_files
 from fpstore.jobs.repeats import Repeats
 from fpstore.jobs.rows import Lines
 from fpstore.jobs.settings import Asked, Settings, settle_settings
-from fpstore.jobs.sharing import Team, shared
+from fpstore.jobs.sharing import Team, decided_by, shared
 from fpstore.jobs.sizes import Sizes, sizes_in
 from fpstore.jobs.standing import release
 from fpstore.jobs.summary import ClusterSummary, Tally, summarise
@@ -39,6 +40,7 @@ COLUMNS = {"cluster": "uint64", "name": "string"}
 TOPICS = {"cluster": "uint64", "size": "uint64", "words": "string"}
 
 
+@advised
 def cluster(
     inputs: Inputs | Iterable[PathLike | Rows],
     output: PathLike,
@@ -101,6 +103,7 @@ def cluster(
     expect_files(corpus, topics, "topics")
     if settings.named:
         corpus.check(lambda name, row: fault_of_name(name))
+    decides = decided_by(settings, check, store=standing and str(standing), update_center=update_center)
     identity = {
         "job": "clusters by centers" if update_center else "clusters by leaders",
         **corpus.identity,
@@ -131,7 +134,7 @@ def cluster(
                 opened = standing_grouping(standing, job, tally, settings, check, update_center=update_center)
             labels = AppendFile(job.work_folder, "labels", 8 * tally.documents)
             with (
-                shared(job, corpus, team, "cluster", keeps=check is not None),
+                shared(job, corpus, team, "cluster", decides, keeps=check is not None),
                 closing(labels),
                 closing(Repeats(job, corpus)) as repeats,
                 opened as clusters,

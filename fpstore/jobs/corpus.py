@@ -17,6 +17,7 @@ from fpstore.inputs.portions import Portion, portions_of
 from fpstore.inputs.sources import expand, is_stream
 from fpstore.jobs.arguments import expect_settings
 from fpstore.jobs.batches import START, Batch, Handed, Place
+from fpstore.jobs.changed import changed
 from fpstore.jobs.helping import Help
 from fpstore.jobs.parts import Digest, Part, parts_of
 from fpstore.jobs.places import look_at
@@ -481,7 +482,7 @@ class Corpus:
             seen += len(batch.names)
             is_last = batch.end.source == len(self.sources)
             if seen > count or (is_last and (seen < count or list(batch.end.digests) != list(read.digests))):
-                raise JobError("the inputs have changed since they were first read; --force begins again")
+                raise changed("the inputs have changed since they were first read")
             yield batch
 
     def _count(self, count: int) -> None:
@@ -491,4 +492,4 @@ class Corpus:
 
 def _changed(source: str) -> JobError:
     told = "has changed before the place where the interrupted job goes on"
-    return JobError(f"{told}, expected the same documents up to there; --force begins again", path=source)
+    return changed(f"{told}, expected the same documents up to there", source)

@@ -10,6 +10,7 @@ from typing import Any
 from fpstore.arrays import as_count
 from fpstore.errors import PathLike
 from fpstore.jobs.arguments import expect_paths
+from fpstore.jobs.changed import advised
 from fpstore.jobs.corpus import Corpus, Inputs, Rows
 from fpstore.jobs.each import MARKER, EachFile
 from fpstore.jobs.forms import TSV, form_of
@@ -24,7 +25,7 @@ from fpstore.jobs.rows import Lines
 from fpstore.jobs.runs import FirstRun, RankedRun
 from fpstore.jobs.settings import Asked, settle_settings
 from fpstore.jobs.shards import Sharding, make_output
-from fpstore.jobs.sharing import Team, shared
+from fpstore.jobs.sharing import Team, decided_by, shared
 from fpstore.jobs.standing import Workplace, own_workplace, release, standing_workplace
 from fpstore.jobs.summary import DedupSummary, Tally, summarise
 from fpstore.progress import OnProgress
@@ -37,6 +38,7 @@ _TAGS = {"kept": "bool", DUPLICATE_OF: "string"}
 _MEASURE = {"measure": "float64"}
 
 
+@advised
 def dedup(
     inputs: Inputs | Iterable[PathLike | Rows],
     output: PathLike,
@@ -131,16 +133,14 @@ def dedup(
         corpus.check(lambda name, row: fault_of_name(name))
     for form in forms:
         corpus.check_form(form)
+    decides = decided_by(settings, check, keep=str(kept_one), store=standing and str(standing), shards=shards)
     identity = {
         "job": "dedup",
         **corpus.identity,
         "results": list(map(str, results)),
-        "keep": str(kept_one),
         "tag": tag,
-        "store": standing and str(standing),
-        **settings.told,
-        "confirm": check and str(check),
-    } | ({"shards": True} if shards else {})
+        **{name: value for name, value in decides.items() if name != "shards" or shards},
+    }
     job = Job(
         results,
         identity,
@@ -166,7 +166,7 @@ def dedup(
                 return standing_workplace(standing, job, settings, texts=texts, threads=threads)
 
             with (
-                shared(job, corpus, team, "dedup", keeps=keeps) as free,
+                shared(job, corpus, team, "dedup", decides, keeps=keeps) as free,
                 closing(Repeats(job, corpus)) as repeats,
                 opened() as workplace,
             ):

@@ -17,6 +17,7 @@ import numpy as np
 from fpstore.errors import PathLike
 from fpstore.jobs.arguments import expect_paths, expect_settings
 from fpstore.jobs.batches import Batch, Place
+from fpstore.jobs.changed import advised
 from fpstore.jobs.cluster import TOPICS, Labelling, expect_files, write_topics
 from fpstore.jobs.corpus import Corpus, Inputs, Rows
 from fpstore.jobs.files import AppendFile
@@ -27,7 +28,7 @@ from fpstore.jobs.places import expect_other_files
 from fpstore.jobs.repeats import Repeats
 from fpstore.jobs.rows import Lines
 from fpstore.jobs.settings import Asked, Settings, settle
-from fpstore.jobs.sharing import Team, shared
+from fpstore.jobs.sharing import Measured, Team, decided_by, shared
 from fpstore.jobs.sizes import sizes_of
 from fpstore.jobs.spool import Spool
 from fpstore.jobs.summary import ClusterSummary, PairsSummary, Tally, summarise
@@ -56,6 +57,7 @@ class Documents(NamedTuple):
 _Work = Callable[[Documents, Job, Tally], int]
 
 
+@advised
 def components(
     inputs: Inputs | Iterable[PathLike | Rows],
     output: PathLike,
@@ -120,6 +122,7 @@ def components(
     )
 
 
+@advised
 def document_pairs(
     inputs: Inputs | Iterable[PathLike | Rows],
     output: PathLike,
@@ -226,11 +229,12 @@ def _run(
     (named, forms), (force, team) = what, how
     identity = {**named, **corpus.identity, "results": list(map(str, results)), **settings.told}
     row = np.dtype([("fingerprint", *settings.sketch_type)])
+    measured: Measured = "components" if kind is ClusterSummary else "document-pairs"
     with Job(results, identity, corpus.look(), force=force, forms=forms, expect_same=corpus.expect_same) as job:
         tally = Tally.of(job.state)
         if not job.is_finished:
             with (
-                shared(job, corpus, team, "components" if kind is ClusterSummary else "document-pairs", keeps=False),
+                shared(job, corpus, team, measured, decided_by(settings, None), keeps=False),
                 closing(AppendFile(job.work_folder, "fingerprints", row.itemsize * tally.documents)) as keys,
                 closing(_names(job, tally, settings.words)) as names,
                 closing(Repeats(job, corpus)) as repeats,

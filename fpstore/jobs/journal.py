@@ -19,6 +19,7 @@ from typing import Any, Protocol, Self
 from fpstore.disk import Folder
 from fpstore.errors import JobError
 from fpstore.jobs import record as records
+from fpstore.jobs.changed import changed
 from fpstore.jobs.claims import PACKED, PART, WORK, Claim, expect_result, folder_of
 from fpstore.jobs.files import AppendFile, files_of_jobs, look, write_json
 from fpstore.jobs.forms import Pack
@@ -206,12 +207,12 @@ class Job:
         if any(now[1] is None for _, now in looks):
             found = "a job was interrupted that read rows, or standard input, which cannot be read again"
             raise JobError(f"{found}; --force begins again", path=self.folder)
-        changed = [number for number, (before, now) in enumerate(looks) if before != now]
-        if changed and self._expect_same_inputs is None:
-            told = f"a job was interrupted, and {looks[changed[0]][1][0]} has changed"
-            raise JobError(f"{told}; --force begins again", path=self.folder)
-        if changed and self._expect_same_inputs is not None:
-            self._expect_same_inputs(journal["state"], changed)
+        numbers = [number for number, (before, now) in enumerate(looks) if before != now]
+        if numbers and self._expect_same_inputs is None:
+            told = f"a job was interrupted, and {looks[numbers[0]][1][0]} has changed"
+            raise changed(told, self.folder)
+        if numbers and self._expect_same_inputs is not None:
+            self._expect_same_inputs(journal["state"], numbers)
 
     def __enter__(self) -> Self:
         return self

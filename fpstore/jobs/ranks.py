@@ -15,6 +15,7 @@ from fpstore.cluster.work import claimed
 from fpstore.disk import Folder
 from fpstore.errors import JobError, PathLike
 from fpstore.inputs.portions import PLAIN_RATE
+from fpstore.jobs.changed import AGAIN
 from fpstore.jobs.claims import PART, WORK, folder_of
 from fpstore.jobs.corpus import Corpus
 from fpstore.jobs.each import MARKER, EachFile
@@ -90,7 +91,7 @@ def write_rank(output: Path, files: EachFile, corpus: Corpus, measured: str, own
 
 def _expect(left: dict[str, Any], measured: str, home: Path) -> None:
     if any(type(left.get(name)) is not kind for name, kind in _FIELDS.items()):
-        raise JobError("found no record of what is left to ranks, expected one; --force begins again", path=home)
+        raise JobError(f"found no record of what is left to ranks, expected one; {AGAIN}", path=home)
     if left["measured"] != measured:
         told = f"found a job that has decided by {left['measured']:.40}, expected one by {measured}"
-        raise JobError(f"{told}: of these inputs, this recipe and this folder", path=home)
+        raise JobError(f"{told}: of these inputs and options; the job: {AGAIN}", path=home)

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from fpstore.errors import JobError
 from fpstore.jobs.batches import Batch, Place
+from fpstore.jobs.changed import changed
 from fpstore.jobs.corpus import BATCH_BYTES, BATCH_DOCUMENTS, Corpus
 from fpstore.jobs.files import AppendFile
 from fpstore.jobs.journal import Job
@@ -302,8 +302,8 @@ class RankedRun(FirstRun):
                 starts = range(0, len(found), _DIGEST_BYTES)
                 other = (i for i, at in enumerate(starts) if found[at:][:_DIGEST_BYTES] != known[at:][:_DIGEST_BYTES])
                 which = f"{batch.names[i]} is another document" if (i := next(other, None)) is not None else "some went"
-                told = f"the inputs have changed since they were measured: {which}; --force begins again"
-                raise JobError(told, path=self._job.folder)
+                told = f"the inputs have changed since they were measured: {which}"
+                raise changed(told, self._job.folder)
             self._told(batch, verdicts[start : self._written])()
             self._commit()
             self._show_bytes("writing")

@@ -35,6 +35,7 @@ from fpstore.inputs import BadInput, Row
 from fpstore.inputs.portions import PLAIN_RATE, size_of
 from fpstore.inputs.remote import stamp_of
 from fpstore.jobs.batches import Batch
+from fpstore.jobs.changed import changed
 from fpstore.jobs.corpus import Corpus, Inputs
 from fpstore.jobs.each import MARKER, RESERVED, EachFile, Shard
 from fpstore.jobs.files import look, read_json, write_json
@@ -195,7 +196,7 @@ class Sharding:
             held += own
         name = name_of([fpstore.__version__, "shards", job, [[shard.name for shard in lot] for lot in lots]])
         with work.inside(_WORK) as folder:
-            claim(folder, name, _ABOUT, "--force begins again")
+            claim(folder, name, _ABOUT, {}, "--force begins again")
         about = fpstore.__version__, folder.path.absolute(), self._output, decided
         return [
             ShardTask(
@@ -482,5 +483,4 @@ def _raise(error: OSError) -> None:
 
 
 def _changed(path: str) -> JobError:
-    told = "found other documents than those that were decided about, expected the same: it has changed meanwhile"
-    return JobError(f"{told}; --force begins again", path=path)
+    return changed("found other documents than those that were decided about, expected the same: it has changed", path)

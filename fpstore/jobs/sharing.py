@@ -10,12 +10,12 @@ from __future__ import annotations
 import shutil
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -26,20 +26,21 @@ from fpstore.cluster.local import Local, run_here
 from fpstore.cluster.made import PAGES, TEXTS, Made, MadePart, made_of, marks_of, marks_of_pages, shown_in
 from fpstore.cluster.measuring import MeasureTask
 from fpstore.cluster.parts import Maker, sweep
-from fpstore.cluster.work import claim, expect_rank, expect_shared, name_of, workplace
+from fpstore.cluster.work import REMOVE, claim, claimed, expect_rank, expect_shared, name_of, workplace
 from fpstore.disk import Folder
-from fpstore.errors import JobError, PathLike
+from fpstore.errors import Error, JobError, PathLike
 from fpstore.inputs.remote import is_remote
 from fpstore.jobs.batches import Place
+from fpstore.jobs.changed import AGAIN, changed
 from fpstore.jobs.corpus import FEW_WORKERS, Corpus, Inputs, Rows
 from fpstore.jobs.each import EachFile
 from fpstore.jobs.journal import Job
 from fpstore.jobs.keep import Keep
 from fpstore.jobs.ranks import write_rank
-from fpstore.jobs.settings import Asked, settle_settings
+from fpstore.jobs.settings import Asked, Settings, settle_settings
 from fpstore.notes import subfolder
 from fpstore.text import Recipe
-from fpstore.text.confirm import Confirm
+from fpstore.text.confirm import CONFIRMED_DISTANCE, UNCONFIRMED_DISTANCE, Confirm
 from fpstore.text.packed import packed
 from fpstore.text.shared import Page, Shown
 from fpstore.threads import Background, Leash
@@ -90,13 +91,20 @@ class Team:
 
 @contextmanager
 def shared(
-    job: Job | None, corpus: Corpus, team: Team | None, measured: Measured, *, keeps: bool
+    job: Job | None,
+    corpus: Corpus,
+    team: Team | None,
+    measured: Measured,
+    decides: Mapping[str, Any],
+    *,
+    keeps: bool,
 ) -> Iterator[Callable[[], Engine]]:
     """A context in which others measure what the corpus reads, where there are any and something to share.
 
     It gives who does further tasks, once all was measured: the same, or this process. job: in whose folder they hand
-    over, unless the team has one; None for one without a folder of its own. measured: for what. keeps: whether it needs
-    the hashes of shingles. Raises what `engine_named` and `claim` do; JobError is for whoever reads.
+    over, unless the team has one; None for one without a folder of its own. measured: for what. decides: what of its
+    options decides about results, as `decided_by` tells. keeps: whether it needs the hashes of shingles. Raises what
+    `engine_named` and `claim` do; JobError is for whoever reads.
     """
     if team is None:
         with corpus.help_begun():
@@ -107,7 +115,7 @@ def shared(
         engine = held.enter_context(team.begin())
         if job is None:
             expect_shared(team.folder, engine)
-        tasks = _Tasks(corpus, measured, keeps=keeps, durable=not engine.is_here)
+        tasks = _Tasks(corpus, measured, decides, keeps=keeps, durable=not engine.is_here)
         if team.folder is None and not tasks.are_worth_it(engine):
             # This process reads, and shares out piece by piece what it reads.
             if isinstance(engine, Local):
@@ -117,7 +125,7 @@ def shared(
             return
         if job is None or team.folder is not None:
             folder = held.enter_context(workplace(team.folder))
-            claim(folder, tasks.job, tasks.about)
+            tasks.claim(folder)
         else:
             folder = held.enter_context(tasks.folder(job.work_folder))
         sweep(folder)
@@ -141,6 +149,11 @@ def shared(
             work.wait()
 
 
+def decided_by(settings: Settings, check: Confirm | None, **more: Any) -> dict[str, Any]:
+    """What of the options of a job decides about results, beside its inputs: told alike by the job and by its ranks."""
+    return {**settings.told, "confirm": None if check is None else str(check), **more}
+
+
 def measure_rank(
     inputs: Inputs | Iterable[PathLike | Rows],
     *,
@@ -150,7 +163,12 @@ def measure_rank(
     job: Measured = "dedup",
     recipe: Recipe | None = None,
     store: PathLike | None = None,
+    max_distance: int | None = None,
+    bands: int | None = None,
+    rows_per_band: int | None = None,
+    min_similarity: float | None = None,
     confirm: str | None = "default",
+    update_center: bool = False,
     keep: str = "first",
     shards: bool = False,
     output: PathLike | None = None,
@@ -159,12 +177,12 @@ def measure_rank(
 
     Each is called with the same arguments but its rank, from 0 on; world_size: how many there are. They read and
     measure inputs for a job, which is then called with the same inputs and folder, and does what nobody has done.
-    job: which, by the name of its command, or "components" for `cluster` with these; a folder is one's alone. recipe,
-    store, confirm, keep, shards: as for that job; confirm is None for `components`, `document_pairs` and
-    `fpstore.cluster.fingerprint`. The parts in the folder, which all share, say what is done: one that is called again
-    does what is left. output: of shards, where they are to lie; called again, once a job with world_size has decided,
-    each rank writes its own. Raises what the job does of its inputs; ValueError for a rank that is none; JobError for a
-    folder of another job.
+    job: which, by the name of its command, or "components" for `cluster` with these; a folder is one's alone. From
+    recipe to shards: as for that job: a folder of a job with others is refused. confirm is None for `components`,
+    `document_pairs`, `fpstore.cluster.fingerprint`, and with update_center. The parts in the folder, which all share,
+    say what is done: one that is called again does what is left. output: of shards, where they are to lie; called
+    again, once a job with world_size has decided, each rank writes its own. Raises what the job does of its inputs;
+    ValueError for a rank that is none, and what the job has no option for; JobError for a folder of another job.
     """
     own, count = expect_rank(rank, world_size)
     expect_flags(shards=shards)
@@ -174,21 +192,46 @@ def measure_rank(
         raise ValueError(
             f"job: found {job!r:.40}, expected {', '.join(get_args(Measured)[:-1])} or {get_args(Measured)[-1]}"
         )
-    settings = settle_settings(None if store is None else Path(store).absolute(), recipe, Asked())
+    expect_flags(update_center=update_center)
+    asked = Asked(max_distance, bands, rows_per_band, min_similarity)
+    standing = None if store is None else Path(store).absolute()
+    _expect_options(job, asked, keep=keep, shards=shards, update_center=update_center, store=store)
+    confirms = job == "dedup" or (job == "cluster" and not update_center)
+    usual = CONFIRMED_DISTANCE if confirms else UNCONFIRMED_DISTANCE
+    settings = settle_settings(standing, recipe, asked, usual, clusters=job == "cluster")
     each = EachFile(inputs) if shards else None
     corpus = Corpus(inputs if each is None else each.inputs, settings.recipe, settings.max_distance, 1)
     check = Confirm.settle(confirm, has_texts=settings.can_confirm)
     _expect_outside(folder, corpus)
-    tasks = _Tasks(corpus, job, keeps=check is not None and Keep.parse(keep).is_first, durable=True)
+    kept_one = Keep.parse(keep)
+    own_options: dict[Measured, dict[str, Any]] = {
+        "dedup": {"keep": str(kept_one), "store": standing and str(standing), "shards": shards},
+        "cluster": {"store": standing and str(standing), "update_center": update_center},
+    }
+    decides = {} if job == "fingerprint" else decided_by(settings, check, **own_options.get(job, {}))
+    tasks = _Tasks(corpus, job, decides, keeps=check is not None and kept_one.is_first, durable=True)
     with workplace(folder) as home:
-        claim(home, tasks.job, tasks.about)
+        tasks.claim(home)
         if each is not None and output is not None:
-            written = write_rank(Path(output).absolute(), each, corpus, tasks.job, own, count)
+            written = write_rank(Path(output).absolute(), each, corpus, claimed(home), own, count)
             if written is not None:
                 return written
         left, seconds = _left(home, tasks.given_to(home)[own::count])
         run_here(left, 1, seconds)
         return len(left)
+
+
+def _expect_options(job: Measured, asked: Asked, **others: Any) -> None:
+    """ValueError for what the job has no such option for."""
+    options = {
+        "dedup": {"keep", "shards", "store"},
+        "cluster": {"update_center", "store"},
+    }
+    given = {name for name, value in others.items() if value not in (None, False, "first")}
+    if job == "fingerprint":
+        given |= {name for name, value in asdict(asked).items() if value is not None}
+    if more := sorted(given - options.get(job, set())):
+        raise ValueError(f"{more[0]}: found it with job {job!r}, expected none: that has no such option")
 
 
 def _expect_outside(folder: PathLike | None, corpus: Corpus) -> None:
@@ -210,18 +253,28 @@ class _Tasks:
     job: what they are called. about: what they are for, as messages say.
     """
 
-    def __init__(self, corpus: Corpus, measured: Measured, *, keeps: bool, durable: bool) -> None:
-        """keeps, durable: as of MeasureTask."""
+    def __init__(
+        self, corpus: Corpus, measured: Measured, decides: Mapping[str, Any], *, keeps: bool, durable: bool
+    ) -> None:
+        """decides: as of shared. keeps, durable: as of MeasureTask."""
         self._recipe, self._keeps, self._durable = corpus.recipe, keeps, durable
         least = (corpus.total_bytes or 0) // MOST_TASKS
         self._cut = {number: corpus.portions(number, TASK_SECONDS, least) for number in range(len(corpus.sources))}
         plan = [[number, [portion.stamp() for portion in own]] for number, own in self._cut.items()]
-        self.about = f"{measured} of these inputs by this recipe"
+        self.about, self._measured = f"{measured} of these inputs", measured
+        # Not the sources, which are many.
+        read = {name: value for name, value in corpus.identity.items() if name != "inputs"}
+        self._decides = read | dict(decides)
         self.job = name_of([fpstore.__version__, measured, self._recipe.to_json(), keeps, plan])
         self.count = sum(map(len, self._cut.values()))
         every = [portion for own in self._cut.values() for portion in own]
         self._seconds_of_processes = sum(portion.seconds for portion in every if not portion.is_for_threads)
         self._of: dict[int, list[MeasureTask]] = {}
+
+    def claim(self, folder: Folder) -> None:
+        """Have a folder that the job was given as its own. JobError where that is another's."""
+        begun = "" if self._measured == "fingerprint" else f"; a job that was begun with it: {AGAIN}"
+        claim(folder, self.job, self.about, self._decides, REMOVE + begun)
 
     def are_worth_it(self, engine: Engine) -> bool:
         """Whether they are done sooner by an engine than this process does all, with threads and processes of its own.
@@ -290,8 +343,8 @@ class _Waiting:
             except FileNotFoundError:
                 if is_last:
                     self._work.result()
-                    told = f"{task}: found nothing that it made, and nobody at work on it; --force begins again"
-                    raise JobError(told, path=self._folder.path) from None
+                    told = f"{task}: found nothing that it made, and nobody at work on it"
+                    raise JobError(f"{told}; {AGAIN}", path=self._folder.path) from None
             time.sleep(pause)
             pause = min(2 * pause, _MOST_WAIT)
 
@@ -360,10 +413,10 @@ class _Columns:
             self._part = self._opened(self._task)
             self._blocks = self._part.blocks(self._kind)
 
-    def _changed(self) -> JobError:
+    def _changed(self) -> Error:
         told = "found other documents than those that a task has measured, expected the same: it has changed meanwhile"
         path = "inputs" if self._task is None else self._task.portion.files[0].path
-        return JobError(f"{told}; --force begins again", path=path)
+        return changed(told, path)
 
     def close(self) -> None:
         """Let go of the part that is open."""

@@ -290,10 +290,26 @@ MUTANTS = (
     Mutant(
         "helpers work on when the caller has failed",
         "fpstore/threads.py",
-        "helper.ended.wait()",
-        "pass",
+        "while not helper.ended.wait(HEARING_SECONDS):",
+        "while False:",
         "a thread reads what its caller has closed",
         ("tests/test_threads.py::test_a_failure_of_the_caller_is_raised_when_no_thread_is_working_any_more",),
+    ),
+    Mutant(
+        "helpers work on when their caller is interrupted where it waits for them",
+        "fpstore/threads.py",
+        "                failure = error\n        for helper",
+        "                failure, is_over = error, True\n        for helper",
+        "a thread reads what its caller has closed",
+        ("tests/test_threads.py::test_a_call_that_is_interrupted_while_it_waits_ends_when_no_helper_is_at_work",),
+    ),
+    Mutant(
+        "who helps a call that was interrupted is not told so",
+        "fpstore/threads.py",
+        "other.is_unwanted = has_failed or is_unwanted()",
+        "other.is_unwanted = False",
+        "Ctrl-C waits for an object that hangs",
+        ("tests/test_remote.py::test_ctrl_c_is_heard_while_only_a_helper_waits_for_an_object_that_hangs",),
     ),
     Mutant(
         "what is made ahead is left to itself",
