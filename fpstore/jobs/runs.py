@@ -139,11 +139,14 @@ class FirstRun:
             columns += [self._kept.names(dropped["id"]), self._kept.nearness(dropped["distance"])]
             columns += [dropped["measure"]] if self._measures else []
         batch = replace(batch, hashes=None)
+        as_read = self._keeping.lines_of(batch)
 
         def write() -> None:
             kept_file, *dropped_files = self._job.files
             is_first = kept_file.length == 0
-            if added is None:
+            if as_read is not None:
+                kept_file.append_lines(as_read, np.flatnonzero(leads))
+            elif added is None:
                 kept_file.write(self._keeping.lines(batch, np.flatnonzero(leads), is_first=is_first))
             else:
                 kept_file.write(self._keeping.lines(batch, range(len(leads)), is_first=is_first, added=added))

@@ -1488,6 +1488,22 @@ MUTANTS = (
         ("tests/test_jobs_resume.py::test_the_spool_names_no_document_whose_name_is_not_on_the_disk",),
     ),
     Mutant(
+        "an index tells of what could not be written",
+        "fpstore/jobs/_appending.pyx",
+        "if not (names_out.failed or texts_out.failed):",
+        "if True:",
+        "a full disk leaves entries of names that are not there",
+        ("tests/test_jobs_appending.py::test_the_index_does_not_tell_of_what_could_not_be_written",),
+    ),
+    Mutant(
+        "a value of a record is what is found in its place",
+        "fpstore/jobs/_appending.pyx",
+        "if crc != crcs[2 * i + 1]:",
+        "if False:",
+        "a changed byte of a kept text changes what is dropped",
+        ("tests/test_jobs_appending.py::test_each_changed_byte_of_a_value_and_of_what_the_index_says_of_it_is_told",),
+    ),
+    Mutant(
         "the id of a document that was removed is given again",
         "fpstore/jobs/standing.py",
         "largest = max(largest, spool.next_id - 1)",
@@ -1498,7 +1514,7 @@ MUTANTS = (
     Mutant(
         "a row that was there before a job is the job's",
         "fpstore/jobs/kept.py",
-        "known = None if rows is None else rows.known(told, names)",
+        "known = None if rows is None else rows.known(told, taken(self._names, leads))",
         "known = None",
         "a job that is given up takes a row of an earlier one with it",
         ("tests/test_jobs_named.py::test_a_row_that_was_there_before_a_job_stays_when_the_job_is_undone",),
