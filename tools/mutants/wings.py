@@ -1488,6 +1488,14 @@ MUTANTS = (
         ("tests/test_jobs_resume.py::test_the_spool_names_no_document_whose_name_is_not_on_the_disk",),
     ),
     Mutant(
+        "a piece is decided before its documents were compared",
+        "fpstore/query/leaders.py",
+        "looked.finish()",
+        "pass",
+        "two threads drop other documents than one",
+        ("tests/test_turns.py::test_a_search_that_fails_leaves_nobody_at_work",),
+    ),
+    Mutant(
         "an index tells of what could not be written",
         "fpstore/jobs/_appending.pyx",
         "if not (names_out.failed or texts_out.failed):",
