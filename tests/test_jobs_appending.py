@@ -291,6 +291,17 @@ def test_numbers_below_the_first_and_far_above_are_nobodys(tmp_path: Path) -> No
         spool.close()
 
 
+def test_names_are_read_later_as_they_were_when_they_were_asked_for(tmp_path: Path) -> None:
+    spool = opened(tmp_path / "r")
+    spool.append([0, 1], np.zeros(2, dtype=np.uint64), ["a", "b"], ["", ""])
+    read = spool.names_later(np.array([1, 0, 1], dtype=np.uint64))
+    assert spool.names_later(np.array([2], dtype=np.uint64)) is None
+    spool.append([2], np.zeros(1, dtype=np.uint64), ["c"], [""])
+    assert read is not None
+    assert [*read()] == ["b", "a", "b"]
+    spool.close()
+
+
 def test_a_record_that_became_shorter_or_changed_is_refused(tmp_path: Path) -> None:
     spool = opened(tmp_path / "r")
     ids = np.arange(2, dtype=np.uint64)

@@ -1,6 +1,6 @@
 """Owns what is kept: the leaders of a corpus, with their names, and their texts where matches are confirmed."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -81,6 +81,10 @@ class _Workplaced(Leaders):
     def names(self, ids: Ids) -> Sequence[str]:
         """What kept documents are called."""
         return self._workplace.names(ids)
+
+    def names_later(self, ids: Ids) -> Callable[[], Sequence[str]]:
+        """What says so later, to another thread."""
+        return self._workplace.names_later(ids)
 
     def texts(self, ids: Ids) -> Sequence[str | None]:
         """The texts of kept documents; None of each of which it is not known."""

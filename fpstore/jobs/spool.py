@@ -6,7 +6,8 @@ the fingerprint of each, and where its name and its text end. Numbers increase; 
 
 import os
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -278,15 +279,30 @@ class Spool:
             values[at] = value
         return values
 
+    def names_later(self, ids: Ids) -> Callable[[], Passed] | None:
+        """What reads the names of documents, at any time and by any thread; None where one is not here."""
+        return self._reading(self._names, "name", self._rows(ids))
+
     def _packed(self, file: AppendFile, column: str, rows: Counts) -> Passed | None:
         """What documents in rows have in a file, None where a row is -1. CorruptStore for what has changed."""
+        read = self._reading(file, column, rows)
+        return None if read is None else read()
+
+    def _reading(self, file: AppendFile, column: str, rows: Counts) -> Callable[[], Passed] | None:
+        """What reads that, of all that is here now."""
         if len(rows) and rows.min() < 0:
             return None
         fields = fields_of(self._entry, f"{column}_end", f"{column}_crc")
-        data, offsets, wrong = read_values(self._index.fileno(), self.count, fields, rows, file.fileno(), file.length)
-        if wrong is not None:
-            _refuse(self._index, file, column, rows, wrong)
-        return Passed(data, offsets)
+        return partial(_read, self._index, self.count, fields, column, rows, file, file.length)
+
+
+def _read(
+    index: AppendFile, entries: int, fields: tuple[int, ...], column: str, rows: Counts, file: AppendFile, length: int
+) -> Passed:
+    data, offsets, wrong = read_values(index.fileno(), entries, fields, rows, file.fileno(), length)
+    if wrong is not None:
+        _refuse(index, file, column, rows, wrong)
+    return Passed(data, offsets)
 
 
 def _chosen(
