@@ -112,23 +112,6 @@ def crc32c_many(const uint8_t[::1] data not None, const int64_t[::1] offsets not
     return found
 
 
-def crc32c_behind(const uint8_t[::1] data not None, const int64_t[::1] offsets not None,
-                  const uint32_t[::1] before not None):
-    """The CRC-32C of values, each behind bytes of its own of which it is before[i]: uint32[n]; the rest as above."""
-    cdef Py_ssize_t i
-    cdef uint32_t[::1] out
-    if before.shape[0] != offsets.shape[0] - 1:
-        raise ValueError(f"found {len(before)} checksums before {len(offsets) - 1} values, expected as many")
-    expect_offsets(data, offsets)
-    found = np.array(before, dtype=np.uint32)
-    if before.shape[0] > 0 and data.shape[0] > 0:
-        out = found
-        with nogil:
-            for i in range(before.shape[0]):
-                out[i] = c_crc32c(before[i], &data[0] + offsets[i], <size_t>(offsets[i + 1] - offsets[i]))
-    return found
-
-
 def crc32c(data, uint32_t value=0):
     """CRC-32C of a bytes-like object, continuing from value (the CRC of what came before)."""
     cdef Py_buffer buffer

@@ -12,13 +12,19 @@ class Bands:
     def __len__(self) -> int: ...
     def distances(self, one: Counts, other: Counts) -> Distances: ...
 
+class Earlier:
+    keys: Keys
+    distance: int
+    def __init__(self, keys: Keys, distance: int) -> None: ...
+    def look(self) -> None: ...
+
 class Turns:
     is_near: Array
     rows: Counts
     measures: Array
     def __init__(
         self,
-        documents: Keys | Bands,
+        documents: Keys | Earlier | Bands,
         distance: int,
         query: Counts,
         bits: Distances,

@@ -8,6 +8,7 @@ among all that came before the piece, or behind those a document of the piece.
 import numpy as np
 
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memset
 
 from fpstore._native cimport (
     TURNS_ASK, TURNS_DONE, TURNS_NEED, TURNS_NEW, TURNS_TIES, Banded, CTurns, Near, Shingles, TurnsStop, turns_answer, turns_foresee,
@@ -75,6 +76,41 @@ cdef class Bands:
         return found
 
 
+cdef class Earlier:
+    """Which keys of a piece may be near others of it, which is to be known before the way through it.
+
+    keys: uint64[n] or uint64[n, words], near up to the distance. Found by `look`, or by who needs it.
+    """
+    cdef readonly object keys
+    cdef readonly unsigned distance
+    cdef object near, earlier
+    cdef bint is_known
+
+    def __init__(self, keys not None, unsigned distance):
+        self.keys, self.distance = keys if keys.ndim == 2 else keys[:, np.newaxis], distance
+        self.near, self.earlier = np.zeros(len(keys) + 1, dtype=np.uint8), np.zeros(len(keys) + 1, dtype=np.uint8)
+
+    def look(self):
+        """Find it, without the interpreter's lock, so that another thread may while its caller goes on."""
+        cdef CTurns turns
+        cdef const uint64_t[:, ::1] keys = self.keys
+        cdef uint8_t[::1] near = self.near
+        cdef uint8_t[::1] earlier = self.earlier
+        cdef uint64_t[::1] none, halves
+        cdef uint32_t[::1] leaders
+        if self.is_known or not keys.shape[0]:
+            return
+        none, halves = np.zeros(len(keys) + 1, dtype=np.uint64), np.empty(len(keys), dtype=np.uint64)
+        leaders = np.empty(len(keys), dtype=np.uint32)
+        memset(&turns, 0, sizeof(CTurns))
+        turns.count, turns.distance, turns.words = <uint64_t>keys.shape[0], self.distance, <unsigned>keys.shape[1]
+        turns.keys, turns.starts, turns.leader_keys, turns.leaders = &keys[0, 0], &none[0], &halves[0], &leaders[0]
+        turns.is_near, turns.has_earlier = &near[0], &earlier[0]
+        with nogil:
+            turns_look(&turns)
+        self.is_known = True
+
+
 cdef class Turns:
     """The way through one piece.
 
@@ -89,8 +125,8 @@ cdef class Turns:
 
     def __init__(self, documents not None, unsigned distance, const int64_t[::1] query not None,
                  const uint16_t[::1] bits not None, ties, bint asks=False):
-        """documents: their keys, uint64[n] or uint64[n, words], which are near up to the distance, or Bands, which say by
-        themselves what is.
+        """documents: their keys, uint64[n] or uint64[n, words], which are near up to the distance, Earlier of these and
+        that, or Bands, which say by themselves what is near.
 
         query, bits: of the matches of keys among what came before, in the order of query, bits, ties.
 
@@ -99,7 +135,9 @@ cdef class Turns:
         compared. Raises ValueError for columns of other lengths, or queries out of order.
         """
         cdef CTurns *turns = &self.turns
-        cdef uint64_t count = <uint64_t>len(documents), found = <uint64_t>query.shape[0], i
+        cdef Earlier known = documents if isinstance(documents, Earlier) else None
+        cdef uint64_t count = <uint64_t>len(documents if known is None else known.keys)
+        cdef uint64_t found = <uint64_t>query.shape[0], i
         cdef const uint64_t[:, ::1] keys
         cdef uint64_t[::1] starts, keys_of_leaders
         cdef const uint64_t[::1] tie
@@ -126,11 +164,15 @@ cdef class Turns:
         if isinstance(documents, Bands):
             self.bands = documents
             turns.banded = &(<Bands>documents).banded
+            near, earlier = np.zeros(count + 1, dtype=np.uint8), np.zeros(count + 1, dtype=np.uint8)
         else:
-            keys = documents if documents.ndim == 2 else documents[:, np.newaxis]
+            known = Earlier(documents, distance) if known is None else known
+            if known.distance != distance:
+                raise ValueError(f"distance: found {distance}, expected {known.distance}, by which the keys were compared")
+            known.look()
+            keys, near, earlier = known.keys, known.near, known.earlier
             self.keys, turns.words = keys, <unsigned>keys.shape[1]
         turns.starts = &starts[0]
-        near, earlier = np.zeros(count + 1, dtype=np.uint8), np.zeros(count + 1, dtype=np.uint8)
         keys_of_leaders = np.empty(count * turns.words + 1, dtype=np.uint64)
         leaders = np.empty(2 * count + 2, dtype=np.uint32)
         rows_near = np.empty((found + count + 1) * sizeof(Near), dtype=np.uint8)
@@ -154,8 +196,11 @@ cdef class Turns:
         for i in range(<uint64_t>len(ties)):
             tie = ties[i]
             turns.ties[i] = &tie[0]
-        with nogil:
-            turns_look(turns)
+        if turns.banded != NULL:
+            with nogil:
+                turns_look(turns)
+        for i in range(count):
+            near[i] |= starts[i] < starts[i + 1]
         self.is_near = np.asarray(near)[:count].view(bool)
 
     @property

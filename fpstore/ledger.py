@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from fpstore._codec import crc32c, crc32c_behind, crc32c_many
+from fpstore._codec import crc32c, crc32c_many
 from fpstore.disk import Folder, naming, read_whole
 from fpstore.errors import CorruptStore, Damage, JobError
 from fpstore.types import Array, Bytes, Counts
@@ -55,7 +55,7 @@ ENTRY = entry_of(1)
 MOST_WORDS = 4
 _CRC_BYTES = 4
 # What the checksum of bytes is that end with their own: the same for all.
-_AFTER_ONE = crc32c(struct.pack("<I", crc32c(b"")), crc32c(b""))
+AFTER_ONE = crc32c(struct.pack("<I", crc32c(b"")), crc32c(b""))
 
 
 # Of a cluster: for each bit, how many more members have it than have not; and the fingerprint of the first.
@@ -123,12 +123,9 @@ def _crc_of(record: dict[str, Any]) -> int:
 # --- The index ---
 
 
-def seal_entries(entries: Array, names: Values, texts: Values, before: Array | None) -> None:
-    """Fill in the checksums of entries, ENTRY[n], given their names and texts; before: the entry before them."""
-    name_crc, text_crc = (0, 0) if before is None else (int(before["name_crc"]), int(before["text_crc"]))
-    entries["name_crc"] = crc32c_many(*names, name_crc, running=True)
-    entries["text_crc"] = crc32c_many(*texts, text_crc, running=True)
-    entries["crc"] = _entry_crcs(entries, from_first=before is None)
+def fields_of(entry: Any, *names: str) -> tuple[int, ...]:
+    """The size of an entry of this type, and where these of its fields begin."""
+    return entry.itemsize, *(entry.fields[name][1] for name in names)
 
 
 def whole_entries(entries: Array, *, from_first: bool) -> Array:
@@ -142,7 +139,7 @@ def _entry_crcs(entries: Array, *, from_first: bool) -> Array:
     size = entries.dtype.itemsize
     rows = np.ascontiguousarray(entries).view(np.uint8).reshape(len(entries), size)[:, : size - _CRC_BYTES]
     starts = np.arange(len(entries) + 1, dtype=np.int64) * (size - _CRC_BYTES)
-    crcs = crc32c_many(np.ascontiguousarray(rows).reshape(-1), starts, _AFTER_ONE, running=False)
+    crcs = crc32c_many(np.ascontiguousarray(rows).reshape(-1), starts, AFTER_ONE, running=False)
     if from_first and len(entries):
         crcs[0] = crc32c(rows[0].tobytes())
     return crcs
@@ -158,16 +155,6 @@ def expect_index(entries: Array, path: Path) -> None:
 def expect_value(where: str, value: memoryview, before: int, expected: int, path: Path) -> None:
     """Raise CorruptStore for names or texts that have changed; before: the checksum of all before them."""
     expect_crc(where, crc32c(value, before), expected, path)
-
-
-def expect_values(column: str, rows: Counts, values: Values, before: Array, expected: Array, path: Path) -> None:
-    """Raise CorruptStore for one of several names or texts, those of rows, that has changed.
-
-    before, expected: uint32[n], of each the checksum of all before it, and of all with it.
-    """
-    found = crc32c_behind(*values, before)
-    for at in np.flatnonzero(found != expected)[:1].tolist():
-        expect_crc(f"{column} of document {rows[at]}", int(found[at]), int(expected[at]), path)
 
 
 def expect_crc(where: str, found: int, expected: int, path: Path) -> None:

@@ -38,7 +38,6 @@ from fpstore._codec import (
     RiceCost,
     TableEncoder,
     crc32c,
-    crc32c_behind,
     crc32c_many,
     page_checksums,
 )
@@ -330,19 +329,6 @@ def test_crc32c_of_many_is_that_of_each(running: bool) -> None:
     for bad in ([-1, 2], [0, 61], [4, 3]):
         with pytest.raises(ValueError, match="expected those of values in 60 bytes"):
             crc32c_many(data, np.array(bad, dtype=np.int64), 0, running=running)
-
-
-def test_crc32c_of_each_behind_its_own() -> None:
-    data, before = np.arange(60, dtype=np.uint8), np.array([7, 0, 2**32 - 1], dtype=np.uint32)
-    offsets = np.array([3, 3, 10, 60], dtype=np.int64)
-    places = zip(itertools.pairwise(offsets.tolist()), before.tolist(), strict=True)
-    expected = [crc32c(data[start:end], crc) for (start, end), crc in places]
-    assert crc32c_behind(data, offsets, before).tolist() == expected
-    assert crc32c_behind(data[:0], np.zeros(4, dtype=np.int64), before).tolist() == before.tolist()
-    with pytest.raises(ValueError, match="found 2 checksums before 3 values, expected as many"):
-        crc32c_behind(data, offsets, before[:2])
-    with pytest.raises(ValueError, match="offset 1: found 61"):
-        crc32c_behind(data, np.array([0, 61], dtype=np.int64), before[:1])
 
 
 @settings(max_examples=150, deadline=None)

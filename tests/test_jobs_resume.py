@@ -24,7 +24,6 @@ from fpstore.jobs import Inputs, JobError, cluster, components, corpus, dedup, d
 from fpstore.jobs.corpus import Corpus
 from fpstore.jobs.files import AppendFile, write_json
 from fpstore.jobs.journal import Job
-from fpstore.jobs.keeping import Keeping
 from fpstore.jobs.kept import Kept
 from fpstore.jobs.settings import Settings
 from fpstore.jobs.spool import Spool
@@ -103,13 +102,13 @@ def test_what_was_done_since_the_last_commit_is_done_again(
     monkeypatch.setattr("fpstore.jobs.signed.MOST_HELD", 2)
     source = write_jsonl(tmp_path / "in.jsonl", [f"one more of {i % 11}" for i in range(30)])
     recipe = load_recipe(options.get("recipe", "text-1"))
-    written, begun_batches = Keeping.lines, list[int]()
+    written, begun_batches = AppendFile.append_lines, list[int]()
 
     def run(name: str) -> Any:
         store = tmp_path / f"{name}.fpstore" if "store" in options else None
         return dedup([source], tmp_path / name, dropped=tmp_path / f"{name}.tsv", recipe=recipe, store=store)
 
-    def stop(self: Keeping, *given: Any, **more: Any) -> Any:
+    def stop(self: AppendFile, *given: Any, **more: Any) -> Any:
         begun_batches.append(0)
         if len(begun_batches) == begun:
             raise KeyboardInterrupt
@@ -118,7 +117,7 @@ def test_what_was_done_since_the_last_commit_is_done_again(
     whole = run("whole")
     assert whole.results == 11
     with monkeypatch.context() as patch:
-        patch.setattr(Keeping, "lines", stop)
+        patch.setattr(AppendFile, "append_lines", stop)
         with pytest.raises(KeyboardInterrupt):
             run("out")
     assert without_run(run("out")) == without_run(whole)
@@ -459,18 +458,6 @@ def test_an_append_file_is_as_long_as_it_is_opened(tmp_path: Path) -> None:
     file.close()
     append_file(tmp_path / "f", 2).close()
     assert (tmp_path / "f").read_bytes() == b"12"
-
-
-def test_ranges_of_a_file_that_became_shorter_are_refused(tmp_path: Path) -> None:
-    file = append_file(tmp_path / "f", 0)
-    file.write(b"12345")
-    starts, ends = np.array([3, 0]), np.array([5, 2])
-    data, offsets = file.ranges(starts, ends)
-    assert (data.tobytes(), offsets.tolist()) == (b"4512", [0, 2, 4])
-    os.truncate(tmp_path / "f", 4)
-    with pytest.raises(JobError, match=r"f: found less than the 5 bytes that were written; --force begins again"):
-        file.ranges(starts, ends)
-    file.close()
 
 
 def test_what_the_journal_tells_of_is_in_the_file_when_it_does(tmp_path: Path) -> None:

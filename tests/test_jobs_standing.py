@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from jobs_model import fingerprints, interrupt, lines_of, write_jsonl
+from record_model import sealed
 
 import fpstore
 from fpstore import CorruptStore, JobError, ledger, notes
@@ -27,7 +28,6 @@ from fpstore.living.sizes import LivingSizes
 from fpstore.notes import Asker, Note
 from fpstore.query import leaders
 from fpstore.text import DEFAULT_RECIPE
-from fpstore.text.packed import Encoded
 
 # fpstore.jobs.dedup is the function.
 dedup_job = import_module("fpstore.jobs.dedup")
@@ -268,16 +268,9 @@ def stored(folder: Folder, documents: int, first_id: int) -> tuple[list[int], li
     ]
 
 
-def values_of(values: list[bytes]) -> ledger.Values:
-    found = Encoded.pack(values)
-    return found.data, found.offsets
-
-
 def sealed_entries(entries: Any, names: list[bytes]) -> Any:
     """The entries of an index with their checksums, and where their names end."""
-    entries["name_end"] = np.cumsum([len(name) for name in names])
-    ledger.seal_entries(entries, values_of(names), values_of([b""] * len(names)), None)
-    return entries
+    return sealed(entries, names, [b""] * len(names))
 
 
 def test_what_a_power_cut_left_behind_the_index_is_nobodys_row(tmp_path: Path) -> None:

@@ -3,10 +3,11 @@
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -14,8 +15,11 @@ from helpers import fingerprint_array as u64
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fpstore._turns import ASK, DONE, NEED, NEW, Turns
+from fpstore._turns import ASK, DONE, NEED, NEW, Earlier, Turns
+from fpstore.query import leaders
 from fpstore.query.additions import distances_to, in_turn
+from fpstore.query.key_memory import KeyMemory
+from fpstore.query.leaders import Leaders
 from fpstore.text import DEFAULT_RECIPE, recipes
 from fpstore.text.confirm import Checker, Confirm
 from fpstore.text.held import Features, HashesPart, Held, HeldHashes, KeptHashes, Room, Sets
@@ -208,6 +212,69 @@ def test_pieces_that_are_longer_than_a_register_are_compared_whole() -> None:
     turns = Turns(keys, 2, none, no_bits, [])
     apart = np.bitwise_count(keys[:, None] ^ keys[None, :]) <= 2
     assert turns.is_near.tolist() == (apart.sum(axis=1) > 1).tolist()
+
+
+@pytest.mark.parametrize("words", [1, 2])
+@pytest.mark.parametrize("looks", [True, False])
+def test_keys_that_were_compared_before_are_decided_as_others_are(words: int, looks: bool) -> None:
+    rng = np.random.default_rng(words)
+    keys = rng.integers(0, 1 << (14 if words == 1 else 7), (300, words)).astype(np.uint64)
+    given = keys[:, 0].copy() if words == 1 else keys
+    query, bits = np.array([3, 3, 299]), np.array([0, 1, 2], dtype=np.uint16)
+    ties = [np.concatenate([np.zeros(3, dtype=np.uint64), keys[:, 0]])]
+    earlier = Earlier(given, 2)
+    if looks:
+        earlier.look()
+    turns, plain = (Turns(each, 2, query, bits, ties) for each in (earlier, given))
+    assert turns.run() == plain.run() == DONE
+    assert turns.rows.tolist() == plain.rows.tolist()
+    assert turns.is_near.tolist() == plain.is_near.tolist()
+    assert turns.is_near[3]
+    assert turns.is_near[299]
+    assert not turns.is_near.all()
+
+
+def test_keys_that_were_compared_by_another_distance_are_refused() -> None:
+    none, no_bits = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint16)
+    with pytest.raises(ValueError, match="distance: found 3, expected 2, by which the keys were compared"):
+        Turns(Earlier(u64([1, 2]), 2), 3, none, no_bits, [])
+    empty = Earlier(u64([]), 2)
+    empty.look()
+    assert Turns(empty, 2, none, no_bits, []).run() == DONE
+
+
+def leaders_by(threads: int, held: Any = None) -> Leaders:
+    return Leaders(KeyMemory(3, 0, threads) if held is None else held, 3, 0, threads)
+
+
+def test_threads_that_share_a_piece_decide_what_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leaders, "APART_ROWS", 64)
+    monkeypatch.setattr(leaders, "PIECE_ROWS", 100)
+    keys = np.random.default_rng(3).integers(0, 1 << 14, 1000).astype(np.uint64)
+    found = [leaders_by(threads).decide(keys) for threads in (1, 2, 3)]
+    assert 0 < np.count_nonzero(found[0]["leads"]) < 1000
+    for each in found[1:]:
+        assert each.tobytes() == found[0].tobytes()
+
+
+def test_a_search_that_fails_leaves_nobody_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leaders, "APART_ROWS", 1)
+    looked: list[int] = []
+
+    class Slow(Earlier):
+        def look(self) -> None:
+            time.sleep(0.05)
+            super().look()
+            looked.append(1)
+
+    class Failing(KeyMemory):
+        def nearest_many(self, *given: Any, **more: Any) -> Any:
+            raise MemoryError
+
+    monkeypatch.setattr(leaders, "Earlier", Slow)
+    with pytest.raises(MemoryError):
+        leaders_by(2, Failing(3)).decide(u64([1, 2]))
+    assert looked == [1]
 
 
 # Every number of keys around those that are compared at a time, all of them alike or few; each key is to go to the row

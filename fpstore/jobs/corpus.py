@@ -19,6 +19,7 @@ from fpstore.jobs.arguments import expect_settings
 from fpstore.jobs.batches import START, Batch, Handed, Place
 from fpstore.jobs.changed import changed
 from fpstore.jobs.helping import Help
+from fpstore.jobs.memory import keep_memory
 from fpstore.jobs.parts import Digest, Part, parts_of
 from fpstore.jobs.places import look_at
 from fpstore.text import Recipe
@@ -314,6 +315,7 @@ class Corpus:
         While one is worked with, the next is read and measured, where the sources are files and there are threads;
         where workers measure, they do so while the one after that is read.
         """
+        keep_memory()
         reads_ahead, threads = self._reads_ahead, self.threads_apart if keeps else self.threads
 
         def begin(every: Iterator[Batch], workers: Workers) -> Generator[tuple[Batch, _Measuring]]:

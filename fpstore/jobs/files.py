@@ -13,9 +13,13 @@ import numpy as np
 
 from fpstore.disk import Folder, naming, read_whole, replace_whole, write_all
 from fpstore.errors import CorruptStore, JobError
+from fpstore.jobs._appending import append_lines
 from fpstore.ledger import parse_json
-from fpstore.text._packed import ranges
+from fpstore.text.packed import Packed
 from fpstore.types import Bytes, Counts
+
+# What is put together to be written: it stays in the cache of a processor.
+_ROOM_BYTES = 1 << 18
 
 
 @contextmanager
@@ -71,6 +75,7 @@ class AppendFile:
         """
         self.path = folder.path / name
         self.length = length
+        self._room: Bytes | None = None
         is_new = folder.identity_of(name) is None
         if is_new and by_umask:
             with suppress(FileExistsError):
@@ -97,6 +102,21 @@ class AppendFile:
             write_all(self._fd, data.data if isinstance(data, np.ndarray) else memoryview(data))
         self.length += len(data)
 
+    def append_lines(self, lines: Packed[Any], indexes: Counts) -> None:
+        """Append those with these indexes, each with a newline behind it where it has none."""
+        self.length += append_lines(self._fd, self.path, lines.data, lines.offsets, indexes, self.room)
+
+    @property
+    def room(self) -> Bytes:
+        """Where bytes are put together before they are written."""
+        if self._room is None:
+            self._room = np.empty(_ROOM_BYTES, dtype=np.uint8)
+        return self._room
+
+    def fileno(self) -> int:
+        """That of the system; who writes to it by that tells of it in `length`."""
+        return self._fd
+
     def writer(self) -> io.RawIOBase:
         """What writes to it, for those who write to files. Whoever closes that does not close this."""
         return _Writer(self)
@@ -105,18 +125,6 @@ class AppendFile:
         """All that was written before, read from the disk as it is looked at."""
         # An empty file cannot be mapped.
         return memoryview(mmap.mmap(self._fd, self.length, prot=mmap.PROT_READ) if self.length else b"")
-
-    def ranges(self, starts: Counts, ends: Counts) -> tuple[Bytes, Counts]:
-        """The bytes from each start to its end, one after the other, and where each begins: uint8[m], int64[n + 1].
-
-        Not by view: around each the system would map 64 KiB. JobError where the file is shorter than what was written.
-        """
-        with naming(self.path):
-            try:
-                return ranges(self._fd, self.length, starts, ends)
-            except EOFError:
-                told = f"found less than the {self.length} bytes that were written; --force begins again"
-                raise JobError(told, path=self.path) from None
 
     def sync(self) -> None:
         """What was written is on the disk when this returns."""

@@ -92,6 +92,10 @@ class Keeping:
         self.pack = form.pack(convert)
         self.head = b"" if layout is None or not self._as_read else self._head(layout)
 
+    def lines_of(self, batch: Batch) -> Packed[Row] | None:
+        """The lines of a batch, where they are written as they stand, each with its end."""
+        return batch.rows if isinstance(batch.rows, Packed) and self._kind == JSON and not self._added else None
+
     def lines(
         self, batch: Batch, which: Sequence[int] | Counts, *, is_first: bool, added: Sequence[Sequence[Any]] = ()
     ) -> bytes | Bytes:
@@ -100,8 +104,9 @@ class Keeping:
         is_first: nothing was written before. added: of each document the values of the added columns. Raises BadInput
         for a document that this form cannot hold, and ValueError for one with other columns than those before it.
         """
-        if isinstance(batch.rows, Packed) and self._kind == JSON and not self._added:
-            taken = batch.rows.take(np.asarray(which, dtype=np.int64))
+        found = self.lines_of(batch)
+        if found is not None:
+            taken = found.take(np.asarray(which, dtype=np.int64))
             if not len(taken) or (taken.data[taken.offsets[1:] - 1] == ord("\n")).all():
                 return taken.data
         indexes: Sequence[int] = which.tolist() if isinstance(which, np.ndarray) else which

@@ -1,6 +1,6 @@
 """Owns what is kept: the leaders of a corpus, with their names, and their texts where matches are confirmed."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from fpstore.query.similar_leaders import SimilarLeaders
 from fpstore.text import Recipe
 from fpstore.text.confirm import Checker, Confirm, Rooms
 from fpstore.text.held import Features, KeptHashes, Sets
-from fpstore.text.packed import Scratch, taken, text_sizes
+from fpstore.text.packed import taken, text_sizes
 from fpstore.types import Array, Counts, Ids, Keys
 
 # So many bytes of text are decided together, or one text: their shingles take 3 to 16 times as many.
@@ -42,7 +42,6 @@ class _Workplaced(Leaders):
         self.share = None if self._checker is None else self._checker.share
         self._names: Sequence[str] = ()
         self._texts: Sequence[str] = ()
-        self._scratch = Scratch()  # for the texts that go to the spool
         self._hashes: KeptHashes | None = None
         self._ends: Counts = np.empty(0, dtype=np.int64)  # of the texts, in the bytes of all
         # Of leaders whose texts the spool does not have yet: the first id, and the indexes in this batch from there on.
@@ -82,6 +81,10 @@ class _Workplaced(Leaders):
     def names(self, ids: Ids) -> Sequence[str]:
         """What kept documents are called."""
         return self._workplace.names(ids)
+
+    def names_later(self, ids: Ids) -> Callable[[], Sequence[str]]:
+        """What says so later, to another thread."""
+        return self._workplace.names_later(ids)
 
     def texts(self, ids: Ids) -> Sequence[str | None]:
         """The texts of kept documents; None of each of which it is not known."""
@@ -138,10 +141,10 @@ class _Workplaced(Leaders):
         return self._checker.marks_of(ids)
 
     def _before_store(self, leads: Counts, fingerprints: Array, ids: Ids) -> None:
-        names, rows = taken(self._names, leads), self._workplace.rows
+        rows = self._workplace.rows
         told = self._told_of(fingerprints, leads)
-        known = None if rows is None else rows.known(told, names)
-        self._spool.append(ids, told, names, taken(self._texts, leads, self._scratch), known)
+        known = None if rows is None else rows.known(told, taken(self._names, leads))
+        self._spool.append(ids, told, self._names, self._texts, known, leads)
         if self.share is not None and self._checker is not None:
             if self._hashes is None or not self._hashes.are_features:
                 near = np.isin(leads, self._looked_at, assume_unique=True)

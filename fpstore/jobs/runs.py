@@ -134,21 +134,22 @@ class FirstRun:
         indexes = np.flatnonzero(~leads)
         dropped = verdicts[indexes]
         self._corpus.see_dropped(batch.texts, indexes.tolist(), lambda some: self._texts_of_equals(dropped[some]))
-        columns: list[Sequence[str] | Array] = []
-        if self._dropping:
-            columns += [self._kept.names(dropped["id"]), self._kept.nearness(dropped["distance"])]
-            columns += [dropped["measure"]] if self._measures else []
+        kept_names = self._kept.names_later(dropped["id"]) if self._dropping else list
+        columns = [self._kept.nearness(dropped["distance"])] + ([dropped["measure"]] if self._measures else [])
         batch = replace(batch, hashes=None)
+        as_read = self._keeping.lines_of(batch)
 
         def write() -> None:
             kept_file, *dropped_files = self._job.files
             is_first = kept_file.length == 0
-            if added is None:
+            if as_read is not None:
+                kept_file.append_lines(as_read, np.flatnonzero(leads))
+            elif added is None:
                 kept_file.write(self._keeping.lines(batch, np.flatnonzero(leads), is_first=is_first))
             else:
                 kept_file.write(self._keeping.lines(batch, range(len(leads)), is_first=is_first, added=added))
             for file, lines in zip(dropped_files, self._dropping, strict=True):
-                file.write(lines.encode(taken(batch.names, indexes), *columns))
+                file.write(lines.encode(taken(batch.names, indexes), kept_names(), *columns))
 
         return write
 

@@ -86,6 +86,9 @@ class Sharding:
         """Write what the result tells, once the shards are there."""
         out.write(self._told)
 
+    def lines_of(self, batch: Batch) -> None:
+        """As of Keeping: no lines of the inputs are written here."""
+
     def lines(
         self, batch: Batch, which: Sequence[int] | Counts, *, is_first: bool, added: Sequence[Sequence[Any]] = ()
     ) -> bytes:

@@ -4,8 +4,10 @@ Three files in a folder: names and texts, one after the other, and an index (fps
 the fingerprint of each, and where its name and its text end. Numbers increase; where ids are numbers they are the ids.
 """
 
+import os
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,28 +16,33 @@ from fpstore import _names
 from fpstore.disk import Folder, replace_whole
 from fpstore.errors import JobError
 from fpstore.fingerprints import single_of
+from fpstore.jobs._appending import OF_INDEX, append_documents, read_values
 from fpstore.jobs.files import AppendFile, files_of_jobs
 from fpstore.jobs.laid import LaidHashes
 from fpstore.ledger import (
+    AFTER_ONE,
     INDEX,
     NAME_BYTES,
     SETTINGS,
     TEXT_BYTES,
     entry_of,
     entry_type,
+    expect_crc,
     expect_index,
     expect_value,
-    expect_values,
+    fields_of,
     read_settings,
-    seal_entries,
     sealed,
 )
 from fpstore.notes import MAX_ID, cut_back, document_count
-from fpstore.text.packed import Passed, packed
+from fpstore.text.packed import Encoded, Packed, Passed, packed, taken
 from fpstore.types import Array, Bytes, Counts, Ids, Keys
 
 _VERSION = 4
 _TEXTS_AT_ONCE = 1 << 10
+# What an entry of the index has of its name and its text, which goes on from the entry before it.
+_RUNNING = "name_end", "text_end", "name_crc", "text_crc"
+_NOWHERE = np.uint64((1 << 64) - 1)  # -1 as a signed number
 
 
 class Spool:
@@ -93,6 +100,7 @@ class Spool:
             entries = self._entries()
             expect_index(entries, self._index.path)
             self._last = entries[-1].copy() if self.count else None
+            self._first_id = int(entries["id"][0]) if self.count else 0
             name_end, text_end = (0, 0) if self._last is None else self._last[["name_end", "text_end"]].tolist()
             self._names = self._open(NAME_BYTES, name_end)
             self._texts = self._open(TEXT_BYTES, text_end)
@@ -154,22 +162,36 @@ class Spool:
         names: Sequence[str],
         texts: Sequence[str],
         known: Array | None = None,
+        indexes: Counts | None = None,
     ) -> None:
-        """More documents, with numbers larger than those before; known: bool[n], whose row the store has already."""
-        packed_names = packed(names)
-        packed_texts = packed(texts if self.has_texts else [""] * len(names))
+        """More documents, with numbers larger than those before; known: bool[n], whose row the store has already.
+
+        indexes: of names and texts those with these, in order; all without.
+        """
+        if not len(ids):
+            return
+        own_names, own_texts, which = _chosen(names, texts if self.has_texts else None, indexes)
         entries = np.empty(len(ids), dtype=self._entry)
         entries["id"], entries["fingerprint"] = ids, fingerprints
         entries["known"] = 0 if known is None else known
-        for file, column, values in ((self._names, "name_end", packed_names), (self._texts, "text_end", packed_texts)):
-            entries[column] = file.length + np.cumsum(values.sizes)
-            file.write(values.together())
-        seal_entries(
-            entries, (packed_names.data, packed_names.offsets), (packed_texts.data, packed_texts.offsets), self._last
+        before = (0, 0, 0, 0) if self._last is None else self._last[list(_RUNNING)].tolist()
+        files = self._names, self._texts, self._index
+        self._names.length, self._texts.length = append_documents(
+            entries.view(np.uint8),
+            fields_of(self._entry, *_RUNNING, "crc"),
+            [(file.fileno(), file.path) for file in files],
+            (own_names.data, own_names.offsets),
+            (own_texts.data, own_texts.offsets),
+            which,
+            before,
+            AFTER_ONE,
+            self._last is None,
+            [file.room for file in files],
         )
-        if len(entries):
-            self._last = entries[-1].copy()
-        self._index.write(entries.tobytes())
+        self._index.length += entries.nbytes
+        self._last = entries[-1].copy()
+        if not self.count:
+            self._first_id = int(entries["id"][0])
         self.count += len(entries)
 
     def names(self, ids: Ids) -> list[str | None]:
@@ -229,16 +251,15 @@ class Spool:
 
     def _rows(self, ids: Ids) -> Counts:
         """Where ids stand in the index: int64[n], -1 for one that does not."""
-        if not self.count:
+        if self._last is None:
             return np.full(len(ids), -1, dtype=np.int64)
+        first, last = np.uint64(self._first_id), np.uint64(self._last["id"])
+        if int(last) - int(first) == self.count - 1:  # as a rule: they follow one another
+            rows = ids - first  # those below the first come round to far above the last
+            return np.where(rows <= last - first, rows, _NOWHERE).astype(np.int64)
         known = self._entries()["id"]
-        if int(known[-1]) - int(known[0]) == self.count - 1:  # as a rule: they follow one another
-            rows = ids - known[0]
-            here = (ids >= known[0]) & (ids <= known[-1])
-        else:
-            rows = np.minimum(np.searchsorted(known, ids), self.count - 1)
-            here = known[rows] == ids
-        found: Counts = np.where(here, rows, np.uint64(0)).astype(np.int64) - ~here
+        rows = np.minimum(np.searchsorted(known, ids), self.count - 1)
+        found: Counts = np.where(known[rows] == ids, rows, -1)
         return found
 
     def packed_names(self, ids: Ids) -> Passed | None:
@@ -258,23 +279,55 @@ class Spool:
             values[at] = value
         return values
 
+    def names_later(self, ids: Ids) -> Callable[[], Passed] | None:
+        """What reads the names of documents, at any time and by any thread; None where one is not here."""
+        return self._reading(self._names, "name", self._rows(ids))
+
     def _packed(self, file: AppendFile, column: str, rows: Counts) -> Passed | None:
         """What documents in rows have in a file, None where a row is -1. CorruptStore for what has changed."""
-        if not len(rows):
-            return Passed(np.empty(0, dtype=np.uint8), np.zeros(1, dtype=np.int64))
-        if rows.min() < 0:
+        read = self._reading(file, column, rows)
+        return None if read is None else read()
+
+    def _reading(self, file: AppendFile, column: str, rows: Counts) -> Callable[[], Passed] | None:
+        """What reads that, of all that is here now."""
+        if len(rows) and rows.min() < 0:
             return None
-        # Read, as to map the index and let go of it takes longer; of each row with the one before, where there is one.
-        size, before = self._entry.itemsize, np.maximum(rows - 1, 0)
-        data, offsets = self._index.ranges(before * size, (rows + 1) * size)
-        entries, places = data.view(self._entry), offsets // size
-        ends, crcs = entries[f"{column}_end"].astype(np.int64), entries[f"{column}_crc"]
-        firsts, own = places[:-1], places[1:] - 1
-        found = Passed(*file.ranges(np.where(rows > 0, ends[firsts], 0), ends[own]))
-        crcs_before = np.where(rows > 0, crcs[firsts], 0).astype(np.uint32)
-        values = (found.data, found.offsets)
-        expect_values(column, rows, values, crcs_before, crcs[own].astype(np.uint32), file.path)
-        return found
+        fields = fields_of(self._entry, f"{column}_end", f"{column}_crc")
+        return partial(_read, self._index, self.count, fields, column, rows, file, file.length)
+
+
+def _read(
+    index: AppendFile, entries: int, fields: tuple[int, ...], column: str, rows: Counts, file: AppendFile, length: int
+) -> Passed:
+    data, offsets, wrong = read_values(index.fileno(), entries, fields, rows, file.fileno(), length)
+    if wrong is not None:
+        _refuse(index, file, column, rows, wrong)
+    return Passed(data, offsets)
+
+
+def _chosen(
+    names: Sequence[str], texts: Sequence[str] | None, indexes: Counts | None
+) -> tuple[Packed[Any], Packed[Any], Counts]:
+    """Names and texts, packed, and which of them are meant; texts are empty where they are None."""
+    if indexes is not None and not (isinstance(names, Packed) and isinstance(texts, Packed | None)):
+        names, texts, indexes = taken(names, indexes), None if texts is None else taken(texts, indexes), None
+    own = packed(names)
+    no_texts = Encoded(np.empty(0, dtype=np.uint8), np.zeros(len(own) + 1, dtype=np.int64))
+    return own, no_texts if texts is None else packed(texts), np.arange(len(own)) if indexes is None else indexes
+
+
+def _refuse(index: AppendFile, file: AppendFile, column: str, rows: Counts, wrong: tuple[int, ...]) -> None:
+    """Raise what is wrong with documents in rows, as _appending.read_values tells it."""
+    if len(wrong) == 3:
+        place, found, expected = wrong
+        expect_crc(f"{column} of document {rows[place]}", found, expected, file.path)
+        return
+    which, failed = wrong
+    read = index if which == OF_INDEX else file
+    if failed:
+        raise OSError(failed, os.strerror(failed), str(read.path))
+    told = f"found less than the {read.length} bytes that were written; --force begins again"
+    raise JobError(told, path=read.path)
 
 
 def _write_settings(folder: Folder, settings: dict[str, Any]) -> None:

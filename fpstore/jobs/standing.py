@@ -8,9 +8,10 @@ that never ended can be undone, by exactly what it stored. To a store of signatu
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -116,6 +117,11 @@ class Workplace:
             return packed
         found = zip(ids.tolist(), self.spool.names(ids), strict=True)
         return [f"{self.store.path}#{document_id}" if name is None else name for document_id, name in found]
+
+    def names_later(self, ids: Ids) -> Callable[[], Sequence[str]]:
+        """What gives the names of documents that are kept by now, at any time and by any thread."""
+        read = self.spool.names_later(ids) if self.rows is None else None
+        return partial(list, self.names(ids)) if read is None else read
 
 
 @contextmanager

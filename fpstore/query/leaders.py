@@ -11,12 +11,13 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from fpstore._turns import DONE, NEED, NEW, Turns
+from fpstore._turns import DONE, NEED, NEW, Earlier, Turns
 from fpstore.fingerprints import columns_of
 from fpstore.notes import MAX_ID
 from fpstore.query.additions import distances_to
 from fpstore.query.equals import Equals
 from fpstore.query.matches import Matches
+from fpstore.threads import Line
 from fpstore.types import Array, Counts, Distances, Ids, Keys
 
 # What becomes of a document. leads: whether it is a leader. id: its own then, else that of its leader. distance: to
@@ -30,6 +31,9 @@ MOST_LOOKED_AT = 64
 # each piece is felt (of verses a job takes 1.16 times as long with 1,024, by two threads 1.3 times; by two threads 0.9
 # times as long with 8,192 as with 4,096, where batches have twice as many).
 PIECE_ROWS = 8192
+# So many are compared with each other by another thread, where there is one: of 8,192 that takes a third of the time in
+# which they are looked for among a million.
+APART_ROWS = 2048
 
 
 class Searched(Protocol):
@@ -102,6 +106,7 @@ class Leaders:
         """store: a Searched."""
         self._store, self._threads = store, threads
         self._max_distance = max_distance
+        self._line = Line()  # who compares documents with each other while they are looked for
         self.next_id = next_id
         self._equals = Equals()
 
@@ -123,10 +128,18 @@ class Leaders:
         """What the documents of a piece are near, or of fewer of them: of which."""
         keys = fingerprints[piece]
         count = MOST_LOOKED_AT + 1 if self.looks_on else 1
-        found: Matches = self._store.nearest_many(keys, count, max_distance=self._max_distance, threads=self._threads)
+        earlier = Earlier(keys, self._max_distance)
+        looked = self._line.give(earlier.look) if self._threads > 1 and len(keys) >= APART_ROWS else None
+        try:
+            found: Matches = self._store.nearest_many(
+                keys, count, max_distance=self._max_distance, threads=self._threads
+            )
+        finally:
+            if looked is not None:
+                looked.finish()
         ids = ids_of_all(found.id, len(keys))
         ties = [*columns_of(np.concatenate([found.fingerprint, keys])), ids.copy()]
-        turns = Turns(keys, self._max_distance, found.query, found.distance, ties, asks=self.looks_on)
+        turns = Turns(earlier, self._max_distance, found.query, found.distance, ties, asks=self.looks_on)
         return piece, Seen(found.query, found.distance, ids, turns)
 
     def _sign(self, documents: Any, index: int) -> Hashable:

@@ -187,7 +187,8 @@ class Recipe:
         prepare, steps = self._steps()
         groups = [texts] if prepare is None else prepared_groups(prepare, texts)
         parts, kept = zip(*(measure(group, threads=count, **steps) for group in groups), strict=True)
-        found = Measured(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+        columns = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
+        found = Measured(*columns)
         fingerprints, counts = found.fingerprints, found.token_counts
         if self.parts_empty:
             for at in np.flatnonzero(counts == 0).tolist():

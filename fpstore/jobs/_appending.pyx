@@ -1,0 +1,308 @@
+"""What jobs append to their files, and read of their record, in one call each that holds no lock of the interpreter.
+
+Values go through a room that stays in the processor's cache, so that nothing of their size is made first. What an entry
+of the index is, fpstore/ledger.py says; here is where its fields lie.
+"""
+
+import os
+
+import numpy as np
+
+from libc.errno cimport EINTR, errno
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
+from posix.types cimport off_t
+from posix.unistd cimport pread, write
+
+from fpstore._native cimport c_crc32c
+
+# Where reading failed.
+OF_INDEX, OF_VALUES = 1, 2
+
+cdef enum:
+    _SHORT = -1  # a file ends before that, or before what its index tells of
+
+
+cdef struct Values:
+    const uint8_t *data
+    const int64_t *offsets
+    uint64_t count
+
+
+cdef struct Out:
+    # A file that is appended to. failed: the error of the system.
+    int fd
+    uint8_t *room
+    size_t used, size
+    int failed
+
+
+cdef struct Fields:
+    # Of an entry: where its fields begin.
+    size_t size, name_end, text_end, name_crc, text_crc, crc
+
+
+cdef void out_write(Out *out, const uint8_t *data, size_t size) noexcept nogil:
+    cdef ssize_t count
+    while size > 0 and not out.failed:
+        count = write(out.fd, data, size)
+        if count >= 0:
+            data += count
+            size -= <size_t>count
+        elif errno != EINTR:
+            out.failed = errno
+
+
+cdef void out_flush(Out *out) noexcept nogil:
+    out_write(out, out.room, out.used)
+    out.used = 0
+
+
+cdef void out_put(Out *out, const uint8_t *data, size_t size) noexcept nogil:
+    if size > out.size - out.used:
+        out_flush(out)
+        if size >= out.size:
+            out_write(out, data, size)
+            return
+    if size:
+        memcpy(out.room + out.used, data, size)
+        out.used += size
+
+
+cdef int values_of(Values *values, const uint8_t[::1] data, const int64_t[::1] offsets) except -1:
+    """ValueError for offsets that do not increase, or lead out of data."""
+    cdef Py_ssize_t i
+    cdef bint is_good = offsets.shape[0] > 0 and offsets[0] >= 0
+    for i in range(offsets.shape[0] - 1):
+        is_good &= offsets[i] <= offsets[i + 1]
+    if not is_good or offsets[offsets.shape[0] - 1] > data.shape[0]:
+        raise ValueError(f"offsets: found some that do not increase to at most {data.shape[0]}, expected those of values")
+    values.data = &data[0] if data.shape[0] else NULL
+    values.offsets, values.count = &offsets[0], <uint64_t>offsets.shape[0] - 1
+    return 0
+
+
+cdef int expect_indexes(const int64_t[::1] indexes, uint64_t count) except -1:
+    cdef Py_ssize_t i
+    for i in range(indexes.shape[0]):
+        if not 0 <= indexes[i] < <int64_t>count:
+            raise ValueError(f"index: found {indexes[i]}, expected one of {count} values")
+    return 0
+
+
+cdef int out_of(Out *out, int fd, uint8_t[::1] room) except -1:
+    if not room.shape[0]:
+        raise ValueError("room: found none, expected some bytes")
+    out.fd, out.room, out.used, out.size, out.failed = fd, &room[0], 0, <size_t>room.shape[0], 0
+    return 0
+
+
+cdef int expect_written(Out *out, path) except -1:
+    if out.failed:
+        raise OSError(out.failed, os.strerror(out.failed), str(path))
+    return 0
+
+
+def append_lines(int fd, path, const uint8_t[::1] data not None, const int64_t[::1] offsets not None,
+                 const int64_t[::1] indexes not None, uint8_t[::1] room not None):
+    """Write the values with these indexes to a file, each with a newline behind it where it has none; how many bytes.
+
+    Value i is data[offsets[i] : offsets[i + 1]]; offsets: int64[n + 1], increasing. indexes: int64[m], each below n.
+    path: of the file, for errors. room: what values are put together in. Raises ValueError for others, and what the
+    system does.
+    """
+    cdef uint8_t newline = ord("\n")
+    cdef int64_t end
+    cdef Values values
+    cdef Out out
+    cdef Py_ssize_t i
+    cdef int64_t start
+    cdef uint64_t size = 0
+    values_of(&values, data, offsets)
+    expect_indexes(indexes, values.count)
+    out_of(&out, fd, room)
+    with nogil:
+        for i in range(indexes.shape[0]):
+            start, end = values.offsets[indexes[i]], values.offsets[indexes[i] + 1]
+            out_put(&out, values.data + start, <size_t>(end - start))
+            size += <uint64_t>(end - start)
+            if start == end or values.data[end - 1] != newline:
+                out_put(&out, &newline, 1)
+                size += 1
+        out_flush(&out)
+    expect_written(&out, path)
+    return size
+
+
+cdef uint64_t put_value(Out *out, const Values *values, int64_t index, uint32_t *crc) noexcept nogil:
+    """Append a value; crc: of all before it, and then with it. How many bytes it has."""
+    cdef const uint8_t *data = values.data + values.offsets[index]
+    cdef size_t size = <size_t>(values.offsets[index + 1] - values.offsets[index])
+    if size:
+        crc[0] = c_crc32c(crc[0], data, size)
+        out_put(out, data, size)
+    return size
+
+
+def append_documents(uint8_t[::1] entries not None, fields, files, names, texts, const int64_t[::1] indexes not None,
+                     before, uint32_t after_one, bint is_first, rooms):
+    """Write documents to the files of a record, those of values before the index; how long the former are then.
+
+    entries: those of the documents, of which the ends and the checksums are filled in here. fields: the size of one, and
+    where name_end, text_end, name_crc, text_crc and crc lie in it. files: of names, of texts, of the index. names, texts:
+    each (data, offsets), as of append_values, of which those with these indexes are written. before: the four former
+    fields of the entry before. after_one: the checksum behind an entry with its own; is_first: there is none before.
+    Raises as append_lines.
+    """
+    cdef Fields field
+    cdef Values name_values, text_values
+    cdef Out names_out, texts_out, index_out
+    cdef Py_ssize_t i, count = indexes.shape[0]
+    cdef uint8_t *entry
+    cdef uint64_t name_end, text_end
+    cdef uint32_t name_crc, text_crc, crc
+    field.size, field.name_end, field.text_end, field.name_crc, field.text_crc, field.crc = fields
+    name_end, text_end, name_crc, text_crc = before
+    if max(field.name_end, field.text_end) + 8 > field.size or max(field.name_crc, field.text_crc) + 4 > field.size \
+            or field.crc + 4 != field.size or <size_t>entries.shape[0] != field.size * <size_t>count:
+        raise ValueError(f"found entries of {entries.shape[0]} bytes for {count} documents, expected {field.size} for each")
+    values_of(&name_values, names[0], names[1])
+    values_of(&text_values, texts[0], texts[1])
+    expect_indexes(indexes, min(name_values.count, text_values.count))
+    out_of(&names_out, files[0][0], rooms[0])
+    out_of(&texts_out, files[1][0], rooms[1])
+    out_of(&index_out, files[2][0], rooms[0])
+    if not count:
+        return name_end, text_end
+    entry = &entries[0]
+    with nogil:
+        for i in range(count):
+            name_end += put_value(&names_out, &name_values, indexes[i], &name_crc)
+            text_end += put_value(&texts_out, &text_values, indexes[i], &text_crc)
+            memcpy(entry + field.name_end, &name_end, 8)
+            memcpy(entry + field.text_end, &text_end, 8)
+            memcpy(entry + field.name_crc, &name_crc, 4)
+            memcpy(entry + field.text_crc, &text_crc, 4)
+            crc = c_crc32c(0 if is_first and i == 0 else after_one, entry, field.crc)
+            memcpy(entry + field.crc, &crc, 4)
+            entry += field.size
+        out_flush(&names_out)
+        out_flush(&texts_out)
+        if not (names_out.failed or texts_out.failed):
+            out_write(&index_out, &entries[0], field.size * <size_t>count)
+    expect_written(&names_out, files[0][1])
+    expect_written(&texts_out, files[1][1])
+    expect_written(&index_out, files[2][1])
+    return name_end, text_end
+
+
+cdef int read_at(int fd, uint8_t *out, size_t size, uint64_t offset) noexcept nogil:
+    """Read bytes of a file: 0, the error of the system, or _SHORT where the file ends before."""
+    cdef ssize_t count
+    while size > 0:
+        count = pread(fd, out, size, <off_t>offset)
+        if count < 0 and errno != EINTR:
+            return errno
+        if count == 0:
+            return _SHORT
+        if count > 0:
+            out += count
+            offset += <uint64_t>count
+            size -= <size_t>count
+    return 0
+
+
+cdef int read_entries(int fd, const int64_t *rows, Py_ssize_t count, size_t size, uint8_t *room,
+                      size_t end_at, size_t crc_at, uint64_t *starts, int64_t *offsets, uint32_t *crcs,
+                      uint64_t value_bytes) noexcept nogil:
+    """Of documents in rows: where their values begin, how long all before them are, and the checksums of what lies before
+    each, and of that with it. room: of an entry more than there are rows.
+    """
+    cdef Py_ssize_t i, first = 0
+    cdef uint64_t row, end
+    cdef uint8_t *own
+    cdef int failed
+    for i in range(count):
+        if i + 1 < count and rows[i + 1] == rows[i] + 1:
+            continue
+        # Those of rows that follow one another, and the one before them.
+        row = <uint64_t>rows[first]
+        own = room
+        if row == 0:
+            memset(own, 0, size)
+            own += size
+        failed = read_at(fd, own, size * <size_t>(i - first + 1 + (row > 0)), (row - (row > 0)) * size)
+        if failed:
+            return failed
+        own = room
+        while first <= i:
+            memcpy(&starts[first], own + end_at, 8)
+            memcpy(&crcs[2 * first], own + crc_at, 4)
+            own += size
+            memcpy(&end, own + end_at, 8)
+            memcpy(&crcs[2 * first + 1], own + crc_at, 4)
+            if not starts[first] <= end <= value_bytes:
+                return _SHORT
+            offsets[first + 1] = offsets[first] + <int64_t>(end - starts[first])
+            first += 1
+    return 0
+
+
+cdef int read_runs(int fd, const uint64_t *starts, const int64_t *offsets, Py_ssize_t count, uint8_t *out) noexcept nogil:
+    """Read values, those that lie side by side at once."""
+    cdef Py_ssize_t i, first = 0
+    cdef int failed
+    for i in range(count):
+        if i + 1 < count and starts[i + 1] == starts[i] + <uint64_t>(offsets[i + 1] - offsets[i]):
+            continue
+        failed = read_at(fd, out + offsets[first], <size_t>(offsets[i + 1] - offsets[first]), starts[first])
+        if failed:
+            return failed
+        first = i + 1
+    return 0
+
+
+def read_values(int index, uint64_t entries, fields, const int64_t[::1] rows not None, int values, uint64_t value_bytes):
+    """What documents in rows of an index have in a file of values: uint8[bytes], and where each begins: int64[n + 1].
+
+    index, values: the files, of so many entries and bytes. fields: the size of an entry, and where the end of its value
+    and the checksum of all up to there lie in it. And what is wrong, None where nothing is: (OF_INDEX or OF_VALUES, an
+    error of the system) or (which, 0), where a file ends before; (i, found, expected), where the checksum of value i is
+    another. ValueError for rows that are not there. Nothing of the files is mapped.
+    """
+    cdef size_t size, end_at, crc_at
+    cdef Py_ssize_t i, count = rows.shape[0], bad = -1
+    cdef uint8_t[::1] room, out
+    cdef uint64_t[::1] starts
+    cdef int64_t[::1] offsets
+    cdef uint32_t[::1] crcs
+    cdef uint32_t crc = 0
+    cdef int failed
+    size, end_at, crc_at = fields
+    if end_at + 8 > size or crc_at + 4 > size:
+        raise ValueError(f"fields: found some at {end_at} and {crc_at}, expected them in an entry of {size} bytes")
+    expect_indexes(rows, entries)
+    places = np.zeros(count + 1, dtype=np.int64)
+    if not count:
+        return np.empty(0, dtype=np.uint8), places, None
+    offsets = places
+    room = np.empty((count + 1) * size, dtype=np.uint8)
+    starts, crcs = np.empty(count, dtype=np.uint64), np.empty(2 * count, dtype=np.uint32)
+    with nogil:
+        failed = read_entries(index, &rows[0], count, size, &room[0], end_at, crc_at, &starts[0], &offsets[0], &crcs[0],
+                              value_bytes)
+    if failed:
+        return None, None, (OF_INDEX, max(failed, 0))
+    held = np.empty(offsets[count] + 1, dtype=np.uint8)
+    out = held
+    with nogil:
+        failed = read_runs(values, &starts[0], &offsets[0], count, &out[0])
+        if not failed:
+            for i in range(count):
+                crc = c_crc32c(crcs[2 * i], &out[0] + offsets[i], <size_t>(offsets[i + 1] - offsets[i]))
+                if crc != crcs[2 * i + 1]:
+                    bad = i
+                    break
+    if failed:
+        return None, None, (OF_VALUES, max(failed, 0))
+    return held[:offsets[count]], places, None if bad < 0 else (bad, crc, crcs[2 * bad + 1])

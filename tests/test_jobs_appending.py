@@ -1,0 +1,318 @@
+"""What jobs append to their files, and read of their record, in one call each."""
+
+import errno
+import os
+import random
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from record_model import sealed
+
+from fpstore import CorruptStore, JobError
+from fpstore.disk import Folder
+from fpstore.jobs._appending import OF_INDEX, OF_VALUES, append_documents, append_lines, read_values
+from fpstore.jobs.files import AppendFile
+from fpstore.jobs.spool import Spool
+from fpstore.ledger import AFTER_ONE, INDEX, NAME_BYTES, TEXT_BYTES, entry_of, fields_of
+from fpstore.text.packed import Encoded, Texts
+
+ROOMS = [1, 7, 1 << 10]
+RUNNING = "name_end", "text_end", "name_crc", "text_crc"
+
+
+def room(size: int) -> Any:
+    return np.empty(size, dtype=np.uint8)
+
+
+def some_values(rng: random.Random, count: int) -> list[bytes]:
+    return [rng.randbytes(rng.choice([0, 0, 1, 5, 40, 900])) for _ in range(count)]
+
+
+def indexes_of(values: Sequence[int]) -> Any:
+    return np.array(values, dtype=np.int64)
+
+
+# Lines.
+
+
+@pytest.mark.parametrize("size", ROOMS)
+def test_lines_are_appended_in_the_order_of_their_indexes_each_with_its_end(tmp_path: Path, size: int) -> None:
+    rng = random.Random(size)
+    values = [value + rng.choice([b"", b"\n"]) for value in some_values(rng, 60)]
+    chosen = [rng.randrange(60) for _ in range(80)]
+    lines = Encoded.pack([b"before", *values])[1:]
+    with (tmp_path / "f").open("wb") as file:
+        count = append_lines(file.fileno(), tmp_path / "f", lines.data, lines.offsets, indexes_of(chosen), room(size))
+    expected = b"".join(values[at] if values[at].endswith(b"\n") else values[at] + b"\n" for at in chosen)
+    assert (tmp_path / "f").read_bytes() == expected
+    assert count == len(expected)
+
+
+def test_a_file_that_lines_are_appended_to_is_that_much_longer(tmp_path: Path) -> None:
+    with Folder.open(tmp_path) as folder:
+        file = AppendFile(folder, "f", 0)
+    file.write(b"first\n")
+    file.append_lines(Encoded.pack([b"a\n", b"b", b"c\n"]), indexes_of([1, 2]))
+    assert bytes(file.view()) == b"first\nb\nc\n"
+    file.append_lines(Encoded.pack([]), indexes_of([]))
+    assert file.length == 10
+    file.close()
+
+
+@pytest.mark.parametrize(
+    ("offsets", "indexes", "size", "told"),
+    [
+        ([0, 2, 1], [0], 8, "offsets: found some that do not increase to at most 3"),
+        ([-1, 2], [0], 8, "offsets: found some that do not increase"),
+        ([0, 4], [0], 8, "offsets: found some that do not increase to at most 3"),
+        ([], [], 8, "offsets: found some that do not increase"),
+        ([0, 1, 3], [2], 8, "index: found 2, expected one of 2 values"),
+        ([0, 1, 3], [0, -1], 8, "index: found -1, expected one of 2 values"),
+        ([0, 1, 3], [0], 0, "room: found none"),
+    ],
+)
+def test_lines_that_are_not_there_are_refused_and_nothing_is_written(
+    tmp_path: Path, offsets: list[int], indexes: list[int], size: int, told: str
+) -> None:
+    data = np.frombuffer(b"abc", dtype=np.uint8)
+    with (tmp_path / "f").open("wb") as file, pytest.raises(ValueError, match=told):
+        append_lines(file.fileno(), tmp_path / "f", data, indexes_of(offsets), indexes_of(indexes), room(size))
+    assert (tmp_path / "f").read_bytes() == b""
+
+
+@pytest.mark.parametrize("size", [1, 1 << 10])
+def test_what_the_system_says_of_a_file_names_it(tmp_path: Path, size: int) -> None:
+    (tmp_path / "f").write_bytes(b"")
+    lines = Encoded.pack([b"abc"])
+    with (tmp_path / "f").open("rb") as file, pytest.raises(OSError, match=r"f'$") as raised:
+        append_lines(file.fileno(), tmp_path / "f", lines.data, lines.offsets, indexes_of([0]), room(size))
+    assert raised.value.errno == errno.EBADF
+
+
+# Documents.
+
+
+class Record:
+    """Three files of a record, which documents are appended to."""
+
+    def __init__(self, folder: Path, words: int, size: int = 64) -> None:
+        self.entry, self.rooms = entry_of(words), [room(size) for _ in range(3)]
+        self.paths = [folder / name for name in (NAME_BYTES, TEXT_BYTES, INDEX)]
+        self.fields = fields_of(self.entry, *RUNNING, "crc")
+        self.last: Any = None
+        for path in self.paths:
+            path.write_bytes(b"")
+
+    def append(self, names: list[bytes], texts: list[bytes], indexes: list[int], entries: Any) -> tuple[int, int]:
+        before = (0, 0, 0, 0) if self.last is None else self.last[list(RUNNING)].tolist()
+        own_names, own_texts = Encoded.pack(names), Encoded.pack(texts)
+        with ExitStack() as stack:
+            files = [stack.enter_context(path.open("ab", buffering=0)) for path in self.paths]
+            found = append_documents(
+                entries.view(np.uint8),
+                self.fields,
+                [(file.fileno(), path) for file, path in zip(files, self.paths, strict=True)],
+                (own_names.data, own_names.offsets),
+                (own_texts.data, own_texts.offsets),
+                indexes_of(indexes),
+                before,
+                AFTER_ONE,
+                self.last is None,
+                self.rooms,
+            )
+        self.last = entries[-1].copy() if len(entries) else self.last
+        return found
+
+    def read(self, column: str, rows: list[int]) -> tuple[Any, Any, Any]:
+        path = self.paths[column == "text"]
+        index, values = (os.open(each, os.O_RDONLY) for each in (self.paths[2], path))
+        try:
+            fields = fields_of(self.entry, f"{column}_end", f"{column}_crc")
+            length = int(self.last[f"{column}_end"])
+            return read_values(index, self.count, fields, indexes_of(rows), values, length)
+        finally:
+            os.close(index)
+            os.close(values)
+
+    @property
+    def count(self) -> int:
+        return self.paths[2].stat().st_size // int(self.entry.itemsize)
+
+
+def filled(words: int, first: int, count: int) -> Any:
+    entries = np.zeros(count, dtype=entry_of(words))
+    entries["id"] = np.arange(first, first + count)
+    entries["fingerprint"] = 7
+    entries["known"] = 1
+    return entries
+
+
+def made(folder: Path, words: int, size: int) -> tuple[Record, list[bytes], list[bytes]]:
+    """A record of three calls, and the names and texts that it has."""
+    rng = random.Random(words)
+    record, all_names, all_texts = Record(folder, words, size), list[bytes](), list[bytes]()
+    for number in (20, 0, 13):
+        names, texts = some_values(rng, 30), some_values(rng, 30)
+        indexes = sorted(rng.sample(range(30), number))
+        all_names += [names[at] for at in indexes]
+        all_texts += [texts[at] for at in indexes]
+        ends = record.append(names, texts, indexes, filled(words, 5 * len(all_names), number))
+        assert ends == (sum(map(len, all_names)), sum(map(len, all_texts)))
+    return record, all_names, all_texts
+
+
+@pytest.mark.parametrize("words", [1, 4])
+@pytest.mark.parametrize("size", ROOMS)
+def test_documents_are_appended_with_the_ends_and_checksums_of_all_before_them(
+    tmp_path: Path, words: int, size: int
+) -> None:
+    record, names, texts = made(tmp_path, words, size)
+    assert record.paths[0].read_bytes() == b"".join(names)
+    assert record.paths[1].read_bytes() == b"".join(texts)
+    found = np.fromfile(record.paths[2], dtype=record.entry)
+    assert found.tobytes() == sealed(found.copy(), names, texts).tobytes()
+    assert found["known"].tolist() == [1] * 33
+
+
+@pytest.mark.parametrize("column", ["name", "text"])
+def test_values_are_read_in_the_order_of_their_rows(tmp_path: Path, column: str) -> None:
+    record, names, texts = made(tmp_path, 1, 64)
+    values = names if column == "name" else texts
+    for rows in ([0], [32], [], list(range(33)), [5, 6, 7, 3, 3, 0, 1, 32, 31, 2], [0, 0, 1]):
+        data, offsets, wrong = record.read(column, rows)
+        assert wrong is None
+        assert [*Encoded(data, offsets)] == [values[row] for row in rows]
+
+
+def test_each_changed_byte_of_a_value_and_of_what_the_index_says_of_it_is_told(tmp_path: Path) -> None:
+    record, names, _ = made(tmp_path, 1, 64)
+    rows = list(range(33))
+    for number, places in ((0, range(len(b"".join(names)))), (2, range(33 * record.entry.itemsize))):
+        whole = record.paths[number].read_bytes()
+        fields = dict(record.entry.fields)
+        told = [fields[name][1] + byte for name, size in (("name_end", 8), ("name_crc", 4)) for byte in range(size)]
+        for place in places:
+            if number == 2 and place % record.entry.itemsize not in told:
+                continue
+            record.paths[number].write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+            assert record.read("name", rows)[2] is not None, (number, place)
+        record.paths[number].write_bytes(whole)
+    assert record.read("name", rows)[2] is None
+
+
+def test_files_that_are_shorter_than_they_were_are_told_apart(tmp_path: Path) -> None:
+    record, names, _ = made(tmp_path, 1, 64)
+    last = max(at for at in range(33) if names[at])
+    os.truncate(record.paths[0], sum(map(len, names)) - 1)
+    assert record.read("name", [last])[2] == (OF_VALUES, 0)
+    index, values = (os.open(path, os.O_RDONLY) for path in (record.paths[2], record.paths[0]))
+    fields = fields_of(record.entry, "name_end", "name_crc")
+    assert read_values(index, 34, fields, indexes_of([33]), values, 1 << 20)[2] == (OF_INDEX, 0)
+    with pytest.raises(ValueError, match="index: found 33, expected one of 33 values"):
+        read_values(index, 33, fields, indexes_of([33]), values, 1 << 20)
+    with pytest.raises(ValueError, match="fields: found some at 50 and 8"):
+        read_values(index, 33, (48, 50, 8), indexes_of([0]), values, 1 << 20)
+    os.close(values)
+    assert read_values(index, 33, fields, indexes_of([last]), values, 1 << 20)[2] == (OF_VALUES, errno.EBADF)
+    os.close(index)
+
+
+@pytest.mark.parametrize("broken", range(3))
+def test_the_index_does_not_tell_of_what_could_not_be_written(tmp_path: Path, broken: int) -> None:
+    record = Record(tmp_path, 1)
+    entries, values = filled(1, 0, 1), Encoded.pack([b"abc"])
+    files = [os.open(path, os.O_RDONLY if at == broken else os.O_WRONLY) for at, path in enumerate(record.paths)]
+    packed = values.data, values.offsets
+    both = list(zip(files, record.paths, strict=True))
+    with pytest.raises(OSError, match=f"{record.paths[broken].name}'$"):
+        append_documents(
+            entries.view(np.uint8),
+            record.fields,
+            both,
+            packed,
+            packed,
+            indexes_of([0]),
+            (0,) * 4,
+            0,
+            True,
+            record.rooms,
+        )
+    for file in files:
+        os.close(file)
+    assert record.paths[2].read_bytes() == b""
+
+
+def test_entries_of_another_size_are_refused(tmp_path: Path) -> None:
+    record = Record(tmp_path, 1)
+    with pytest.raises(ValueError, match="found entries of 48 bytes for 2 documents, expected 48 for each"):
+        record.append([b"a", b"b"], [b"", b""], [0, 1], filled(1, 0, 1))
+    with pytest.raises(ValueError, match="index: found 1, expected one of 1 values"):
+        record.append([b"a", b"b"], [b""], [0, 1], filled(1, 0, 2))
+    record.fields = (record.fields[0], 44, *record.fields[2:])
+    with pytest.raises(ValueError, match="found entries of 48 bytes"):
+        record.append([b"a"], [b""], [0], filled(1, 0, 1))
+
+
+# The record of a job.
+
+
+def opened(folder: Path, count: int | None = None) -> Spool:
+    folder.mkdir(exist_ok=True)
+    return Spool(Folder.open(folder), texts=True, count=count)
+
+
+def test_some_of_names_and_texts_are_put_on_record_packed_or_not(tmp_path: Path) -> None:
+    names, texts = ["a", "b", "c"], ["one", "two", "three"]
+    ways = {"lists": (names, texts), "packed": tuple(Texts.pack(map(str.encode, each)) for each in (names, texts))}
+    ways["mixed"] = ways["packed"][0], ways["lists"][1]
+    for way, (own_names, own_texts) in ways.items():
+        spool = opened(tmp_path / way)
+        spool.append([3, 4], np.zeros(2, dtype=np.uint64), own_names, own_texts, None, indexes_of([0, 2]))
+        ids = np.array([4, 3, 2, 5], dtype=np.uint64)
+        assert spool.names(ids) == ["c", "a", None, None]
+        assert spool.texts(ids) == ["three", "one", None, None]
+        spool.close()
+    files = {way: [(tmp_path / way / name).read_bytes() for name in (NAME_BYTES, TEXT_BYTES, INDEX)] for way in ways}
+    assert files["lists"] == files["packed"] == files["mixed"]
+
+
+def test_numbers_below_the_first_and_far_above_are_nobodys(tmp_path: Path) -> None:
+    for first, second in ((3, 4), (3, 9)):  # that follow one another, and that do not
+        spool = opened(tmp_path / f"{second}")
+        spool.append([first, second], np.zeros(2, dtype=np.uint64), ["a", "b"], ["", ""])
+        spool.close()
+        spool = opened(tmp_path / f"{second}", 2)
+        asked = np.array([0, 2, first, second, second + 1, 2**63, 2**64 - 1], dtype=np.uint64)
+        assert spool.names(asked) == [None, None, "a", "b", None, None, None]
+        spool.close()
+
+
+def test_names_are_read_later_as_they_were_when_they_were_asked_for(tmp_path: Path) -> None:
+    spool = opened(tmp_path / "r")
+    spool.append([0, 1], np.zeros(2, dtype=np.uint64), ["a", "b"], ["", ""])
+    read = spool.names_later(np.array([1, 0, 1], dtype=np.uint64))
+    assert spool.names_later(np.array([2], dtype=np.uint64)) is None
+    spool.append([2], np.zeros(1, dtype=np.uint64), ["c"], [""])
+    assert read is not None
+    assert [*read()] == ["b", "a", "b"]
+    spool.close()
+
+
+def test_a_record_that_became_shorter_or_changed_is_refused(tmp_path: Path) -> None:
+    spool = opened(tmp_path / "r")
+    ids = np.arange(2, dtype=np.uint64)
+    spool.append(ids, np.zeros(2, dtype=np.uint64), ["a", "b"], ["one", "two"])
+    (tmp_path / "r" / TEXT_BYTES).write_bytes(b"onetwx")
+    with pytest.raises(CorruptStore, match="text of document 1, checksum"):
+        spool.texts(ids)
+    os.truncate(tmp_path / "r" / TEXT_BYTES, 5)
+    with pytest.raises(JobError, match=r"texts: found less than the 6 bytes that were written; --force begins again"):
+        spool.texts(ids)
+    os.truncate(tmp_path / "r" / INDEX, 50)
+    with pytest.raises(JobError, match=r"index: found less than the 96 bytes that were written; --force begins again"):
+        spool.names(ids)
+    spool.close()
