@@ -10,6 +10,7 @@ import threading
 import warnings
 import weakref
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, cast
@@ -177,14 +178,24 @@ class _BaseStore(ABC):
             self._watch.end()
             for threads in self._threads.values():
                 threads.close()
-            try:
-                self._living.close()
-            finally:
-                for part in self._latest.parts:
-                    part.close()
-                if self._mirror is not None:
-                    self._mirror.close()
+            with self._ended_by_the_end():
+                try:
+                    self._living.close()
+                finally:
+                    for part in self._latest.parts:
+                        part.close()
+                    if self._mirror is not None:
+                        self._mirror.close()
+
+    @contextlib.contextmanager
+    def _ended_by_the_end(self) -> Iterator[None]:
+        """Closing has ended, also where it says what is wrong, unless it was interrupted."""
+        try:
+            yield
+        except Exception:
             self._ended = True
+            raise
+        self._ended = True
 
     # --- What it is ---
 

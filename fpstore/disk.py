@@ -5,7 +5,7 @@ import errno
 import os
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, NamedTuple, Self
 
@@ -125,6 +125,11 @@ class Folder:
             return _identity(os.stat(name, dir_fd=self.fd, follow_symlinks=False))
         except FileNotFoundError:
             return None
+
+    def places(self, own: Mapping[str, FileIdentity]) -> tuple[tuple[int | None, bytes, FileIdentity], ...]:
+        """Where the system is to find this folder and these files in it: beside which descriptor, by which name."""
+        inside = ((self.fd, os.fsencode(name), identity) for name, identity in own.items())
+        return (None, os.fsencode(self.path), self.identity), *inside
 
     def names(self) -> list[str]:
         """All names in it, sorted."""

@@ -402,7 +402,7 @@ def test_an_interrupted_build_goes_on_and_does_nothing_twice(tmp_path: Path, mon
     tables = len(done) + 1
     assert told[0] == Progress("sorting", 3, 3, "tasks")
     assert told[1:] == [Progress("tables", count, tables, "tasks") for count in range(1, tables + 1)]
-    with pytest.raises(JobError, match=r"found those of job .*: of these files and options, these tasks"):
+    with pytest.raises(JobError, match=r"found a job, of these files, that has codec \"gap\", expected \"raw\", as is"):
         cluster.build(tmp_path / "t", files, codec="raw", **asked)
 
 

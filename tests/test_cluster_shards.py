@@ -261,7 +261,7 @@ def test_a_list_of_one_store_twice_is_not_written(tmp_path: Path) -> None:
 
 def test_who_opens_a_list_as_a_store_is_told_what_takes_it(tmp_path: Path) -> None:
     path, _ = listed(tmp_path, True, 2, 0)
-    openings: list[Callable[[Path], object]] = [fpstore.open, cluster.pairs, minhash.open, inspect_store]
+    openings: list[Callable[[Path], object]] = [fpstore.open, minhash.open, inspect_store]
     openings.append(lambda place: fpstore.recover(place, tmp_path / "new"))
     for opening in openings:
         with pytest.raises(

@@ -167,7 +167,7 @@ def test_tasks_of_another_state_version_or_folder_are_refused(tmp_path: Path) ->
         JobError, match=rf"^task 1 of the pairs of {path}: found fpstore .*, expected 0\.0\.1, as at the"
     ):
         run(replace(tasks[1], version="0.0.1"))
-    with pytest.raises(JobError, match=r"found those of job .* of this store, these pairs, these tasks"):
+    with pytest.raises(JobError, match=r"found a job, of this store, these pairs, that has tasks 2, expected 3, as is"):
         found_by(path, tasks=3, workers=1, folder=folder)
     with minhash.open(path, "w") as store:
         store.add(signatures(1, 1), ids=[999])

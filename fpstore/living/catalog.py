@@ -11,14 +11,13 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from fpstore import forks
 from fpstore._tail import Tail
 from fpstore._watch import Watch
 from fpstore.checks import expect
-from fpstore.disk import CATALOG_NAME, FileIdentity, Folder
+from fpstore.disk import CATALOG_NAME, Folder
 from fpstore.errors import CorruptStore, Naming, NotAStore, StoreChanged, StoreClosed, StoreLocked
 from fpstore.living import changes, locks
 from fpstore.living import environment as environments
@@ -251,15 +250,11 @@ class Catalog:
     def confirm(self, stamp: tuple[int, int] | None, seconds: float, again: float = 0.0) -> None:
         """The watch is to hold as long as the stamp is this one, and only for so long; not at all for None.
 
-        again: for how long more it then holds by itself wherever follow() would find nothing new.
+        again: and for so long more, whenever that is over and follow() would find nothing new.
         """
-        places: list[tuple[int | None, bytes, FileIdentity]] = [
-            (None, os.fsencode(self.folder.path), self.folder.identity),
-            (self.folder.fd, os.fsencode(FILE_NAME), self._environment.file_identity),
-        ]
-        if self._segments is not None:
-            places.append((self.folder.fd, os.fsencode(SEGMENTS), self._segments.identity))
-        self.watch.confirm(self._environment.words, stamp, seconds, tuple(places), again)
+        folders = {} if self._segments is None else {SEGMENTS: self._segments.identity}
+        own = {FILE_NAME: self._environment.file_identity, **folders}
+        self.watch.confirm(self._environment.words, stamp, seconds, self.folder.places(own), again)
 
     def read(self, generation: int = 0, next_change: int = 1) -> Log:
         """The state and what leads to it, from one short transaction. Raises CorruptStore.
@@ -380,9 +375,7 @@ class Catalog:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __del__(self) -> None:
