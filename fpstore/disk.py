@@ -104,9 +104,9 @@ class Folder:
 
     def close(self) -> None:
         """Let go of it; may be called again."""
-        if self.fd >= 0:
-            os.close(self.fd)
-            self.fd = -1
+        fd, self.fd = self.fd, -1  # first: an interruption comes when a call has ended, and by then another may have it
+        if fd >= 0:
+            os.close(fd)
 
     def is_at(self, path: Path) -> bool:
         """Whether path, links followed, still leads to this folder."""

@@ -230,9 +230,9 @@ class Worker:
                 self._answers.close()
                 with self._lock:
                     self._fate.close()
-                    if self._handle >= 0:
-                        os.close(self._handle)
-                        self._handle = -1
+                    handle, self._handle = self._handle, -1  # as Folder.close
+                    if handle >= 0:
+                        os.close(handle)
             return self._told
 
 

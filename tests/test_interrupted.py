@@ -18,7 +18,10 @@ from interruptions import interrupted, moments
 import fpstore
 from fpstore import Store
 from fpstore.disk import CATALOG_NAME, Folder
+from fpstore.jobs.claims import Claim
+from fpstore.jobs.files import AppendFile
 from fpstore.living import environment as environments
+from fpstore.remote.cache import Held
 
 KEYS = np.random.default_rng(5).integers(0, 1 << 63, 600, dtype=np.uint64)
 # Of each call so many moments are tried; all of them by hand, with a million.
@@ -130,3 +133,33 @@ def test_an_environment_is_closed_or_open_whenever_its_closing_is_interrupted(or
             again = environments.share(folder, CATALOG_NAME)
             assert again.run(lambda transaction: transaction.id()) > 0
             environments.give_back(again)
+
+
+def held_by(kind: str, folder: Folder) -> Folder | AppendFile | Claim | Held:
+    """What holds files open, of each kind."""
+    if kind == "folder":
+        return folder.inside("own")
+    if kind == "file":
+        return AppendFile(folder, "lines", 0)
+    return Claim(folder.path / "result") if kind == "claim" else Held(folder)
+
+
+@pytest.mark.parametrize("kind", ["folder", "file", "claim", "mirror"])
+def test_what_is_closed_again_after_an_interruption_leaves_the_files_of_others(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    with Folder.open(tmp_path) as folder:
+
+        def numbers() -> set[int]:
+            return set(map(int, os.listdir("/proc/self/fd")))
+
+        for number in moments(held_by(kind, folder).close):
+            before = numbers()
+            held = held_by(kind, folder)
+            own = numbers() - before
+            interrupted(held.close, number)
+            others = [os.open(tmp_path, os.O_RDONLY) for _ in own]  # of the numbers that are free by now
+            held.close()
+            held.close()
+            for other in others:
+                os.close(other)
+            assert numbers() == before

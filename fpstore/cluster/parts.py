@@ -192,9 +192,9 @@ class Sealed(ABC):
 
     def close(self) -> None:
         """Let go of the file; may be called again."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        fd, self._fd = self._fd, -1  # as Folder.close
+        if fd >= 0:
+            os.close(fd)
 
     def _read_footer(self, expected: bytes) -> None:
         size = os.fstat(self._fd).st_size

@@ -129,9 +129,9 @@ class Claim:
         return True
 
     def _let_go(self) -> None:
-        if self._lock_fd >= 0:
-            os.close(self._lock_fd)
-            self._lock_fd = -1
+        fd, self._lock_fd = self._lock_fd, -1  # as Folder.close
+        if fd >= 0:
+            os.close(fd)
         self.folder.close()
 
     def close(self) -> None:

@@ -133,9 +133,9 @@ class AppendFile:
 
     def close(self) -> None:
         """Close it. Harmless when it is closed."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        fd, self._fd = self._fd, -1  # as Folder.close
+        if fd >= 0:
+            os.close(fd)
 
 
 class _Writer(io.RawIOBase):

@@ -5,8 +5,9 @@
    looked on that are one more than the distance: those that cost least, and of each table the lower before the higher.
 
    A code that the first table does not catch, and that has E errors in its first bits, of which the others have none,
-   has at most distance - E in those of the others. So of their levels distance + 1 - E are enough, and any will do: those that were chosen first. The one
-   that is number p of them, from 1 on, is needed where p <= distance + 1 - E, and so where E <= distance + 1 - p. */
+   has at most distance - E in those of the others. So of their levels distance + 1 - E are enough, and any will do:
+   those that were chosen first. The one that is number p of them, from 1 on, is needed where p <= distance + 1 - E, and
+   so where E <= distance + 1 - p. */
 
 /* What a level costs, in entries: a slot that is looked at, and a code that is compared in the order of the first
    table. Measured at 10^6 and 10^7 codes of 256 bits. */

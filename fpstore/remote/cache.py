@@ -79,9 +79,9 @@ class Held:
 
     def close(self) -> None:
         """Let go of it; may be called again."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        fd, self._fd = self._fd, -1  # as Folder.close
+        if fd >= 0:
+            os.close(fd)
 
 
 def hold(cache: Path, name: str, url: str, most_bytes: int) -> Held:

@@ -445,6 +445,16 @@ MUTANTS = (
         ("tests/test_interrupted.py::test_an_environment_is_closed_or_open_whenever_its_closing_is_interrupted",),
     ),
     Mutant(
+        "a folder is closed before its number is forgotten",
+        "fpstore/disk.py",
+        "fd, self.fd = self.fd, -1",
+        "if self.fd >= 0:\n            os.close(self.fd)\n            self.fd = -1\n        fd = -1",
+        "who closes a store again after a Ctrl-C closes the file of another thread",
+        (
+            "tests/test_interrupted.py::test_what_is_closed_again_after_an_interruption_leaves_the_files_of_others[folder]",
+        ),
+    ),
+    Mutant(
         "a writer that is closed again does nothing",
         "fpstore/base.py",
         "if self._ended: return",
