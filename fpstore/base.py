@@ -21,6 +21,7 @@ from fpstore.arrays import as_mode
 from fpstore.creation import copy_store
 from fpstore.errors import CorruptStore, PathLike, ReadOnly, RecipeError, StoreClosed
 from fpstore.living import verified
+from fpstore.living.catalog import Catalog
 from fpstore.living.reader import Reader
 from fpstore.living.sizes import LivingSizes
 from fpstore.living.snapshot import Snapshot
@@ -45,6 +46,10 @@ SomeTable = TypeVar("SomeTable", bound=Table[Any])
 
 
 _open_writers: "weakref.WeakSet[_BaseStore]" = weakref.WeakSet()
+
+# What an open store closes. Of garbage in a cycle the interpreter ends all in any order, and would close the files of a
+# writer before it has written what waits: what is here is no garbage before its store has ended.
+_catalogs: "weakref.WeakKeyDictionary[_BaseStore, Catalog]" = weakref.WeakKeyDictionary()
 
 
 @atexit.register
@@ -92,6 +97,7 @@ class _BaseStore(ABC):
         self._lock = threading.Lock()
         # Of one closing at a time; by one thread it may begin again where an interruption ended it.
         self._ending = threading.RLock()
+        self._is_ending = False
         self._ended = True
         deferred = durability == "batch"
         self._living: Reader | Writer = (
@@ -102,6 +108,7 @@ class _BaseStore(ABC):
         self._watch = self._living.watch
         self._singly = self._living.singly if isinstance(self._living, Writer) else None
         self._newest: Reader | Writer | Singly = self._singly or self._living
+        _catalogs[self] = self._living._catalog
         self._closed = self._ended = False
         if mode == "w":
             _open_writers.add(self)
@@ -155,7 +162,8 @@ class _BaseStore(ABC):
         """Close the store; probes under way in other threads finish first, later ones raise StoreClosed.
 
         A writer ends its merges where they are: nothing is lost, the next writer does them again. wait: it ends them
-        first, as wait() does. It may be called again: one that was interrupted goes on.
+        first, as wait() does. It may be called again: one that was interrupted goes on. A signal's handler that closes
+        a store which this thread is closing leaves it to that.
         """
         expect_flags(wait=wait)
         if wait and not self._closed and self._fork == forks.generation:
@@ -171,21 +179,28 @@ class _BaseStore(ABC):
             self._ended = True
             return
         with self._ending:
-            if self._ended:
+            if self._ended or self._is_ending:
                 return
-            with self._lock:
-                self._closed = True
-            self._watch.end()
-            for threads in self._threads.values():
-                threads.close()
-            with self._ended_by_the_end():
-                try:
-                    self._living.close()
-                finally:
-                    for part in self._latest.parts:
-                        part.close()
-                    if self._mirror is not None:
-                        self._mirror.close()
+            self._is_ending = True
+            try:
+                self._end()
+            finally:
+                self._is_ending = False
+
+    def _end(self) -> None:
+        with self._lock:
+            self._closed = True
+        self._watch.end()
+        for threads in self._threads.values():
+            threads.close()
+        with self._ended_by_the_end():
+            try:
+                self._living.close()
+            finally:
+                for part in self._latest.parts:
+                    part.close()
+                if self._mirror is not None:
+                    self._mirror.close()
 
     @contextlib.contextmanager
     def _ended_by_the_end(self) -> Iterator[None]:

@@ -32,3 +32,17 @@ def pages(way: str) -> int:
 def test_memory_that_is_let_go_of_is_kept_for_what_comes_next() -> None:
     assert pages("let go") > 10_000  # else the next line shows nothing
     assert pages("keep") < 1_000
+
+
+LIMITED = """
+import resource
+from fpstore.jobs.memory import keep_memory
+held = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (held + (16 << 20), resource.RLIM_INFINITY))
+keep_memory()
+"""
+
+
+def test_a_process_that_may_not_have_so_much_does_its_job_without() -> None:
+    told = subprocess.run([sys.executable, "-c", LIMITED], check=False, capture_output=True, text=True)
+    assert (told.returncode, told.stderr) == (0, "")

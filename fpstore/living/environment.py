@@ -9,6 +9,7 @@ import errno
 import mmap
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from io import FileIO
 from pathlib import Path
@@ -380,7 +381,9 @@ def _explanation(error: lmdb.Error, path: Path, fd: int) -> Exception:
 # Every environment of this process by the identity of its file. One that an interrupted call did not give back is gone
 # with whoever had it.
 _environments: "WeakValueDictionary[FileIdentity, Environment]" = WeakValueDictionary()
-_registry_lock = threading.Lock()
+_registry_lock = threading.RLock()
+# Those of which a use has ended, until that is done.
+_left: deque[Environment] = deque()
 # Those that stand still while the process forks.
 _forking: list[Environment] = []
 
@@ -398,9 +401,11 @@ def _after_fork() -> None:
         environment.lock.release()
     _forking.clear()
     _registry_lock.release()
+    _end_uses()
 
 
 def _after_fork_in_child() -> None:
+    _left.clear()
     for environment in _forking:
         environment.close_file()
     _after_fork()
@@ -413,23 +418,43 @@ os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_c
 def share(folder: Folder, name: str) -> Environment:
     """The environment of the file of that name, to be given back. FileNotFoundError; CorruptStore for no file."""
     fd = folder.open_file(name)
-    with _registry_lock:
-        environment = _environments.get(_identity(fd))
-        if environment is None:
-            environment = Environment(folder.path / name, fd)
-            _environments[environment.file_identity] = environment
-        else:
-            os.close(fd)
-        environment.users += 1
-        return environment
+    try:
+        with _registry_lock:
+            environment = _environments.get(_identity(fd))
+            if environment is None:
+                environment = Environment(folder.path / name, fd)
+                _environments[environment.file_identity] = environment
+            else:
+                os.close(fd)
+            environment.users += 1
+            return environment
+    finally:
+        _end_uses()
 
 
 def give_back(environment: Environment) -> None:
-    """End one use of an environment; the last one closes it. An interruption leaves one that can be used, or none."""
-    with _registry_lock:
-        environment.users -= 1
-        if not environment.users:
-            with environment.lock:
-                environment.close()
+    """End one use of an environment; the last one closes it. An interruption leaves one that can be used, or none.
+
+    Where this very thread shares or gives back one just now, it does this afterwards: at any step the interpreter may
+    collect a store that was never closed.
+    """
+    _left.append(environment)
+    _end_uses()
+
+
+def _end_uses() -> None:
+    if not _registry_lock._is_owned():  # type: ignore[attr-defined]  # as threading.Condition asks it
+        with _registry_lock:
+            while _left:
+                _end_use(_left.popleft())
+
+
+def _end_use(environment: Environment) -> None:
+    environment.users -= 1
+    if not environment.users:
+        with environment.lock:
+            environment.close()
+            # Of garbage in a cycle the interpreter forgets it before: there may be another one by now.
+            if _environments.get(environment.file_identity) is environment:
                 del _environments[environment.file_identity]
-                environment.close_file()
+            environment.close_file()
