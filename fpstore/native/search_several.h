@@ -4,7 +4,10 @@
    directory lines of all slots are on their way together, and so are the blocks. A block of any segment is taken by the
    next lane that is free, as long as that knows its code. */
 
-enum { SEVERAL_AHEAD = 48 }; /* blocks whose lines are asked for before those that are scanned */
+enum {
+    SEVERAL_AHEAD = 128, /* blocks whose lines are asked for before those that are scanned */
+    SEVERAL_BEYOND = 128 /* bits: in a block of few keys what is wanted may end so far behind where it likely does */
+};
 
 /* Name the slots of all segments, and ask for their lines. keys: the query's of each table, SEVERAL_TABLES of them. */
 static __attribute__((noinline)) void KERNEL(name_several)(Search *search, const Several *several,
@@ -50,20 +53,28 @@ static __attribute__((noinline)) void KERNEL(name_several)(Search *search, const
     search->slot_count = count;
 }
 
-/* Check the pages of the slots' lines where not all of a segment's are known to be sound; first ask for all of them. */
+/* Ask for the page of byte `offset` where it has not been used before. Whether that is so. */
+ALWAYS_INLINE unsigned KERNEL(ask_page)(Pages *pages, uint64_t offset) {
+    if (LIKELY(page_seen(pages, offset / PAGE_BYTES))) return 0;
+    page_ask(pages, offset / PAGE_BYTES);
+    return 1;
+}
+
+/* Check the pages of the slots' lines where not all of a segment's are known to be sound; first ask for all of them.
+   The lines themselves are on their way. */
 static Status KERNEL(check_lines)(const Several *several, const SlotColumns *slots, unsigned count) {
     Status status = OK;
-    for (unsigned turn = 0; turn < 2; turn++)
-        for (unsigned i = 0; i < count && status == OK; i++) {
-            const unsigned part = KERNEL(query_of)(slots->tag[i]);
-            Pages *pages = several->pages[part];
-            const uint64_t line = slots->line[i] - several->moved[part];
-            if (pages_sound(pages)) continue;
-            if (turn == 0)
-                bytes_ask(pages, line);
-            else
-                status = pages_check(pages, line, line);
-        }
+    unsigned new = 0;
+    for (unsigned i = 0; i < count; i++) {
+        const unsigned part = KERNEL(query_of)(slots->tag[i]);
+        Pages *pages = several->pages[part];
+        if (!pages_sound(pages)) new |= KERNEL(ask_page)(pages, slots->line[i] - several->moved[part]);
+    }
+    for (unsigned i = 0; UNLIKELY(new) && i < count && status == OK; i++) {
+        const unsigned part = KERNEL(query_of)(slots->tag[i]);
+        const uint64_t line = slots->line[i] - several->moved[part];
+        status = pages_check(several->pages[part], line, line);
+    }
     return status;
 }
 
@@ -97,6 +108,19 @@ static __attribute__((noinline)) Status KERNEL(add_large_of_part)(Search *search
     return status;
 }
 
+/* Ask for the lines of eight blocks, as far as the scan is likely to come. Whether a block has one line or two nobody
+   can foresee, and a wrong guess would hold up those that come after: so it is not asked. Few have more. */
+ALWAYS_INLINE void KERNEL(ask_ends)(const uint8_t *base, const EightBlocks *blocks) {
+    uint64_t first[8], last[8];
+    const __m512i begin = _mm512_srli_epi64(blocks->at, 3), end = _mm512_srli_epi64(blocks->reached, 3),
+                  second = _mm512_add_epi64(begin, _mm512_set1_epi64(64));
+    _mm512_storeu_si512(first, begin);
+    _mm512_storeu_si512(last, end);
+    for (unsigned i = 0; i < 8; i++) __builtin_prefetch(base + first[i]), __builtin_prefetch(base + last[i]);
+    const __mmask8 more = _mm512_mask_cmplt_epu64_mask(blocks->filled, second, end);
+    if (UNLIKELY(more)) KERNEL(ask_lines)(base, more, second, end);
+}
+
 /* Read the lines of all slots. *count: how many blocks there are, BATCH_BLOCKS where there may be more. */
 static Status KERNEL(resolve_several)(Search *search, const Several *several, BlockColumns *blocks, unsigned *count) {
     SlotColumns *slots = &search->columns.slots;
@@ -111,9 +135,8 @@ static Status KERNEL(resolve_several)(Search *search, const Several *several, Bl
         EightBlocks found;
         status = KERNEL(read_eight)(several->base, slots, i, lanes, &found);
         if (UNLIKELY(status != OK)) return status;
-        if (*count < SEVERAL_AHEAD)
-            KERNEL(ask_lines)(several->base, found.filled, _mm512_srli_epi64(found.at, 3),
-                              _mm512_srli_epi64(found.reached, 3));
+        found.reached = _mm512_min_epu64(_mm512_add_epi64(found.reached, _mm512_set1_epi64(SEVERAL_BEYOND)), found.end);
+        if (*count < SEVERAL_AHEAD) KERNEL(ask_ends)(several->base, &found);
         KERNEL(store_eight)(slots, i, &found, blocks, *count, 1);
         *count += (unsigned)__builtin_popcount(found.filled);
         for (unsigned left = found.large; UNLIKELY(left != 0); left &= left - 1)
@@ -127,18 +150,22 @@ static Status KERNEL(resolve_several)(Search *search, const Several *several, Bl
 /* As check_lines(), of blocks. */
 static Status KERNEL(check_blocks)(const Several *several, const BlockColumns *blocks, unsigned count) {
     Status status = OK;
-    for (unsigned turn = 0; turn < 2; turn++)
-        for (unsigned i = 0; i < count && status == OK; i++) {
-            const unsigned part = KERNEL(query_of)(blocks->tag[i]);
-            Pages *pages = several->pages[part];
-            const uint64_t first = (blocks->at[i] >> 3) - several->moved[part],
-                           last = ((blocks->end[i] - 1) >> 3) - several->moved[part];
-            if (pages_sound(pages)) continue;
-            if (turn == 0)
-                bytes_ask(pages, first), bytes_ask(pages, last);
-            else
-                status = pages_check(pages, first, last);
-        }
+    unsigned new = 0;
+#define FIRST ((blocks->at[i] >> 3) - several->moved[part])
+#define LAST (((blocks->end[i] - 1) >> 3) - several->moved[part])
+    for (unsigned i = 0; i < count; i++) {
+        const unsigned part = KERNEL(query_of)(blocks->tag[i]);
+        Pages *pages = several->pages[part];
+        if (pages_sound(pages)) continue;
+        new |= KERNEL(ask_page)(pages, FIRST) | KERNEL(ask_page)(pages, LAST);
+        new |= LAST / PAGE_BYTES - FIRST / PAGE_BYTES > 1; /* of pages between them nothing is known yet */
+    }
+    for (unsigned i = 0; UNLIKELY(new) && i < count && status == OK; i++) {
+        const unsigned part = KERNEL(query_of)(blocks->tag[i]);
+        status = pages_check(several->pages[part], FIRST, LAST);
+    }
+#undef FIRST
+#undef LAST
     return status;
 }
 
