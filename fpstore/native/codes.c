@@ -15,6 +15,10 @@ static Kernels kernels = {codes_search_portable, codes_scan_portable, codes_near
 
 KERNELS_CHOSEN_AT_LOAD(codes_choose)
 
+int codes_ask;
+
+__attribute__((constructor)) static void choose_asking(void) { codes_ask = processor_gains_by_asking(); }
+
 uint64_t code_pattern_count(unsigned slot_bits, unsigned flips, uint64_t most) {
     uint64_t total = 0, choices = 1;
     for (unsigned used = 0; used <= flips && used <= slot_bits; used++) {

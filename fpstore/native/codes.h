@@ -123,6 +123,9 @@ void codes_keys(const uint64_t *codes, uint64_t count, unsigned words, const uin
 /* One match more. */
 Status codes_match(CodeMatches *matches, uint64_t rank, uint32_t query, unsigned distance);
 
+/* Whether codes that are read in order are asked for one by one; else a page is, when the one before is begun. */
+extern HIDDEN int codes_ask;
+
 void codes_choose(InstructionSet set);
 
 #define CODES_KERNELS(set)                                                                                        \

@@ -14,6 +14,7 @@
 #define ASKED_BYTES 1024
 #define CACHE_BYTES 64
 #define SCAN_PAGES 16 /* that are checked at once where codes are read in order */
+#define SCAN_AHEAD (3 * PAGE_BYTES) /* how far before they are read codes are asked for */
 
 ALWAYS_INLINE uint64_t KERNEL(extract)(uint64_t word, uint64_t mask) {
 #ifdef KERNEL_IS_FAST
@@ -478,9 +479,15 @@ ALWAYS_INLINE Status KERNEL(scan_some)(const uint8_t *at, uint64_t rank, uint64_
     const __m512i wanted = words == 4 ? _mm512_broadcast_i64x4(_mm256_loadu_si256((const __m256i *)(const void *)query))
                                       : _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(const void *)query));
     __m512i limits = _mm512_set1_epi64(limit);
+    /* A short run has too little behind it. */
+    const int asks = codes_ask && count * 8 * words > SCAN_AHEAD;
     for (; count >= CODES_AT_ONCE; count -= CODES_AT_ONCE, rank += CODES_AT_ONCE, at += 8 * words * CODES_AT_ONCE) {
         /* The processor foresees what comes in a page, and not that another one does: 0.96 of the time. */
-        if (UNLIKELY((uintptr_t)at % PAGE_BYTES < 8 * words * CODES_AT_ONCE)) __builtin_prefetch(at + PAGE_BYTES);
+        if (LIKELY(asks))
+            for (unsigned line = 0; line < 8 * words * CODES_AT_ONCE / CACHE_BYTES; line++)
+                __builtin_prefetch(at + SCAN_AHEAD + line * CACHE_BYTES, 0, 2); /* to the second cache */
+        else if (UNLIKELY((uintptr_t)at % PAGE_BYTES < 8 * words * CODES_AT_ONCE))
+            __builtin_prefetch(at + PAGE_BYTES);
         if (LIKELY(!KERNEL(any_near)(at, wanted, limits, words))) continue;
         Status status = KERNEL(scan_few)(at, rank, CODES_AT_ONCE, query, index, &limit, matches, words);
         if (status != OK || (matches->first_only && matches->count > count_before)) return status;

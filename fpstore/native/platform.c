@@ -55,6 +55,11 @@ static unsigned saved_registers(void) {
     return low;
 }
 
+int processor_gains_by_asking(void) {
+    unsigned leaf, maker[3];
+    return __get_cpuid(0, &leaf, &maker[0], &maker[1], &maker[2]) && maker[0] == signature_INTEL_ebx;
+}
+
 static InstructionSet machine_set(void) {
     const unsigned saved = saved_registers();
     if ((saved & SAVED_FAST) != SAVED_FAST || !cpu_has_all(fast_asked, COUNT(fast_asked))) return SET_PORTABLE;
@@ -70,6 +75,10 @@ static InstructionSet machine_set(void) {
 static InstructionSet machine_set(void) { return getauxval(AT_HWCAP) & HWCAP_CRC32 ? SET_FAST : SET_PORTABLE; }
 #else
 static InstructionSet machine_set(void) { return SET_PORTABLE; }
+#endif
+
+#if !FPSTORE_X86
+int processor_gains_by_asking(void) { return 0; }
 #endif
 
 static int environment_says(const char *name) {

@@ -60,6 +60,10 @@ InstructionSet fpstore_instruction_set(void);
  */
 const char *const *instruction_set_features(InstructionSet set);
 
+/* Whether memory that is read in order is to be asked for long before. Intel's processors gain by it where no near
+   cache has it, AMD's lost by it. Asked once: a virtual machine takes long to tell. */
+int processor_gains_by_asking(void);
+
 /* Which of the copies of a kernel runs, by one function of the file that holds the choice. */
 #define CHOSEN_AT_LOAD(choose) \
     __attribute__((constructor)) static void choose##_at_load(void) { choose(fpstore_instruction_set()); }
