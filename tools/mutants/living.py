@@ -457,8 +457,8 @@ MUTANTS = (
     Mutant(
         "a writer that is closed again does nothing",
         "fpstore/base.py",
-        "if self._ended: return",
-        "if self._closed:\n                return",
+        "if self._ended or self._is_ending:",
+        "if self._closed or self._is_ending:",
         "after a Ctrl-C in close() the store stays locked",
         ("tests/test_interrupted.py::test_whoever_is_interrupted_goes_on_with_the_store",),
     ),
