@@ -171,10 +171,16 @@ def test_a_record_that_nobody_wrote_is_another_job(tmp_path: Path) -> None:
     record = (tmp_path / "f" / "job").read_text().split("\n")
     for options in ("", "x", "[" * 100_000, "5"):
         (tmp_path / "f" / "job").write_text("\n".join([*record[:3], options]))
-        with pytest.raises(JobError, match=r"that has options .*: ask as it does, or remove the folder"):
+        with pytest.raises(JobError, match=r"does not tell its options, .*; expected one that does: remove the folder"):
             measure_rank([tmp_path / "in"], **asked)
-        with pytest.raises(JobError, match="that has options"):
+        with pytest.raises(JobError, match="does not tell its options"):
             jobs.dedup([tmp_path / "in"], tmp_path / "out", folder=tmp_path / "f")
+    # As an earlier fpstore wrote it; and the advice helps.
+    (tmp_path / "f" / "job").write_text("\n".join(record[:3]))
+    with pytest.raises(JobError, match="does not tell its options, as an earlier fpstore began it, or it was changed"):
+        measure_rank([tmp_path / "in"], **asked)
+    shutil.rmtree(tmp_path / "f")
+    measure_rank([tmp_path / "in"], **asked)
 
 
 # --- Inputs that have changed: what is advised helps ---

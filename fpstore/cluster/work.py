@@ -34,6 +34,8 @@ MOST_TASKS = 512
 # So many, at least, that one who ends late keeps the others waiting for a quarter of its work.
 TASKS_OF_A_WORKER = 4
 _JOB = "job"
+# What is told of all of them together.
+_OPTIONS = "options"
 REMOVE = "remove the folder, or name another"
 _NAME_DIGITS = 32
 
@@ -159,6 +161,9 @@ def claim(
         return
     if other is not None:
         what, theirs, own = other
+        if what == _OPTIONS:
+            told = f"found a job, of {asked}, that does not tell its options, as an earlier fpstore began it"
+            raise JobError(f"{told}, or it was changed; expected one that does: {advice}", path=home.path)
         told = f"found a job, of {asked}, that has {what} {_shown(theirs)}, expected {_shown(own)}"
         counts = "with its world_size (--world-size), workers and tasks, " if what == "tasks" else ""
         raise JobError(f"{told}, as is asked for here: ask as it does, {counts}or {advice}", path=home.path)
@@ -180,11 +185,11 @@ def _options(line: str) -> object:
 
 
 def _difference(
-    found: object, wanted: object, free: Collection[str] = (), name: str = "options"
+    found: object, wanted: object, free: Collection[str] = (), name: str = _OPTIONS
 ) -> tuple[str, object, object] | None:
     """The first option that differs and is not free: its name, and both values."""
     if isinstance(found, dict) and isinstance(wanted, dict):
-        of = "" if name == "options" else f"{name} "
+        of = "" if name == _OPTIONS else f"{name} "
         names = sorted({*found, *wanted} - set(free))
         each = (_difference(found.get(key), wanted.get(key), (), of + key) for key in names)
         return next((other for other in each if other is not None), None)
