@@ -25,7 +25,7 @@ from fpstore.remote.cache import Held
 
 KEYS = np.random.default_rng(5).integers(0, 1 << 63, 600, dtype=np.uint64)
 # Of each call so many moments are tried; all of them by hand, with a million.
-TRIED = int(os.environ.get("FPSTORE_INTERRUPTIONS", "30"))
+TRIED = int(os.environ.get("FPSTORE_INTERRUPTIONS", "16"))
 ADDED, LATER = 7, 9
 
 # Opens the store at a path, does something with it and closes it; what it has opened it puts into the list.
