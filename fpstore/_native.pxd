@@ -1,6 +1,9 @@
 # All that the compiled modules know of the C kernels (fpstore/native): no other file declares any of it. A module that takes
 # anything from here imports fpstore._native first, which fails where the kernels do not compute what they should.
+from libc.errno cimport EINTR, errno
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from posix.types cimport off_t
+from posix.unistd cimport pread
 
 cdef extern from "platform.h" nogil:
     ctypedef enum Status:
@@ -932,3 +935,23 @@ cdef extern from "codes_rows.h" nogil:
         int scanned
     Status codes_rows(const CodePart *parts, unsigned part_count, const uint64_t *query, unsigned distance, CodeRows *found)
     Status codes_any(const CodePart *parts, unsigned part_count, const uint64_t *query, unsigned distance, int *any)
+
+
+cdef enum:
+    CUT_SHORT = -1  # a file ends before that
+
+
+cdef inline int read_at(int fd, uint8_t *out, size_t size, uint64_t offset) noexcept nogil:
+    # Read bytes of a file: 0, the error of the system, or CUT_SHORT.
+    cdef ssize_t count
+    while size > 0:
+        count = pread(fd, out, size, <off_t>offset)
+        if count < 0 and errno != EINTR:
+            return errno
+        if count == 0:
+            return CUT_SHORT
+        if count > 0:
+            out += count
+            offset += <uint64_t>count
+            size -= <size_t>count
+    return 0

@@ -11,17 +11,12 @@ import numpy as np
 from libc.errno cimport EINTR, errno
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
-from posix.types cimport off_t
-from posix.unistd cimport pread, write
+from posix.unistd cimport write
 
-from fpstore._native cimport c_crc32c
+from fpstore._native cimport CUT_SHORT, c_crc32c, read_at
 
 # Where reading failed.
 OF_INDEX, OF_VALUES = 1, 2
-
-cdef enum:
-    _SHORT = -1  # a file ends before that, or before what its index tells of
-
 
 cdef struct Values:
     const uint8_t *data
@@ -196,22 +191,6 @@ def append_documents(uint8_t[::1] entries not None, fields, files, names, texts,
     return name_end, text_end
 
 
-cdef int read_at(int fd, uint8_t *out, size_t size, uint64_t offset) noexcept nogil:
-    """Read bytes of a file: 0, the error of the system, or _SHORT where the file ends before."""
-    cdef ssize_t count
-    while size > 0:
-        count = pread(fd, out, size, <off_t>offset)
-        if count < 0 and errno != EINTR:
-            return errno
-        if count == 0:
-            return _SHORT
-        if count > 0:
-            out += count
-            offset += <uint64_t>count
-            size -= <size_t>count
-    return 0
-
-
 cdef int read_entries(int fd, const int64_t *rows, Py_ssize_t count, size_t size, uint8_t *room,
                       size_t end_at, size_t crc_at, uint64_t *starts, int64_t *offsets, uint32_t *crcs,
                       uint64_t value_bytes) noexcept nogil:
@@ -242,7 +221,7 @@ cdef int read_entries(int fd, const int64_t *rows, Py_ssize_t count, size_t size
             memcpy(&end, own + end_at, 8)
             memcpy(&crcs[2 * first + 1], own + crc_at, 4)
             if not starts[first] <= end <= value_bytes:
-                return _SHORT
+                return CUT_SHORT
             offsets[first + 1] = offsets[first] + <int64_t>(end - starts[first])
             first += 1
     return 0

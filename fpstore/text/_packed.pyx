@@ -4,13 +4,10 @@ import os
 
 import numpy as np
 
-from libc.errno cimport EINTR, errno
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
-from posix.types cimport off_t
-from posix.unistd cimport pread
 
-from fpstore._native cimport PackedColumn, packed_digests, packed_gather, packed_lines
+from fpstore._native cimport PackedColumn, packed_digests, packed_gather, packed_lines, read_at
 
 
 cdef int expect_offsets(const uint8_t[::1] data, const int64_t[::1] offsets) except -1:
@@ -93,22 +90,6 @@ def count_marked(const uint8_t[::1] data not None, const int64_t[::1] offsets no
     return found
 
 
-cdef int read_at(int fd, uint8_t *out, size_t size, int64_t offset) noexcept nogil:
-    """Read bytes of a file: 0, the error of the system, or -1 where the file ends before."""
-    cdef ssize_t count
-    while size > 0:
-        count = pread(fd, out, size, <off_t>offset)
-        if count < 0 and errno != EINTR:
-            return errno
-        if count == 0:
-            return -1
-        if count > 0:
-            out += count
-            offset += count
-            size -= <size_t>count
-    return 0
-
-
 def ranges(int fd, int64_t size, const int64_t[::1] starts not None, const int64_t[::1] ends not None):
     """The values from starts[i] to ends[i] of a file, one after the other: uint8[bytes], and where each begins.
 
@@ -138,7 +119,8 @@ def ranges(int fd, int64_t size, const int64_t[::1] starts not None, const int64
             if failed or (i + 1 < count and starts[i + 1] == ends[i]):
                 continue
             if offsets[i + 1] > offsets[first]:
-                failed = read_at(fd, &out[offsets[first]], <size_t>(offsets[i + 1] - offsets[first]), starts[first])
+                failed = read_at(fd, &out[offsets[first]], <size_t>(offsets[i + 1] - offsets[first]),
+                                 <uint64_t>starts[first])
             first = i + 1
     if failed > 0:
         raise OSError(failed, os.strerror(failed))
