@@ -153,7 +153,7 @@ static void KERNEL(hash_slices)(const uint8_t *bytes, const uint32_t *starts, co
     Slices next = KERNEL(read_slices)(bytes, starts, ends, gap, count);
     for (size_t i = 0; i < count; i += 8) {
         const Slices own = next; /* the next are read before these are hashed, which takes its time */
-        next = KERNEL(read_slices)(bytes, starts + i + 8, ends + i + 8, gap, count - i > 8 ? count - i - 8 : 0);
+        if (count - i > 8) next = KERNEL(read_slices)(bytes, starts + i + 8, ends + i + 8, gap, count - i - 8);
         if (own.of_4 != 0)
             _mm512_mask_storeu_epi64(hashes + i, own.of_4, KERNEL(xxh3_of_4)(own.firsts, own.lasts, own.sizes));
         if (own.of_9 != 0)
