@@ -17,7 +17,7 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fpstore.text._shingles import features_many
+from fpstore.text._shingles import features_many, measure_and_keep
 from fpstore.text._simhash import SEED_BITS, Idf, hash_of, measure, tokens_of
 from fpstore.text._sums import simhash_of, xxh3, xxh64
 from fpstore.text.held import Features, Sets
@@ -156,6 +156,18 @@ def test_a_long_text_is_measured_as_the_plain_twin_does(tokens: Any, shingle: An
         source.choice(words) + source.choice([" ", " ", " ", ", ", ".\n\n", "\u2019"]) for _ in range(20_000)
     )
     assert_as_twin(text, tokens=tokens, shingle=shingle, weights=weights)
+
+
+@pytest.mark.parametrize("shingle", [1, 2, 3])
+def test_shingles_of_any_sizes_beside_each_other_are_hashed_as_each_alone(shingle: int) -> None:
+    source = random.Random(shingle)
+    sizes = [*range(1, 70), *(source.randint(1, source.choice([3, 9, 20, 40])) for _ in range(2000))]
+    for first in range(1, 20):  # the first shingle is the only one with nothing before it
+        words = ["".join(source.choices("etaoinshrdlu_09", k=size)) for size in [first, *source.sample(sizes, 700)]]
+        slices = [" ".join(words[i : i + shingle]) for i in range(len(words) - shingle + 1)]
+        ((hashes, ends),) = measure_and_keep([" ".join(words)], shingle=shingle)[1]
+        assert ends.tolist() == [len(slices)]
+        assert hashes[:-1].tolist() == [xxhash.xxh3_64_intdigest(each.encode()) for each in slices]
 
 
 @pytest.mark.parametrize("shingle", [1, 2, 4, 64])
