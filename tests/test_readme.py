@@ -154,10 +154,9 @@ def test_the_examples_in_python_do_what_they_say(folder: Path, monkeypatch: pyte
     monkeypatch.chdir(folder)
     run(folder, ["fpstore build docs.fpstore documents/ --format text --recipe multilingual"])
     names: dict[str, Any] = {"ids": np.arange(20_001, dtype=np.uint64)}
-    for where in (README, PYTHON):
-        for section, code in all_code(where):
-            if RUN[where, section, 0] == "test_the_examples_in_python_do_what_they_say":
-                exec(compile(code, where, "exec"), names)
+    for (where, section, at), test in RUN.items():
+        if test == "test_the_examples_in_python_do_what_they_say":
+            exec(compile(code_blocks(where, section)[at], where, "exec"), names)
     assert len(names["matches"]) >= 10_000
     assert not names["known"].stored.any()
     assert not names["told"].stored[0]
