@@ -7,7 +7,9 @@ from dataclasses import replace
 from functools import cache
 from itertools import combinations
 from math import comb
+from typing import cast
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -228,6 +230,7 @@ def test_the_general_rule_makes_as_few_tables_as_any_recursion_of_even_bands(
     expected = fewest_tables(key_bits, k, n, tau)
     count = plans.general_table_count(key_bits, k, n, tau)
     assert (float("inf") if count is None else count) == expected
+    assert plans.general_table_count(key_bits, k, cast(int, np.int64(n)), tau) == count
     if count is not None:
         plan = plans.general(key_bits, k, n, tau)
         assert len(plan.tables) == count

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from decimal import ROUND_HALF_UP, Decimal
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -168,6 +169,20 @@ def test_shingles_of_any_sizes_beside_each_other_are_hashed_as_each_alone(shingl
         ((hashes, ends),) = measure_and_keep([" ".join(words)], shingle=shingle)[1]
         assert ends.tolist() == [len(slices)]
         assert hashes[:-1].tolist() == [xxhash.xxh3_64_intdigest(each.encode()) for each in slices]
+
+
+def _available_bytes() -> int:
+    (line,) = [line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemAvailable:")]
+    return int(line.split()[1]) << 10
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(_available_bytes() < 10 << 30, reason="a word of 2 GiB takes 6 GiB with its tokens")
+def test_what_comes_behind_a_word_of_2_gib_is_hashed_as_it_is() -> None:
+    words = [b"a"] * 1100 + [b"word%d" % (i % 10) for i in range(150)]  # more than are hashed with the long one
+    text = b" ".join([b"x" * ((1 << 31) + 8), *words])
+    ((hashes, _),) = measure_and_keep([text], normalisation="none", shingle=1)[1]
+    assert hashes[1:-1].tolist() == [xxhash.xxh3_64_intdigest(word) for word in words]
 
 
 @pytest.mark.parametrize("shingle", [1, 2, 4, 64])

@@ -178,8 +178,10 @@ static void KERNEL(hash_shingles)(Document *document, const Steps *steps, size_t
     const uint32_t *starts = document->tokens.starts + first, *ends = starts + length;
     const size_t gap = steps->tokens.kind != CHARACTERS;
 #ifdef KERNEL_IS_WIDE
-    /* Where they have 24 bytes each at most in the mean. */
-    if (steps->hash == XXH3 && count > 0 && length * (ends[count - 1] - starts[0]) < 24 * (count + length)) {
+    /* Where they have 24 bytes each at most in the mean, and places that a gather takes, whose offsets have a sign: behind
+       a word of 2 GiB they have not. */
+    if (steps->hash == XXH3 && count > 0 && length * (ends[count - 1] - starts[0]) < 24 * (count + length) &&
+        ends[count - 1] <= INT32_MAX) {
         for (size_t i = 0; i < count; i += HASHED_AT_ONCE) {
             const size_t some = count - i < HASHED_AT_ONCE ? count - i : HASHED_AT_ONCE;
             KERNEL(hash_slices)(bytes, starts + i, ends + i, gap, some, document->hashes + i);

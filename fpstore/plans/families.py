@@ -205,7 +205,7 @@ def _general_splits(key_bits: int, k: int, n: int, tau: int) -> tuple[int | None
     check_range(where, "number of keys", n, 0, 1 << key_bits)
     check_range(where, "tau", tau, 1, MAX_TAU)
     # In whole numbers, d < tau where n < 2^(tau + key_bits - f).
-    return _fewest_tables(key_bits, k, key_bits + tau - n.bit_length())
+    return _fewest_tables(key_bits, k, key_bits + tau - int(n).bit_length())
 
 
 @lru_cache(maxsize=REMEMBERED_SPLITS)

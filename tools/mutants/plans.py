@@ -126,8 +126,8 @@ MUTANTS = (
     Mutant(
         "a power of two counts as the size below it",
         "fpstore/plans/families.py",
-        "key_bits + tau - n.bit_length()",
-        "key_bits + tau - (n - 1).bit_length()",
+        "key_bits + tau - int(n).bit_length()",
+        "key_bits + tau - int(n - 1).bit_length()",
         "a table has more keys to a prefix than the rule allows",
         ("tests/test_plan.py::test_the_general_rule_makes_as_few_tables_as_any_recursion_of_even_bands",),
     ),
