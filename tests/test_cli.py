@@ -130,7 +130,7 @@ def test_each_command_says_in_numbers_what_it_did(command: Command, tmp_path: Pa
     np.save(tmp_path / "a.npy", np.array([1, 2, 3], dtype=np.uint64))
     store, hexes = tmp_path / "s.fpstore", tmp_path / "a.hex"
     steps: dict[tuple[object, ...], str] = {
-        ("build", store, tmp_path / "a.npy"): f"{store}: read 3 rows of 1 file; holds 3 fingerprints, ",
+        ("build", store, tmp_path / "a.npy"): f"{store}: read 3 rows of 1 file; holds 3 fingerprints with 3 ids, ",
         ("create", tmp_path / "t.fpstore", "--id-type", "none"): f"{tmp_path / 't.fpstore'}: empty, without ids, plan ",
         ("add", store, tmp_path / "a.npy", "--ids", "from:7"): f"{store}: wrote 3 rows; where one was there already, ",
         ("remove", store, "--id", "7", "--id", "99"): f"{store}: removed 1 row, for 2 ids\n",

@@ -38,7 +38,7 @@ def test_a_store_of_an_npy_file_holds_its_fingerprints_and_row_numbers(
 ) -> None:
     outcome = command("build", tmp_path / "s.fpstore", npy)
     assert (outcome.status, outcome.out) == (0, "")
-    told = f"{tmp_path / 's.fpstore'}: read 5 rows of 1 file; holds 4 fingerprints, "
+    told = f"{tmp_path / 's.fpstore'}: read 5 rows of 1 file; holds 4 fingerprints with 5 ids, "
     assert outcome.err.startswith(told)
     with fpstore.open(tmp_path / "s.fpstore") as store:
         assert store.count() == 4

@@ -276,6 +276,10 @@ def test_numbers_are_signed_or_that_is_refused(
         ("recipe -1", "found -1, which looks like an option; expected -- before a number below 0 (see"),
         ("probe s.fpstore --no", "No such option"),
         ("probe s.fpstore -x", "No such option"),
+        (
+            "add s.fpstore a.hex --id-type text",
+            "--id-type: found it with add, expected it with build or create (see fpstore add --help)",
+        ),
     ],
 )
 def test_a_number_that_looks_like_an_option_is_named(command: Command, line: str, said: str) -> None:

@@ -10,7 +10,9 @@ import pytest
 from outcome import Command, Outcome
 
 import fpstore
+from fpstore import minhash
 from fpstore.text import fingerprint
+from fpstore.text.short import short_below
 
 BASE = 0x9F3A5C0012AB44DE
 TEXT = "a text of more than four words, for a store with a recipe"
@@ -201,11 +203,28 @@ def test_a_text_without_a_token_is_said_to_be_one(command: Command, tmp_path: Pa
     outcome = command("probe", tmp_path / "s.fpstore", "--text", text)
     told = "fpstore: warning: --text has no token for recipe text-1: it is near its equals only\n"
     assert outcome == (0, "", told)
-    assert command("probe", tmp_path / "s.fpstore", "--text", "words").err == ""
+    assert command("probe", tmp_path / "s.fpstore", "--text", "words", "-k", "0").err == ""
+    assert command("nearest", tmp_path / "s.fpstore", "--text", "words").err == ""
     assert command("build", tmp_path / "w.fpstore", tmp_path / "a.txt", "--recipe", "pypi-simhash").status == 0
     outcome = command("probe", tmp_path / "w.fpstore", "--text", text)
     told = "fpstore: warning: --text has no token for recipe pypi-simhash: no two such texts can be told apart\n"
     assert outcome == (0, "", told)
+
+
+def test_a_typed_text_that_is_too_short_for_its_recipe_is_said_to_be_so(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("some words of a text")
+    assert command("build", tmp_path / "s.fpstore", tmp_path / "a.txt").status == 0
+    told = "fpstore: warning: 1 of 1 texts have fewer than 35 tokens, too few for recipe text-1 and k = 3: "
+    assert command("probe", tmp_path / "s.fpstore", "--text", "some words").err.startswith(told)
+    assert command("probe", tmp_path / "s.fpstore", "--text", " ".join(map(str, range(35)))).err == ""
+    assert command("build", tmp_path / "m.fpstore", tmp_path / "a.txt", "--recipe", "minhash-128").status == 0
+    outcome = command("probe", tmp_path / "m.fpstore", "--text", "some words")
+    told = "fpstore: warning: --text has fewer than {} tokens, too few for recipe minhash-128 and "
+    with minhash.open(tmp_path / "m.fpstore") as store:
+        assert store.recipe is not None
+        enough = short_below(store.recipe, cut=(store.bands, store.rows_per_band))
+    assert outcome.err.startswith(told.format(enough))
+    assert command("probe", tmp_path / "m.fpstore", "--text", " ".join(map(str, range(enough)))).err == ""
 
 
 @pytest.mark.slow

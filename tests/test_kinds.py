@@ -331,7 +331,8 @@ def test_a_build_tells_the_bytes_of_all_its_files(command: Command, kind: str) -
     )
     files = [*Path("new", "segments").iterdir()]
     assert len(files) == {"hamming": 2, "minhash": 3}[kind]
-    assert outcome.err.splitlines()[-1].endswith(f", {decimal_size(sum(file.stat().st_size for file in files))}")
+    size = sum(file.stat().st_size for file in [*files, Path("new", "catalog.mdb")])
+    assert outcome.err.splitlines()[-1].endswith(f", {decimal_size(size)}")
 
 
 @pytest.mark.usefixtures("here")
@@ -440,10 +441,10 @@ def test_a_service_of_signatures_opens_its_store_anew() -> None:
 
 @pytest.mark.usefixtures("here")
 def test_sizes_are_those_of_all_that_a_store_consists_of(command: Command) -> None:
-    """Of the segment, the names and the sketches beside it."""
+    """Of the segment, the names and the sketches beside it, and the catalog."""
     for name in ("minhash", "minhash-names", "hamming", "hamming-names"):
         outcome = command("compact", name)
-        files = [path for path in Path(name).rglob("*") if path.suffix in (".fpseg", ".fpsketch", ".fpnames")]
+        files = [path for path in Path(name).rglob("*") if path.is_file()]
         size = decimal_size(sum(path.stat().st_size for path in files))
         assert f"now 1 segment, {size}" in outcome.err
         assert f", {size}" in command("copy", name, f"{name}-copy").err

@@ -262,14 +262,15 @@ def command(
             closing(reader),
             _built(store, reader, rows, plain, asked, id_type, show, threads, shared, skip_bad) as built,
         ):
-            count = built.stats().fingerprint_count or 0
-            size, whole = sum(segment.file_bytes for segment in built._segments), size_of(built)
+            stats = built.stats()
+            count, held_ids = stats.fingerprint_count or 0, sum(each.id_count for each in stats.segments)
+            size, whole = stats.segments_bytes, size_of(built)
     by = f", by recipe {_recorded(reader).name}, as {reader.origin.said_by} says" if is_said else ""
     if is_said and reader.silent[0]:
         of_files, first = counted(reader.silent[0], "file"), reader.silent[1]
         taken = f"the fingerprints of {of_files} that say no recipe, such as {first}, are taken for those by"
         say(f"fpstore: warning: {store}: {taken} {_recorded(reader).name}; --recipe says by which they all are")
-    _tell(store, reader, count, size, whole, "fingerprint", by)
+    _tell(store, reader, count, size, whole, "fingerprint", by, held_ids)
 
 
 def _built(
@@ -297,13 +298,19 @@ def _built(
     return build_of(reader, store, with_ids=with_ids, **about, **plain, **shared)
 
 
-def _tell(store: str, reader: "Reader", count: int, size: int, whole: int, noun: str, by: str = "") -> None:
-    """Say what was built; size: of its segments; whole: with the files beside; noun: of what there are so many."""
+def _tell(
+    store: str, reader: "Reader", count: int, size: int, whole: int, noun: str, by: str = "", ids: int = 0
+) -> None:
+    """Say what was built; size: of its segments; whole: of all its files; noun: of what there are so many.
+
+    ids: how many rows of fingerprint and id it holds.
+    """
     tell_skipped(reader.skipped, reader.notes)
     tell_short(reader.lengths)
     rows, files = reader.seen.rows, reader.seen.files
     read_in = {"row_count": rows, "file_count": files, **passed_over(reader, reader.lengths)}
-    held = f"{counted(count, noun)}, {decimal_size(whole)}"
+    with_ids = f" with {counted(ids, 'id')}" if ids else ""
+    held = f"{counted(count, noun)}{with_ids}, {decimal_size(whole)}"
     if not count:
         held = "nothing" if rows else "nothing, as the input is empty"
     tell_done(

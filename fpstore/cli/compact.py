@@ -29,16 +29,18 @@ def command(store: str) -> None:
         opened.compact(progress=bar)
         merged = names != [segment.path for segment in opened._segments]
         count, after = len(opened._segments), sum(segment.file_bytes for segment in opened._segments)
-        was = {"segment_count": len(names), "pending_count": stats.pending_count, "removal_count": stats.removal_count}
-        became = f"now {counted(count, 'segment')}, {decimal_size(size_of(opened))}"
-        tell_done(
-            "compact",
-            {
-                "path": store,
-                "merged": merged,
-                "before": {**was, "segments_bytes": before},
-                "after": {"segment_count": count, "segments_bytes": after},
-            },
-            f"{store}: {', '.join(waiting)}, {decimal_size(all_before)};"
-            f" {became if merged else 'nothing to merge, and nothing was read'}",
-        )
+    with opened_store(store) as found:  # what a writer holds beside the store while it is open is gone
+        whole = size_of(found)
+    was = {"segment_count": len(names), "pending_count": stats.pending_count, "removal_count": stats.removal_count}
+    became = f"now {counted(count, 'segment')}, {decimal_size(whole)}"
+    tell_done(
+        "compact",
+        {
+            "path": store,
+            "merged": merged,
+            "before": {**was, "segments_bytes": before},
+            "after": {"segment_count": count, "segments_bytes": after},
+        },
+        f"{store}: {', '.join(waiting)}, {decimal_size(all_before)};"
+        f" {became if merged else 'nothing to merge, and nothing was read'}",
+    )

@@ -40,5 +40,6 @@ def command(count: int, **given: Any) -> None:
             "nearest",
             lambda store, queries: store.nearest_many(queries, count, max_distance=max_distance, threads=threads),
             opened,
+            reach=0,
             **given,
         )

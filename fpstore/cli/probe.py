@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from fpstore import Matches, Store
     from fpstore.inputs import Reader
     from fpstore.minhash import MinHashStore
-    from fpstore.text import Recipe
     from fpstore.types import ByteOrder, Keys
 
 EPILOG = """\b
@@ -147,7 +146,8 @@ def command(unbuffered: bool, **given: Any) -> None:
         elif opened.kind == "minhash":
             _ask_of_signatures(opened, min_similarity, given)
         else:
-            print_found("probe", _probing(max_distance), opened, share, **_without_store(given))
+            reach = opened.max_distance if max_distance is None else max_distance
+            print_found("probe", _probing(max_distance), opened, share, reach=reach, **_without_store(given))
 
 
 def _without_store(given: "Mapping[str, Any]") -> dict[str, Any]:
@@ -188,6 +188,7 @@ def print_found(
     opened: "Store",
     share: Share | None = None,
     *,
+    reach: int,
     fingerprints: tuple[str, ...],
     input_path: str | None,
     format: str,
@@ -206,14 +207,15 @@ def print_found(
 ) -> None:
     """Ask the store for what the options say, and print what is found; name: of the subcommand.
 
-    share: what answers all queries of an input together.
+    share: what answers all queries of an input together. reach: up to which distance a text is looked for, 0 if it is
+    found however far it is.
     """
     import numpy as np
 
     print_matches = _Printer(name, ask, signed)
     typed = typed_fingerprints(fingerprints, decimal, opened.bits, byte_order, text_option="--text")
     if text is not None:
-        typed = np.concatenate([typed, _fingerprint(recipe_of(opened, idf_path), text, html=html)])
+        typed = np.concatenate([typed, _fingerprint(opened, idf_path, text, reach, html=html)])
     if header:
         sys.stdout.write(HEADER)
     if len(typed):
@@ -250,13 +252,20 @@ def print_found(
         say(f"{input_path}: holds nothing, so nothing was asked for")
 
 
-def _fingerprint(recipe: "Recipe", text: str, *, html: bool) -> "Keys":
-    """That of --text, as an array of one, by the recipe of the store."""
+def _fingerprint(opened: "Store", idf_path: str | None, text: str, reach: int, *, html: bool) -> "Keys":
+    """That of --text, as an array of one, by the recipe of the store; what makes it say little is told."""
+    from fpstore.text.short import Lengths
+
+    recipe = recipe_of(opened, idf_path)
     text = signatures.shown_text(recipe, text, html=html)
     measured = recipe.measure_many([text])
+    lengths = Lengths(recipe, reach)
+    lengths.see([text], measured)
     if not measured.token_counts[0]:
         what = "it is near its equals only" if recipe.parts_empty else "no two such texts can be told apart"
         say(f"fpstore: warning: --text has no token for recipe {recipe.name}: {what}")
+    else:
+        tell_short(lengths)
     return measured.fingerprints
 
 

@@ -100,10 +100,18 @@ def print_found(
     if header:
         sys.stdout.write(HEADERS["probe"])
     if text is not None:
+        from fpstore.text.short import short_below
+
         recipe = recipe_of(store, idf_path)
         signatures, (tokens,) = recipe.sign_counted([shown_text(recipe, text, html=html)])
         if not tokens:
             say(f"fpstore: warning: --text has no token for recipe {recipe.name}: it is near its equals only")
+        elif tokens < (enough := short_below(recipe, cut=(store.bands, store.rows_per_band))):
+            say(
+                f"fpstore: warning: --text has fewer than {enough} tokens, too few for recipe {recipe.name} and"
+                f" {store.bands} bands of {store.rows_per_band} values: one changed token takes it out of reach as"
+                " often as not"
+            )
         ask(signatures)
     if input_path is None:
         return

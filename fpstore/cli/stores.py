@@ -60,9 +60,8 @@ def stores_of(path: str) -> tuple[list[str], int | None]:
 
 
 def size_of(store: Any) -> int:
-    """Bytes of the segments of a store, and of the names and the sketches that lie beside them."""
-    stats = store.stats()
-    return int(stats.segments_bytes + stats.names_bytes + stats.sketches_bytes)
+    """Bytes of all files of a store, as stats says them."""
+    return int(store.stats().total_bytes)
 
 
 def opened_of_fingerprints(path: str, command: str, instead: str) -> "Store":

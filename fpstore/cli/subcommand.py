@@ -375,10 +375,14 @@ class Subcommand(click.Command):
             if not ctx.resilient_parsing:
                 self._expect_once(ctx, self.make_parser(ctx).parse_args(list(args))[2])
             return super().parse_args(ctx, args)
-        except click.NoSuchOption:
+        except click.NoSuchOption as error:
             number = next((each for each in args if _NEGATIVE.fullmatch(each)), None)
             if number is None:
-                raise
+                others = _who_has(error.option_name, ctx)
+                if not others:
+                    raise
+                told = f"{error.option_name}: found it with {self.name}, expected it with {' or '.join(others)}"
+                raise click.UsageError(told, ctx) from None
             told = f"found {number:.40}, which looks like an option; expected -- before a number below 0"
             decimal = ", and --decimal before that" if any(each.name == "decimal" for each in self.params) else ""
             raise click.UsageError(f"{told}{decimal}", ctx) from None
@@ -417,6 +421,19 @@ def _refuse(context: click.Context, name: str, fact: Fact) -> None:
         return
     option = next(each for each in context.command.params if each.name == name)
     raise click.UsageError(f"{_named(option)} {fact.reason}", context)
+
+
+def _who_has(option: str, ctx: click.Context) -> list[str]:
+    """The other subcommands that have an option."""
+    group = ctx.parent.command if ctx.parent is not None else None
+    if not isinstance(group, click.Group):
+        return []
+    found = []
+    for name in group.list_commands(ctx):
+        command = group.get_command(ctx, name)
+        if command is not None and any(option in (*each.opts, *each.secondary_opts) for each in command.params):
+            found.append(name)
+    return found
 
 
 def _named(option: click.Parameter) -> str:

@@ -22,6 +22,7 @@ ASK_FINGERPRINT = "fingerprint_column (--fingerprint-column)"
 ASK_TEXT = "text_column (--text-column)"
 ASK_ID = "id_column (--id-column)"
 ASK_IDS = "ids (--ids)"
+NUMBERED = "; a number, from 0, names a column too"
 ASK_HEADER = "header (--input-header or --no-input-header)"
 
 Column = str | int
@@ -144,7 +145,7 @@ def _id_column(names: Sequence[str], where: str, asked: Asked) -> int | None:
 def _one_called_id(names: Sequence[str], called: list[int], where: str, asked: Asked) -> int:
     if len(called) != 1:
         rows = f", or {ASK_IDS} for row numbers" if asked.rows_serve else ""
-        raise BadInput(f"{where}: found {_listed(names)}; expected one called {ID_NAME}, or {ASK_ID}{rows}")
+        raise BadInput(f"{where}: found {_listed(names)}; expected one called {ID_NAME}, or {ASK_ID}{rows}{NUMBERED}")
     return called[0]
 
 
@@ -157,7 +158,7 @@ def _only(names: Sequence[str], where: str, wanted: Column | None, known: tuple[
         return called[0]
     if not called and len(names) == 1:
         return 0
-    raise BadInput(f"{where}: found {_listed(names)}; expected one called {' or '.join(known)}, or {ask}")
+    raise BadInput(f"{where}: found {_listed(names)}; expected one called {' or '.join(known)}, or {ask}{NUMBERED}")
 
 
 def _called(names: Sequence[str], known: tuple[str, ...]) -> list[int]:
