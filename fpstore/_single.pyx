@@ -73,7 +73,7 @@ cdef bint enter_all(tuple views) except -1:
         if (<SegmentView>view).closed:
             return False
     for view in views:
-        (<SegmentView>view).users += 1
+        (<SegmentView>view).enter()
     return True
 
 

@@ -4,6 +4,10 @@ from libc.stdint cimport uint64_t
 from fpstore._native cimport Source, SourceFile
 
 
+# Whether this is the main thread: only in that one signals' handlers run.
+cdef bint is_main() noexcept
+
+
 cdef class PageSource:
     cdef Source *source
     cdef readonly bint closed

@@ -8,7 +8,8 @@ from libc.stdlib cimport calloc, free
 
 import copy
 from errno import EINTR
-from threading import get_ident
+from os import register_at_fork
+from threading import get_ident, main_thread
 
 from cpython.exc cimport PyErr_CheckSignals
 
@@ -27,12 +28,29 @@ from fpstore.threads import is_unwanted
 
 cdef extern from "Python.h" nogil:
     int PyGILState_Check()
+    unsigned long PyThread_get_thread_ident()
 
 cdef enum:
     MOST_TAKEN = 256
 
 # What a signal's handler has raised in a thread that waited for a page, by that thread, until it raises it.
 cdef dict raised = {}
+
+
+cdef unsigned long main_ident
+
+
+def _find_main():
+    global main_ident
+    main_ident = main_thread().ident
+
+
+register_at_fork(after_in_child=_find_main)  # there it is the one that forked
+_find_main()
+
+
+cdef bint is_main() noexcept:
+    return PyThread_get_thread_ident() == main_ident
 
 
 cdef int is_stopped() noexcept nogil:

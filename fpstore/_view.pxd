@@ -14,6 +14,7 @@ cdef class SegmentView:
     cdef readonly unsigned bits
     cdef readonly bint closed
     cdef readonly int users
+    cdef int main_users
     cdef Lying lying
     cdef int enter(self) except -1
     cdef void leave(self)

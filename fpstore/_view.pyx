@@ -48,7 +48,7 @@ from fpstore._native cimport (
     tables_with_flips,
 )
 
-from fpstore._source cimport Lying, PageSource
+from fpstore._source cimport Lying, PageSource, is_main
 
 from fpstore.errors import CorruptStore, StoreClosed
 
@@ -175,10 +175,12 @@ cdef class SegmentView:
         if self.closed:
             raise StoreClosed("the store is closed")
         self.users += 1
+        self.main_users += is_main()
         return 0
 
     cdef void leave(self):
         self.users -= 1
+        self.main_users -= is_main()
         if self.closed and self.users == 0:
             self.free()
 
@@ -186,6 +188,11 @@ cdef class SegmentView:
         if self.guard != NULL:
             guard_remove(self.guard)
         PyBuffer_Release(&self.buffer)
+
+    @property
+    def is_inside(self):
+        """Whether this is called in the midst of a call of this thread, by a signal's handler."""
+        return self.main_users > 0 and is_main()
 
     def close(self):
         """Let go of the file; calls under way finish first, later ones raise StoreClosed."""

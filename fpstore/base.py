@@ -9,6 +9,7 @@ import os
 import threading
 import warnings
 import weakref
+from _thread import start_new_thread
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,7 +37,7 @@ from fpstore.query.additions import Additions
 from fpstore.query.tables import Table
 from fpstore.segment.reader import Segment
 from fpstore.segment.report import Report
-from fpstore.threads import Threads, thread_count
+from fpstore.threads import Threads, expect_outside, is_inside, thread_count
 from fpstore.types import Codec, Durability, IdType, Kind, Layout, Mode, expect_flags
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class _BaseStore(ABC):
         self._fork = forks.generation
         self._closed = True
         self._threads: dict[int, Threads] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         # Of one closing at a time; by one thread it may begin again where an interruption ended it.
         self._ending = threading.RLock()
         self._is_ending = False
@@ -142,7 +143,11 @@ class _BaseStore(ABC):
             try:
                 warnings.warn(f"{self!r} was never closed", ResourceWarning, source=self, stacklevel=2)
             finally:
-                self.close()
+                if self._is_inside():
+                    # The interpreter collects at any step, also of a call to another store of the same file.
+                    start_new_thread(self.close, ())
+                else:
+                    self.close()
 
     def __repr__(self) -> str:
         purpose = "writing" if self.mode == "w" else "reading"
@@ -163,9 +168,12 @@ class _BaseStore(ABC):
 
         A writer ends its merges where they are: nothing is lost, the next writer does them again. wait: it ends them
         first, as wait() does. It may be called again: one that was interrupted goes on. A signal's handler that closes
-        a store which this thread is closing leaves it to that.
+        a store which this thread is closing leaves it to that; RuntimeError where it comes in the midst of another call
+        of this thread, which closing would wait for.
         """
         expect_flags(wait=wait)
+        if self._fork == forks.generation and not (self._ended or is_inside(self._ending)):
+            expect_outside(self._is_inside())
         if wait and not self._closed and self._fork == forks.generation:
             self.wait()
         if self._fork != forks.generation:
@@ -186,6 +194,11 @@ class _BaseStore(ABC):
                 self._end()
             finally:
                 self._is_ending = False
+
+    def _is_inside(self) -> bool:
+        """Whether this very thread is in the midst of a call that holds what closing waits for."""
+        held = is_inside(self._lock) or any(threads.is_inside for threads in self._threads.values())
+        return held or self._living.is_inside or any(part.is_inside for part in self._latest.parts)
 
     def _end(self) -> None:
         with self._lock:
@@ -393,6 +406,11 @@ class _BaseStore(ABC):
         return table._of_store(self._settings.recipe, self._signed)
 
 
+# What a store that is closed meanwhile says: a mapping ValueError, or EBADF, or that it has the size of another file;
+# its threads, which take no more work, RuntimeError.
+_OF_CLOSED = CorruptStore, OSError, ValueError, RuntimeError
+
+
 class Reading:
     """A snapshot, the newest where none is given, for one use: errors say that the store was closed meanwhile."""
 
@@ -404,12 +422,14 @@ class Reading:
 
     def __enter__(self) -> Snapshot:
         self._store._expect_usable()
-        return self._snapshot or self._store._living.newest()
+        try:
+            return self._snapshot or self._store._living.newest()
+        except _OF_CLOSED:
+            self._store._expect_usable()
+            raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if isinstance(error, CorruptStore | OSError | ValueError | RuntimeError):
-            # A mapping that is closed meanwhile says ValueError, or EBADF, or has the size of another file; the
-            # store's threads, which take no more work, say RuntimeError.
+        if isinstance(error, _OF_CLOSED):
             self._store._expect_usable()

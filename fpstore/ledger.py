@@ -212,18 +212,20 @@ def _check_record(record: Folder, documents: int | None) -> None:
         return
     with os.fdopen(fd, "rb") as file, naming(record.path / INDEX):
         entry = entry_type(record)
-        count, rest = divmod(os.fstat(fd).st_size, entry.itemsize) if documents is None else (documents, 0)
-        if rest:
+        found, rest = divmod(os.fstat(fd).st_size, entry.itemsize)
+        count = found if documents is None else documents
+        if documents is None and rest:
             raise CorruptStore("index", f"{rest} bytes behind document {count - 1}", 0, path=record.path / INDEX)
-        data = file.read(count * entry.itemsize)
-    found = len(data) // entry.itemsize
-    if found < count:
-        raise CorruptStore("index", f"{found} documents", count, path=record.path / INDEX)
-    entries = np.frombuffer(data, dtype=entry)
-    expect_index(entries, record.path / INDEX)
+        if found < count:
+            raise CorruptStore("index", f"{found} documents", count, path=record.path / INDEX)
+        file.seek(max(count - 1, 0) * entry.itemsize)
+        last = np.frombuffer(file.read(entry.itemsize if count else 0), dtype=entry)
     if count:
+        (own,) = last
+        found_crc = _crc_of_file(record, INDEX, count * entry.itemsize - _CRC_BYTES)
+        expect_crc(f"{count} documents", found_crc, int(own["crc"]), record.path / INDEX)
         for name, column in ((NAME_BYTES, "name"), (TEXT_BYTES, "text")):
-            end, crc = int(entries[f"{column}_end"][-1]), int(entries[f"{column}_crc"][-1])
+            end, crc = int(own[f"{column}_end"]), int(own[f"{column}_crc"])
             expect_crc(f"the first {end} bytes", _crc_of_file(record, name, end), crc, record.path / name)
 
 

@@ -193,8 +193,12 @@ def stored_since(
             if not count:
                 continue
             own = later[:count]
+            ends, size = own["name_end"], os.fstat(names.fileno()).st_size
+            if int(ends[0]) < before or int(ends[-1]) > size or (ends[1:] < ends[:-1]).any():
+                told = f"ends that do not increase from {before} to at most {size}"
+                raise CorruptStore(f"names of {at} documents", told, "those of its names, in order", path=path)
             names.seek(before)
-            data = names.read(int(own["name_end"][-1]) - before)
+            data = names.read(int(ends[-1]) - before)
             crc = crc32c(data, crc)
             expect_crc(f"names of {at} documents", crc, int(own["name_crc"][-1]), record.path / NAME_BYTES)
             new = np.flatnonzero((own["known"] == 0) & (own["id"] >= np.uint64(first_id)))

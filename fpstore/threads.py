@@ -70,6 +70,20 @@ def is_unwanted() -> bool:
     return turn is not None and turn.is_unwanted
 
 
+def is_inside(*locks: "threading.RLock") -> bool:
+    """Whether this very thread holds one of these: it comes, by a signal's handler, in the midst of a call."""
+    return any(lock._is_owned() for lock in locks)  # type: ignore[attr-defined]  # as threading.Condition asks it
+
+
+def expect_outside(is_within: bool) -> None:
+    """Raise RuntimeError where this thread is within a call that would wait for what called it, and so for ever."""
+    if is_within:
+        raise RuntimeError(
+            "found a call that came in the midst of another of this thread to the same store, expected one when that "
+            "has ended: have a signal's handler raise an error or set a flag, and close the store afterwards"
+        )
+
+
 def _nothing() -> None:
     pass
 
@@ -85,7 +99,7 @@ class Threads:
         self._turns: SimpleQueue[_Turn | None] = SimpleQueue()
         self._helping: list[int] = []
         self._closed = False
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         # Those that wait hold the queue only, and end with this object.
         self._end = weakref.finalize(self, _end_helpers, self._turns, self._helping)
 
@@ -93,6 +107,11 @@ class Threads:
     def count(self) -> int:
         """How many there are, the caller's among them."""
         return self._helpers + 1
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether this thread is where nobody can close these."""
+        return is_inside(self._lock)
 
     def close(self) -> None:
         """End the helpers when they have done what they were given; a later map that needs them raises RuntimeError."""

@@ -35,9 +35,14 @@ def moments_of(code: CodeType) -> frozenset[int]:
     return frozenset(after.offset for before, after in itertools.pairwise(found) if before.opname in LOOKS)
 
 
+def _interrupt() -> None:
+    raise KeyboardInterrupt
+
+
 class _Interruption:
-    def __init__(self, at: int) -> None:
+    def __init__(self, at: int, act: Callable[[], object] = _interrupt) -> None:
         self.at = at
+        self.act = act
         self.count = 0
         self.seen: dict[Moment, list[int]] = {}
         self.where: Moment | None = None
@@ -58,7 +63,8 @@ class _Interruption:
             if self.count == self.at:
                 sys.settrace(None)
                 self.where = moment
-                raise KeyboardInterrupt
+                self.act()
+                return None
         return self.look
 
 
@@ -80,6 +86,13 @@ def interrupted(work: Callable[[], object], at: int) -> Moment | None:
     except KeyboardInterrupt:
         assert interruption.where is not None
     return interruption.where
+
+
+def acting(work: Callable[[], object], at: int, act: Callable[[], object]) -> Moment | None:
+    """Do work and, at the moment of that number, something else, as a signal's handler does; else as interrupted."""
+    acted = _Interruption(at, act)
+    _traced(work, acted)
+    return acted.where
 
 
 def _traced(work: Callable[[], object], interruption: _Interruption) -> None:

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -130,3 +131,65 @@ def test_a_handler_may_close_a_store_that_is_being_closed(path: Path) -> None:
     assert (told.stdout, told.returncode) == ("closed\n", 0), told.stderr
     with fpstore.open(path) as store:
         assert store.count() == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("call", ["probe", "probe_many", "follow", "pairs", "add", "add_many", "compact"])
+def test_a_handler_closes_a_store_in_the_midst_of_a_call_or_is_told_that_it_cannot(tmp_path: Path, call: str) -> None:
+    command = [sys.executable, str(Path(__file__).parent / "closings.py"), os.fspath(tmp_path), call, "40"]
+    told = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert told.returncode == 0, told.stderr
+    # Of so many moments some are within what closing waits for, and some are not.
+    assert " closed" in told.stdout
+    assert " refused" in told.stdout
+
+
+def test_a_store_cannot_be_closed_where_its_thread_holds_what_closing_waits_for(path: Path) -> None:
+    told = "found a call that came in the midst of another of this thread to the same store, expected one when"
+    for mode in ("r", "w"):
+        store = fpstore.open(path, mode)
+        living = store._living
+        assert living._catalog._shared is not None
+        for lock in (living._lock, living._catalog._shared.lock, store._lock, store._team(2)._lock):
+            with lock, pytest.raises(RuntimeError, match=told):
+                store.close()
+        assert store.count() == 0
+        # Another thread waits until the call has ended.
+        closing = threading.Thread(target=store.close)
+        with living._lock:
+            closing.start()
+            closing.join(0.05)
+            assert closing.is_alive()
+        closing.join(60)
+        assert not closing.is_alive()
+        store.close()
+
+
+def test_a_reader_is_not_asked_in_the_midst_of_its_own_look(path: Path) -> None:
+    with fpstore.open(path) as store, fpstore.open(path, "w") as writer:
+        writer.add([5], ids=[1])
+        with store._living._lock, pytest.raises(RuntimeError, match="in the midst of another of this thread"):
+            store.probe(5)
+        assert len(store.probe(5)) == 1
+
+
+def test_what_the_collector_closes_in_the_midst_of_a_call_is_closed_after_it(path: Path, refused: list[Any]) -> None:
+    reader = fpstore.open(path)
+    knot = Knot(fpstore.open(path, "w", durability="batch"))
+    knot.store.add([5, 6], ids=[1, 2])
+    shared = reader._living._catalog._environment
+    assert shared is knot.store._living._catalog._environment
+    with shared.lock:
+        del knot
+        gc.collect()
+    for _ in range(600):
+        try:
+            with fpstore.open(path, "w") as store:
+                assert store.count() == 2
+            break
+        except fpstore.StoreLocked:
+            time.sleep(0.1)
+    else:
+        pytest.fail("it was never closed")
+    assert not refused
+    reader.close()

@@ -73,6 +73,10 @@ SHOWN = {
         "concurrency::test_an_interrupted_batch_leaves_a_store_that_answers",
         "builder_interrupted::test_ctrl_c_does_not_wait_for_a_long_sort_and_leaves_what_was_there",
     ],
+    "`close` in a signal's handler": [
+        "collected::test_a_handler_closes_a_store_in_the_midst_of_a_call_or_is_told_that_it_cannot",
+        "remote::test_a_handler_does_not_wait_for_a_call_of_its_thread_that_waits_for_pages",
+    ],
     "SIGBUS": [
         "cut_short::test_a_file_cut_under_its_readers_is_an_error_or_the_answer_as_before",
         "cut_short::test_a_signal_that_is_not_ours_ends_the_process_as_before",

@@ -3,6 +3,7 @@
 import errno
 import os
 import random
+import tracemalloc
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -221,6 +222,33 @@ def test_files_that_are_shorter_than_they_were_are_told_apart(tmp_path: Path) ->
     os.close(index)
 
 
+def test_values_that_an_index_lays_over_each_other_are_refused_before_there_is_room_for_them(tmp_path: Path) -> None:
+    record, size = Record(tmp_path, 1), 1 << 20
+    values = [b"", bytes(size)] * 500
+    record.append(values[:2] + [b""] * 998, [b""] * 1000, list(range(1000)), filled(1, 0, 1000))
+    entries = np.fromfile(record.paths[2], dtype=record.entry)
+    entries["name_end"] = [0, size] * 500  # of 500 documents that each has all of the file
+    record.paths[2].write_bytes(entries.tobytes())
+    rows = list(range(1, 1000, 2))
+    tracemalloc.start()
+    try:
+        found = record.read("name", rows)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert found == (None, None, (1,))
+    assert peak < size
+    assert record.read("name", list(range(1000)))[2] == (2,)  # which ends before it begins
+    # So does one that ends behind the file, and one before another that the caller asked for first is as good as any.
+    entries["name_end"] = [*range(999), size + 1]
+    record.paths[2].write_bytes(entries.tobytes())
+    record.last["name_end"] = size
+    assert record.read("name", [999])[2] == (0,)
+    assert record.read("name", [5, 999])[2] == (1,)
+    assert record.read("name", [6, 5, 7, 6, 7])[2] is not None  # another checksum, and not another place
+    assert len(record.read("name", [6, 5, 7, 6, 7])[2]) == 3
+
+
 @pytest.mark.parametrize("broken", range(3))
 def test_the_index_does_not_tell_of_what_could_not_be_written(tmp_path: Path, broken: int) -> None:
     record = Record(tmp_path, 1)
@@ -309,6 +337,16 @@ def test_a_record_that_became_shorter_or_changed_is_refused(tmp_path: Path) -> N
     (tmp_path / "r" / TEXT_BYTES).write_bytes(b"onetwx")
     with pytest.raises(CorruptStore, match="text of document 1, checksum"):
         spool.texts(ids)
+    entries = np.fromfile(tmp_path / "r" / INDEX, dtype=entry_of(1))
+    entries["text_end"] = [3, 2]
+    whole = (tmp_path / "r" / INDEX).read_bytes()
+    with (tmp_path / "r" / INDEX).open("r+b") as file:
+        file.write(entries.tobytes())
+    told = "index: document 1, where its text lies: found a place before others or behind all, expected one behind"
+    with pytest.raises(CorruptStore, match=f"{told} those before it, in 6 bytes"):
+        spool.texts(ids)
+    with (tmp_path / "r" / INDEX).open("r+b") as file:
+        file.write(whole)
     os.truncate(tmp_path / "r" / TEXT_BYTES, 5)
     with pytest.raises(JobError, match=r"texts: found less than the 6 bytes that were written; --force begins again"):
         spool.texts(ids)

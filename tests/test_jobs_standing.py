@@ -7,6 +7,7 @@ import re
 import shutil
 import stat
 import struct
+import tracemalloc
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -309,6 +310,47 @@ def test_a_changed_byte_before_the_last_document_is_never_taken_for_the_end(
             (tmp_path / ledger.NAME_BYTES).write_bytes(changed(names, at))
             with pytest.raises(CorruptStore, match=r"^.*names: names of \d documents, checksum: found 0x"):
                 list(notes.stored_since(folder, documents, 0))
+
+
+@pytest.mark.parametrize(
+    "ends", [[3, 1, 9], [1, 1 << 63, 1 << 63], [1, 10, 12], [1, 2, (1 << 64) - 1], [9, 9, 0], [0, 9, 8]]
+)
+@pytest.mark.parametrize("documents", [0, 1])
+def test_whole_entries_whose_names_lie_over_each_other_or_behind_all_are_refused(
+    tmp_path: Path, ends: list[int], documents: int
+) -> None:
+    (tmp_path / ledger.NAME_BYTES).write_bytes(b"onetwofour")
+    entries = np.zeros(3, dtype=ledger.ENTRY)
+    for entry, end in zip(entries, ends, strict=True):
+        entry["name_end"] = end
+    crc = 0
+    for at, entry in enumerate(entries):  # as whoever made them up would seal them
+        crc = crc32c(entry.tobytes()[:-4], ledger.AFTER_ONE if at else 0)
+        entry["crc"] = crc
+    (tmp_path / ledger.INDEX).write_bytes(entries.tobytes())
+    assert ledger.whole_entries(entries, from_first=True).all()
+    told = r"index: names of 3 documents: found ends that do not increase from \d+ to"
+    with Folder.open(tmp_path) as folder, pytest.raises(CorruptStore, match=told):
+        list(notes.stored_since(folder, documents, 0))
+
+
+@pytest.mark.parametrize("documents", [5, 1 << 40, 1 << 62, 1 << 80])
+def test_a_note_of_more_documents_than_the_index_has_asks_for_no_room(tmp_path: Path, documents: int) -> None:
+    entries = np.zeros(4, dtype=ledger.ENTRY)
+    (tmp_path / ledger.INDEX).write_bytes(sealed_entries(entries, [b"a", b"b", b"c", b"d"]).tobytes())
+    (tmp_path / ledger.NAME_BYTES).write_bytes(b"abcd")
+    (tmp_path / ledger.TEXT_BYTES).write_bytes(b"")
+    (tmp_path / ledger.SETTINGS).write_bytes(ledger.sealed({}))
+    with Folder.open(tmp_path) as folder:
+        assert ledger.damage_in(folder, 4, 1) == ledger.damage_in(folder, None, 1) == []
+        tracemalloc.start()
+        try:
+            (damage,) = ledger.damage_in(folder, documents, 1)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert (damage.found, damage.expected) == ("4 documents", str(documents))
+    assert peak < 1 << 20
 
 
 def changed(data: bytes, at: int, bit: int = 1) -> bytes:

@@ -536,6 +536,42 @@ def test_what_a_handler_of_a_signal_raises_is_raised_and_others_ask_on_afterward
         assert [type(error) for error in told] == [OSError]
 
 
+@pytest.mark.parametrize("many", [False, True])
+def test_a_handler_does_not_wait_for_a_call_of_its_thread_that_waits_for_pages(
+    url: str, monkeypatch: pytest.MonkeyPatch, many: bool
+) -> None:
+    refused: list[str] = []
+
+    def waited(*_: object) -> None:
+        raise AssertionError("close() waited for what called it")
+
+    def closes(*_: object) -> None:
+        signal.signal(signal.SIGALRM, waited)
+        signal.setitimer(signal.ITIMER_REAL, 5)
+        try:
+            store.close()
+        except RuntimeError as error:
+            refused.append(str(error))
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        raise TimeoutError("enough")
+
+    with fpstore.open(url) as store:
+        hanging = Hanging(monkeypatch)
+        before = signal.signal(signal.SIGALRM, closes)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.3)
+            with pytest.raises(TimeoutError, match="enough"):
+                _ = store.probe_many(keys_of()[:9], threads=1) if many else store.probe(int(keys_of()[0]))
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+            hanging.ended.set()
+        assert len(refused) == 1
+        assert "in the midst of another of this thread to the same store" in refused[0]
+    with pytest.raises(StoreClosed):
+        store.probe(int(keys_of()[0]))
+
+
 def test_a_view_has_one_source(url: str) -> None:
     with fpstore.open(url) as store, pytest.raises(ValueError, match="the view has a source"):
         store._segments[0].view.attach(PageSource(), "x")

@@ -40,7 +40,7 @@ SANITIZERS = [
 FLAGS = ["-g", "-O1", "-no-pie", *kernels.FLAGS]
 COVERAGE = ["-fsanitize-coverage=trace-pc"]
 # What of the kernels it runs.
-PARTS = {"platform", "crc32c", "permute", "source", "view", "decode", "match", "search", "ids", "pairs"}
+PARTS = {"platform", "crc32c", "permute", "source", "view", "decode", "match", "search", "several", "ids", "pairs"}
 PLAN = plans.flips(2, (1, 1), 3)  # its masks are the first two of image.h
 NARROW = plans.flips(2, (1, 1), 3, 32)  # and those of this one come at FIRST_NARROW
 FIRST_NARROW = 4

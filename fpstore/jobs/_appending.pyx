@@ -17,6 +17,8 @@ from fpstore._native cimport CUT_SHORT, c_crc32c, read_at
 
 # Where reading failed.
 OF_INDEX, OF_VALUES = 1, 2
+cdef enum:
+    MISPLACED = -2  # an entry says that its value lies where it cannot; beside CUT_SHORT and the errors of the system
 
 cdef struct Values:
     const uint8_t *data
@@ -193,12 +195,15 @@ def append_documents(uint8_t[::1] entries not None, fields, files, names, texts,
 
 cdef int read_entries(int fd, const int64_t *rows, Py_ssize_t count, size_t size, uint8_t *room,
                       size_t end_at, size_t crc_at, uint64_t *starts, int64_t *offsets, uint32_t *crcs,
-                      uint64_t value_bytes) noexcept nogil:
+                      uint64_t value_bytes, Py_ssize_t *misplaced) noexcept nogil:
     """Of documents in rows: where their values begin, how long all before them are, and the checksums of what lies before
-    each, and of that with it. room: of an entry more than there are rows.
+    each, and of that with it. room: of an entry more than there are rows. misplaced: the first that is, of rows.
+
+    Values lie one after the other, so that those of rows that increase have no more bytes than the file, whatever the
+    entries say: room is made for them before their checksums can be compared.
     """
     cdef Py_ssize_t i, first = 0
-    cdef uint64_t row, end
+    cdef uint64_t row, end = 0
     cdef uint8_t *own
     cdef int failed
     for i in range(count):
@@ -217,11 +222,15 @@ cdef int read_entries(int fd, const int64_t *rows, Py_ssize_t count, size_t size
         while first <= i:
             memcpy(&starts[first], own + end_at, 8)
             memcpy(&crcs[2 * first], own + crc_at, 4)
+            if first and rows[first] > rows[first - 1] and starts[first] < end:
+                misplaced[0] = first
+                return MISPLACED
             own += size
             memcpy(&end, own + end_at, 8)
             memcpy(&crcs[2 * first + 1], own + crc_at, 4)
             if not starts[first] <= end <= value_bytes:
-                return CUT_SHORT
+                misplaced[0] = first
+                return MISPLACED
             offsets[first + 1] = offsets[first] + <int64_t>(end - starts[first])
             first += 1
     return 0
@@ -246,11 +255,12 @@ def read_values(int index, uint64_t entries, fields, const int64_t[::1] rows not
 
     index, values: the files, of so many entries and bytes. fields: the size of an entry, and where the end of its value
     and the checksum of all up to there lie in it. And what is wrong, None where nothing is: (OF_INDEX or OF_VALUES, an
-    error of the system) or (which, 0), where a file ends before; (i, found, expected), where the checksum of value i is
-    another. ValueError for rows that are not there. Nothing of the files is mapped.
+    error of the system) or (which, 0), where a file ends before; (i,), where value i does not lie behind those before it
+    and within the file; (i, found, expected), where the checksum of value i is another. ValueError for rows that are not
+    there. Nothing of the files is mapped. Values of rows that increase take no more memory than their file has bytes.
     """
     cdef size_t size, end_at, crc_at
-    cdef Py_ssize_t i, count = rows.shape[0], bad = -1
+    cdef Py_ssize_t i, count = rows.shape[0], bad = -1, misplaced = 0
     cdef uint8_t[::1] room, out
     cdef uint64_t[::1] starts
     cdef int64_t[::1] offsets
@@ -269,7 +279,9 @@ def read_values(int index, uint64_t entries, fields, const int64_t[::1] rows not
     starts, crcs = np.empty(count, dtype=np.uint64), np.empty(2 * count, dtype=np.uint32)
     with nogil:
         failed = read_entries(index, &rows[0], count, size, &room[0], end_at, crc_at, &starts[0], &offsets[0], &crcs[0],
-                              value_bytes)
+                              value_bytes, &misplaced)
+    if failed == MISPLACED:
+        return None, None, (misplaced,)
     if failed:
         return None, None, (OF_INDEX, max(failed, 0))
     held = np.empty(offsets[count] + 1, dtype=np.uint8)

@@ -14,7 +14,7 @@ import numpy as np
 
 from fpstore import _names
 from fpstore.disk import Folder, replace_whole
-from fpstore.errors import JobError
+from fpstore.errors import CorruptStore, JobError
 from fpstore.fingerprints import single_of
 from fpstore.jobs._appending import OF_INDEX, append_documents, read_values
 from fpstore.jobs.files import AppendFile, files_of_jobs
@@ -322,6 +322,9 @@ def _refuse(index: AppendFile, file: AppendFile, column: str, rows: Counts, wron
         place, found, expected = wrong
         expect_crc(f"{column} of document {rows[place]}", found, expected, file.path)
         return
+    if len(wrong) == 1:
+        where, told = f"document {rows[wrong[0]]}, where its {column} lies", "a place before others or behind all"
+        raise CorruptStore(where, told, f"one behind those before it, in {file.length} bytes", path=index.path)
     which, failed = wrong
     read = index if which == OF_INDEX else file
     if failed:

@@ -94,7 +94,7 @@ def _folder_of_store(path: Path) -> Folder:
     return folder
 
 
-class Catalog:
+class Catalog(environments.Sharing):
     """An open catalog. Safe to use from several threads; a context manager; not usable after a fork.
 
     folder: the store's, held open; what lies under its path later need not be this store. watch: over what it says;
@@ -115,7 +115,7 @@ class Catalog:
         self._changed: str | None = None
         self._known: State | None = None  # what was read last
         self.watch = Watch(sure=writer_lock is not None)
-        self._environment = environments.share(folder, FILE_NAME)
+        self._shared = environments.share(folder, FILE_NAME)
         self.is_closed = False
 
     @classmethod
@@ -195,7 +195,7 @@ class Catalog:
         raise self.changed(self.difference() or "found no sound catalog, expected the one that was opened there")
 
     def _open_anew(self) -> None:
-        before, self._environment = self._environment, environments.share(self.folder, FILE_NAME)
+        before, self._shared = self._environment, environments.share(self.folder, FILE_NAME)
         environments.give_back(before)
 
     def difference(self) -> str | None:
@@ -367,8 +367,7 @@ class Catalog:
         self.watch.end()
         with self.folder, self._segments or contextlib.nullcontext():
             if self._fork == forks.generation:  # after a fork both belong to the parent
-                if (environment := vars(self).pop("_environment", None)) is not None:
-                    environments.give_back(environment)
+                self._give_back()
                 if self._writer_lock is not None:
                     self._writer_lock.release()
 

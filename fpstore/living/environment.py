@@ -22,9 +22,10 @@ from lmdb.verify import VerifyError, verify
 from fpstore._tail import Tail
 from fpstore._view import MappedWords
 from fpstore.disk import CATALOG_NAME, FileIdentity, Folder
-from fpstore.errors import CorruptStore, StoreChanged
+from fpstore.errors import CorruptStore, StoreChanged, StoreClosed
 from fpstore.living import locks
 from fpstore.living.header import Header, HeaderFile
+from fpstore.threads import expect_outside, is_inside
 
 T = TypeVar("T")
 Transaction: TypeAlias = "lmdb.Transaction[bytes]"
@@ -62,7 +63,7 @@ class Environment:
         """Made by share(). Owns fd; as long as it is open no other file has this one's identity."""
         self.path = path
         self.file_identity = _identity(fd)
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
         self.users = 0
         self._fd = fd
         # What closes it when nobody has this any more, however their closing was interrupted.
@@ -86,6 +87,11 @@ class Environment:
         self._fd = -1
         self._own.close()
 
+    @property
+    def is_inside(self) -> bool:
+        """Whether this thread runs something in it."""
+        return is_inside(self.lock)
+
     def is_at(self, folder: Folder, name: str) -> bool:
         """Whether that name in folder still leads to this file."""
         return folder.identity_of(name) == self.file_identity
@@ -97,6 +103,7 @@ class Environment:
         before the transaction begins. work may be called again from the start where the map has to grow all the same.
         Raises CorruptStore or OSError, and StoreLocked where a reader keeps the writer waiting.
         """
+        expect_outside(self.is_inside)
         with self.lock, _Explained(self.path, self._fd):
             for _ in range(MAX_ATTEMPTS):
                 try:
@@ -458,3 +465,26 @@ def _end_use(environment: Environment) -> None:
             if _environments.get(environment.file_identity) is environment:
                 del _environments[environment.file_identity]
             environment.close_file()
+
+
+class Sharing:
+    """One that has an environment, which it shares with others of this process, until it gives it back."""
+
+    _shared: Environment | None = None
+
+    @property
+    def _environment(self) -> Environment:
+        """StoreClosed where it was given back: another thread may do so at any step."""
+        if (environment := self._shared) is None:
+            raise StoreClosed("the store is closed")
+        return environment
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether this thread runs something in it."""
+        return self._shared is not None and self._shared.is_inside
+
+    def _give_back(self) -> None:
+        environment, self._shared = self._shared, None
+        if environment is not None:
+            give_back(environment)

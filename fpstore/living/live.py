@@ -92,6 +92,11 @@ class Live:
         """The pages of each of its files."""
         return self.segment.view, *(file.view for file in self.beside)
 
+    @property
+    def is_inside(self) -> bool:
+        """Whether this thread is in the midst of a call that uses its files."""
+        return self.segment.view.is_inside or any(file.view.is_inside for file in self.beside)
+
     def close(self) -> None:
         """Let go of its files."""
         try:

@@ -13,6 +13,7 @@ from fpstore.living.catalog import Catalog
 from fpstore.living.following import follow
 from fpstore.living.opening import open_snapshot
 from fpstore.living.snapshot import Snapshot
+from fpstore.threads import expect_outside, is_inside
 from fpstore.types import Kind
 
 # How long a reader may answer from a store whose path leads to another one by now.
@@ -29,7 +30,7 @@ class Reader:
         """Open it; kind: what it must be. Raises FileNotFoundError, NotAStore, CorruptStore, WrongKind."""
         self.folder = folder
         self._fork = forks.generation
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._closed = False
         self._catalog = Catalog.open(folder)
         self.watch = self._catalog.watch
@@ -51,6 +52,7 @@ class Reader:
         """What the store is now. StoreChanged, from then on, where its path leads to something else."""
         if not self.watch.holds():
             stamp = self._catalog.stamp()
+            expect_outside(is_inside(self._lock))
             with self._lock:
                 if self._closed:
                     raise StoreClosed("the store is closed", path=self.folder)
@@ -90,6 +92,11 @@ class Reader:
         # The file may show a commit that is not through yet: then LMDB still reads the state before it.
         arrived = stamp is not None and self.snapshot.state.transaction >= max(stamp)
         self._stamp = stamp if arrived and not self.snapshot.state.moving else None
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether this thread is where closing it would wait for ever."""
+        return is_inside(self._lock) or self._catalog.is_inside
 
     def close(self) -> None:
         """Give the catalog back; the segments of the snapshot are the caller's to close."""

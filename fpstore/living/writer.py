@@ -38,7 +38,7 @@ from fpstore.notes import Asker
 from fpstore.progress import Tell
 from fpstore.query.additions import Additions, decide
 from fpstore.segment.entry import SegmentEntry, names_made, segment_name
-from fpstore.threads import Background, stand_still
+from fpstore.threads import Background, is_inside, stand_still
 from fpstore.types import Ids, Keys, Kind
 
 # So long who adds all the time has to write a state of his own after one that was published.
@@ -466,6 +466,11 @@ class Writer(Current):
             raise Cancelled
 
     # --- The end ---
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether this thread is where closing it would wait for ever."""
+        return is_inside(self._lock, self._publishing) or self._catalog.is_inside
 
     def close(self) -> None:
         """Write what waits, end flushes and merges where they are, and let another be the writer.

@@ -239,7 +239,7 @@ static void find_ids(void) {
     free(values);
 }
 
-static void probe(unsigned distance, int first_only, uint64_t count) {
+static void probe(unsigned distance, int first_only, const uint64_t *given, uint64_t count) {
     Search search = {.pages = &image.pages,
                      .tables = image.tables,
                      .table_count = image.table_count,
@@ -248,7 +248,7 @@ static void probe(unsigned distance, int first_only, uint64_t count) {
                      .first_only = first_only,
                      .match_limit = count * image.tables[0]->payload_bits};
     uint64_t *queries = malloc(count * 8);
-    memcpy(queries, image.queries, count * 8);
+    memcpy(queries, given, count * 8);
     Status status = search_run(&search, queries, count, 0);
     sound &= status == OK;
     if (!first_only) { /* which match is the first one, and which damage, depends on the kernel */
@@ -259,13 +259,65 @@ static void probe(unsigned distance, int first_only, uint64_t count) {
     for (uint64_t i = 0; status == OK && i < search.match_count; i++) {
         const Match *match = &search.matches[i];
         expect(match->distance <= distance, "matches lie within the distance");
-        expect(match->distance == (unsigned)__builtin_popcountll(match->fingerprint ^ image.queries[match->query]),
+        expect(match->distance == (unsigned)__builtin_popcountll(match->fingerprint ^ given[match->query]),
                "a match says how far it is");
         if (!first_only) note(match->fingerprint + match->query);
         if (image.ids.kind != IDS_NONE && i < 32 && !first_only) look_up(match->fingerprint);
     }
     free(search.matches);
     free(queries);
+}
+
+/* Each query alone, in pages that were all looked at before: see search_one.h. */
+static void probe_singly(void) {
+    for (unsigned i = 0; i < QUERIES; i++) probe(image.distance, 0, image.queries + i, 1);
+}
+
+static int match_order_by_part(const void *a, const void *b) {
+    const Match *left = a, *right = b;
+    if (left->query != right->query) return left->query < right->query ? -1 : 1;
+    return (left->fingerprint > right->fingerprint) - (left->fingerprint < right->fingerprint);
+}
+
+/* The file and its twin, looked up together: each has what it has alone. Of what is damaged both say so, or the first
+   one is not asked for it. */
+static void probe_together(void) {
+    static Image twin;
+    static Search alone, together;
+    image_twin(&image, &twin);
+    Table *const *const tables[] = {image.tables, image.tables};
+    Pages *pages[] = {&image.pages, &twin.pages};
+    const unsigned parts = several_count(tables, image.table_count, 2);
+    Several *several = parts == 2 ? several_make(pages, tables, image.table_count, parts) : NULL;
+    for (unsigned i = 0; several != NULL && i < QUERIES; i++) {
+        uint64_t query = image.queries[i];
+        int answered;
+        search_several_init(&together, several, image.distance);
+        Status status = search_several(&together, several, query, &answered);
+        if (answered || status != OK) {
+            search_init(&alone, &image.pages, image.tables, image.table_count, image.distance, 1);
+            alone.match_limit = image.tables[0]->payload_bits;
+            Status expected = search_run(&alone, &query, 1, 0);
+            expect((status == OK) == (expected == OK), "segments looked up together are sound where one alone is");
+            if (status == OK) {
+                expect(together.match_count == 2 * alone.match_count, "each of two segments has its matches");
+                if (alone.match_count > 0) {
+                    qsort(together.matches, together.match_count, sizeof(Match), match_order_by_part);
+                    qsort(alone.matches, alone.match_count, sizeof(Match), match_order_by_part);
+                }
+                for (uint64_t j = 0; j < together.match_count; j++) {
+                    const Match *match = &together.matches[j], *own = &alone.matches[j % alone.match_count];
+                    expect(match->query == j / alone.match_count && match->fingerprint == own->fingerprint &&
+                               match->distance == own->distance,
+                           "segments looked up together have the matches of each alone");
+                }
+            }
+            free(alone.matches);
+        }
+        free(together.matches);
+    }
+    several_free(several);
+    image_close(&twin);
 }
 
 static void choose(InstructionSet set) {
@@ -275,6 +327,7 @@ static void choose(InstructionSet set) {
     decode_choose(set);
     permute_choose(set);
     search_choose(set);
+    several_choose(set);
     join_choose(set);
     chosen = (int)set;
 }
@@ -284,10 +337,11 @@ static uint64_t run(const uint8_t *data, size_t size, InstructionSet set) {
     digest = 0;
     sound = 1;
     image_open(&image, data, size);
-    probe(image.distance, 0, QUERIES);
+    probe(image.distance, 0, image.queries, QUERIES);
     image_forget(&image);
-    probe(0, 0, 1);
-    probe(3, 1, QUERIES);
+    probe(0, 0, image.queries, 1);
+    probe(3, 1, image.queries, QUERIES);
+    probe_together();
     for (unsigned i = 0; i < image.table_count; i++) {
         uint64_t count = decode_table(i);
         if (count > 0) join_table(i, count);
@@ -297,6 +351,10 @@ static uint64_t run(const uint8_t *data, size_t size, InstructionSet set) {
         walk_ids();
         find_ids();
         for (unsigned i = 0; i < QUERIES; i++) look_up(image.queries[i]);
+    }
+    if (image_check(&image)) {
+        probe_singly();
+        probe_together();
     }
     image_close(&image);
     return digest;

@@ -14,7 +14,7 @@
 
 #define QUERIES 3
 #define MAX_TABLES 3
-#define MOST_SLOT_BITS 6
+#define MOST_SLOT_BITS 8
 #define MAX_KEYS 1024
 #define MAX_PAYLOAD_BITS 65536
 #define MAX_IDS 2048
@@ -231,12 +231,36 @@ static void image_open(Image *image, const uint8_t *data, size_t size) {
     pages->checksums = pages->base + pages->checked_bytes;
     pages->roots = pages->checksums + pages->checksums_bytes;
     pages->seen = calloc((pages->pages + roots) / 64 + 1, 8);
+    pages->unseen = pages->pages;
     for (unsigned i = 0; i < regions; i++) take(&input, image, image->bytes + offsets[i], bytes[i]);
     seal(image, head.bad_page);
 }
 
 /* No page has been used yet. */
-static void image_forget(Image *image) { memset(image->pages.seen, 0, ((image->pages.pages + 1) / 64 + 1) * 8); }
+static void image_forget(Image *image) {
+    memset(image->pages.seen, 0, ((image->pages.pages + 1) / 64 + 1) * 8);
+    image->pages.unseen = image->pages.pages;
+}
+
+/* Look at every page, so that none is asked for any more. Whether all are as they were sealed. */
+static int image_check(Image *image) {
+    Status status = OK;
+    for (uint64_t page = 0; page < image->pages.pages && status == OK; page++)
+        if (!page_seen(&image->pages, page)) status = page_check(&image->pages, page);
+    return status == OK;
+}
+
+/* The same file once more, in bytes of its own; the tables are the same. image_close() frees it, too. */
+static void image_twin(const Image *image, Image *twin) {
+    *twin = *image;
+    twin->bytes = malloc(image->size);
+    memcpy(twin->bytes, image->bytes, image->size);
+    twin->pages.base = twin->bytes;
+    twin->pages.checksums = twin->bytes + (image->pages.checksums - image->bytes);
+    twin->pages.roots = twin->bytes + (image->pages.roots - image->bytes);
+    twin->pages.seen = calloc((image->pages.pages + 1) / 64 + 1, 8);
+    twin->pages.unseen = image->pages.pages;
+}
 
 static void image_close(Image *image) {
     free(image->bytes);

@@ -1639,4 +1639,28 @@ MUTANTS = (
         "of many pending wide fingerprints the later ones are not found",
         ("tests/test_wide_living.py::test_what_waits_is_compared_with_every_query",),
     ),
+    Mutant(
+        "a store is closed in the midst of a call that closing waits for",
+        "fpstore/base.py",
+        "            expect_outside(self._is_inside())",
+        "            pass",
+        "a signal's handler that closes a store hangs for ever",
+        ("tests/test_collected.py::test_a_handler_closes_a_store_in_the_midst_of_a_call_or_is_told_that_it_cannot",),
+    ),
+    Mutant(
+        "files that this thread reads are waited for",
+        "fpstore/_view.pyx",
+        "self.main_users += is_main()",
+        "pass",
+        "a signal's handler that closes a store hangs for ever where the call waits for pages",
+        ("tests/test_remote.py::test_a_handler_does_not_wait_for_a_call_of_its_thread_that_waits_for_pages",),
+    ),
+    Mutant(
+        "the collector leaves a store open that it cannot close at once",
+        "fpstore/base.py",
+        "start_new_thread(self.close, ())",
+        "pass",
+        "what waits in it is never written",
+        ("tests/test_collected.py::test_what_the_collector_closes_in_the_midst_of_a_call_is_closed_after_it",),
+    ),
 )

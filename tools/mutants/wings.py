@@ -1504,6 +1504,33 @@ MUTANTS = (
         ("tests/test_jobs_appending.py::test_the_index_does_not_tell_of_what_could_not_be_written",),
     ),
     Mutant(
+        "values that an index lays over each other ask for memory before a checksum is compared",
+        "fpstore/jobs/_appending.pyx",
+        "if first and rows[first] > rows[first - 1] and starts[first] < end:",
+        "if False:",
+        "a changed index of jobs takes all memory",
+        (
+            "tests/test_jobs_appending.py::"
+            "test_values_that_an_index_lays_over_each_other_are_refused_before_there_is_room_for_them",
+        ),
+    ),
+    Mutant(
+        "names that an index lays over each other are read as often",
+        "fpstore/notes.py",
+        "or (ends[1:] < ends[:-1]).any():",
+        "or False:",
+        "a made-up index of jobs takes all memory",
+        ("tests/test_jobs_standing.py::test_whole_entries_whose_names_lie_over_each_other_or_behind_all_are_refused",),
+    ),
+    Mutant(
+        "so many documents as a note says are read",
+        "fpstore/ledger.py",
+        'if found < count:\n            raise CorruptStore("index", f"{found} documents"',
+        'if False:\n            raise CorruptStore("index", f"{found} documents"',
+        "verify asks for what a note says, and fails",
+        ("tests/test_jobs_standing.py::test_a_note_of_more_documents_than_the_index_has_asks_for_no_room",),
+    ),
+    Mutant(
         "a value of a record is what is found in its place",
         "fpstore/jobs/_appending.pyx",
         "if crc != crcs[2 * i + 1]:",
