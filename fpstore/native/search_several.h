@@ -9,12 +9,36 @@ enum {
     SEVERAL_BEYOND = 128 /* bits: in a block of few keys what is wanted may end so far behind where it likely does */
 };
 
-/* Name the slots of all segments, and ask for their lines. keys: the query's of each table, SEVERAL_TABLES of them. */
-static __attribute__((noinline)) void KERNEL(name_several)(Search *search, const Several *several,
-                                                           const uint64_t *keys) {
+/* Of lanes that read bytes [first, last] of their segments, those that touch a page which may not have been used before:
+   all that do, and few others. seen: of the lanes, as SeveralColumns has it. Those that are none of `lanes` may have
+   any bytes. */
+ALWAYS_INLINE __mmask8 KERNEL(new_pages)(__mmask8 lanes, __m512i seen, __m512i first, __m512i last) {
+    uint64_t words_at[8];
+    const __m512i one = _mm512_set1_epi64(1), low6 = _mm512_set1_epi64(63);
+    const __m512i begin = _mm512_maskz_srli_epi64(lanes, first, 12), end = _mm512_maskz_srli_epi64(lanes, last, 12);
+    const __m512i bits = _mm512_or_si512(_mm512_sllv_epi64(one, _mm512_and_si512(begin, low6)),
+                                         _mm512_sllv_epi64(one, _mm512_and_si512(end, low6)));
+    _mm512_storeu_si512(words_at, _mm512_add_epi64(seen, _mm512_slli_epi64(_mm512_srli_epi64(begin, 6), 3)));
+#define WORD(lane) (long long)*(const uint64_t *)(uintptr_t)words_at[lane]
+    const __m512i words = _mm512_set_epi64(WORD(7), WORD(6), WORD(5), WORD(4), WORD(3), WORD(2), WORD(1), WORD(0));
+#undef WORD
+    /* What lies in the pages is read behind that, as by page_seen(). */
+    __atomic_signal_fence(__ATOMIC_ACQUIRE);
+    /* Of two words, and of pages between the first and the last, the bits are not looked at. */
+    return _mm512_mask_cmpneq_epi64_mask(lanes, _mm512_and_si512(words, bits), bits) |
+           _mm512_mask_cmpneq_epi64_mask(lanes, _mm512_srli_epi64(begin, 6), _mm512_srli_epi64(end, 6)) |
+           _mm512_mask_cmpgt_epu64_mask(lanes, _mm512_sub_epi64(end, begin), one);
+}
+_Static_assert(PAGE_BYTES == 1 << 12, "new_pages() divides by it");
+
+/* Name the slots of all segments, and ask for their lines. keys: the query's of each table, SEVERAL_TABLES of them.
+   Returns whether a line may lie in a page that was not used before. */
+static __attribute__((noinline)) unsigned KERNEL(name_several)(Search *search, const Several *several,
+                                                               const uint64_t *keys) {
     SlotColumns *slots = &search->columns.slots;
     const SeveralColumns *columns = several->columns;
     const unsigned count = columns->slot_count;
+    unsigned new = 0;
     const __m512i two_52 = _mm512_set1_epi64(0x4330000000000000), low_keys = _mm512_loadu_si512(keys),
                   high_keys = _mm512_loadu_si512(keys + 8);
     for (unsigned i = 0; i < count; i += 8) {
@@ -30,8 +54,11 @@ static __attribute__((noinline)) void KERNEL(name_several)(Search *search, const
             _mm512_xor_si512(two_52, _mm512_castpd_si512(_mm512_add_round_pd(
                                          _mm512_mul_pd(middle, _mm512_set1_pd(1.0 / GROUP_SLOTS)),
                                          _mm512_castsi512_pd(two_52), _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC)));
-        STORE(line, _mm512_add_epi64(KNOWN(directory), _mm512_slli_epi64(line, 5)));
+        const __m512i place = _mm512_add_epi64(KNOWN(directory), _mm512_slli_epi64(line, 5)),
+                      byte = _mm512_sub_epi64(place, KNOWN(moved));
+        STORE(line, place);
         for (unsigned row = i; row < i + 8; row++) __builtin_prefetch(several->base + slots->line[row]);
+        new |= KERNEL(new_pages)(255, KNOWN(seen), byte, byte);
         STORE(index, _mm512_sub_epi64(slot, _mm512_add_epi64(_mm512_slli_epi64(line, 3), _mm512_slli_epi64(line, 2))));
         STORE(start, _mm512_sllv_epi64(slot, shift));
         STORE(first_wanted, _mm512_andnot_si512(below, key));
@@ -51,6 +78,7 @@ static __attribute__((noinline)) void KERNEL(name_several)(Search *search, const
          &slots->last_wanted[row]);
     }
     search->slot_count = count;
+    return new;
 }
 
 /* Ask for the page of byte `offset` where it has not been used before. Whether that is so. */
@@ -60,15 +88,13 @@ ALWAYS_INLINE unsigned KERNEL(ask_page)(Pages *pages, uint64_t offset) {
     return 1;
 }
 
-/* Check the pages of the slots' lines where not all of a segment's are known to be sound; first ask for all of them.
-   The lines themselves are on their way. */
-static Status KERNEL(check_lines)(const Several *several, const SlotColumns *slots, unsigned count) {
+/* Check the pages of the slots' lines; first ask for all of them. The lines themselves are on their way. */
+static __attribute__((noinline)) Status KERNEL(check_lines)(const Several *several, const SlotColumns *slots, unsigned count) {
     Status status = OK;
     unsigned new = 0;
     for (unsigned i = 0; i < count; i++) {
         const unsigned part = KERNEL(query_of)(slots->tag[i]);
-        Pages *pages = several->pages[part];
-        if (!pages_sound(pages)) new |= KERNEL(ask_page)(pages, slots->line[i] - several->moved[part]);
+        new |= KERNEL(ask_page)(several->pages[part], slots->line[i] - several->moved[part]);
     }
     for (unsigned i = 0; UNLIKELY(new) && i < count && status == OK; i++) {
         const unsigned part = KERNEL(query_of)(slots->tag[i]);
@@ -121,9 +147,12 @@ ALWAYS_INLINE void KERNEL(ask_ends)(const uint8_t *base, const EightBlocks *bloc
     if (UNLIKELY(more)) KERNEL(ask_lines)(base, more, second, end);
 }
 
-/* Read the lines of all slots. *count: how many blocks there are, BATCH_BLOCKS where there may be more. */
-static Status KERNEL(resolve_several)(Search *search, const Several *several, BlockColumns *blocks, unsigned *count) {
+/* Read the lines of all slots. *count: how many blocks there are, BATCH_BLOCKS where there may be more. *new: whether
+   one may lie in a page that was not used before. */
+static Status KERNEL(resolve_several)(Search *search, const Several *several, BlockColumns *blocks, unsigned *count,
+                                      unsigned *new) {
     SlotColumns *slots = &search->columns.slots;
+    const SeveralColumns *columns = several->columns;
     const unsigned slot_count = search->slot_count;
     Status status = OK;
     /* What comes after the last one is read too. */
@@ -138,17 +167,23 @@ static Status KERNEL(resolve_several)(Search *search, const Several *several, Bl
         found.reached = _mm512_min_epu64(_mm512_add_epi64(found.reached, _mm512_set1_epi64(SEVERAL_BEYOND)), found.end);
         if (*count < SEVERAL_AHEAD) KERNEL(ask_ends)(several->base, &found);
         KERNEL(store_eight)(slots, i, &found, blocks, *count, 1);
+        const __m512i moved = _mm512_loadu_si512(columns->moved + i),
+                      last = _mm512_srli_epi64(_mm512_sub_epi64(found.end, _mm512_set1_epi64(1)), 3);
+        *new |= KERNEL(new_pages)(found.filled, _mm512_loadu_si512(columns->seen + i),
+                                  _mm512_sub_epi64(_mm512_srli_epi64(found.at, 3), moved),
+                                  _mm512_sub_epi64(last, moved));
         *count += (unsigned)__builtin_popcount(found.filled);
         for (unsigned left = found.large; UNLIKELY(left != 0); left &= left - 1)
             slots->large[slots->large_count++] = (uint16_t)(i + (unsigned)__builtin_ctz(left));
     }
+    *new |= slots->large_count;
     for (unsigned i = 0; i < slots->large_count && status == OK && *count < BATCH_BLOCKS; i++)
         status = KERNEL(add_large_of_part)(search, several, slots->large[i], blocks, count);
     return status;
 }
 
 /* As check_lines(), of blocks. */
-static Status KERNEL(check_blocks)(const Several *several, const BlockColumns *blocks, unsigned count) {
+static __attribute__((noinline)) Status KERNEL(check_blocks)(const Several *several, const BlockColumns *blocks, unsigned count) {
     Status status = OK;
     unsigned new = 0;
 #define FIRST ((blocks->at[i] >> 3) - several->moved[part])
@@ -156,7 +191,6 @@ static Status KERNEL(check_blocks)(const Several *several, const BlockColumns *b
     for (unsigned i = 0; i < count; i++) {
         const unsigned part = KERNEL(query_of)(blocks->tag[i]);
         Pages *pages = several->pages[part];
-        if (pages_sound(pages)) continue;
         new |= KERNEL(ask_page)(pages, FIRST) | KERNEL(ask_page)(pages, LAST);
         new |= LAST / PAGE_BYTES - FIRST / PAGE_BYTES > 1; /* of pages between them nothing is known yet */
     }
@@ -312,10 +346,11 @@ Status KERNEL(search_several)(Search *search, const Several *several, uint64_t q
     Pages all = {.base = several->base};
     for (unsigned t = 0; t < several->table_count; t++)
         keys[t] = KERNEL(apply)(&several->tables[t]->permutation, query);
-    KERNEL(name_several)(search, several, keys);
-    Status status = KERNEL(check_lines)(several, &search->columns.slots, search->slot_count);
-    if (status == OK) status = KERNEL(resolve_several)(search, several, blocks, &count);
-    if (status == OK) status = KERNEL(check_blocks)(several, blocks, count);
+    unsigned new = KERNEL(name_several)(search, several, keys);
+    Status status = new ? KERNEL(check_lines)(several, &search->columns.slots, search->slot_count) : OK;
+    new = 0;
+    if (status == OK) status = KERNEL(resolve_several)(search, several, blocks, &count, &new);
+    if (status == OK && new) status = KERNEL(check_blocks)(several, blocks, count);
     search->slot_count = 0;
     *answered = count < BATCH_BLOCKS;
     if (status != OK || count == 0 || !*answered) return status;
