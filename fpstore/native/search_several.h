@@ -6,11 +6,12 @@
 
 enum {
     SEVERAL_AHEAD = 128, /* blocks whose lines are asked for before those that are scanned */
-    SEVERAL_BEYOND = 128 /* bits: in a block of few keys what is wanted may end so far behind where it likely does */
+    SEVERAL_BEYOND = 128, /* bits: in a block of few keys what is wanted may end so far behind where it likely does */
+    SEVERAL_EACH = 16     /* so many slots ask for their blocks one by one; of more, other lines are on their way */
 };
 
-/* Of lanes that read bytes [first, last] of their segments, those that touch a page which may not have been used before:
-   all that do, and few others. seen: of the lanes, as SeveralColumns has it. Those that are none of `lanes` may have
+/* Of lanes that read bytes [first, last] of their segments, those that touch a page which may not have been used
+   before: all that do, and few others. seen: of the lanes, as SeveralColumns has it. Those that are none of `lanes` may have
    any bytes. */
 ALWAYS_INLINE __mmask8 KERNEL(new_pages)(__mmask8 lanes, __m512i seen, __m512i first, __m512i last) {
     uint64_t words_at[8];
@@ -89,7 +90,8 @@ ALWAYS_INLINE unsigned KERNEL(ask_page)(Pages *pages, uint64_t offset) {
 }
 
 /* Check the pages of the slots' lines; first ask for all of them. The lines themselves are on their way. */
-static __attribute__((noinline)) Status KERNEL(check_lines)(const Several *several, const SlotColumns *slots, unsigned count) {
+static __attribute__((noinline)) Status KERNEL(check_lines)(const Several *several, const SlotColumns *slots,
+                                                            unsigned count) {
     Status status = OK;
     unsigned new = 0;
     for (unsigned i = 0; i < count; i++) {
@@ -134,15 +136,33 @@ static __attribute__((noinline)) Status KERNEL(add_large_of_part)(Search *search
     return status;
 }
 
-/* Ask for the lines of eight blocks, as far as the scan is likely to come. Whether a block has one line or two nobody
-   can foresee, and a wrong guess would hold up those that come after: so it is not asked. Few have more. */
-ALWAYS_INLINE void KERNEL(ask_ends)(const uint8_t *base, const EightBlocks *blocks) {
+/* Ask for the first line of each slot's block as soon as the slot's own line is there: what reads eight of them waits
+   for the last. One segment of 10^7 keys in ten tables, which no near cache has, takes 0.85 to 0.9 of the time so. What
+   the directory says is not checked here, and nothing is read of where it leads. */
+ALWAYS_INLINE void KERNEL(ask_begins)(const uint8_t *base, const SlotColumns *slots, unsigned count) {
+    for (unsigned i = 0; i < count; i++) {
+        const uint8_t *line = base + slots->line[i];
+        const uint64_t index = slots->index[i];
+        uint16_t from; /* as in read_directory() */
+        memcpy(&from, line + 6 + 2 * index, sizeof from);
+        const uint64_t at = slots->payload[i] + (load64(line) & low_bits(OFFSET_BITS)) + (index != 0 ? from : 0);
+        __builtin_prefetch(base + (at >> 3));
+    }
+}
+
+/* Ask for the lines of eight blocks, as far as the scan is likely to come; begun: of all the first one was asked for.
+   Whether a block has one line or two nobody can foresee, and a wrong guess would hold up those that come after: so it
+   is not asked. Few have more. */
+ALWAYS_INLINE void KERNEL(ask_ends)(const uint8_t *base, const EightBlocks *blocks, int begun) {
     uint64_t first[8], last[8];
     const __m512i begin = _mm512_srli_epi64(blocks->at, 3), end = _mm512_srli_epi64(blocks->reached, 3),
                   second = _mm512_add_epi64(begin, _mm512_set1_epi64(64));
     _mm512_storeu_si512(first, begin);
     _mm512_storeu_si512(last, end);
-    for (unsigned i = 0; i < 8; i++) __builtin_prefetch(base + first[i]), __builtin_prefetch(base + last[i]);
+    for (unsigned i = 0; i < 8; i++) {
+        if (!begun) __builtin_prefetch(base + first[i]);
+        __builtin_prefetch(base + last[i]);
+    }
     const __mmask8 more = _mm512_mask_cmplt_epu64_mask(blocks->filled, second, end);
     if (UNLIKELY(more)) KERNEL(ask_lines)(base, more, second, end);
 }
@@ -159,13 +179,14 @@ static Status KERNEL(resolve_several)(Search *search, const Several *several, Bl
     _mm512_storeu_si512(slots->line + slot_count, _mm512_set1_epi64((long long)slots->line[0]));
     _mm512_storeu_si512(slots->index + slot_count, _mm512_setzero_si512());
     slots->large_count = 0;
+    if (slot_count <= SEVERAL_EACH) KERNEL(ask_begins)(several->base, slots, slot_count);
     for (unsigned i = 0; i < slot_count; i += 8) {
         const __mmask8 lanes = (__mmask8)low_bits(slot_count - i < 8 ? slot_count - i : 8);
         EightBlocks found;
         status = KERNEL(read_eight)(several->base, slots, i, lanes, &found);
         if (UNLIKELY(status != OK)) return status;
         found.reached = _mm512_min_epu64(_mm512_add_epi64(found.reached, _mm512_set1_epi64(SEVERAL_BEYOND)), found.end);
-        if (*count < SEVERAL_AHEAD) KERNEL(ask_ends)(several->base, &found);
+        if (*count < SEVERAL_AHEAD) KERNEL(ask_ends)(several->base, &found, slot_count <= SEVERAL_EACH);
         KERNEL(store_eight)(slots, i, &found, blocks, *count, 1);
         const __m512i moved = _mm512_loadu_si512(columns->moved + i),
                       last = _mm512_srli_epi64(_mm512_sub_epi64(found.end, _mm512_set1_epi64(1)), 3);
@@ -183,7 +204,8 @@ static Status KERNEL(resolve_several)(Search *search, const Several *several, Bl
 }
 
 /* As check_lines(), of blocks. */
-static __attribute__((noinline)) Status KERNEL(check_blocks)(const Several *several, const BlockColumns *blocks, unsigned count) {
+static __attribute__((noinline)) Status KERNEL(check_blocks)(const Several *several, const BlockColumns *blocks,
+                                                             unsigned count) {
     Status status = OK;
     unsigned new = 0;
 #define FIRST ((blocks->at[i] >> 3) - several->moved[part])
