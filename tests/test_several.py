@@ -151,6 +151,32 @@ def test_rows_beyond_what_one_call_answers_are_those_of_all_segments(tmp_path: P
         assert len(store.probe(int(keys[0]))) == 3 * 1_501
 
 
+@pytest.mark.parametrize("page", range(2, 10))
+def test_a_page_in_which_a_block_ends_is_checked_with_it(tmp_path: Path, page: int) -> None:
+    parts = np.split(np.random.default_rng(7).integers(0, 2**64, 40_000, dtype=np.uint64), 2)
+    in_segments(tmp_path / "store", parts, "paper-10").close()
+    first_use = []
+    for alone in (True, False):
+        with fpstore.open(tmp_path / "store") as store:
+            view, table = store._segments[0].view, store._segments[0].tables[0]
+            begin, end = PAGE_BYTES * page, PAGE_BYTES * (page + 1)
+            assert table.payload_offset < begin < end < table.payload_offset + table.payload_bits // 8
+            for segment in store._segments:
+                segment.view.warm(0, page if segment.view is view else segment.view.page_count)
+            view.warm(page + 1, view.page_count)
+            keys = np.sort(parts[0])  # as they lie in the first table: those before the page come first
+            asked = 0
+            while view.is_new(begin, end):
+                key = int(keys[asked])
+                asked += 1
+                if alone:
+                    store._latest.single.probe(ALWAYS, key, 0, False)
+                else:
+                    store.probe_many(np.array([key], dtype=np.uint64), max_distance=0, threads=1)
+            first_use.append(asked)
+    assert first_use[0] == first_use[1] > 1
+
+
 @pytest.mark.parametrize("which", range(9))
 def test_a_damaged_page_of_any_of_them_is_named(tmp_path: Path, which: int) -> None:
     parts = parts_of("even")

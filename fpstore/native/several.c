@@ -62,6 +62,7 @@ static void add_row(const Several *several, unsigned index, uint64_t flip, unsig
     columns->tag[i] = (uint64_t)part << 32 | index << 8 | WIDE_FAR | WIDE_DIFFERS;
     columns->window[i] = low_bits(table->slot_shift) & ~columns->below[i];
     columns->left[i] = (uint16_t)left;
+    columns->moved[i] = several->moved[part], columns->seen[i] = (uintptr_t)several->pages[part]->seen;
     if (left > 0) columns->widened[columns->widened_count++] = (uint16_t)i;
 }
 
@@ -79,7 +80,8 @@ static void fill_columns(const Several *several) {
         }
     }
     for (unsigned i = columns->slot_count; i < SEVERAL_ROWS; i++)
-        columns->directory[i] = columns->directory[0], columns->shift[i] = 64;
+        columns->directory[i] = columns->directory[0], columns->shift[i] = 64, columns->moved[i] = columns->moved[0],
+        columns->seen[i] = columns->seen[0];
 }
 
 Several *several_make(Pages *const *pages, Table *const *const *tables, unsigned table_count, unsigned count) {

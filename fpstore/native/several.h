@@ -15,11 +15,13 @@
 /* What is the same for each query of each slot, of places behind `base`; see SlotColumns. table: which of one
    segment's; flip: what is inverted of the query's key there; below: the bits of a key that its prefix does not have.
    There are more rows than slots, for lanes that have none. widened: the rows in which up to `left` more bits may be
-   inverted, of those of `window`. */
+   inverted, of those of `window`. moved: how far the segment lies behind `base`; seen: the address of its pages' bits
+   of that name. */
 typedef struct {
     unsigned slot_count, widened_count;
     uint64_t table[SEVERAL_ROWS], flip[SEVERAL_ROWS], shift[SEVERAL_ROWS], below[SEVERAL_ROWS], directory[SEVERAL_ROWS],
-        payload[SEVERAL_ROWS], payload_bits[SEVERAL_ROWS], scale[SEVERAL_ROWS], tag[SEVERAL_ROWS], window[SEVERAL_ROWS];
+        payload[SEVERAL_ROWS], payload_bits[SEVERAL_ROWS], scale[SEVERAL_ROWS], tag[SEVERAL_ROWS], window[SEVERAL_ROWS],
+        moved[SEVERAL_ROWS], seen[SEVERAL_ROWS];
     uint16_t widened[SEVERAL_ROWS], left[SEVERAL_ROWS];
 } SeveralColumns;
 
