@@ -22,6 +22,8 @@ from fpstore.inputs.errors import BLANK, WITH_TAGS, BadInput
 from fpstore.inputs.fields import Names, named
 from fpstore.inputs.pages import begin_to_show, note_pages
 from fpstore.inputs.records import GROUP_BYTES, JSON_OBJECTS, Records, Request, Row
+from fpstore.inputs.remote import is_remote
+from fpstore.inputs.sources import is_stream
 from fpstore.inputs.text import DEFAULT_FIELD, read_rest, read_rows
 from fpstore.text.cleaning import LOOKED_AT_CHARACTERS, has_tags
 from fpstore.text.packed import Packed, Passed, Texts, heads
@@ -93,7 +95,9 @@ def field_of_texts(request: Request) -> str | int:
 
 def read_blocks(path: str, request: Request, names: Names | None, base: int) -> Iterator[Columns | Document]:
     """The documents of a file of JSON lines, those that are out of the ordinary one by one; base: rows before it."""
-    with open_stream(path, request.on_bytes, is_text=True, within=request.within) as stream:
+    # Who writes to a stream may wait for an answer, and what is elsewhere is fetched by threads of its own.
+    ahead = request.workers.are_several and not is_stream(path) and not is_remote(path)
+    with open_stream(path, request.on_bytes, is_text=True, within=request.within, reads_ahead=ahead) as stream:
         if stream.name.isprintable():
             every = _Blocks(stream, request, names, base).read()
             yield from _shown(every, stream.name, request) if request.html else every

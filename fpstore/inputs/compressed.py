@@ -5,33 +5,28 @@ Everything is streamed, and a stream that is cut short is an error, never a shor
 
 from __future__ import annotations
 
-import bz2
 import codecs
 import contextlib
-import gzip
 import io
-import lzma
 import os
 import stat
 import sys
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from fpstore.inputs import remote
 from fpstore.inputs.decoding import MARK_BYTES, marked
-from fpstore.inputs.errors import BadInput, cut
-from fpstore.text.packages import need
+from fpstore.inputs.errors import BadInput
+from fpstore.inputs.unpacking import ROOM_BYTES, UNPACK, ZSTD_FRAME, Chunks, DamagedError, Fill, is_skippable
+from fpstore.threads import ahead
 
 STANDARD_INPUT = "-"
 SUFFIXES = {".gz": "gzip", ".zst": "zstd", ".bz2": "bzip2", ".xz": "xz"}
 MAX_LINE_BYTES = 64 << 20
 _BUFFER_BYTES = 1 << 20
-# Of compressed input at a time. A Zstandard block of 4 bytes can stand for 128 KiB, so this for 32 MiB.
-_STEP_BYTES = 1 << 10
-# Public dumps are packed with `zstd --long=31`. Of the window only what is used takes memory.
-_MAX_WINDOW_BYTES = 1 << 31
+# Of what another thread decompresses at a time; about as much is taken of it together, as a block of lines.
+_AHEAD_BYTES = 1 << 21
 _HEAD_BYTES = 10  # bzip2 is told by its first ten: four are letters and a digit, which a text can begin with
 
 OnBytes = Callable[[int], object]
@@ -135,13 +130,15 @@ def open_stream(
     by_magic: bool = True,
     is_text: bool = False,
     within: tuple[int, int] | None = None,
+    reads_ahead: bool = False,
 ) -> Iterator[Stream]:
     """The decompressed bytes of the file at path, or of standard input for `-`.
 
     on_bytes: called with the count of bytes as they are read, still compressed. by_magic: whether the first
     bytes tell that it is compressed, else only the suffix does. is_text: by a byte order mark UTF-16 and UTF-32
-    become UTF-8. within: of a plain file, the bytes from which to which alone. Raises BadInput where the first bytes
-    contradict the suffix and, while reading, for damaged or cut compressed data.
+    become UTF-8. within: of a plain file, the bytes from which to which alone. reads_ahead: whether another thread
+    decompresses while what it has made is worked with, up to twice _AHEAD_BYTES; leaving the context ends that. Raises
+    BadInput where the first bytes contradict the suffix and, while reading, for damaged or cut compressed data.
     """
     name = display_name(path)
     with contextlib.ExitStack() as stack:
@@ -162,7 +159,7 @@ def open_stream(
         bare: _Raw | _Unpacked = raw
         size = None
         if kind is not None:
-            bare = _Unpacked(name, _UNPACK[kind](raw))
+            bare = _Unpacked(name, UNPACK[kind](io.BufferedReader(raw, _BUFFER_BYTES)))
         elif elsewhere:
             size = remote.size(path)
         elif path != STANDARD_INPUT:
@@ -170,8 +167,11 @@ def open_stream(
             size = status.st_size if stat.S_ISREG(status.st_mode) else None
         codec = marked(bare.peek(MARK_BYTES)) if is_text else None
         if codec is not None and codec != "utf-8-sig":
-            bare, size = _Unpacked(name, _as_utf8(bare, codec)), None
-        yield Stream(name, io.BufferedReader(bare, _BUFFER_BYTES), size)
+            bare, size = _Unpacked(name, Chunks(_as_utf8(bare, codec)).fill), None
+        read: _Raw | _Unpacked | _Ahead = bare
+        if reads_ahead and bare is not raw:
+            read = stack.enter_context(contextlib.closing(_Ahead(bare)))
+        yield Stream(name, io.BufferedReader(read, _BUFFER_BYTES), size)
 
 
 def packing_of(head: bytes) -> str | None:
@@ -179,7 +179,7 @@ def packing_of(head: bytes) -> str | None:
     if head.startswith(b"\x1f\x8b\x08"):
         return "gzip"
     # A Zstandard frame, or one of the skippable frames that parallel compressors write first.
-    if head.startswith(b"\x28\xb5\x2f\xfd") or (head[1:4] == b"\x2a\x4d\x18" and head[0] >> 4 == 5):
+    if head.startswith(ZSTD_FRAME) or is_skippable(head):
         return "zstd"
     # Behind the digit comes the mark of a block, or of the end where there is none.
     if head.startswith(b"BZh") and head[4:] in (b"\x31\x41\x59\x26\x53\x59", b"\x17\x72\x45\x38\x50\x90"):
@@ -244,10 +244,10 @@ class _Raw(io.RawIOBase):
 class _Unpacked(io.RawIOBase):
     """Decompressed bytes; whatever the decompressor calls a fault is BadInput with the name of the input."""
 
-    def __init__(self, name: str, chunks: Iterator[bytes]) -> None:
+    def __init__(self, name: str, fill: Fill) -> None:
         self._name = name
-        self._chunks = chunks
-        self._chunk = memoryview(b"")
+        self._fill = fill
+        self._held = memoryview(b"")  # of what was decompressed, which room was too small for
 
     def readable(self) -> bool:
         return True
@@ -257,93 +257,79 @@ class _Unpacked(io.RawIOBase):
         head = bytearray()
         while len(head) < count and (chunk := self._next()):
             head += chunk
-        self._chunk = memoryview(bytes(head))
+        self._held = memoryview(bytes(head))
         return bytes(head[:count])
 
-    def _next(self) -> bytes:
-        """The next chunk that has any bytes; empty at the end."""
+    def _next(self) -> memoryview:
+        """The next bytes; none at the end."""
+        room = memoryview(bytearray(ROOM_BYTES))
+        return room[: self._filled(room)]
+
+    def _filled(self, room: memoryview) -> int:
         try:
-            return next(filter(None, self._chunks), b"")
-        except _DamagedError as error:
+            return self._fill(room)
+        except DamagedError as error:
             raise BadInput(f"{self._name}: {error}", "damaged file") from error
 
     def readinto(self, buffer: Any, /) -> int:
         view = memoryview(buffer).cast("B")
-        if not self._chunk:
-            self._chunk = memoryview(self._next())
-        count = min(len(view), len(self._chunk))
-        view[:count] = self._chunk[:count]
-        self._chunk = self._chunk[count:]
+        if not self._held:
+            if len(view) >= ROOM_BYTES:
+                return self._filled(view)
+            self._held = self._next()
+        count = min(len(view), len(self._held))
+        view[:count] = self._held[:count]
+        self._held = self._held[count:]
         return count
 
 
-class _DamagedError(Exception):
-    """Compressed data is damaged or cut short; becomes BadInput where the name of the input is known."""
+class _Ahead(io.RawIOBase):
+    """What another stream has, read in a thread of its own while its user works with what came before.
+
+    Closing it waits for what is under way there.
+    """
+
+    def __init__(self, raw: io.RawIOBase) -> None:
+        self._every = ahead(_held(raw))
+        self._held = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        view = memoryview(buffer).cast("B")
+        if not self._held:
+            self._held = next(self._every, self._held)
+        count = min(len(view), len(self._held))
+        view[:count] = self._held[:count]
+        self._held = self._held[count:]
+        return count
+
+    def close(self) -> None:
+        """Nothing more is read."""
+        if not self.closed:
+            self._every.close()
+        super().close()
 
 
-def _unpack_gzip(raw: _Raw) -> Iterator[bytes]:
-    with gzip.GzipFile(fileobj=io.BufferedReader(raw, _BUFFER_BYTES), mode="rb") as file:
-        while True:
+def _held(raw: io.RawIOBase) -> Generator[memoryview]:
+    """The bytes of a stream, many at a time, in two places by turns; an error when all before it were given."""
+    rooms = [bytearray(_AHEAD_BYTES + ROOM_BYTES) for _ in range(2)]
+    count: int | None = 1
+    while count:
+        rooms.reverse()
+        room, end = memoryview(rooms[0]), 0
+        failure: Exception | None = None
+        while count and end < _AHEAD_BYTES:
             try:
-                chunk = file.read(_BUFFER_BYTES)
-            except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-                raise _DamagedError(f"found damaged gzip data ({cut(error)}), expected a whole gzip file") from error
-            if not chunk:
-                return
-            yield chunk
-
-
-def _unpack_zstd(raw: _Raw) -> Iterator[bytes]:
-    zstandard = need("zstandard", "zstd", "reading .zst")
-    # Frame by frame: the package's own stream reader takes a frame that is cut short for the end of the data.
-    decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES)
-    yield from _unpack_frames(raw, "zstd", decompressor.decompressobj, zstandard.ZstdError)
-
-
-def _unpack_bzip2(raw: _Raw) -> Iterator[bytes]:
-    yield from _unpack_frames(raw, "bzip2", bz2.BZ2Decompressor, OSError)
-
-
-def _unpack_xz(raw: _Raw) -> Iterator[bytes]:
-    def make() -> lzma.LZMADecompressor:
-        return lzma.LZMADecompressor(lzma.FORMAT_XZ, _MAX_WINDOW_BYTES)
-
-    # Between streams there may be zeros, in fours.
-    yield from _unpack_frames(raw, "xz", make, lzma.LZMAError, padding=b"\0")
-
-
-def _unpack_frames(
-    raw: _Raw, kind: str, make: Callable[[], Any], failure: type[Exception], padding: bytes = b""
-) -> Iterator[bytes]:
-    """What several frames hold, one after the other; make: what decompresses one, and raises failure for damage."""
-    packed = io.BufferedReader(raw, _BUFFER_BYTES)
-    frame = None
-    while step := packed.read(_STEP_BYTES):
-        while step:
-            if frame is None:
-                step = step.lstrip(padding) if padding else step
-                if not step:
-                    break
-                frame = make()
-            try:
-                chunk = frame.decompress(step)
-            except failure as error:
-                told = f"found damaged {kind} data ({cut(error)}), expected whole {kind} frames"
-                raise _DamagedError(told) from error
-            step = b""
-            if frame.eof:
-                step, frame = frame.unused_data, None
-            yield chunk
-    if frame is not None:
-        raise _DamagedError(f"found the end of the file inside a {kind} frame, expected whole {kind} frames")
-
-
-_UNPACK: dict[str, Callable[[_Raw], Iterator[bytes]]] = {
-    "gzip": _unpack_gzip,
-    "zstd": _unpack_zstd,
-    "bzip2": _unpack_bzip2,
-    "xz": _unpack_xz,
-}
+                count = raw.readinto(room[end:])
+            except Exception as error:
+                failure, count = error, None
+            end += count or 0
+        if end:
+            yield room[:end]
+        if failure is not None:
+            raise failure
 
 
 def _as_utf8(raw: io.RawIOBase, codec: str) -> Iterator[bytes]:
@@ -356,4 +342,4 @@ def _as_utf8(raw: io.RawIOBase, codec: str) -> Iterator[bytes]:
             yield decoder.decode(chunk or b"", not chunk).encode()
         except UnicodeDecodeError as error:
             name = codec.upper()
-            raise _DamagedError(f"found bytes that are no {name}, expected {name}, as the first of them say") from error
+            raise DamagedError(f"found bytes that are no {name}, expected {name}, as the first of them say") from error
