@@ -246,6 +246,36 @@ def test_the_index_does_not_tell_of_what_could_not_be_written(tmp_path: Path, br
     assert record.paths[2].read_bytes() == b""
 
 
+def test_lines_that_others_write_are_told_of_as_they_are_written(tmp_path: Path) -> None:
+    lines, indexes = (
+        Encoded.pack([b"a\n", b"", b"long enough to be more than the room that there is", b"b\n"]),
+        [0, 1, 2],
+    )
+    told, written = Record(tmp_path, 1), tmp_path / "written"
+    with written.open("wb", buffering=0) as file:
+        append_lines(file.fileno(), written, lines.data, lines.offsets, indexes_of(indexes), room(7))
+    with ExitStack() as stack:
+        files = [stack.enter_context(told.paths[at].open("ab", buffering=0)) for at in (0, 2)]
+        entries = filled(1, 0, 3)
+        append_documents(
+            entries.view(np.uint8),
+            told.fields,
+            [(files[0].fileno(), told.paths[0]), (-1, Path()), (files[1].fileno(), told.paths[2])],
+            (lines.data, lines.offsets),
+            (lines.data, lines.offsets),
+            indexes_of(indexes),
+            (0,) * 4,
+            AFTER_ONE,
+            True,
+            told.rooms,
+        )
+    told.last, told.paths[1] = entries[-1].copy(), written
+    data, offsets, wrong = told.read("text", [0, 1, 2])
+    assert wrong is None
+    assert data.tobytes() == written.read_bytes() == b"a\n\nlong enough to be more than the room that there is\n"
+    assert offsets.tolist() == [0, 2, 3, 54]
+
+
 def test_entries_of_another_size_are_refused(tmp_path: Path) -> None:
     record = Record(tmp_path, 1)
     with pytest.raises(ValueError, match="found entries of 48 bytes for 2 documents, expected 48 for each"):

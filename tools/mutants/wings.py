@@ -1482,10 +1482,26 @@ MUTANTS = (
     Mutant(
         "the index of a spool is on the disk first",
         "fpstore/jobs/spool.py",
-        "(self._names, self._texts, self._index): file.sync()",
-        "(self._index, self._names, self._texts): file.sync()",
+        "for file in (self._names, self._texts, self._index):",
+        "for file in (self._index, self._names, self._texts):",
         "an index tells of names that are not there",
         ("tests/test_jobs_resume.py::test_the_spool_names_no_document_whose_name_is_not_on_the_disk",),
+    ),
+    Mutant(
+        "a text is read of a line that is not written yet",
+        "fpstore/jobs/spool.py",
+        "self._lines.wait()",
+        "pass",
+        "a job that writes behind says that its files were cut short",
+        ("tests/test_jobs_reread.py::test_a_line_is_read_when_it_is_written",),
+    ),
+    Mutant(
+        "the checksum of a line leaves the end out that it gets",
+        "fpstore/jobs/_appending.pyx",
+        "    crc[0] = c_crc32c(crc[0], &newline, 1)\n",
+        "",
+        "a line at the end of a file is told to have changed",
+        ("tests/test_jobs_appending.py::test_lines_that_others_write_are_told_of_as_they_are_written",),
     ),
     Mutant(
         "a piece is decided before its documents were compared",
