@@ -1,6 +1,7 @@
 """Texts of kept documents that a job reads again of the lines that it has kept, in place of a copy of them."""
 
 import json
+import os
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -185,6 +186,23 @@ def test_lines_that_have_changed_are_refused(tmp_path: Path, monkeypatch: pytest
     part.write_bytes(part.read_bytes().replace(b"a b c", b"a b d"))
     with pytest.raises(CorruptStore, match=r"line of document \d+, checksum"):
         dedup([source], tmp_path / "out", **NEAR)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_result_that_is_cut_short_while_the_job_runs_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: Path, threads: int
+) -> None:
+    of, part = LineTexts.of, tmp_path / "out.job" / "part"
+
+    def cut(texts: LineTexts, data: Any, offsets: Any) -> Any:
+        os.truncate(part, 0)  # what is written behind that leaves zeros before it
+        return of(texts, data, offsets)
+
+    monkeypatch.setattr(LineTexts, "of", cut)
+    refused = r"found less than the \d+ bytes that were written; --force begins again|line of document \d+, checksum"
+    with pytest.raises((JobError, CorruptStore), match=refused):
+        dedup([source], tmp_path / "out", threads=threads, **NEAR)
+    assert not (tmp_path / "out").exists()
 
 
 def spools(patch: pytest.MonkeyPatch) -> list[Spool]:

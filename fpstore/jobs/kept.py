@@ -93,9 +93,14 @@ class _Workplaced(Leaders):
         """What says so later, to another thread."""
         return self._workplace.names_later(ids)
 
+    @property
+    def has_texts(self) -> bool:
+        """Whether the texts of kept documents are known."""
+        return self._spool.has_texts
+
     def texts(self, ids: Ids) -> Sequence[str | None]:
-        """The texts of kept documents; None of each of which it is not known."""
-        return self._spool.texts(ids) if self._spool.has_texts else [None] * len(ids)
+        """The texts of kept documents, where it has_texts; None of each that is not here."""
+        return self._spool.texts(ids)
 
     def _choose(self, index: int, near: Sequence[int], ids: Ids) -> tuple[int, float]:
         row, measure = super()._choose(index, near, ids)

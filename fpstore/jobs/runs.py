@@ -152,9 +152,12 @@ class FirstRun:
     def _texts_of_equals(self, dropped: Array, own: Sequence[str], verdicts: Array) -> list[str | None]:
         """Of the kept documents for which some were dropped the texts, None of those that are not equal to theirs.
 
-        own, verdicts: the texts of the batch, and what became of them; what is kept of it is in no file yet.
+        own, verdicts: the texts of the batch, and what became of them; what is kept of it is in no file yet. Where no
+        texts are kept none is known, so that all documents of a job are told of alike.
         """
         texts: list[str | None] = [None] * len(dropped)
+        if not self._kept.has_texts:
+            return texts
         alike = np.flatnonzero((dropped["distance"] == 0) & ~(dropped["measure"] < 1))
         leads = np.flatnonzero(verdicts["leads"])
         leads = leads[np.argsort(verdicts["id"][leads])]

@@ -1378,6 +1378,17 @@ MUTANTS = (
         ("tests/test_jobs_standing.py::test_the_record_of_what_is_stored_is_on_the_disk_before_it",),
     ),
     Mutant(
+        "texts of a batch are known where a job keeps none",
+        "fpstore/jobs/runs.py",
+        "if not self._kept.has_texts:",
+        "if False:",
+        "a job tells of some documents that they are equal, and of others that nobody knows",
+        (
+            "tests/test_text_unseen.py::"
+            "test_copies_that_are_dropped_and_weak_texts_that_are_kept_are_nothing_to_tell_of",
+        ),
+    ),
+    Mutant(
         "what was kept waits in the store when the journal tells of it",
         "fpstore/jobs/runs.py",
         "        self._workplace.sync()\n",
