@@ -4,17 +4,26 @@ import errno
 import os
 import random
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from jobs_model import write_jsonl
 from record_model import sealed
 
 from fpstore import CorruptStore, JobError
 from fpstore.disk import Folder
-from fpstore.jobs._appending import OF_INDEX, OF_VALUES, append_documents, append_lines, read_values
+from fpstore.jobs import corpus, dedup, files
+from fpstore.jobs._appending import (
+    OF_INDEX,
+    OF_VALUES,
+    append_documents,
+    append_lines,
+    begin_to_sync,
+    read_values,
+)
 from fpstore.jobs.files import AppendFile
 from fpstore.jobs.spool import Spool
 from fpstore.ledger import AFTER_ONE, INDEX, NAME_BYTES, TEXT_BYTES, entry_of, fields_of
@@ -346,3 +355,41 @@ def test_a_record_that_became_shorter_or_changed_is_refused(tmp_path: Path) -> N
     with pytest.raises(JobError, match=r"index: found less than the 96 bytes that were written; --force begins again"):
         spool.names(ids)
     spool.close()
+
+
+def begun(patch: pytest.MonkeyPatch, least: int) -> list[tuple[int, int]]:
+    """What of files begins to go to the disk, from where to where; so much at least at a time."""
+    found: list[tuple[int, int]] = []
+
+    def noted(fd: int, start: int, size: int) -> None:
+        found.append((start, start + size))
+        begin_to_sync(fd, start, size)
+
+    patch.setattr(files, "begin_to_sync", noted)
+    patch.setattr(files, "_BEGUN_BYTES", least)
+    return found
+
+
+def test_what_is_appended_goes_to_the_disk_where_it_is_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a").write_bytes(b"before")
+    found = begun(monkeypatch, 10)
+    with closing(Folder.open(tmp_path)) as folder, closing(AppendFile(folder, "a", 6)) as file:
+        for data in (b"123456789", b"0", b"", b"x" * 9, b"y" * 21):
+            file.write(data)
+            file.begin_to_sync()
+    assert found == [(6, 16), (16, 46)]
+    assert (tmp_path / "a").read_bytes() == b"before1234567890" + b"x" * 9 + b"y" * 21
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_results_of_a_job_go_to_the_disk_while_it_is_at_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
+    monkeypatch.setattr(corpus, "BATCH_DOCUMENTS", 100)
+    source = write_jsonl(tmp_path / "in.jsonl", [f"{i} {i + 1} x{i} y{i} {i * i} z{i} words" for i in range(1000)])
+    found = begun(monkeypatch, 1)
+    dedup([source], tmp_path / "kept", threads=threads)
+    ends = [0, *(end for _, end in found)]
+    assert len(found) == 10
+    assert [start for start, _ in found] == ends[:-1]
+    assert ends[-1] == (tmp_path / "kept").stat().st_size

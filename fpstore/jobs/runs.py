@@ -146,6 +146,8 @@ class FirstRun:
                 kept_file.write(self._keeping.lines(batch, range(len(leads)), is_first=is_first, added=added))
             for file, lines in zip(dropped_files, self._dropping, strict=True):
                 file.write(lines.encode(taken(batch.names, indexes), kept_names(), *columns))
+            for file in self._job.files:
+                file.begin_to_sync()
 
         return write
 

@@ -1378,6 +1378,14 @@ MUTANTS = (
         ("tests/test_jobs_standing.py::test_the_record_of_what_is_stored_is_on_the_disk_before_it",),
     ),
     Mutant(
+        "what a job writes waits for its commit to go to the disk",
+        "fpstore/jobs/runs.py",
+        "                file.begin_to_sync()\n",
+        "                pass\n",
+        "nothing is decided while the disk takes all of it",
+        ("tests/test_jobs_appending.py::test_the_results_of_a_job_go_to_the_disk_while_it_is_at_work",),
+    ),
+    Mutant(
         "texts of a batch are known where a job keeps none",
         "fpstore/jobs/runs.py",
         "if not self._kept.has_texts:",
