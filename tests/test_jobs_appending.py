@@ -5,17 +5,26 @@ import os
 import random
 import tracemalloc
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from jobs_model import write_jsonl
 from record_model import sealed
 
 from fpstore import CorruptStore, JobError
 from fpstore.disk import Folder
-from fpstore.jobs._appending import OF_INDEX, OF_VALUES, append_documents, append_lines, read_values
+from fpstore.jobs import corpus, dedup, files
+from fpstore.jobs._appending import (
+    OF_INDEX,
+    OF_VALUES,
+    append_documents,
+    append_lines,
+    begin_to_sync,
+    read_values,
+)
 from fpstore.jobs.files import AppendFile
 from fpstore.jobs.spool import Spool
 from fpstore.ledger import AFTER_ONE, INDEX, NAME_BYTES, TEXT_BYTES, entry_of, fields_of
@@ -274,6 +283,36 @@ def test_the_index_does_not_tell_of_what_could_not_be_written(tmp_path: Path, br
     assert record.paths[2].read_bytes() == b""
 
 
+def test_lines_that_others_write_are_told_of_as_they_are_written(tmp_path: Path) -> None:
+    lines, indexes = (
+        Encoded.pack([b"a\n", b"", b"long enough to be more than the room that there is", b"b\n"]),
+        [0, 1, 2],
+    )
+    told, written = Record(tmp_path, 1), tmp_path / "written"
+    with written.open("wb", buffering=0) as file:
+        append_lines(file.fileno(), written, lines.data, lines.offsets, indexes_of(indexes), room(7))
+    with ExitStack() as stack:
+        files = [stack.enter_context(told.paths[at].open("ab", buffering=0)) for at in (0, 2)]
+        entries = filled(1, 0, 3)
+        append_documents(
+            entries.view(np.uint8),
+            told.fields,
+            [(files[0].fileno(), told.paths[0]), (-1, Path()), (files[1].fileno(), told.paths[2])],
+            (lines.data, lines.offsets),
+            (lines.data, lines.offsets),
+            indexes_of(indexes),
+            (0,) * 4,
+            AFTER_ONE,
+            True,
+            told.rooms,
+        )
+    told.last, told.paths[1] = entries[-1].copy(), written
+    data, offsets, wrong = told.read("text", [0, 1, 2])
+    assert wrong is None
+    assert data.tobytes() == written.read_bytes() == b"a\n\nlong enough to be more than the room that there is\n"
+    assert offsets.tolist() == [0, 2, 3, 54]
+
+
 def test_entries_of_another_size_are_refused(tmp_path: Path) -> None:
     record = Record(tmp_path, 1)
     with pytest.raises(ValueError, match="found entries of 48 bytes for 2 documents, expected 48 for each"):
@@ -354,3 +393,41 @@ def test_a_record_that_became_shorter_or_changed_is_refused(tmp_path: Path) -> N
     with pytest.raises(JobError, match=r"index: found less than the 96 bytes that were written; --force begins again"):
         spool.names(ids)
     spool.close()
+
+
+def begun(patch: pytest.MonkeyPatch, least: int) -> list[tuple[int, int]]:
+    """What of files begins to go to the disk, from where to where; so much at least at a time."""
+    found: list[tuple[int, int]] = []
+
+    def noted(fd: int, start: int, size: int) -> None:
+        found.append((start, start + size))
+        begin_to_sync(fd, start, size)
+
+    patch.setattr(files, "begin_to_sync", noted)
+    patch.setattr(files, "_BEGUN_BYTES", least)
+    return found
+
+
+def test_what_is_appended_goes_to_the_disk_where_it_is_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a").write_bytes(b"before")
+    found = begun(monkeypatch, 10)
+    with closing(Folder.open(tmp_path)) as folder, closing(AppendFile(folder, "a", 6)) as file:
+        for data in (b"123456789", b"0", b"", b"x" * 9, b"y" * 21):
+            file.write(data)
+            file.begin_to_sync()
+    assert found == [(6, 16), (16, 46)]
+    assert (tmp_path / "a").read_bytes() == b"before1234567890" + b"x" * 9 + b"y" * 21
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_results_of_a_job_go_to_the_disk_while_it_is_at_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
+    monkeypatch.setattr(corpus, "BATCH_DOCUMENTS", 100)
+    source = write_jsonl(tmp_path / "in.jsonl", [f"{i} {i + 1} x{i} y{i} {i * i} z{i} words" for i in range(1000)])
+    found = begun(monkeypatch, 1)
+    dedup([source], tmp_path / "kept", threads=threads)
+    ends = [0, *(end for _, end in found)]
+    assert len(found) == 10
+    assert [start for start, _ in found] == ends[:-1]
+    assert ends[-1] == (tmp_path / "kept").stat().st_size

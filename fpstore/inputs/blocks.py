@@ -18,17 +18,22 @@ import numpy.typing as npt
 
 from fpstore.inputs._lines import LineReader
 from fpstore.inputs.compressed import MAX_LINE_BYTES, Stream, open_stream
-from fpstore.inputs.errors import BLANK, WITH_TAGS, BadInput
+from fpstore.inputs.errors import BLANK, WITH_TAGS, BadInput, Faults
 from fpstore.inputs.fields import Names, named
 from fpstore.inputs.pages import begin_to_show, note_pages
+<<<<<<< HEAD
 from fpstore.inputs.records import GROUP_BYTES, JSON_OBJECTS, Records, Request, Row
 from fpstore.inputs.remote import is_remote
 from fpstore.inputs.sources import is_stream
+=======
+from fpstore.inputs.records import GROUP_BYTES, JSON_OBJECTS, Records, Request, Row, Seen
+>>>>>>> ce741a04fd90760c509f5ba8d80f653fdba5de89
 from fpstore.inputs.text import DEFAULT_FIELD, read_rest, read_rows
 from fpstore.text.cleaning import LOOKED_AT_CHARACTERS, has_tags
 from fpstore.text.packed import Packed, Passed, Texts, heads
 from fpstore.text.shared import NO_PAGE, Pages, Shown
 from fpstore.threads import begun_ahead
+from fpstore.types import Bytes
 
 BLOCK_BYTES = 1 << 21
 # Of pages, which are shared out, so that each of several workers has some of a block.
@@ -39,6 +44,8 @@ TOGETHER_BYTES = 1 << 18
 FEW = 4
 # A field that is no path, and which JSON writes as it stands.
 _PLAIN_FIELD = re.compile('[^".\\\\\\\\\\0-\\x1f\\ud800-\\udfff]+')
+
+Offsets = npt.NDArray[np.int64]
 
 # One document: its name, its text and all that its source has of it.
 Document = tuple[str, str, Row]
@@ -103,6 +110,32 @@ def read_blocks(path: str, request: Request, names: Names | None, base: int) -> 
             yield from _shown(every, stream.name, request) if request.html else every
         else:  # packed names begin with it, and it may be no UTF-8
             yield from named(read_rest(stream, 0, request, is_begun=False), request, names, base)
+
+
+class LineTexts:
+    """Reads the texts of documents again, of the lines that these were read from; for one thread.
+
+    field: of the texts.
+    """
+
+    def __init__(self, request: Request) -> None:
+        self.field = str(field_of_texts(request))
+        self._request = replace(request, name_column=None, on_bytes=None)
+
+    def of(self, data: Bytes, offsets: Offsets) -> Passed:
+        """The text of each: line i is data[offsets[i] : offsets[i + 1]], none is blank. BadInput where one has none."""
+        lines, held, at = LineReader(self.field.encode(), None, b""), memoryview(data.data), 0
+        while lines.read(held, at, True):
+            index = int(offsets.searchsorted(lines.at))
+            line = bytes(held[lines.at : offsets[index + 1]])
+            request = replace(self._request, faults=Faults(False), seen=Seen())
+            for _, text, _ in named(read_rows([(index + 1, line)], "lines", request, "line"), request, None):
+                lines.add(text.encode("utf-8", "surrogatepass"), b"", b"")
+            lines.passed(1, len(line))
+            at = lines.at
+        if lines.count != len(offsets) - 1:
+            raise BadInput(f"lines: found {lines.count} texts, expected those of {len(offsets) - 1}")
+        return Passed(*lines.take()[0])
 
 
 class _Blocks:

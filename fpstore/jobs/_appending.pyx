@@ -15,6 +15,10 @@ from posix.unistd cimport write
 
 from fpstore._native cimport CUT_SHORT, c_crc32c, read_at
 
+cdef extern from "<fcntl.h>" nogil:
+    int sync_file_range(int fd, int64_t start, int64_t size, unsigned int flags)
+    unsigned int SYNC_FILE_RANGE_WRITE
+
 # Where reading failed.
 OF_INDEX, OF_VALUES = 1, 2
 cdef enum:
@@ -131,6 +135,28 @@ def append_lines(int fd, path, const uint8_t[::1] data not None, const int64_t[:
     return size
 
 
+def begin_to_sync(int fd, uint64_t start, uint64_t size):
+    """Have the system begin to write these bytes of a file to the disk, and do not wait for it.
+
+    Nothing is promised by that: whoever has to know syncs the file, and is told of what failed.
+    """
+    with nogil:
+        sync_file_range(fd, <int64_t>start, <int64_t>size, SYNC_FILE_RANGE_WRITE)
+
+
+cdef uint64_t see_line(const Values *values, int64_t index, uint32_t *crc) noexcept nogil:
+    """As put_value of a line that others write, with a newline behind it where it has none."""
+    cdef const uint8_t *data = values.data + values.offsets[index]
+    cdef size_t size = <size_t>(values.offsets[index + 1] - values.offsets[index])
+    cdef uint8_t newline = ord("\n")
+    if size:
+        crc[0] = c_crc32c(crc[0], data, size)
+    if size and data[size - 1] == newline:
+        return size
+    crc[0] = c_crc32c(crc[0], &newline, 1)
+    return size + 1
+
+
 cdef uint64_t put_value(Out *out, const Values *values, int64_t index, uint32_t *crc) noexcept nogil:
     """Append a value; crc: of all before it, and then with it. How many bytes it has."""
     cdef const uint8_t *data = values.data + values.offsets[index]
@@ -147,8 +173,8 @@ def append_documents(uint8_t[::1] entries not None, fields, files, names, texts,
 
     entries: those of the documents, of which the ends and the checksums are filled in here. fields: the size of one, and
     where name_end, text_end, name_crc, text_crc and crc lie in it. files: of names, of texts, of the index. names, texts:
-    each (data, offsets), as of append_values, of which those with these indexes are written. before: the four former
-    fields of the entry before. after_one: the checksum behind an entry with its own; is_first: there is none before.
+    each (data, offsets), as of append_values, of which those with these indexes are written. Where texts have no file, as
+    fd -1 says, they are lines that others write, as append_lines does. before: the four former fields of the entry before. after_one: the checksum behind an entry with its own; is_first: there is none before.
     Raises as append_lines.
     """
     cdef Fields field
@@ -158,6 +184,7 @@ def append_documents(uint8_t[::1] entries not None, fields, files, names, texts,
     cdef uint8_t *entry
     cdef uint64_t name_end, text_end
     cdef uint32_t name_crc, text_crc, crc
+    cdef bint are_lines = files[1][0] == -1
     field.size, field.name_end, field.text_end, field.name_crc, field.text_crc, field.crc = fields
     name_end, text_end, name_crc, text_crc = before
     if max(field.name_end, field.text_end) + 8 > field.size or max(field.name_crc, field.text_crc) + 4 > field.size \
@@ -175,7 +202,10 @@ def append_documents(uint8_t[::1] entries not None, fields, files, names, texts,
     with nogil:
         for i in range(count):
             name_end += put_value(&names_out, &name_values, indexes[i], &name_crc)
-            text_end += put_value(&texts_out, &text_values, indexes[i], &text_crc)
+            if are_lines:
+                text_end += see_line(&text_values, indexes[i], &text_crc)
+            else:
+                text_end += put_value(&texts_out, &text_values, indexes[i], &text_crc)
             memcpy(entry + field.name_end, &name_end, 8)
             memcpy(entry + field.text_end, &text_end, 8)
             memcpy(entry + field.name_crc, &name_crc, 4)

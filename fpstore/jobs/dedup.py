@@ -21,6 +21,7 @@ from fpstore.jobs.naming import fault_of_name
 from fpstore.jobs.places import expect_other_files
 from fpstore.jobs.ranks import Leaving
 from fpstore.jobs.repeats import Repeats
+from fpstore.jobs.reread import kept_lines
 from fpstore.jobs.rows import Lines
 from fpstore.jobs.runs import FirstRun, RankedRun
 from fpstore.jobs.settings import Asked, settle_settings
@@ -162,7 +163,9 @@ def dedup(
                 """Where it decides, which is known once others measure."""
                 threads = corpus.deciding_threads
                 if standing is None:
-                    return own_workplace(job, settings, texts=texts, threads=threads)
+                    keeping = forms[0] if keeps and sharding is None else None
+                    lines = None if keeping is None else kept_lines(job, corpus, keeping)
+                    return own_workplace(job, settings, texts=texts, threads=threads, lines=lines)
                 return standing_workplace(standing, job, settings, texts=texts, threads=threads)
 
             with (

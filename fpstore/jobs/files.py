@@ -13,13 +13,15 @@ import numpy as np
 
 from fpstore.disk import Folder, naming, read_whole, replace_whole, write_all
 from fpstore.errors import CorruptStore, JobError
-from fpstore.jobs._appending import append_lines
+from fpstore.jobs._appending import append_lines, begin_to_sync
 from fpstore.ledger import parse_json
 from fpstore.text.packed import Packed
 from fpstore.types import Bytes, Counts
 
 # What is put together to be written: it stays in the cache of a processor.
 _ROOM_BYTES = 1 << 18
+# So much is begun to be written to the disk at once.
+_BEGUN_BYTES = 1 << 20
 
 
 @contextmanager
@@ -76,6 +78,7 @@ class AppendFile:
         self.path = folder.path / name
         self.length = length
         self._room: Bytes | None = None
+        self._begun = length  # to be written to the disk
         is_new = folder.identity_of(name) is None
         if is_new and by_umask:
             with suppress(FileExistsError):
@@ -125,6 +128,12 @@ class AppendFile:
         """All that was written before, read from the disk as it is looked at."""
         # An empty file cannot be mapped.
         return memoryview(mmap.mmap(self._fd, self.length, prot=mmap.PROT_READ) if self.length else b"")
+
+    def begin_to_sync(self) -> None:
+        """Have what was appended go to the disk, where it is much, while more is made: sync waits for less then."""
+        if self.length - self._begun >= _BEGUN_BYTES:
+            begin_to_sync(self._fd, self._begun, self.length - self._begun)
+            self._begun = self.length
 
     def sync(self) -> None:
         """What was written is on the disk when this returns."""

@@ -92,9 +92,14 @@ class Keeping:
         self.pack = form.pack(convert)
         self.head = b"" if layout is None or not self._as_read else self._head(layout)
 
+    @property
+    def has_lines(self) -> bool:
+        """Whether each document that is a line of JSON has that line there, as it was read, and nothing is added."""
+        return self._kind == JSON and not self._added
+
     def lines_of(self, batch: Batch) -> Packed[Row] | None:
         """The lines of a batch, where they are written as they stand, each with its end."""
-        return batch.rows if isinstance(batch.rows, Packed) and self._kind == JSON and not self._added else None
+        return batch.rows if isinstance(batch.rows, Packed) and self.has_lines else None
 
     def lines(
         self, batch: Batch, which: Sequence[int] | Counts, *, is_first: bool, added: Sequence[Sequence[Any]] = ()

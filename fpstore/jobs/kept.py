@@ -1,10 +1,12 @@
 """Owns what is kept: the leaders of a corpus, with their names, and their texts where matches are confirmed."""
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from fpstore.errors import JobError
+from fpstore.inputs import Row
 from fpstore.jobs.own import OwnKeys
 from fpstore.jobs.settings import Settings
 from fpstore.jobs.signed import ROOMS
@@ -18,7 +20,7 @@ from fpstore.query.similar_leaders import SimilarLeaders
 from fpstore.text import Recipe
 from fpstore.text.confirm import Checker, Confirm, Rooms
 from fpstore.text.held import Features, KeptHashes, Sets
-from fpstore.text.packed import taken, text_sizes
+from fpstore.text.packed import Encoded, Packed, taken, text_sizes
 from fpstore.types import Array, Counts, Ids, Keys
 
 # So many bytes of text are decided together, or one text: their shingles take 3 to 16 times as many.
@@ -44,7 +46,8 @@ class _Workplaced(Leaders):
         self._texts: Sequence[str] = ()
         self._hashes: KeptHashes | None = None
         self._ends: Counts = np.empty(0, dtype=np.int64)  # of the texts, in the bytes of all
-        # Of leaders whose texts the spool does not have yet: the first id, and the indexes in this batch from there on.
+        self._lines: Packed[Any] | None = None
+        # Of leaders of this batch, of which the spool need not have the texts yet: the first id, and the indexes.
         self._first_unspooled, self._unspooled = self.next_id, list[int]()
         # The features of documents that may be near some, and their indexes.
         self._ahead = Sets.of([])
@@ -59,18 +62,22 @@ class _Workplaced(Leaders):
         texts: Sequence[str],
         hashes: KeptHashes | None = None,
         *,
+        lines: Sequence[Row] = (),
         settles: bool = True,
     ) -> Array:
-        """What becomes of the documents of a batch. hashes: as of Batch.
+        """What becomes of the documents of a batch. hashes: as of Batch. lines: its rows, of which a result will have
+        those that are kept before the next call, where the spool has_lines.
 
         settles: a commit follows, which makes the workplace durable, and comes before the next call.
         """
         self._names, self._texts, self._hashes = names, texts, hashes
+        self._lines = _packed(lines) if self._spool.has_lines else None
+        self._first_unspooled, self._unspooled = self.next_id, []
         if self._is_settled:
             self._workplace.settle()
         self._ends = np.cumsum(text_sizes(texts))
         verdicts = self.decide(fingerprints)
-        self._names, self._texts, self._hashes, self._ahead = (), (), None, Sets.of([])
+        self._names, self._texts, self._hashes, self._ahead, self._lines = (), (), None, Sets.of([]), None
         self._is_settled = settles
         return verdicts
 
@@ -86,9 +93,14 @@ class _Workplaced(Leaders):
         """What says so later, to another thread."""
         return self._workplace.names_later(ids)
 
+    @property
+    def has_texts(self) -> bool:
+        """Whether the texts of kept documents are known."""
+        return self._spool.has_texts
+
     def texts(self, ids: Ids) -> Sequence[str | None]:
-        """The texts of kept documents; None of each of which it is not known."""
-        return self._spool.texts(ids) if self._spool.has_texts else [None] * len(ids)
+        """The texts of kept documents, where it has_texts; None of each that is not here."""
+        return self._spool.texts(ids)
 
     def _choose(self, index: int, near: Sequence[int], ids: Ids) -> tuple[int, float]:
         row, measure = super()._choose(index, near, ids)
@@ -97,7 +109,6 @@ class _Workplaced(Leaders):
         return row, measure
 
     def _look_ahead(self, indexes: Counts) -> Sets | None:
-        self._first_unspooled, self._unspooled = self.next_id, []
         if self._checker is None:
             return None
         if self._hashes is None:
@@ -144,7 +155,8 @@ class _Workplaced(Leaders):
         rows = self._workplace.rows
         told = self._told_of(fingerprints, leads)
         known = None if rows is None else rows.known(told, taken(self._names, leads))
-        self._spool.append(ids, told, self._names, self._texts, known, leads)
+        texts = self._texts if self._lines is None else self._lines
+        self._spool.append(ids, told, self._names, texts, known, leads)
         if self.share is not None and self._checker is not None:
             if self._hashes is None or not self._hashes.are_features:
                 near = np.isin(leads, self._looked_at, assume_unique=True)
@@ -226,3 +238,8 @@ def kept_of(
 ) -> Kept | SimilarKept:
     """The kept documents of a workplace. comparing: how many threads make the features by which they are compared."""
     return (SimilarKept if settings.signs else Kept)(workplace, settings, confirm, threads, comparing)
+
+
+def _packed(rows: Sequence[Row]) -> Packed[Any]:
+    """The lines of rows of JSON."""
+    return rows if isinstance(rows, Packed) else Encoded.pack(row.data for row in rows if isinstance(row.data, bytes))

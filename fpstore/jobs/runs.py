@@ -25,7 +25,6 @@ from fpstore.notes import subfolder
 from fpstore.progress import OnProgress, Progress
 from fpstore.query.leaders import VERDICT
 from fpstore.text.confirm import Confirm
-from fpstore.text.held import KeptHashes
 from fpstore.text.packed import taken
 from fpstore.types import Array, Counts
 
@@ -76,7 +75,7 @@ class FirstRun:
             for batch, fingerprints in every:
                 if self._workplace.is_full:  # what goes to a store is committed first
                     self._job.wait()
-                verdicts = self._decide(fingerprints, batch.names, batch.texts, batch.hashes, settles=batch.settles)
+                verdicts = self._decide(batch, fingerprints)
                 self._repeats.see(batch.names)
                 write = self._told(batch, verdicts)
                 if self._writes_behind:
@@ -112,16 +111,11 @@ class FirstRun:
     def _show_bytes(self, phase: str) -> None:
         self._show(Progress(phase, self._corpus.bytes_read, self._corpus.total_bytes, "bytes"))
 
-    def _decide(
-        self,
-        fingerprints: Array,
-        names: Sequence[str],
-        texts: Sequence[str],
-        hashes: KeptHashes | None = None,
-        *,
-        settles: bool = True,
-    ) -> Array:
-        verdicts = self._kept.decide_all(fingerprints, names, texts, hashes, settles=settles)
+    def _decide(self, batch: Batch, fingerprints: Array) -> Array:
+        own = batch.names, batch.texts, batch.hashes
+        return self._counted(self._kept.decide_all(fingerprints, *own, lines=batch.rows, settles=batch.settles))
+
+    def _counted(self, verdicts: Array) -> Array:
         self._tally.documents += len(verdicts)
         self._tally.results += int(verdicts["leads"].sum())
         self._tally.refused, self._tally.cut_short = self._kept.refused, self._kept.cut_short
@@ -133,7 +127,9 @@ class FirstRun:
         added = self._tags_of(verdicts) if self._tags else None
         indexes = np.flatnonzero(~leads)
         dropped = verdicts[indexes]
-        self._corpus.see_dropped(batch.texts, indexes.tolist(), lambda some: self._texts_of_equals(dropped[some]))
+        self._corpus.see_dropped(
+            batch.texts, indexes.tolist(), lambda some: self._texts_of_equals(dropped[some], batch.texts, verdicts)
+        )
         kept_names = self._kept.names_later(dropped["id"]) if self._dropping else list
         columns = [self._kept.nearness(dropped["distance"])] + ([dropped["measure"]] if self._measures else [])
         batch = replace(batch, hashes=None)
@@ -150,14 +146,29 @@ class FirstRun:
                 kept_file.write(self._keeping.lines(batch, range(len(leads)), is_first=is_first, added=added))
             for file, lines in zip(dropped_files, self._dropping, strict=True):
                 file.write(lines.encode(taken(batch.names, indexes), kept_names(), *columns))
+            for file in self._job.files:
+                file.begin_to_sync()
 
         return write
 
-    def _texts_of_equals(self, dropped: Array) -> list[str | None]:
-        """Of the kept documents for which some were dropped the texts, None of those that are not equal to theirs."""
+    def _texts_of_equals(self, dropped: Array, own: Sequence[str], verdicts: Array) -> list[str | None]:
+        """Of the kept documents for which some were dropped the texts, None of those that are not equal to theirs.
+
+        own, verdicts: the texts of the batch, and what became of them; what is kept of it is in no file yet. Where no
+        texts are kept none is known, so that all documents of a job are told of alike.
+        """
         texts: list[str | None] = [None] * len(dropped)
+        if not self._kept.has_texts:
+            return texts
         alike = np.flatnonzero((dropped["distance"] == 0) & ~(dropped["measure"] < 1))
-        for at, text in zip(alike.tolist(), self._kept.texts(dropped["id"][alike]), strict=True):
+        leads = np.flatnonzero(verdicts["leads"])
+        leads = leads[np.argsort(verdicts["id"][leads])]
+        ids, places = dropped["id"][alike], verdicts["id"][leads].searchsorted(dropped["id"][alike])
+        is_own = places < len(leads)
+        is_own[is_own] = verdicts["id"][leads[places[is_own]]] == ids[is_own]
+        for at, place in zip(alike[is_own].tolist(), leads[places[is_own]].tolist(), strict=True):
+            texts[at] = own[place]
+        for at, text in zip(alike[~is_own].tolist(), self._kept.texts(ids[~is_own]), strict=True):
             texts[at] = text
         return texts
 
@@ -285,7 +296,7 @@ class RankedRun(FirstRun):
             chosen = chosen[: 1 + int(np.searchsorted(held, BATCH_BYTES))]
             names = [name or "" for name in documents.names(chosen.astype(np.uint64))]
             texts = [text or "" for text in documents.texts(chosen.astype(np.uint64))]
-            verdicts.write(self._decide(fingerprints[chosen], names, texts).tobytes())
+            verdicts.write(self._counted(self._kept.decide_all(fingerprints[chosen], names, texts)).tobytes())
             verdicts.sync()
             self._decided += len(chosen)
             self._commit()

@@ -2,12 +2,15 @@
 
 Three files in a folder: names and texts, one after the other, and an index (fpstore.ledger.entry_of) of the number and
 the fingerprint of each, and where its name and its text end. Numbers increase; where ids are numbers they are the ids.
+Where a result of the job has the line of each document, that is in place of the texts, which are read again of it.
 """
 
 import os
 import secrets
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -42,7 +45,21 @@ _VERSION = 4
 _TEXTS_AT_ONCE = 1 << 10
 # What an entry of the index has of its name and its text, which goes on from the entry before it.
 _RUNNING = "name_end", "text_end", "name_crc", "text_crc"
+# What stands for the file of what others write.
+_NO_FILE = -1, Path()
 _NOWHERE = np.uint64((1 << 64) - 1)  # -1 as a signed number
+
+
+@dataclass(frozen=True)
+class KeptLines:
+    """A file that has the line of each document, one after the other, and nothing else; others write it.
+
+    texts_of: the texts of lines, packed as these are. wait: returns when all is written that is to be written behind.
+    """
+
+    file: AppendFile
+    texts_of: Callable[[Bytes, Counts], Passed]
+    wait: Callable[[], None]
 
 
 class Spool:
@@ -57,12 +74,13 @@ class Spool:
         store: str | None = None,
         clusters: str | None = None,
         words: int = 1,
+        lines: KeptLines | None = None,
     ) -> None:
         """Open the one in folder; where there is none make it, with texts or without, for the store of this identity.
 
         clusters: which kind of clusters a new job's documents are the first of, if they are. words: of a fingerprint.
         count: how many of its documents are good; what comes after them is cut off. None: all, if it has texts; one
-        without is of a job that has ended, and begins anew.
+        without is of a job that has ended, and begins anew. lines: what has the texts of a new one.
         Raises JobError where it is of another version, and where its files hold less; CorruptStore for a changed index.
         """
         self.folder = folder
@@ -74,6 +92,7 @@ class Spool:
                 settings = read_settings(folder)
             if settings is None:
                 settings = {"version": _VERSION, "texts": texts, "store": store}
+                settings |= {"lines": True} if texts and lines is not None else {}
                 settings |= ({"clusters": clusters} if clusters else {}) | ({"words": words} if words > 1 else {})
                 _write_settings(folder, settings)
                 count = count or 0
@@ -96,6 +115,10 @@ class Spool:
             self.has_texts = bool(settings.get("texts"))
             with files_of_jobs():
                 self.count = (document_count(folder) if self.has_texts else 0) if count is None else count
+            self._lines = lines if settings.get("lines") else None
+            if settings.get("lines") and lines is None:
+                told = "found texts that are lines of a result, expected one that has them; --force begins again"
+                raise JobError(told, path=folder.path / SETTINGS)
             self._index = self._open(INDEX, self.count * self._entry.itemsize)
             entries = self._entries()
             expect_index(entries, self._index.path)
@@ -103,7 +126,7 @@ class Spool:
             self._first_id = int(entries["id"][0]) if self.count else 0
             name_end, text_end = (0, 0) if self._last is None else self._last[["name_end", "text_end"]].tolist()
             self._names = self._open(NAME_BYTES, name_end)
-            self._texts = self._open(TEXT_BYTES, text_end)
+            self._texts = None if self._lines is not None else self._open(TEXT_BYTES, text_end)
         except BaseException:
             self.close()
             raise
@@ -112,6 +135,11 @@ class Spool:
         file = AppendFile(self.folder, name, length)
         self._files.append(file)
         return file
+
+    @property
+    def has_lines(self) -> bool:
+        """Whether the texts are lines of a result, which is given those of a batch when all of it is decided."""
+        return self._lines is not None
 
     def lay_hashes(self) -> LaidHashes:
         """A place beside it for the hashes of its documents, which goes when this is closed."""
@@ -166,7 +194,8 @@ class Spool:
     ) -> None:
         """More documents, with numbers larger than those before; known: bool[n], whose row the store has already.
 
-        indexes: of names and texts those with these, in order; all without.
+        texts: where a result has the lines of documents, these. indexes: of names and texts those with these, in order;
+        all without.
         """
         if not len(ids):
             return
@@ -175,19 +204,20 @@ class Spool:
         entries["id"], entries["fingerprint"] = ids, fingerprints
         entries["known"] = 0 if known is None else known
         before = (0, 0, 0, 0) if self._last is None else self._last[list(_RUNNING)].tolist()
-        files = self._names, self._texts, self._index
-        self._names.length, self._texts.length = append_documents(
+        self._names.length, text_end = append_documents(
             entries.view(np.uint8),
             fields_of(self._entry, *_RUNNING, "crc"),
-            [(file.fileno(), file.path) for file in files],
+            [(file.fileno(), file.path) if file else _NO_FILE for file in (self._names, self._texts, self._index)],
             (own_names.data, own_names.offsets),
             (own_texts.data, own_texts.offsets),
             which,
             before,
             AFTER_ONE,
             self._last is None,
-            [file.room for file in files],
+            [file.room if file else self._names.room for file in (self._names, self._texts)],
         )
+        if self._texts is not None:
+            self._texts.length = text_end
         self._index.length += entries.nbytes
         self._last = entries[-1].copy()
         if not self.count:
@@ -210,7 +240,9 @@ class Spool:
 
     def texts(self, ids: Ids) -> list[str | None]:
         """The texts of documents, ids uint64[n]; None for one that is not here."""
-        return self._values(self._texts, "text", ids)
+        rows = self._rows(ids)
+        here = np.flatnonzero(rows >= 0)
+        return _at(here, len(rows), self._packed_texts(rows[here]))
 
     def came_again(self, end: int | None = None) -> Array:
         """Which documents, of those below end, have the name and the text of a later one of these: bool[n].
@@ -243,7 +275,8 @@ class Spool:
     def sync(self) -> None:
         """What was appended is on the disk when this returns: the index last, so that what it tells of is there."""
         for file in (self._names, self._texts, self._index):
-            file.sync()
+            if file is not None:
+                file.sync()
 
     def _entries(self) -> Array:
         """The index: of this type."""
@@ -268,16 +301,26 @@ class Spool:
 
     def packed_texts(self, ids: Ids) -> Passed | None:
         """The texts of documents, packed; None where one is not here."""
-        return self._packed(self._texts, "text", self._rows(ids))
+        return self._packed_texts(self._rows(ids))
+
+    def _packed_texts(self, rows: Counts) -> Passed | None:
+        if self._texts is not None:
+            return self._packed(self._texts, "text", rows)
+        if self._lines is None or not len(rows):
+            return self._packed(self._names, "name", rows)  # which is of none
+        if rows.min() < 0:
+            return None
+        end = int(self._entries()["text_end"][rows.max()])
+        if end > self._lines.file.length:
+            self._lines.wait()
+        fields = fields_of(self._entry, "text_end", "text_crc")
+        held = _read(self._index, self.count, fields, "line", rows, self._lines.file, end)
+        return self._lines.texts_of(held.data, held.offsets)
 
     def _values(self, file: AppendFile, column: str, ids: Ids) -> list[str | None]:
         rows = self._rows(ids)
         here = np.flatnonzero(rows >= 0)
-        found = self._packed(file, column, rows[here])
-        values: list[str | None] = [None] * len(rows)
-        for at, value in zip(here.tolist(), found or (), strict=True):
-            values[at] = value
-        return values
+        return _at(here, len(rows), self._packed(file, column, rows[here]))
 
     def names_later(self, ids: Ids) -> Callable[[], Passed] | None:
         """What reads the names of documents, at any time and by any thread; None where one is not here."""
@@ -294,6 +337,14 @@ class Spool:
             return None
         fields = fields_of(self._entry, f"{column}_end", f"{column}_crc")
         return partial(_read, self._index, self.count, fields, column, rows, file, file.length)
+
+
+def _at(places: Counts, count: int, found: Sequence[str] | None) -> list[str | None]:
+    """So many values: these at their places, and None at all others."""
+    values: list[str | None] = [None] * count
+    for at, value in zip(places.tolist(), found or (), strict=True):
+        values[at] = value
+    return values
 
 
 def _read(

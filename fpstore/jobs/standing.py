@@ -29,7 +29,7 @@ from fpstore.jobs.own import OwnKeys, fits_memory
 from fpstore.jobs.scratch import scratch_store
 from fpstore.jobs.settings import Settings
 from fpstore.jobs.signed import OwnRows, create_store, own_bytes
-from fpstore.jobs.spool import Spool
+from fpstore.jobs.spool import KeptLines, Spool
 from fpstore.ledger import VOTES, read_settings
 from fpstore.minhash import MinHashStore
 from fpstore.minhash.leading import MEMORY_BITS
@@ -125,10 +125,12 @@ class Workplace:
 
 
 @contextmanager
-def own_workplace(job: Job, settings: Settings, *, texts: bool, threads: int = 1) -> Iterator[Workplace]:
-    """A store of the job's own, or what stands for it, as it was at the last commit."""
+def own_workplace(
+    job: Job, settings: Settings, *, texts: bool, threads: int = 1, lines: KeptLines | None = None
+) -> Iterator[Workplace]:
+    """A store of the job's own, or what stands for it, as it was at the last commit. lines: as of Spool."""
     if fits_memory(settings) and (job.state is None or "spilled" in job.state):
-        with _own_keys(job, settings, texts=texts, threads=threads) as workplace:
+        with _own_keys(job, settings, texts=texts, threads=threads, lines=lines) as workplace:
             yield workplace
         return
     if job.state is None:
@@ -146,20 +148,21 @@ def own_workplace(job: Job, settings: Settings, *, texts: bool, threads: int = 1
             signed = OwnRows(store, file, (job.state or {}).get("spilled", 0))
         elif job.state:
             _take_back(store, folder, count, next_id)
-        yield Workplace(
-            store, spools.add(Spool(folder, texts=texts, count=count, words=settings.words)), next_id, signed=signed
-        )
+        spool = spools.add(Spool(folder, texts=texts, count=count, words=settings.words, lines=lines))
+        yield Workplace(store, spool, next_id, signed=signed)
 
 
 @contextmanager
-def _own_keys(job: Job, settings: Settings, *, texts: bool, threads: int) -> Iterator[Workplace]:
+def _own_keys(
+    job: Job, settings: Settings, *, texts: bool, threads: int, lines: KeptLines | None
+) -> Iterator[Workplace]:
     """Fingerprints of the job's own in memory, as they were at the last commit."""
     state = job.state or {"spool": 0, "next_id": 0, "spilled": 0}
     path = job.work / _OWN_STORE
     with ExitStack() as stack:
         with files_of_jobs():
             folder = subfolder(job.work_folder, _OWN_NAMES)
-        spool = stack.enter_context(closing(Spool(folder, texts=texts, count=state["spool"])))
+        spool = stack.enter_context(closing(Spool(folder, texts=texts, count=state["spool"], lines=lines)))
 
         def opened() -> Store:
             if not state["spilled"]:

@@ -1402,6 +1402,25 @@ MUTANTS = (
         ("tests/test_jobs_standing.py::test_the_record_of_what_is_stored_is_on_the_disk_before_it",),
     ),
     Mutant(
+        "what a job writes waits for its commit to go to the disk",
+        "fpstore/jobs/runs.py",
+        "                file.begin_to_sync()\n",
+        "                pass\n",
+        "nothing is decided while the disk takes all of it",
+        ("tests/test_jobs_appending.py::test_the_results_of_a_job_go_to_the_disk_while_it_is_at_work",),
+    ),
+    Mutant(
+        "texts of a batch are known where a job keeps none",
+        "fpstore/jobs/runs.py",
+        "if not self._kept.has_texts:",
+        "if False:",
+        "a job tells of some documents that they are equal, and of others that nobody knows",
+        (
+            "tests/test_text_unseen.py::"
+            "test_copies_that_are_dropped_and_weak_texts_that_are_kept_are_nothing_to_tell_of",
+        ),
+    ),
+    Mutant(
         "what was kept waits in the store when the journal tells of it",
         "fpstore/jobs/runs.py",
         "        self._workplace.sync()\n",
@@ -1506,10 +1525,26 @@ MUTANTS = (
     Mutant(
         "the index of a spool is on the disk first",
         "fpstore/jobs/spool.py",
-        "(self._names, self._texts, self._index): file.sync()",
-        "(self._index, self._names, self._texts): file.sync()",
+        "for file in (self._names, self._texts, self._index):",
+        "for file in (self._index, self._names, self._texts):",
         "an index tells of names that are not there",
         ("tests/test_jobs_resume.py::test_the_spool_names_no_document_whose_name_is_not_on_the_disk",),
+    ),
+    Mutant(
+        "a text is read of a line that is not written yet",
+        "fpstore/jobs/spool.py",
+        "self._lines.wait()",
+        "pass",
+        "a job that writes behind says that its files were cut short",
+        ("tests/test_jobs_reread.py::test_a_line_is_read_when_it_is_written",),
+    ),
+    Mutant(
+        "the checksum of a line leaves the end out that it gets",
+        "fpstore/jobs/_appending.pyx",
+        "    crc[0] = c_crc32c(crc[0], &newline, 1)\n",
+        "",
+        "a line at the end of a file is told to have changed",
+        ("tests/test_jobs_appending.py::test_lines_that_others_write_are_told_of_as_they_are_written",),
     ),
     Mutant(
         "a piece is decided before its documents were compared",
