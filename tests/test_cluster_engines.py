@@ -412,6 +412,32 @@ def test_a_frame_is_told_what_a_job_keeps(engine: str) -> None:
     assert 0 < sum(row["is_duplicate"] for row in expected) < len(texts)
 
 
+OWN_JAVA = """
+import os
+from fpstore.cluster.spark import session
+spark, is_own = session(workers=1)
+assert is_own
+factory = spark._jvm.java.lang.management.ManagementFactory
+kind = spark._jvm.java.lang.Class.forName("com.sun.management.HotSpotDiagnosticMXBean")
+options = factory.getPlatformMXBean(kind)
+print(*(options.getVMOption(f"Tier4{name}Threshold").getValue() for name in ("BackEdge", "Compile", "Invocation")))
+spark.stop()
+"""
+
+
+@pytest.mark.parametrize(
+    "given", ["", "--conf spark.driver.extraJavaOptions=-XX:Tier4CompileThreshold=7 pyspark-shell"]
+)
+def test_java_of_an_engine_compiles_late_what_its_user_says_nothing_of(environment: None, given: str) -> None:
+    spark_there()
+    own = dict(os.environ) | ({"PYSPARK_SUBMIT_ARGS": given} if given else {})
+    told = subprocess.run(
+        [sys.executable, "-c", OWN_JAVA], capture_output=True, text=True, timeout=300, check=False, env=own
+    )
+    assert told.returncode == 0, told.stderr
+    assert told.stdout.split() == [str(50 * 40_000), "7" if given else str(50 * 15_000), str(50 * 5000)]
+
+
 # --- Engines that the command starts ---
 
 

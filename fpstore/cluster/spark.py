@@ -61,8 +61,18 @@ def session(address: str | None = None, workers: int | None = None) -> tuple[Any
 # What tells a group of Spark's jobs from others, for a thread.
 _OF_GROUP = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
 
-# Of a Spark of this machine alone: nobody else sees it, and it says nothing but errors.
+# When Java compiles once more, with all that it can, what it has compiled before: so many times later than by itself.
+# Of an engine that hands out tasks and waits, which would have it compiled for longer than it then runs.
+_LATER = 50
+_RECOMPILED_AFTER = {"Invocation": 5000, "MinInvocation": 600, "Compile": 15_000, "BackEdge": 40_000}  # Java's own
+
+# Of a Spark of this machine alone: nobody else sees it, and it says nothing but errors. Options of its Java come before
+# those that its user has set (spark.driver.extraJavaOptions), which therefore hold.
 _HERE = {
+    "spark.driver.defaultJavaOptions": " ".join(
+        ["-XX:+IgnoreUnrecognizedVMOptions"]
+        + [f"-XX:Tier4{name}Threshold={_LATER * count}" for name, count in _RECOMPILED_AFTER.items()]
+    ),
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
