@@ -727,6 +727,34 @@ def test_a_strangers_bytes_under_sound_checksums_never_crash_a_search(bits: int,
     place.folder.close()
 
 
+@pytest.mark.parametrize("warm", [False, True])
+@pytest.mark.parametrize("bits", sorted(WIDTHS))
+def test_starts_that_lie_under_sound_checksums_are_refused_in_pages_that_were_read_or_not(
+    bits: int, warm: bool, tmp_path: Path
+) -> None:
+    path = built(tmp_path / "s", bits, 5000)
+    data = path.read_bytes()
+    place = fpstore.disk.Place(fpstore.disk.Folder.open(path.parent), path.name)
+    segment = CodesSegment(place)
+    record, table = segment.record, segment.tables[1]
+    code = next(iter(segment.rows()))[0][:1]
+    segment.close()
+    slot = int(code_keys(code, table.used_mask)[0]) >> table.tag_bits
+    at = table.starts_offset + record.start_bytes * slot
+    (end,) = np.frombuffer(data, f"<u{record.start_bytes}", 1, at + record.start_bytes).tolist()
+    for start, follows in ((end + 1, end), (record.key_count + 1, record.key_count + 1)):
+        changed = bytearray(data)
+        changed[at : at + 2 * record.start_bytes] = np.array([start, follows], f"<u{record.start_bytes}").tobytes()
+        path.write_bytes(sealed_again(changed))
+        segment = CodesSegment(place)
+        if warm:
+            segment.view.warm(0, segment.view.page_count)
+        with pytest.raises(CorruptStore, match="runs backwards"):
+            segment.codes.search(code, 0)
+        segment.close()
+    place.folder.close()
+
+
 def test_verify_names_what_is_wrong_under_sound_checksums(tmp_path: Path) -> None:
     path = built(tmp_path / "s", 128, 3000)
     data = path.read_bytes()

@@ -359,3 +359,15 @@ def test_a_damaged_page_is_found_when_all_others_are_known_to_be_sound(tmp_path:
         store._warm()
         with pytest.raises(CorruptStore, match="page at byte"):
             segment_of(store).codes.search(codes[:2000], 31)
+
+
+@pytest.mark.parametrize(("bits", "distance"), [(128, 9), (256, 31)])
+def test_in_pages_that_were_all_read_the_tables_find_what_a_scan_does(bits: int, distance: int, tmp_path: Path) -> None:
+    """There starts are read eight at a time, with AVX-512, and slots that have no entries are left out."""
+    codes, random = uniform(bits, 60_000), np.random.default_rng(bits)
+    queries = codes[:100].copy()
+    for number, query in enumerate(queries):
+        queries[number] = inverted(query, bits, random.choice(bits, number % (distance + 1), replace=False))
+    with fpstore.build(tmp_path / "s", codes, ids=None, bits=bits, max_distance=distance) as store:
+        store._warm()
+        assert expect_as_scanned(store, queries, distance) >= len(queries)

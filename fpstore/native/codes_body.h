@@ -13,6 +13,7 @@
 /* What is asked for of a slot at once, but for its last line: of long ones the processor asks by itself. */
 #define ASKED_BYTES 1024
 #define CACHE_BYTES 64
+#define VISIT_ROOM (VISITS + 8) /* eight are stored at once */
 #define SCAN_PAGES 16 /* that are checked at once where codes are read in order */
 #define SCAN_AHEAD (3 * PAGE_BYTES) /* how far before they are read codes are asked for */
 
@@ -55,12 +56,13 @@ ALWAYS_INLINE unsigned KERNEL(errors_in)(const CodeTable *table, const uint8_t *
     return errors;
 }
 
-/* Slots of one table that are under way: their numbers, then where their entries begin. */
+/* Slots of one table that are under way: their numbers, then where the entries of those begin that have some. */
 typedef struct {
     unsigned table, count;
     uint64_t tag;             /* of the query */
-    const uint64_t *patterns; /* of each slot */
-    uint64_t slots[VISITS], ends[VISITS];
+    const uint64_t *patterns; /* of each slot, as long as these are numbers */
+    uint64_t slots[VISIT_ROOM], ends[VISIT_ROOM];
+    uint64_t used[VISIT_ROOM]; /* how many bits are inverted in each */
 } Visits;
 
 /* Slots at each of three stages, and candidates, all of one table: ranks, while they are looked through with the errors
@@ -131,25 +133,84 @@ ALWAYS_INLINE void KERNEL(name_slots)(CodeSearch *search, Visits *visits, unsign
         KERNEL(ask)(search, own->starts_offset + visits->slots[i] * bytes, sound);
 }
 
-/* Where the slots' entries begin and end, in place of their numbers; asks for the entries. */
-ALWAYS_INLINE Status KERNEL(read_starts)(CodeSearch *search, Visits *visits, unsigned words, int sound) {
+/* Where the entries of those slots lie that have some, in bytes: the first and the last one of each. */
+typedef struct {
+    uint64_t first[VISIT_ROOM], last[VISIT_ROOM];
+} Lines;
+
+#ifdef KERNEL_IS_WIDE
+/* As read_starts() of slots in sound pages, whose starts are 4 bytes each, up to the asking: which slots are empty nobody
+   can foresee, so it is not asked one by one. */
+ALWAYS_INLINE Status KERNEL(read_narrow_starts)(CodeSearch *search, Visits *visits, unsigned entry_bits,
+                                                uint64_t entries_offset, Lines *lines) {
+    const uint8_t *starts = search->pages->base + search->codes->tables[visits->table].starts_offset;
+    const __m512i stored = _mm512_set1_epi64((long long)search->codes->count), low = _mm512_set1_epi64(UINT32_MAX);
+    const __m512i bits = _mm512_set1_epi64(entry_bits), offset = _mm512_set1_epi64((long long)entries_offset);
+    unsigned kept = 0;
+    for (unsigned i = 0; i < visits->count; i += 8) {
+        const __mmask8 inside = (__mmask8)low_bits(visits->count - i < 8 ? visits->count - i : 8);
+        const __m512i slots = _mm512_loadu_si512(visits->slots + i);
+        const __m512i pairs = _mm512_mask_i64gather_epi64(_mm512_setzero_si512(), inside, slots, starts, 4);
+        const __m512i used = _mm512_srli_epi64(_mm512_maskz_loadu_epi64(inside, visits->patterns + i), PATTERN_BITS);
+        const __m512i start = _mm512_and_si512(pairs, low), end = _mm512_srli_epi64(pairs, 32);
+        if (UNLIKELY(_mm512_cmpgt_epu64_mask(start, end) | _mm512_cmpgt_epu64_mask(end, stored))) return BAD_DIRECTORY;
+        const __mmask8 some = _mm512_cmplt_epu64_mask(start, end);
+        const __m512i first = _mm512_srli_epi64(_mm512_mul_epu32(start, bits), 3);
+        const __m512i last =
+            _mm512_srli_epi64(_mm512_sub_epi64(_mm512_mul_epu32(end, bits), _mm512_set1_epi64(1)), 3);
+        _mm512_storeu_si512(visits->slots + kept, _mm512_maskz_compress_epi64(some, start));
+        _mm512_storeu_si512(visits->ends + kept, _mm512_maskz_compress_epi64(some, end));
+        _mm512_storeu_si512(visits->used + kept, _mm512_maskz_compress_epi64(some, used));
+        _mm512_storeu_si512(lines->first + kept, _mm512_maskz_compress_epi64(some, _mm512_add_epi64(first, offset)));
+        _mm512_storeu_si512(lines->last + kept, _mm512_maskz_compress_epi64(some, _mm512_add_epi64(last, offset)));
+        kept += (unsigned)__builtin_popcount(some);
+    }
+    visits->count = kept;
+    return OK;
+}
+#endif
+
+/* The same of any slots. */
+ALWAYS_INLINE Status KERNEL(read_any_starts)(CodeSearch *search, Visits *visits, unsigned entry_bits,
+                                             uint64_t entries_offset, Lines *lines, int sound) {
     const Codes *codes = search->codes;
-    const CodeTable *table = &codes->tables[visits->table];
     const unsigned bytes = codes->start_bytes;
-    const unsigned entry_bits = table->in_order ? 64 * words : codes->rank_bits + table->tag_bits;
-    const uint64_t entries_offset = table->in_order ? codes->codes_offset : table->entries_offset;
+    unsigned kept = 0;
     for (unsigned i = 0; i < visits->count; i++) {
-        const uint64_t offset = table->starts_offset + visits->slots[i] * bytes;
+        const uint64_t offset = codes->tables[visits->table].starts_offset + visits->slots[i] * bytes;
         Status status = KERNEL(check)(search, offset, offset + 2 * bytes - 1, sound);
         if (UNLIKELY(status != OK)) return status;
         const uint8_t *at = search->pages->base + offset;
         const uint64_t start = KERNEL(start_of)(at, bytes), end = KERNEL(start_of)(at + bytes, bytes);
         if (UNLIKELY(start > end || end > codes->count)) return BAD_DIRECTORY;
-        visits->slots[i] = start;
-        visits->ends[i] = end;
-        if (start == end) continue;
-        const uint64_t first = entries_offset + start * entry_bits / 8;
-        const uint64_t last = entries_offset + (end * entry_bits - 1) / 8;
+        visits->slots[kept] = start;
+        visits->ends[kept] = end;
+        visits->used[kept] = visits->patterns[i] >> PATTERN_BITS;
+        lines->first[kept] = entries_offset + start * entry_bits / 8;
+        lines->last[kept] = entries_offset + (end * entry_bits - 1) / 8;
+        kept += start < end;
+    }
+    visits->count = kept;
+    return OK;
+}
+
+/* Where the slots' entries begin and end, in place of their numbers, of those that have some; asks for the entries. */
+ALWAYS_INLINE Status KERNEL(read_starts)(CodeSearch *search, Visits *visits, unsigned words, int sound) {
+    const Codes *codes = search->codes;
+    const CodeTable *table = &codes->tables[visits->table];
+    const unsigned entry_bits = table->in_order ? 64 * words : codes->rank_bits + table->tag_bits;
+    const uint64_t entries_offset = table->in_order ? codes->codes_offset : table->entries_offset;
+    Lines lines;
+    Status status;
+#ifdef KERNEL_IS_WIDE
+    if (sound && LIKELY(codes->start_bytes == 4))
+        status = KERNEL(read_narrow_starts)(search, visits, entry_bits, entries_offset, &lines);
+    else
+#endif
+        status = KERNEL(read_any_starts)(search, visits, entry_bits, entries_offset, &lines, sound);
+    if (UNLIKELY(status != OK)) return status;
+    for (unsigned i = 0; i < visits->count; i++) {
+        const uint64_t first = lines.first[i], last = lines.last[i];
         KERNEL(ask)(search, first, sound);
         KERNEL(ask)(search, last, sound);
         if (UNLIKELY(last - first > CACHE_BYTES))
@@ -213,7 +274,7 @@ ALWAYS_INLINE Status KERNEL(read_entries)(CodeSearch *search, const Visits *visi
     const Codes *codes = search->codes;
     const CodeTable *table = &codes->tables[visits->table];
     const unsigned tag_bits = table->tag_bits, width = codes->rank_bits + tag_bits;
-    const uint64_t bit = start * width, tag = visits->tag, used = visits->patterns[visit] >> PATTERN_BITS;
+    const uint64_t bit = start * width, tag = visits->tag, used = visits->used[visit];
     const unsigned level = (unsigned)KERNEL(level_of)(search, visits->table);
     unsigned count = search->candidate_count;
     Status status =
@@ -358,7 +419,6 @@ ALWAYS_INLINE Status KERNEL(look_in_order)(CodeSearch *search, const Visits *vis
     const uint64_t codes_offset = search->codes->codes_offset;
     for (unsigned i = 0; i < visits->count; i++) {
         const uint64_t start = visits->slots[i], end = visits->ends[i];
-        if (start == end) continue;
         Status status = KERNEL(spend)(search, end - start);
         if (status == OK)
             status = KERNEL(check)(search, codes_offset + start * 8 * words, codes_offset + end * 8 * words - 1, sound);

@@ -142,6 +142,22 @@ MUTANTS = (
         ("tests/test_wide.py::test_a_match_that_one_table_alone_catches_is_found_whichever_that_is",),
     ),
     Mutant(
+        "of slots that are read eight at a time the entries may end behind the last one",
+        "fpstore/native/codes_body.h",
+        "_mm512_cmpgt_epu64_mask(start, end) | _mm512_cmpgt_epu64_mask(end, stored)",
+        "_mm512_cmpgt_epu64_mask(start, end)",
+        "a stranger's starts are believed in pages that were all read",
+        ("tests/test_wide.py::test_starts_that_lie_under_sound_checksums_are_refused_in_pages_that_were_read_or_not",),
+    ),
+    Mutant(
+        "what is inverted in slots that have entries is read of the slots before",
+        "fpstore/native/codes_body.h",
+        "_mm512_maskz_compress_epi64(some, used)",
+        "used",
+        "behind an empty slot matches are missed, in pages that were all read",
+        ("tests/test_wide_levels.py::test_in_pages_that_were_all_read_the_tables_find_what_a_scan_does",),
+    ),
+    Mutant(
         "entries that are read from before their place are taken for those at it",
         "fpstore/native/codes_body.h",
         "(bit + 8 * (uint64_t)(entries - from))",
