@@ -895,7 +895,7 @@ MUTANTS = (
         "self.growth * sum(key_counts[index + 1 : counted])",
         "self.growth * key_counts[index + 1]",
         "a store consists of ever more segments",
-        ("tests/test_sizes.py::test_a_segment_is_due_when_the_smaller_ones_are_more_than_half_of_it",),
+        ("tests/test_sizes.py::test_a_segment_is_due_when_the_smaller_ones_are_more_than_half_as_large_again",),
     ),
     Mutant(
         "what the file shows is taken for seen",
