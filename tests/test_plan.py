@@ -7,7 +7,9 @@ from dataclasses import replace
 from functools import cache
 from itertools import combinations
 from math import comb
+from typing import cast
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -220,14 +222,15 @@ def fewest_tables(key_bits: int, k: int, n: int, tau: int) -> float:
     return below(key_bits)
 
 
-@given(st.integers(4, 13), st.integers(0, 3), st.integers(0, 13), st.integers(1, 6))
+@given(st.integers(4, 13), st.integers(0, 3), st.integers(0, 13), st.integers(0, 1), st.integers(1, 6))
 def test_the_general_rule_makes_as_few_tables_as_any_recursion_of_even_bands(
-    key_bits: int, k: int, n_bits: int, tau: int
+    key_bits: int, k: int, n_bits: int, fewer: int, tau: int
 ) -> None:
-    n = 1 << min(n_bits, key_bits)
+    n = (1 << min(n_bits, key_bits)) - fewer
     expected = fewest_tables(key_bits, k, n, tau)
     count = plans.general_table_count(key_bits, k, n, tau)
     assert (float("inf") if count is None else count) == expected
+    assert plans.general_table_count(key_bits, k, cast(int, np.int64(n)), tau) == count
     if count is not None:
         plan = plans.general(key_bits, k, n, tau)
         assert len(plan.tables) == count

@@ -127,7 +127,7 @@ print(added, (resident() - before) / count)
 """
 
 
-def test_what_pending_rows_take_is_what_the_readme_says() -> None:
+def test_what_pending_rows_take_is_what_the_page_says() -> None:
     done = subprocess.run([sys.executable, "-c", MEASURE_PENDING], capture_output=True, text=True, check=True)
     added, searched = map(float, done.stdout.split())
     assert 23 < added < 28  # 24 bytes a row, in pages, and what is the same for any number of rows

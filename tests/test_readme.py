@@ -1,4 +1,4 @@
-"""What the README tells to type does what it says, line by line and in its order."""
+"""What the README and its two pages of commands and of Python tell to type does what they say, in its order."""
 
 import gzip
 import json
@@ -19,18 +19,18 @@ from fpstore import minhash
 from fpstore.text import fingerprint
 
 KNOWN = 0x9F3A5C0012AB44DE
-COMMANDS, PYTHON = "From the command line", "From Python"
-# Each block of code, and the test that runs it: every line, but for those of NOT_RUN.
+README, COMMANDS, PYTHON = "README.md", "docs/command-line.md", "docs/python.md"
+# Each block of code (page, section, which one of it), and the test that runs it: every line, but for those of NOT_RUN.
 RUN = {
-    ("In one minute", 0): "test_the_first_minute_goes_as_it_is_told",
-    (COMMANDS, 0): "test_the_commands_for_fingerprints_do_what_they_say",
-    (COMMANDS, 1): "test_the_commands_for_texts_do_what_they_say",
-    (COMMANDS, 2): "test_the_commands_for_corpora_do_what_they_say",
-    (COMMANDS, 3): "test_tab_completes_a_subcommand",
-    (PYTHON, 0): "test_the_examples_in_python_do_what_they_say",
-    (PYTHON, 1): "test_the_examples_in_python_do_what_they_say",
-    (PYTHON, 2): "test_the_examples_in_python_do_what_they_say",
-    (PYTHON, 3): "test_the_examples_in_python_do_what_they_say",
+    (README, "In one minute", 0): "test_the_first_minute_goes_as_it_is_told",
+    (README, "From the command line", 0): "test_the_commands_for_fingerprints_do_what_they_say",
+    (README, "From Python", 0): "test_the_examples_in_python_do_what_they_say",
+    (README, "From Python", 1): "test_the_examples_in_python_do_what_they_say",
+    (COMMANDS, "Texts", 0): "test_the_commands_for_texts_do_what_they_say",
+    (COMMANDS, "Short texts and whole corpora", 0): "test_the_commands_for_corpora_do_what_they_say",
+    (COMMANDS, "Tab completion", 0): "test_tab_completes_a_subcommand",
+    (PYTHON, "Texts", 0): "test_the_examples_in_python_do_what_they_say",
+    (PYTHON, "Signatures of MinHash", 0): "test_the_examples_in_python_do_what_they_say",
 }
 NOT_RUN = {
     'make install && export PATH="$PWD/.venv/bin:$PATH" && cd "$(mktemp -d)"': (
@@ -83,9 +83,9 @@ def until_asked(command: str) -> str:
     return f"{command} & until {asked}; do sleep 0.1; done; kill $!; wait $!"
 
 
-def lines_of(number: int, section: str = COMMANDS) -> list[str]:
-    """The commands of one of the blocks of a section, without those of NOT_RUN."""
-    lines = code_blocks("README.md", section)[number].splitlines()
+def lines_of(where: str, section: str) -> list[str]:
+    """The commands of the first block of a section, without those of NOT_RUN."""
+    lines = code_blocks(where, section)[0].splitlines()
     return [line for line in lines if line.strip() and line not in NOT_RUN]
 
 
@@ -98,17 +98,18 @@ def ids_in(folder: Path, store: str) -> set[str]:
 
 
 def test_every_block_of_code_is_run() -> None:
-    blocks = all_code("README.md")
-    places = [(section, [before for before, _ in blocks[:at]].count(section)) for at, (section, _) in enumerate(blocks)]
+    blocks = [(where, section, code) for where in (README, COMMANDS, PYTHON) for section, code in all_code(where)]
+    sections = [(where, section) for where, section, _ in blocks]
+    places = [(*each, sections[:at].count(each)) for at, each in enumerate(sections)]
     assert places == list(RUN)
     assert all(callable(globals()[test]) for test in RUN.values())
-    lines = {line for _, code in blocks for line in code.splitlines()}
+    lines = {line for *_, code in blocks for line in code.splitlines()}
     assert set(NOT_RUN) <= lines
 
 
 @pytest.mark.slow
 def test_each_command_of_the_table_does_what_was_wanted(folder: Path) -> None:
-    table = (ROOT / "README.md").read_text().partition("| I have |")[2].partition("\n\n")[0]
+    table = (ROOT / README).read_text().partition("| I have |")[2].partition("\n\n")[0]
     commands = [line.split("|")[-2].strip() for line in table.splitlines()[2:]]
     assert commands.pop() == "[From Python](#from-python)"
     assert all(command.startswith("`fpstore ") for command in commands)
@@ -131,7 +132,7 @@ def test_each_command_of_the_table_does_what_was_wanted(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_the_first_minute_goes_as_it_is_told(folder: Path) -> None:
-    run(folder, lines_of(0, "In one minute"))
+    run(folder, lines_of(README, "In one minute"))
     texts = sorted(path.name for path in (folder / "texts").iterdir())
     kept = [json.loads(line)["name"] for line in (folder / "kept.jsonl").read_text().splitlines()]
     dropped = [line.split("\t") for line in (folder / "dropped.tsv").read_text().splitlines()]
@@ -145,7 +146,7 @@ def test_the_first_minute_goes_as_it_is_told(folder: Path) -> None:
 @pytest.mark.slow
 def test_tab_completes_a_subcommand(folder: Path) -> None:
     asked = 'COMP_WORDS=(fpstore ver); COMP_CWORD=1; _fpstore_completion fpstore; test "${COMPREPLY[*]}" = verify'
-    run(folder, ["\n".join([*lines_of(3), asked])])
+    run(folder, ["\n".join([*lines_of(COMMANDS, "Tab completion"), asked])])
 
 
 @pytest.mark.slow
@@ -153,8 +154,9 @@ def test_the_examples_in_python_do_what_they_say(folder: Path, monkeypatch: pyte
     monkeypatch.chdir(folder)
     run(folder, ["fpstore build docs.fpstore documents/ --format text --recipe multilingual"])
     names: dict[str, Any] = {"ids": np.arange(20_001, dtype=np.uint64)}
-    for code in code_blocks("README.md", PYTHON):
-        exec(compile(code, "README.md", "exec"), names)
+    for (where, section, at), test in RUN.items():
+        if test == "test_the_examples_in_python_do_what_they_say":
+            exec(compile(code_blocks(where, section)[at], where, "exec"), names)
     assert len(names["matches"]) >= 10_000
     assert not names["known"].stored.any()
     assert not names["told"].stored[0]
@@ -165,7 +167,7 @@ def test_the_examples_in_python_do_what_they_say(folder: Path, monkeypatch: pyte
 
 @pytest.mark.slow
 def test_the_commands_for_fingerprints_do_what_they_say(folder: Path) -> None:
-    lines = lines_of(0)
+    lines = lines_of(README, "From the command line")
     addition = next(line for line in lines if line.startswith("fpstore add "))
     run(folder, lines[: lines.index(addition) + 1])
     added = [line.split(",") for line in (folder / "new.csv").read_text().splitlines()[1:]]
@@ -181,7 +183,7 @@ def test_the_commands_for_fingerprints_do_what_they_say(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_the_commands_for_texts_do_what_they_say(folder: Path) -> None:
-    run(folder, lines_of(1))
+    run(folder, lines_of(COMMANDS, "Texts"))
     for name in ("docs.fpstore", "pages.fpstore"):
         with fpstore.open(folder / name) as store:
             assert store.contains_near(fingerprint(TEXT), max_distance=0)
@@ -189,7 +191,7 @@ def test_the_commands_for_texts_do_what_they_say(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_the_commands_for_corpora_do_what_they_say(folder: Path) -> None:
-    run(folder, lines_of(2))
+    run(folder, lines_of(COMMANDS, "Short texts and whole corpora"))
     kept, dropped = ((folder / name).read_text().splitlines() for name in ("kept.jsonl", "dropped.tsv"))
     assert len(kept) + len(dropped) == len((folder / "clusters.tsv").read_text().splitlines()) == 30
     assert len((folder / "new-kept.jsonl").read_text().splitlines()) == len(kept)

@@ -272,7 +272,7 @@ def test_an_upsert_of_new_ids_logs_no_removal(tmp_path: Path) -> None:
         assert rows_of(store) == [(1, 4), (3, 9), (4, 10), (5, 6)]
 
 
-def test_what_the_readme_says_of_rows(tmp_path: Path) -> None:
+def test_what_the_page_says_of_rows(tmp_path: Path) -> None:
     changes: list[tuple[Callable[[fpstore.Store], None], list[tuple[int, int]]]] = [
         (lambda store: store.remove(ids=[7]), [(5, 8)]),
         (lambda store: store.remove(fingerprints=[5]), [(6, 7)]),

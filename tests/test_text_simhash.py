@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from decimal import ROUND_HALF_UP, Decimal
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -17,7 +18,7 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fpstore.text._shingles import features_many
+from fpstore.text._shingles import features_many, measure_and_keep
 from fpstore.text._simhash import SEED_BITS, Idf, hash_of, measure, tokens_of
 from fpstore.text._sums import simhash_of, xxh3, xxh64
 from fpstore.text.held import Features, Sets
@@ -156,6 +157,32 @@ def test_a_long_text_is_measured_as_the_plain_twin_does(tokens: Any, shingle: An
         source.choice(words) + source.choice([" ", " ", " ", ", ", ".\n\n", "\u2019"]) for _ in range(20_000)
     )
     assert_as_twin(text, tokens=tokens, shingle=shingle, weights=weights)
+
+
+@pytest.mark.parametrize("shingle", [1, 2, 3])
+def test_shingles_of_any_sizes_beside_each_other_are_hashed_as_each_alone(shingle: int) -> None:
+    source = random.Random(shingle)
+    sizes = [*range(1, 70), *(source.randint(1, source.choice([3, 9, 20, 40])) for _ in range(2000))]
+    for first in range(1, 20):  # the first shingle is the only one with nothing before it
+        words = ["".join(source.choices("etaoinshrdlu_09", k=size)) for size in [first, *source.sample(sizes, 700)]]
+        slices = [" ".join(words[i : i + shingle]) for i in range(len(words) - shingle + 1)]
+        ((hashes, ends),) = measure_and_keep([" ".join(words)], shingle=shingle)[1]
+        assert ends.tolist() == [len(slices)]
+        assert hashes[:-1].tolist() == [xxhash.xxh3_64_intdigest(each.encode()) for each in slices]
+
+
+def _available_bytes() -> int:
+    (line,) = [line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemAvailable:")]
+    return int(line.split()[1]) << 10
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(_available_bytes() < 10 << 30, reason="a word of 2 GiB takes 6 GiB with its tokens")
+def test_what_comes_behind_a_word_of_2_gib_is_hashed_as_it_is() -> None:
+    words = [b"a"] * 1100 + [b"word%d" % (i % 10) for i in range(150)]  # more than are hashed with the long one
+    text = b" ".join([b"x" * ((1 << 31) + 8), *words])
+    ((hashes, _),) = measure_and_keep([text], normalisation="none", shingle=1)[1]
+    assert hashes[1:-1].tolist() == [xxhash.xxh3_64_intdigest(word) for word in words]
 
 
 @pytest.mark.parametrize("shingle", [1, 2, 4, 64])

@@ -112,33 +112,62 @@ ALWAYS_INLINE __m512i KERNEL(xxh3_of_9)(__m512i firsts, __m512i lasts, __m512i s
     return KERNEL(shifted_in)(KERNEL(times)(hash, MX_1), 32);
 }
 
-/* xxh3 of up to HASHED_AT_ONCE slices of the tokens' bytes, which end gap bytes before ends: most have 4 to 16 bytes.
- */
+/* Eight slices: their first and their last eight bytes, their sizes, and which have 4 to 8 bytes, 9 to 16, and 17 to 32.
+   The bytes are there of the first two. */
+typedef struct {
+    __m512i firsts, lasts, sizes;
+    __mmask8 of_4, of_9, of_17;
+} Slices;
+
+/* Which of eight numbers lie in first..last. */
+ALWAYS_INLINE __mmask8 KERNEL(lie_in)(__m256i numbers, uint32_t first, uint32_t last) {
+    const __m256i from_first = _mm256_sub_epi32(numbers, _mm256_set1_epi32((int)first));
+    return _mm256_cmple_epu32_mask(from_first, _mm256_set1_epi32((int)(last - first)));
+}
+
+/* Slices that end gap bytes before ends; of those behind the first count there is nothing. */
+ALWAYS_INLINE Slices KERNEL(read_slices)(const uint8_t *bytes, const uint32_t *starts, const uint32_t *ends, size_t gap,
+                                         size_t count) {
+    const __mmask8 valid = (__mmask8)low_bits(count < 8 ? (unsigned)count : 8);
+    const __m256i start = _mm256_maskz_loadu_epi32(valid, starts);
+    const __m256i end = _mm256_sub_epi32(_mm256_maskz_loadu_epi32(valid, ends), _mm256_set1_epi32((int)gap));
+    const __m256i size = _mm256_sub_epi32(end, start);
+    Slices slices;
+    /* What ends too near behind the beginning of the tokens is none of these; behind the last there is room to read. */
+    slices.of_4 = valid & KERNEL(lie_in)(size, 4, 8) & _mm256_cmpge_epu32_mask(end, _mm256_set1_epi32(8));
+    slices.of_9 = valid & KERNEL(lie_in)(size, 9, 16);
+    slices.of_17 = valid & KERNEL(lie_in)(size, 17, 32);
+    slices.sizes = _mm512_cvtepu32_epi64(size);
+    const __mmask8 few = slices.of_4 | slices.of_9;
+    slices.firsts = _mm512_mask_i32gather_epi64(_mm512_setzero_si512(), few, start, bytes, 1);
+    slices.lasts =
+        _mm512_mask_i32gather_epi64(_mm512_setzero_si512(), few, _mm256_sub_epi32(end, _mm256_set1_epi32(8)), bytes, 1);
+    return slices;
+}
+
+/* xxh3 of up to HASHED_AT_ONCE slices of the tokens' bytes: most have 4 to 16 bytes. The others are for later, each kind
+   together, as nobody could foretell where one comes. */
 static void KERNEL(hash_slices)(const uint8_t *bytes, const uint32_t *starts, const uint32_t *ends, size_t gap,
                                 size_t count, uint64_t *hashes) {
-    uint64_t firsts[HASHED_AT_ONCE], lasts[HASHED_AT_ONCE], sizes[HASHED_AT_ONCE];
-    for (size_t i = 0; i < count; i++) {
-        const size_t end = ends[i] - gap;
-        /* Behind the tokens there is room to read. What ends too near before their beginning is for later. */
-        sizes[i] = end < 8 ? 0 : end - starts[i];
-        firsts[i] = load64(bytes + starts[i]);
-        lasts[i] = load64(bytes + (end < 8 ? 0 : end - 8));
-    }
+    uint64_t of_17 = 0, others = low_bits((unsigned)count);
+    Slices next = KERNEL(read_slices)(bytes, starts, ends, gap, count);
     for (size_t i = 0; i < count; i += 8) {
-        const __mmask8 valid = (__mmask8)low_bits(count - i < 8 ? (unsigned)(count - i) : 8);
-        const __m512i size = _mm512_maskz_loadu_epi64(valid, sizes + i);
-        const __m512i first = _mm512_maskz_loadu_epi64(valid, firsts + i);
-        const __m512i last = _mm512_maskz_loadu_epi64(valid, lasts + i);
-        const __mmask8 of_4 =
-            _mm512_cmplt_epu64_mask(_mm512_sub_epi64(size, _mm512_set1_epi64(4)), _mm512_set1_epi64(5));
-        const __mmask8 of_9 =
-            _mm512_cmplt_epu64_mask(_mm512_sub_epi64(size, _mm512_set1_epi64(9)), _mm512_set1_epi64(8));
-        if (of_4 != 0) _mm512_mask_storeu_epi64(hashes + i, of_4, KERNEL(xxh3_of_4)(first, last, size));
-        if (of_9 != 0) _mm512_mask_storeu_epi64(hashes + i, of_9, KERNEL(xxh3_of_9)(first, last, size));
-        for (unsigned others = valid & ~(unsigned)(of_4 | of_9); others != 0; others &= others - 1) {
-            const size_t at = i + (size_t)__builtin_ctz(others);
-            hashes[at] = xxh3(bytes + starts[at], ends[at] - gap - starts[at]);
-        }
+        const Slices own = next; /* the next are read before these are hashed, which takes its time */
+        if (count - i > 8) next = KERNEL(read_slices)(bytes, starts + i + 8, ends + i + 8, gap, count - i - 8);
+        if (own.of_4 != 0)
+            _mm512_mask_storeu_epi64(hashes + i, own.of_4, KERNEL(xxh3_of_4)(own.firsts, own.lasts, own.sizes));
+        if (own.of_9 != 0)
+            _mm512_mask_storeu_epi64(hashes + i, own.of_9, KERNEL(xxh3_of_9)(own.firsts, own.lasts, own.sizes));
+        of_17 |= (uint64_t)own.of_17 << i;
+        others &= ~((uint64_t)(own.of_4 | own.of_9 | own.of_17) << i);
+    }
+    for (; of_17 != 0; of_17 &= of_17 - 1) {
+        const size_t at = (size_t)__builtin_ctzll(of_17);
+        hashes[at] = xxh3_of_17(bytes + starts[at], ends[at] - gap - starts[at]);
+    }
+    for (; others != 0; others &= others - 1) {
+        const size_t at = (size_t)__builtin_ctzll(others);
+        hashes[at] = xxh3(bytes + starts[at], ends[at] - gap - starts[at]);
     }
 }
 #endif
@@ -149,8 +178,10 @@ static void KERNEL(hash_shingles)(Document *document, const Steps *steps, size_t
     const uint32_t *starts = document->tokens.starts + first, *ends = starts + length;
     const size_t gap = steps->tokens.kind != CHARACTERS;
 #ifdef KERNEL_IS_WIDE
-    /* Where they have 16 bytes each at most in the mean. */
-    if (steps->hash == XXH3 && count > 0 && length * (ends[count - 1] - starts[0]) < 16 * (count + length)) {
+    /* Where they have 24 bytes each at most in the mean, and places that a gather takes, whose offsets have a sign: behind
+       a word of 2 GiB they have not. */
+    if (steps->hash == XXH3 && count > 0 && length * (ends[count - 1] - starts[0]) < 24 * (count + length) &&
+        ends[count - 1] <= INT32_MAX) {
         for (size_t i = 0; i < count; i += HASHED_AT_ONCE) {
             const size_t some = count - i < HASHED_AT_ONCE ? count - i : HASHED_AT_ONCE;
             KERNEL(hash_slices)(bytes, starts + i, ends + i, gap, some, document->hashes + i);

@@ -160,6 +160,7 @@ ALWAYS_INLINE const uint8_t *KERNEL(put_blocks)(Tokens *tokens, const TokenSteps
                                                 const uint8_t *from, const uint8_t *stop, const uint8_t *end) {
     uint64_t open = (uint64_t)tokens->in_token;
     while (from < stop) {
+        __builtin_prefetch(from + AHEAD_BYTES);
         const ByteBlock block = KERNEL(read_block)(from, stop - from < 64 ? (unsigned)(stop - from) : 64, kind, fold);
         unsigned size = block.size;
         const uint8_t *next = from + size;

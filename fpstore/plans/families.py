@@ -7,6 +7,7 @@ are those of its section 3.1; flips are the step beyond it (docs/design.md).
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from itertools import combinations, pairwise
 from math import comb
 
@@ -17,6 +18,9 @@ from fpstore.plans.plan import MAX_PLAN_BITS, Plan, TablePlan, check_range, refu
 # The paper scans what is left once it is below 2^tau keys: about two blocks here.
 DEFAULT_TAU = 6
 MAX_TAU = 40
+
+# What the general rule makes of a width, a distance and a size: small, and each costs up to some milliseconds.
+REMEMBERED_SPLITS = 1024
 
 PAPER_DISTANCE = 3
 PAPER_KEY_BITS = 64
@@ -193,28 +197,37 @@ def _every_bit(key_bits: int) -> int:
     return (1 << key_bits) - 1
 
 
-def _general_splits(key_bits: int, k: int, n: int, tau: int) -> tuple[int | None, dict[int, int]]:
-    """The paper's minimum: how many tables, and into how many bands to split what has f bits left, by f.
-
-    The bits left determine d = log2 n - (key_bits - f), so f alone is the state. Widths of even bands differ
-    by one; the choices are counted by how many wide bands they take.
-    """
+def _general_splits(key_bits: int, k: int, n: int, tau: int) -> tuple[int | None, Mapping[int, int]]:
+    """The paper's minimum: how many tables, and into how many bands to split what has f bits left, by f."""
     where = f"general-{n}:{tau}"
     check_range(where, "key_bits", key_bits, 1, MAX_PLAN_BITS)
     check_range(where, "k", k, 0, MAX_PLAN_BITS)
     check_range(where, "number of keys", n, 0, 1 << key_bits)
     check_range(where, "tau", tau, 1, MAX_TAU)
+    # In whole numbers, d < tau where n < 2^(tau + key_bits - f).
+    return _fewest_tables(key_bits, k, key_bits + tau - int(n).bit_length())
+
+
+@lru_cache(maxsize=REMEMBERED_SPLITS)
+def _fewest_tables(key_bits: int, k: int, narrow_bits: int) -> tuple[int | None, Mapping[int, int]]:
+    """The same where a table of up to narrow_bits bits left has d < tau.
+
+    The bits left determine d = log2 n - (key_bits - f), so f alone is the state. Widths of even bands differ
+    by one; the choices are counted by how many wide bands they take.
+    """
     fewest: dict[int, int | None] = {}
     splits: dict[int, int] = {}
     for bits_left in range(key_bits + 1):
-        # In whole numbers, d < tau; the first split is made in any case: a table needs a prefix.
-        if bits_left < key_bits and n < 1 << (tau + key_bits - bits_left):
+        # The first split is made in any case: a table needs a prefix.
+        if bits_left < key_bits and bits_left <= narrow_bits:
             fewest[bits_left] = 1
             continue
         fewest[bits_left] = None
         for band_count in range(k + 1, bits_left + 1):
-            tables = _tables_of_split(bits_left, band_count, k, fewest)
             best = fewest[bits_left]
+            if best is not None and best <= comb(band_count, k):
+                break  # a split has a table at least for each choice, and more bands have as many choices, or more
+            tables = _tables_of_split(bits_left, band_count, k, fewest)
             if tables is not None and (best is None or tables < best):
                 fewest[bits_left] = tables
                 splits[bits_left] = band_count

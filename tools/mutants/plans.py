@@ -116,6 +116,22 @@ MUTANTS = (
         ("tests/test_plan.py::test_flips_on_even_bands_put_wider_bands_first",),
     ),
     Mutant(
+        "more bands are not tried though they may take fewer tables",
+        "fpstore/plans/families.py",
+        "best <= comb(band_count, k)",
+        "best <= comb(band_count + 2, k)",
+        "a plan has more tables than it needs, under the name of another",
+        ("tests/test_plan.py::test_the_general_rule_makes_as_few_tables_as_any_recursion_of_even_bands",),
+    ),
+    Mutant(
+        "a power of two counts as the size below it",
+        "fpstore/plans/families.py",
+        "key_bits + tau - int(n).bit_length()",
+        "key_bits + tau - int(n - 1).bit_length()",
+        "a table has more keys to a prefix than the rule allows",
+        ("tests/test_plan.py::test_the_general_rule_makes_as_few_tables_as_any_recursion_of_even_bands",),
+    ),
+    Mutant(
         "a plan from a store is not proven",
         "fpstore/living/opening.py",
         "plan.prove()",
