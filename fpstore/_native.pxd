@@ -57,12 +57,14 @@ cdef extern from "tail.h" nogil:
         size_t bytes
     ctypedef struct Added:
         const uint8_t *columns
+        const uint8_t *steps
         uint64_t words
-    uint64_t tail_main_root(const Tree *tree, uint64_t transaction)
+    uint64_t tail_main_root(const Tree *tree, uint64_t transaction, uint64_t *entries)
     int tail_find(const Tree *tree, uint64_t root, const void *key, size_t key_bytes, Value *value)
     int tail_tree(const Tree *tree, uint64_t main_root, const void *name, size_t name_bytes, uint64_t *root, uint64_t *entries)
     int tail_moved(const uint8_t *text, size_t bytes, const Piece *pieces, uint64_t transaction, Moved *moved)
     int tail_added(const uint8_t *record, size_t bytes, uint32_t place, unsigned columns, Added *added)
+    int tail_ids(const Added *added, uint64_t *ids)
 
 cdef extern from "permute.h" nogil:
     ctypedef struct Permutation:

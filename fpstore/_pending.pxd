@@ -18,4 +18,4 @@ cdef class PendingIndex:
     cdef int check_end(self, uint64_t end) except -1
     cdef bint has_room(self, uint64_t count, uint64_t position)
     cdef bint fit(self, const uint64_t *keys, uint64_t count)
-    cdef int append_columns(self, const uint64_t *columns, uint64_t count, uint64_t position, uint64_t live_since) except -1
+    cdef int append_columns(self, const uint64_t *keys, const uint64_t *ids, uint64_t count, uint64_t position, uint64_t live_since) except -1

@@ -403,11 +403,11 @@ cdef class PendingIndex:
     cdef bint fit(self, const uint64_t *keys, uint64_t count):
         return keys_fit(keys, count, self.bits) != 0
 
-    cdef int append_columns(self, const uint64_t *columns, uint64_t count, uint64_t position, uint64_t live_since) except -1:
-        # Rows that have room and fit: the column of keys, and behind it that of ids, if there are ids.
+    cdef int append_columns(self, const uint64_t *keys, const uint64_t *ids, uint64_t count, uint64_t position,
+                            uint64_t live_since) except -1:
+        # Rows that have room and fit. ids are read where there are ids.
         with self.lock:
-            pending_append(&self.pending, columns, columns + count if self.with_ids else NULL, <uint32_t>count, position,
-                           live_since)
+            pending_append(&self.pending, keys, ids if self.with_ids else NULL, <uint32_t>count, position, live_since)
         return 0
 
     cdef int check_end(self, uint64_t end) except -1:

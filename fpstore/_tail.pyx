@@ -17,6 +17,7 @@ from fpstore._native cimport (
     c_crc32c,
     tail_added,
     tail_find,
+    tail_ids,
     tail_main_root,
     tail_moved,
     tail_tree,
@@ -58,15 +59,16 @@ def moved(const uint8_t[::1] text not None, tuple around not None, uint64_t tran
 cdef class Places:
     """Where a catalog keeps what a tail is read for.
 
-    states, state: the names of the database that has the state, and of it there. state_checksum: of that place. changes: the
+    state: its name in the main database. state_checksum: of that place. records: how many that database has. changes: the
     name of the database of changes.
     """
 
-    cdef bytes states, state, changes
+    cdef bytes state, changes
     cdef uint32_t state_checksum, changes_checksum
+    cdef uint64_t records
 
-    def __cinit__(self, bytes states not None, bytes state not None, uint32_t state_checksum, bytes changes not None):
-        self.states, self.state, self.state_checksum, self.changes = states, state, state_checksum, changes
+    def __cinit__(self, bytes state not None, uint32_t state_checksum, uint64_t records, bytes changes not None):
+        self.state, self.state_checksum, self.records, self.changes = state, state_checksum, records, changes
         self.changes_checksum = c_crc32c(0, <const uint8_t *><const char *>changes, <size_t>len(changes))
 
     cdef uint32_t of_change(self, uint64_t number):
@@ -94,16 +96,15 @@ cdef class Tail:
         around: as for moved(), of the state before. Returns what moved() does, after the rows of all changes were appended,
         or None, and then none was. The caller sees to it that nobody else appends.
         """
-        cdef uint64_t root, states_root, states, changes_root, changes
+        cdef uint64_t root, records, changes_root, changes
         cdef Value state
         cdef Piece pieces[3]
         cdef Moved found
         cdef uint8_t *copy = NULL
         set_pieces(pieces, around)
-        root = tail_main_root(&self.tree, transaction)
-        if not (self.tree_of(root, places.states, &states_root, &states) and states == 1
-                and self.tree_of(root, places.changes, &changes_root, &changes)
-                and tail_find(&self.tree, states_root, <const char *>places.state, <size_t>len(places.state), &state)
+        root = tail_main_root(&self.tree, transaction, &records)
+        if not (records == places.records and self.tree_of(root, places.changes, &changes_root, &changes)
+                and tail_find(&self.tree, root, <const char *>places.state, <size_t>len(places.state), &state)
                 and CHECKSUM_BYTES < state.bytes <= MOST_BYTES):
             return None
         copy = <uint8_t *>malloc(state.bytes)
@@ -125,12 +126,15 @@ cdef class Tail:
     cdef bint append(self, Places places, uint64_t root, uint64_t transaction, uint64_t first, uint64_t end,
                      PendingIndex pending, uint64_t live_since) except -1:
         # The rows of these changes, all or none.
-        cdef uint64_t count = end - first, total = 0, rows = 0, i
+        cdef uint64_t count = end - first, total = 0, rows = 0, rising = 0, i
         cdef unsigned columns = 1 + pending.with_ids
         cdef Value *values
         cdef Added *added = NULL
         cdef uint8_t *copy = NULL
         cdef uint8_t *at
+        cdef uint64_t *rising_ids = NULL
+        cdef const uint64_t *keys
+        cdef const uint64_t *ids
         if count > MOST_BYTES // (sizeof(Value) + sizeof(Added)):
             return False
         values = <Value *>malloc((count + 1) * (sizeof(Value) + sizeof(Added)))
@@ -157,14 +161,32 @@ cdef class Tail:
                 if not tail_added(values[i].data, values[i].bytes, places.of_change(first + i), columns, &added[i]):
                     return False
                 rows += added[i].words
+                rising += added[i].words if added[i].steps != NULL else 0
                 if not pending.fit(<const uint64_t *>added[i].columns, added[i].words):
                     return False
             if not pending.has_room(rows, first):
                 return False
+            if rising:
+                rising_ids = <uint64_t *>malloc(8 * rising)
+                if rising_ids == NULL:
+                    raise MemoryError()
+            rising = 0
             for i in range(count):
-                pending.append_columns(<const uint64_t *>added[i].columns, added[i].words, first + i, live_since)
+                if added[i].steps != NULL:
+                    if not tail_ids(&added[i], rising_ids + rising):
+                        return False
+                    rising += added[i].words
+            rising = 0
+            for i in range(count):
+                keys = <const uint64_t *>added[i].columns
+                ids = keys + added[i].words
+                if added[i].steps != NULL:
+                    ids = rising_ids + rising
+                    rising += added[i].words
+                pending.append_columns(keys, ids, added[i].words, first + i, live_since)
             return True
         finally:
+            free(rising_ids)
             free(copy)
             free(values)
 

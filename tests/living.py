@@ -33,7 +33,7 @@ def store_without_ids(path: Path) -> Path:
 def writer_of(path: Path, durability: Durability = "commit", **sizes: int) -> fpstore.Store:
     """The store at path, open for writing, with other sizes than a store has; no segment is small unless told so."""
     rows = sizes.get("flush_rows", 1 << 16)
-    given = {"small_rows": 1, "growth": 3, "named_flush_rows": rows, "max_pending_rows": 4 * rows, "batch_rows": rows}
+    given = {"small_rows": 1, "growth": 9, "named_flush_rows": rows, "max_pending_rows": 4 * rows, "batch_rows": rows}
     return fpstore.Store(path, "w", durability, LivingSizes(**given | sizes))
 
 

@@ -28,6 +28,7 @@ from catalogs import (
 )
 from lmdb import DiskError, Error
 
+from fpstore._codec import crc32c
 from fpstore.errors import CorruptStore, NotAStore, UnsupportedVersion
 from fpstore.living import environment, header
 from fpstore.living import state as records
@@ -129,31 +130,54 @@ def test_a_newer_record_is_an_unsupported_version_and_names_the_file(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch, Catalog.open(folder, writable=True) as catalog:
-        patch.setattr(records, "RECORD_VERSION", 10)
+        patch.setattr(records, "RECORD_VERSION", 11)
         with pytest.raises(
             UnsupportedVersion,
-            match=r"catalog\.mdb: the version of the state: found 9, expected 10; made by an older fpstore",
+            match=r"catalog\.mdb: the version of the state: found 10, expected 11; made by an older fpstore",
         ):
             catalog.state()
 
 
 def change_database(folder: Path, change: Callable[..., Any]) -> None:
-    """Change the catalog through LMDB itself: change(transaction, state database)."""
+    """Change the catalog through LMDB itself: change(transaction, database of changes)."""
     with lmdb.open(str(folder / "catalog.mdb"), subdir=False, max_dbs=4) as other:
-        database = other.open_db(b"state")
+        database = other.open_db(b"changes")
         with other.begin(write=True) as transaction:
             change(transaction, database)
 
 
 def test_a_state_that_is_missing_is_damage_not_an_empty_store(folder: Path) -> None:
-    change_database(folder, lambda transaction, database: transaction.delete(b"state", db=database))
-    with pytest.raises(CorruptStore, match="the number of records: found 0, expected 1"):
+    change_database(folder, lambda transaction, _: transaction.delete(b"state"))
+    with pytest.raises(CorruptStore, match="the number of records: found 2, expected 3"):
         Catalog.open(folder)
-    change_database(folder, lambda transaction, database: transaction.put(b"other", b"x", db=database))
+    change_database(folder, lambda transaction, _: transaction.put(b"other", b"x"))
     with pytest.raises(CorruptStore, match="the state: found 0 bytes of another checksum"):
         Catalog.open(folder)
     change_database(folder, lambda transaction, database: transaction.drop(database))
     with pytest.raises(CorruptStore, match="MDB_NOTFOUND"):
+        Catalog.open(folder)
+
+
+def test_a_state_in_a_database_of_its_own_is_of_an_older_version(folder: Path) -> None:
+    """Up to version 9 it was."""
+    with Catalog.open(folder) as catalog:
+        text = records.encode(catalog.state(), 0)[4:].replace(b'"version":10}', b'"version":9}')
+    with lmdb.open(str(folder / "catalog.mdb"), subdir=False, max_dbs=4) as other:
+        with other.begin(write=True) as transaction:
+            transaction.delete(b"state")
+        database = other.open_db(b"state")
+        with other.begin(write=True) as transaction:
+            record = struct.pack("<I", crc32c(b"\x05state\x05state" + text)) + text
+            transaction.put(b"state", record, db=database)
+    expected = r"catalog\.mdb: the version of the state: found 9, expected 10; made by an older fpstore"
+    for writable in (False, True):
+        with pytest.raises(UnsupportedVersion, match=expected):
+            Catalog.open(folder, writable)
+
+
+def test_a_state_as_long_as_what_is_kept_of_a_database_is_damage(folder: Path) -> None:
+    change_database(folder, lambda transaction, _: transaction.put(b"state", bytes(environment.DATABASE_BYTES)))
+    with pytest.raises(CorruptStore, match="pages: found what LMDB refuses"):
         Catalog.open(folder)
 
 
@@ -275,7 +299,7 @@ def test_pages_that_cannot_be_checked_are_a_corrupt_store(folder: Path, monkeypa
 def test_a_file_cut_short_while_it_is_open_is_noticed_at_the_next_use(folder: Path) -> None:
     with Catalog.open(folder) as catalog:
         os.truncate(folder / "catalog.mdb", 2 * PAGE)
-        with pytest.raises(CorruptStore, match=r"last page: found 3, expected 1\.\.1 in 8192 bytes"):
+        with pytest.raises(CorruptStore, match=r"last page: found 2, expected 1\.\.1 in 8192 bytes"):
             catalog.state()
 
 

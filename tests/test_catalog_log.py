@@ -17,7 +17,7 @@ from fpstore.living import changes
 from fpstore.living.catalog import Catalog, create_catalog
 from fpstore.living.changes import ADDED, FINGERPRINTS_REMOVED, IDS_REMOVED, ROWS_REMOVED, Change, RemovedBefore
 from fpstore.living.records import Log
-from fpstore.living.state import DATABASE, Settings
+from fpstore.living.state import Settings
 from fpstore.segment.entry import SegmentEntry
 
 SETTINGS = Settings(max_distance=3, plan={"name": "paper-4"}, codec="gap", id_type="uint64")
@@ -52,6 +52,23 @@ def test_what_is_appended_is_read_in_its_order(folder: Path) -> None:
         log = catalog.read()
     assert (log.state.first_change, log.state.next_change, log.state.generation, log.removed) == (1, 4, 1, ())
     assert shown(log) == [(1, 1, [[5, 6], [6, 7]]), (2, 3, [[6]]), (3, 2, [[9]])]
+
+
+@pytest.mark.parametrize(("step", "pages"), [(1, 5), (3, 6), (-1, 7)])
+def test_a_commit_of_a_thousand_rows_writes_so_many_pages(folder: Path, step: int, pages: int) -> None:
+    """Those of the rows, of the changes, of the main database and of what is free, and the words of a meta page."""
+
+    def written() -> int:
+        return int(dict(line.split(": ") for line in Path("/proc/thread-self/io").read_text().splitlines())["wchar"])
+
+    ids = np.arange(1000, dtype=np.uint64)[:: 1 if step > 0 else -1] * np.uint64(abs(step))
+    counts = []
+    with Catalog.open(folder, writable=True) as catalog:
+        for number in range(1, 20):
+            before = written()
+            catalog.append([Change(number, ADDED, (ids * np.uint64(0x9E3779B97F4A7C15), ids))])
+            counts.append((written() - before) / 4096)
+    assert [int(count) for count in counts[3:]] == [pages] * 16
 
 
 def test_a_reader_reads_only_what_it_has_not(folder: Path) -> None:
@@ -188,7 +205,7 @@ def test_a_record_that_is_damaged_missing_or_too_many_is_noticed(
                 transaction.delete(changes.key_of(number), db=place)
             else:
                 transaction.put(changes.key_of(number), record, db=place)
-            catalog._replace(state, transaction, catalog._environment.database(DATABASE, transaction))
+            catalog._replace(state, transaction)
 
         catalog._environment.run(damage, write=True)
         with pytest.raises(CorruptStore, match=rf"catalog\.mdb: {message}"):
@@ -203,7 +220,7 @@ def test_a_change_exchanged_for_another_is_noticed(folder: Path) -> None:
             place = catalog._environment.database(b"changes", transaction)
             transaction.delete(changes.key_of(2), db=place)
             transaction.put(changes.key_of(3), changes.encode_change(added(3, 6)), db=place)
-            catalog._replace(state, transaction, catalog._environment.database(DATABASE, transaction))
+            catalog._replace(state, transaction)
 
         catalog._environment.run(exchange, write=True)
         with pytest.raises(CorruptStore, match="a record: found 0 bytes of another checksum"):

@@ -25,7 +25,8 @@ from fpstore.living.catalog import Catalog
 from fpstore.living.locks import WriterLock
 
 MANY = uniform(100_000, np.random.default_rng(3))
-IDS = np.arange(100_000, dtype=np.uint64)
+# They do not rise, but for the first few, so that they take 8 bytes each in the log.
+IDS = np.concatenate([np.arange(10), np.arange(10, 100_000)[::-1]]).astype(np.uint64)
 SMALL_BYTES = 2 * 262_144
 
 

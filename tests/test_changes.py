@@ -26,6 +26,9 @@ NUMBER = 7
 KEYS = np.array([5, 2**64 - 1, 0], dtype=np.uint64)
 IDS = np.array([1, 2, 2**63], dtype=np.uint64)
 ADDITION = Change(NUMBER, ADDED, (KEYS, IDS))
+MANY = np.arange(100, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+RISING = np.array([*range(40), *range(41, 101)], dtype=np.uint64)
+RISING_ADDITION = Change(NUMBER, ADDED, (MANY, RISING))
 ADDITION_OF_NAMES = Change(NUMBER, ADDED, (KEYS, IDS), as_names([b"a", b"", b"\xff\0z"], False, "names"))
 
 
@@ -41,6 +44,9 @@ def sealed(
     ("kind", "columns", "with_ids"),
     [
         (ADDED, (KEYS, IDS), True),
+        (ADDED, (MANY, RISING), True),
+        (ADDED, (MANY, RISING[::-1]), True),
+        (ROWS_REMOVED, (MANY, RISING), True),
         (ADDED, (KEYS,), False),
         (FINGERPRINTS_REMOVED, (KEYS,), True),
         (FINGERPRINTS_REMOVED, (KEYS,), False),
@@ -55,7 +61,7 @@ def test_a_change_read_back_is_the_change_written(
     assert (change.number, change.kind, len(change.columns)) == (NUMBER, kind, len(columns))
     for found, written in zip(change.columns, columns, strict=True):
         np.testing.assert_array_equal(found, written)
-    ids = {ADDED: IDS if with_ids else None, FINGERPRINTS_REMOVED: None, IDS_REMOVED: IDS, ROWS_REMOVED: IDS}[kind]
+    ids = columns[-1] if with_ids and kind != FINGERPRINTS_REMOVED else None
     np.testing.assert_array_equal(change.ids, ids)
 
 
@@ -112,7 +118,29 @@ def test_names_that_contradict_their_ends_are_refused(ends: list[int], data: byt
         changes.decode_change(sealed(ADDED, 3, 3, columns + data), NUMBER, 2)
 
 
-@pytest.mark.parametrize(("change", "id_columns"), [(ADDITION, 1), (ADDITION_OF_NAMES, 2)])
+def test_ids_that_rise_take_a_bit_or_none_each() -> None:
+    """As the format page shows: the fingerprints, the first id, the bits of a step, the steps."""
+    place, body = b"changes" + changes.key_of(NUMBER), struct.pack("<HHQ", 5, 1, 100) + MANY.tobytes()
+    body += struct.pack("<QQQQ", 0, 1, 1 << 39, 0)
+    assert changes.encode_change(RISING_ADDITION) == struct.pack("<I", crc32c(place + body)) + body
+    without_gaps = dataclasses.replace(RISING_ADDITION, columns=(MANY, np.arange(100, dtype=np.uint64)))
+    assert len(changes.encode_change(without_gaps)) == 16 + 800 + 16
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        dataclasses.replace(RISING_ADDITION, bands=2, columns=(MANY, MANY, RISING)),
+        dataclasses.replace(RISING_ADDITION, words=1, columns=(MANY, RISING, RISING)),
+        dataclasses.replace(RISING_ADDITION, columns=(RISING,)),
+        dataclasses.replace(RISING_ADDITION, kind=ROWS_REMOVED),
+    ],
+)
+def test_columns_that_are_not_the_ids_of_fingerprints_are_kept_as_they_are(change: Change) -> None:
+    assert len(changes.encode_change(change)) == 16 + 800 * len(change.columns)
+
+
+@pytest.mark.parametrize(("change", "id_columns"), [(ADDITION, 1), (ADDITION_OF_NAMES, 2), (RISING_ADDITION, 1)])
 def test_every_flipped_bit_and_every_truncation_is_noticed(change: Change, id_columns: int) -> None:
     record = changes.encode_change(change)
     damaged = [record[:length] for length in range(len(record))]
@@ -137,7 +165,11 @@ def test_a_record_in_another_place_is_refused() -> None:
     ("kind", "columns", "words", "rest"),
     [
         (0, 1, 1, bytes(8)),
-        (5, 1, 1, bytes(8)),
+        (5, 2, 1, bytes(32)),
+        (5, 1, 1, bytes(9)),
+        (5, 1, 2, bytes(8)),
+        (5, 0, 2, bytes(8)),
+        (6, 1, 1, bytes(8)),
         (ROWS_REMOVED, 1, 1, bytes(8)),
         (ROWS_REMOVED, 3, 1, bytes(24)),
         (ADDED, 0, 1, b""),
@@ -159,13 +191,14 @@ def test_a_record_that_contradicts_itself_is_refused(kind: int, columns: int, wo
     ("change", "with_ids", "found"),
     [
         (ADDITION, False, "kind 1 has 2 columns, expected 1"),
+        (RISING_ADDITION, False, "kind 5, 1 columns of 100, 848 bytes"),
         (Change(NUMBER, ADDED, (KEYS,)), True, "kind 1 has 1 columns, expected 2"),
         (Change(NUMBER, IDS_REMOVED, (IDS,)), False, "kind 3 has 1 columns, expected 1"),
         (Change(NUMBER, ROWS_REMOVED, (KEYS, IDS)), False, "kind 4 has 2 columns, expected 2"),
     ],
 )
 def test_a_change_of_a_store_of_the_other_sort_is_refused(change: Change, with_ids: bool, found: str) -> None:
-    with pytest.raises(ValueError, match=f"change {NUMBER} of {found}"):
+    with pytest.raises(ValueError, match=f"(change {NUMBER}|a record) of {found}"):
         changes.decode_change(changes.encode_change(change), NUMBER, with_ids)
 
 

@@ -223,7 +223,7 @@ NUMBERS = (
     (DESIGN, "at {} that, additions wait", {2: "twice"}[SIZES.max_pending_rows // SIZES.flush_rows]),
     (DESIGN, "Segments of fewer than {:,} keys are small", SIZES.small_rows),
     (DESIGN, "merged when there are {}, or", NAMES[SIZES.small_segments]),
-    (DESIGN, "more than {} of it", {2: "half"}[SIZES.growth]),
+    (DESIGN, "more than {} as large as it", {(2, 3): "one and a half times"}[SIZES.growth, SIZES.growth_over]),
     (DESIGN, "in its index (`held`), up to {:,}", SIZES.held_rows),
     (DESIGN, "a store with names the log becomes a segment at {:,} rows", SIZES.named_flush_rows),
     (DESIGN, "wait in memory, up to {:,} rows", SIZES.deferred_rows),

@@ -446,7 +446,7 @@ def test_a_look_beside_a_writer_that_merges_finds_no_damage(tmp_path: Path) -> N
             looked += 1
 
     thread = threading.Thread(target=look)
-    with writer_of(path, flush_rows=50, growth=1) as store:
+    with writer_of(path, flush_rows=50, growth=3) as store:
         thread.start()
         for start in range(0, 2000, 25):
             store.add(uniform(25, np.random.default_rng(start)), ids=ids_from(10_000 + start, 25))

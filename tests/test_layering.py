@@ -121,6 +121,7 @@ FOLDERS = {
     ),
     "codes": ("layout", "sorting", "writer", "rows", "reader", "pending", "verify", "salvage", "showing"),
     "living": (
+        "steps",
         "changes",
         "state",
         "header",

@@ -17,6 +17,7 @@ import fpstore
 from fpstore import StoreClosed, StoreLocked
 from fpstore.living import renewal
 from fpstore.living.catalog import Catalog
+from fpstore.living.sizes import LivingSizes
 from fpstore.living.writer import Writer
 from fpstore.store import Store
 from fpstore.types import Array, Keys
@@ -461,7 +462,7 @@ def test_removals_alone_are_merged_away_when_there_are_enough(
 
 
 def test_settling_merges_what_is_due(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with fpstore.open(folder, "w") as store:
+    with fpstore.Store(folder, "w", sizes=LivingSizes(growth_over=1)) as store:
         started = Writer._start_merge
         monkeypatch.setattr(Writer, "_start_merge", lambda *_: None)
         for first in range(0, 300, 100):

@@ -97,7 +97,7 @@ def test_the_record_is_canonical_json_under_a_checksum_of_its_place() -> None:
         b'"origin":"a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0","removal_records":0,'
         b'"segments":[{"crc":3735928559,"file_bytes":4096,"id_count":12,"key_count":10,'
         b'"name":"00000007.fpseg","names":[],"position":1,"sketches":null}],"settings":{"bits":64,"codec":"gap","id_type":"uint64",'
-        b'"max_distance":3,"minhash":null,"plan":{"name":"paper-4"},"recipe":null},"strays":[],"transaction":1,"version":9}'
+        b'"max_distance":3,"minhash":null,"plan":{"name":"paper-4"},"recipe":null},"strays":[],"transaction":1,"version":10}'
     )
     assert encode(STATE, 1) == struct.pack("<I", crc32c(b"\x05state\x05state" + text)) + text
 
@@ -119,9 +119,9 @@ def test_a_record_of_another_transaction_is_refused() -> None:
         decode(encode(STATE, 5), 6)
 
 
-@pytest.mark.parametrize(("version", "age"), [(8, "an older"), (10, "a newer"), (2**32 - 1, "a newer")])
+@pytest.mark.parametrize(("version", "age"), [(9, "an older"), (11, "a newer"), (2**32 - 1, "a newer")])
 def test_a_record_of_another_version_is_refused_as_such(version: int, age: str) -> None:
-    message = f"^the version of the state: found {version}, expected 9; made by {age} fpstore$"
+    message = f"^the version of the state: found {version}, expected 10; made by {age} fpstore$"
     with pytest.raises(UnsupportedVersion, match=message):
         decode(changed(version=version), 5)
 

@@ -18,12 +18,13 @@ import fpstore
 from fpstore._pending import PendingIndex
 from fpstore._tail import Places, Tail, moved
 from fpstore._view import MappedWords
-from fpstore.living import following
+from fpstore.errors import CorruptStore
+from fpstore.living import following, steps
 from fpstore.living import reader as readers
 from fpstore.living.catalog import Catalog
 from fpstore.living.following import PLACES
 from fpstore.living.header import META
-from fpstore.living.state import State
+from fpstore.living.state import PLACE_CHECKSUM, State
 
 PAGE = 4096
 WORDS = (META.size - 8, PAGE + META.size - 8)
@@ -91,7 +92,12 @@ class Written:
     def __init__(self, path: Path, batches: list[int], late: int, id_type: str | None = "uint64") -> None:
         rng = np.random.default_rng(len(batches))
         self.keys = [rng.integers(0, 1 << 64, count, dtype=np.uint64) for count in batches]
+        # They rise, by 1 or by 1 to 256; or as they come.
         self.ids = [np.arange(count, dtype=np.uint64) + np.uint64(1000 * i) for i, count in enumerate(batches)]
+        for i, ids in enumerate(self.ids[2::3]):
+            ids += np.cumsum(rng.integers(0, 1 << 2 ** (i % 4), len(ids)), dtype=np.uint64)
+        for ids in self.ids[1::3]:
+            rng.shuffle(ids)
         fpstore.create(path, id_type=id_type, plan="paper-4").close()  # type: ignore[arg-type]
         with fpstore.open(path, "w") as store:
             for i, (keys, ids) in enumerate(zip(self.keys, self.ids, strict=True)):
@@ -171,11 +177,13 @@ def test_where_nothing_was_added_nothing_follows(written: Written) -> None:
         {"first_change": 2},
         {"next_change": 100},
         {"around": (b"{", b"", b"}")},
-        {"places": Places(b"state", b"state", 0, b"changes")},
-        {"places": Places(b"none", b"state", 0, b"changes")},
-        {"places": Places(b"state", b"none", 0, b"changes")},
-        {"places": Places(b"state", b"state", 0, b"removals")},
-        {"places": Places(b"", b"", 0, b"")},
+        {"places": Places(b"state", 0, 3, b"changes")},
+        {"places": Places(b"none", PLACE_CHECKSUM, 3, b"changes")},
+        {"places": Places(b"changes", PLACE_CHECKSUM, 3, b"changes")},
+        {"places": Places(b"state", PLACE_CHECKSUM, 4, b"changes")},
+        {"places": Places(b"state", PLACE_CHECKSUM, 3, b"removals")},
+        {"places": Places(b"state", PLACE_CHECKSUM, 3, b"state")},
+        {"places": Places(b"", 0, 3, b"")},
     ],
     ids=lambda other: next(iter(other)),
 )
@@ -196,6 +204,43 @@ def test_rows_without_room_or_of_too_many_bits_or_of_another_kind_are_left_to_ot
     later.append(written.keys[0], written.ids[0], 10**6)
     assert written.follow(written.bytes, later) is None
     assert (index.count, narrow.count, without.count, later.count) == (0, 0, 0, 3)
+
+
+TOP = 2**64 - 1
+
+
+@pytest.mark.parametrize(
+    ("words", "is_followed"),
+    [
+        ([5, 0], True),
+        ([TOP - 69, 0], True),
+        ([TOP - 70, 1, 0, 1 << 4], True),
+        ([TOP - 69, 1, 0, 1 << 4], False),
+        ([TOP - 68, 0], False),
+        ([5, 3, *[0] * 4], False),
+        ([5, 32, *[0] * 35], False),
+        ([5, 0, 0], False),
+        ([5, 1, 0], False),
+        ([5], False),
+        ([], False),
+    ],
+)
+def test_ids_beyond_the_last_number_or_of_steps_that_are_none_are_left_to_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[int], is_followed: bool
+) -> None:
+    as_words = np.array(words, dtype=np.uint64)
+    monkeypatch.setattr(steps, "packed", lambda ids: as_words if len(ids) == 70 else None)
+    written = Written(tmp_path / "s", [3, 70], 1)
+    index = written.index()
+    assert (written.follow(written.bytes, index) is not None) is is_followed
+    if not is_followed:
+        assert index.count == 0
+        with pytest.raises(CorruptStore, match=r"70 rising ids|a record of kind 5"):
+            fpstore.open(tmp_path / "s")
+        return
+    found = index.rows(0, 70)[1]
+    assert found is not None
+    assert found.tolist() == steps.unpacked(as_words, 70).tolist()
 
 
 @pytest.mark.parametrize(("ahead", "stands"), [(0, True), (1, True), (2, False), (5, False)])
@@ -387,7 +432,7 @@ def test_a_reader_goes_on_where_the_file_has_grown(tmp_path: Path, followed: lis
     keys = np.arange(60_000, dtype=np.uint64)
     with fpstore.open(tmp_path / "s", "w") as writer, fpstore.open(tmp_path / "s") as reader:
         for start in range(0, 60_000, 2_000):
-            writer.add(keys[start:][:2_000], ids=keys[start:][:2_000])
+            writer.add(keys[start:][:2_000], ids=keys[start:][:2_000][::-1])
             assert reader.count("rows") == start + 2_000
         assert (tmp_path / "s" / "catalog.mdb").stat().st_size > 1 << 20
     assert followed.count(False) < 10 < followed.count(True)

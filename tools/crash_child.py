@@ -30,7 +30,7 @@ from id_types import SIGNED, WIDE, fingerprints_of, ids_of, numbered
 from fpstore import creation
 from fpstore.disk import Folder, Place
 from fpstore.format import PAGE_BYTES
-from fpstore.living import catalog, locks, writer
+from fpstore.living import catalog, locks, steps, writer
 from fpstore.living.catalog import Catalog
 from fpstore.living.changes import Change
 from fpstore.living.sizes import LivingSizes
@@ -53,6 +53,8 @@ SIZES = LivingSizes(
     min_removals=20,
     keys_per_removal=8,
 )
+# So few ids that rise are kept as steps.
+STEP_IDS = 2
 PIECE_BYTES = PAGE_BYTES
 PLAN = "flips-2:1,1"
 # Before one goes well, two may raise the errors of a flush and of a merge, and one its own.
@@ -180,6 +182,7 @@ class Doer:
         setattr(catalog, "MOSTLY_FREE", 0)  # noqa: B010
         # A segment is written a page at a time, so that some have several pieces.
         setattr(files, "WRITE_BYTES", PIECE_BYTES)  # noqa: B010
+        setattr(steps, "MIN_IDS", STEP_IDS)  # noqa: B010
         if request["plant"]:
             PLANTS[request["plant"]]()
         if request["watched"]:

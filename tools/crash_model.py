@@ -34,12 +34,13 @@ class Broken(Exception):
 
 
 def random_rows(rng: np.random.Generator, most: int) -> dict[str, list[int]]:
-    """Fingerprints near a few places, so that many are near one another and some are equal."""
+    """Fingerprints near a few places: many are near one another, and some are equal. Of an odd number the ids rise."""
     count = int(rng.integers(1, most + 1))
     places = rng.integers(0, 40, count).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     for _ in range(2):
         places ^= np.uint64(1) << rng.integers(0, 64, count).astype(np.uint64)
-    return {"keys": places.tolist(), "ids": rng.integers(0, 60, count).tolist()}
+    ids = rng.integers(0, 60, count)
+    return {"keys": places.tolist(), "ids": (ids[0] + np.arange(count) if count % 2 else ids).tolist()}
 
 
 def random_operations(seed: int, count: int, store: str) -> list[Operation]:

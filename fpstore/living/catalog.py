@@ -26,16 +26,18 @@ from fpstore.living.environment import Transaction, copy_records
 from fpstore.living.locks import WriterLock
 from fpstore.living.records import (
     CHANGES,
+    MAIN_RECORDS,
     REMOVALS,
     Copied,
     Log,
     bytes_to_write,
     first_state,
+    state_record,
     write_changes,
     write_removed,
     write_whole,
 )
-from fpstore.living.state import DATABASE, KEY, MAX_NUMBER, Settings, State, decode, encode, expect_left, larger
+from fpstore.living.state import KEY, MAX_NUMBER, Settings, State, decode, encode, expect_left, larger
 from fpstore.segment.entry import SegmentEntry
 
 FILE_NAME = CATALOG_NAME
@@ -338,7 +340,7 @@ class Catalog(environments.Sharing):
         file or in the other, whole.
         """
         old = self._expect_writable()
-        names = (DATABASE, CHANGES, REMOVALS)
+        names = (None, CHANGES, REMOVALS)
         used, taken = self._environment.run(lambda transaction: self._environment.bytes_used(names, transaction))
         if used < MIN_COMPACTED_BYTES or taken * MOSTLY_FREE > used:
             return
@@ -416,10 +418,9 @@ class Catalog(environments.Sharing):
 
     def _write(self, new: State, work: Callable[[Transaction], None], more_bytes: int) -> None:
         def replace(transaction: Transaction) -> None:
-            place = self._environment.database(DATABASE, transaction)
-            self._expect_mine(transaction.get(KEY, db=place) or b"", transaction.id() - 1)
+            self._expect_mine(transaction.get(KEY) or b"", transaction.id() - 1)
             work(transaction)
-            self._replace(new, transaction, place)
+            self._replace(new, transaction)
 
         try:
             self._environment.run(replace, write=True, more_bytes=more_bytes)
@@ -434,14 +435,14 @@ class Catalog(environments.Sharing):
             raise self.changed(ANOTHER_WRITER)
         self._records = (record,)
 
-    def _replace(self, state: State, transaction: Transaction, place: Any) -> None:
+    def _replace(self, state: State, transaction: Transaction) -> None:
         record = encode(state, transaction.id())
         self._records = (*(self._records or ()), record)  # where the commit fails, the file may hold this one or not
-        transaction.put(KEY, record, db=place)
+        transaction.put(KEY, record)
 
     def _state_of(self, found: Copied) -> State:
         with self._damage_named():
-            expect("the number of records", found.entries[0], found.entries[0] == 1, "1")
+            expect("the number of records", found.entries[0], found.entries[0] == MAIN_RECORDS, f"{MAIN_RECORDS}")
         return self._decoded(found.record, found.transaction)
 
     def _decoded(self, record: bytes, transaction: int) -> State:
@@ -456,9 +457,8 @@ class Catalog(environments.Sharing):
         """
 
         def copy(transaction: Transaction) -> Copied:
-            names = (DATABASE, CHANGES, REMOVALS)[: 2 + whole]
-            places = [self._environment.database(name, transaction) for name in names]
-            record = transaction.get(KEY, db=places[0]) or b""
+            places = [self._environment.database(one, transaction) for one in (None, CHANGES, REMOVALS)[: 2 + whole]]
+            record = state_record(transaction, self._environment)
             if self._writer_lock is not None:  # in here, for another thread may write
                 self._records = self._records or (record,)
                 self._expect_mine(record, transaction.id())
@@ -478,7 +478,7 @@ class Catalog(environments.Sharing):
             return self._read_log(0, next_change)
         numbers = range(max(state.first_change, next_change), state.next_change)
         with self._damage_named():
-            expected = [1, state.next_change - state.first_change, state.removal_records][: len(found.entries)]
+            expected = [MAIN_RECORDS, state.next_change - state.first_change, state.removal_records]
             for name, entries, right in zip(("records", "changes", "removals"), found.entries, expected, strict=False):
                 expect(f"the number of {name}", entries, entries == right, f"{right}")
             form = state.settings.log_form

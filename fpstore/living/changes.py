@@ -16,6 +16,7 @@ from fpstore._codec import crc32c
 from fpstore._names import expect_names
 from fpstore.errors import Wrong
 from fpstore.fingerprints import of_columns
+from fpstore.living import steps
 from fpstore.names.column import Names
 from fpstore.types import Ids, Keys
 
@@ -23,6 +24,8 @@ ADDED = 1
 FINGERPRINTS_REMOVED = 2
 IDS_REMOVED = 3
 ROWS_REMOVED = 4
+# In records only: an addition whose ids rise, which are kept as steps. It reads as one of kind ADDED.
+RISING_ADDED = 5
 
 # Which columns each kind of removal has: those of the fingerprints, one or one for each word, and that of the ids. An
 # addition has those of the fingerprints, or one for the keys of each band of a signature; then, where the store has
@@ -204,7 +207,8 @@ def encode_change(change: Change) -> bytes:
     """The record of a change."""
     place = b"changes" + key_of(change.number)
     if change.names is None:
-        return _encode(place, change.kind, change.columns)
+        rising = _rising(change)
+        return _encode(place, change.kind, change.columns) if rising is None else _encode(place, RISING_ADDED, *rising)
     columns = (*change.columns, change.names.ends.view(np.uint64))
     head = _HEADER.pack(0, change.kind, len(columns), len(columns[0]))[4:]
     arrays = (*columns, change.names.data)
@@ -221,6 +225,8 @@ def decode_change(
     """The change in a record of a log of this form. ValueError where it is not the one of this number."""
     most = bands + width - 1 + id_columns + words
     place = b"changes" + key_of(number)
+    if id_columns == 1 and bands == 1 and not words and _kind(record) == RISING_ADDED:
+        return Change(number, ADDED, _decode_rising(place, record, width), width=width)
     kind, columns, data = _decode(place, record, max(1 + width, most), width, named=id_columns == 2)
     expected = most if kind == ADDED else _removal_columns(kind, width)
     if len(columns) != expected or (_HAS_IDS.get(kind, False) and not id_columns):
@@ -271,18 +277,48 @@ def largest_id(records: Iterable[Change]) -> int | None:
     return largest
 
 
-def _encode(place: bytes, kind: int, columns: tuple[Keys, ...]) -> bytes:
+def _rising(change: Change) -> tuple[tuple[Keys, ...], Keys] | None:
+    """The columns of fingerprints of an addition and, as words, its ids, where these rise; None for all others."""
+    if change.kind != ADDED or change.bands > 1 or change.words or len(change.columns) != change.width + 1:
+        return None
+    words = steps.packed(change.columns[-1])
+    return None if words is None else (change.columns[:-1], words)
+
+
+def _encode(place: bytes, kind: int, columns: tuple[Keys, ...], *rest: Keys) -> bytes:
+    """A record: these columns, what follows them, and the checksum of it all before it."""
     body = _HEADER.pack(0, kind, len(columns), len(columns[0]))[4:]
-    body += b"".join(np.ascontiguousarray(column, dtype="<u8").tobytes() for column in columns)
+    body += b"".join(np.ascontiguousarray(part, dtype="<u8").tobytes() for part in (*columns, *rest))
     return struct.pack("<I", crc32c(body, crc32c(place))) + body
+
+
+def _kind(record: bytes) -> int:
+    """Which kind a record says it is; 0 where it is cut short."""
+    return int(_HEADER.unpack_from(record)[1]) if len(record) >= _HEADER.size else 0
+
+
+def _expect_sealed(place: bytes, record: bytes) -> None:
+    if len(record) < _HEADER.size or struct.unpack_from("<I", record)[0] != crc32c(record[4:], crc32c(place)):
+        raise Wrong("a record", f"{len(record)} bytes of another checksum", "those of its own")
+
+
+def _decode_rising(place: bytes, record: bytes, width: int) -> tuple[Keys, ...]:
+    """The columns of an addition whose ids are kept as steps."""
+    _expect_sealed(place, record)
+    _, kind, column_count, rows = _HEADER.unpack_from(record)
+    words = (len(record) - _HEADER.size) // 8 - column_count * rows
+    if column_count != width or len(record) % 8 or words < 0:
+        raise ValueError(f"a record of kind {kind}, {column_count} columns of {rows}, {len(record)} bytes")
+    whole = np.frombuffer(record, dtype="<u8", offset=_HEADER.size)
+    columns = tuple(whole[i * rows : (i + 1) * rows] for i in range(width))
+    return *columns, steps.unpacked(whole[width * rows :], rows)
 
 
 def _decode(
     place: bytes, record: bytes, most: int, width: int, kept: bool = False, named: bool = False
 ) -> tuple[int, tuple[Keys, ...], bytes]:
     """Kind, columns and what follows these. kept: of removals that have left the log, with a column of numbers."""
-    if len(record) < _HEADER.size or struct.unpack_from("<I", record)[0] != crc32c(record[4:], crc32c(place)):
-        raise Wrong("a record", f"{len(record)} bytes of another checksum", "those of its own")
+    _expect_sealed(place, record)
     _, kind, column_count, words = _HEADER.unpack_from(record)
     allowed: Sequence[int] = range(1, most + 1) if kind == ADDED else ()
     if kind in _HAS_IDS:

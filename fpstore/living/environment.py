@@ -34,12 +34,13 @@ Record: TypeAlias = tuple[bytes, bytes]
 # Is called with what makes a database of that name, and the transaction.
 Creation: TypeAlias = Callable[[Callable[[bytes], Any], Transaction], object]
 
-# Room for the databases of the state, of the changes and of the removals.
 UNFINISHED_NAME = f"{CATALOG_NAME}.new"
-MAX_DATABASES = 16
+MAX_DATABASES = 16  # more than there are
 # The file is always extended to the size of the map, sparsely: LMDB may count pages past the last one that
 # it wrote, and "every page that it counts lies inside the file" has to be true of every healthy file.
 MAP_BYTES = 256 << 10
+# What LMDB keeps of a database, under its name in the main one.
+DATABASE_BYTES = 48
 MAX_ATTEMPTS = 8
 # Each time that a reader has to look again, a writer has committed.
 MAX_LOOKS = 1000
@@ -163,12 +164,12 @@ class Environment:
                 raise StoreChanged(told, path=self.path)
             return work(transaction)
 
-    def database(self, name: bytes, transaction: Transaction) -> Any:
-        """A database of the file, for use in transaction, which comes from run."""
+    def database(self, name: bytes | None, transaction: Transaction) -> Any:
+        """A database of the file, None for the main one, for use in transaction, which comes from run."""
         assert self._lmdb is not None, "run has it open"
         return self._lmdb.open_db(name, txn=transaction, create=False)
 
-    def bytes_used(self, names: Iterable[bytes], transaction: Transaction) -> tuple[int, int]:
+    def bytes_used(self, names: Iterable[bytes | None], transaction: Transaction) -> tuple[int, int]:
         """How many bytes of the file LMDB counts as used, and how many the databases of these names take of them."""
         assert self._lmdb is not None, "run has it open"
         tables = [transaction.stat(self.database(name, transaction)) for name in names]

@@ -5,11 +5,11 @@ What it cannot be sure of it leaves to the general way, which finds out what the
 
 from fpstore._tail import Places
 from fpstore.living.catalog import Catalog
-from fpstore.living.records import CHANGES
+from fpstore.living.records import CHANGES, MAIN_RECORDS
 from fpstore.living.snapshot import Snapshot
-from fpstore.living.state import DATABASE, KEY, PLACE_CHECKSUM
+from fpstore.living.state import KEY, PLACE_CHECKSUM
 
-PLACES = Places(DATABASE, KEY, PLACE_CHECKSUM, CHANGES)
+PLACES = Places(KEY, PLACE_CHECKSUM, MAIN_RECORDS, CHANGES)
 
 
 def follow(catalog: Catalog, before: Snapshot, transaction: int) -> Snapshot | None:

@@ -10,11 +10,13 @@ from typing import Any, NamedTuple
 
 from fpstore.living import changes
 from fpstore.living.changes import Change, RemovedBefore
-from fpstore.living.environment import Record, Transaction
-from fpstore.living.state import DATABASE, KEY, Settings, State, encode, new_identity
+from fpstore.living.environment import DATABASE_BYTES, Environment, Record, Transaction
+from fpstore.living.state import KEY, Settings, State, encode, new_identity
 
 CHANGES = b"changes"
 REMOVALS = b"removals"
+# What the main database has: both of them, and the state.
+MAIN_RECORDS = 3
 # What LMDB takes for a record beside its bytes: the rest of its last page, and a node that leads to it.
 RECORD_MARGIN = 4096 + 64
 # The state takes no more beside its settings, and no more for each segment, as every number has at most 20 digits.
@@ -55,12 +57,20 @@ def first_state(settings: Settings, log: Log | None, max_id: int | None) -> Stat
     )
 
 
+def state_record(transaction: Transaction, environment: Environment) -> bytes:
+    """The record of the state. Up to version 9 there was a database of that name, and it was there: it is refused."""
+    record: bytes = transaction.get(KEY) or b""
+    if len(record) != DATABASE_BYTES:
+        return record
+    return transaction.get(KEY, db=environment.database(KEY, transaction)) or b""
+
+
 def write_whole(
     state: State, records: Sequence[Change], removed: Sequence[RemovedBefore], make: Any, transaction: Transaction
 ) -> bytes:
     """Make and fill the databases of a new file; the record of the state."""
     record = encode(state, transaction.id())
-    transaction.put(KEY, record, db=make(DATABASE))
+    transaction.put(KEY, record)
     write_changes(records, transaction, make(CHANGES))
     write_removed(removed, transaction, make(REMOVALS))
     return record

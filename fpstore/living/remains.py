@@ -94,8 +94,10 @@ class _File:
         for transaction, root, size in sorted(metas, reverse=True):
             self.page_bytes = size
             self.transactions.append(transaction)
-            for _, flags, value in self._tree(root):
-                if flags & _IS_DATABASE and len(value) >= _ROOT_AT + 8:
+            for name, flags, value in self._tree(root):
+                if not flags & _IS_DATABASE:
+                    self._reached.setdefault(name, []).append(value)
+                elif len(value) >= _ROOT_AT + 8:
                     for key, _, record in self._tree(self._word(value, _ROOT_AT)):
                         self._reached.setdefault(key, []).append(record)
         for page in range(len(self.data) // self.page_bytes):

@@ -22,8 +22,9 @@ class LivingSizes:
     flush_name_bytes, max_name_bytes: the same of the bytes of names, in a store with names.
     piece_rows: a batch is tested and added in pieces of so many: a search of many has less to it for each, but the
     pairs of a piece grow with its square.
-    growth: a segment that is not small is merged with all smaller ones as soon as these together, so many times, are as
-    large. So there are few, and a fingerprint is written again only when its segment grows by half. 0: never.
+    growth, growth_over: a segment that is not small is merged with all smaller ones as soon as these together, growth
+    times, are larger than it growth_over times. So there are few, and a fingerprint is written again only when its
+    segment has grown to more than twice as much. growth 0: never.
     names_growth: so many files of names of one size are merged, with all smaller ones, when their segments are: so a
     name is written again only when its file grows so many times. 2 or more.
     keys_per_removal: everything is merged when there is a removal for so many fingerprints, but not for fewer than
@@ -42,6 +43,7 @@ class LivingSizes:
     deferred_rows: int = 1 << 16
     piece_rows: int = 1 << 10
     growth: int = 2
+    growth_over: int = 3
     names_growth: int = 64
     keys_per_removal: int = 8
     min_removals: int = 1 << 16
@@ -68,7 +70,7 @@ class LivingSizes:
         some = count - large >= self.small_segments or sum(key_counts[large:]) >= self.small_rows
         counted = count if some else large
         for index in range(large):
-            if key_counts[index] < self.growth * sum(key_counts[index + 1 : counted]):
+            if self.growth_over * key_counts[index] < self.growth * sum(key_counts[index + 1 : counted]):
                 return index
         return large if some and self.growth and large < count - 1 else count
 

@@ -26,18 +26,18 @@ from fpstore.sketches.bands import Banding
 from fpstore.sketches.kept import WIDTHS, Kept
 from fpstore.types import Kind
 
-RECORD_VERSION = 9
+RECORD_VERSION = 10
 # What ids can be.
 ID_TYPES = ("uint64", "string", "bytes")
 # Those that are names: a number, their handle, stands for each.
 NAMED = ("string", "bytes")
 # The last number of a change, and of a generation.
 MAX_NUMBER = 2**63 - 1
-# Where the catalog keeps it. One record says everything, so that it cannot contradict another.
-DATABASE = b"state"
+# Where the catalog keeps it: in the main database, of which every commit writes a page anyway. One record says
+# everything, so that it cannot contradict another.
 KEY = b"state"
-# What the checksum of the record goes on from.
-PLACE_CHECKSUM = crc32c(b"".join(struct.pack("<B", len(name)) + name for name in (DATABASE, KEY)))
+# What the checksum of the record goes on from: the name of the database that it was in up to version 9, and its key.
+PLACE_CHECKSUM = crc32c(2 * (struct.pack("<B", len(KEY)) + KEY))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,7 +13,9 @@ enum { TREE_ENTRIES = 32, TREE_ROOT = 40, TREE_BYTES = 48 };
 enum { META_MAIN = 16 + 24 + TREE_BYTES };
 enum { MOST_LEVELS = 32 };
 /* Of a record of the log: its checksum, kind, how many columns, the words of each. */
-enum { RECORD_KIND = 4, RECORD_COLUMNS = 6, RECORD_WORDS = 8, RECORD_BYTES = 16, ADDED = 1 };
+enum { RECORD_KIND = 4, RECORD_COLUMNS = 6, RECORD_WORDS = 8, RECORD_BYTES = 16, ADDED = 1, RISING_ADDED = 5 };
+/* Of ids that rise: the first, and the bits of each step, a word each. */
+enum { RISING_BYTES = 16, MOST_STEP_BITS = 16 };
 
 /* The process that writes may change a page while it is read, so a number that was compared must not be read again: the
    compiler may not do that beyond this line. */
@@ -53,9 +55,13 @@ static const uint8_t *page_of(const Tree *tree, uint64_t number, unsigned flags)
     return read64(page) == number && read16(page + PAGE_FLAGS) == flags ? page : NULL;
 }
 
-uint64_t tail_main_root(const Tree *tree, uint64_t transaction) {
+uint64_t tail_main_root(const Tree *tree, uint64_t transaction, uint64_t *entries) {
     uint64_t number = transaction & 1;
-    return number < tree->pages ? read64(tree->base + number * tree->page_bytes + META_MAIN + TREE_ROOT) : UINT64_MAX;
+    *entries = 0;
+    if (number >= tree->pages) return UINT64_MAX;
+    const uint8_t *main = tree->base + number * tree->page_bytes + META_MAIN;
+    *entries = read64(main + TREE_ENTRIES);
+    return read64(main + TREE_ROOT);
 }
 
 /* How many nodes a page has; none where it says what cannot be. */
@@ -176,11 +182,37 @@ int tail_moved(const uint8_t *data, size_t bytes, const Piece pieces[3], uint64_
     return text.at == text.end && written_by == transaction && moved->next_change <= INT64_MAX;
 }
 
+/* What follows the header of an addition of one column, whose ids are kept as steps. */
+static int rising_added(const uint8_t *columns, size_t bytes, uint64_t words, Added *added) {
+    if (words == 0 || words > bytes / 8 || bytes - 8 * words < RISING_BYTES) return 0;
+    const uint8_t *ids = columns + 8 * words;
+    uint64_t bits = read64(ids + 8);
+    if (bits > MOST_STEP_BITS || (bits & (bits - 1)) != 0) return 0; /* 0, or one of which a word has a whole number */
+    if (bytes - 8 * words - RISING_BYTES != ((words - 1) * bits + 63) / 64 * 8) return 0;
+    *added = (Added){columns, ids + RISING_BYTES, words, read64(ids), (unsigned)bits};
+    return 1;
+}
+
 int tail_added(const uint8_t *record, size_t bytes, uint32_t place, unsigned columns, Added *added) {
     if (bytes < RECORD_BYTES || read32(record) != crc32c(place, record + RECORD_KIND, bytes - RECORD_KIND)) return 0;
     uint64_t words = read64(record + RECORD_WORDS);
-    if (read16(record + RECORD_KIND) != ADDED || read16(record + RECORD_COLUMNS) != columns) return 0;
-    if (words > (bytes - RECORD_BYTES) / 8 / columns || bytes - RECORD_BYTES != 8 * columns * words) return 0;
-    *added = (Added){record + RECORD_BYTES, words};
+    unsigned kind = read16(record + RECORD_KIND), stated = read16(record + RECORD_COLUMNS);
+    size_t rest = bytes - RECORD_BYTES;
+    if (kind == RISING_ADDED) return columns == 2 && stated == 1 && rising_added(record + RECORD_BYTES, rest, words, added);
+    if (kind != ADDED || stated != columns) return 0;
+    if (words > rest / 8 / columns || rest != 8 * columns * words) return 0;
+    *added = (Added){record + RECORD_BYTES, NULL, words, 0, 0};
+    return 1;
+}
+
+int tail_ids(const Added *added, uint64_t *ids) {
+    uint64_t id = added->first_id, mask = ((uint64_t)1 << added->step_bits) - 1;
+    for (uint64_t i = 0, bit = 0; i < added->words; i++, bit += added->step_bits) {
+        ids[i] = id;
+        if (i + 1 == added->words) break;
+        uint64_t step = (added->step_bits ? load64(added->steps + bit / 64 * 8) >> bit % 64 & mask : 0) + 1;
+        if (id > UINT64_MAX - step) return 0;
+        id += step;
+    }
     return 1;
 }

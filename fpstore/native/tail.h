@@ -21,8 +21,8 @@ typedef struct {
     int is_tree;
 } Value;
 
-/* The number of the root page of the main tree, by the meta page of the transaction. */
-uint64_t tail_main_root(const Tree *tree, uint64_t transaction);
+/* The number of the root page of the main tree, and how many values it has, by the meta page of the transaction. */
+uint64_t tail_main_root(const Tree *tree, uint64_t transaction, uint64_t *entries);
 
 /* The value under a key of the tree with that root; whether there is one, and all on the way to it was in place. */
 int tail_find(const Tree *tree, uint64_t root, const void *key, size_t key_bytes, Value *value);
@@ -47,13 +47,18 @@ typedef struct {
    what additions change, which goes to moved. */
 int tail_moved(const uint8_t *text, size_t bytes, const Piece pieces[3], uint64_t transaction, Moved *moved);
 
-/* An addition as the log has it: its columns of 64-bit words lie one after the other. */
+/* An addition as the log has it: its columns of 64-bit words lie one after the other. steps: instead of the column of ids,
+   where these rise, how far each is from the one before, less 1, in step_bits each; else NULL. */
 typedef struct {
-    const uint8_t *columns;
-    uint64_t words;
+    const uint8_t *columns, *steps;
+    uint64_t words, first_id;
+    unsigned step_bits;
 } Added;
 
 /* Whether record is an addition of so many columns, whose checksum, after `place`, is right. */
 int tail_added(const uint8_t *record, size_t bytes, uint32_t place, unsigned columns, Added *added);
+
+/* The ids of an addition that has steps, as many as there are words in a column; whether none is above 2^64 - 1. */
+int tail_ids(const Added *added, uint64_t *ids);
 
 #endif
