@@ -1,15 +1,23 @@
-"""Two sorted runs made one, of keys or of pairs of key and id; and look-ups in a run, many at a time.
+"""Sorted runs made one, of keys or of pairs of key and id; and look-ups in a run, many at a time.
 
 Works on contiguous uint64 arrays and releases the lock; the kernels are C (fpstore/native/merge.c).
 """
 
 from libc.stdint cimport uint8_t, uint64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memmove
 
 import numpy as np
 
-from fpstore._native cimport Items, c_mark_at_least, c_mark_pairs_at_least, c_merge_keys, c_merge_pairs
+from fpstore._native cimport (
+    Items,
+    c_keys_up_to,
+    c_mark_at_least,
+    c_mark_pairs_at_least,
+    c_merge_all,
+    c_merge_keys,
+    c_merge_pairs,
+)
 
 
 def merge_keys(const uint64_t[::1] a not None, const uint64_t[::1] b not None):
@@ -28,54 +36,115 @@ def merge_keys(const uint64_t[::1] a not None, const uint64_t[::1] b not None):
     return result[:count]
 
 
-def merge_all(pieces, uint64_t[:, ::1] rooms not None):
-    """The distinct keys of pieces (one or more of uint64[n], each strictly increasing), in order.
+# Keys of a source that are held: count of them from first on, in room for capacity.
+ctypedef struct HeldKeys:
+    uint64_t *keys
+    uint64_t first
+    uint64_t count
+    uint64_t capacity
+    bint ended
 
-    rooms: uint64[2, m], m as many as all pieces have or more, for what is merged, of which the answer is a part. Raises
-    ValueError for no pieces or a smaller room.
+
+cdef class MergedKeys:
+    """The distinct keys of sources in order: an iterator of arrays, none empty, that stay until the next one is asked for.
+
+    sources: iterators of sorted, distinct keys in arrays (uint64[n]) that go on increasing; each is done with before the
+    next one is asked for. least: of how many keys of a source, or all that are left, some are merged at a time.
     """
-    cdef list kept = sorted(filter(len, pieces), key=len)  # those that are merged first are of nearly one size
+
+    cdef list sources, arrays
+    cdef HeldKeys *held
     cdef Items *runs
-    cdef uint64_t *starts
-    cdef const uint64_t[::1] piece
-    cdef uint64_t count = <uint64_t>len(kept), total = 0, turn = 0, i
-    cdef uint64_t *out
-    if len(pieces) == 0:
-        raise ValueError("no pieces: expected one or more")
-    runs = <Items *>calloc(count, sizeof(Items))
-    starts = <uint64_t *>calloc(count, sizeof(uint64_t))
-    try:
-        if runs == NULL or starts == NULL:
+    cdef uint64_t source_count, least
+    cdef uint64_t[:, ::1] rooms
+
+    def __cinit__(self, sources, uint64_t least):
+        self.sources = [iter(source) for source in sources]
+        self.source_count, self.least = <uint64_t>len(self.sources), max(least, <uint64_t>1)
+        self.arrays = [np.empty(0, dtype=np.uint64)] * len(self.sources)
+        self.rooms = np.empty((2, 0), dtype=np.uint64)
+        self.held = <HeldKeys *>calloc(self.source_count + 1, sizeof(HeldKeys))
+        self.runs = <Items *>calloc(self.source_count + 1, sizeof(Items))
+        if self.held == NULL or self.runs == NULL:
             raise MemoryError()
-        for i in range(count):
-            piece = kept[i]
-            starts[i] = total
-            runs[i].keys, runs[i].count = &piece[0], <uint64_t>piece.shape[0]
-            total += runs[i].count
-        if <uint64_t>rooms.shape[0] != 2 or <uint64_t>rooms.shape[1] < total:
-            raise ValueError(f"rooms for {rooms.shape[0]} times {rooms.shape[1]} keys: expected 2 times {total} or more")
-        if count < 2:
-            answer = np.asarray(rooms)[0, :total]
-            answer[:] = kept[0] if count else ()
-            return answer
+
+    def __dealloc__(self):
+        free(self.held)
+        free(self.runs)
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        cdef uint64_t count = 0, total = 0, merged_count, i
+        cdef uint64_t *room[2]
+        cdef uint64_t *merged
+        try:
+            for i in range(self.source_count):
+                self.fill(i)
+        except BaseException:
+            self.source_count = 0  # nothing comes after it, least of all what the others hold
+            raise
+        total = self.cut(&count)
+        if count == 0:
+            raise StopIteration
+        if total > <uint64_t>self.rooms.shape[1]:
+            self.rooms = np.empty((2, total + total // 8), dtype=np.uint64)
+        room[0], room[1] = &self.rooms[0, 0], &self.rooms[1, 0]
         with nogil:
-            while count > 1:
-                # Each pair to where its first begins, from one room to the other; a piece that is left over goes along.
-                for i in range(count // 2):
-                    out = &rooms[turn, starts[2 * i]]
-                    runs[i].count = c_merge_keys(&runs[2 * i], &runs[2 * i + 1], out)
-                    runs[i].keys, starts[i] = out, starts[2 * i]
-                if count % 2:
-                    out = &rooms[turn, starts[count - 1]]
-                    memcpy(out, runs[count - 1].keys, runs[count - 1].count * sizeof(uint64_t))
-                    runs[count // 2].keys, runs[count // 2].count = out, runs[count - 1].count
-                    starts[count // 2] = starts[count - 1]
-                count = (count + 1) // 2
-                turn = 1 - turn
-        return np.asarray(rooms)[1 - turn, : runs[0].count]
-    finally:
-        free(runs)
-        free(starts)
+            merged_count = c_merge_all(self.runs, count, room, &merged)
+        return np.asarray(self.rooms)[0 if merged == room[0] else 1, :merged_count]
+
+    cdef fill(self, uint64_t i):
+        """Hold `least` keys of a source or more, or all that it still has."""
+        cdef HeldKeys *held = &self.held[i]
+        cdef const uint64_t[::1] chunk
+        cdef uint64_t[::1] keys
+        cdef uint64_t n
+        while not held.ended and held.count < self.least:
+            found = next(self.sources[i], None)
+            if found is None:
+                held.ended = True
+                return
+            chunk = found
+            n = <uint64_t>chunk.shape[0]
+            if n == 0:
+                continue
+            if held.count + n > held.capacity:
+                array = np.empty(held.count + n + n // 8, dtype=np.uint64)
+                keys = array
+                if held.count:
+                    memcpy(&keys[0], held.keys + held.first, held.count * sizeof(uint64_t))
+                self.arrays[i] = array
+                held.keys, held.capacity = &keys[0], <uint64_t>keys.shape[0]
+            elif held.first:
+                memmove(held.keys, held.keys + held.first, held.count * sizeof(uint64_t))
+            held.first = 0
+            memcpy(held.keys + held.count, &chunk[0], n * sizeof(uint64_t))
+            held.count += n
+
+    cdef uint64_t cut(self, uint64_t *count) noexcept nogil:
+        """Make runs, *count of them, of the keys up to the least that anything may still come after; how many they are."""
+        cdef HeldKeys *held
+        cdef uint64_t last, least_last = 0, i, n, total = 0
+        cdef bint goes_on = False
+        count[0] = 0
+        for i in range(self.source_count):
+            held = &self.held[i]
+            if not held.ended:
+                last = held.keys[held.first + held.count - 1]
+                least_last = min(last, least_last) if goes_on else last
+                goes_on = True
+        for i in range(self.source_count):
+            held = &self.held[i]
+            n = c_keys_up_to(held.keys + held.first, held.count, least_last) if goes_on else held.count
+            if n:
+                self.runs[count[0]].keys, self.runs[count[0]].count = held.keys + held.first, n
+                count[0] += 1
+                held.first += n
+                held.count -= n
+                total += n
+        return total
 
 
 def merge_pairs(const uint64_t[::1] a_keys not None, const uint64_t[::1] a_ids not None,

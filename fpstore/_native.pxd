@@ -271,6 +271,8 @@ cdef extern from "merge.h" nogil:
         const uint64_t *ids
         uint64_t count
     uint64_t c_merge_keys "merge_keys"(const Items *a, const Items *b, uint64_t *keys)
+    uint64_t c_keys_up_to "keys_up_to"(const uint64_t *keys, uint64_t count, uint64_t last)
+    uint64_t c_merge_all "merge_all"(Items *runs, uint64_t run_count, uint64_t *const *rooms, uint64_t **merged)
     uint64_t c_merge_pairs "merge_pairs"(const Items *a, const Items *b, uint64_t *keys, uint64_t *ids)
     void c_mark_at_least "mark_at_least"(const Items *run, const uint64_t *keys, const uint64_t *least, uint64_t count,
                                          uint8_t *marks)

@@ -29,8 +29,21 @@ class SegmentView:
     def gather(self, offset: int, rows: Counts, row_bytes: int, where: str) -> Bytes: ...
     def close(self) -> None: ...
 
+class DecodeRoom:
+    @property
+    def keys(self) -> Keys: ...
+
 class TableCursor:
-    def __init__(self, view: SegmentView, table: int, first_slot: int, end_slot: int, *, alone: bool = ...) -> None: ...
+    def __init__(
+        self,
+        view: SegmentView,
+        table: int,
+        first_slot: int,
+        end_slot: int,
+        *,
+        alone: bool = ...,
+        room: DecodeRoom | None = ...,
+    ) -> None: ...
     def read(self, room: int = ..., into: Keys | None = ...) -> Keys: ...
 
 class MappedWords:

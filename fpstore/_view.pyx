@@ -386,19 +386,45 @@ cdef class Flipped:
         free(self.tables)
 
 
+cdef class DecodeRoom:
+    """What cursors decode in, those of one thread that read in turns. keys: room for what is decoded at once, uint64[n]."""
+
+    cdef Chunk *chunk
+    cdef uint64_t cursors, ready  # the numbers of cursors: the last one's, and that of the one that it decodes for
+    cdef object held
+
+    def __cinit__(self):
+        self.chunk = <Chunk *>malloc(cython.sizeof(Chunk))
+        if self.chunk == NULL:
+            raise MemoryError()
+
+    def __dealloc__(self):
+        free(self.chunk)
+
+    @property
+    def keys(self):
+        """For TableCursor.read: into."""
+        if self.held is None:
+            self.held = np.empty(CHUNK_ROOM, dtype=np.uint64)
+        return self.held
+
+
 cdef class TableCursor:
     """Reads the keys of slots [first_slot, end_slot) of one table, in order, every check on.
 
-    alone: decode one stretch of blocks at a time, not several side by side, to measure what these bring.
+    alone: decode one stretch of blocks at a time, not several side by side, to measure what these bring. room: what it
+    decodes in; its own by default.
     """
 
     cdef SegmentView view
     cdef const Table *table
     cdef Cursor cursor
+    cdef DecodeRoom room
+    cdef uint64_t number
     cdef str where
 
     def __cinit__(self, SegmentView view not None, int table, uint64_t first_slot, uint64_t end_slot, *,
-                  bint alone=False):
+                  bint alone=False, DecodeRoom room=None):
         if not 0 <= table < view.table_count:
             raise ValueError(f"table {table}: the segment has {view.table_count}")
         self.view = view
@@ -410,13 +436,10 @@ cdef class TableCursor:
         self.cursor.slot = first_slot
         self.cursor.end_slot = end_slot
         self.cursor.alone = alone
-        self.cursor.chunk = <Chunk *>malloc(cython.sizeof(Chunk))
-        if self.cursor.chunk == NULL:
-            raise MemoryError()
-        chunk_init(self.cursor.chunk, self.table.decode)
-
-    def __dealloc__(self):
-        free(self.cursor.chunk)
+        self.room = DecodeRoom() if room is None else room
+        self.room.cursors += 1
+        self.number = self.room.cursors
+        self.cursor.chunk = self.room.chunk
 
     def read(self, Py_ssize_t room=1 << 17, into=None):
         """The next keys, uint64[up to room]; empty at the end. CorruptStore where the table does not decode.
@@ -432,6 +455,9 @@ cdef class TableCursor:
             raise ValueError(f"room for {room} keys: expected {CHUNK_ROOM} or more")
         result = np.empty(room, dtype=np.uint64) if into is None else into
         out = result
+        if self.room.ready != self.number:
+            chunk_init(self.room.chunk, self.table.decode)
+            self.room.ready = self.number
         self.view.enter()
         try:
             with nogil:

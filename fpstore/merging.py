@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from fpstore._merge import merge_all, merge_keys, merge_pairs
+from fpstore._merge import merge_keys, merge_pairs
 from fpstore._sort import sort_pairs
 from fpstore.types import Array, Counts, Keys
 
@@ -59,25 +59,10 @@ def union(pieces: Sequence[Columns]) -> Columns:
     return heap[0][2]
 
 
-class KeyUnion:
-    """The union of pieces of plain keys, all at once, in room that is used again for the next pieces."""
-
-    def __init__(self) -> None:
-        self._rooms = np.empty((2, 0), dtype=np.uint64)
-
-    def __call__(self, pieces: Sequence[Columns]) -> Columns:
-        """As union, of arrays that stay as they are until it is called again."""
-        total = sum(len(keys) for (keys,) in pieces)
-        if total > self._rooms.shape[1]:
-            self._rooms = np.empty((2, total + total // 8), dtype=np.uint64)
-        return (merge_all([keys for (keys,) in pieces], self._rooms),)
-
-
 def merged(sources: Sequence[Source], combine: Callable[[Sequence[Columns]], Columns] = union) -> Iterator[Columns]:
     """What the sources hold and will hold, each item once, in order, in chunks that are not empty.
 
-    combine: makes of sorted pieces, at least one and none empty, their items, each once, in order. Each chunk is asked
-    for when the one before has been done with, so combine may use its room again.
+    combine: makes of sorted pieces, at least one and none empty, their items, each once, in order.
     """
     left = list(sources)
     while True:

@@ -4,7 +4,7 @@
 
 import itertools
 import struct
-from itertools import chain
+from itertools import chain, product
 
 import crc32c as crc32c_package
 import numpy as np
@@ -41,7 +41,7 @@ from fpstore._codec import (
     crc32c_many,
     page_checksums,
 )
-from fpstore._view import SegmentView, TableCursor
+from fpstore._view import DecodeRoom, SegmentView, TableCursor
 from fpstore.errors import CorruptStore, StoreClosed
 from fpstore.segment.table import rice_bits_for
 
@@ -290,6 +290,24 @@ def test_streams_of_very_unequal_blocks_are_read(alone: bool) -> None:
     keys = sorted({slot << 56 | 1 for slot in range(250)} | {250 << 56 | i**6 for i in range(1, 120)})
     cursor = TableCursor(coded_table(keys, "gap", 8).view(), 0, 0, 256, alone=alone)
     assert cursor.read().tolist() == keys
+
+
+def test_cursors_of_one_room_read_in_turns() -> None:
+    rng = np.random.default_rng(5)
+    tables = [(distinct(KINDS[kind](90_000, rng)), codec) for kind, codec in product(("uniform", "clustered"), CODECS)]
+    room = DecodeRoom()
+    cursors = [TableCursor(coded_table(keys, codec, 11).view(), 0, 0, 1 << 11, room=room) for keys, codec in tables]
+    found: list[list[np.ndarray]] = [[] for _ in cursors]
+    going_on = True
+    while going_on:
+        going_on = False
+        for cursor, parts in zip(cursors, found, strict=True):
+            if len(keys := cursor.read(into=room.keys)):
+                parts.append(keys.copy())
+                going_on = True
+    for (keys, _), parts in zip(tables, found, strict=True):
+        assert len(parts) > 1
+        assert np.array_equal(np.concatenate(parts), keys)
 
 
 def test_a_cursor_hands_out_more_keys_than_its_room_in_parts() -> None:

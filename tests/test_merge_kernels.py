@@ -1,11 +1,14 @@
 """The compiled merges and look-ups against Python's sets and dictionaries."""
 
+from collections.abc import Iterator
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fpstore._merge import mark_at_least, mark_pairs_at_least, merge_all, merge_keys, merge_pairs
+from fpstore._merge import MergedKeys, mark_at_least, mark_pairs_at_least, merge_keys, merge_pairs
 
 LAST = (1 << 64) - 1
 ITEMS = st.one_of(st.integers(0, LAST), st.sampled_from([0, 1, 2, 1 << 63, LAST - 1, LAST]), st.integers(0, 40))
@@ -63,12 +66,30 @@ def test_what_is_merged_is_a_copy() -> None:
     assert a.tolist() == [1, 2]
 
 
-@given(st.lists(KEY_SETS, min_size=1, max_size=9), st.integers(0, 3))
-def test_all_pieces_are_merged_at_once(pieces: list[set[int]], more: int) -> None:
-    rooms = np.empty((2, sum(map(len, pieces)) + more), dtype=np.uint64)
-    merged = merge_all([u64(sorted(piece)) for piece in pieces], rooms)
-    assert merged.tolist() == sorted(set().union(*pieces))
-    assert not len(merged) or np.shares_memory(merged, rooms)
+def in_chunks(keys: np.ndarray, cuts: list[int], asked: list[int] | None = None) -> Iterator[np.ndarray]:
+    """Keys cut at some places, in one room that is used again for each chunk; asked: counts what was asked for."""
+    room = np.empty(len(keys), dtype=np.uint64)
+    for first, end in pairwise([0, *sorted(cut for cut in cuts if cut <= len(keys)), len(keys)]):
+        if asked is not None:
+            asked.append(end)
+        room[:] = 0
+        room[: end - first] = keys[first:end]
+        yield room[: end - first]
+
+
+def merged(sources: list[Iterator[np.ndarray]], least: int) -> list[np.ndarray]:
+    found = []
+    for keys in MergedKeys(sources, least):
+        assert len(keys)
+        found.append(keys.copy())
+    return found
+
+
+@given(st.lists(st.tuples(KEY_SETS, st.lists(st.integers(0, 60), max_size=5)), max_size=9), st.integers(0, 70))
+def test_keys_of_many_sources_come_once_and_in_order(sources: list[tuple[set[int], list[int]]], least: int) -> None:
+    found = merged([in_chunks(u64(sorted(keys)), cuts) for keys, cuts in sources], least)
+    every = set().union(*(keys for keys, _ in sources))
+    assert [key for keys in found for key in keys.tolist()] == sorted(every)
 
 
 @pytest.mark.parametrize(
@@ -85,25 +106,53 @@ def test_all_pieces_are_merged_at_once(pieces: list[set[int]], more: int) -> Non
         [0, 17, 100, 3000, 1] * 3,
     ],
 )
-def test_many_pieces_of_any_length_are_merged(sizes: list[int]) -> None:
+@pytest.mark.parametrize("least", [1, 200, 10_000])
+def test_many_sources_of_any_length_are_merged(sizes: list[int], least: int) -> None:
     rng = np.random.default_rng(len(sizes))
-    for most in (6000, LAST):
+    for most in (6000, 10**5, LAST):
         pieces = [np.unique(rng.integers(0, most, size, dtype=np.uint64, endpoint=True)) for size in sizes]
-        copies = [piece.copy() for piece in pieces]
-        merged = merge_all(pieces, np.empty((2, sum(sizes)), dtype=np.uint64))
-        np.testing.assert_array_equal(merged, np.unique(np.concatenate(pieces)))
-        assert all(map(np.array_equal, pieces, copies))
+        cuts = [list(rng.integers(0, 1 + len(piece), 9)) for piece in pieces]
+        found = merged([in_chunks(*each) for each in zip(pieces, cuts, strict=True)], least)
+        np.testing.assert_array_equal(np.concatenate(found), np.unique(np.concatenate(pieces)))
 
 
-def test_no_pieces_and_rooms_that_are_too_small_are_refused() -> None:
-    piece = u64([1, 2, 3])
-    with pytest.raises(ValueError, match=r"^no pieces: expected one or more$"):
-        merge_all([], np.empty((2, 3), dtype=np.uint64))
-    for shape in ((2, 5), (1, 6), (3, 6)):
-        with pytest.raises(
-            ValueError, match=rf"^rooms for {shape[0]} times {shape[1]} keys: expected 2 times 6 or more$"
-        ):
-            merge_all([piece, piece], np.empty(shape, dtype=np.uint64))
+@pytest.mark.parametrize("copies", [2, 3, 8, 9])
+@pytest.mark.parametrize("size", [7, 8, 9, 63, 64, 65, 1000])
+def test_keys_that_all_sources_have_come_once(copies: int, size: int) -> None:
+    every = np.arange(size, dtype=np.uint64) * np.uint64(3)
+    (found,) = merged([in_chunks(every, []) for _ in range(copies)], 1)
+    np.testing.assert_array_equal(found, every)
+    # Of each eight some that others have too, and some that they have not.
+    parts = [every[np.arange(size) % (2 + i) != 0] for i in range(copies)]
+    (found,) = merged([in_chunks(part, []) for part in parts], size)
+    np.testing.assert_array_equal(found, np.unique(np.concatenate(parts)))
+
+
+def test_a_source_is_asked_for_no_more_than_is_merged_at_a_time() -> None:
+    asked: list[list[int]] = [[], []]
+    sources = [in_chunks(np.arange(100, dtype=np.uint64), list(range(10, 100, 10)), each) for each in asked]
+    keys = MergedKeys(sources, 25)
+    assert next(keys).tolist() == list(range(30))
+    assert asked == [[10, 20, 30]] * 2
+    assert np.concatenate([each.copy() for each in keys]).tolist() == list(range(30, 100))
+    assert asked == [list(range(10, 101, 10))] * 2
+
+
+def test_nothing_comes_after_a_source_that_fails() -> None:
+    def failing() -> Iterator[np.ndarray]:
+        yield u64([1, 5])
+        raise OSError("gone")
+
+    keys = MergedKeys([iter([u64([2, 3, 9])]), failing()], 1)
+    assert next(keys).tolist() == [1, 2, 3, 5]
+    with pytest.raises(OSError, match=r"^gone$"):
+        next(keys)
+    assert list(keys) == []
+
+
+def test_no_sources_have_no_keys() -> None:
+    assert list(MergedKeys([], 5)) == []
+    assert list(MergedKeys([iter([]), iter([u64([])])], 5)) == []
 
 
 def test_pairs_of_other_lengths_are_refused() -> None:

@@ -11,14 +11,15 @@ from typing import NamedTuple
 import numpy as np
 
 from fpstore import format as layout
+from fpstore._merge import MergedKeys
 from fpstore._probe import search
 from fpstore._sort import sort_keys, sort_pairs, unique_sorted_pairs
-from fpstore._view import SegmentView
+from fpstore._view import DecodeRoom, SegmentView
 from fpstore.forks import cached_property
 from fpstore.format import CODECS, TableRecord
 from fpstore.living.live import Live, alive
 from fpstore.living.merge import live_pairs
-from fpstore.merging import Chunks, Columns, KeyUnion, each_once, merged
+from fpstore.merging import Columns, each_once
 from fpstore.plans import planner
 from fpstore.plans.permutation import Permutation
 from fpstore.plans.plan import Plan
@@ -27,6 +28,9 @@ from fpstore.types import Array, Counts, Ids, Keys
 
 # Of each id of the fingerprints whose pairs are made at once: which fingerprint, the id, and both in order.
 BYTES_PER_ID = 48
+# About so many, or twice as many, are merged at a time: few enough for the second-level cache. 10^7 uniform keys in
+# seven segments, plan balanced, over one segment: 1.25 to 1.33 with 2^15, 1.22 to 1.33 with 2^16.
+MERGED_KEYS = 1 << 16
 
 
 class JoinTable(NamedTuple):
@@ -84,10 +88,10 @@ class Together:
         slots = 1 << self.tables[table].slot_bits
         first, end = first_slot, slots if end_slot is None else end_slot
         pending, dead = self._of_table(table)
-        sources = [self._keys_of(*each, table, first, end) for each in zip(self._parts, dead, strict=True)]
-        sources.append(iter([(self._between(pending, first, end, table),)]))
-        for (keys,) in merged([Chunks(source) for source in sources], KeyUnion()):
-            yield keys
+        room = DecodeRoom()
+        sources = [self._keys_of(*each, table, first, end, room) for each in zip(self._parts, dead, strict=True)]
+        sources.append(iter([self._between(pending, first, end, table)]))
+        yield from MergedKeys(sources, MERGED_KEYS // len(sources))
 
     # --- Of ids ---
 
@@ -195,15 +199,17 @@ class Together:
             dead.append(np.concatenate(found))
         return dead
 
-    def _keys_of(self, part: Live, dead: Keys, table: int, first: int, end: int) -> Iterator[Columns]:
+    def _keys_of(self, part: Live, dead: Keys, table: int, first: int, end: int, room: DecodeRoom) -> Iterator[Keys]:
         """The live keys of a part whose top slot_bits bits are from first up to end, in chunks."""
         bits = self.tables[table].slot_bits
         if first == 0 and end == 1 << bits:
-            return part.without_dead(table, dead, part.segment.keys(table, again=True))
+            living = part.without_dead(table, dead, part.segment.keys(table, room=room))
+            return (keys for (keys,) in living)
         coarser = bits - part.segment.tables[table].slot_bits
-        chunks = part.segment.keys(table, first >> coarser, -(-end >> coarser), again=True)
+        chunks = part.segment.keys(table, first >> coarser, -(-end >> coarser), room=room)
         cut = (self._between(chunk, first, end, table) for chunk in chunks)
-        return part.without_dead(table, self._between(dead, first, end, table), cut)
+        living = part.without_dead(table, self._between(dead, first, end, table), cut)
+        return (keys for (keys,) in living)
 
     def _between(self, keys: Keys, first: int, end: int, table: int) -> Keys:
         """Of sorted keys of a table those whose slots are from first up to end, excluded."""

@@ -87,12 +87,16 @@ static uint64_t merge_keys_any(const Items *a, const Items *b, uint64_t *keys) {
     return merge_runs(a, b, keys, NULL, 0);
 }
 
-static uint64_t (*chosen_merge_keys)(const Items *, const Items *, uint64_t *) = merge_keys_any;
+/* merge: those that both hold once, or as often as they came; the latter leaves it to keep_distinct. */
+static struct {
+    uint64_t (*merge)(const Items *, const Items *, uint64_t *);
+    uint64_t (*keep_distinct)(uint64_t *, uint64_t);
+} of_keys = {merge_keys_any, NULL};
 
 void merge_choose(InstructionSet set) {
-    chosen_merge_keys = merge_keys_any;
+    of_keys.merge = merge_keys_any, of_keys.keep_distinct = NULL;
 #if FPSTORE_X86
-    if (set >= SET_WIDE) chosen_merge_keys = merge_keys_wide;
+    if (set >= SET_WIDE) of_keys.merge = merge_repeated_wide, of_keys.keep_distinct = keep_distinct_wide;
 #else
     (void)set;
 #endif
@@ -100,7 +104,48 @@ void merge_choose(InstructionSet set) {
 
 CHOSEN_AT_LOAD(merge_choose)
 
-uint64_t merge_keys(const Items *a, const Items *b, uint64_t *keys) { return chosen_merge_keys(a, b, keys); }
+static uint64_t distinct_of(uint64_t *keys, uint64_t count) {
+    return of_keys.keep_distinct == NULL ? count : of_keys.keep_distinct(keys, count);
+}
+
+uint64_t merge_keys(const Items *a, const Items *b, uint64_t *keys) {
+    return distinct_of(keys, of_keys.merge(a, b, keys));
+}
+
+uint64_t keys_up_to(const uint64_t *keys, uint64_t count, uint64_t last) {
+    const Items run = {keys, NULL, count};
+    return last == UINT64_MAX ? count : run_lower_bound(&run, (Item)last + 1, 0);
+}
+
+static int compare_counts(const void *one, const void *other) {
+    const uint64_t x = ((const Items *)one)->count, y = ((const Items *)other)->count;
+    return (x > y) - (x < y);
+}
+
+uint64_t merge_all(Items *runs, uint64_t run_count, uint64_t *const rooms[2], uint64_t **merged) {
+    unsigned turn = 0;
+    qsort(runs, run_count, sizeof *runs, compare_counts); /* those that are merged first are of nearly one size */
+    do {
+        /* Two each behind those before, from one room to the other; one that is left over goes along. */
+        uint64_t *out = rooms[turn];
+        for (uint64_t i = 0; i < run_count; i += 2) {
+            const uint64_t room = runs[i].count + (i + 1 < run_count ? runs[i + 1].count : 0);
+            Items *run = &runs[i / 2];
+            if (i + 1 < run_count) {
+                run->count = of_keys.merge(&runs[i], &runs[i + 1], out);
+            } else {
+                memcpy(out, runs[i].keys, room * sizeof *out);
+                run->count = room;
+            }
+            run->keys = out;
+            out += room;
+        }
+        run_count = (run_count + 1) / 2;
+        *merged = rooms[turn];
+        turn = 1 - turn;
+    } while (run_count > 1);
+    return distinct_of(*merged, runs[0].count);
+}
 
 uint64_t merge_pairs(const Items *a, const Items *b, uint64_t *keys, uint64_t *ids) {
     return merge_runs(a, b, keys, ids, 1);

@@ -15,7 +15,16 @@ typedef struct {
 uint64_t merge_keys(const Items *a, const Items *b, uint64_t *keys);
 uint64_t merge_pairs(const Items *a, const Items *b, uint64_t *keys, uint64_t *ids);
 
-uint64_t merge_keys_wide(const Items *a, const Items *b, uint64_t *keys);
+/* Merge runs of keys, one or more, into one of each key once: *merged is the room that it is in; how many keys it has.
+   Each room is for all keys of all runs; runs is used up. */
+uint64_t merge_all(Items *runs, uint64_t run_count, uint64_t *const rooms[2], uint64_t **merged);
+
+/* How many of the keys, which are sorted, are not above `last`. */
+uint64_t keys_up_to(const uint64_t *keys, uint64_t count, uint64_t last);
+
+/* As merge_keys, but what both hold comes twice, and what one holds twice as often; then each once, where they are. */
+uint64_t merge_repeated_wide(const Items *a, const Items *b, uint64_t *keys);
+uint64_t keep_distinct_wide(uint64_t *keys, uint64_t count);
 
 void merge_choose(InstructionSet set);
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from fpstore import format as layout
 from fpstore._probe import IdColumn, IdCursor
-from fpstore._view import SegmentView, TableCursor
+from fpstore._view import DecodeRoom, SegmentView, TableCursor
 from fpstore.disk import Place, placed
 from fpstore.errors import CorruptStore, Naming
 from fpstore.format import Header, Region, Summary, TableRecord
@@ -69,18 +69,18 @@ class Segment:
         return self.summary.regions(self.footer)
 
     def keys(
-        self, table: int, first_slot: int = 0, end_slot: int | None = None, *, again: bool = False
+        self, table: int, first_slot: int = 0, end_slot: int | None = None, room: DecodeRoom | None = None
     ) -> Iterator[Keys]:
         """The keys of a table, or of some of its slots, in order, in chunks; every check of the decoder on.
 
-        again: the room of a chunk is used again when the next one is asked for.
+        room: what is decoded in, chunks too: each is done with when another one is asked of whoever uses the room.
         """
         slots = 1 << self.tables[table].slot_bits
-        cursor = TableCursor(self.view, table, first_slot, slots if end_slot is None else end_slot)
-        room = np.empty(READ_KEYS, dtype=np.uint64) if again else None
+        cursor = TableCursor(self.view, table, first_slot, slots if end_slot is None else end_slot, room=room)
+        into = None if room is None else room.keys
         count = 0
         with self.naming:
-            while count <= self.key_count and len(chunk := cursor.read(READ_KEYS, room)):
+            while count <= self.key_count and len(chunk := cursor.read(READ_KEYS, into)):
                 count += len(chunk)
                 if count <= self.key_count:
                     yield chunk
