@@ -21,13 +21,9 @@ from fpstore.inputs.compressed import MAX_LINE_BYTES, Stream, open_stream
 from fpstore.inputs.errors import BLANK, WITH_TAGS, BadInput, Faults
 from fpstore.inputs.fields import Names, named
 from fpstore.inputs.pages import begin_to_show, note_pages
-<<<<<<< HEAD
-from fpstore.inputs.records import GROUP_BYTES, JSON_OBJECTS, Records, Request, Row
+from fpstore.inputs.records import GROUP_BYTES, JSON_OBJECTS, Records, Request, Row, Seen
 from fpstore.inputs.remote import is_remote
 from fpstore.inputs.sources import is_stream
-=======
-from fpstore.inputs.records import GROUP_BYTES, JSON_OBJECTS, Records, Request, Row, Seen
->>>>>>> ce741a04fd90760c509f5ba8d80f653fdba5de89
 from fpstore.inputs.text import DEFAULT_FIELD, read_rest, read_rows
 from fpstore.text.cleaning import LOOKED_AT_CHARACTERS, has_tags
 from fpstore.text.packed import Packed, Passed, Texts, heads
