@@ -508,6 +508,8 @@ cdef extern from "pending.h" nogil:
     void pending_append(Pending *pending, const uint64_t *keys, const uint64_t *ids, uint32_t count, uint64_t position,
                         uint64_t live_since)
     uint32_t pending_indexed(const Pending *pending)
+    bint pending_is_unready(const Pending *pending)
+    void pending_make_ready(Pending *pending)
     void pending_index(Pending *pending, uint32_t most)
     void pending_copy(Pending *pending, const Pending *source, uint32_t first, uint32_t end)
     void pending_search_init(PendingSearch *search, const Pending *pending, unsigned distance, uint32_t end)

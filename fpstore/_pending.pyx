@@ -35,8 +35,10 @@ from fpstore._native cimport (
     pending_index,
     pending_indexed,
     pending_init,
+    pending_is_unready,
     pending_last_position,
     pending_least_ids,
+    pending_make_ready,
     pending_rows,
     pending_rows_before,
     pending_search,
@@ -45,6 +47,12 @@ from fpstore._native cimport (
 )
 from fpstore.errors import TooManyMatches
 from fpstore.format import MAX_TABLES
+
+cdef extern from * nogil:
+    """
+    #define READY_BYTES(pending) ((pending)->ready_bytes)
+    """
+    uint64_t READY_BYTES(const Pending *pending)
 
 # What decides the hash buckets. Of this process alone, so that nobody can choose keys that share one.
 cdef uint64_t SECRET = int.from_bytes(os.urandom(8), "little")
@@ -134,6 +142,11 @@ cdef class PendingIndex:
     def indexed(self):
         """How many rows, from the first on, were indexed."""
         return pending_indexed(&self.pending)
+
+    @property
+    def ready_bytes(self):
+        """Up to where the memory of rows was made ready: of a row 16 bytes and 8 for its id, the first one left out."""
+        return READY_BYTES(&self.pending)
 
     def append(self, const uint64_t[::1] keys not None, const uint64_t[::1] ids, uint64_t position, uint64_t live_since=0):
         """Add rows for fingerprints keys (uint64[n]) and their ids (uint64[n]; None without).
@@ -380,18 +393,26 @@ cdef class PendingIndex:
     cdef int compare(self, uint64_t end) except -1:
         # Of a single query of the rows below `end`, which compares those that are not indexed. As indexing a row takes as
         # long as comparing it with some queries, a few rows are indexed for as many comparisons: no query pays for many.
+        # The first query of rows does least: who waits for it waits for them, too. Those behind it make memory ready, in
+        # which the rows come that are next.
         cdef uint64_t indexed = pending_indexed(&self.pending)
-        cdef uint32_t due
-        self.searched = max(self.searched, end)
-        if indexed >= end:
-            return 0
-        self.compared += end - indexed
-        due = <uint32_t>min(self.compared // COMPARED_FOR_ONE, MOST_INDEXED)
-        if due >= min(end - indexed, LEAST_INDEXED) and self.lock.acquire(False):
-            self.compared = 0
+        cdef uint32_t due = 0
+        cdef bint first = self.searched < end, unready = not first and pending_is_unready(&self.pending)
+        if first:
+            self.searched = end
+        if indexed < end:
+            self.compared += end - indexed
+            due = <uint32_t>min(self.compared // COMPARED_FOR_ONE, MOST_INDEXED)
+            if due < min(end - indexed, LEAST_INDEXED):
+                due = 0
+        if (due or unready) and self.lock.acquire(False):
             try:
-                with nogil:
-                    pending_index(&self.pending, due)
+                if due:
+                    self.compared = 0
+                    with nogil:
+                        pending_index(&self.pending, due)
+                else:
+                    pending_make_ready(&self.pending)
             finally:
                 self.lock.release()
         return 0

@@ -45,6 +45,7 @@ cdef class Single:
     cdef object alive
     cdef Answers answers
     cdef list nothing
+    cdef Single newest(self, Watch watch)
     cdef object nearest_row(self, uint64_t key, unsigned distance)
     cdef object told(self, Reaches reaches, FoundRows *found, uint64_t count, bint signed, method=?)
     cdef bint search(self, const Part *parts, uint64_t key, unsigned distance, Scanner scanner, FoundRows *found) except -1

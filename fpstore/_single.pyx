@@ -28,6 +28,7 @@ from fpstore._native cimport (
     single_order,
     single_search,
 )
+from fpstore._following cimport Following
 from fpstore._pending cimport PendingIndex
 from fpstore._probe cimport IdColumn
 from fpstore._reaches cimport Reaches
@@ -192,10 +193,21 @@ cdef class Single:
         """
         cdef uint64_t key
         cdef unsigned distance
-        if not (is_newest(watch) and as_key(fingerprint, &key, self.pending.bits)
+        cdef Single single = self.newest(watch)
+        if not (single is not None and as_key(fingerprint, &key, self.pending.bits)
                 and as_distance(max_distance, self.distance, self.most, &distance)):
             return None
-        return self.found(key, distance, MOST_ROWS, signed)
+        return single.found(key, distance, MOST_ROWS, signed)
+
+    cdef Single newest(self, Watch watch):
+        # What answers from the newest state: this one, or what it has become or becomes as rows come. None for neither.
+        cdef Following known
+        if watch is None:
+            return self
+        known = watch.following
+        if not watch.holds_now() and not (known is not None and known.follow_now(watch)):
+            return None
+        return self if known is None or known.single is None else known.single
 
     def nearest(self, uint64_t fingerprint, unsigned distance):
         """As probe, the first row alone; None also where there are more than some. distance: at most that of the plan."""
@@ -222,8 +234,9 @@ cdef class Single:
                 and as_key(fingerprint, &key, self.pending.bits) and keys_fit(&key, 1, self.pending.bits)
                 and as_distance(max_distance, self.pending.bits, self.pending.bits, &distance)):
             return None
-        if not is_newest(watch):
-            return True
+        single = self.newest(watch)
+        if single is not self:
+            return single is None or single.first(None, fingerprint, count, max_distance, signed, reaches, scanned)
         if reaches is None:
             reaches = self.segments.reaches_of(distance, count)
         if reaches is None or reaches.lookups is None:
@@ -314,10 +327,13 @@ cdef class Single:
         cdef int any = 0
         cdef ScanRoom room
         cdef Scanner scanner
+        single = self.newest(watch)
+        if single is not self:
+            return None if single is None else single.contains(None, fingerprint, max_distance)
         if self.alive is not None:
-            found = self.probe(watch, fingerprint, max_distance, False)
+            found = self.probe(None, fingerprint, max_distance, False)
             return None if found is None else len(found) > 0
-        if not (is_newest(watch) and as_key(fingerprint, &key, self.pending.bits)
+        if not (as_key(fingerprint, &key, self.pending.bits)
                 and as_distance(max_distance, self.distance, self.most, &distance) and self.enter(distance)):
             return None
         scanner = self.scanner(distance, &room)

@@ -23,6 +23,8 @@ cdef class Watch:
     cdef Place places[MOST_PLACES]
     cdef tuple names
     cdef int place_count
-    cdef object generation
+    cdef object generation, following
     cdef bint holds_now(self) except -1
+    cdef bint may_hold(self) except -1
+    cdef bint in_place(self) except -1
     cdef bint stays(self) except -1

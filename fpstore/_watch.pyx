@@ -34,7 +34,7 @@ cdef class Watch:
     """Over one catalog that this process has open.
 
     sure: of a writer, which alone changes its catalog: it holds from the start. Ended, or after a fork, it never does
-    again.
+    again. What follows the state that was read, if anything does, is known to it for single queries; see Following.
     """
 
     def __cinit__(self, *, bint sure):
@@ -63,6 +63,16 @@ cdef class Watch:
             self.first, self.second = stamp
             self.until_ns, self.again_ns = now_ns() + <int64_t>(seconds * 1e9), <int64_t>(again * 1e9)
 
+    def overtaken(self):
+        """What the words are now, where all but them is sure to be as it was confirmed; None where that is not sure."""
+        if self.sure or not self.may_hold() or not self.in_place():
+            return None
+        return self.words.read()
+
+    def go_on(self, stamp not None):
+        """What was confirmed holds on with these words, which overtaken() has told, in place of those before."""
+        self.first, self.second = stamp
+
     def end(self):
         """It does not hold any more."""
         self.ended = True
@@ -72,12 +82,17 @@ cdef class Watch:
         return self.holds_now()
 
     cdef bint holds_now(self) except -1:
-        if self.ended or forks.generation != self.generation:
+        if not self.may_hold():
             return False
-        if self.sure:
-            return True
-        return (self.words is not None and (now_ns() < self.until_ns or self.stays())
-                and self.words.are(self.first, self.second))
+        return self.sure or (self.in_place() and self.words.are(self.first, self.second))
+
+    cdef bint may_hold(self) except -1:
+        # Whether anything was confirmed, by this process, and it has not ended.
+        return not self.ended and forks.generation == self.generation and (self.sure or self.words is not None)
+
+    cdef bint in_place(self) except -1:
+        # Whether the files are where they were, as far as anybody has to know.
+        return now_ns() < self.until_ns or self.stays()
 
     cdef bint stays(self) except -1:
         # Whether each file is still in its place; what was confirmed before holds on then.

@@ -46,6 +46,7 @@ CORE = (
     "_scan",
     "_pending",
     "_tail",
+    "_following",
     "_reaches",
     "_answers",
     "_single",

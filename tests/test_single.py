@@ -515,6 +515,33 @@ def test_single_queries_index_a_few_rows_each_until_all_are() -> None:
     assert (asked < 50, index.searched) == (True, len(keys))
 
 
+@pytest.mark.parametrize("with_ids", [False, True])
+@pytest.mark.parametrize(
+    ("capacity", "count", "further"), [(30_000, 1000, 1000), (30_000, 9000, 4096), (1200, 1000, 200)]
+)
+def test_memory_for_as_many_rows_as_came_is_made_ready_by_queries_behind_the_first(
+    with_ids: bool, capacity: int, count: int, further: int
+) -> None:
+    keys = uniform(count, np.random.default_rng(3))
+    index = pending_of(with_ids, capacity)
+    assert single_of(index, 0).probe(ALWAYS, int(keys[0]), 3, False).fingerprint.tolist() == []
+    index.append(keys, keys if with_ids else None, 1)
+    single, row_bytes = single_of(index, count), 24 if with_ids else 16
+    found = [
+        single.probe(ALWAYS, int(keys[0]), 3, False).fingerprint.tolist() and index.ready_bytes for _ in range(100)
+    ]
+    assert found[0] == 0
+    steps = np.diff(found[1:])
+    assert max(found[1], *steps) <= (count + 1) * row_bytes + 3 * 4096
+    assert steps.max() in (0, 4096, 8192)
+    assert 0 <= found[-1] - (count + 1 + further) * row_bytes < 4096
+    single_rows = index.rows(0, count)
+    assert single_rows[0].tolist() == keys.tolist()
+    rest = uniform(capacity - count, np.random.default_rng(4))
+    index.append(rest, rest if with_ids else None, 2)
+    assert index.rows(count, capacity)[0].tolist() == rest.tolist()
+
+
 def test_a_few_rows_are_indexed_after_some_queries() -> None:
     index = pending_of(True)
     index.append(SOME[:3], SOME[:3], 1)

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fpstore
+from fpstore._following import Following
 from fpstore._pending import PendingIndex
 from fpstore._tail import Places, Tail, moved
 from fpstore._view import MappedWords
@@ -370,15 +371,15 @@ def test_whatever_byte_is_another_it_is_none_or_what_was_added(written: Written)
 
 @pytest.fixture
 def followed(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether each state that a reader came to was one that follow gave."""
+    """Whether each state that a reader came to was one that it followed to."""
     told: list[bool] = []
 
-    def spied(*arguments: Any) -> Any:
-        found = following.follow(*arguments)
-        told.append(found is not None)
-        return found
+    class Spied(Following):
+        def read(self, stamp: tuple[int, int]) -> bool:
+            told.append(super().read(stamp))
+            return told[-1]
 
-    monkeypatch.setattr(readers, "follow", spied)
+    monkeypatch.setattr(following, "Following", Spied)
     return told
 
 

@@ -163,3 +163,21 @@ def test_more_places_than_it_has_room_for_are_refused(file: Path, held: Path) ->
     watch, words = Watch(sure=False), words_of(file)
     with pytest.raises(ValueError, match="6 places: expected at most 4"):
         watch.confirm(words, words.read(), 0.0, 3 * places_of(held), 0.0)
+
+
+def test_what_the_words_are_is_told_only_where_the_rest_is_as_it_was(file: Path) -> None:
+    watch, words = Watch(sure=False), words_of(file)
+    assert (watch.overtaken(), Watch(sure=True).overtaken()) == (None, None)
+    watch.confirm(words, words.read(), HOUR)
+    assert watch.overtaken() == (7, 9)
+    change(file, 0, 70)
+    assert (watch.overtaken(), watch.holds()) == ((70, 9), False)
+    watch.go_on((70, 9))
+    assert watch.holds()
+    change(file, 16, 90)
+    watch.confirm(words, (70, 9), -HOUR)
+    assert watch.overtaken() is None
+    watch.confirm(words, (70, 9), HOUR)
+    assert watch.overtaken() == (70, 90)
+    watch.end()
+    assert watch.overtaken() is None

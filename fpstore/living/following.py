@@ -3,6 +3,9 @@
 What it cannot be sure of it leaves to the general way, which finds out what the catalog says and how it is damaged.
 """
 
+import threading
+
+from fpstore._following import Following
 from fpstore._tail import Places
 from fpstore.living.catalog import Catalog
 from fpstore.living.records import CHANGES, MAIN_RECORDS
@@ -12,21 +15,13 @@ from fpstore.living.state import KEY, PLACE_CHECKSUM
 PLACES = Places(KEY, PLACE_CHECKSUM, MAIN_RECORDS, CHANGES)
 
 
-def follow(catalog: Catalog, before: Snapshot, transaction: int) -> Snapshot | None:
-    """The snapshot of that transaction, the newest one, where all that came after `before` is rows; None for any other.
+def following(lock: threading.Lock, catalog: Catalog, snapshot: Snapshot) -> Following:
+    """What a reader knows of a catalog, which shows that it was this snapshot. lock: the reader's."""
+    return Following(lock, catalog.watch, PLACES, snapshot)
 
-    The caller holds the lock under which `before` is followed.
-    """
-    state = before.state
-    if state.settings.flushes_late or state.settings.is_wide or transaction <= state.transaction:
-        return None
-    found = catalog.tail.follow(
-        PLACES,
-        transaction,
-        state.bytes_around,
-        state.first_change,
-        state.next_change,
-        before.pending,
-        before.removals.last_position,
-    )
-    return None if found is None else before.with_rows(before.pending, state.moved(*found, transaction))
+
+def begin(known: Following, catalog: Catalog) -> None:
+    """Follow what is added from the snapshot on, where that is rows whose ids are numbers, or none. Needs the lock."""
+    snapshot: Snapshot = known.snapshot
+    if not (snapshot.settings.flushes_late or snapshot.settings.is_wide):
+        known.begin(catalog.tail, snapshot.state.bytes_around, snapshot.removals.last_position)

@@ -5,12 +5,13 @@ import dataclasses
 import threading
 import time
 from pathlib import Path
+from typing import cast
 
 from fpstore import forks
 from fpstore.disk import Folder
 from fpstore.errors import CorruptStore, StoreClosed
 from fpstore.living.catalog import Catalog
-from fpstore.living.following import follow
+from fpstore.living.following import begin, following
 from fpstore.living.opening import open_snapshot
 from fpstore.living.snapshot import Snapshot
 from fpstore.threads import expect_outside, is_inside
@@ -23,7 +24,7 @@ LOOK_SECONDS = 0.1
 class Reader:
     """Reads the store in folder. Safe to use from several threads.
 
-    snapshot: what the store was when it was last looked at. watch: over whether that is the newest.
+    watch: over whether its snapshot is the newest.
     """
 
     def __init__(self, folder: Path, kind: Kind | None = None) -> None:
@@ -34,11 +35,10 @@ class Reader:
         self._closed = False
         self._catalog = Catalog.open(folder)
         self.watch = self._catalog.watch
-        self._stamp: tuple[int, int] | None = None  # of the snapshot, once that is sure
         self._moved = False  # the catalog is in another file since the snapshot
         self._look_at = 0.0  # when to see again whether the path leads to this store
         try:
-            self.snapshot = open_snapshot(self._catalog, kind=kind)
+            self._known = following(self._lock, self._catalog, open_snapshot(self._catalog, kind=kind))
         except BaseException:
             self._catalog.close()
             raise
@@ -48,19 +48,29 @@ class Reader:
         """The store's folder, held open."""
         return self._catalog.folder
 
+    @property
+    def snapshot(self) -> Snapshot:
+        """What the store was when it was last looked at."""
+        return cast(Snapshot, self._known.snapshot)
+
+    @snapshot.setter
+    def snapshot(self, snapshot: Snapshot) -> None:
+        self._known.snapshot = snapshot
+
     def newest(self) -> Snapshot:
         """What the store is now. StoreChanged, from then on, where its path leads to something else."""
-        if not self.watch.holds():
+        if not self.watch.holds() and not self._known.follow(self.watch):
             stamp = self._catalog.stamp()
             expect_outside(is_inside(self._lock))
             with self._lock:
                 if self._closed:
                     raise StoreClosed("the store is closed", path=self.folder)
                 # After a commit there is time for that until it is due anyway, unless the catalog may have moved.
-                looks = stamp == self._stamp or self._stamp is None or time.monotonic() >= self._look_at
+                known = self._known.stamp
+                looks = stamp == known or known is None or time.monotonic() >= self._look_at
                 if looks or not self._stays(stamp):
                     self._look(stamp)
-                self._catalog.confirm(self._stamp, self._look_at - time.monotonic(), LOOK_SECONDS)
+                self._catalog.confirm(self._known.stamp, self._look_at - time.monotonic(), LOOK_SECONDS)
         return self.snapshot
 
     def _stays(self, stamp: tuple[int, int] | None) -> bool:
@@ -77,21 +87,25 @@ class Reader:
             # Another file counts its transactions anew; its generation is a later one.
             state = dataclasses.replace(self.snapshot.state, transaction=0)
             self.snapshot = dataclasses.replace(self.snapshot, state=state)
-            stamp, self._stamp, self._moved = self._catalog.stamp(), None, True
+            stamp, self._known.stamp, self._moved = self._catalog.stamp(), None, True
             self._catalog.confirm(None, 0.0)
-        if stamp is None or stamp != self._stamp:
+        if stamp is None or stamp != self._known.stamp:
             self._read(stamp)
 
     def _read(self, stamp: tuple[int, int] | None) -> None:
         """The snapshot of what the catalog says, which showed this stamp before. The caller holds the lock."""
-        if stamp is not None and not self._moved and (snapshot := follow(self._catalog, self.snapshot, max(stamp))):
-            self.snapshot, self._stamp = snapshot, stamp
-            return
-        self.snapshot = open_snapshot(self._catalog, self.snapshot, moved=self._moved)
+        known = self._known
+        if stamp is not None and not self._moved:
+            if known.single is None:
+                begin(known, self._catalog)
+            if known.read(stamp):
+                return
+        self.snapshot = snapshot = open_snapshot(self._catalog, self.snapshot, moved=self._moved)
         self._moved = False
         # The file may show a commit that is not through yet: then LMDB still reads the state before it.
-        arrived = stamp is not None and self.snapshot.state.transaction >= max(stamp)
-        self._stamp = stamp if arrived and not self.snapshot.state.moving else None
+        arrived = stamp is not None and snapshot.state.transaction >= max(stamp)
+        known.stamp = stamp if arrived and not snapshot.state.moving else None
+        begin(known, self._catalog)
 
     @property
     def is_inside(self) -> bool:

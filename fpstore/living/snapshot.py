@@ -452,8 +452,10 @@ class Snapshot:
         """This one and so many rows more of those pending, all of one change. max_id: the largest id among them."""
         return self.with_rows(self.pending, self.state.after(1, max_id), self.pending_end + count)
 
-    def with_rows(self, pending: PendingIndex, state: State, end: int | None = None) -> "Snapshot":
-        """This one in that state, which has the rows of pending up to `end`, by default all; the rest is the same."""
+    def with_rows(
+        self, pending: PendingIndex, state: State, end: int | None = None, single: Single | None = None
+    ) -> "Snapshot":
+        """This one in that state, with the rows of pending up to `end`, by default all; single: if it was made."""
         end = pending.count if end is None else end
         own = {
             "folder": self.folder,
@@ -466,7 +468,7 @@ class Snapshot:
             "pending_names": self.pending_names,
             "pending_start": self.pending_start,
             "pending_sketches": self.pending_sketches,
-            "single": self.single.grown(pending, end),  # not made anew for each row
+            "single": single or self.single.grown(pending, end),  # not made anew for each row
         }
         following = object.__new__(Snapshot)  # as Snapshot(...), in a third of the time, which a row at a time can tell
         object.__setattr__(following, "__dict__", own)

@@ -35,7 +35,30 @@ void pending_append(Pending *pending, const uint64_t *keys, const uint64_t *ids,
         if (ids != NULL) row->id[0] = ids[i];
     }
     if (live_since > pending->live_since) pending->live_since = live_since;
+    __atomic_store_n(&pending->appended, count, __ATOMIC_RELAXED);
     __atomic_store_n(&pending->count, pending->count + count, __ATOMIC_RELEASE);
+}
+
+/* Where as many further rows would end as came last, in bytes; 0 where none came. */
+static uint64_t further_end(const Pending *pending) {
+    uint32_t count = pending_count(pending), left = pending->capacity - count;
+    uint32_t rows = __atomic_load_n(&pending->appended, __ATOMIC_RELAXED);
+    if (rows > PENDING_READY_ROWS) rows = PENDING_READY_ROWS;
+    return rows == 0 ? 0 : ((uint64_t)count + 1 + (rows < left ? rows : left)) * pending->row_bytes;
+}
+
+int pending_is_unready(const Pending *pending) {
+    return __atomic_load_n(&pending->ready_bytes, __ATOMIC_RELAXED) < further_end(pending);
+}
+
+void pending_make_ready(Pending *pending) {
+    uint64_t end = further_end(pending), used = ((uint64_t)pending->count + 1) * pending->row_bytes;
+    uint64_t ready = pending->ready_bytes;
+    /* The page of the last row is there. */
+    if (ready < used) ready = used + (-(uintptr_t)(pending->rows + used) & (PENDING_PAGE - 1));
+    for (unsigned i = 0; i < PENDING_PAGES && ready < end; i++, ready += PENDING_PAGE)
+        *(volatile char *)(pending->rows + ready) = 0;
+    __atomic_store_n(&pending->ready_bytes, ready, __ATOMIC_RELAXED);
 }
 
 void pending_copy(Pending *pending, const Pending *source, uint32_t first, uint32_t end) {

@@ -1,0 +1,80 @@
+"""What a reader read last and the rows that came since, which a single query takes in by itself: no other call is made.
+
+Where anything else came nothing is done. The reader goes the general way then, which knows what came, and begins anew.
+"""
+
+from libc.stdint cimport uint64_t
+
+from fpstore._pending cimport PendingIndex
+from fpstore._watch cimport Watch
+
+
+cdef class Following:
+    """The newest state that a reader knows. Whoever changes it, or has it changed, holds the lock.
+
+    lock: the reader's. watch: over its catalog, whose single queries ask this one. places: as Tail.follow takes them.
+    stamp: what the catalog showed when this was read, None where that is not sure. single: what answers from it, once it
+    has begun.
+    """
+
+    def __cinit__(self, lock, Watch watch not None, places, snapshot):
+        self.lock, self.places, self.latest = lock, places, snapshot
+        self.single = self.stamp = None
+        watch.following = self
+
+    @property
+    def snapshot(self):
+        latest, single, pending, end = self.latest, self.single, self.pending, self.pending_end
+        if not self.is_ahead:
+            return latest
+        state = latest.state.moved(self.next_change, self.max_id, self.transaction)
+        made = latest.with_rows(pending, state, end, single)
+        if latest is self.latest and single is self.single:  # others may have gone on meanwhile
+            self.latest, self.is_ahead = made, False
+        return made
+
+    @snapshot.setter
+    def snapshot(self, snapshot):
+        self.single, self.latest, self.is_ahead = None, snapshot, False
+
+    def begin(self, tail, tuple around not None, uint64_t live_since):
+        """Follow from the snapshot on. tail, around, live_since: as of Tail.follow."""
+        latest = self.latest
+        single, pending, state = latest.single, latest.pending, latest.state
+        self.tail, self.around, self.live_since, self.pending = tail, around, live_since, pending
+        self.transaction, self.first_change, self.next_change = state.transaction, state.first_change, state.next_change
+        self.single = single
+
+    def read(self, stamp not None):
+        """Whether rows alone came until the catalog showed this stamp; then they are there."""
+        cdef uint64_t transaction = max(stamp)
+        if self.single is None or transaction <= self.transaction:
+            return False
+        found = self.tail.follow(self.places, transaction, self.around, self.first_change, self.next_change, self.pending,
+                                 self.live_since)
+        if found is None:
+            return False
+        end = self.pending.count
+        single = self.single.grown(self.pending, end)
+        # All at once, for those who ask meanwhile.
+        self.next_change, self.max_id = found
+        self.pending_end, self.transaction, self.single, self.is_ahead = end, transaction, single, True
+        self.stamp = stamp
+        return True
+
+    def follow(self, Watch watch not None):
+        """Whether this is the newest state: nothing came, or rows alone, to where it was read; then they are there."""
+        return self.follow_now(watch)
+
+    cdef bint follow_now(self, Watch watch) except -1:
+        if self.single is None or not watch.may_hold():  # in a child another may hold the lock for ever
+            return False
+        with self.lock:
+            stamp = watch.overtaken()
+            if stamp is None:
+                return False
+            if stamp != self.stamp:
+                if not self.read(stamp):
+                    return False
+                watch.go_on(stamp)
+            return True
