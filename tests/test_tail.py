@@ -21,7 +21,6 @@ from fpstore._tail import Places, Tail, moved
 from fpstore._view import MappedWords
 from fpstore.errors import CorruptStore
 from fpstore.living import following, steps
-from fpstore.living import reader as readers
 from fpstore.living.catalog import Catalog
 from fpstore.living.following import PLACES
 from fpstore.living.header import META
