@@ -103,7 +103,7 @@ def test_after_what_is_no_addition_it_begins_anew(path: Path) -> None:
         for step in (lambda: writer.remove(ids=[9]), writer._flush, writer.compact):
             writer.add([77], ids=[9])
             assert reader.probe(77).id.tolist() == [9]  # type: ignore[union-attr]
-            step()
+            step()  # type: ignore[no-untyped-call]
             assert len(reader.probe(77)) == len(writer.probe(77))
             writer.add([78], ids=[10])
             assert reader.probe(78, max_distance=0).id.tolist() == [10]  # type: ignore[union-attr]
