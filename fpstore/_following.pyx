@@ -69,6 +69,8 @@ cdef class Following:
     cdef bint follow_now(self, Watch watch) except -1:
         if self.single is None or not watch.may_hold():  # in a child another may hold the lock for ever
             return False
+        if self.lock._is_owned():  # a signal's handler, in the midst of a call; the general way says so
+            return False
         with self.lock:
             stamp = watch.overtaken()
             if stamp is None:

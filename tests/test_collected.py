@@ -167,10 +167,11 @@ def test_a_store_cannot_be_closed_where_its_thread_holds_what_closing_waits_for(
 
 def test_a_reader_is_not_asked_in_the_midst_of_its_own_look(path: Path) -> None:
     with fpstore.open(path) as store, fpstore.open(path, "w") as writer:
-        writer.add([5], ids=[1])
-        with store._living._lock, pytest.raises(RuntimeError, match="in the midst of another of this thread"):
-            store.probe(5)
-        assert len(store.probe(5)) == 1
+        for count in (1, 2, 3):  # behind the first it follows the log in its own call
+            writer.add([5], ids=[count])
+            with store._living._lock, pytest.raises(RuntimeError, match="in the midst of another of this thread"):
+                store.probe(5)
+            assert len(store.probe(5)) == count
 
 
 def test_what_the_collector_closes_in_the_midst_of_a_call_is_closed_after_it(path: Path, refused: list[Any]) -> None:

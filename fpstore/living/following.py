@@ -15,7 +15,7 @@ from fpstore.living.state import KEY, PLACE_CHECKSUM
 PLACES = Places(KEY, PLACE_CHECKSUM, MAIN_RECORDS, CHANGES)
 
 
-def following(lock: threading.Lock, catalog: Catalog, snapshot: Snapshot) -> Following:
+def following(lock: threading.RLock, catalog: Catalog, snapshot: Snapshot) -> Following:
     """What a reader knows of a catalog, which shows that it was this snapshot. lock: the reader's."""
     return Following(lock, catalog.watch, PLACES, snapshot)
 
