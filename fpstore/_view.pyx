@@ -391,22 +391,16 @@ cdef class DecodeRoom:
 
     cdef Chunk *chunk
     cdef uint64_t cursors, ready  # the numbers of cursors: the last one's, and that of the one that it decodes for
-    cdef object held
+    cdef readonly object keys
 
     def __cinit__(self):
+        self.keys = np.empty(CHUNK_ROOM, dtype=np.uint64)
         self.chunk = <Chunk *>malloc(cython.sizeof(Chunk))
         if self.chunk == NULL:
             raise MemoryError()
 
     def __dealloc__(self):
         free(self.chunk)
-
-    @property
-    def keys(self):
-        """For TableCursor.read: into."""
-        if self.held is None:
-            self.held = np.empty(CHUNK_ROOM, dtype=np.uint64)
-        return self.held
 
 
 cdef class TableCursor:
