@@ -4,6 +4,7 @@ import dataclasses
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -321,7 +322,7 @@ def test_an_index_of_other_rows_is_not_taken(path: Path, monkeypatch: pytest.Mon
 def test_additions_wait_a_little_where_merges_fall_behind(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In proportion to their rows, and to how many segments are too many; not where nothing is being merged."""
     waits: list[float] = []
-    monkeypatch.setattr("fpstore.living.due.time.sleep", waits.append)
+    monkeypatch.setattr("fpstore.living.due.time", SimpleNamespace(sleep=waits.append))  # other threads sleep, too
     with opened(path, small_segments=100) as store:
         for first in range(0, 70, 10):
             add(store, first, first + 10)
