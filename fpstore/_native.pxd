@@ -479,6 +479,7 @@ cdef extern from "pending.h" nogil:
     ctypedef struct Pending:
         unsigned max_distance
         uint32_t capacity
+        uint64_t ready_bytes
     ctypedef struct PendingMatch:
         Match match
     ctypedef struct PendingSearch:

@@ -48,12 +48,6 @@ from fpstore._native cimport (
 from fpstore.errors import TooManyMatches
 from fpstore.format import MAX_TABLES
 
-cdef extern from * nogil:
-    """
-    #define READY_BYTES(pending) ((pending)->ready_bytes)
-    """
-    uint64_t READY_BYTES(const Pending *pending)
-
 # What decides the hash buckets. Of this process alone, so that nobody can choose keys that share one.
 cdef uint64_t SECRET = int.from_bytes(os.urandom(8), "little")
 cdef uint64_t MAX_CAPACITY = (1 << 31) - 1
@@ -146,7 +140,7 @@ cdef class PendingIndex:
     @property
     def ready_bytes(self):
         """Up to where the memory of rows was made ready: of a row 16 bytes and 8 for its id, the first one left out."""
-        return READY_BYTES(&self.pending)
+        return self.pending.ready_bytes
 
     def append(self, const uint64_t[::1] keys not None, const uint64_t[::1] ids, uint64_t position, uint64_t live_since=0):
         """Add rows for fingerprints keys (uint64[n]) and their ids (uint64[n]; None without).
