@@ -14,3 +14,4 @@ cdef class Following:
     cdef uint64_t pending_end, transaction, first_change, next_change, live_since
     cdef bint is_ahead
     cdef bint follow_now(self, Watch watch) except -1
+    cdef bint has(self, single) except -1

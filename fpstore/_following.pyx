@@ -80,3 +80,7 @@ cdef class Following:
                     return False
                 watch.go_on(stamp)
             return True
+
+    cdef bint has(self, single) except -1:
+        # Whether this is what answers from the snapshot: another thread may have read a newer one since it was taken.
+        return self.latest.single is single

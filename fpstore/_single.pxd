@@ -17,7 +17,7 @@ cdef bint as_key(object value, uint64_t *key, unsigned bits) except -1
 cdef bint as_distance(object value, unsigned own, unsigned most, unsigned *distance) except -1
 cdef bint enter_all(tuple views) except -1
 cdef bint leave_all(tuple views) except -1
-cdef bint is_newest(Watch watch) except -1
+cdef bint is_newest(Watch watch, single) except -1
 
 
 cdef class Segments:

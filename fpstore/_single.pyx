@@ -91,8 +91,13 @@ cdef bint leave_all(tuple views) except -1:
 cdef list scanners = []
 
 
-cdef bint is_newest(Watch watch) except -1:
-    return watch is None or watch.holds_now()
+cdef bint is_newest(Watch watch, single) except -1:
+    # Whether what answers from a state may: always without a watch, else where that state is the newest.
+    cdef Following known
+    if watch is None:
+        return True
+    known = watch.following
+    return watch.holds_now() and (known is None or known.has(single))
 
 
 cdef class Segments:
@@ -207,7 +212,9 @@ cdef class Single:
         known = watch.following
         if not watch.holds_now() and not (known is not None and known.follow_now(watch)):
             return None
-        return self if known is None or known.single is None else known.single
+        if known is not None and known.single is not None:
+            return known.single
+        return self if known is None or known.has(self) else None
 
     def nearest(self, uint64_t fingerprint, unsigned distance):
         """As probe, the first row alone; None also where there are more than some. distance: at most that of the plan."""

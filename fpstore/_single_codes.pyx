@@ -74,7 +74,7 @@ cdef class SingleCodes:
         cdef uint64_t query[MAX_CODE_WORDS]
         cdef unsigned distance
         cdef CodeRows found
-        if not (not signed and is_newest(watch) and self.as_code(fingerprint, query)
+        if not (not signed and is_newest(watch, self) and self.as_code(fingerprint, query)
                 and as_distance(max_distance, self.distance, self.most, &distance)):
             return None
         found.rows, found.room, found.most, found.keep = NULL, 0, MOST_ROWS, 0
@@ -92,7 +92,7 @@ cdef class SingleCodes:
         if not (not signed and not self.answers.named and type(count) is int and 0 < count <= FEW_ROWS
                 and self.as_code(fingerprint, query) and as_distance(max_distance, bits, bits, &distance)):
             return None
-        if not is_newest(watch):
+        if not is_newest(watch, self):
             return True
         if reaches is None:
             reaches = self.reaches.get((distance, count))
@@ -135,7 +135,7 @@ cdef class SingleCodes:
         cdef unsigned distance
         cdef Status status
         cdef int any = 0
-        if not (is_newest(watch) and self.as_code(fingerprint, query)
+        if not (is_newest(watch, self) and self.as_code(fingerprint, query)
                 and as_distance(max_distance, self.distance, self.most, &distance) and enter_all(self.views)):
             return None
         with nogil:

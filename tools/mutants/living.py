@@ -14,7 +14,7 @@ MUTANTS = (
     Mutant(
         "the nearest of wide fingerprints is looked for in a state that may not be the newest",
         "fpstore/_single_codes.pyx",
-        "if not is_newest(watch): return True",
+        "if not is_newest(watch, self): return True",
         "",
         "what another process has added is not among the nearest",
         ("tests/test_single.py::test_the_first_rows_are_looked_for_once_it_is_sure_which_state_is_the_newest[128]",),
@@ -1254,10 +1254,26 @@ MUTANTS = (
     Mutant(
         "a query that took in what came answers from before",
         "fpstore/_single.pyx",
-        "return self if known is None or known.single is None else known.single",
-        "return self",
+        "return known.single\n",
+        "return self\n",
         "a reader misses rows that were acknowledged",
         ("tests/test_following.py::test_a_query_takes_in_what_came_since_and_answers_from_it[probe]",),
+    ),
+    Mutant(
+        "a query that another thread overtook answers from before where ids are names",
+        "fpstore/_single.pyx",
+        "return self if known is None or known.has(self) else None",
+        "return self",
+        "a reader misses rows that were acknowledged",
+        ("tests/test_following.py::test_a_query_that_another_overtook_does_not_answer_from_before[add-names]",),
+    ),
+    Mutant(
+        "a query of wide codes that another thread overtook answers from before",
+        "fpstore/_single.pyx",
+        "return watch.holds_now() and (known is None or known.has(single))",
+        "return watch.holds_now()",
+        "a reader misses rows that were acknowledged",
+        ("tests/test_following.py::test_a_query_that_another_overtook_does_not_answer_from_before[add-wide]",),
     ),
     Mutant(
         "a query follows though the time to look is over",
