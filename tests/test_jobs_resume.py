@@ -472,11 +472,12 @@ def test_what_the_journal_tells_of_is_in_the_file_when_it_does(tmp_path: Path) -
 
 @pytest.mark.slow
 def test_ctrl_c_leaves_a_job_that_goes_on(tmp_path: Path) -> None:
-    # The journal is there from the first commit on, after 131,072, and much is left to do then.
-    count = 230_000
+    # The journal is there from the first commit on, and much is left to do then.
+    count, sooner = 40_000, "from fpstore.jobs import corpus; corpus.BATCH_DOCUMENTS = corpus.COMMIT_DOCUMENTS = 2048"
     source = tmp_path / "in.jsonl"
     source.write_text("".join(f'{{"text": "document number {i} of this file"}}\n' for i in range(count)))
-    command = [sys.executable, "-m", "fpstore", "dedup", str(source), "-o", str(tmp_path / "kept")]
+    called = f"import sys; {sooner}; from fpstore.cli import main; sys.exit(main())"
+    command = [sys.executable, "-c", called, "dedup", str(source), "-o", str(tmp_path / "kept")]
     child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     journal = tmp_path / "kept.job" / "journal.json"
     while not journal.exists() and child.poll() is None:
