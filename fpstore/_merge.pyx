@@ -82,14 +82,14 @@ cdef class MergedKeys:
         try:
             for i in range(self.source_count):
                 self.fill(i)
+            total = self.cut(&count)
+            if total > <uint64_t>self.rooms.shape[1]:
+                self.rooms = np.empty((2, total + total // 8), dtype=np.uint64)
         except BaseException:
-            self.source_count = 0  # nothing comes after it, least of all what the others hold
+            self.source_count = 0  # nothing comes after it, least of all what is left of what was held
             raise
-        total = self.cut(&count)
         if count == 0:
             raise StopIteration
-        if total > <uint64_t>self.rooms.shape[1]:
-            self.rooms = np.empty((2, total + total // 8), dtype=np.uint64)
         room[0], room[1] = &self.rooms[0, 0], &self.rooms[1, 0]
         with nogil:
             merged_count = c_merge_all(self.runs, count, room, &merged)

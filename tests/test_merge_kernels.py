@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -147,6 +148,26 @@ def test_nothing_comes_after_a_source_that_fails() -> None:
     assert next(keys).tolist() == [1, 2, 3, 5]
     with pytest.raises(OSError, match=r"^gone$"):
         next(keys)
+    assert list(keys) == []
+
+
+def test_nothing_comes_after_room_that_is_lacking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The keys for which there was none have left what is held: those behind them would come in their place."""
+
+    empty = np.empty
+
+    def only_for_sources(shape: object, dtype: object) -> Any:
+        if isinstance(shape, tuple):
+            raise MemoryError
+        return empty(shape, dtype)
+
+    chunks = [u64([1]), u64([2, 3, 4]), u64([5])]
+    keys = MergedKeys([iter(chunks), iter(chunks)], 1)
+    assert next(keys).tolist() == [1]
+    monkeypatch.setattr(np, "empty", only_for_sources)
+    with pytest.raises(MemoryError):
+        next(keys)
+    monkeypatch.undo()
     assert list(keys) == []
 
 

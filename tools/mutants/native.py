@@ -150,10 +150,10 @@ MUTANTS = (
         ("tests/test_wide.py::test_starts_that_lie_under_sound_checksums_are_refused_in_pages_that_were_read_or_not",),
     ),
     Mutant(
-        "what is inverted in slots that have entries is read of the slots before",
+        "where slots that have entries end is read of the slots before",
         "fpstore/native/codes_body.h",
-        "_mm512_maskz_compress_epi64(some, used)",
-        "used",
+        "_mm512_maskz_compress_epi64(some, end)",
+        "end",
         "behind an empty slot matches are missed, in pages that were all read",
         ("tests/test_wide_levels.py::test_in_pages_that_were_all_read_the_tables_find_what_a_scan_does",),
     ),
@@ -295,10 +295,13 @@ MUTANTS = (
     Mutant(
         "keys go on to come after a part of a store has failed",
         "fpstore/_merge.pyx",
-        "self.source_count = 0  # nothing comes after it, least of all what the others hold",
+        "self.source_count = 0  # nothing comes after it, least of all what is left of what was held",
         "pass",
         "keys of a damaged part are left out without a word",
-        ("tests/test_merge_kernels.py::test_nothing_comes_after_a_source_that_fails",),
+        (
+            "tests/test_merge_kernels.py::test_nothing_comes_after_a_source_that_fails",
+            "tests/test_merge_kernels.py::test_nothing_comes_after_room_that_is_lacking",
+        ),
     ),
     Mutant(
         "a table is decoded by the code of the one before it",
