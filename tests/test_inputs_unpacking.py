@@ -118,6 +118,20 @@ def test_members_of_gzip_are_checked_and_may_have_zeros_behind_them() -> None:
         list(unpacked("gzip", member + zlib.compress(b"no member")))
 
 
+def test_a_header_of_gzip_is_checked() -> None:
+    """RFC 1952: 2.3.1: bit 1 of the flags says that two bytes of a checksum follow, and bits 5 to 7 must be 0."""
+    member = gzip.compress(b"member", mtime=0)
+
+    def flagged(flags: int, more: bytes = b"") -> bytes:
+        return member[:3] + bytes([flags]) + member[4:10] + more + member[10:]
+
+    checksum = zlib.crc32(flagged(2)[:10]) & 0xFFFF
+    assert b"".join(unpacked("gzip", flagged(2, checksum.to_bytes(2, "little")))) == b"member"
+    for wrong in (flagged(2, (checksum ^ 1).to_bytes(2, "little")), flagged(32), flagged(64), flagged(128)):
+        with pytest.raises(DamagedError, match="damaged gzip data"):
+            list(unpacked("gzip", wrong))
+
+
 LINES = b"".join(b'{"text": "%032x"}\n' % random.Random(n).getrandbits(128) for n in range(9000))
 
 
