@@ -10,14 +10,18 @@ from libc.string cimport memcpy, memmove
 import numpy as np
 
 from fpstore._native cimport (
+    CHUNK_ROOM,
     Items,
+    c_keys_increase,
     c_keys_up_to,
     c_mark_at_least,
     c_mark_pairs_at_least,
     c_merge_all,
     c_merge_keys,
     c_merge_pairs,
+    c_merge_room,
 )
+from fpstore._view cimport DecodeRoom
 
 
 def merge_keys(const uint64_t[::1] a not None, const uint64_t[::1] b not None):
@@ -36,12 +40,14 @@ def merge_keys(const uint64_t[::1] a not None, const uint64_t[::1] b not None):
     return result[:count]
 
 
-# Keys of a source that are held: count of them from first on, in room for capacity.
+# Keys of a source that are held: count of them from first on, in room for capacity. last: the last one that came of it.
 ctypedef struct HeldKeys:
     uint64_t *keys
     uint64_t first
     uint64_t count
     uint64_t capacity
+    uint64_t last
+    bint begun
     bint ended
 
 
@@ -49,22 +55,30 @@ cdef class MergedKeys:
     """The distinct keys of sources in order: an iterator of arrays, none empty, that stay until the next one is asked for.
 
     sources: iterators of sorted, distinct keys in arrays (uint64[n]) that go on increasing; each is done with before the
-    next one is asked for. least: of how many keys of a source, or all that are left, some are merged at a time.
+    next one is asked for. least: of how many keys of a source, or all that are left, some are merged at a time. room: in
+    which sources decode; it is given arrays in which what is decoded stays, so that nobody copies it.
+
+    Raises ValueError where keys of a source do not increase. Of what was decoded into such an array only the first one is
+    compared with the one before it: a cursor decodes nothing else.
     """
 
     cdef list sources, arrays
+    cdef DecodeRoom room
     cdef HeldKeys *held
     cdef Items *runs
     cdef uint64_t source_count, least
     cdef uint64_t[:, ::1] rooms
+    cdef object merged
 
-    def __cinit__(self, sources, uint64_t least):
+    def __cinit__(self, sources, uint64_t least, DecodeRoom room=None):
         self.sources = [iter(source) for source in sources]
         self.source_count, self.least = <uint64_t>len(self.sources), max(least, <uint64_t>1)
+        self.room = room
         self.arrays = [np.empty(0, dtype=np.uint64)] * len(self.sources)
-        self.rooms = np.empty((2, 0), dtype=np.uint64)
+        self.rooms = np.empty((2, c_merge_room(self.source_count)), dtype=np.uint64)
+        self.merged = np.empty(0, dtype=np.uint64)
         self.held = <HeldKeys *>calloc(self.source_count + 1, sizeof(HeldKeys))
-        self.runs = <Items *>calloc(self.source_count + 1, sizeof(Items))
+        self.runs = <Items *>calloc(2 * self.source_count + 1, sizeof(Items))
         if self.held == NULL or self.runs == NULL:
             raise MemoryError()
 
@@ -78,30 +92,35 @@ cdef class MergedKeys:
     def __next__(self):
         cdef uint64_t count = 0, total = 0, merged_count, i
         cdef uint64_t *room[2]
-        cdef uint64_t *merged
+        cdef uint64_t[::1] merged
         try:
             for i in range(self.source_count):
                 self.fill(i)
             total = self.cut(&count)
-            if total > <uint64_t>self.rooms.shape[1]:
-                self.rooms = np.empty((2, total + total // 8), dtype=np.uint64)
+            if total > <uint64_t>len(self.merged):
+                self.merged = np.empty(total + total // 8, dtype=np.uint64)
         except BaseException:
             self.source_count = 0  # nothing comes after it, least of all what is left of what was held
             raise
         if count == 0:
             raise StopIteration
         room[0], room[1] = &self.rooms[0, 0], &self.rooms[1, 0]
+        merged = self.merged
         with nogil:
-            merged_count = c_merge_all(self.runs, count, room, &merged)
-        return np.asarray(self.rooms)[0 if merged == room[0] else 1, :merged_count]
+            merged_count = c_merge_all(self.runs, self.runs + count, count, room, &merged[0])
+        return self.merged[:merged_count]
 
     cdef fill(self, uint64_t i):
         """Hold `least` keys of a source or more, or all that it still has."""
         cdef HeldKeys *held = &self.held[i]
         cdef const uint64_t[::1] chunk
-        cdef uint64_t[::1] keys
+        cdef const uint64_t *keys
         cdef uint64_t n
+        cdef bint increase
         while not held.ended and held.count < self.least:
+            if self.room is not None:
+                self.make_room(i, CHUNK_ROOM)
+                self.room.keys = self.arrays[i][held.count:]
             found = next(self.sources[i], None)
             if found is None:
                 held.ended = True
@@ -110,18 +129,33 @@ cdef class MergedKeys:
             n = <uint64_t>chunk.shape[0]
             if n == 0:
                 continue
-            if held.count + n > held.capacity:
-                array = np.empty(held.count + n + n // 8, dtype=np.uint64)
-                keys = array
-                if held.count:
-                    memcpy(&keys[0], held.keys + held.first, held.count * sizeof(uint64_t))
-                self.arrays[i] = array
-                held.keys, held.capacity = &keys[0], <uint64_t>keys.shape[0]
-            elif held.first:
-                memmove(held.keys, held.keys + held.first, held.count * sizeof(uint64_t))
-            held.first = 0
-            memcpy(held.keys + held.count, &chunk[0], n * sizeof(uint64_t))
+            keys = &chunk[0]
+            increase = not held.begun or keys[0] > held.last
+            if keys < held.keys or keys >= held.keys + held.capacity:
+                with nogil:
+                    increase &= c_keys_increase(keys, n)
+            if not increase:
+                raise ValueError(f"source {i}: found keys that do not increase, expected each above the one before")
+            self.make_room(i, n)
+            if keys != held.keys + held.count:
+                memmove(held.keys + held.count, keys, n * sizeof(uint64_t))
             held.count += n
+            held.last, held.begun = held.keys[held.count - 1], True
+
+    cdef make_room(self, uint64_t i, uint64_t n):
+        """Have room for n keys behind those that are held of a source, which come to the front."""
+        cdef HeldKeys *held = &self.held[i]
+        cdef uint64_t[::1] keys
+        if held.count + n > held.capacity:
+            array = np.empty(held.count + n + n // 8, dtype=np.uint64)
+            keys = array
+            if held.count:
+                memcpy(&keys[0], held.keys + held.first, held.count * sizeof(uint64_t))
+            self.arrays[i] = array
+            held.keys, held.capacity = &keys[0], <uint64_t>keys.shape[0]
+        elif held.first:
+            memmove(held.keys, held.keys + held.first, held.count * sizeof(uint64_t))
+        held.first = 0
 
     cdef uint64_t cut(self, uint64_t *count) noexcept nogil:
         """Make runs, *count of them, of the keys up to the least that anything may still come after; how many they are."""

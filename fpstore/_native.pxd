@@ -177,14 +177,16 @@ cdef extern from "view.h" nogil:
 
 cdef extern from "decode.h" nogil:
     enum: CHUNK_ROOM
-    ctypedef struct Chunk:
+    ctypedef struct ChunkCode:
         pass
+    ctypedef struct Chunk:
+        ChunkCode code
     ctypedef struct Cursor:
         uint64_t slot
         uint64_t end_slot
         int alone
         Chunk *chunk
-    void chunk_init(Chunk *chunk, const uint16_t *decode)
+    void chunk_code_init(ChunkCode *code, const uint16_t *decode)
     Status cursor_decode(Pages *pages, const Table *table, Cursor *cursor, uint64_t *out, uint64_t room, uint64_t *count)
 
 cdef extern from "match.h" nogil:
@@ -272,7 +274,10 @@ cdef extern from "merge.h" nogil:
         uint64_t count
     uint64_t c_merge_keys "merge_keys"(const Items *a, const Items *b, uint64_t *keys)
     uint64_t c_keys_up_to "keys_up_to"(const uint64_t *keys, uint64_t count, uint64_t last)
-    uint64_t c_merge_all "merge_all"(Items *runs, uint64_t run_count, uint64_t *const *rooms, uint64_t **merged)
+    uint64_t c_merge_all "merge_all"(Items *runs, Items *pieces, uint64_t run_count, uint64_t *const *rooms,
+                                     uint64_t *merged)
+    uint64_t c_merge_room "merge_room"(uint64_t run_count)
+    bint c_keys_increase "keys_increase"(const uint64_t *keys, uint64_t count)
     uint64_t c_merge_pairs "merge_pairs"(const Items *a, const Items *b, uint64_t *keys, uint64_t *ids)
     void c_mark_at_least "mark_at_least"(const Items *run, const uint64_t *keys, const uint64_t *least, uint64_t count,
                                          uint8_t *marks)

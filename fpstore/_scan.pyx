@@ -20,7 +20,7 @@ from fpstore._native cimport (
     Search,
     Status,
     Table,
-    chunk_init,
+    chunk_code_init,
     keys_fit,
     match_keep_room,
     permute_keys,
@@ -79,7 +79,7 @@ cdef class Scanner:
             raise ValueError(f"queries: found one of more bits, expected {view.bits}")
         if limits is not None and len(limits) != count:
             raise ValueError(f"{len(limits)} limits for {count} queries")
-        chunk_init(self.chunk, table.decode)
+        chunk_code_init(&self.chunk.code, table.decode)
         search_init(&state, &view.pages, view.tables, 1, distance, count)
         state.first_only, state.match_most, state.keep, state.query_count = first_only, most, keep, count
         state.keep_room = match_keep_room(count, keep)

@@ -1,7 +1,7 @@
 # What the compiled modules share: a mapped segment and how its failures are raised.
 from libc.stdint cimport uint64_t
 
-from fpstore._native cimport Guard, Pages, Status, Table
+from fpstore._native cimport Chunk, Guard, Pages, Status, Table
 from fpstore._source cimport Lying
 
 
@@ -20,6 +20,12 @@ cdef class SegmentView:
     cdef void leave(self)
     cdef void free(self)
     cdef void clear_seen(self, uint64_t first, uint64_t end)
+
+
+cdef class DecodeRoom:
+    cdef Chunk *chunk
+    cdef uint64_t cursors, ready  # the numbers of cursors: the last one's, and that of the one that it decodes for
+    cdef public object keys
 
 
 cdef class Flipped:

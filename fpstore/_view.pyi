@@ -30,8 +30,7 @@ class SegmentView:
     def close(self) -> None: ...
 
 class DecodeRoom:
-    @property
-    def keys(self) -> Keys: ...
+    keys: Keys
 
 class TableCursor:
     def __init__(

@@ -26,11 +26,12 @@ from fpstore._native cimport (
     OK,
     PAGE_BYTES,
     Chunk,
+    ChunkCode,
     Cursor,
     Guard,
     Status,
     Table,
-    chunk_init,
+    chunk_code_init,
     cursor_decode,
     decode_init,
     guard_add,
@@ -387,11 +388,11 @@ cdef class Flipped:
 
 
 cdef class DecodeRoom:
-    """What cursors decode in, those of one thread that read in turns. keys: room for what is decoded at once, uint64[n]."""
+    """What cursors decode in, those of one thread that read in turns.
 
-    cdef Chunk *chunk
-    cdef uint64_t cursors, ready  # the numbers of cursors: the last one's, and that of the one that it decodes for
-    cdef readonly object keys
+    keys: what their next chunk goes into, uint64[n] with room for what is decoded at once; whoever reads may put another
+    array in its place.
+    """
 
     def __cinit__(self):
         self.keys = np.empty(CHUNK_ROOM, dtype=np.uint64)
@@ -413,6 +414,7 @@ cdef class TableCursor:
     cdef SegmentView view
     cdef const Table *table
     cdef Cursor cursor
+    cdef ChunkCode *code  # what the room's chunk needs to know, once it has been asked for
     cdef DecodeRoom room
     cdef uint64_t number
     cdef str where
@@ -435,6 +437,22 @@ cdef class TableCursor:
         self.number = self.room.cursors
         self.cursor.chunk = self.room.chunk
 
+    def __dealloc__(self):
+        free(self.code)
+
+    cdef int take_room(self) except -1:
+        """Have the room's chunk decode for this cursor."""
+        if self.room.ready == self.number:
+            return 0
+        if self.code == NULL:
+            self.code = <ChunkCode *>malloc(cython.sizeof(ChunkCode))
+            if self.code == NULL:
+                raise MemoryError()
+            chunk_code_init(self.code, self.table.decode)
+        self.room.chunk.code = self.code[0]
+        self.room.ready = self.number
+        return 0
+
     def read(self, Py_ssize_t room=1 << 17, into=None):
         """The next keys, uint64[up to room]; empty at the end. CorruptStore where the table does not decode.
 
@@ -449,9 +467,7 @@ cdef class TableCursor:
             raise ValueError(f"room for {room} keys: expected {CHUNK_ROOM} or more")
         result = np.empty(room, dtype=np.uint64) if into is None else into
         out = result
-        if self.room.ready != self.number:
-            chunk_init(self.room.chunk, self.table.decode)
-            self.room.ready = self.number
+        self.take_room()
         self.view.enter()
         try:
             with nogil:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fpstore._merge import MergedKeys, mark_at_least, mark_pairs_at_least, merge_keys, merge_pairs
+from fpstore._view import DecodeRoom
 
 LAST = (1 << 64) - 1
 ITEMS = st.one_of(st.integers(0, LAST), st.sampled_from([0, 1, 2, 1 << 63, LAST - 1, LAST]), st.integers(0, 40))
@@ -117,6 +118,37 @@ def test_many_sources_of_any_length_are_merged(sizes: list[int], least: int) -> 
         np.testing.assert_array_equal(np.concatenate(found), np.unique(np.concatenate(pieces)))
 
 
+@pytest.mark.parametrize(
+    "sizes",
+    [[50_000] * 2, [40_000, 20], [70_000, 9000, 1], [20_000] * 3, [9000] * 5, [8000] * 6, [5000] * 14, [3] * 40],
+)
+@pytest.mark.parametrize("kind", ["spread", "dense", "apart", "crowded"])
+def test_more_keys_than_one_stretch_are_merged(sizes: list[int], kind: str) -> None:
+    """Of as many sources as leave one over at several steps; which overlap, are alike, or lie behind one another."""
+    rng = np.random.default_rng(len(sizes))
+    pieces = []
+    for i, size in enumerate(sizes):
+        first, most = {"spread": (0, LAST), "dense": (0, sum(sizes)), "apart": (i << 40, 1 << 39)}.get(kind, (0, 0))
+        if kind == "crowded":  # each has most of its keys in a place of its own
+            first, most = (7 * i) << 30, 1 << 20
+        keys = np.uint64(first) + rng.integers(0, most, size, dtype=np.uint64, endpoint=True)
+        pieces.append(np.unique(np.concatenate([keys, rng.integers(0, 1 << 40, size // 10, dtype=np.uint64)])))
+    pieces[-1] = np.union1d(pieces[-1], u64([LAST]))
+    pieces[0] = np.union1d(pieces[0], u64([0, LAST - 1, LAST]))
+    found = merged([in_chunks(piece, []) for piece in pieces], 1 << 20)
+    np.testing.assert_array_equal(np.concatenate(found), np.unique(np.concatenate(pieces)))
+
+
+@pytest.mark.parametrize("lengths", [(0, 9), (9, 0), (1, 200), (8, 400), (33, 33), (64, 31), (200, 1), (500, 499)])
+@pytest.mark.parametrize("last", [0, 1, 9, 40])
+def test_the_largest_keys_of_all_are_merged(lengths: tuple[int, int], last: int) -> None:
+    """The kernels fill up with the largest key what has ended."""
+    a, b = (
+        u64([*range(LAST - last - 3 * size, LAST - last, 3), *range(LAST - last + 1, LAST + 1)]) for size in lengths
+    )
+    np.testing.assert_array_equal(merge_keys(a, b), np.union1d(a, b))
+
+
 @pytest.mark.parametrize("copies", [2, 3, 8, 9])
 @pytest.mark.parametrize("size", [7, 8, 9, 63, 64, 65, 1000])
 def test_keys_that_all_sources_have_come_once(copies: int, size: int) -> None:
@@ -156,8 +188,8 @@ def test_nothing_comes_after_room_that_is_lacking(monkeypatch: pytest.MonkeyPatc
 
     empty = np.empty
 
-    def only_for_sources(shape: object, dtype: object) -> Any:
-        if isinstance(shape, tuple):
+    def only_for_sources(shape: int, dtype: object) -> Any:
+        if shape > 3:
             raise MemoryError
         return empty(shape, dtype)
 
@@ -169,6 +201,69 @@ def test_nothing_comes_after_room_that_is_lacking(monkeypatch: pytest.MonkeyPatc
         next(keys)
     monkeypatch.undo()
     assert list(keys) == []
+
+
+@pytest.mark.parametrize("count", [2, 7, 9, 16, 17, 100])
+def test_a_source_whose_keys_do_not_increase_is_refused(count: int) -> None:
+    """Wherever in its chunk, and whether they are equal or decrease."""
+    for at in range(1, count):
+        for wrong in (at - 1, 0):
+            keys = np.arange(count, dtype=np.uint64)
+            keys[at:] -= np.uint64(at - wrong)
+            found = MergedKeys([iter([u64([1])]), iter([keys])], 1)
+            with pytest.raises(
+                ValueError, match=r"^source 1: found keys that do not increase, expected each above the"
+            ):
+                next(found)
+            assert list(found) == []
+
+
+@pytest.mark.parametrize("second", [[5], [4], [5, 6], [0, 9]])
+@pytest.mark.parametrize("least", [1, 3])
+def test_a_chunk_that_does_not_lie_above_the_one_before_is_refused(second: list[int], least: int) -> None:
+    """Also where what came before has been handed on already."""
+    keys = MergedKeys([iter([u64([2, 5]), u64([]), u64(second)])], least)
+    if least == 1:
+        assert next(keys).tolist() == [2, 5]
+    with pytest.raises(ValueError, match=r"^source 0: found keys that do not increase"):
+        next(keys)
+    assert list(keys) == []
+
+
+@pytest.mark.parametrize("least", [1, 1000, 10**5])
+def test_what_sources_decode_into_a_room_is_merged_from_there(least: int) -> None:
+    """Each chunk goes to where it stays; some sources hand on only a part of it, or other arrays."""
+    room = DecodeRoom()
+    rng = np.random.default_rng(least)
+    pieces = [np.unique(rng.integers(0, 10**6, size, dtype=np.uint64)) for size in (40_000, 3000, 9000)]
+    places: list[set[int]] = [set(), set(), set()]
+
+    def decoded(index: int, left_out: int) -> Iterator[np.ndarray]:
+        for first in range(0, len(pieces[index]), 700):
+            chunk = pieces[index][first : first + 700]
+            room.keys[: len(chunk)] = chunk
+            places[index].add(room.keys.ctypes.data)
+            yield room.keys[left_out : len(chunk)]
+
+    kept = [pieces[0], np.delete(pieces[1], np.arange(0, len(pieces[1]), 700)), pieces[2]]
+    sources = [decoded(0, 0), decoded(1, 1), in_chunks(pieces[2], [])]
+    found = [keys.copy() for keys in MergedKeys(sources, least, room)]
+    np.testing.assert_array_equal(np.concatenate(found), np.unique(np.concatenate(kept)))
+    assert not places[0] & places[1]
+
+
+def test_what_is_decoded_into_a_room_must_lie_above_what_came_before() -> None:
+    room = DecodeRoom()
+
+    def decoded() -> Iterator[np.ndarray]:
+        for first in (10, 12):
+            room.keys[:3] = range(first, first + 3)
+            yield room.keys[:3]
+
+    keys = MergedKeys([decoded()], 1, room)
+    assert next(keys).tolist() == [10, 11, 12]
+    with pytest.raises(ValueError, match=r"^source 0: found keys that do not increase"):
+        next(keys)
 
 
 def test_no_sources_have_no_keys() -> None:

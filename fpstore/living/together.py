@@ -91,7 +91,7 @@ class Together:
         room = DecodeRoom()
         sources = [self._keys_of(*each, table, first, end, room) for each in zip(self._parts, dead, strict=True)]
         sources.append(iter([self._between(pending, first, end, table)]))
-        yield from MergedKeys(sources, MERGED_KEYS // len(sources))
+        yield from MergedKeys(sources, MERGED_KEYS // len(sources), room)
 
     # --- Of ids ---
 

@@ -27,14 +27,14 @@ Status decode_block(const Pages *pages, const Table *table, const Block *block, 
     return kernels.block(pages, table, block, last_key, out, count);
 }
 
-void chunk_init(Chunk *chunk, const DecodeEntry *decode) {
+void chunk_code_init(ChunkCode *code, const DecodeEntry *decode) {
     for (unsigned i = 0; i < 1 << NEAR_BITS; i++) {
         unsigned advance = decode[i] & 255, length = decode[i] >> 8;
         int known = advance <= FAST_BITS && length <= NEAR_BITS;
-        chunk->near[i] =
+        code->near[i] =
             known ? (NearEntry){(uint8_t)length, (uint8_t)(advance - length), advance} : (NearEntry){0, 0, FAR};
     }
-    wide_init(&chunk->wide, decode);
+    wide_init(&code->wide, decode);
 }
 
 /* A new block of the chunk, for the caller to fill; NULL where that is full or the block does not lie where the last

@@ -27,6 +27,12 @@ typedef struct {
 } NearEntry;
 enum { FAR = 1 << 30 };
 
+/* What a chunk knows of a table's code. */
+typedef struct {
+    NearEntry near[1 << NEAR_BITS];
+    WideCode wide;
+} ChunkCode;
+
 /* A block that is not empty: its bits of the file, the key before its first, what its last key may be. */
 typedef struct {
     uint64_t end, previous, least_last, most_last;
@@ -49,8 +55,7 @@ typedef struct {
  * registers. */
 typedef struct {
     uint64_t at[DECODE_STREAMS], sum[DECODE_STREAMS], end[DECODE_STREAMS];
-    NearEntry near[1 << NEAR_BITS];
-    WideCode wide;
+    ChunkCode code;
     unsigned count, streams; /* stretches, and how many there could be */
     Stretch stretches[WIDE_STREAMS];
     unsigned block_count, bad_block;
@@ -70,8 +75,9 @@ typedef struct {
     Chunk *chunk;
 } Cursor;
 
-/* Make a chunk ready for the blocks of a table that decodes so. */
-void chunk_init(Chunk *chunk, const DecodeEntry *decode);
+/* Fill in the code of a table that decodes so. A chunk with it is ready for blocks of that table: to copy a code takes a
+   twentieth of making it. */
+void chunk_code_init(ChunkCode *code, const DecodeEntry *decode);
 
 /* Decode on from the cursor while there is room for any chunk: `room` is CHUNK_ROOM or more. */
 Status cursor_decode(Pages *pages, const Table *table, Cursor *cursor, uint64_t *out, uint64_t room, uint64_t *count);

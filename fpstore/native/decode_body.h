@@ -47,7 +47,7 @@ ALWAYS_INLINE void KERNEL(near_step)(const uint8_t *base, const Chunk *chunk, un
         return;
     }
     uint64_t word = load64(base + (*at >> 3)) >> (*at & 7);
-    const NearEntry *entry = &chunk->near[word & ((1 << NEAR_BITS) - 1)];
+    const NearEntry *entry = &chunk->code.near[word & ((1 << NEAR_BITS) - 1)];
     uint64_t tail = (word >> (entry->length & 63)) & (((uint64_t)1 << entry->tail) - 1),
              top = (uint64_t)1 << entry->tail;
     *sum = codec == CODEC_XOR ? *sum ^ (tail | top) : *sum + tail + top;

@@ -107,7 +107,7 @@ ALWAYS_INLINE void KERNEL(rows_many_as)(const uint8_t *base, const Table *table,
     const __m512i one = _mm512_set1_epi64(1), seven = _mm512_set1_epi64(7), unknown = _mm512_set1_epi64(WIDE_FAR);
     Codes codes;
     Streams streams;
-    KERNEL(load_codes)(&chunk->wide, &codes);
+    KERNEL(load_codes)(&chunk->code.wide, &codes);
     KERNEL(begin_streams)(chunk, &streams);
     const uint64_t first = chunk->stretches[0].start >> 3, next = chunk->blocks[chunk->block_count - 1].end >> 3;
     const uint8_t *ahead = base + next, *ahead_end = ahead + (next - first);

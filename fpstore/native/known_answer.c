@@ -169,7 +169,7 @@ static uint64_t codec_answer(Room *room, int codec) {
         table->payload_bits = encoder->payload_bits;
         table->fence_count = fences;
         decode_init(table->decode, lengths);
-        chunk_init(&room->chunk, table->decode);
+        chunk_code_init(&room->chunk.code, table->decode);
         tables_share_codes(&table, 1);
         Cursor cursor = {.end_slot = (uint64_t)1 << table->slot_bits, .chunk = &room->chunk};
         for (uint64_t got = 1; got > 0; count += got) {

@@ -15,12 +15,17 @@ typedef struct {
 uint64_t merge_keys(const Items *a, const Items *b, uint64_t *keys);
 uint64_t merge_pairs(const Items *a, const Items *b, uint64_t *keys, uint64_t *ids);
 
-/* Merge runs of keys, one or more, into one of each key once: *merged is the room that it is in; how many keys it has.
-   Each room is for all keys of all runs; runs is used up. */
-uint64_t merge_all(Items *runs, uint64_t run_count, uint64_t *const rooms[2], uint64_t **merged);
+/* Merge runs of keys, one or more, into one of each key once, where there is room for all of them; how many keys it has.
+   pieces: for as many runs; each of the rooms is for merge_room() keys, which stay in the cache; runs is used up. */
+uint64_t merge_all(Items *runs, Items *pieces, uint64_t run_count, uint64_t *const rooms[2], uint64_t *merged);
+uint64_t merge_room(uint64_t run_count);
 
 /* How many of the keys, which are sorted, are not above `last`. */
 uint64_t keys_up_to(const uint64_t *keys, uint64_t count, uint64_t last);
+
+/* Whether each of the keys is above the one before it. */
+int keys_increase(const uint64_t *keys, uint64_t count);
+int keys_increase_wide(const uint64_t *keys, uint64_t count);
 
 /* As merge_keys, but what both hold comes twice, and what one holds twice as often; then each once, where they are. */
 uint64_t merge_repeated_wide(const Items *a, const Items *b, uint64_t *keys);

@@ -13,10 +13,10 @@ enum {
 };
 
 /* Keys [a, a_end) of one run and [b, b_end) of the other, the eight that are held back of those before, the largest
-   first, and where the next ones go. */
+   first, and where the next ones go, up to out_end. */
 typedef struct {
     const uint64_t *a, *a_end, *b, *b_end;
-    uint64_t *out;
+    uint64_t *out, *out_end;
     __m512i held;
 } Part;
 
@@ -40,11 +40,11 @@ ALWAYS_INLINE __m512i part_read(Part *part) {
 
 /* A network of sixteen, whose first half falls and whose second rises. What is compared next comes to the same lanes of
    two registers by a move of one; the other keeps its lanes, of either. */
-ALWAYS_INLINE void part_step(Part *part) {
+ALWAYS_INLINE __m512i part_order(Part *part, __m512i read) {
     const __m512i fours = _mm512_setr_epi64(2, 3, 8, 9, 6, 7, 12, 13);
     const __m512i rising = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11);
     const __m512i falling = _mm512_setr_epi64(15, 7, 14, 6, 13, 5, 12, 4);
-    const __m512i read = part_read(part), held = part->held;
+    const __m512i held = part->held;
     __m512i low, high, kept, moved;
     IN_ORDER(held, read);
     kept = _mm512_mask_mov_epi64(low, 0xF0, high), moved = _mm512_shuffle_i64x2(low, high, 0x4E);
@@ -53,8 +53,12 @@ ALWAYS_INLINE void part_step(Part *part) {
     IN_ORDER(kept, moved);
     kept = _mm512_mask_mov_epi64(low, 0xAA, high), moved = CROSSED(low, high);
     IN_ORDER(kept, moved);
-    _mm512_storeu_si512(part->out, _mm512_permutex2var_epi64(low, rising, high));
     part->held = _mm512_permutex2var_epi64(low, falling, high);
+    return _mm512_permutex2var_epi64(low, rising, high);
+}
+
+ALWAYS_INLINE void part_step(Part *part) {
+    _mm512_storeu_si512(part->out, part_order(part, part_read(part)));
     part->out += LANES;
 }
 
@@ -64,37 +68,30 @@ ALWAYS_INLINE uint64_t part_sure(const Part *part) {
     return a < b ? a : b;
 }
 
-/* Write the least of what is next of three sorted sequences until all have ended. */
-static void part_rest(Part *part, const uint64_t *held, unsigned held_count) {
-    const uint64_t *next[3] = {held, part->a, part->b}, *const ends[3] = {held + held_count, part->a_end, part->b_end};
-    for (;;) {
-        int least = -1, left = 0;
-        for (int i = 0; i < 3; i++) {
-            if (next[i] == ends[i]) continue;
-            left++;
-            if (least < 0 || *next[i] < *next[least]) least = i;
-        }
-        if (left == 0) return;
-        const uint64_t count = left == 1 ? (uint64_t)(ends[least] - next[least]) : 1;
-        memcpy(part->out, next[least], count * sizeof *part->out);
-        part->out += count;
-        next[least] += count;
-    }
+/* part_read() where a run may end, or has ended: behind its end comes the largest of all keys. Of such a key itself there
+   may come too many, but only so many are written as there are keys. */
+ALWAYS_INLINE __m512i part_read_last(Part *part) {
+    const uint64_t a = (uint64_t)(part->a_end - part->a), b = (uint64_t)(part->b_end - part->b);
+    const int of_b = (b > 0 ? *part->b : UINT64_MAX) < (a > 0 ? *part->a : UINT64_MAX);
+    const uint64_t left = of_b ? b : a, count = left < LANES ? left : LANES;
+    const uint64_t **next = of_b ? &part->b : &part->a, *keys = *next;
+    *next += count;
+    return _mm512_mask_loadu_epi64(_mm512_set1_epi64(-1), (__mmask8)low_bits((unsigned)count), keys);
 }
 
-static void part_end(Part *part, int begun) {
-    uint64_t falling[LANES], held[LANES];
-    for (; begun && part_sure(part) > 0;) part_step(part);
-    _mm512_storeu_si512(falling, part->held);
-    for (unsigned i = 0; i < LANES; i++) held[i] = falling[LANES - 1 - i];
-    part_rest(part, held, begun ? LANES : 0);
+ALWAYS_INLINE void part_step_last(Part *part) {
+    const uint64_t left = (uint64_t)(part->out_end - part->out), count = left < LANES ? left : LANES;
+    const __m512i keys = part_order(part, part_read_last(part));
+    _mm512_mask_storeu_epi64(part->out, (__mmask8)low_bits((unsigned)count), keys);
+    part->out += count;
 }
 
-static uint64_t keys_below(const Items *run, uint64_t key) {
-    uint64_t low = 0, high = run->count;
+/* How many of the first `count` keys of both runs, in order, are of a. */
+static uint64_t first_of_a(const Items *a, const Items *b, uint64_t count) {
+    uint64_t low = count > b->count ? count - b->count : 0, high = count < a->count ? count : a->count;
     while (low < high) {
         const uint64_t middle = low + (high - low) / 2;
-        if (run->keys[middle] < key)
+        if (a->keys[middle] <= b->keys[count - 1 - middle])
             low = middle + 1;
         else
             high = middle;
@@ -102,20 +99,21 @@ static uint64_t keys_below(const Items *run, uint64_t key) {
     return low;
 }
 
+/* The parts are of one size, so that they end at one step; the last one has what is left over. */
 uint64_t merge_repeated_wide(const Items *a, const Items *b, uint64_t *keys) {
+    const __m512i turn = _mm512_set_epi64(0, 1, 2, 3, 4, 5, 6, 7);
+    const uint64_t total = a->count + b->count, size = total / PARTS / LANES * LANES;
     Part parts[PARTS];
-    uint64_t i = 0, j = 0, sure;
-    int begun = 1;
+    uint64_t i = 0, first = 0, sure;
+    int sure_of_all = 1, going = 1;
     for (unsigned p = 0; p < PARTS; p++) {
-        const uint64_t i_end = p + 1 < PARTS ? a->count * (p + 1) / PARTS : a->count,
-                       j_end = i_end < a->count ? keys_below(b, a->keys[i_end]) : b->count;
-        parts[p] = (Part){a->keys + i,     a->keys + i_end, b->keys + j,
-                          b->keys + j_end, keys + i + j,    _mm512_setzero_si512()};
-        begun &= part_sure(&parts[p]) > 0;
-        i = i_end, j = j_end;
+        const uint64_t end = p + 1 < PARTS ? first + size : total, i_end = first_of_a(a, b, end);
+        parts[p] = (Part){a->keys + i,     a->keys + i_end, b->keys + (first - i), b->keys + (end - i_end),
+                          keys + first, keys + end,      _mm512_setzero_si512()};
+        sure_of_all &= part_sure(&parts[p]) > 0;
+        i = i_end, first = end;
     }
-    if (begun) {
-        const __m512i turn = _mm512_set_epi64(0, 1, 2, 3, 4, 5, 6, 7);
+    if (sure_of_all) {
         Part side_by_side[PARTS]; /* whose address nobody takes: they stay in registers */
 #pragma GCC unroll 4
         for (unsigned p = 0; p < PARTS; p++)
@@ -134,9 +132,24 @@ uint64_t merge_repeated_wide(const Items *a, const Items *b, uint64_t *keys) {
         } while (sure > 0);
 #pragma GCC unroll 4
         for (unsigned p = 0; p < PARTS; p++) parts[p] = side_by_side[p];
+    } else {
+        for (unsigned p = 0; p < PARTS; p++) {
+            Part *part = &parts[p];
+            if (part->a == part->a_end || part->b == part->b_end) {
+                const uint64_t *rest = part->a == part->a_end ? part->b : part->a;
+                memcpy(part->out, rest, (size_t)(part->out_end - part->out) * sizeof *rest);
+                part->out = part->out_end;
+            } else {
+                part->held = _mm512_permutexvar_epi64(turn, part_read_last(part));
+            }
+        }
     }
-    for (unsigned p = 0; p < PARTS; p++) part_end(&parts[p], begun);
-    return a->count + b->count;
+    while (going) {
+        going = 0;
+        for (unsigned p = 0; p < PARTS; p++)
+            if (parts[p].out < parts[p].out_end) part_step_last(&parts[p]), going = 1;
+    }
+    return total;
 }
 
 /* What is written ends before the last of the keys that were read, with which the next one is compared. */
@@ -159,4 +172,13 @@ uint64_t keep_distinct_wide(uint64_t *keys, uint64_t count) {
         kept += (unsigned)distinct;
     }
     return kept;
+}
+
+int keys_increase_wide(const uint64_t *keys, uint64_t count) {
+    __mmask8 all = 0xFF;
+    uint64_t i = 1;
+    for (; i + LANES <= count; i += LANES)
+        all &= _mm512_cmpgt_epu64_mask(_mm512_loadu_si512(keys + i), _mm512_loadu_si512(keys + i - 1));
+    for (; i < count; i++) all &= (__mmask8) - (keys[i] > keys[i - 1]);
+    return all == 0xFF;
 }

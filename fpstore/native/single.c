@@ -148,7 +148,7 @@ static Status scan_part(const Part *part, uint64_t query, ScanRoom *room, Search
     uint64_t key, limit = search->distance;
     Scan scan = {search, &key, &limit, 1, 0};
     permute_keys(&table->permutation, &query, 1, &key);
-    chunk_init(room->chunk, table->decode);
+    chunk_code_init(&room->chunk->code, table->decode);
     Status status = scan_slots(&scan, 0, (uint64_t)1 << table->slot_bits, room->chunk, room->room);
     if (status == OK && search->keep > 0) scan_end(search);
     return status == OK && !search->done && scan.key_count != part->key_count ? BAD_BLOCK : status;

@@ -73,14 +73,14 @@ class Segment:
     ) -> Iterator[Keys]:
         """The keys of a table, or of some of its slots, in order, in chunks; every check of the decoder on.
 
-        room: what is decoded in, chunks too: each is done with when another one is asked of whoever uses the room.
+        room: what is decoded in, chunks too: each is done with when another one is asked of whoever uses the room,
+        unless it has been given another array for that one.
         """
         slots = 1 << self.tables[table].slot_bits
         cursor = TableCursor(self.view, table, first_slot, slots if end_slot is None else end_slot, room=room)
-        into = None if room is None else room.keys
         count = 0
         with self.naming:
-            while count <= self.key_count and len(chunk := cursor.read(READ_KEYS, into)):
+            while count <= self.key_count and len(chunk := cursor.read(READ_KEYS, None if room is None else room.keys)):
                 count += len(chunk)
                 if count <= self.key_count:
                     yield chunk

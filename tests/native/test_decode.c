@@ -132,7 +132,7 @@ static int64_t decoded(Image *image, int alone, uint64_t *out, uint64_t most) {
     static Chunk chunk;
     Cursor cursor = {.end_slot = (uint64_t)1 << image->table.slot_bits, .alone = alone, .chunk = &chunk};
     uint64_t total = 0, count;
-    chunk_init(&chunk, image->table.decode);
+    chunk_code_init(&chunk.code, image->table.decode);
     do {
         count = 0;
         if (most - total < CHUNK_ROOM) return -2;

@@ -35,7 +35,7 @@ static void expect_scan(Pages *pages, Table **tables, const uint64_t *queries, u
     Scan scan = {&search, permuted, limits, query_count, 0};
     permute_keys(&tables[0]->permutation, queries, query_count, permuted);
     for (uint64_t i = 0; i < query_count; i++) limits[i] = distance;
-    chunk_init(chunk, tables[0]->decode);
+    chunk_code_init(&chunk->code, tables[0]->decode);
     for (uint64_t first = 0; first < slots; first += step) {
         const uint64_t end = first + step < slots ? first + step : slots;
         EXPECT(scan_slots(&scan, first, end, chunk, keys) == OK, "set %d, slot %llu", set, (unsigned long long)first);

@@ -34,7 +34,7 @@ static uint64_t decode_table(unsigned index) {
     const Table *table = image.tables[index];
     Cursor cursor = {.end_slot = (uint64_t)1 << table->slot_bits, .alone = image.alone, .chunk = chunk};
     uint64_t total = 0, count, last = 0;
-    chunk_init(chunk, table->decode);
+    chunk_code_init(&chunk->code, table->decode);
     for (;;) {
         count = 0;
         Status status = cursor_decode(&image.pages, table, &cursor, decoded, CHUNK_ROOM, &count);
