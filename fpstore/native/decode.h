@@ -75,8 +75,7 @@ typedef struct {
     Chunk *chunk;
 } Cursor;
 
-/* Fill in the code of a table that decodes so. A chunk with it is ready for blocks of that table: to copy a code takes a
-   twentieth of making it. */
+/* Fill in the code of a table that decodes so. A chunk with it is ready for blocks of that table. */
 void chunk_code_init(ChunkCode *code, const DecodeEntry *decode);
 
 /* Decode on from the cursor while there is room for any chunk: `room` is CHUNK_ROOM or more. */

@@ -299,6 +299,7 @@ MUTANTS = (
         "_mm512_mask_loadu_epi64(_mm512_setzero_si512(), (__mmask8)low_bits((unsigned)count), keys);",
         "a store in parts has keys that nobody added",
         ("tests/test_merge_kernels.py::test_merged_keys_are_the_union",),
+        at_import=True,
     ),
     Mutant(
         "a chunk of keys may begin with the one before it",
