@@ -1,4 +1,4 @@
-"""Sorted runs made one, of keys or of pairs of key and id; and look-ups in a run, many at a time.
+"""Sorted runs made one, of keys or of pairs of key and id; look-ups in a run, many at a time; and runs for a spill file.
 
 Works on contiguous uint64 arrays and releases the lock; the kernels are C (fpstore/native/merge.c).
 """
@@ -11,6 +11,8 @@ import numpy as np
 
 from fpstore._native cimport (
     CHUNK_ROOM,
+    SPILLED_GROUP,
+    SPILLED_SLACK,
     Items,
     c_keys_increase,
     c_keys_up_to,
@@ -20,6 +22,9 @@ from fpstore._native cimport (
     c_merge_keys,
     c_merge_pairs,
     c_merge_room,
+    spilled_most,
+    spilled_pack,
+    spilled_unpack,
 )
 from fpstore._view cimport DecodeRoom
 
@@ -244,3 +249,46 @@ def mark_pairs_at_least(const uint64_t[::1] keys not None, const uint64_t[::1] i
     asked.keys, asked.ids, asked.count = &asked_keys[0], &asked_ids[0], <uint64_t>asked_keys.shape[0]
     with nogil:
         c_mark_pairs_at_least(&run, &numbers[0], &asked, &least[0], &marks[0])
+
+
+# The most keys of a group, and what there has to be behind packed bytes.
+PACKED_GROUP = SPILLED_GROUP
+PACKED_SLACK = SPILLED_SLACK
+
+
+def packed_most(uint64_t count, unsigned group):
+    """How many bytes pack_sorted writes of so many keys at most, and PACKED_SLACK."""
+    return spilled_most(count, group)
+
+
+def pack_sorted(const uint64_t[::1] keys not None, unsigned group, uint8_t[::1] out not None):
+    """Write keys (uint64[n], never decreasing) into out, in groups of so many; how many bytes that takes.
+
+    ValueError for a group of none or of more than PACKED_GROUP, and where out is shorter than packed_most.
+    """
+    cdef uint64_t count = <uint64_t>keys.shape[0], written
+    if not 1 <= group <= SPILLED_GROUP:
+        raise ValueError(f"group: found {group}, expected 1 to {SPILLED_GROUP}")
+    if <uint64_t>out.shape[0] < spilled_most(count, group):
+        raise ValueError(f"out: found {out.shape[0]} bytes, expected {spilled_most(count, group)} for {count} keys")
+    if count == 0:
+        return 0
+    with nogil:
+        written = spilled_pack(&keys[0], count, group, &out[0])
+    return written
+
+
+def unpack_sorted(const uint8_t[::1] data not None, uint64_t size, uint64_t[::1] keys not None):
+    """Read whole groups of what pack_sorted wrote from data[:size], as many as fit into keys (uint64[m]).
+
+    Returns how many keys these are, and of how many bytes: 0 of 0 where the first group does not fit, or is none.
+    ValueError where data does not go on for PACKED_SLACK bytes behind size.
+    """
+    cdef uint64_t count, used = 0
+    if <uint64_t>data.shape[0] < SPILLED_SLACK or size > <uint64_t>data.shape[0] - SPILLED_SLACK:
+        raise ValueError(f"data: found {data.shape[0]} bytes, expected {SPILLED_SLACK} more than {size}")
+    if keys.shape[0] == 0:
+        return 0, 0
+    with nogil:
+        count = spilled_unpack(&data[0], size, &keys[0], <uint64_t>keys.shape[0], &used)
+    return count, used

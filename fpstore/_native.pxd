@@ -405,6 +405,16 @@ cdef extern from "turns.h" nogil:
     TurnsStop turns_run(CTurns *turns)
     void turns_answer(CTurns *turns, int64_t row)
 
+cdef extern from "spilled.h" nogil:
+    enum:
+        SPILLED_GROUP
+        SPILLED_SLACK
+
+    uint64_t spilled_most(uint64_t count, unsigned group)
+    uint64_t spilled_pack(const uint64_t *keys, uint64_t count, unsigned group, uint8_t *out)
+    uint64_t spilled_unpack(const uint8_t *data, uint64_t bytes, uint64_t *keys, uint64_t room, uint64_t *used)
+
+
 cdef extern from "sort.h" nogil:
     enum: PART_KEYS
     enum: SORT_ROOM_KEYS

@@ -48,6 +48,7 @@ def small_budgets(patch: Any) -> None:
     patch.setattr(spill, "MIN_MEMORY_BYTES", 1 << 10)
     patch.setattr(spill, "RESERVE_BYTES", 0)
     patch.setattr(spill, "MIN_PIECE_BYTES", 64)
+    patch.setattr(spill, "GROUP_KEYS", 3)
 
 
 def as_stream(*columns: object, size: int) -> Iterator[tuple[Keys, Keys]]:

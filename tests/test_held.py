@@ -297,6 +297,20 @@ def test_where_a_flush_is_held_there_is_room_for_all_that_will_be(path: Path) ->
         expect_rows(store, path, 0, 360)
 
 
+def test_rows_that_fill_more_than_half_of_an_index_are_not_indexed_again(path: Path) -> None:
+    """Where there is room for those that are waited for at most, as there is until a segment is large."""
+    with opened(path, flush_rows=100, max_pending_rows=150, small_rows=900) as store:
+        add(store, 0, 90)
+        add(store, 90, 180)
+        index = latest(store).pending
+        assert index.capacity == 900 + 2 * 150
+        for first in range(180, 810, 90):
+            add(store, first, first + 90)
+        assert latest(store).pending is index
+        assert held(store) == (9, 0, 810)
+        expect_rows(store, path, 0, 810)
+
+
 def test_an_index_of_other_rows_is_not_taken(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A removal comes between, after which nothing is held."""
     real = held_module.ahead

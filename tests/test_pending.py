@@ -2,6 +2,7 @@
 
 # mypy: disable-error-code="arg-type, index, operator, union-attr"
 
+import re
 import subprocess
 import sys
 import threading
@@ -569,3 +570,22 @@ except MemoryError as error:
         "no memory for 0 pending rows in 1024 tables",
     ]
     assert lines[2].startswith("no memory for more than ")
+
+
+def advised_large_pages() -> set[str]:
+    """Where this process has memory for which it asked for large pages."""
+    entries = re.split(r"\n(?=[0-9a-f]+-[0-9a-f]+ )", Path("/proc/self/smaps").read_text())
+    return {entry.split("-")[0] for entry in entries if re.search(r"\nVmFlags:.* hg\b", entry)}
+
+
+@pytest.mark.skipif(
+    not Path("/sys/kernel/mm/transparent_hugepage/enabled").exists(), reason="the system has no large pages to give"
+)
+def test_only_an_index_of_very_many_rows_asks_for_large_pages() -> None:
+    """A reader's, which has what a writer lets wait, takes no more memory than it has to."""
+    before = advised_large_pages()
+    small = index_of(capacity=1 << 18)
+    assert advised_large_pages() <= before
+    large = index_of(capacity=1 << 20)
+    assert len(advised_large_pages() - before) == 1
+    assert small.count == large.count == 0

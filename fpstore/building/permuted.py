@@ -58,7 +58,7 @@ def permuted_tables(
         count = running.result() if running else interruptible(partial(work, room), len(room))
         if running and index + 1 < len(works):
             running = Background(partial(works[index + 1], rooms[(index + 1) % len(rooms)]))
-        with closing(SortedKeys([room[:count]], None, [0], CHUNK_BYTES // KEY_BYTES)) as keys:
+        with closing(SortedKeys([room[:count]], None, [], CHUNK_BYTES // KEY_BYTES)) as keys:
             yield keys
 
 
@@ -68,7 +68,7 @@ def sorted_permuted(fingerprints: Keys, permutation: Permutation, threads: int =
     work = _sorting(permutation, fingerprints, threads)
     count = interruptible(lambda: work(np.asarray(room)), len(room))
     room.resize(count)
-    return SortedKeys([np.asarray(room)], None, [0], CHUNK_BYTES // KEY_BYTES)
+    return SortedKeys([np.asarray(room)], None, [], CHUNK_BYTES // KEY_BYTES)
 
 
 def _sorting(permutation: Permutation, fingerprints: Keys, threads: int) -> Callable[[Keys], int]:

@@ -143,20 +143,25 @@ def _kept(before: Snapshot, first_change: int, held: Iterable[int], sizes: Livin
     return start, True
 
 
+def _enough(before: Snapshot, start: int, sizes: LivingSizes) -> int:
+    """For all that will be before a large segment, where the rows from there on are many and searched; else 0."""
+    many = before.pending.searched > start and 2 * (before.pending_end - start) >= sizes.flush_rows
+    return sizes.small_rows + 2 * sizes.max_pending_rows if many else 0
+
+
 def _room(before: Snapshot, start: int, sizes: LivingSizes) -> int:
-    """For the rows from there on, and more: where a flush is held already, for all that will be before a large segment.
+    """For the rows from there on, and more, that an index is made with.
 
     To index them again as they become more would stall an addition, by as much as there are by then.
     """
-    rest = before.pending_end - start
-    enough = sizes.small_rows + 2 * sizes.max_pending_rows
-    many = before.pending.searched > start and 2 * rest >= sizes.flush_rows
-    return max(MIN_PENDING_ROOM, 2 * rest, enough if many else 0)
+    return max(MIN_PENDING_ROOM, 2 * (before.pending_end - start), _enough(before, start, sizes))
 
 
 def _goes_on(before: Snapshot, start: int, sizes: LivingSizes) -> bool:
-    """Whether the index of before will do."""
-    return not start and before.pending.capacity >= _room(before, start, sizes)
+    """Whether the index of before will do: it has room for as many more, or for all that may come before a flush."""
+    rest = before.pending_end - start
+    room = rest + min(rest, sizes.max_pending_rows)
+    return not start and before.pending.capacity >= max(MIN_PENDING_ROOM, room, _enough(before, start, sizes))
 
 
 def _index(before: Snapshot, start: int, sizes: LivingSizes, made: Ahead | None) -> PendingIndex:

@@ -140,13 +140,19 @@ static uint64_t pending_lay_out(Pending *pending, uintptr_t base, uint32_t patte
     return arena.used;
 }
 
-enum { MAPPED_BYTES = 1 << 20 };
+enum { MAPPED_BYTES = 1 << 20, LARGE_PAGES_BYTES = 1 << 26 };
 
-/* Much is had of the system: memory that was used before would be set to zero, all of it, and most of it in vain. */
+/* Much is had of the system: memory that was used before would be set to zero, all of it, and most of it in vain. Of
+   very much, which a writer's index is and a reader's is not, buckets are all over: each page of 4 KiB of them is had
+   twice, to be read and to be written to, and each access has to find its page. In large pages both are rare. */
 static void *zeros(size_t bytes) {
     if (bytes < MAPPED_BYTES) return calloc(1, bytes);
     void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return at == MAP_FAILED ? NULL : at;
+    if (at == MAP_FAILED) return NULL;
+#ifdef MADV_HUGEPAGE
+    if (bytes >= LARGE_PAGES_BYTES) (void)madvise(at, bytes, MADV_HUGEPAGE);
+#endif
+    return at;
 }
 
 void pending_free(Pending *pending) {

@@ -69,10 +69,26 @@ MUTANTS = (
         ("tests/test_spill.py::test_a_group_larger_than_a_chunk_is_counted_whole",),
     ),
     Mutant(
+        "a piece of a merge goes on behind its run",
+        "fpstore/building/spill.py",
+        "self._room[0][kept : kept + left]",
+        "self._room[0][kept:]",
+        "keys of the next run come twice, or out of order",
+        ("tests/test_spill.py::test_any_keys_in_any_budget_come_out_sorted_and_distinct",),
+    ),
+    Mutant(
+        "steps of a group are longer than what is kept of them",
+        "fpstore/native/spilled.c",
+        "const unsigned width = (bit_length(any) + 7) / 8;",
+        "const unsigned width = bit_length(any) / 8;",
+        "other keys come back from a spill file than were written",
+        ("tests/test_spill.py::test_packed_keys_are_read_back_group_by_group_whatever_there_is_room_for",),
+    ),
+    Mutant(
         "a short read of a spill file is the end",
         "fpstore/building/spill.py",
         "if got == 0: raise OSError",
-        "if got == 0: break\n                    if got < 0: raise OSError",
+        "if got == 0: break\n                if got < 0: raise OSError",
         "a spill file that was cut gives a shorter store",
         ("tests/test_spill.py::test_a_spill_file_cut_short_is_an_error_not_a_shorter_answer",),
     ),
@@ -87,8 +103,8 @@ MUTANTS = (
     Mutant(
         "the run that stays in memory is not read",
         "fpstore/building/spill.py",
-        "sources = [*_runs(self._spill, self._bounds, piece), Chunks(_slices(self._columns, piece))]",
-        "sources = [*_runs(self._spill, self._bounds, piece)]",
+        "sources = [*_runs(self._spill, self._bounds, half), Chunks(_slices(self._columns, piece))]",
+        "sources = [*_runs(self._spill, self._bounds, half)]",
         "keys are lost where the last run is small",
         (
             "tests/test_spill.py::test_few_runs_are_written_once_and_the_last_one_stays_if_it_takes_half_the_budget_at_most",

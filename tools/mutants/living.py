@@ -1364,6 +1364,14 @@ MUTANTS = (
         ("tests/test_held.py::test_rows_that_stay_are_indexed_before_the_writer_waits_for_them",),
     ),
     Mutant(
+        "an index that is more than half full is made anew at each flush",
+        "fpstore/living/held.py",
+        "room = rest + min(rest, sizes.max_pending_rows)",
+        "room = 2 * rest",
+        "who adds waits for all rows of small segments to be indexed again, at each flush",
+        ("tests/test_held.py::test_rows_that_fill_more_than_half_of_an_index_are_not_indexed_again",),
+    ),
+    Mutant(
         "an index is taken that was made of other rows",
         "fpstore/living/held.py",
         "and made.source is before.pending and made.first == start",

@@ -1,0 +1,39 @@
+/* Packing sorted keys for a spill file, and reading them back. */
+#include "spilled.h"
+
+/* A group of so many keys; where it ends. */
+static uint8_t *pack_group(const uint64_t *keys, unsigned count, uint8_t *out) {
+    uint64_t any = 0;
+    for (unsigned i = 1; i < count; i++) any |= keys[i] - keys[i - 1];
+    const unsigned width = (bit_length(any) + 7) / 8;
+    out[0] = (uint8_t)(count - 1);
+    out[1] = (uint8_t)width;
+    store64(out + 2, keys[0]);
+    out += SPILLED_HEAD;
+    for (unsigned i = 1; i < count; i++, out += width) store64(out, keys[i] - keys[i - 1]);
+    return out;
+}
+
+uint64_t spilled_pack(const uint64_t *keys, uint64_t count, unsigned group, uint8_t *out) {
+    uint8_t *at = out;
+    for (uint64_t first = 0; first < count; first += group)
+        at = pack_group(keys + first, count - first < group ? (unsigned)(count - first) : group, at);
+    return (uint64_t)(at - out);
+}
+
+uint64_t spilled_unpack(const uint8_t *data, uint64_t bytes, uint64_t *keys, uint64_t room, uint64_t *used) {
+    uint64_t at = 0, made = 0;
+    while (bytes - at >= SPILLED_HEAD) {
+        const unsigned count = data[at] + 1U, width = data[at + 1];
+        if (count > SPILLED_GROUP || width > 8 || count > room - made) break;
+        if ((count - 1) * width > bytes - at - SPILLED_HEAD) break;
+        const uint64_t mask = low_bits(8 * width);
+        uint64_t key = load64(data + at + 2);
+        keys[made] = key;
+        at += SPILLED_HEAD;
+        for (unsigned i = 1; i < count; i++, at += width) keys[made + i] = key += load64(data + at) & mask;
+        made += count;
+    }
+    *used = at;
+    return made;
+}
