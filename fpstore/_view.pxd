@@ -33,6 +33,7 @@ cdef class MappedWords:
     cdef const uint64_t *first
     cdef const uint64_t *second
     cdef bint are(self, uint64_t first, uint64_t second)
+    cpdef tuple read(self)
     cdef uint64_t newest(self)
 
 

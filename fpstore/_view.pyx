@@ -494,7 +494,7 @@ cdef class MappedWords:
         newest = max(__atomic_load_n(self.first, ACQUIRE), __atomic_load_n(self.second, ACQUIRE))
         return <uint64_t>-1 if guard_lost(self.guard) else newest
 
-    def read(self):
+    cpdef tuple read(self):
         """Both, as they are now; None where the file was cut short."""
         cdef uint64_t first = __atomic_load_n(self.first, ACQUIRE), second = __atomic_load_n(self.second, ACQUIRE)
         return None if guard_lost(self.guard) else (first, second)
