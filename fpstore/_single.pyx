@@ -33,7 +33,8 @@ from fpstore._pending cimport PendingIndex
 from fpstore._probe cimport IdColumn
 from fpstore._reaches cimport Reaches
 from fpstore._scan cimport Scanner
-from fpstore._view cimport Flipped, SegmentView, is_sound
+from fpstore._source cimport is_main
+from fpstore._view cimport Flipped, SegmentView, enter_open, is_sound, leave_open
 from fpstore._watch cimport Watch
 
 cdef extern from "Python.h":
@@ -70,20 +71,23 @@ cdef bint as_distance(object value, unsigned own, unsigned most, unsigned *dista
 
 cdef bint enter_all(tuple views) except -1:
     # Whether all are open; then none of them goes before leave_all().
-    for view in views:
-        if (<SegmentView>view).closed:
+    cdef Py_ssize_t i
+    cdef bint main = is_main()
+    for i in range(len(views)):
+        if (<SegmentView>views[i]).closed:
             return False
-    for view in views:
-        (<SegmentView>view).enter()
+    for i in range(len(views)):
+        enter_open(<SegmentView>views[i], main)
     return True
 
 
 cdef bint leave_all(tuple views) except -1:
     # Whether what was read may be believed.
-    cdef bint sound = True
-    for view in views:
-        sound &= is_sound(<SegmentView>view)
-        (<SegmentView>view).leave()
+    cdef Py_ssize_t i
+    cdef bint sound = True, main = is_main()
+    for i in range(len(views)):
+        sound &= is_sound(<SegmentView>views[i])
+        leave_open(<SegmentView>views[i], main)
     return sound
 
 

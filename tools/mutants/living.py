@@ -778,7 +778,7 @@ MUTANTS = (
     Mutant(
         "a single query takes what it read for sound",
         "fpstore/_single.pyx",
-        "sound &= is_sound(<SegmentView>view)",
+        "sound &= is_sound(<SegmentView>views[i])",
         "pass",
         "zeros in place of a file that was cut short are taken for its bytes",
         ("tests/test_single.py::test_of_a_file_that_was_cut_short_nothing_is_answered",),
@@ -1737,8 +1737,8 @@ MUTANTS = (
     ),
     Mutant(
         "files that this thread reads are waited for",
-        "fpstore/_view.pyx",
-        "self.main_users += is_main()",
+        "fpstore/_view.pxd",
+        "view.main_users += main",
         "pass",
         "a signal's handler that closes a store hangs for ever where the call waits for pages",
         ("tests/test_remote.py::test_a_handler_does_not_wait_for_a_call_of_its_thread_that_waits_for_pages",),
