@@ -5,7 +5,9 @@ Where anything else came nothing is done. The reader goes the general way then, 
 
 from libc.stdint cimport uint64_t
 
+from fpstore._native cimport Moved, pending_count
 from fpstore._pending cimport PendingIndex
+from fpstore._tail cimport Places, Tail
 from fpstore._watch cimport Watch
 
 
@@ -17,8 +19,8 @@ cdef class Following:
     has begun.
     """
 
-    def __cinit__(self, lock, Watch watch not None, places, snapshot):
-        self.lock, self.places, self.latest = lock, places, snapshot
+    def __cinit__(self, lock, Watch watch not None, Places places not None, snapshot):
+        self.lock, self.is_owned, self.places, self.latest = lock, lock._is_owned, places, snapshot
         self.single = self.stamp = None
         watch.following = self
 
@@ -37,7 +39,7 @@ cdef class Following:
     def snapshot(self, snapshot):
         self.single, self.latest, self.is_ahead = None, snapshot, False
 
-    def begin(self, tail, tuple around not None, uint64_t live_since):
+    def begin(self, Tail tail not None, tuple around not None, uint64_t live_since):
         """Follow from the snapshot on. tail, around, live_since: as of Tail.follow."""
         latest = self.latest
         single, pending, state = latest.single, latest.pending, latest.state
@@ -45,21 +47,23 @@ cdef class Following:
         self.transaction, self.first_change, self.next_change = state.transaction, state.first_change, state.next_change
         self.single = single
 
-    def read(self, stamp not None):
+    cpdef bint read(self, tuple stamp) except -1:
         """Whether rows alone came until the catalog showed this stamp; then they are there."""
-        cdef uint64_t transaction = max(stamp)
+        cdef uint64_t first = stamp[0], second = stamp[1], transaction = max(first, second), end
+        cdef Moved found
         if self.single is None or transaction <= self.transaction:
             return False
-        found = self.tail.follow(self.places, transaction, self.around, self.first_change, self.next_change, self.pending,
-                                 self.live_since)
-        if found is None:
+        if not self.tail.follow_now(self.places, transaction, self.around, self.first_change, self.next_change, self.pending,
+                                    self.live_since, &found):
             return False
-        end = self.pending.count
+        end = pending_count(&self.pending.pending)
         single = self.single.grown(self.pending, end)
         # All at once, for those who ask meanwhile.
-        self.next_change, self.max_id = found
+        self.next_change, self.max_id = found.next_change, found.max_id if found.has_id else None
         self.pending_end, self.transaction, self.single, self.is_ahead = end, transaction, single, True
         self.stamp = stamp
+        self.tail.expect_more(transaction)
+        self.is_unready = self.tail.is_unready()
         return True
 
     def follow(self, Watch watch not None):
@@ -69,7 +73,7 @@ cdef class Following:
     cdef bint follow_now(self, Watch watch) except -1:
         if self.single is None or not watch.may_hold():  # in a child another may hold the lock for ever
             return False
-        if self.lock._is_owned():  # a signal's handler, in the midst of a call; the general way says so
+        if self.is_owned():  # a signal's handler, in the midst of a call; the general way says so
             return False
         with self.lock:
             stamp = watch.overtaken()
@@ -80,6 +84,11 @@ cdef class Following:
                     return False
                 watch.go_on(stamp)
             return True
+
+    cdef void make_ready(self):
+        # For those who come behind the first query that took rows in: some memory in which the next ones will be read.
+        self.tail.make_ready()
+        self.is_unready = self.tail.is_unready()
 
     cdef bint has(self, single) except -1:
         # Whether this is what answers from the snapshot: another thread may have read a newer one since it was taken.

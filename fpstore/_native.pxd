@@ -59,6 +59,8 @@ cdef extern from "tail.h" nogil:
         const uint8_t *columns
         const uint8_t *steps
         uint64_t words
+    uint64_t tail_last_page(const Tree *tree, uint64_t transaction)
+    void tail_touch(const Tree *tree, uint64_t page)
     uint64_t tail_main_root(const Tree *tree, uint64_t transaction, uint64_t *entries)
     int tail_find(const Tree *tree, uint64_t root, const void *key, size_t key_bytes, Value *value)
     int tail_tree(const Tree *tree, uint64_t main_root, const void *name, size_t name_bytes, uint64_t *root, uint64_t *entries)

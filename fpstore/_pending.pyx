@@ -387,8 +387,9 @@ cdef class PendingIndex:
     cdef int compare(self, uint64_t end) except -1:
         # Of a single query of the rows below `end`, which compares those that are not indexed. As indexing a row takes as
         # long as comparing it with some queries, a few rows are indexed for as many comparisons: no query pays for many.
-        # The first query of rows does least: who waits for it waits for them, too. Those behind it make memory ready, in
-        # which the rows come that are next.
+        # The first query of rows does least, who waits for it waits for them, too: it indexes where very many comparisons are
+        # paid for, as after commits with no other query between them. Those behind it make memory ready, in which the rows
+        # come that are next.
         cdef uint64_t indexed = pending_indexed(&self.pending)
         cdef uint32_t due = 0
         cdef bint first = self.searched < end, unready = not first and pending_is_unready(&self.pending)
@@ -397,7 +398,7 @@ cdef class PendingIndex:
         if indexed < end:
             self.compared += end - indexed
             due = <uint32_t>min(self.compared // COMPARED_FOR_ONE, MOST_INDEXED)
-            if due < min(end - indexed, LEAST_INDEXED):
+            if due < min(end - indexed, MOST_INDEXED if first else LEAST_INDEXED):
                 due = 0
         if (due or unready) and self.lock.acquire(False):
             try:

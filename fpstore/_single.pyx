@@ -6,7 +6,7 @@ rows) the answer is None, and the caller asks in the general way, which knows wh
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_Clear, PyErr_Occurred
-from libc.stdint cimport int64_t, uint16_t, uint64_t
+from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 
 import numpy as np
@@ -33,7 +33,8 @@ from fpstore._pending cimport PendingIndex
 from fpstore._probe cimport IdColumn
 from fpstore._reaches cimport Reaches
 from fpstore._scan cimport Scanner
-from fpstore._view cimport Flipped, SegmentView, is_sound
+from fpstore._source cimport is_main
+from fpstore._view cimport Flipped, SegmentView, enter_open, is_sound, leave_open
 from fpstore._watch cimport Watch
 
 cdef extern from "Python.h":
@@ -70,20 +71,23 @@ cdef bint as_distance(object value, unsigned own, unsigned most, unsigned *dista
 
 cdef bint enter_all(tuple views) except -1:
     # Whether all are open; then none of them goes before leave_all().
-    for view in views:
-        if (<SegmentView>view).closed:
+    cdef Py_ssize_t i
+    cdef bint main = is_main()
+    for i in range(len(views)):
+        if (<SegmentView>views[i]).closed:
             return False
-    for view in views:
-        (<SegmentView>view).enter()
+    for i in range(len(views)):
+        enter_open(<SegmentView>views[i], main)
     return True
 
 
 cdef bint leave_all(tuple views) except -1:
     # Whether what was read may be believed.
-    cdef bint sound = True
-    for view in views:
-        sound &= is_sound(<SegmentView>view)
-        (<SegmentView>view).leave()
+    cdef Py_ssize_t i
+    cdef bint sound = True, main = is_main()
+    for i in range(len(views)):
+        sound &= is_sound(<SegmentView>views[i])
+        leave_open(<SegmentView>views[i], main)
     return sound
 
 
@@ -164,9 +168,9 @@ cdef class Single:
     lies between is not answered here.
     """
 
-    def __cinit__(self, Segments segments not None, PendingIndex pending not None, uint64_t pending_end,
-                  unsigned distance, unsigned most, alive, Answers answers not None,
-                  int looks_up=MAX_KEY_BITS, int scans=MAX_KEY_BITS + 1):
+    def __init__(self, Segments segments not None, PendingIndex pending not None, uint64_t pending_end,
+                 unsigned distance, unsigned most, alive, Answers answers not None,
+                 int looks_up=MAX_KEY_BITS, int scans=MAX_KEY_BITS + 1):
         pending.check_end(pending_end)
         self.segments, self.views, self.pending, self.with_ids = segments, segments.views, pending, pending.with_ids
         self.distance, self.most = distance, most
@@ -183,11 +187,15 @@ cdef class Single:
         return self.segments.reaches
 
     def grown(self, PendingIndex pending not None, uint64_t pending_end):
-        """Of a state that differs in what is pending alone."""
-        cdef Single following = Single(self.segments, pending, pending_end, self.distance, self.most, self.alive,
-                                       self.answers, self.looks_up, self.scans)
-        following.nothing = self.nothing
-        return following
+        """Of a state that differs in what is pending alone. Copied, as __init__ takes most of what a small commit takes."""
+        cdef Single made = Single.__new__(Single)
+        pending.check_end(pending_end)
+        made.segments, made.views, made.pending, made.with_ids = self.segments, self.views, pending, self.with_ids
+        made.distance, made.most, made.looks_up, made.scans = self.distance, self.most, self.looks_up, self.scans
+        made.alive, made.answers, made.nothing = self.alive, self.answers, self.nothing
+        made.sources.parts, made.sources.part_count = self.sources.parts, self.sources.part_count
+        made.sources.pending, made.sources.pending_end = &pending.pending, <uint32_t>pending_end
+        return made
 
     def probe(self, Watch watch, fingerprint, max_distance, bint signed):
         """The matches of one fingerprint, as `answers` makes them, in the order of an answer; None where it cannot tell.
@@ -210,7 +218,10 @@ cdef class Single:
         if watch is None:
             return self
         known = watch.following
-        if not watch.holds_now() and not (known is not None and known.follow_now(watch)):
+        if watch.holds_now():
+            if known is not None and known.is_unready:
+                known.make_ready()
+        elif known is None or not known.follow_now(watch):
             return None
         if known is not None and known.single is not None:
             return known.single

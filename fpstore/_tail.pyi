@@ -8,6 +8,9 @@ class Places:
 
 class Tail:
     words: MappedWords
+    next_page: int
+    ready_pages: int
+    wanted_pages: int
     def __init__(self, words: MappedWords, page_bytes: int) -> None: ...
     def follow(
         self,

@@ -1,8 +1,11 @@
 # What the compiled modules share: a mapped segment and how its failures are raised.
 from libc.stdint cimport uint64_t
 
-from fpstore._native cimport Chunk, Guard, Pages, Status, Table
+from fpstore._native cimport Chunk, Guard, Pages, Status, Table, guard_changed, guard_lost
 from fpstore._source cimport Lying
+
+cdef extern from "guard.h" nogil:
+    void guard_ask(const Guard *guard)
 
 
 cdef class SegmentView:
@@ -39,9 +42,28 @@ cdef class MappedWords:
     cdef const uint64_t *first
     cdef const uint64_t *second
     cdef bint are(self, uint64_t first, uint64_t second)
+    cpdef tuple read(self)
     cdef uint64_t newest(self)
 
 
-# Whether what was read of a view since it was entered may be believed.
-cdef bint is_sound(SegmentView view)
+cdef inline void enter_open(SegmentView view, bint main):
+    # One that is not closed; main: by the main thread. It does not go before leave_open() of the same thread.
+    view.users += 1
+    view.main_users += main
+    guard_ask(view.guard)
+
+
+cdef inline bint is_sound(SegmentView view):
+    # Whether what was read of a view since it was entered may be believed. In this order, as in raise_status.
+    cdef bint changed = guard_changed(view.guard)
+    return not guard_lost(view.guard) and not changed
+
+
+cdef inline void leave_open(SegmentView view, bint main):
+    view.users -= 1
+    view.main_users -= main
+    if view.closed and view.users == 0:
+        view.free()
+
+
 cdef int raise_status(Status status, SegmentView view, str where) except -1

@@ -107,12 +107,6 @@ cdef int raise_status(Status status, SegmentView view, str where) except -1:
     raise CorruptStore(where, "a block that does not decode", "increasing keys that end where it ends")
 
 
-cdef bint is_sound(SegmentView view):
-    # In this order, as in raise_status.
-    cdef bint changed = guard_changed(view.guard)
-    return not guard_lost(view.guard) and not changed
-
-
 cdef class SegmentView:
     """A mapped segment: its pages, checked when first used, and its tables.
 
@@ -175,15 +169,11 @@ cdef class SegmentView:
     cdef int enter(self) except -1:
         if self.closed:
             raise StoreClosed("the store is closed")
-        self.users += 1
-        self.main_users += is_main()
+        enter_open(self, is_main())
         return 0
 
     cdef void leave(self):
-        self.users -= 1
-        self.main_users -= is_main()
-        if self.closed and self.users == 0:
-            self.free()
+        leave_open(self, is_main())
 
     cdef void free(self):
         if self.guard != NULL:
@@ -510,7 +500,7 @@ cdef class MappedWords:
         newest = max(__atomic_load_n(self.first, ACQUIRE), __atomic_load_n(self.second, ACQUIRE))
         return <uint64_t>-1 if guard_lost(self.guard) else newest
 
-    def read(self):
+    cpdef tuple read(self):
         """Both, as they are now; None where the file was cut short."""
         cdef uint64_t first = __atomic_load_n(self.first, ACQUIRE), second = __atomic_load_n(self.second, ACQUIRE)
         return None if guard_lost(self.guard) else (first, second)

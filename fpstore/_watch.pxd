@@ -24,6 +24,8 @@ cdef class Watch:
     cdef tuple names
     cdef int place_count
     cdef object generation, following
+    cpdef tuple overtaken(self)
+    cpdef int go_on(self, tuple stamp) except -1
     cdef bint holds_now(self) except -1
     cdef bint may_hold(self) except -1
     cdef bint in_place(self) except -1

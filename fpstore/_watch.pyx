@@ -63,15 +63,16 @@ cdef class Watch:
             self.first, self.second = stamp
             self.until_ns, self.again_ns = now_ns() + <int64_t>(seconds * 1e9), <int64_t>(again * 1e9)
 
-    def overtaken(self):
+    cpdef tuple overtaken(self):
         """What the words are now, where all but them is sure to be as it was confirmed; None where that is not sure."""
         if self.sure or not self.may_hold() or not self.in_place():
             return None
         return self.words.read()
 
-    def go_on(self, stamp not None):
+    cpdef int go_on(self, tuple stamp) except -1:
         """What was confirmed holds on with these words, which overtaken() has told, in place of those before."""
-        self.first, self.second = stamp
+        self.first, self.second = stamp[0], stamp[1]
+        return 0
 
     def end(self):
         """It does not hold any more."""

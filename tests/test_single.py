@@ -542,6 +542,22 @@ def test_memory_for_as_many_rows_as_came_is_made_ready_by_queries_behind_the_fir
     assert index.rows(count, capacity)[0].tolist() == rest.tolist()
 
 
+def test_the_first_query_of_rows_indexes_none_until_very_many_were_compared() -> None:
+    keys = uniform(20_000, np.random.default_rng(5))
+    index = pending_of(False)
+    indexed, behind = [], []
+    for end in range(1000, 20_001, 1000):
+        index.append(keys[end - 1000 : end], None, end)
+        before = index.indexed
+        assert single_of(index, end).probe(ALWAYS, int(keys[end - 1]), 3, False).fingerprint.tolist() == [keys[end - 1]]
+        indexed.append(index.indexed - before)
+        behind.append(end - index.indexed)
+    # Comparisons of 1, 2, ... thousand rows pay for 2,048 of them when there were 8 times as many.
+    assert indexed[:6] == [0, 0, 0, 0, 0, 2048]
+    assert set(indexed) == {0, 2048}
+    assert max(behind) < 10_000
+
+
 def test_a_few_rows_are_indexed_after_some_queries() -> None:
     index = pending_of(True)
     index.append(SOME[:3], SOME[:3], 1)

@@ -427,6 +427,36 @@ def test_a_reader_follows_additions_without_lmdb_and_the_rest_with_it(
                 assert reader.count("rows") == writer.count("rows")
 
 
+def test_pages_for_as_much_as_came_are_made_ready_by_queries_behind_the_first(tmp_path: Path) -> None:
+    fpstore.create(tmp_path / "s").close()
+    keys = np.random.default_rng(1).integers(0, 1 << 64, 11_000, dtype=np.uint64)
+    with fpstore.open(tmp_path / "s", "w") as writer, fpstore.open(tmp_path / "s") as reader:
+        for start in range(0, 10_000, 1_000):
+            writer.add(keys[start:][:1_000], ids=np.arange(start, start + 1_000, dtype=np.uint64))
+            assert len(reader.probe(int(keys[start]))) == 1
+        tail, ready = reader._living._catalog.tail, []
+        used = tail.next_page
+        assert (tail.ready_pages, 1 <= tail.wanted_pages - used <= 16) == (used, True)
+        for _ in range(10):
+            reader.probe(1)
+            ready.append(tail.ready_pages - used)
+        wanted = tail.wanted_pages - used
+        assert ready == [min(2 * asked, wanted) for asked in range(1, 11)]
+        # The next rows come to them.
+        writer.add(keys[10_000:], ids=np.arange(10_000, 11_000, dtype=np.uint64))
+        assert len(reader.probe(int(keys[10_999]))) == 1
+        assert used < tail.next_page <= used + wanted + 1
+        assert tail.next_page <= tail.ready_pages
+        # Never more than the file has.
+        large = np.arange(200_000, dtype=np.uint64)
+        writer.add(large, ids=large)
+        assert len(reader.probe(5, max_distance=0)) == 1
+        tail = reader._living._catalog.tail
+        for _ in range(20):
+            reader.probe(1)
+        assert tail.ready_pages * 4096 <= (tmp_path / "s" / "catalog.mdb").stat().st_size
+
+
 def test_a_reader_goes_on_where_the_file_has_grown(tmp_path: Path, followed: list[bool]) -> None:
     fpstore.create(tmp_path / "s").close()
     keys = np.arange(60_000, dtype=np.uint64)

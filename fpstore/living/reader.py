@@ -5,7 +5,6 @@ import dataclasses
 import threading
 import time
 from pathlib import Path
-from typing import cast
 
 from fpstore import forks
 from fpstore.disk import Folder
@@ -51,7 +50,8 @@ class Reader:
     @property
     def snapshot(self) -> Snapshot:
         """What the store was when it was last looked at."""
-        return cast(Snapshot, self._known.snapshot)
+        found: Snapshot = self._known.snapshot
+        return found
 
     @snapshot.setter
     def snapshot(self, snapshot: Snapshot) -> None:

@@ -73,8 +73,6 @@ static void guard_install(void) {
     sigaction(SIGBUS, &ours, NULL);
 }
 
-static uint64_t guard_last(const Guard *guard) { return load64((const uint8_t *)guard->base + guard->bytes - 8); }
-
 Guard *guard_add(const void *base, size_t bytes) {
     Guard *guard = guards;
     guard_install();
@@ -88,15 +86,8 @@ Guard *guard_add(const void *base, size_t bytes) {
     __atomic_store_n(&guard->lost, 0, __ATOMIC_RELEASE);
     __atomic_store_n(&guard->bytes, bytes, __ATOMIC_RELEASE);
     __atomic_store_n(&guard->base, (uintptr_t)base, __ATOMIC_RELEASE);
-    guard->last = guard_last(guard);
+    guard->last = load64(guard_end(guard));
     return guard;
 }
 
 void guard_remove(Guard *guard) { __atomic_store_n(&guard->base, 0, __ATOMIC_RELEASE); }
-
-int guard_changed(const Guard *guard) { return guard_last(guard) != guard->last; }
-
-uint64_t guard_lost(const Guard *guard) {
-    __atomic_thread_fence(__ATOMIC_ACQUIRE);
-    return __atomic_load_n(&guard->lost, __ATOMIC_RELAXED);
-}

@@ -9,8 +9,8 @@ enum { PAGE_FLAGS = 10, PAGE_LOWER = 12, PAGE_OFFSETS = 16, IS_BRANCH = 1, IS_LE
 enum { NODE_HIGH = 2, NODE_FLAGS = 4, NODE_KEY_BYTES = 6, NODE_KEY = 8, HAS_PAGES = 1, IS_TREE = 2 };
 /* Of what is told of a tree: how many values it has, the number of its root page. */
 enum { TREE_ENTRIES = 32, TREE_ROOT = 40, TREE_BYTES = 48 };
-/* Of a meta page: the main tree. */
-enum { META_MAIN = 16 + 24 + TREE_BYTES };
+/* Of a meta page: the main tree, and the number of the last page. */
+enum { META_MAIN = 16 + 24 + TREE_BYTES, META_LAST_PAGE = META_MAIN + TREE_BYTES };
 enum { MOST_LEVELS = 32 };
 /* Of a record of the log: its checksum, kind, how many columns, the words of each. */
 enum { RECORD_KIND = 4, RECORD_COLUMNS = 6, RECORD_WORDS = 8, RECORD_BYTES = 16, ADDED = 1, RISING_ADDED = 5 };
@@ -62,6 +62,15 @@ uint64_t tail_main_root(const Tree *tree, uint64_t transaction, uint64_t *entrie
     const uint8_t *main = tree->base + number * tree->page_bytes + META_MAIN;
     *entries = read64(main + TREE_ENTRIES);
     return read64(main + TREE_ROOT);
+}
+
+uint64_t tail_last_page(const Tree *tree, uint64_t transaction) {
+    uint64_t number = transaction & 1;
+    return number < tree->pages ? read64(tree->base + number * tree->page_bytes + META_LAST_PAGE) : 0;
+}
+
+void tail_touch(const Tree *tree, uint64_t page) {
+    (void)*(const volatile uint8_t *)(tree->base + page * tree->page_bytes);
 }
 
 /* How many nodes a page has; none where it says what cannot be. */

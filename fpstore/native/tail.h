@@ -24,6 +24,12 @@ typedef struct {
 /* The number of the root page of the main tree, and how many values it has, by the meta page of the transaction. */
 uint64_t tail_main_root(const Tree *tree, uint64_t transaction, uint64_t *entries);
 
+/* The number of the last page that is used, by the same. */
+uint64_t tail_last_page(const Tree *tree, uint64_t transaction);
+
+/* Read a byte of a page of the file, which has it. */
+void tail_touch(const Tree *tree, uint64_t page);
+
 /* The value under a key of the tree with that root; whether there is one, and all on the way to it was in place. */
 int tail_find(const Tree *tree, uint64_t root, const void *key, size_t key_bytes, Value *value);
 

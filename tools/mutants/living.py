@@ -778,7 +778,7 @@ MUTANTS = (
     Mutant(
         "a single query takes what it read for sound",
         "fpstore/_single.pyx",
-        "sound &= is_sound(<SegmentView>view)",
+        "sound &= is_sound(<SegmentView>views[i])",
         "pass",
         "zeros in place of a file that was cut short are taken for its bytes",
         ("tests/test_single.py::test_of_a_file_that_was_cut_short_nothing_is_answered",),
@@ -1245,10 +1245,26 @@ MUTANTS = (
     Mutant(
         "single queries never index a row",
         "fpstore/_pending.pyx",
-        "if due < min(end - indexed, LEAST_INDEXED):",
+        "if due < min(end - indexed, MOST_INDEXED if first else LEAST_INDEXED):",
         "if True:",
         "every single query compares every row that was added",
         ("tests/test_single.py::test_single_queries_index_a_few_rows_each_until_all_are",),
+    ),
+    Mutant(
+        "the first query of rows that came indexes as many as others",
+        "fpstore/_pending.pyx",
+        "MOST_INDEXED if first else LEAST_INDEXED",
+        "LEAST_INDEXED",
+        "the first probe after a commit takes longer",
+        ("tests/test_single.py::test_the_first_query_of_rows_indexes_none_until_very_many_were_compared",),
+    ),
+    Mutant(
+        "queries behind the first make no pages of the log ready",
+        "fpstore/_single.pyx",
+        "if known is not None and known.is_unready:",
+        "if False:",
+        "the first probe after a commit takes longer",
+        ("tests/test_tail.py::test_pages_for_as_much_as_came_are_made_ready_by_queries_behind_the_first",),
     ),
     # --- following what was only added to ---
     Mutant(
@@ -1729,8 +1745,8 @@ MUTANTS = (
     ),
     Mutant(
         "files that this thread reads are waited for",
-        "fpstore/_view.pyx",
-        "self.main_users += is_main()",
+        "fpstore/_view.pxd",
+        "view.main_users += main",
         "pass",
         "a signal's handler that closes a store hangs for ever where the call waits for pages",
         ("tests/test_remote.py::test_a_handler_does_not_wait_for_a_call_of_its_thread_that_waits_for_pages",),
