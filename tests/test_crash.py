@@ -123,7 +123,8 @@ def test_an_acknowledgement_before_the_commit_is_found_by_kills() -> None:
     ],
 )
 def test_a_sync_that_is_missing_is_found_by_power_cuts(plant: str, problem: str) -> None:
-    assert problem in problems(run_check("--power", 1, "--short", "--plant", plant)[1])
+    # What is found ends the search: until then the power is cut at every fourth call.
+    assert problem in problems(run_check("--power", 1, "--short", "--part", "0/4", "--plant", plant)[1])
 
 
 @pytest.mark.slow
