@@ -1,5 +1,6 @@
 """What every test file shares: how hypothesis searches, and the command line as a function."""
 
+import gc
 import os
 import signal
 from pathlib import Path
@@ -29,6 +30,12 @@ os.environ["PYTHONPATH"] = os.pathsep.join(
 
 # Shells start what runs in the background deaf to Ctrl-C, and so would be the processes that the tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    """Half a million objects that all tests are made of are not looked through again by each collection: 0.2 s."""
+    gc.collect()
+    gc.freeze()
 
 
 def _whole(kind: Any) -> None:

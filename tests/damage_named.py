@@ -19,7 +19,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
 
 from crash_signed import create, opened, signatures_of
-from damage import PLAN, WORDS, FileSample, Sample, edited, make_sample
+from damage import PLAN, WORDS, FileSample, Sample, edited, exact, make_sample
 from helpers import CODECS, resealed, uniform
 from id_types import SIGNED
 from living import writer_of
@@ -58,7 +58,7 @@ def values_of(names: Names) -> list[bytes]:
 
 
 def raw(names: Names) -> list[Any]:
-    return [names.data.tobytes(), names.ends.tolist()]
+    return [names.data.tobytes(), *exact(names.ends)]
 
 
 def asked(questions: Sequence[Callable[[], Any]], expected: Sequence[Any] | None) -> list[Any]:
@@ -102,10 +102,10 @@ class NamesSample(FileSample):
         ranks = np.arange(known.size)
         with closing(NamesReader(path)) as reader:
             questions: list[Callable[[], Any]] = [
-                lambda: reader.find(known).tolist(),
-                lambda: reader.find(absent).tolist(),
-                lambda: reader.ranks(handles).tolist(),
-                lambda: reader.handles(ranks).tolist() if reader.count == len(ranks) else reader.count,
+                lambda: exact(reader.find(known)),
+                lambda: exact(reader.find(absent)),
+                lambda: exact(reader.ranks(handles)),
+                lambda: exact(reader.handles(ranks)) if reader.count == len(ranks) else reader.count,
                 lambda: raw(reader.names(ranks)) if reader.count == len(ranks) else reader.count,
                 lambda: raw(gathered(reader.chunks()).names),
             ]

@@ -9,7 +9,7 @@ from damage import MODES, Sample, check_range, make_sample
 from damage_named import FILES, STORES, samples_of
 
 # Files of each mode for each kind of file: about 45 seconds for all on two shared cores.
-COUNTS = {"bits": 1200, "truncations": 400, "edits": 500, "repaired": 500, "replaced": 20}
+COUNTS = {"bits": 800, "truncations": 400, "edits": 250, "repaired": 250, "replaced": 20}
 # The same for each file of a store, which takes longer to ask.
 STORE_COUNTS = {"bits": 50, "truncations": 20, "edits": 20, "replaced": 20}
 STEP_SEED = 7919  # a prime: positions all over the file, others for each kind

@@ -1,8 +1,8 @@
 """Kills, starves and cuts the power of processes that write to stores, and checks that nothing acknowledged is lost.
 
-    python tools/check_crash.py [--kill ROUNDS] [--faults [--call N] [--way WAY]] [--power WRITERS] [--short] [--seed 0]
-                                [--id-type uint64|string|bytes|minhash|wide] [--layout slots|blocks] [--json]
-                                [--plant NAME]
+    python tools/check_crash.py [--kill ROUNDS] [--faults [--call N] [--way WAY]] [--power WRITERS] [--short]
+                                [--part I/N] [--seed 0] [--json] [--plant NAME]
+                                [--id-type uint64|string|bytes|minhash|wide] [--layout slots|blocks]
 
 --kill: a writer doing random operations is killed with -9 a random moment after one of them has begun; its store is
 checked, and the next writer goes on from there, five times before a new store is begun.
@@ -13,6 +13,8 @@ call and every way. With --short: a shorter script, and for each call one way, i
 --power: the calls of writers are recorded, the first doing a fixed script (with --short: the shorter one), the others
 random operations, and replayed on a disk that loses power at every one of them, under way, and then loses of what was
 not synced: all; the names or the contents; each change alone; all but one; the start or the end of one; pieces.
+
+--part I/N, of --faults and --power: only every Nth call, from the Ith on, 0 being the first.
 
 After each: the store opens, verifies, and holds exactly the state before or after the operation under way, all that
 was acknowledged in it; no file is left over; it can be written to. After an error, too, in the same process.
@@ -207,8 +209,8 @@ def check_kills(children: Children, rounds: int, seed: int, findings: Findings) 
             state = {}
 
 
-def check_faults(children: Children, short: bool, only: int | None, way: str | None, findings: Findings) -> None:
-    """Every numbered call of the fixed script, or only one, in every way, or those of one kind; short: in one way."""
+def check_faults(children: Children, short: bool, calls: slice, way: str | None, findings: Findings) -> None:
+    """These of the numbered calls of the fixed script, in every way, or those of one kind; short: in one way."""
     passage = Passage(fixed_operations(short), id_type=children.id_type)
     children.clear()
     journal = children.run(passage, trace=os.fspath(children.trace), settled=True)
@@ -216,7 +218,7 @@ def check_faults(children: Children, short: bool, only: int | None, way: str | N
     children.check(children.folder, passage.allowed(journal))
     call_count = json.loads(journal.splitlines()[-1])["calls"]
     findings.counts["faults: calls of the script"] = call_count
-    for at in range(1, call_count + 1) if only is None else [only]:
+    for at in range(1, call_count + 1)[calls]:
         for action, error_number, forever, reopen in ways(at, kinds.get(at), short, way):
             case = {"harness": "faults", "call": at, "kind": kinds.get(at), "action": action}
             case |= {"errno": errno.errorcode.get(error_number), "forever": forever}
@@ -237,8 +239,8 @@ def ways(at: int, kind: str | None, short: bool, only: str | None) -> Iterator[t
     yield from possible[at % len(possible) :][:1] if short and only is None else possible
 
 
-def check_power(children: Children, writers: int, short: bool, seed: int, findings: Findings) -> None:
-    """All states that losses lists of a disk that lost power, at every call of the writers."""
+def check_power(children: Children, writers: int, short: bool, calls: slice, seed: int, findings: Findings) -> None:
+    """All states that losses lists of a disk that lost power, at these calls of the writers."""
     for number in range(writers):
         operations = random_operations(seed * 1_000_003 + number, RECORDED_OPERATIONS, "a")
         passage = Passage(operations if number else fixed_operations(short), id_type=children.id_type)
@@ -248,7 +250,11 @@ def check_power(children: Children, writers: int, short: bool, seed: int, findin
         events = read_trace(children.trace)
         findings.counts["power: calls recorded"] += len(events)
         stores = Stores(children)
+        chosen = range(len(events) + 1)[calls]
+        findings.counts["power: calls cut at"] += len(chosen)
         for event, disk in cuts(events, inode):
+            if event not in chosen:
+                continue
             allowed = passage.allowed(disk.journal)
             for loss, keeps in losses(disk, random.Random(f"{seed} {number} {event}")):
                 findings.counts["power: states"] += 1
@@ -294,6 +300,14 @@ class Stores:
         return self._known[key]
 
 
+def part(text: str) -> slice:
+    """Which calls "1/3" says: of each three the second. Raises ValueError."""
+    first, _, step = text.partition("/")
+    if not 0 <= int(first) < int(step):
+        raise ValueError(text)
+    return slice(int(first), None, int(step))
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kill", type=int, default=0, metavar="ROUNDS", help="random kills")
@@ -306,6 +320,8 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--power", type=int, default=0, metavar="WRITERS", help="power cuts at every call of writers")
     parser.add_argument("--short", action="store_true", help="a shorter script; faults: each call in one way")
+    told = "faults and power: only every Nth call, from the Ith on, 0 being the first"
+    parser.add_argument("--part", type=part, default=slice(None), metavar="I/N", help=told)
     parser.add_argument("--seed", type=int, default=0, help="which random numbers")
     parser.add_argument("--json", action="store_true", help="the counts and findings as JSON")
     parser.add_argument("--plant", choices=sorted(crash_child.PLANTS), help="make this mistake first")
@@ -323,8 +339,9 @@ def main(arguments: list[str] | None = None) -> int:
         with children, contextlib.suppress(Enough):
             check_kills(children, options.kill, options.seed, findings)
             if options.faults:
-                check_faults(children, options.short, options.call, options.way, findings)
-            check_power(children, options.power, options.short, options.seed, findings)
+                only = options.part if options.call is None else slice(options.call - 1, options.call)
+                check_faults(children, options.short, only, options.way, findings)
+            check_power(children, options.power, options.short, options.part, options.seed, findings)
     seconds = round(time.monotonic() - started)
     if options.json:
         result = {"tool": "check_crash", "counts": findings.counts, "findings": findings.found, "seconds": seconds}

@@ -52,7 +52,7 @@ def main() -> int:
         say("the sdist")
         run(ROOT, sys.executable, "setup.py", "--quiet", "sdist", "--dist-dir", scratch / "sdist")
         (sdist,) = (scratch / "sdist").iterdir()
-        say("a wheel of it, with the kernels that the tree has compiled already")
+        say("a wheel of it, with what the tree has written and compiled already")
         tree = unpacked(sdist, scratch)
         run(tree, sys.executable, *PIP, "wheel", "--no-deps", "--wheel-dir", scratch / "wheel", ".")
         (wheel,) = (scratch / "wheel").iterdir()
@@ -88,12 +88,18 @@ def run(where: Path, *command: str | Path, environment: Mapping[str, str] | None
 
 
 def unpacked(sdist: Path, scratch: Path) -> Path:
-    """The tree in an sdist, and what has been compiled for it in ours."""
+    """The tree in an sdist, and what Cython has written, and what has been compiled, for it in ours.
+
+    Whether the sdist is whole tells the other install, which has nothing of ours.
+    """
     with tarfile.open(sdist) as archive:
         archive.extractall(scratch, filter="data")
     tree = scratch / sdist.name.removesuffix(".tar.gz")
     if (ROOT / "build" / "native").exists():
         shutil.copytree(ROOT / "build" / "native", tree / "build" / "native")
+        for path in [*ROOT.glob("fpstore/**/_*.pyx"), ROOT / "fpstore" / "_cyutility"]:
+            if (written := path.with_suffix(".c")).exists():
+                shutil.copy2(written, tree / written.relative_to(ROOT))
     return tree
 
 
