@@ -208,6 +208,14 @@ MUTANTS = (
         ("tests/test_listed.py::test_a_document_is_compared_with_many_that_have_little_of_it",),
     ),
     Mutant(
+        "who made items ahead stays where an error is kept",
+        "fpstore/threads.py",
+        "            line.end()  # at once",
+        "            pass  # at once",
+        "each damaged input leaves a thread, until the garbage collector comes",
+        ("tests/test_threads.py::test_the_thread_of_what_failed_ahead_ends_though_the_error_is_kept",),
+    ),
+    Mutant(
         "streamed matches are ordered by fingerprint, then distance",
         "fpstore/query/batch.py",
         "in_order([rows[:, 0], rows[:, 2], rows[:, 1]])",
@@ -338,8 +346,8 @@ MUTANTS = (
     Mutant(
         "what is made ahead is left to itself",
         "fpstore/threads.py",
-        "            line.wait()\n        finally:\n            every.close()",
-        "            pass\n        finally:\n            every.close()",
+        "            line.wait()\n        finally:\n            line.end()",
+        "            pass\n        finally:\n            line.end()",
         "a thread reads a spill file that its caller has closed",
         ("tests/test_threads.py::test_who_wants_no_more_waits_for_what_is_being_made",),
     ),
