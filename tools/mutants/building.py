@@ -210,8 +210,8 @@ MUTANTS = (
     Mutant(
         "who made items ahead stays where an error is kept",
         "fpstore/threads.py",
-        "            line.end()  # at once",
-        "            pass  # at once",
+        "line.end()  # at once",
+        "pass  # at once",
         "each damaged input leaves a thread, until the garbage collector comes",
         ("tests/test_threads.py::test_the_thread_of_what_failed_ahead_ends_though_the_error_is_kept",),
     ),
