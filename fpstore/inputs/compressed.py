@@ -187,11 +187,10 @@ def plain_file(path: str, limit: int) -> bytes | None:
     file = os.open(path, os.O_RDONLY)
     try:
         data = os.read(file, status.st_size + 1)
-        if os.read(file, 1):  # it has grown
-            return None
     finally:
         os.close(file)
-    return None if packing_of(data[:_HEAD_BYTES]) is not None else data
+    # Of another size it has changed meanwhile, or tells none.
+    return data if len(data) == status.st_size and packing_of(data[:_HEAD_BYTES]) is None else None
 
 
 def packing_of(head: bytes) -> str | None:
