@@ -296,6 +296,17 @@ cdef extern from "alike.h" nogil:
     void c_common_products "common_products"(const Shingles *document, const Shingles *others, uint64_t count,
                                              uint64_t *highs, uint64_t *lows)
 
+cdef extern from "listed.h" nogil:
+    ctypedef struct Mark:
+        pass
+    ctypedef struct Listed:
+        Mark *cells
+        uint64_t *bits
+        uint64_t room
+        uint64_t secret
+        const Shingles *document
+    uint64_t listed_room(uint64_t most)
+
 cdef extern from "banded.h" nogil:
     ctypedef struct Banded:
         uint64_t count
@@ -389,12 +400,15 @@ cdef extern from "turns.h" nogil:
         int asks
         int compares
         Shingles *shingles
+        uint8_t *is_listed
         uint8_t *is_silent
+        Listed listed
         uint64_t most
         uint64_t part
         uint64_t whole
         double *measures
         uint32_t *commons
+        uint32_t *eithers
         uint64_t refused
         uint64_t cut_short
         uint64_t at

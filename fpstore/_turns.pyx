@@ -5,15 +5,20 @@ its near ones a document goes, or what features documents have that are to be co
 among all that came before the piece, or behind those a document of the piece.
 """
 
+import secrets
+
 import numpy as np
 
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from fpstore._native cimport (
-    TURNS_ASK, TURNS_DONE, TURNS_NEED, TURNS_NEW, TURNS_TIES, Banded, CTurns, Near, Shingles, TurnsStop, turns_answer, turns_foresee,
+    TURNS_ASK, TURNS_DONE, TURNS_NEED, TURNS_NEW, TURNS_TIES, Banded, CTurns, Mark, Near, Shingles, TurnsStop, listed_room, turns_answer, turns_foresee,
     turns_look, turns_run, values_differing,
 )
+
+# Odd, and not known outside the process: see Listed.
+cdef uint64_t _SECRET = secrets.randbits(64) | 1
 
 DONE, ASK, NEED = TURNS_DONE, TURNS_ASK, TURNS_NEED
 NEW = TURNS_NEW
@@ -120,8 +125,10 @@ cdef class Turns:
     looked at, of which none was.
     """
     cdef CTurns turns
-    cdef object keys, starts, bits, ties, room, held, bands
+    cdef object keys, starts, bits, ties, room, held, bands, cells
     cdef readonly object is_near, rows, measures
+    cdef uint64_t most_features
+    cdef bint has_listed
 
     def __init__(self, documents not None, unsigned distance, const int64_t[::1] query not None,
                  const uint16_t[::1] bits not None, ties, bint asks=False):
@@ -141,8 +148,8 @@ cdef class Turns:
         cdef const uint64_t[:, ::1] keys
         cdef uint64_t[::1] starts, keys_of_leaders
         cdef const uint64_t[::1] tie
-        cdef uint8_t[::1] near, earlier, rows_near, rows_scratch, silent, shingles
-        cdef uint32_t[::1] leaders, commons
+        cdef uint8_t[::1] near, earlier, rows_near, rows_scratch, silent, listed, shingles
+        cdef uint32_t[::1] leaders, commons, eithers
         cdef int64_t[::1] rows
         cdef double[::1] measures
         if <uint64_t>bits.shape[0] != found or any(<uint64_t>len(each) != found + count for each in ties) \
@@ -179,14 +186,16 @@ cdef class Turns:
         rows_scratch = np.empty((found + count + 1) * sizeof(Near), dtype=np.uint8)
         shingles = np.zeros((found + count + 1) * sizeof(Shingles), dtype=np.uint8)
         silent = np.zeros(found + count + 1, dtype=np.uint8)
-        commons = np.full(found + 1, 0xFFFFFFFF, dtype=np.uint32)
-        turns.commons = &commons[0]
+        listed = np.zeros(found + count + 1, dtype=np.uint8)
+        commons, eithers = np.full(found + 1, 0xFFFFFFFF, dtype=np.uint32), np.empty(found + 1, dtype=np.uint32)
+        turns.commons, turns.eithers, turns.is_listed, turns.listed.secret = &commons[0], &eithers[0], &listed[0], _SECRET
         turns.is_near, turns.has_earlier = &near[0], &earlier[0]
         turns.leader_keys, turns.leaders = &keys_of_leaders[0], &leaders[0]
         turns.near, turns.scratch = <Near *>&rows_near[0], <Near *>&rows_scratch[0]
         turns.shingles, turns.is_silent = <Shingles *>&shingles[0], &silent[0]
         self.starts, self.bits, self.ties = starts, bits, list(ties)
-        self.room = (near, earlier, keys_of_leaders, leaders, rows_near, rows_scratch, shingles, silent, commons)
+        self.room = (near, earlier, keys_of_leaders, leaders, rows_near, rows_scratch, shingles, silent, listed,
+                     commons, eithers)
         if count == 0:
             return
         rows, measures = self.rows, self.measures
@@ -242,14 +251,18 @@ cdef class Turns:
         self.turns.most, self.turns.part, self.turns.whole = most, part, whole
 
     def give(self, const int64_t[::1] rows not None, const int64_t[::1] starts not None,
-             const int64_t[::1] counts not None, const uint64_t[::1] hashes not None, const uint8_t[::1] silent not None):
+             const int64_t[::1] counts not None, const uint64_t[::1] hashes not None, const uint8_t[::1] silent not None,
+             bint listed=False):
         """The features of rows, which are held from now on: counts[i] of hashes from starts[i] on, increasing.
 
         hashes: at least one. silent: whether they say nothing about their document, which then is compared by the caller.
-        Raises ValueError for rows that are not there, and places outside hashes.
+        listed: they are in any order, and may be there more than once. Raises ValueError for rows that are not there,
+        and places outside hashes.
         """
-        cdef uint64_t i, all_rows = self.turns.found + self.turns.count
+        cdef uint64_t i, room, most = 0, all_rows = self.turns.found + self.turns.count
         cdef Py_ssize_t size = hashes.shape[0]
+        cdef uint8_t[::1] cells
+        cdef uint64_t[::1] bits
         if not rows.shape[0] == starts.shape[0] == counts.shape[0] == silent.shape[0]:
             raise ValueError(f"found {starts.shape[0]} starts, {counts.shape[0]} counts and {silent.shape[0]} marks, "
                              f"expected those of {rows.shape[0]} rows")
@@ -258,11 +271,22 @@ cdef class Turns:
                 raise ValueError(f"row: found {rows[i]}, expected one of {all_rows}")
             if not (0 <= starts[i] < size and 0 <= counts[i] <= size - starts[i]):
                 raise ValueError(f"row {rows[i]}: found {counts[i]} features at {starts[i]}, expected some of {size}")
+            most = max(most, <uint64_t>counts[i])
         for i in range(<uint64_t>rows.shape[0]):
             self.turns.shingles[rows[i]].hashes = &hashes[starts[i]]
             self.turns.shingles[rows[i]].count = <uint64_t>counts[i]
             self.turns.is_silent[rows[i]] = silent[i] != 0
+            self.turns.is_listed[rows[i]] = listed
         self.held.append(hashes)
+        # Of all rows, as any may be compared with one that is listed.
+        self.most_features = max(self.most_features, most)
+        self.has_listed |= listed
+        self.turns.listed.document = NULL
+        room = listed_room(self.most_features)
+        if self.has_listed and room > self.turns.listed.room:
+            cells, bits = np.zeros(room * sizeof(Mark), dtype=np.uint8), np.zeros(room // 4, dtype=np.uint64)
+            self.cells = cells, bits
+            self.turns.listed.cells, self.turns.listed.bits, self.turns.listed.room = <Mark *>&cells[0], &bits[0], room
 
     def foresee(self):
         """Rows whose features will be needed as far as can be told now: int64[n]; after `compare` and `give`."""

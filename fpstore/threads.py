@@ -292,8 +292,12 @@ class Line:
     def __init__(self) -> None:
         self._turns: SimpleQueue[_Turn | None] = SimpleQueue()
         self._thread: Background[None] | None = None
-        # Who waits holds the queue only, and ends with this object.
+        # Who waits holds the queue only, and ends with this object, or before.
         self._end = weakref.finalize(self, self._turns.put, None)
+
+    def end(self) -> None:
+        """Have the thread end when it has done what was given; nothing more is."""
+        self._end()
 
     def give(self, work: Callable[[], object]) -> "Piece":
         """Have it done after all that was given before."""
@@ -388,6 +392,7 @@ def ahead(every: Generator[_Item]) -> Generator[_Item]:
         try:
             line.wait()
         finally:
+            line.end()  # at once, as an error that is kept knows this frame
             every.close()
 
 

@@ -19,7 +19,7 @@ import zstandard
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fpstore.inputs import BadInput, blocks, compressed, delimited, documents, read
+from fpstore.inputs import BadInput, blocks, compressed, delimited, documents, read, text
 from fpstore.inputs.blocks import Columns, Document
 from fpstore.inputs.compressed import Lines, LongLine, open_stream
 
@@ -352,3 +352,38 @@ def test_a_damaged_stream_is_an_error_even_where_bad_lines_are_skipped(tmp_path:
     (tmp_path / "a.hex.gz").write_bytes(gzip.compress(DATA)[:-10])
     with pytest.raises(BadInput, match="damaged gzip data"):
         list(read([tmp_path / "a.hex.gz"], skip_bad=True))
+
+
+def test_a_plain_file_is_read_without_a_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[int] = []
+    for name, data in (("0.txt", b""), ("1.txt", b"some words"), ("2.txt", b"a" * 3_000_000)):
+        path = tmp_path / name
+        path.write_bytes(data)
+        assert compressed.plain_file(str(path), len(data)) == data
+    monkeypatch.setattr(text, "open_stream", None)  # which is not asked for any of them
+    found = documents([str(tmp_path)], on_bytes=counted.append)
+    assert [len(one) for _, one in found] == [0, 10, 3_000_000]
+    assert sum(counted) == 3_000_010
+
+
+def test_a_file_of_which_there_is_more_to_say_is_read_as_a_stream(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed, suffix, large = tmp_path / "packed.txt", tmp_path / "named.txt.gz", tmp_path / "large.txt"
+    packed.write_bytes(gzip.compress(b"some words"))
+    suffix.write_bytes(b"no gzip")
+    large.write_bytes(b"some words")
+    os.mkfifo(tmp_path / "pipe")
+    for path in (packed, suffix, tmp_path / "pipe", tmp_path, "-", "memory://some"):
+        assert compressed.plain_file(str(path), 100) is None
+    assert compressed.plain_file(str(large), 9) is None
+    assert [one for _, one in documents([str(packed)])] == ["some words"]
+    with pytest.raises(BadInput, match="expected gzip data"):
+        list(documents([str(suffix)], format="text"))
+    with pytest.raises(FileNotFoundError) as raised:
+        compressed.plain_file(str(tmp_path / "none"), 9)
+    assert raised.value.filename == str(tmp_path / "none")
+    status = os.stat(large)
+    grown = os.stat_result((*status[:6], 4, *status[7:]))  # of before there was more
+    monkeypatch.setattr(os, "stat", lambda path: grown)
+    assert compressed.plain_file(str(large), 9) is None

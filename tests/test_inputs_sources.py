@@ -8,6 +8,8 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ import pytest
 
 import fpstore
 from fpstore.inputs import FORMATS, BadInput, documents, format_of, read
+from fpstore.inputs import sources as sources_module
 from fpstore.inputs.delimited import DIALECTS
 from fpstore.inputs.errors import BadInput as Bad
 from fpstore.inputs.errors import cut, told
@@ -475,3 +478,23 @@ def test_the_advice_about_a_folder_names_what_would_read_it(tmp_path: Path, head
     if b"NUMPY" not in head:
         with pytest.raises(ValueError, match=r"such as '.*/d/\*\*/\*\.npy'$"):
             read([tmp_path / "d"])
+
+
+def test_a_folder_is_gone_through_once_before_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, data in (("a.txt", b"12"), ("b.html", b"345"), ("c.txt", b"6")):
+        (tmp_path / name).write_bytes(data)
+    walked: list[str] = []
+
+    def seen(folder: str) -> Iterator[str]:
+        walked.append(folder)
+        return walk(folder)
+
+    monkeypatch.setattr(sources_module, "walk", seen)
+    (found,) = inputs_of([tmp_path], "auto")
+    assert (found.total_bytes, list(found.kinds)) == (6, ["text", "html"])
+    assert walked == [str(tmp_path)]
+    (found,) = inputs_of([tmp_path], "text")
+    assert (found.total_bytes, found.kinds) == (6, {"text": str(tmp_path / "a.txt")})
+    assert len(walked) == 2
+    with closing(documents([tmp_path])) as every:
+        assert every.formats == {"text", "html"}

@@ -144,7 +144,7 @@ def test_features_of_laid_hashes_are_those_of_the_texts(tmp_path: Path, signs: b
         checker.hold_hashes(1, kept, np.array([1, 2, 3]))
         found: dict[int, Any] = {}
         for places, sets in checker.sets_of_kept(np.array([0, 1, 2, 3], dtype=np.uint64)):
-            found |= dict(zip(places.tolist(), sets, strict=True))
+            found |= {place: checker.features_in(sets, at) for at, place in enumerate(places.tolist())}
         for place, text in enumerate(texts):
             assert found[place].hashes.tolist() == recipe.features(text).hashes.tolist()
             assert found[place].weights.tolist() == recipe.features(text).weights.tolist()

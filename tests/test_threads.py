@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, suppress
 from functools import partial
 from typing import Any
@@ -271,6 +271,29 @@ def test_who_wants_no_more_waits_for_what_is_being_made() -> None:
     next(coming)
     coming.close()
     assert made == [1]
+
+
+def test_the_thread_of_what_failed_ahead_ends_though_the_error_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[Background[Any]] = []
+
+    class Seen(Background[Any]):
+        def __init__(self, work: Callable[[], Any]) -> None:
+            begun.append(self)
+            super().__init__(work)
+
+    def items() -> Generator[int]:
+        yield 1
+        raise ValueError("no more")
+
+    monkeypatch.setattr(threads_module, "Background", Seen)
+    with pytest.raises(ValueError, match="no more") as kept:
+        list(ahead(items()))
+    end = time.monotonic() + 10
+    while not begun[0].done and time.monotonic() < end:
+        time.sleep(0.001)
+    assert len(begun) == 1
+    assert begun[0].done
+    assert kept.value.__traceback__ is not None  # which knows the frames, and all that they hold
 
 
 # --- One item ahead ---

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from random import Random
 from typing import Any, NamedTuple
 
@@ -105,7 +106,7 @@ def test_who_is_asked_is_given_all_near_ones_in_their_order(piece: Piece, data: 
 
 @given(pieces(), st.data())
 def test_the_first_that_is_alike_is_taken_as_a_plain_loop_takes_it(piece: Piece, data: st.DataObject) -> None:
-    """Features of some rows are told at once, of others when they are asked for; some say nothing."""
+    """Features of some rows are told at once, of others when they are asked for; some say nothing, some are listed."""
     many = len(piece.before) + len(piece.keys)
     some = st.sets(st.integers(0, 6), max_size=5)
     features = data.draw(st.lists(some, min_size=many, max_size=many))
@@ -116,9 +117,14 @@ def test_the_first_that_is_alike_is_taken_as_a_plain_loop_takes_it(piece: Piece,
     turns.compare(most, part, whole)
 
     def give(rows: Sequence[int]) -> None:
-        sets = Sets.of([_features(features[piece.plain_row(row)]) for row in rows])
+        own = [sorted(features[piece.plain_row(row)]) for row in rows]
+        listed = data.draw(st.booleans())
+        if listed:
+            own = [data.draw(st.permutations(each + each[: data.draw(st.integers(0, 2))])) for each in own]
+        counts = np.array([len(each) for each in own], dtype=np.int64)
+        hashes = u64([*chain(*own), 0])
         marks = np.array([silent[piece.plain_row(row)] for row in rows], dtype=np.uint8)
-        turns.give(np.array(rows, dtype=np.int64), sets.starts, sets.counts, sets.hashes, marks)
+        turns.give(np.array(rows, dtype=np.int64), np.cumsum(counts) - counts, counts, hashes, marks, listed)
 
     give(list(range(len(found), len(found) + len(piece.keys))))
     give([row for row in range(len(found)) if data.draw(st.booleans())])
@@ -543,9 +549,9 @@ def test_the_texts_of_documents_whose_hashes_are_held_are_not_read(signs: bool) 
     checker.hold_hashes(8, kept, np.array([0, 2, 3], dtype=np.int64))
     for _ in range(2):  # made, and then held
         found = {
-            [5, 7, 8, 9, 10][place]: own.hashes.tolist()
+            [5, 7, 8, 9, 10][place]: checker.features_in(sets, at).hashes.tolist()
             for places, sets in checker.sets_of_kept(u64([5, 7, 8, 9, 10]))
-            for place, own in zip(places, sets, strict=True)
+            for at, place in enumerate(places.tolist())
         }
         assert found.pop(7) == [1]
         assert found == {

@@ -174,6 +174,25 @@ def open_stream(
         yield Stream(name, io.BufferedReader(read, _BUFFER_BYTES), size)
 
 
+def plain_file(path: str, limit: int) -> bytes | None:
+    """All bytes of a file of this machine that is not packed; None where open_stream has more to do, or to say.
+
+    A stream of a file of 4 KiB takes 30 us of a processor more.
+    """
+    if path == STANDARD_INPUT or remote.is_remote(path) or os.path.splitext(path)[1].lower() in SUFFIXES:
+        return None
+    status = os.stat(path)
+    if not stat.S_ISREG(status.st_mode) or status.st_size > limit:
+        return None
+    file = os.open(path, os.O_RDONLY)
+    try:
+        data = os.read(file, status.st_size + 1)
+    finally:
+        os.close(file)
+    # Of another size it has changed meanwhile, or tells none.
+    return data if len(data) == status.st_size and packing_of(data[:_HEAD_BYTES]) is None else None
+
+
 def packing_of(head: bytes) -> str | None:
     """Which compression the first bytes are the mark of."""
     if head.startswith(b"\x1f\x8b\x08"):

@@ -148,7 +148,7 @@ class Reader(Iterator[Batch]):
 class Documents(Iterator[tuple[str, str]]):
     """The name and the text of every document of several sources, in the order of read; made by documents.
 
-    total_bytes, seen, skipped, notes: as a Reader has them.
+    total_bytes, seen, skipped, notes: as a Reader has them. formats: of all files.
     """
 
     def __init__(self, sources: list[Input], request: Request) -> None:
@@ -156,7 +156,7 @@ class Documents(Iterator[tuple[str, str]]):
         self.seen = request.seen
         self.skipped: Mapping[str, int] = request.faults.counts
         self.notes: Mapping[str, int] = request.faults.notes
-        self._sources, self.request = sources, request
+        self._sources, self.request, self.formats = sources, request, {kind.format for kind in kinds_of(sources)}
         self._documents = _documents(sources, request)
         self._columns = _columns(sources, request)
 

@@ -17,7 +17,8 @@ import errno
 import glob
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -251,8 +252,16 @@ def _input_of(path: str, format: str) -> Input:
     if not os.path.isdir(path):
         format = format_of_name(path) if format == "auto" else format
         return Input(path, format, {format: path}, status.st_size if os.path.isfile(path) else None, False)
-    kinds = _kinds(path) if format == "auto" else {format: next(walk(path), path)}
-    return Input(path, format, kinds, sum(os.path.getsize(file) for file in walk(path)), True)
+    sizes = [0]  # of all files, as they are gone through once
+
+    def weighed(file: str) -> str:
+        sizes[0] += os.path.getsize(file)
+        return file
+
+    files = map(weighed, walk(path))
+    kinds = _kinds_of(path, files) if format == "auto" else {format: next(files, path)}
+    deque(files, maxlen=0)  # those behind the first
+    return Input(path, format, kinds, sizes[0], True)
 
 
 def _expect_once(inputs: list[Input]) -> None:
@@ -291,9 +300,14 @@ def _kinds(path: str) -> dict[str, str]:
     """The formats of the files at path by their suffixes, each with the first file that has it."""
     if path == STANDARD_INPUT or not _is_folder(path):
         return {format_of_name(path): path}
+    return _kinds_of(path, walk(path))
+
+
+def _kinds_of(path: str, files: Iterable[str]) -> dict[str, str]:
+    """The same of a folder that has these files."""
     kinds: dict[str, str] = {}
     unknown, first_unknown = 0, ""
-    for file in walk(path):
+    for file in files:
         format = _FORMAT_OF_SUFFIX.get(_suffix(file))
         if format is None:
             unknown, first_unknown = unknown + 1, first_unknown or file

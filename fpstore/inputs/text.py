@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, NoReturn
 
 from fpstore.inputs.columns import ASK_FINGERPRINT, ASK_IDS, ASK_TEXT, FINGERPRINT_NAMES, ID_NAME, id_field, with_ids
-from fpstore.inputs.compressed import Lines, LongLine, Stream, display_name, open_stream
+from fpstore.inputs.compressed import Lines, LongLine, Stream, display_name, open_stream, plain_file
 from fpstore.inputs.decoding import EXPECTED_TEXT, text_of
 from fpstore.inputs.errors import BLANK, BadInput, Faults, about, cut, shown
 from fpstore.inputs.items import first_of, items_of
@@ -227,8 +227,7 @@ def _read_files(paths: Iterable[str], request: Request, html: bool) -> Iterator[
         with about(name):
             with_ids(request.asked, request.decided, False, name)
         try:
-            with about(name), open_stream(path, request.on_bytes) as stream:
-                data = stream.whole(MAX_DOCUMENT_BYTES)
+            data = _data_of(path, name, request)
         except BadInput as error:
             group.meet(error)
             continue
@@ -242,6 +241,18 @@ def _read_files(paths: Iterable[str], request: Request, html: bool) -> Iterator[
         if group.is_full:
             yield group.take()
     yield group.take()
+
+
+def _data_of(path: str, name: str, request: Request) -> bytes:
+    """All that a file holds."""
+    with about(name):
+        data = plain_file(path, MAX_DOCUMENT_BYTES)
+        if data is not None:
+            if request.on_bytes is not None:
+                request.on_bytes(len(data))
+            return data
+        with open_stream(path, request.on_bytes) as stream:
+            return stream.whole(MAX_DOCUMENT_BYTES)
 
 
 def field_of(record: dict[str, Any], name: str | int) -> Any:

@@ -120,7 +120,8 @@ class _Workplaced(Leaders):
 
     def _features_of(self, index: int) -> Features:
         """Those of a document that was looked at."""
-        return self._ahead[int(self._looked_at.searchsorted(index))]
+        assert self._checker is not None
+        return self._checker.features_in(self._ahead, int(self._looked_at.searchsorted(index)))
 
     def _sets_of(self, ids: Ids, *, ahead: bool) -> Iterator[tuple[Counts, Sets]]:
         assert self._checker is not None
@@ -157,13 +158,13 @@ class _Workplaced(Leaders):
         known = None if rows is None else rows.known(told, taken(self._names, leads))
         texts = self._texts if self._lines is None else self._lines
         self._spool.append(ids, told, self._names, texts, known, leads)
-        if self.share is not None and self._checker is not None:
-            if self._hashes is None or not self._hashes.are_features:
+        if self.share is not None and self._checker is not None and len(ids):
+            if self._hashes is not None:
+                self._checker.hold_hashes(int(ids[0]), self._hashes, leads)
+            else:
                 near = np.isin(leads, self._looked_at, assume_unique=True)
                 places = self._looked_at.searchsorted(leads[near])
                 self._checker.hold(ids[near], self._ahead.take(places))
-            if self._hashes is not None and len(ids):
-                self._checker.hold_hashes(int(ids[0]), self._hashes, leads)
 
     def _texts_of(self, document_ids: list[int]) -> Sequence[str]:
         first = self._first_unspooled

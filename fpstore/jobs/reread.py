@@ -27,7 +27,7 @@ def _line_texts(corpus: Corpus) -> LineTexts | None:
         alone = vars(corpus.alone(number))
         with closing(documents(alone.pop("paths"), **alone, recipe=corpus.recipe)) as found:
             request = found.request
-            if request.html or not all(reads_blocks(source.format, request) for source in found.files()):
+            if request.html or not all(reads_blocks(format, request) for format in found.formats):
                 return None
         own = LineTexts(request)
         if texts is not None and texts.field != own.field:

@@ -167,26 +167,34 @@ static int is_crowded(const Turns *turns) {
     return turns->near_count > turns->most && turns->near[turns->most].bits == 0;
 }
 
-/* Whether a key and a row are alike; common: how many shingles both have. */
-static int are_alike(const Turns *turns, uint64_t key, uint64_t row, uint64_t *common) {
+/* Whether a key and a row are alike; common, either: how many shingles both have, and one of them. */
+static int are_alike(Turns *turns, uint64_t key, uint64_t row, uint64_t *common, uint64_t *either) {
     const Shingles *own = &turns->shingles[turns->found + key], *other = &turns->shingles[row];
     const int is_found = row < turns->found; /* then it is compared with this key alone */
     if (is_found && turns->commons[row] != TURNS_UNKNOWN) {
         *common = turns->commons[row];
+        *either = turns->eithers[row];
     } else {
-        common_counts(own, other, 1, common);
-        if (is_found) turns->commons[row] = (uint32_t)*common;
+        if (turns->is_listed[turns->found + key] || turns->is_listed[row]) {
+            listed_compare(&turns->listed, own, other, turns->part, turns->whole, common, either);
+        } else {
+            common_counts(own, other, 1, common);
+            *either = own->count + other->count - *common;
+        }
+        if (is_found) {
+            turns->commons[row] = (uint32_t)*common;
+            turns->eithers[row] = (uint32_t)*either;
+        }
     }
-    return (Product)*common * turns->whole >= (Product)turns->part * (own->count + other->count - *common) &&
-           !turns->is_silent[row];
+    return (Product)*common * turns->whole >= (Product)turns->part * *either && !turns->is_silent[row];
 }
 
 void turns_foresee(Turns *turns, uint64_t more, uint8_t *wanted) {
     for (uint64_t i = 0; i < turns->count; i++) {
         const uint64_t own = turns->found + i, first = turns->starts[i], count = turns->starts[i + 1] - first;
-        uint64_t common, end = 1 + more < turns->most ? 1 + more : turns->most;
+        uint64_t common, either, end = 1 + more < turns->most ? 1 + more : turns->most;
         if (count < 2 || turns->shingles[own].hashes == NULL || turns->is_silent[own]) continue;
-        if (turns->shingles[first].hashes == NULL || are_alike(turns, i, first, &common)) continue;
+        if (turns->shingles[first].hashes == NULL || are_alike(turns, i, first, &common, &either)) continue;
         if (end > count) end = count;
         for (uint64_t j = 1; j < end; j++) wanted[first + j] = 1;
     }
@@ -199,11 +207,10 @@ static TurnsStop compare(Turns *turns) {
     if (own->hashes == NULL || turns->is_silent[turns->found + turns->at] || is_crowded(turns)) return TURNS_ASK;
     for (; turns->place < looked_at; turns->place++) {
         const uint64_t row = turns->near[turns->place].row;
-        const Shingles *other = &turns->shingles[row];
-        uint64_t common;
-        if (other->hashes == NULL) return TURNS_NEED;
-        if (are_alike(turns, turns->at, row, &common)) {
-            turns->measures[turns->at] = (double)common / (double)(own->count + other->count - common);
+        uint64_t common, either;
+        if (turns->shingles[row].hashes == NULL) return TURNS_NEED;
+        if (are_alike(turns, turns->at, row, &common, &either)) {
+            turns->measures[turns->at] = (double)common / (double)either;
             turns->refused += turns->place;
             turns_answer(turns, (int64_t)row);
             return TURNS_DONE;

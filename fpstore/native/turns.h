@@ -4,6 +4,7 @@
 
 #include "alike.h"
 #include "banded.h"
+#include "listed.h"
 #include "platform.h"
 
 #define TURNS_NEW (-1) /* in place of a row: near nothing that came before, so that later ones may be near it */
@@ -46,11 +47,14 @@ typedef struct {
     /* Where documents are compared: the features of each row, hashes NULL where they are not known. */
     int compares;
     Shingles *shingles;
+    uint8_t *is_listed;   /* the features of a row are in any order, and may be there more than once */
     uint8_t *is_silent;   /* the features of a row say nothing about it */
+    Listed listed;        /* for documents of which some are so */
     uint64_t most;        /* so many near ones are looked at */
     uint64_t part, whole; /* the least share of the shingles of both that both have */
     double *measures;     /* of each key, to the row that it goes to */
     uint32_t *commons;    /* of each row found, how many shingles its key and it both have, or TURNS_UNKNOWN */
+    uint32_t *eithers;    /* and how many one of them has; both as of listed_compare */
     uint64_t refused, cut_short;
 
     uint64_t at;    /* the key under way */

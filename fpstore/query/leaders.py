@@ -56,7 +56,10 @@ class Searched(Protocol):
 
 
 class Sets(Protocol):
-    """The features of documents: those of document i are counts[i] of hashes, increasing, from starts[i] on."""
+    """The features of documents: those of document i are counts[i] of hashes, increasing, from starts[i] on.
+
+    are_listed: they are in any order, and may be there more than once.
+    """
 
     @property
     def hashes(self) -> Keys:
@@ -69,6 +72,10 @@ class Sets(Protocol):
     @property
     def counts(self) -> Counts:
         """int64[n]."""
+
+    @property
+    def are_listed(self) -> bool:
+        """As above."""
 
 
 class Seen(NamedTuple):
@@ -285,7 +292,8 @@ class Leaders:
         if sets is None or self.share is None:
             return
         turns.compare(MOST_LOOKED_AT, *self.share)
-        turns.give(which + seen.found, sets.starts, sets.counts, sets.hashes, self._say_nothing(sets).view(np.uint8))
+        silent = self._say_nothing(sets).view(np.uint8)
+        turns.give(which + seen.found, sets.starts, sets.counts, sets.hashes, silent, sets.are_listed)
         firsts = np.flatnonzero(np.diff(seen.query, prepend=-1))
         self._give_leaders(turns, firsts, found_ids, ahead=True)
         self._give_leaders(turns, turns.foresee(), found_ids, ahead=True)
@@ -299,7 +307,7 @@ class Leaders:
             which = place[own]
             told, which = rows[which >= 0], which[which >= 0]
             silent = self._say_nothing(sets).view(np.uint8)
-            turns.give(told, sets.starts[which], sets.counts[which], sets.hashes, silent[which])
+            turns.give(told, sets.starts[which], sets.counts[which], sets.hashes, silent[which], sets.are_listed)
 
     def _hold(self, sign: Hashable, ids: Sequence[int]) -> None:
         """Hold the marks of all leaders of a sign."""

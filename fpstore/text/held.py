@@ -41,13 +41,15 @@ class Sets:
     """The features of documents: those of document i are counts[i] of two columns, from starts[i] on.
 
     hashes: uint64[m], weights: float64[m], of one more than there are at least, so that each begins at one of them,
-    also one without any; weights is None where each is 1. starts, counts: int64[n].
+    also one without any; weights is None where each is 1. starts, counts: int64[n]. are_listed: hashes are as they
+    come in the documents, in any order, and may be there more than once; who counts the distinct ones makes no others.
     """
 
     hashes: Hashes
     weights: Weights | None
     starts: Counts
     counts: Counts
+    are_listed: bool = False
 
     def __len__(self) -> int:
         return len(self.counts)
@@ -69,7 +71,7 @@ class Sets:
         ends = np.cumsum(self.counts)
         places = np.repeat(self.starts - ends + self.counts, self.counts) + np.arange(ends[-1] if len(ends) else 0)
         weights = None if self.weights is None else self.weights[places]
-        return Sets(self.hashes[places], weights, ends - self.counts, self.counts)
+        return Sets(self.hashes[places], weights, ends - self.counts, self.counts, self.are_listed)
 
     def take(self, places: Counts) -> Sets:
         """The features of some of documents whose features follow one another in the columns, likewise.
@@ -82,7 +84,7 @@ class Sets:
         if self.weights is not None:
             weights = gather(self.weights.view(np.uint8), offsets, places).view(np.float64)
         counts = self.counts[places]
-        return Sets(hashes, weights, np.cumsum(counts) - counts, counts)
+        return Sets(hashes, weights, np.cumsum(counts) - counts, counts, self.are_listed)
 
     def __iter__(self) -> Iterator[Features]:
         return (self[index] for index in range(len(self)))
@@ -146,9 +148,9 @@ class KeptHashes:
         return cls.join(parts, are_features=every[0].are_features)
 
     def sets(self, indexes: Counts) -> Sets:
-        """The features of texts with these indexes, whose hashes are that."""
+        """The features of texts with these indexes, or what they are made of."""
         starts = self.offsets[indexes]
-        return Sets(self.hashes, None, starts, self.offsets[indexes + 1] - starts)
+        return Sets(self.hashes, None, starts, self.offsets[indexes + 1] - starts, not self.are_features)
 
 
 class Room(NamedTuple):
@@ -172,6 +174,7 @@ class Held:
 
     def __init__(self, room: Room, *, weighs: bool = True) -> None:
         """weighs: whether shingles have weights of their own; where not, each is 1."""
+        self._are_listed = False  # whether some may be
         self._room, self._bytes = room, _BYTES_OF_BOTH if weighs else _BYTES_OF_HASH
         self._most = room.least // self._bytes
         self._count = 0  # of slots
@@ -200,11 +203,12 @@ class Held:
     def sets(self, slots: Counts) -> Sets:
         """The features of documents that are held there."""
         starts = self._ends[slots]
-        return Sets(self._hashes, self._weights, starts, self._ends[slots + 1] - starts)
+        return Sets(self._hashes, self._weights, starts, self._ends[slots + 1] - starts, self._are_listed)
 
     def add(self, ids: npt.ArrayLike, sets: Sets) -> None:
         """Hold the features of more documents, one after the other in their columns; at least one."""
         own = np.asarray(ids, dtype=np.uint64)
+        self._are_listed |= sets.are_listed
         used, more = int(self._ends[self._count]), int(sets.counts.sum())
         if used + more > self._most and self._count:
             used = self._forget(used + more - self._most)
