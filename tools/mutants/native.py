@@ -347,8 +347,8 @@ MUTANTS = (
     Mutant(
         "a table is decoded by the code of the one before it",
         "fpstore/_view.pyx",
-        "if self.room.ready != self.number:",
-        "if self.room.ready == 0:",
+        "if self.room.ready == self.number:",
+        "if self.room.ready != 0:",
         "a store in parts says that it is damaged, or finds other pairs",
         ("tests/test_codec.py::test_cursors_of_one_room_read_in_turns",),
     ),
