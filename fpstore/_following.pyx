@@ -39,19 +39,26 @@ cdef class Following:
     def snapshot(self, snapshot):
         self.single, self.latest, self.is_ahead = None, snapshot, False
 
+    @property
+    def is_torn(self):
+        """Whether rows are there that the newest snapshot does not have: who took them in was interrupted."""
+        latest = self.snapshot
+        return latest.pending.count != latest.pending_end
+
     def begin(self, Tail tail not None, tuple around not None, uint64_t live_since):
         """Follow from the snapshot on. tail, around, live_since: as of Tail.follow."""
         latest = self.latest
         single, pending, state = latest.single, latest.pending, latest.state
         self.tail, self.around, self.live_since, self.pending = tail, around, live_since, pending
         self.transaction, self.first_change, self.next_change = state.transaction, state.first_change, state.next_change
+        self.pending_end = latest.pending_end
         self.single = single
 
     cpdef bint read(self, tuple stamp) except -1:
         """Whether rows alone came until the catalog showed this stamp; then they are there."""
         cdef uint64_t first = stamp[0], second = stamp[1], transaction = max(first, second), end
         cdef Moved found
-        if self.single is None or transaction <= self.transaction:
+        if self.single is None or transaction <= self.transaction or self.pending_end != pending_count(&self.pending.pending):
             return False
         if not self.tail.follow_now(self.places, transaction, self.around, self.first_change, self.next_change, self.pending,
                                     self.live_since, &found):

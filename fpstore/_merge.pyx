@@ -63,8 +63,7 @@ cdef class MergedKeys:
     next one is asked for. least: of how many keys of a source, or all that are left, some are merged at a time. room: in
     which sources decode; it is given arrays in which what is decoded stays, so that nobody copies it.
 
-    Raises ValueError where keys of a source do not increase. Of what was decoded into such an array only the first one is
-    compared with the one before it: a cursor decodes nothing else.
+    Raises ValueError where keys of a source do not increase, also of what a cursor decodes, whose file may change meanwhile.
     """
 
     cdef list sources, arrays
@@ -135,10 +134,8 @@ cdef class MergedKeys:
             if n == 0:
                 continue
             keys = &chunk[0]
-            increase = not held.begun or keys[0] > held.last
-            if keys < held.keys or keys >= held.keys + held.capacity:
-                with nogil:
-                    increase &= c_keys_increase(keys, n)
+            with nogil:  # also of what a cursor has decoded: a file may change under it
+                increase = (not held.begun or keys[0] > held.last) and c_keys_increase(keys, n)
             if not increase:
                 raise ValueError(f"source {i}: found keys that do not increase, expected each above the one before")
             self.make_room(i, n)

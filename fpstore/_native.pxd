@@ -114,6 +114,7 @@ cdef extern from "guard.h" nogil:
     void guard_remove(Guard *guard)
     int guard_changed(const Guard *guard)
     uint64_t guard_lost(const Guard *guard)
+    void guard_ask(const Guard *guard)
 
 cdef extern from "source.h" nogil:
     ctypedef struct Source:

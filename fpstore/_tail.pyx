@@ -139,7 +139,7 @@ cdef class Tail:
         return self.ready_pages < self.wanted_pages
 
     cdef void make_ready(self):
-        # Some of those pages, by one read of each.
+        # Some of those pages.
         cdef uint64_t end = min(self.ready_pages + PAGES_AT_ONCE, self.wanted_pages)
         while self.ready_pages < end:
             tail_touch(&self.tree, self.ready_pages)

@@ -1,12 +1,8 @@
 # What the compiled modules share: a mapped segment and how its failures are raised.
 from libc.stdint cimport uint64_t
 
-from fpstore._native cimport Chunk, Guard, Pages, Status, Table, guard_changed, guard_lost
+from fpstore._native cimport Chunk, Guard, Pages, Status, Table, guard_ask, guard_changed, guard_lost
 from fpstore._source cimport Lying
-
-cdef extern from "guard.h" nogil:
-    void guard_ask(const Guard *guard)
-
 
 cdef class SegmentView:
     cdef Py_buffer buffer

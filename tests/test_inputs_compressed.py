@@ -1,6 +1,7 @@
 """Compressed input: read as it is, streamed, and an error wherever it is damaged or cut short."""
 
 import bz2
+import errno
 import gzip
 import io
 import lzma
@@ -387,3 +388,37 @@ def test_a_file_of_which_there_is_more_to_say_is_read_as_a_stream(
     grown = os.stat_result((*status[:6], 4, *status[7:]))  # of before there was more
     monkeypatch.setattr(os, "stat", lambda path: grown)
     assert compressed.plain_file(str(large), 9) is None
+
+
+@pytest.mark.parametrize("become", [os.mkdir, os.mkfifo])
+def test_a_file_that_has_become_something_else_is_read_as_a_stream(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, become: Callable[[Path], None]
+) -> None:
+    """Nobody waits for whoever writes to a pipe."""
+    path, own = tmp_path / "a.txt", os.open
+    path.write_bytes(b"some words")
+
+    def late(name: str, flags: int) -> int:
+        path.unlink()
+        become(path)
+        return own(name, flags)
+
+    monkeypatch.setattr(compressed.os, "open", late)  # type: ignore[attr-defined]
+    assert compressed.plain_file(str(path), 100) is None
+
+
+def test_an_error_of_the_system_while_reading_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"some words")
+
+    def broken(*_: object) -> int:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(compressed.os, "read", broken)  # type: ignore[attr-defined]
+    monkeypatch.setattr(compressed._Bounded, "readinto", broken)
+    with pytest.raises(OSError, match="Input/output error") as raised:
+        compressed.plain_file(str(path), 100)
+    assert (raised.value.errno, raised.value.filename) == (errno.EIO, str(path))
+    with pytest.raises(OSError, match="Input/output error") as raised:
+        whole(path, within=(0, 5))
+    assert (raised.value.errno, raised.value.filename) == (errno.EIO, str(path))

@@ -211,8 +211,8 @@ def test_a_directory_that_cannot_be_listed_is_the_systems_error(
             raise PermissionError(13, "Permission denied", path)
         return scan(path)
 
-    monkeypatch.setattr(os, "scandir", refuse)
-    with pytest.raises(PermissionError):
+    with monkeypatch.context() as patch, pytest.raises(PermissionError):  # what removes tmp_path lists it, too
+        patch.setattr(os, "scandir", refuse)
         list(documents([tmp_path]))
 
 

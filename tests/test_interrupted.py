@@ -1,6 +1,7 @@
 """A KeyboardInterrupt at any moment of a call: the process goes on with the store, for writing too."""
 
 import gc
+import itertools
 import os
 import shutil
 import warnings
@@ -9,7 +10,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -116,6 +117,51 @@ def goes_on(path: Path) -> None:
         store.verify()
     with fpstore.open(path) as store:
         assert 1 << 42 in [match.id for match in store.probe(LATER)]
+
+
+KINDS: dict[str, dict[str, Any]] = {
+    "numbers": {},
+    "names": {"id_type": "string"},
+    "wide": {"bits": 128, "max_distance": 9},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_reader_that_is_interrupted_as_it_follows_goes_on(kind: str, tmp_path: Path) -> None:
+    """What it took in of some changes is in its memory already, and no snapshot tells of it."""
+    path = tmp_path / "s"
+    fpstore.create(path, **KINDS[kind]).close()
+    numbers = itertools.count()
+
+    def some() -> tuple[list[int], list[Any]]:
+        own = [1 << 20 | next(numbers) << 24 for _ in range(3)]
+        return own, [f"n{one:x}" if kind == "names" else one for one in own]
+
+    def change(writer: Store) -> int:
+        for _ in range(3):
+            keys, ids = some()
+            writer.add(keys, ids=ids)
+        writer.remove(ids=ids[:1])
+        keys, ids = some()
+        writer.add(keys, ids=ids)
+        return keys[0]
+
+    with fpstore.open(path, "w") as writer, fpstore.open(path) as reader:
+        change(writer)
+        reader.count()
+        key = change(writer)
+        tried = moments(partial(reader.probe, key, max_distance=0))
+        assert len(tried) > 50
+        for number in Random(11).sample(tried, min(3 * TRIED, len(tried))):
+            key = change(writer)
+            where = interrupted(partial(reader.probe, key, max_distance=0), number)
+            try:
+                assert len(reader.probe(key, max_distance=0)) == 1
+                key = change(writer)
+                assert len(reader.probe(key, max_distance=0)) == 1
+                assert reader.count("rows") == writer.count("rows")
+            except Exception as error:
+                raise AssertionError(f"interrupted at {where}") from error
 
 
 def test_an_environment_is_closed_or_open_whenever_its_closing_is_interrupted(original: Path, tmp_path: Path) -> None:

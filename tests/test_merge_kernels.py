@@ -267,6 +267,21 @@ def test_what_is_decoded_into_a_room_must_lie_above_what_came_before() -> None:
         next(keys)
 
 
+@pytest.mark.parametrize("place", [1, 8191, 8192, 59_999])
+def test_what_does_not_increase_within_a_room_is_refused(place: int) -> None:
+    """It would be merged into more than there is room for."""
+    room = DecodeRoom()
+
+    def decoded() -> Iterator[np.ndarray]:
+        room.keys[:60_000] = range(60_000)
+        room.keys[place] = room.keys[place - 1]
+        yield room.keys[:60_000]
+
+    others = [iter([np.array([x, x + 1], dtype=np.uint64)]) for x in range(3)]
+    with pytest.raises(ValueError, match=r"^source 0: found keys that do not increase"):
+        next(MergedKeys([decoded(), *others], 1 << 15, room))
+
+
 def test_no_sources_have_no_keys() -> None:
     assert list(MergedKeys([], 5)) == []
     assert list(MergedKeys([iter([]), iter([u64([])])], 5)) == []

@@ -457,6 +457,26 @@ def test_pages_for_as_much_as_came_are_made_ready_by_queries_behind_the_first(tm
         assert tail.ready_pages * 4096 <= (tmp_path / "s" / "catalog.mdb").stat().st_size
 
 
+def test_a_page_that_cannot_be_had_is_left(tmp_path: Path) -> None:
+    """On a full disk in memory there is no room for a page that was never written; this one is cut off instead."""
+    fpstore.create(tmp_path / "s").close()
+    keys = np.random.default_rng(1).integers(0, 1 << 64, 6_000, dtype=np.uint64)
+    with fpstore.open(tmp_path / "s", "w") as writer, fpstore.open(tmp_path / "s") as reader:
+        for start in range(0, 6_000, 1_000):
+            writer.add(keys[start:][:1_000], ids=np.arange(start, start + 1_000, dtype=np.uint64))
+            assert len(reader.probe(int(keys[start]))) == 1
+        tail, catalog = reader._living._catalog.tail, tmp_path / "s" / "catalog.mdb"
+        whole = catalog.stat().st_size
+        os.truncate(catalog, tail.next_page * 4096)
+        try:
+            for _ in range(10):
+                assert len(reader.probe(int(keys[0]))) == 1
+        finally:
+            os.truncate(catalog, whole)
+        assert tail.ready_pages == tail.wanted_pages > tail.next_page
+        assert tail.words.read() is not None
+
+
 def test_a_reader_goes_on_where_the_file_has_grown(tmp_path: Path, followed: list[bool]) -> None:
     fpstore.create(tmp_path / "s").close()
     keys = np.arange(60_000, dtype=np.uint64)

@@ -149,7 +149,7 @@ def open_stream(
             file = stack.enter_context(remote.opened(path))
         else:
             file = stack.enter_context(open(path, "rb", buffering=0))
-        raw = _Raw(file if within is None else _Bounded(file, *within), on_bytes)
+        raw = _Raw(name, file if within is None else _Bounded(file, *within), on_bytes)
         head = raw.peek(_HEAD_BYTES)
         said = SUFFIXES.get(os.path.splitext(remote.naming_part(path))[1].lower())
         found = packing_of(head)
@@ -184,9 +184,12 @@ def plain_file(path: str, limit: int) -> bytes | None:
     status = os.stat(path)
     if not stat.S_ISREG(status.st_mode) or status.st_size > limit:
         return None
-    file = os.open(path, os.O_RDONLY)
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # as it may be a pipe by now, which nobody writes to
     try:
-        data = os.read(file, status.st_size + 1)
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            return None
+        with _named(display_name(path)):
+            data = os.read(file, status.st_size + 1)
     finally:
         os.close(file)
     # Of another size it has changed meanwhile, or tells none.
@@ -204,6 +207,17 @@ def packing_of(head: bytes) -> str | None:
     if head.startswith(b"BZh") and head[4:] in (b"\x31\x41\x59\x26\x53\x59", b"\x17\x72\x45\x38\x50\x90"):
         return "bzip2"
     return "xz" if head.startswith(b"\xfd7zXZ\x00") else None
+
+
+@contextlib.contextmanager
+def _named(name: str) -> Iterator[None]:
+    """The system's errors name the file that is read."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or error.filename is not None:
+            raise
+        raise OSError(error.errno, error.strerror, name) from None
 
 
 class _Bounded(io.RawIOBase):
@@ -224,16 +238,24 @@ class _Bounded(io.RawIOBase):
 
 
 class _Raw(io.RawIOBase):
-    """Bytes as they are stored: shows the first ahead, and counts them. It does not own the file."""
+    """Bytes as they are stored: shows the first ahead, and counts them. It does not own the file.
 
-    def __init__(self, file: Any, on_bytes: OnBytes | None) -> None:
+    name: in the system's errors, which know none of an open file.
+    """
+
+    def __init__(self, name: str, file: Any, on_bytes: OnBytes | None) -> None:
         # readinto1 asks a buffered file (standard input) for what is there, instead of waiting for all.
-        self._fill: Callable[[Any], int | None] = getattr(file, "readinto1", None) or file.readinto
+        self._given: Callable[[Any], int | None] = getattr(file, "readinto1", None) or file.readinto
+        self._name = name
         self._on_bytes = on_bytes
         self._head = b""
 
     def readable(self) -> bool:
         return True
+
+    def _fill(self, room: Any) -> int | None:
+        with _named(self._name):
+            return self._given(room)
 
     def peek(self, count: int) -> bytes:
         """The first bytes, fewer where there are no more; read gives them again."""

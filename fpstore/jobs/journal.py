@@ -230,6 +230,7 @@ class Job:
             self._close()
 
     def _close(self) -> None:
+        self._line.end()  # else its thread stays for as long as somebody has the error
         for file in self._files:
             file.close()
         if hasattr(self, "work_folder"):

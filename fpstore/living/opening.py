@@ -33,8 +33,8 @@ def open_snapshot(
 ) -> Snapshot:
     """The snapshot of what the catalog says now; before: an older one, to share with it what is the same.
 
-    moved: that one is from another file. A backup that was put back and added to has other changes of the same numbers
-    in its log, so nothing but segments is shared then.
+    moved: that one is from another file, or what it has of the log may be torn. A backup that was put back and added to
+    has other changes of the same numbers in its log, so nothing but segments is shared then.
 
     kind: what the store must be, WrongKind for another; None where that is known.
     Raises CorruptStore; StoreChanged where the catalog is of another store, or of a moment before that.

@@ -35,6 +35,7 @@ class Reader:
         self._catalog = Catalog.open(folder)
         self.watch = self._catalog.watch
         self._moved = False  # the catalog is in another file since the snapshot
+        self._is_torn = False  # what is pending may have rows of a change that no snapshot tells of
         self._look_at = 0.0  # when to see again whether the path leads to this store
         try:
             self._known = following(self._lock, self._catalog, open_snapshot(self._catalog, kind=kind))
@@ -100,8 +101,11 @@ class Reader:
                 begin(known, self._catalog)
             if known.read(stamp):
                 return
-        self.snapshot = snapshot = open_snapshot(self._catalog, self.snapshot, moved=self._moved)
-        self._moved = False
+        # What a call took in that was interrupted is in the same index, and would be taken in twice.
+        anew = self._moved or self._is_torn or known.is_torn
+        self._is_torn = True
+        self.snapshot = snapshot = open_snapshot(self._catalog, self.snapshot, moved=anew)
+        self._moved = self._is_torn = False
         # The file may show a commit that is not through yet: then LMDB still reads the state before it.
         arrived = stamp is not None and snapshot.state.transaction >= max(stamp)
         known.stamp = stamp if arrived and not snapshot.state.moving else None

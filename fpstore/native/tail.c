@@ -1,5 +1,7 @@
 #include "tail.h"
 
+#include <sys/mman.h>
+
 #include "crc32c.h"
 
 /* Of a page: its number, flags and where its offsets end; of the offsets, 2 bytes each, where they begin. */
@@ -69,8 +71,17 @@ uint64_t tail_last_page(const Tree *tree, uint64_t transaction) {
     return number < tree->pages ? read64(tree->base + number * tree->page_bytes + META_LAST_PAGE) : 0;
 }
 
+#if defined(__linux__) && !defined(MADV_POPULATE_READ)
+#define MADV_POPULATE_READ 22 /* of Linux 5.14; before it is refused, as what is asked for where there is no room */
+#endif
+
 void tail_touch(const Tree *tree, uint64_t page) {
-    (void)*(const volatile uint8_t *)(tree->base + page * tree->page_bytes);
+#ifdef MADV_POPULATE_READ
+    (void)madvise((void *)(uintptr_t)(tree->base + page * tree->page_bytes), tree->page_bytes, MADV_POPULATE_READ);
+#else
+    (void)tree;
+    (void)page;
+#endif
 }
 
 /* How many nodes a page has; none where it says what cannot be. */

@@ -27,7 +27,7 @@ uint64_t tail_main_root(const Tree *tree, uint64_t transaction, uint64_t *entrie
 /* The number of the last page that is used, by the same. */
 uint64_t tail_last_page(const Tree *tree, uint64_t transaction);
 
-/* Read a byte of a page of the file, which has it. */
+/* Have a page of the file in the mapping, if the system can: there may be no room yet for one that was never written. */
 void tail_touch(const Tree *tree, uint64_t page);
 
 /* The value under a key of the tree with that root; whether there is one, and all on the way to it was in place. */

@@ -1388,6 +1388,14 @@ MUTANTS = (
         ("tests/test_held.py::test_rows_that_fill_more_than_half_of_an_index_are_not_indexed_again",),
     ),
     Mutant(
+        "what an interrupted reader took in is taken in once more",
+        "fpstore/living/reader.py",
+        "anew = self._moved or self._is_torn or known.is_torn",
+        "anew = self._moved",
+        "a sound store is said to be damaged, at each call from then on",
+        ("tests/test_interrupted.py::test_a_reader_that_is_interrupted_as_it_follows_goes_on",),
+    ),
+    Mutant(
         "an index is taken that was made of other rows",
         "fpstore/living/held.py",
         "and made.source is before.pending and made.first == start",

@@ -304,8 +304,8 @@ MUTANTS = (
     Mutant(
         "a chunk of keys may begin with the one before it",
         "fpstore/_merge.pyx",
-        "increase = not held.begun or keys[0] > held.last",
-        "increase = not held.begun or keys[0] >= held.last",
+        "increase = (not held.begun or keys[0] > held.last)",
+        "increase = (not held.begun or keys[0] >= held.last)",
         "of a source that is out of order keys are left out without a word",
         ("tests/test_merge_kernels.py::test_a_chunk_that_does_not_lie_above_the_one_before_is_refused",),
     ),
