@@ -253,8 +253,15 @@ PACKED_GROUP = SPILLED_GROUP
 PACKED_SLACK = SPILLED_SLACK
 
 
+cdef int check_group(unsigned group) except -1:
+    if not 1 <= group <= SPILLED_GROUP:
+        raise ValueError(f"group: found {group}, expected 1 to {SPILLED_GROUP}")
+    return 0
+
+
 def packed_most(uint64_t count, unsigned group):
-    """How many bytes pack_sorted writes of so many keys at most, and PACKED_SLACK."""
+    """How many bytes pack_sorted writes of so many keys at most, and PACKED_SLACK. ValueError as there for a group."""
+    check_group(group)
     return spilled_most(count, group)
 
 
@@ -264,8 +271,7 @@ def pack_sorted(const uint64_t[::1] keys not None, unsigned group, uint8_t[::1] 
     ValueError for a group of none or of more than PACKED_GROUP, and where out is shorter than packed_most.
     """
     cdef uint64_t count = <uint64_t>keys.shape[0], written
-    if not 1 <= group <= SPILLED_GROUP:
-        raise ValueError(f"group: found {group}, expected 1 to {SPILLED_GROUP}")
+    check_group(group)
     if <uint64_t>out.shape[0] < spilled_most(count, group):
         raise ValueError(f"out: found {out.shape[0]} bytes, expected {spilled_most(count, group)} for {count} keys")
     if count == 0:

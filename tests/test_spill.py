@@ -474,6 +474,8 @@ def test_what_is_packed_for_too_little_room_is_refused() -> None:
     for group in (0, 129):
         with pytest.raises(ValueError, match=f"group: found {group}, expected 1 to 128"):
             pack_sorted(keys, group, room)
+        with pytest.raises(ValueError, match=f"group: found {group}, expected 1 to 128"):
+            packed_most(300, group)
     for size in (len(room), len(room) - 7, 1 << 63):
         with pytest.raises(ValueError, match=f"data: found {len(room)} bytes, expected 8 more than {size}"):
             unpack_sorted(room, size, keys)

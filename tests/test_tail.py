@@ -25,6 +25,7 @@ from fpstore.living.catalog import Catalog
 from fpstore.living.following import PLACES
 from fpstore.living.header import META
 from fpstore.living.state import PLACE_CHECKSUM, State
+from fpstore.types import Keys
 
 PAGE = 4096
 WORDS = (META.size - 8, PAGE + META.size - 8)
@@ -427,13 +428,19 @@ def test_a_reader_follows_additions_without_lmdb_and_the_rest_with_it(
                 assert reader.count("rows") == writer.count("rows")
 
 
+def follow_thousands(writer: fpstore.Store, reader: fpstore.Store, count: int) -> Keys:
+    """Have a reader follow so many commits of 1,000 rows; their keys, and 1,000 that may be added next."""
+    keys = np.random.default_rng(1).integers(0, 1 << 64, 1_000 * (count + 1), dtype=np.uint64)
+    for start in range(0, 1_000 * count, 1_000):
+        writer.add(keys[start:][:1_000], ids=np.arange(start, start + 1_000, dtype=np.uint64))
+        assert len(reader.probe(int(keys[start]))) == 1
+    return keys
+
+
 def test_pages_for_as_much_as_came_are_made_ready_by_queries_behind_the_first(tmp_path: Path) -> None:
     fpstore.create(tmp_path / "s").close()
-    keys = np.random.default_rng(1).integers(0, 1 << 64, 11_000, dtype=np.uint64)
     with fpstore.open(tmp_path / "s", "w") as writer, fpstore.open(tmp_path / "s") as reader:
-        for start in range(0, 10_000, 1_000):
-            writer.add(keys[start:][:1_000], ids=np.arange(start, start + 1_000, dtype=np.uint64))
-            assert len(reader.probe(int(keys[start]))) == 1
+        keys = follow_thousands(writer, reader, 10)
         tail, ready = reader._living._catalog.tail, []
         used = tail.next_page
         assert (tail.ready_pages, 1 <= tail.wanted_pages - used <= 16) == (used, True)
@@ -460,11 +467,8 @@ def test_pages_for_as_much_as_came_are_made_ready_by_queries_behind_the_first(tm
 def test_a_page_that_cannot_be_had_is_left(tmp_path: Path) -> None:
     """On a full disk in memory there is no room for a page that was never written; this one is cut off instead."""
     fpstore.create(tmp_path / "s").close()
-    keys = np.random.default_rng(1).integers(0, 1 << 64, 6_000, dtype=np.uint64)
     with fpstore.open(tmp_path / "s", "w") as writer, fpstore.open(tmp_path / "s") as reader:
-        for start in range(0, 6_000, 1_000):
-            writer.add(keys[start:][:1_000], ids=np.arange(start, start + 1_000, dtype=np.uint64))
-            assert len(reader.probe(int(keys[start]))) == 1
+        keys = follow_thousands(writer, reader, 6)
         tail, catalog = reader._living._catalog.tail, tmp_path / "s" / "catalog.mdb"
         whole = catalog.stat().st_size
         os.truncate(catalog, tail.next_page * 4096)

@@ -146,17 +146,21 @@ static uint64_t pending_lay_out(Pending *pending, uintptr_t base, uint32_t patte
 
 enum { MAPPED_BYTES = 1 << 20, LARGE_PAGES_BYTES = 1 << 26 };
 
-/* Much is had of the system: memory that was used before would be set to zero, all of it, and most of it in vain. Of
-   very much, which a writer's index is and a reader's is not, buckets are all over: each page of 4 KiB of them is had
-   twice, to be read and to be written to, and each access has to find its page. In large pages both are rare. */
+/* Much is had of the system: memory that was used before would be set to zero, all of it, and most of it in vain. */
 static void *zeros(size_t bytes) {
     if (bytes < MAPPED_BYTES) return calloc(1, bytes);
     void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (at == MAP_FAILED) return NULL;
+    return at == MAP_FAILED ? NULL : at;
+}
+
+static void use_large_pages(char *first, const char *end) {
 #ifdef MADV_HUGEPAGE
-    if (bytes >= LARGE_PAGES_BYTES) (void)madvise(at, bytes, MADV_HUGEPAGE);
+    first += -(uintptr_t)first & (PENDING_PAGE - 1);
+    if (first < end) (void)madvise(first, (size_t)(end - first), MADV_HUGEPAGE);
+#else
+    (void)first;
+    (void)end;
 #endif
-    return at;
 }
 
 void pending_free(Pending *pending) {
@@ -202,6 +206,13 @@ Status pending_init(Pending *pending, const uint64_t *masks, const unsigned *fli
     if (pending->arena == NULL) return NO_MEMORY;
     pending->arena_bytes = (size_t)bytes;
     pending_lay_out(pending, ((uintptr_t)pending->arena + 63) & ~(uintptr_t)63, pattern_count);
+    /* Of very much, which a writer's index is and a reader's is not, buckets and entries are all over: each page of
+       4 KiB of them is had twice, to be read and to be written to, and each access has to find its page. In large pages
+       both are rare. Rows come one behind the other. */
+    if (bytes >= LARGE_PAGES_BYTES) {
+        use_large_pages(pending->entries, pending->rows);
+        use_large_pages((char *)pending->before, (char *)pending->arena + pending->arena_bytes);
+    }
     pending_fill_patterns(pending);
     return OK;
 }
