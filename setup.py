@@ -6,11 +6,13 @@ chooses at run time, so a wheel runs on any machine of its architecture. What Cy
 module of its own, fpstore._cyutility, which Cython writes: in each module that has such views it was most of the code.
 
 Honoured from the environment: CC, CFLAGS, LDFLAGS, and FPSTORE_OPTIMIZE, the level of optimisation. That of the
-kernels is -O3. What Cython writes is most of the compiling and little of the work, and gets -O2, but for the modules
-that loop over keys themselves, of which group_pairs of _sort takes twice as long then. Names and lines for a debugger
-cost a quarter of the compiling, and are made where CFLAGS has -g. Objects are kept in build/native, a folder for each
-compiler and set of flags, and made again where what they are made of has changed, so that a line of a kernel costs the
-compiling of its file. Compiles on all cores.
+kernels is -O3. What Cython writes is most of the compiling and little of the work, and gets -O1, which takes 0.64 of
+the time of -O2; but for what a single search goes through (CALLED), which takes 2 to 7 % longer then, and for the
+modules that loop over keys themselves (LOOPING), of which group_pairs of _sort takes twice as long at -O2. Names and
+lines for a debugger cost a quarter of the compiling, and are made where CFLAGS has -g. Headers of the system that many
+files begin with are read once (HEADERS): those of AVX are half of what most of its kernels take. Objects are kept in
+build/native, a folder for each compiler and set of flags, and made again where what they are made of has changed, so
+that a line of a kernel costs the compiling of its file. Compiles on all cores.
 
 Ends in words, and makes nothing, on a platform that is not supported (fpstore/platforms.py), where a source is missing,
 and where there is no compiler: a wheel without the compiled core would install, and fail at its first use.
@@ -42,12 +44,29 @@ DIRECTIVES = {
     "initializedcheck": False,
     "embedsignature": True,
 }
-KERNEL_LEVEL, MODULE_LEVEL = ((os.environ.get("FPSTORE_OPTIMIZE") or level).split() for level in ("-O3", "-O2"))
+KERNEL_LEVEL, CALLED_LEVEL, MODULE_LEVEL = (
+    (os.environ.get("FPSTORE_OPTIMIZE") or level).split() for level in ("-O3", "-O2", "-O1")
+)
 LOOPING = {"fpstore._sort", "fpstore._probe", "fpstore._names"}  # modules that are compiled as kernels are
+# What a call of a microsecond goes through, and what takes a row at a time.
+CALLED = {
+    "fpstore._single",
+    "fpstore._single_codes",
+    "fpstore._singly",
+    "fpstore._following",
+    "fpstore._tail",
+    "fpstore._view",
+    "fpstore._names_view",
+    "fpstore._pending",
+    "fpstore._names_pending",
+}
 # After the flags of Python's own compiling, which have -g.
 FLAGS = [*kernels.FLAGS, *([] if "-g" in os.environ.get("CFLAGS", "").split() else ["-g0"])]
 SOURCES = (".pyx", ".pyi")  # of a compiled module: its code, and its types
 SHARED = "fpstore._cyutility"  # what Cython writes for all modules
+# What the files of a kind begin with.
+AVX, PYTHON = "#include <immintrin.h>\n", "#define PY_SSIZE_T_CLEAN\n#include <Python.h>\n"
+HEADERS = {"fast": AVX, "wide": AVX, "modules": PYTHON}
 # Modules that have it of their own: a single search, of a microsecond, takes 2 to 3 % less.
 OWN = {"fpstore._single", "fpstore._single_codes"}
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -80,6 +99,7 @@ class BuildNative(build_ext):
         key = [
             *self.compiler.compiler_so,
             *KERNEL_LEVEL,
+            *CALLED_LEVEL,
             *MODULE_LEVEL,
             *FLAGS,
             *self.compiler.linker_so,
@@ -89,22 +109,37 @@ class BuildNative(build_ext):
         self.objects = Path("build/native", hashlib.sha256(" ".join(key).encode()).hexdigest()[:16])
         self.objects.mkdir(parents=True, exist_ok=True)
         found = kernels.sources(kernels.machine_of(self.compiler.compiler_so), Path("fpstore/native"))
-        jobs = [(source, [*KERNEL_LEVEL, *flags]) for source, flags in found.items()]
+        jobs = [(source, [*KERNEL_LEVEL, *flags], source.stem.rpartition("_")[2]) for source, flags in found.items()]
         names = [extension.name for extension in self.extensions]
-        modules = [(source_of(name, ".c"), KERNEL_LEVEL if name in LOOPING else MODULE_LEVEL) for name in names]
+        modules = [(source_of(name, ".c"), *level_of(name)) for name in names]
+        kinds = {kind: flags for _, flags, kind in jobs + modules if kind in HEADERS}
         with ThreadPoolExecutor(CORES) as pool:
+            list(pool.map(self.read_once, kinds, kinds.values()))
             made = list(pool.map(lambda job: self.compiled(*job), jobs + modules))
             library = self.archived(made[: len(jobs)])
             list(pool.map(partial(self.linked, library), self.extensions, made[len(jobs) :]))
 
-    def compiled(self, source: Path, flags: list[str]) -> Path:
+    def command(self, flags: list[str]) -> list[str]:
+        """The compiler's, as far as the files."""
+        includes = [f"-I{folder}" for folder in ("fpstore/native", *self.compiler.include_dirs)]
+        return [*self.compiler.compiler_so, *includes, *FLAGS, *flags]
+
+    def read_once(self, kind: str, flags: list[str]) -> None:
+        """Have the compiler keep what it makes of the header of a kind. It reads the header itself where it cannot."""
+        header = self.objects / f"{kind}.h"
+        kept = header.with_suffix(".h.gch")
+        notes = header.with_suffix(".d")
+        if self.force or not is_fresh(kept, notes):
+            header.write_text(HEADERS[kind])
+            run([*self.command(flags), "-MMD", "-MF", str(notes), "-x", "c-header", str(header), "-o", str(kept)])
+
+    def compiled(self, source: Path, flags: list[str], kind: str) -> Path:
         """The object of a source."""
         made = self.objects / (".".join(source.with_suffix("").parts) + ".o")
         notes = made.with_suffix(".d")
         if self.force or not is_fresh(made, notes):
-            includes = [f"-I{folder}" for folder in ("fpstore/native", *self.compiler.include_dirs)]
-            written = ["-MMD", "-MF", str(notes), "-c", str(source), "-o", str(made)]
-            run([*self.compiler.compiler_so, *includes, *FLAGS, *flags, *written])
+            first = ["-include", str(self.objects / f"{kind}.h")] if kind in HEADERS else []
+            run([*self.command(flags), *first, "-MMD", "-MF", str(notes), "-c", str(source), "-o", str(made)])
         return made
 
     def archived(self, objects: list[Path]) -> Path:
@@ -133,6 +168,13 @@ class BuildNative(build_ext):
 def source_of(name: str, suffix: str) -> Path:
     """The file of a module: what Cython reads (.pyx), what it writes (.c), or what a type checker reads (.pyi)."""
     return Path(name.replace(".", "/") + suffix)
+
+
+def level_of(name: str) -> tuple[list[str], str]:
+    """With which level a module is compiled, and of which kind it is, if of one."""
+    if name in LOOPING:
+        return KERNEL_LEVEL, ""
+    return (CALLED_LEVEL, "") if name in CALLED else (MODULE_LEVEL, "modules")
 
 
 def compiled_modules() -> list[str]:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -122,6 +123,13 @@ def test_a_wheel_is_for_the_platform_that_compiled_it(tree: Path) -> None:
     command = [sys.executable, "-c", f"{asked} runpy.run_path('setup.py', run_name='__main__')"]
     done = subprocess.run(command, cwd=tree, check=True, capture_output=True, text=True)
     assert int(done.stdout) == len([name for name in files_of_git() if name.endswith(".pyx")]) + 1  # what they share
+
+
+def test_each_module_with_a_level_of_its_own_is_there() -> None:
+    given = runpy.run_path(str(ROOT / "setup.py"))  # as a module, which runs nothing
+    there = {name.removesuffix(".pyx").replace("/", ".") for name in files_of_git() if name.endswith(".pyx")}
+    assert given["LOOPING"] | given["CALLED"] | given["OWN"] <= there
+    assert not given["LOOPING"] & given["CALLED"]
 
 
 def test_each_long_step_of_make_is_announced(tmp_path: Path) -> None:
