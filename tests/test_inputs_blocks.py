@@ -470,6 +470,34 @@ def test_pages_are_asked_for_in_their_order_though_some_are_read_alone(tmp_path:
     assert asked == [json.loads(line)["text"] for line in good]
 
 
+def test_lines_that_fill_their_block_are_taken_as_a_part_of_it_and_all_others_copied() -> None:
+    line, other = b'{"text": "%s"}\n' % (b"a" * 3000), b'{"text": "%s"}\n' % (b"b" * 3000)
+    odd = b'{"text": 5}\n'
+
+    def taken(block: bytes, ahead: bytes = b"") -> tuple[bytes, list[int], bool]:
+        """The lines that are taken, where each ends, and whether they are a part of the block."""
+        reader, held = LineReader(b"text", None, b"s"), np.frombuffer(block, dtype=np.uint8)
+        if ahead:
+            assert not reader.read(ahead, 0, True)
+        at = 0
+        while reader.read(held, at, True):
+            reader.passed(1, len(odd))
+            at = reader.at
+        _, _, (data, offsets), _, _ = reader.take()
+        return data.tobytes(), offsets.tolist(), np.shares_memory(data, held)
+
+    ends = [at * len(line) for at in range(31)]
+    assert taken(line * 30) == (line * 30, ends, True)
+    assert taken(b"\n" + line * 30 + b"\n\n") == (line * 30, ends, True)
+    assert taken(odd + line * 30) == (line * 30, ends, True)
+    assert taken(line * 10) == (line * 10, ends[:11], False)  # few
+    assert taken(line * 30 + b"\n" * 32 * len(line)) == (line * 30, ends, False)  # of a block with more beside them
+    assert taken(line * 20 + odd + other * 10) == (line * 20 + other * 10, ends, False)
+    assert taken(line * 20 + b"\n" + other * 10) == (line * 20 + other * 10, ends, False)
+    assert taken(other * 20, ahead=line * 10) == (line * 10 + other * 20, ends, False)
+    assert taken(other * 10, ahead=line * 20) == (line * 20 + other * 10, ends, False)
+
+
 @pytest.mark.parametrize("size", [10, 5000])
 def test_what_was_taken_stays_as_it_is_while_more_is_read(size: int) -> None:
     """Small values are copied, and the memory of many large ones is given away."""

@@ -151,7 +151,7 @@ class _Blocks:
             yield from self._read_block(block)
             block.leave(self._lines.at if self._lines.number else 0)  # a mark stays with the first line
             if block.is_full:
-                rest: Any = io.BufferedReader(_Chained(bytes(block.view), self._stream.reader))
+                rest: Any = io.BufferedReader(_Chained(block.data.tobytes(), self._stream.reader))
                 stream, number = Stream(self._stream.name, rest, self._stream.plain_bytes), self._lines.number
                 records = read_rest(stream, number, self._request, is_begun=self._lines.is_begun)
                 yield from named(records, self._request, self._names, self._rows)
@@ -161,7 +161,7 @@ class _Blocks:
 
     def _read_block(self, block: _Block) -> Iterator[Columns | Document]:
         lines, at = self._lines, 0
-        if lines.number == 0 and bytes(block.view[: len(codecs.BOM_UTF8)]) == codecs.BOM_UTF8:
+        if lines.number == 0 and block.data[: len(codecs.BOM_UTF8)].tobytes() == codecs.BOM_UTF8:
             at = len(codecs.BOM_UTF8)
         of_pages = self._request.html
         while self._read_lines(block, at):
@@ -194,7 +194,7 @@ class _Blocks:
         """Whether it stopped at a line that is not read here."""
         lines = self._lines
         before = lines.count
-        stopped = lines.read(block.view, at, block.is_last)
+        stopped = lines.read(block.data, at, block.is_last)
         self._rows += lines.count - before
         are_many = lines.count - before < FEW
         self._together_bytes = min(2 * self._together_bytes, TOGETHER_BYTES) if are_many else 0
@@ -254,7 +254,7 @@ def _with_texts(columns: Columns, shown: Shown, source: str, request: Request) -
 
 
 class _Block:
-    """Bytes of a stream: those that were left of the ones before, and the next.
+    """Bytes of a stream: those that were left of the ones before, and the next, in memory of their own for each.
 
     is_last: nothing comes behind them. is_full: no line that may be read ends in them. failure: what the stream had
     instead of more.
@@ -262,52 +262,65 @@ class _Block:
 
     def __init__(self, reader: io.BufferedReader, size: int) -> None:
         self._reader = reader
-        self._bytes = bytearray(size)
-        self._end = 0
+        self._size = size
+        self._bytes: Bytes = np.empty(0, dtype=np.uint8)
         self.is_last = False
         self.failure: Exception | None = None
 
     @property
-    def view(self) -> memoryview:
-        """The bytes."""
-        return memoryview(self._bytes)[: self._end]
+    def data(self) -> Bytes:
+        """They stay as they are: lines may be a part of them."""
+        return self._bytes
 
     @property
     def is_full(self) -> bool:
         """Whether there are as many as a line may have at most; what was read is to be left first."""
-        return self._end == MAX_LINE_BYTES
+        return len(self._bytes) == MAX_LINE_BYTES
 
     def fill(self) -> bool:
         """Read more; False where there is none. Whatever the stream raises is kept for when all before it was read."""
         if self.is_last or self.failure is not None:
             return False
-        if 2 * self._end > len(self._bytes):
-            self._bytes += bytes(min(2 * len(self._bytes), MAX_LINE_BYTES) - len(self._bytes))
-        room = memoryview(self._bytes)
+        end = len(self._bytes)
+        if 2 * end > self._size:
+            self._size = min(2 * self._size, MAX_LINE_BYTES)
+        held = np.empty(self._size, dtype=np.uint8)
+        held[:end] = self._bytes
+        room = memoryview(held.data)
         try:
-            while self._end < len(room) and not self.is_last:
-                count = self._reader.readinto1(room[self._end :])
-                self._end += count
+            while end < len(room) and not self.is_last:
+                count = self._reader.readinto1(room[end:])
+                end += count
                 self.is_last = not count
         except Exception as error:
             self.failure = error
+        self._bytes = held[:end]
         return True
 
     def leave(self, at: int) -> None:
         """The bytes before at were read."""
-        self._bytes[: self._end - at] = self._bytes[at : self._end]
-        self._end -= at
+        self._bytes = self._bytes[at:]
 
     def lines(self, at: int, size: int) -> tuple[list[bytes], int]:
         """The lines from at on that begin within size bytes, the first at least, and how many bytes they have.
 
         The end of the first is here, or is that of the stream.
         """
-        newline = self._bytes.find(b"\n", min(at + size, self._end), self._end)
-        if newline < 0 and not self.is_last:
-            newline = self._bytes.rfind(b"\n", at, self._end)
-        data = bytes(self.view[at : self._end if newline < 0 else newline + 1])
+        end = self._end_of_line(min(at + size, len(self._bytes)))
+        if end is None and not self.is_last:
+            end = at + self._bytes[at:].tobytes().rfind(b"\n") + 1
+        data = self._bytes[at:end].tobytes()
         return io.BytesIO(data).readlines(), len(data)
+
+    def _end_of_line(self, at: int) -> int | None:
+        """Where the line ends that a place is in, None where that is not here."""
+        count = 1 << 12
+        while at < len(self._bytes):
+            found = self._bytes[at : at + count].tobytes().find(b"\n")
+            if found >= 0:
+                return at + found + 1
+            at, count = at + count, 2 * count
+        return None
 
 
 class _Chained(io.RawIOBase):
