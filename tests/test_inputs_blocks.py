@@ -318,6 +318,17 @@ def test_changed_bytes_are_read_as_line_by_line(
     expect_same(path)
 
 
+def test_the_first_blocks_are_small_and_each_is_twice_the_one_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = b'{"text": "%s"}\n' % (b"a" * 87)
+    (tmp_path / "in.jsonl").write_bytes(line * 400)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 80 * len(line))
+    with closing(documents([tmp_path / "in.jsonl"])) as found:
+        sizes = [len(one) for one in found.in_columns()]
+    assert sizes == [10, 20, 40, 80, 80, 80, 80, 10]
+
+
 @pytest.mark.parametrize("extra", range(-2, 3))
 @pytest.mark.parametrize("first", [b"", PLAIN + b"\n", b"\n\n", b"\xef\xbb\xbf"])
 @pytest.mark.parametrize("last", [b"", b"\n", b"\n\n" + PLAIN, b"\nbad\n" + PLAIN + b"\n" + b"y" * 300 + b"\n" + PLAIN])
