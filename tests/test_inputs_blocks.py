@@ -303,6 +303,7 @@ def test_any_lines_in_blocks_of_any_size_are_what_they_are_one_by_one(
     with pytest.MonkeyPatch.context() as patch:
         for name in ("BLOCK_BYTES", "PAGES_BLOCK_BYTES"):
             patch.setattr(blocks, name, block)
+        patch.setattr(blocks, "LONG_BYTES", 0)
         expect_same(path, html=html, **({"id_column": "id"} if named else {}))
 
 
@@ -324,9 +325,14 @@ def test_the_first_blocks_are_small_and_each_is_twice_the_one_before_it(
     line = b'{"text": "%s"}\n' % (b"a" * 87)
     (tmp_path / "in.jsonl").write_bytes(line * 400)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", 80 * len(line))
-    with closing(documents([tmp_path / "in.jsonl"])) as found:
-        sizes = [len(one) for one in found.in_columns()]
-    assert sizes == [10, 20, 40, 80, 80, 80, 80, 10]
+
+    def sizes(least: int) -> list[int]:
+        monkeypatch.setattr(blocks, "LONG_BYTES", least)
+        with closing(documents([tmp_path / "in.jsonl"])) as found:
+            return [len(one) for one in found.in_columns()]
+
+    assert sizes(400 * len(line)) == [10, 20, 40, 80, 80, 80, 80, 10]
+    assert sizes(400 * len(line) + 1) == [80, 80, 80, 80, 80]  # of a short file
 
 
 @pytest.mark.parametrize("extra", range(-2, 3))
@@ -338,6 +344,7 @@ def test_a_line_over_the_limit_is_one_line_by_line_too(
     monkeypatch.setattr(blocks, "MAX_LINE_BYTES", 128)
     monkeypatch.setattr(compressed, "MAX_LINE_BYTES", 128)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(blocks, "LONG_BYTES", 150)
     path = tmp_path / "in.jsonl"
     path.write_bytes(first + b'{"text": "' + b"x" * (128 - 12 + extra) + b'"}' + last)
     expect_same(path)

@@ -155,6 +155,7 @@ def test_the_first_batches_are_as_small_as_what_is_read_first_and_none_is_put_to
     line, source = json.dumps({"text": "a" * 86}) + "\n", tmp_path / "in.jsonl"
     source.write_text(line * 400)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", 80 * len(line))
+    monkeypatch.setattr(blocks, "LONG_BYTES", 400 * len(line))
     monkeypatch.setattr(corpus, "BATCH_DOCUMENTS", 1000)
     monkeypatch.setattr(corpus, "_ENOUGH_BYTES", 60 * 86)
     every = Corpus([source], DEFAULT_RECIPE, 3, 1)

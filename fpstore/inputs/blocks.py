@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import io
+import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -34,8 +35,9 @@ from fpstore.types import Bytes
 # With 2 MiB a job over documents of 600 words takes 1.1 times the processor's time, as what Python does for each is not
 # in a cache then; with 4 MiB as long, and 10 MB more. From these on numpy also asks for large pages, which are cleared.
 BLOCK_BYTES = 3 << 20
-# The first has an eighth of that, and each twice as much as the one before it: so others soon have something to do.
-FIRST_PART = 8
+# The first of a stream, or of a file of so many bytes, has an eighth of that, and each twice as much as the one before
+# it: so others soon have something to do. What is read of several files goes into one batch, which copies it.
+FIRST_PART, LONG_BYTES = 8, 8 << 20
 # Of pages, which are shared out, so that each of several workers has some of a block.
 PAGES_BLOCK_BYTES = GROUP_BYTES
 # Of lines that go to `text` together, about so many; more and more where fewer than FEW between two are read here.
@@ -106,10 +108,16 @@ def read_blocks(path: str, request: Request, names: Names | None, base: int) -> 
     ahead = request.workers.are_several and not is_stream(path) and not is_remote(path)
     with open_stream(path, request.on_bytes, is_text=True, within=request.within, reads_ahead=ahead) as stream:
         if stream.name.isprintable():
-            every = _Blocks(stream, request, names, base).read()
+            part = FIRST_PART if _is_long(path, request) else 1
+            every = _Blocks(stream, request, names, base).read(part)
             yield from _shown(every, stream.name, request) if request.html else every
         else:  # packed names begin with it, and it may be no UTF-8
             yield from named(read_rest(stream, 0, request, is_begun=False), request, names, base)
+
+
+def _is_long(path: str, request: Request) -> bool:
+    """Whether it takes long to read all that is asked for of an input."""
+    return is_stream(path) or (request.within is None and not is_remote(path) and os.stat(path).st_size >= LONG_BYTES)
 
 
 class LineTexts:
@@ -148,9 +156,10 @@ class _Blocks:
         self._rows, self._blank = base, 0
         self._together_bytes = 0  # that went to `text` last
 
-    def read(self) -> Iterator[Columns | Document]:
-        """All of it."""
-        block = _Block(self._stream.reader, PAGES_BLOCK_BYTES if self._request.html else BLOCK_BYTES)
+    def read(self, part: int) -> Iterator[Columns | Document]:
+        """All of it. part: of a block, that the first has."""
+        most = PAGES_BLOCK_BYTES if self._request.html else BLOCK_BYTES
+        block = _Block(self._stream.reader, max(1, most // part), most)
         while block.fill():
             yield from self._read_block(block)
             block.leave(self._lines.at if self._lines.number else 0)  # a mark stays with the first line
@@ -264,9 +273,10 @@ class _Block:
     instead of more.
     """
 
-    def __init__(self, reader: io.BufferedReader, size: int) -> None:
+    def __init__(self, reader: io.BufferedReader, size: int, most: int) -> None:
+        """size: of the first; each is twice as large as the one before it, up to most, or where a line is longer."""
         self._reader = reader
-        self._size, self._most = max(1, size // FIRST_PART), size
+        self._size, self._most = size, most
         self._bytes: Bytes = np.empty(0, dtype=np.uint8)
         self.is_last = False
         self.failure: Exception | None = None
