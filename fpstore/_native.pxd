@@ -658,6 +658,8 @@ cdef extern from "json_lines.h" nogil:
         Packed texts
         Packed names
         Packed lines
+        const uint8_t *block
+        uint64_t first
         uint8_t *may_have_tags
         uint64_t *numbers
         uint64_t count
@@ -681,6 +683,7 @@ cdef extern from "json_lines.h" nogil:
         LinesStop stopped
     Status lines_read(const LineFields *fields, const uint8_t *block, uint64_t size, bint is_last, LinesPlace *place,
                       LineRows *rows)
+    Status lines_settle(LineRows *rows)
     Status lines_add(LineRows *rows, const uint8_t *text, uint64_t text_size, const uint8_t *name, uint64_t name_size,
                      const uint8_t *line, uint64_t line_size)
     void lines_free(LineRows *rows)

@@ -303,6 +303,7 @@ def test_any_lines_in_blocks_of_any_size_are_what_they_are_one_by_one(
     with pytest.MonkeyPatch.context() as patch:
         for name in ("BLOCK_BYTES", "PAGES_BLOCK_BYTES"):
             patch.setattr(blocks, name, block)
+        patch.setattr(blocks, "LONG_BYTES", 0)
         expect_same(path, html=html, **({"id_column": "id"} if named else {}))
 
 
@@ -318,6 +319,22 @@ def test_changed_bytes_are_read_as_line_by_line(
     expect_same(path)
 
 
+def test_the_first_blocks_are_small_and_each_is_twice_the_one_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = b'{"text": "%s"}\n' % (b"a" * 87)
+    (tmp_path / "in.jsonl").write_bytes(line * 400)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 80 * len(line))
+
+    def sizes(least: int) -> list[int]:
+        monkeypatch.setattr(blocks, "LONG_BYTES", least)
+        with closing(documents([tmp_path / "in.jsonl"])) as found:
+            return [len(one) for one in found.in_columns()]
+
+    assert sizes(400 * len(line)) == [10, 20, 40, 80, 80, 80, 80, 10]
+    assert sizes(400 * len(line) + 1) == [80, 80, 80, 80, 80]  # of a short file
+
+
 @pytest.mark.parametrize("extra", range(-2, 3))
 @pytest.mark.parametrize("first", [b"", PLAIN + b"\n", b"\n\n", b"\xef\xbb\xbf"])
 @pytest.mark.parametrize("last", [b"", b"\n", b"\n\n" + PLAIN, b"\nbad\n" + PLAIN + b"\n" + b"y" * 300 + b"\n" + PLAIN])
@@ -327,6 +344,7 @@ def test_a_line_over_the_limit_is_one_line_by_line_too(
     monkeypatch.setattr(blocks, "MAX_LINE_BYTES", 128)
     monkeypatch.setattr(compressed, "MAX_LINE_BYTES", 128)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(blocks, "LONG_BYTES", 150)
     path = tmp_path / "in.jsonl"
     path.write_bytes(first + b'{"text": "' + b"x" * (128 - 12 + extra) + b'"}' + last)
     expect_same(path)
@@ -468,6 +486,34 @@ def test_pages_are_asked_for_in_their_order_though_some_are_read_alone(tmp_path:
     good = PAGES[:5] * 3
     assert given == [line + b"\n" for line in good]
     assert asked == [json.loads(line)["text"] for line in good]
+
+
+def test_lines_that_fill_their_block_are_taken_as_a_part_of_it_and_all_others_copied() -> None:
+    line, other = b'{"text": "%s"}\n' % (b"a" * 3000), b'{"text": "%s"}\n' % (b"b" * 3000)
+    odd = b'{"text": 5}\n'
+
+    def taken(block: bytes, ahead: bytes = b"") -> tuple[bytes, list[int], bool]:
+        """The lines that are taken, where each ends, and whether they are a part of the block."""
+        reader, held = LineReader(b"text", None, b"s"), np.frombuffer(block, dtype=np.uint8)
+        if ahead:
+            assert not reader.read(ahead, 0, True)
+        at = 0
+        while reader.read(held, at, True):
+            reader.passed(1, len(odd))
+            at = reader.at
+        _, _, (data, offsets), _, _ = reader.take()
+        return data.tobytes(), offsets.tolist(), np.shares_memory(data, held)
+
+    ends = [at * len(line) for at in range(31)]
+    assert taken(line * 30) == (line * 30, ends, True)
+    assert taken(b"\n" + line * 30 + b"\n\n") == (line * 30, ends, True)
+    assert taken(odd + line * 30) == (line * 30, ends, True)
+    assert taken(line * 10) == (line * 10, ends[:11], False)  # few
+    assert taken(line * 30 + b"\n" * 32 * len(line)) == (line * 30, ends, False)  # of a block with more beside them
+    assert taken(line * 20 + odd + other * 10) == (line * 20 + other * 10, ends, False)
+    assert taken(line * 20 + b"\n" + other * 10) == (line * 20 + other * 10, ends, False)
+    assert taken(other * 20, ahead=line * 10) == (line * 10 + other * 20, ends, False)
+    assert taken(other * 10, ahead=line * 20) == (line * 20 + other * 10, ends, False)
 
 
 @pytest.mark.parametrize("size", [10, 5000])

@@ -3,6 +3,9 @@
 import errno
 import os
 import random
+import signal
+import threading
+import time
 import tracemalloc
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
@@ -49,14 +52,16 @@ def indexes_of(values: Sequence[int]) -> Any:
 # Lines.
 
 
-@pytest.mark.parametrize("size", ROOMS)
-def test_lines_are_appended_in_the_order_of_their_indexes_each_with_its_end(tmp_path: Path, size: int) -> None:
-    rng = random.Random(size)
-    values = [value + rng.choice([b"", b"\n"]) for value in some_values(rng, 60)]
-    chosen = [rng.randrange(60) for _ in range(80)]
+@pytest.mark.parametrize("count", [1, 80, 1500, 2048, 2049, 5000])
+def test_lines_are_appended_in_the_order_of_their_indexes_each_with_its_end(tmp_path: Path, count: int) -> None:
+    """So many that some go out by one call, and some by several; those that lie side by side are one stretch."""
+    rng = random.Random(count)
+    values = [value + rng.choice([b"", b"\n", b"\n"]) for value in some_values(rng, 60)]
+    chosen = [rng.randrange(60) for _ in range(count)]
+    chosen += [at for first in chosen for at in range(first, min(first + 3, 60))]
     lines = Encoded.pack([b"before", *values])[1:]
     with (tmp_path / "f").open("wb") as file:
-        count = append_lines(file.fileno(), tmp_path / "f", lines.data, lines.offsets, indexes_of(chosen), room(size))
+        count = append_lines(file.fileno(), tmp_path / "f", lines.data, lines.offsets, indexes_of(chosen))
     expected = b"".join(values[at] if values[at].endswith(b"\n") else values[at] + b"\n" for at in chosen)
     assert (tmp_path / "f").read_bytes() == expected
     assert count == len(expected)
@@ -74,33 +79,63 @@ def test_a_file_that_lines_are_appended_to_is_that_much_longer(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("offsets", "indexes", "size", "told"),
+    ("offsets", "indexes", "told"),
     [
-        ([0, 2, 1], [0], 8, "offsets: found some that do not increase to at most 3"),
-        ([-1, 2], [0], 8, "offsets: found some that do not increase"),
-        ([0, 4], [0], 8, "offsets: found some that do not increase to at most 3"),
-        ([], [], 8, "offsets: found some that do not increase"),
-        ([0, 1, 3], [2], 8, "index: found 2, expected one of 2 values"),
-        ([0, 1, 3], [0, -1], 8, "index: found -1, expected one of 2 values"),
-        ([0, 1, 3], [0], 0, "room: found none"),
+        ([0, 2, 1], [0], "offsets: found some that do not increase to at most 3"),
+        ([-1, 2], [0], "offsets: found some that do not increase"),
+        ([0, 4], [0], "offsets: found some that do not increase to at most 3"),
+        ([], [], "offsets: found some that do not increase"),
+        ([0, 1, 3], [2], "index: found 2, expected one of 2 values"),
+        ([0, 1, 3], [0, -1], "index: found -1, expected one of 2 values"),
     ],
 )
 def test_lines_that_are_not_there_are_refused_and_nothing_is_written(
-    tmp_path: Path, offsets: list[int], indexes: list[int], size: int, told: str
+    tmp_path: Path, offsets: list[int], indexes: list[int], told: str
 ) -> None:
     data = np.frombuffer(b"abc", dtype=np.uint8)
     with (tmp_path / "f").open("wb") as file, pytest.raises(ValueError, match=told):
-        append_lines(file.fileno(), tmp_path / "f", data, indexes_of(offsets), indexes_of(indexes), room(size))
+        append_lines(file.fileno(), tmp_path / "f", data, indexes_of(offsets), indexes_of(indexes))
     assert (tmp_path / "f").read_bytes() == b""
 
 
-@pytest.mark.parametrize("size", [1, 1 << 10])
-def test_what_the_system_says_of_a_file_names_it(tmp_path: Path, size: int) -> None:
+def test_what_the_system_says_of_a_file_names_it(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"")
     lines = Encoded.pack([b"abc"])
     with (tmp_path / "f").open("rb") as file, pytest.raises(OSError, match=r"f'$") as raised:
-        append_lines(file.fileno(), tmp_path / "f", lines.data, lines.offsets, indexes_of([0]), room(size))
+        append_lines(file.fileno(), tmp_path / "f", lines.data, lines.offsets, indexes_of([0]))
     assert raised.value.errno == errno.EBADF
+
+
+def test_lines_of_which_the_system_takes_a_part_go_on_where_that_ends(tmp_path: Path) -> None:
+    """Who reads the pipe is slow, and signals end each call that waits for it, with what was written by then."""
+    rng = random.Random(5)
+    lines = Encoded.pack([rng.randbytes(rng.choice([1, 700, 9000])) + b"\n" for _ in range(400)])
+    chosen = [at for at in range(400) if at % 3]
+    read, write = os.pipe()
+    found: list[bytes] = []
+
+    def take() -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
+        while data := os.read(read, 20_001):
+            found.append(data)
+            time.sleep(0.0005)
+
+    came: list[int] = []
+    before = signal.signal(signal.SIGALRM, lambda number, frame: came.append(number))
+    reader = threading.Thread(target=take)
+    reader.start()
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+        count = append_lines(write, tmp_path / "f", lines.data, lines.offsets, indexes_of(chosen))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        os.close(write)
+        reader.join()
+        os.close(read)
+    assert b"".join(found) == b"".join(lines[at] for at in chosen)
+    assert count == sum(map(len, found))
+    assert came
 
 
 # Documents.
@@ -290,7 +325,7 @@ def test_lines_that_others_write_are_told_of_as_they_are_written(tmp_path: Path)
     )
     told, written = Record(tmp_path, 1), tmp_path / "written"
     with written.open("wb", buffering=0) as file:
-        append_lines(file.fileno(), written, lines.data, lines.offsets, indexes_of(indexes), room(7))
+        append_lines(file.fileno(), written, lines.data, lines.offsets, indexes_of(indexes))
     with ExitStack() as stack:
         files = [stack.enter_context(told.paths[at].open("ab", buffering=0)) for at in (0, 2)]
         entries = filled(1, 0, 3)
@@ -330,6 +365,13 @@ def test_entries_of_another_size_are_refused(tmp_path: Path) -> None:
 def opened(folder: Path, count: int | None = None) -> Spool:
     folder.mkdir(exist_ok=True)
     return Spool(Folder.open(folder), texts=True, count=count)
+
+
+def test_a_record_is_not_written_through_a_room_of_nothing(tmp_path: Path) -> None:
+    record = Record(tmp_path, 1, 0)
+    with pytest.raises(ValueError, match="room: found none, expected some bytes"):
+        record.append([b"a"], [b"b"], [0], filled(1, 0, 1))
+    assert all(path.read_bytes() == b"" for path in record.paths)
 
 
 def test_some_of_names_and_texts_are_put_on_record_packed_or_not(tmp_path: Path) -> None:

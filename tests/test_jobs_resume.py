@@ -20,6 +20,7 @@ from jobs_model import fingerprints, interrupt, lines_of, write_jsonl
 import fpstore
 from fpstore import ledger
 from fpstore.disk import Folder
+from fpstore.inputs import blocks
 from fpstore.jobs import Inputs, JobError, cluster, components, corpus, dedup, document_pairs, journal, runs
 from fpstore.jobs.corpus import Corpus
 from fpstore.jobs.files import AppendFile, write_json
@@ -31,6 +32,7 @@ from fpstore.jobs.standing import Workplace
 from fpstore.notes import FIRST_NUMBER, subfolder
 from fpstore.text import DEFAULT_RECIPE, Recipe, load_recipe
 from fpstore.text.confirm import Confirm
+from fpstore.text.packed import Packed
 
 TOOLS = Path(__file__).parent.parent / "tools"
 DOCUMENTS = ["a b c d e", "x", "a b c d e", "", "y z", "!", "x", "y z", "", "last one of them"] * 2
@@ -145,6 +147,21 @@ def test_batches_are_committed_together_by_their_documents_and_their_bytes(
         since = 0 if settles else since
     assert found[-1][1]
     assert [settles for _, settles in found].count(False) >= 3
+
+
+def test_the_first_batches_are_as_small_as_what_is_read_first_and_none_is_put_together(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    line, source = json.dumps({"text": "a" * 86}) + "\n", tmp_path / "in.jsonl"
+    source.write_text(line * 400)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 80 * len(line))
+    monkeypatch.setattr(blocks, "LONG_BYTES", 400 * len(line))
+    monkeypatch.setattr(corpus, "BATCH_DOCUMENTS", 1000)
+    monkeypatch.setattr(corpus, "_ENOUGH_BYTES", 60 * 86)
+    every = Corpus([source], DEFAULT_RECIPE, 3, 1)
+    monkeypatch.setattr(corpus, "BATCH_BYTES", 80 * 86 + 1)
+    monkeypatch.setattr(Packed, "join", lambda _: pytest.fail("some are put together"))
+    assert [len(batch.names) for batch in every.batches()] == [10, 20, 40, 80, 80, 80, 80, 10]
 
 
 def test_finished_input_is_not_worked_on_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path) -> None:

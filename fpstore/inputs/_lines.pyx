@@ -11,13 +11,37 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy
 
 from fpstore._native cimport (
-    LINES_CUT, LINES_OTHER, OK, LineFields, LineRows, LinesPlace, Packed, lines_add, lines_free, lines_read,
+    LINES_CUT, LINES_OTHER, OK, LineFields, LineRows, LinesPlace, Packed, lines_add, lines_free,
+    lines_read, lines_settle,
 )
 
 
 # So many bytes are cheaper to give away than to copy.
 cdef enum:
     _GIVEN_BYTES = 1 << 16
+
+
+cdef in_block(LineRows *rows, const uint8_t[::1] block):
+    """The lines of rows as packed_of gives them, where they fill most of the block that they lie in: a part of it.
+
+    All others are copied then.
+    """
+    cdef uint64_t i, end
+    cdef int64_t[::1] ends
+    if rows.block == NULL or rows.count == 0:
+        return None
+    end = rows.lines.ends[rows.count - 1]
+    if end - rows.first < _GIVEN_BYTES or 2 * (end - rows.first) < <uint64_t>block.shape[0]:
+        if lines_settle(rows) != OK:
+            raise MemoryError(f"no memory for {end - rows.first} bytes of lines")
+        return None
+    offsets = np.zeros(rows.count + 1, dtype=np.int64)
+    ends = offsets
+    for i in range(rows.count):
+        ends[i + 1] = <int64_t>(rows.lines.ends[i] - rows.first)
+    data = np.asarray(block)[rows.first:end]
+    rows.block = NULL
+    return data, offsets
 
 
 cdef packed_of(Packed *packed, uint64_t count):
@@ -58,6 +82,7 @@ cdef class LineReader:
     cdef LinesPlace place
     cdef LineRows rows
     cdef bytes text, name, source
+    cdef const uint8_t[::1] block  # that lines lie in
 
     def __init__(self, text, name, source):
         """text: the field of the texts, name: that of the names, None where they are source, `:` and a line's number.
@@ -98,7 +123,8 @@ cdef class LineReader:
         """Read lines of a block from at on, up to its end; is_last: nothing comes behind it.
 
         True where it stopped at a line that is not read here; self.at is where that begins, or the last where its end
-        is not in the block. MemoryError where there is none.
+        is not in the block. MemoryError where there is none. Lines that are taken may be part of the block, which is to
+        stay as it is as long as they are looked at.
         """
         cdef int status
         cdef uint64_t size = <uint64_t>block.shape[0]
@@ -109,6 +135,8 @@ cdef class LineReader:
             return False
         with nogil:
             status = lines_read(&self.fields, &block[0], size, is_last, &self.place, &self.rows)
+        if self.rows.block == &block[0]:  # only now, as lines of the one before may have been copied
+            self.block = block
         if status != OK:
             raise MemoryError(f"line {self.place.number + 1}: no memory for the lines of a block of {size} bytes")
         return self.place.stopped == LINES_OTHER
@@ -141,7 +169,11 @@ cdef class LineReader:
             tags, of_lines = may_have_tags, numbers
             memcpy(&tags[0], self.rows.may_have_tags, count)
             memcpy(&of_lines[0], self.rows.numbers, count * sizeof(uint64_t))
-        taken = (packed_of(&self.rows.texts, count), packed_of(&self.rows.names, count),
-                 packed_of(&self.rows.lines, count), may_have_tags.view(bool), numbers)
+        lines = in_block(&self.rows, self.block)
+        if lines is None:
+            lines = packed_of(&self.rows.lines, count)
+        taken = (packed_of(&self.rows.texts, count), packed_of(&self.rows.names, count), lines,
+                 may_have_tags.view(bool), numbers)
         self.rows.count = 0
+        self.block = None
         return taken

@@ -11,6 +11,7 @@ import numpy as np
 from libc.errno cimport EINTR, errno
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
+from posix.uio cimport iovec, writev
 from posix.unistd cimport write
 
 from fpstore._native cimport CUT_SHORT, c_crc32c, read_at
@@ -18,6 +19,10 @@ from fpstore._native cimport CUT_SHORT, c_crc32c, read_at
 cdef extern from "<fcntl.h>" nogil:
     int sync_file_range(int fd, int64_t start, int64_t size, unsigned int flags)
     unsigned int SYNC_FILE_RANGE_WRITE
+
+# So many stretches are written by one call; the system takes no more.
+cdef enum:
+    _MOST_PARTS = 1024
 
 # Where reading failed.
 OF_INDEX, OF_VALUES = 1, 2
@@ -104,34 +109,75 @@ cdef int expect_written(Out *out, path) except -1:
     return 0
 
 
+cdef int write_parts(int fd, iovec *parts, size_t count) noexcept nogil:
+    """Write stretches of memory, one after the other; the error of the system, or 0. What they say changes."""
+    cdef ssize_t done
+    cdef size_t first = 0
+    while first < count:
+        done = writev(fd, parts + first, <int>(count - first))
+        if done < 0:
+            if errno != EINTR:
+                return errno
+            continue
+        while first < count and <size_t>done >= parts[first].iov_len:
+            done -= <ssize_t>parts[first].iov_len
+            first += 1
+        if first < count:
+            parts[first].iov_base = <uint8_t *>parts[first].iov_base + done
+            parts[first].iov_len -= <size_t>done
+    return 0
+
+
+cdef int write_lines(int fd, const Values *values, const int64_t *indexes, Py_ssize_t count, uint64_t *size) noexcept nogil:
+    """As append_lines, from where the values lie: those that lie side by side at once. size: how many bytes."""
+    cdef iovec parts[_MOST_PARTS]
+    cdef uint8_t newline = ord("\n")
+    cdef const uint8_t *line
+    cdef const uint8_t *behind = NULL
+    cdef size_t used = 0, own
+    cdef Py_ssize_t i
+    cdef int failed
+    size[0] = 0
+    for i in range(count):
+        line = values.data + values.offsets[indexes[i]]
+        own = <size_t>(values.offsets[indexes[i] + 1] - values.offsets[indexes[i]])
+        size[0] += own
+        if used > _MOST_PARTS - 2:
+            failed = write_parts(fd, parts, used)
+            if failed:
+                return failed
+            used, behind = 0, NULL
+        if own and behind == line:
+            parts[used - 1].iov_len += own
+        elif own:
+            parts[used].iov_base, parts[used].iov_len = <void *>line, own
+            used += 1
+        behind = line + own
+        if not own or line[own - 1] != newline:
+            parts[used].iov_base, parts[used].iov_len = &newline, 1
+            used, behind = used + 1, NULL
+            size[0] += 1
+    return write_parts(fd, parts, used)
+
+
 def append_lines(int fd, path, const uint8_t[::1] data not None, const int64_t[::1] offsets not None,
-                 const int64_t[::1] indexes not None, uint8_t[::1] room not None):
+                 const int64_t[::1] indexes not None):
     """Write the values with these indexes to a file, each with a newline behind it where it has none; how many bytes.
 
     Value i is data[offsets[i] : offsets[i + 1]]; offsets: int64[n + 1], increasing. indexes: int64[m], each below n.
-    path: of the file, for errors. room: what values are put together in. Raises ValueError for others, and what the
-    system does.
+    path: of the file, for errors. Raises ValueError for others, and what the system does.
     """
-    cdef uint8_t newline = ord("\n")
-    cdef int64_t end
     cdef Values values
-    cdef Out out
-    cdef Py_ssize_t i
-    cdef int64_t start
     cdef uint64_t size = 0
+    cdef int failed
     values_of(&values, data, offsets)
     expect_indexes(indexes, values.count)
-    out_of(&out, fd, room)
+    if not indexes.shape[0]:
+        return 0
     with nogil:
-        for i in range(indexes.shape[0]):
-            start, end = values.offsets[indexes[i]], values.offsets[indexes[i] + 1]
-            out_put(&out, values.data + start, <size_t>(end - start))
-            size += <uint64_t>(end - start)
-            if start == end or values.data[end - 1] != newline:
-                out_put(&out, &newline, 1)
-                size += 1
-        out_flush(&out)
-    expect_written(&out, path)
+        failed = write_lines(fd, &values, &indexes[0], indexes.shape[0], &size)
+    if failed:
+        raise OSError(failed, os.strerror(failed), str(path))
     return size
 
 

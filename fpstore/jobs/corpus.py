@@ -12,6 +12,7 @@ import numpy as np
 
 from fpstore.errors import JobError, PathLike
 from fpstore.inputs import BadInput, Documents, GivenDocuments, Layout, Row, documents, has_columns, has_header, remote
+from fpstore.inputs.blocks import FIRST_PART
 from fpstore.inputs.errors import Faults, expect_some
 from fpstore.inputs.portions import Portion, portions_of
 from fpstore.inputs.sources import expand, is_stream
@@ -37,10 +38,10 @@ _Measuring = Callable[[], tuple[Measured, KeptHashes | None]]
 Rows = Iterable[Mapping[str, Any]]
 
 # A batch is full with this many documents, or this many bytes of text. It is what is held.
-BATCH_DOCUMENTS = 1 << 14
-BATCH_BYTES = 2 << 20
-# With so many a batch ends where what was read together does: it need not be copied then.
-_ENOUGH_BYTES = 3 << 19
+BATCH_DOCUMENTS, BATCH_BYTES = 1 << 14, 3 << 20
+# With so many a batch ends where what was read together does: it need not be copied then. The first ends with a part,
+# and each with twice as many as the one before it, as the first blocks that are read are small.
+_ENOUGH_BYTES = 9 << 18
 # With so many documents, or bytes of text, since the last commit there is another one, and as many an interruption
 # costs: to wait for the disk more often would take longer than the work, by two threads, with a disk that others use.
 COMMIT_DOCUMENTS = 1 << 17
@@ -399,6 +400,7 @@ class Corpus:
         good, bad = int(start != Place()), 0  # a place is behind a document
         digests = tuple(start.digests[: start.source])
         self.bytes_read = 0
+        enough = max(1, _ENOUGH_BYTES // FIRST_PART)
         for number in range(start.source, len(self.sources)):
             before, digest, index = (dict(skipped), dict(notes)), Digest(), 0
             faults = Faults(self._options["skip_bad"])
@@ -424,7 +426,8 @@ class Corpus:
                         good += len(own)
                         held.append(own)
                         count, size = count + len(own), size + own.text_bytes
-                        if count == BATCH_DOCUMENTS or size >= (BATCH_BYTES if len(part) else _ENOUGH_BYTES):
+                        if count == BATCH_DOCUMENTS or size >= (BATCH_BYTES if len(part) else enough):
+                            enough = min(2 * enough, _ENOUGH_BYTES)
                             end = Place(number, index, *before, (*digests, digest.told()))
                             passed_over = skipped + Counter(found.skipped) + faults.counts
                             so_far = dict(passed_over), dict(notes + Counter(found.notes))

@@ -107,7 +107,7 @@ class AppendFile:
 
     def append_lines(self, lines: Packed[Any], indexes: Counts) -> None:
         """Append those with these indexes, each with a newline behind it where it has none."""
-        self.length += append_lines(self._fd, self.path, lines.data, lines.offsets, indexes, self.room)
+        self.length += append_lines(self._fd, self.path, lines.data, lines.offsets, indexes)
 
     @property
     def room(self) -> Bytes:

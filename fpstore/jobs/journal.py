@@ -27,9 +27,9 @@ from fpstore.notes import JOURNAL
 from fpstore.threads import Line, Piece
 
 _FINISHED = "finished"
-# So much is behind at most: while a commit waits for the disk three more batches are decided about, which are no more
+# So much is behind at most: while a commit waits for the disk two more batches are decided about, which are no more
 # than there are between two commits.
-_MOST_BEHIND = 3
+_MOST_BEHIND = 2
 
 # Given a state, and which inputs look other than when they were read.
 ExpectSame = Callable[[dict[str, Any], list[int]], None]

@@ -24,7 +24,7 @@ from fpstore.text.packed import Encoded, Packed, taken, text_sizes
 from fpstore.types import Array, Counts, Ids, Keys
 
 # So many bytes of text are decided together, or one text: their shingles take 3 to 16 times as many.
-PIECE_BYTES = 2 << 20
+PIECE_BYTES = 3 << 20
 
 
 class _Workplaced(Leaders):

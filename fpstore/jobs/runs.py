@@ -132,8 +132,11 @@ class FirstRun:
         )
         kept_names = self._kept.names_later(dropped["id"]) if self._dropping else list
         columns = [self._kept.nearness(dropped["distance"])] + ([dropped["measure"]] if self._measures else [])
+        as_read, names = self._keeping.lines_of(batch), batch.names
+        # What is not written is not held until the rest is.
         batch = replace(batch, hashes=None)
-        as_read = self._keeping.lines_of(batch)
+        if as_read is not None:
+            batch = replace(batch, texts=(), rows=())
 
         def write() -> None:
             kept_file, *dropped_files = self._job.files
@@ -145,7 +148,7 @@ class FirstRun:
             else:
                 kept_file.write(self._keeping.lines(batch, range(len(leads)), is_first=is_first, added=added))
             for file, lines in zip(dropped_files, self._dropping, strict=True):
-                file.write(lines.encode(taken(batch.names, indexes), kept_names(), *columns))
+                file.write(lines.encode(taken(names, indexes), kept_names(), *columns))
             for file in self._job.files:
                 file.begin_to_sync()
 

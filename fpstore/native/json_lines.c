@@ -58,28 +58,49 @@ ALWAYS_INLINE void put(Packed *packed, const uint8_t *at, uint64_t size) {
     packed->used += size;
 }
 
-/* The values that were put are those of a row. */
-ALWAYS_INLINE void end_row(LineRows *rows, uint64_t text_start, uint64_t number) {
+Status lines_settle(LineRows *rows) {
+    if (rows->block == NULL) return OK;
+    const uint64_t size = rows->count ? rows->lines.ends[rows->count - 1] - rows->first : 0;
+    if (make_room(&rows->lines, size) != OK) return NO_MEMORY;
+    put(&rows->lines, rows->block + rows->first, size);
+    for (uint64_t i = 0; i < rows->count; i++) rows->lines.ends[i] -= rows->first;
+    rows->block = NULL;
+    return OK;
+}
+
+/* Have a place for the line of the next row: where it lies, if those before it lie there, in front of it. */
+static Status place_line(LineRows *rows, const uint8_t *block, uint64_t at, uint64_t size) {
+    if (rows->count == 0) {
+        rows->block = block;
+        rows->first = at;
+    } else if (rows->block != NULL && (rows->block != block || rows->lines.ends[rows->count - 1] != at)) {
+        if (lines_settle(rows) != OK) return NO_MEMORY;
+    }
+    return rows->block == NULL ? make_room(&rows->lines, size) : OK;
+}
+
+/* The values that were put are those of a row, whose line ends at line_end. */
+ALWAYS_INLINE void end_row(LineRows *rows, uint64_t text_start, uint64_t line_end, uint64_t number) {
     const uint64_t text_size = rows->texts.used - text_start;
     const uint64_t looked_at = text_size < TAGS_WITHIN_BYTES ? text_size : TAGS_WITHIN_BYTES;
     rows->may_have_tags[rows->count] = looked_at && memchr(rows->texts.bytes + text_start, '<', looked_at) != NULL;
     rows->numbers[rows->count] = number;
     rows->texts.ends[rows->count] = rows->texts.used;
     rows->names.ends[rows->count] = rows->names.used;
-    rows->lines.ends[rows->count] = rows->lines.used;
+    rows->lines.ends[rows->count] = line_end;
     rows->count++;
 }
 
 Status lines_add(LineRows *rows, const uint8_t *text, uint64_t text_size, const uint8_t *name, uint64_t name_size,
                  const uint8_t *line, uint64_t line_size) {
     const uint64_t text_start = rows->texts.used;
-    if (make_row(rows) != OK || make_room(&rows->texts, text_size) != OK || make_room(&rows->names, name_size) != OK ||
-        make_room(&rows->lines, line_size) != OK)
+    if (lines_settle(rows) != OK || make_row(rows) != OK || make_room(&rows->texts, text_size) != OK ||
+        make_room(&rows->names, name_size) != OK || make_room(&rows->lines, line_size) != OK)
         return NO_MEMORY;
     put(&rows->texts, text, text_size);
     put(&rows->names, name, name_size);
     put(&rows->lines, line, line_size);
-    end_row(rows, text_start, 0);
+    end_row(rows, text_start, rows->lines.used, 0);
     rows->may_have_tags[rows->count - 1] = 0; /* who read it has looked */
     return OK;
 }
@@ -372,10 +393,10 @@ static void put_number(Packed *packed, uint64_t number) {
 
 #define MOST_DIGITS 20
 
-/* Append the row of a line, which has size bytes; *is_read: whether it is one. */
-static Status read_line(const LineFields *fields, const uint8_t *line, uint64_t size, uint64_t number, LineRows *rows,
-                        int *is_read) {
-    const uint8_t *end = line + size, *at = skip_space(line, end);
+/* Append the row of a line at a place of a block, which has size bytes; *is_read: whether it is one. */
+static Status read_line(const LineFields *fields, const uint8_t *block, uint64_t place, uint64_t size, uint64_t number,
+                        LineRows *rows, int *is_read) {
+    const uint8_t *line = block + place, *end = line + size, *at = skip_space(line, end);
     const uint64_t text_start = rows->texts.used;
     Found found = {.fields = fields};
     *is_read = 0;
@@ -386,7 +407,7 @@ static Status read_line(const LineFields *fields, const uint8_t *line, uint64_t 
     if (fields->has_name && (!found.has_name || !is_name(&found.name))) return OK;
     const uint64_t name_room = fields->has_name ? found.name.size : fields->source_size + 1 + MOST_DIGITS;
     if (make_row(rows) != OK || make_room(&rows->texts, found.text.size) != OK ||
-        make_room(&rows->names, name_room) != OK || make_room(&rows->lines, size) != OK)
+        make_room(&rows->names, name_room) != OK || place_line(rows, block, place, size) != OK)
         return NO_MEMORY;
     put_string(&rows->texts, &found.text);
     if (fields->has_name) {
@@ -396,8 +417,8 @@ static Status read_line(const LineFields *fields, const uint8_t *line, uint64_t 
         put(&rows->names, (const uint8_t *)":", 1);
         put_number(&rows->names, number);
     }
-    put(&rows->lines, line, size);
-    end_row(rows, text_start, number);
+    if (rows->block == NULL) put(&rows->lines, line, size);
+    end_row(rows, text_start, rows->block == NULL ? rows->lines.used : place + size, number);
     *is_read = 1;
     return OK;
 }
@@ -421,7 +442,7 @@ Status lines_read(const LineFields *fields, const uint8_t *block, uint64_t size,
             return OK;
         }
         const uint64_t line_size = newline == NULL ? left : (uint64_t)(newline - line) + 1;
-        const Status status = read_line(fields, line, line_size, place->number + 1, rows, &is_read);
+        const Status status = read_line(fields, block, place->at, line_size, place->number + 1, rows, &is_read);
         if (status != OK) return status;
         if (!is_read) {
             if (!is_blank(line, line_size)) {

@@ -15,8 +15,12 @@ typedef struct {
     uint64_t *ends;
 } Packed;
 
+/* block: of lines that lie side by side in it, from `first` on, and are not copied: their ends are those in the block. It
+   stays as it is until they are settled. NULL where lines has them. */
 typedef struct {
     Packed texts, names, lines;
+    const uint8_t *block;
+    uint64_t first;
     uint8_t *may_have_tags; /* whether there is a `<` near the beginning of the text, of rows that were read here */
     uint64_t *numbers;      /* of the lines of rows that were read here, from 1 on */
     uint64_t count, room;
@@ -53,6 +57,9 @@ typedef struct {
 /* Append the rows of a block of size bytes, from place->at on, to rows. is_last: nothing comes behind the block. */
 Status lines_read(const LineFields *fields, const uint8_t *block, uint64_t size, int is_last, LinesPlace *place,
                   LineRows *rows);
+
+/* Copy the lines that lie in a block. */
+Status lines_settle(LineRows *rows);
 
 /* Append a row that was read elsewhere. */
 Status lines_add(LineRows *rows, const uint8_t *text, uint64_t text_size, const uint8_t *name, uint64_t name_size,

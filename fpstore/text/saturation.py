@@ -61,6 +61,8 @@ def is_few(recipe: Recipe, text: str) -> bool:
 
 def few_among(recipe: Recipe, texts: Sequence[str], indexes: Sequence[int]) -> list[int]:
     """Those of some texts, given by their indexes, of which is_few tells that. Long ones are told together."""
+    if not indexes:
+        return []
     beginnings = heads(texts, indexes, LONG + 1)
     long = [at for at, beginning in enumerate(beginnings) if len(beginning) > LONG]
     ever_more = _have_ever_more_tokens([beginnings[at] for at in long])

@@ -186,6 +186,8 @@ class Lengths:
         Nothing where its other counts tell of it.
         """
         found: list[tuple[str, ...]] = [()] * len(ats)
+        if not found:
+            return found
         rows = np.array(of, dtype=np.int64)
         is_told = (measured.token_counts[rows] > 0) & ~measured.outweighed[rows]
         can_be_few = is_told & saturation.can_be_few(measured, rows)

@@ -74,6 +74,7 @@ static Outcome read_all(const uint8_t *data, uint64_t size, int with_name, int b
             found.others++;
         }
         start += found.place.at;
+        EXPECT(lines_settle(&found.rows) == OK, "no memory");
         free(block);
         if (end == size) break;
         end += 1 + below(60);

@@ -803,6 +803,16 @@ MUTANTS = (
         ("tests/test_inputs_blocks.py::test_each_odd_line_is_what_it_is_read_alone",),
     ),
     Mutant(
+        "lines lie side by side whatever is between them",
+        "fpstore/native/json_lines.c",
+        "(rows->block != block || rows->lines.ends[rows->count - 1] != at)",
+        "rows->block != block",
+        "a bad line that was passed over goes into a result with the line behind it",
+        (
+            "tests/test_inputs_blocks.py::test_lines_that_fill_their_block_are_taken_as_a_part_of_it_and_all_others_copied",
+        ),
+    ),
+    Mutant(
         "a key with escapes is another that begins as it does",
         "fpstore/native/json_lines.c",
         "return size == 0;",

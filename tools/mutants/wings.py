@@ -1547,6 +1547,14 @@ MUTANTS = (
         ("tests/test_jobs_appending.py::test_lines_that_others_write_are_told_of_as_they_are_written",),
     ),
     Mutant(
+        "lines that the system takes a part of begin again",
+        "fpstore/jobs/_appending.pyx",
+        "            parts[first].iov_base = <uint8_t *>parts[first].iov_base + done\n",
+        "",
+        "a result has a part of its lines twice after a signal",
+        ("tests/test_jobs_appending.py::test_lines_of_which_the_system_takes_a_part_go_on_where_that_ends",),
+    ),
+    Mutant(
         "a piece is decided before its documents were compared",
         "fpstore/query/leaders.py",
         "looked.finish()",
