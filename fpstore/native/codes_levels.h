@@ -11,7 +11,7 @@
 
 /* What a level costs, in entries: a slot that is looked at, and a code that is compared in the order of the first
    table. Measured at 10^6 and 10^7 codes of 256 bits. */
-#define VISIT_ENTRIES 8.0F
+#define VISIT_ENTRIES 4.0F
 #define ORDERED_ENTRIES 4.0F
 /* How crowded the slots near the query's are is guessed by its own, which counts as so many, and those that differ from
    it in one of so many low bits: they lie in few lines of memory. */
