@@ -1604,6 +1604,22 @@ MUTANTS = (
         ("tests/test_held.py::test_what_is_held_is_let_go_of_when_small_segments_become_a_large_one",),
     ),
     Mutant(
+        "who only adds has the prefixes of each segment noted",
+        "fpstore/living/opening.py",
+        "if tests and not snapshot.settings.is_wide:",
+        "if not snapshot.settings.is_wide:",
+        "each table is read once more, for nobody",
+        ("tests/test_prefixes.py::test_a_writer_that_tests_batches_notes_prefixes_of_the_segments_that_it_makes",),
+    ),
+    Mutant(
+        "prefixes are noted where nearly all occur",
+        "fpstore/segment/reader.py",
+        "self.key_count <= prefixes <= NOTED_BITS",
+        "1 <= prefixes <= NOTED_BITS",
+        "searches ask for each prefix in vain",
+        ("tests/test_prefixes.py::test_prefixes_are_noted_of_tables_with_flips_where_neither_all_nor_few_occur",),
+    ),
+    Mutant(
         "a segment is held when some of it is",
         "fpstore/living/held.py",
         "min(origins, default=0)",
