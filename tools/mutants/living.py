@@ -1620,6 +1620,22 @@ MUTANTS = (
         ("tests/test_prefixes.py::test_prefixes_are_noted_of_tables_with_flips_where_neither_all_nor_few_occur",),
     ),
     Mutant(
+        "a merge holds however much it has merged",
+        "fpstore/living/merge.py",
+        "np.empty(most if most <= HELD_NUMBERS else 0, dtype=np.uint64)",
+        "np.empty(most, dtype=np.uint64)",
+        "a merge takes memory for all keys and ids",
+        ("tests/test_merge.py::test_what_is_merged_is_held_until_it_is_written_where_it_is_no_more_than_that",),
+    ),
+    Mutant(
+        "what is held of one table is written for the next",
+        "fpstore/living/merge.py",
+        "found = 0 held.clear()",
+        "found = 0",
+        "a merge writes keys of another table",
+        ("tests/test_merge.py::test_segments_of_several_chunks_are_merged",),
+    ),
+    Mutant(
         "a segment is held when some of it is",
         "fpstore/living/held.py",
         "min(origins, default=0)",

@@ -882,4 +882,12 @@ MUTANTS = (
         "what is near is missed in segments that the writer has made",
         ("tests/test_prefixes.py::test_where_prefixes_are_noted_all_that_is_near_is_found",),
     ),
+    Mutant(
+        "a room is used again while somebody has it",
+        "fpstore/_merge.pyx",
+        "if Py_REFCNT(array) == 2:",
+        "if Py_REFCNT(array) >= 2:",
+        "merges write into what they merge",
+        ("tests/test_merge_kernels.py::test_a_room_is_used_again_when_nobody_has_a_part_of_it",),
+    ),
 )
