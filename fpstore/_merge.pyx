@@ -3,6 +3,7 @@
 Works on contiguous uint64 arrays and releases the lock; the kernels are C (fpstore/native/merge.c).
 """
 
+from cpython.ref cimport Py_REFCNT
 from libc.stdint cimport uint8_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memmove
@@ -29,14 +30,43 @@ from fpstore._native cimport (
 from fpstore._view cimport DecodeRoom
 
 
-def merge_keys(const uint64_t[::1] a not None, const uint64_t[::1] b not None):
-    """The distinct keys of a and b (uint64[n] and uint64[m], each strictly increasing), in order."""
+cdef class Rooms:
+    """Arrays of uint64 that are used again when nobody has them, nor a part of them, any more.
+
+    To be given memory by the system takes as long as to merge into it.
+    """
+
+    cdef list arrays
+
+    def __cinit__(self):
+        self.arrays = []
+
+    cdef object take(self, uint64_t n):
+        """One for n or more."""
+        cdef Py_ssize_t i
+        cdef object array
+        for i in range(len(self.arrays)):
+            array = self.arrays[i]
+            if Py_REFCNT(array) == 2:  # in the list, and here
+                if <uint64_t>len(array) < n:
+                    array = self.arrays[i] = np.empty(n, dtype=np.uint64)
+                return array
+        self.arrays.append(np.empty(n, dtype=np.uint64))
+        return self.arrays[len(self.arrays) - 1]
+
+
+cdef object room_of(Rooms rooms, uint64_t n):
+    return np.empty(n, dtype=np.uint64) if rooms is None else rooms.take(n)
+
+
+def merge_keys(const uint64_t[::1] a not None, const uint64_t[::1] b not None, *, Rooms rooms=None):
+    """The distinct keys of a and b (uint64[n] and uint64[m], each strictly increasing), in order; in one of rooms."""
     cdef uint64_t[::1] keys
     cdef uint64_t count
     cdef Items left, right
     if a.shape[0] == 0 or b.shape[0] == 0:
         return np.array(b if a.shape[0] == 0 else a)
-    result = np.empty(a.shape[0] + b.shape[0], dtype=np.uint64)
+    result = room_of(rooms, <uint64_t>(a.shape[0] + b.shape[0]))
     keys = result
     left.keys, left.ids, left.count = &a[0], NULL, <uint64_t>a.shape[0]
     right.keys, right.ids, right.count = &b[0], NULL, <uint64_t>b.shape[0]
@@ -184,10 +214,10 @@ cdef class MergedKeys:
 
 
 def merge_pairs(const uint64_t[::1] a_keys not None, const uint64_t[::1] a_ids not None,
-                const uint64_t[::1] b_keys not None, const uint64_t[::1] b_ids not None):
+                const uint64_t[::1] b_keys not None, const uint64_t[::1] b_ids not None, *, Rooms rooms=None):
     """The distinct pairs of a and b, each strictly increasing by (key, id), in order: keys and ids, both uint64[n].
 
-    Raises ValueError where the keys and ids of one differ in number.
+    rooms: of two of which these are, if there are any. Raises ValueError where the keys and ids of one differ in number.
     """
     cdef uint64_t[::1] keys, ids
     cdef uint64_t count
@@ -198,8 +228,8 @@ def merge_pairs(const uint64_t[::1] a_keys not None, const uint64_t[::1] a_ids n
         return np.array(b_keys), np.array(b_ids)
     if b_keys.shape[0] == 0:
         return np.array(a_keys), np.array(a_ids)
-    result_keys = np.empty(a_keys.shape[0] + b_keys.shape[0], dtype=np.uint64)
-    result_ids = np.empty(len(result_keys), dtype=np.uint64)
+    result_keys = room_of(rooms, <uint64_t>(a_keys.shape[0] + b_keys.shape[0]))
+    result_ids = room_of(rooms, <uint64_t>(a_keys.shape[0] + b_keys.shape[0]))
     keys, ids = result_keys, result_ids
     left.keys, left.ids, left.count = &a_keys[0], &a_ids[0], <uint64_t>a_keys.shape[0]
     right.keys, right.ids, right.count = &b_keys[0], &b_ids[0], <uint64_t>b_keys.shape[0]

@@ -11,6 +11,7 @@ cdef class SegmentView:
     cdef Table **tables
     cdef readonly int table_count
     cdef readonly unsigned bits
+    cdef readonly dict prefixes  # a bit for each prefix, of tables of which it was noted whether keys have it
     cdef readonly bint closed
     cdef readonly int users
     cdef int main_users

@@ -1,3 +1,4 @@
+from collections.abc import Iterable
 from typing import Any
 
 from fpstore._source import PageSource
@@ -8,6 +9,8 @@ class SegmentView:
     bits: int
     closed: bool
     users: int
+    prefixes: dict[int, Keys]
+    def note_prefixes(self, table: int, chunks: Iterable[Keys]) -> None: ...
     def attach(self, source: PageSource, url: str) -> int: ...
     def drop(self, fd: int) -> bool: ...
     def ask(self, first: int, end: int) -> None: ...

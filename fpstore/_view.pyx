@@ -18,7 +18,7 @@ from fpstore._native cimport (
     BAD_DIRECTORY, BAD_PAGE, CHUNK_ROOM, CODEC_RAW, FOOTER_BYTES, MAX_KEY_BITS, NOT_BROUGHT, NO_MEMORY, OK,
     PAGE_BYTES, Chunk, ChunkCode, Cursor, Guard, Status, Table, chunk_code_init, cursor_decode, decode_init,
     guard_add, guard_changed, guard_lost, guard_remove, pages_ask, pages_check, pages_warm, permutation_init,
-    source_forget, sums_check, table_set_shifts, tables_share_codes, tables_with_flips,
+    prefixes_note, source_forget, sums_check, table_set_shifts, tables_share_codes, tables_with_flips,
 )
 
 from fpstore._source cimport Lying, PageSource, is_main
@@ -91,7 +91,7 @@ cdef class SegmentView:
         cdef Table *table
         cdef const uint8_t[::1] lengths
         cdef uint64_t page_count
-        self.table_count = 0
+        self.table_count, self.prefixes = 0, {}
         self.bits = tables[0].key_bits if len(tables) else MAX_KEY_BITS
         self.closed = True
         PyObject_GetBuffer(data, &self.buffer, PyBUF_SIMPLE)
@@ -121,6 +121,7 @@ cdef class SegmentView:
                 raise MemoryError()
             self.tables[self.table_count] = table
             self.table_count += 1
+            table.prefixes = NULL
             permutation_init(&table.permutation, record.prefix_mask, self.bits)
             table.codec = record.codec
             table.key_bits = self.bits
@@ -172,6 +173,23 @@ cdef class SegmentView:
             free(self.tables[i])
         free(self.tables)
         free(self.pages.seen)
+
+    def note_prefixes(self, int table, chunks):
+        """Note which prefixes the keys of a table have, before anybody searches: searches pass over the others.
+
+        chunks: of uint64[n], all of its keys. What they raise leaves nothing noted.
+        """
+        cdef const uint64_t[::1] keys
+        cdef uint64_t[::1] bits
+        if not 0 <= table < self.table_count or table in self.prefixes:
+            raise ValueError(f"table {table}: expected one of {self.table_count} tables, and not one of {[*self.prefixes]}")
+        noted = np.zeros((1 << self.tables[table].permutation.prefix_bits) // 64 + 1, dtype=np.uint64)
+        bits = noted
+        for keys in chunks:
+            if keys.shape[0] > 0:
+                with nogil:
+                    prefixes_note(self.tables[table], &keys[0], <uint64_t>keys.shape[0], &bits[0])
+        self.tables[table].prefixes, self.prefixes[table] = &bits[0], noted
 
     def attach(self, PageSource source not None, str url):
         """Have pages that are not there brought by source; url: what lies there. Its number in the source."""

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from fpstore._merge import merge_keys, merge_pairs
+from fpstore._merge import Rooms, merge_keys, merge_pairs
 from fpstore._sort import sort_pairs
 from fpstore.types import Array, Counts, Keys
 
@@ -47,16 +47,22 @@ class Chunks:
                 self.held = chunk
 
 
-def union(pieces: Sequence[Columns]) -> Columns:
-    """The items of sorted pieces, each once, in order; the two smallest are merged until one is left."""
+def union(pieces: Sequence[Columns], rooms: Rooms | None = None) -> Columns:
+    """The items of sorted pieces, each once, in order, in rooms; the two smallest are merged until one is left."""
     heap = [(len(piece[0]), index, piece) for index, piece in enumerate(pieces)]
     heapify(heap)
     while len(heap) > 1:
         _, index, one = heappop(heap)
         other = heap[0][2]
-        both: Columns = (merge_keys(*one, *other),) if len(one) == 1 else merge_pairs(*one, *other)
+        both: Columns = _union_of_two(one, other, rooms)
         heapreplace(heap, (len(both[0]), index, both))
     return heap[0][2]
+
+
+def _union_of_two(one: Columns, other: Columns, rooms: Rooms | None) -> Columns:
+    if len(one) == 1:
+        return (merge_keys(one[0], other[0], rooms=rooms),)
+    return merge_pairs(one[0], one[1], other[0], other[1], rooms=rooms)
 
 
 def merged(sources: Sequence[Source], combine: Callable[[Sequence[Columns]], Columns] = union) -> Iterator[Columns]:

@@ -20,12 +20,13 @@ from fpstore.cli import add as cli_add
 from fpstore.inputs import compressed
 from fpstore.inputs import text as documents
 from fpstore.living import catalog as catalogs
-from fpstore.living import changes, environment, removals
+from fpstore.living import changes, environment, merge, removals
 from fpstore.living.sizes import LivingSizes
 from fpstore.living.state import RECORD_VERSION, decode, encode
 from fpstore.plans import families as plans
 from fpstore.plans import planner
 from fpstore.plans.plan import Plan
+from fpstore.segment import reader
 from fpstore.serve import limits
 from fpstore.text import cleaning, idf, model, saturation, scripts, short
 
@@ -225,6 +226,8 @@ NUMBERS = (
     (DESIGN, "merged when there are {}, or", NAMES[SIZES.small_segments]),
     (DESIGN, "more than {} as large as it", {(2, 3): "one and a half times"}[SIZES.growth, SIZES.growth_over]),
     (DESIGN, "in its index (`held`), up to {:,}", SIZES.held_rows),
+    (DESIGN, "merge of {:,} keys and ids at most", merge.HELD_NUMBERS),
+    (DESIGN, "as many prefixes as keys, or more, up to {} times", NAMES[reader.NOTED_BITS]),
     (DESIGN, "a store with names the log becomes a segment at {:,} rows", SIZES.named_flush_rows),
     (DESIGN, "wait in memory, up to {:,} rows", SIZES.deferred_rows),
     (DESIGN, "each at least {} times the next", NAMES[removals.RUN_RATIO]),

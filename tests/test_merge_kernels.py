@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fpstore._merge import MergedKeys, mark_at_least, mark_pairs_at_least, merge_keys, merge_pairs
+from fpstore._merge import MergedKeys, Rooms, mark_at_least, mark_pairs_at_least, merge_keys, merge_pairs
 from fpstore._view import DecodeRoom
 
 LAST = (1 << 64) - 1
@@ -344,3 +344,23 @@ def test_marks_of_pairs_of_other_lengths_are_refused(longer: int) -> None:
     arguments[longer] = np.concatenate([arguments[longer]] * 2)
     with pytest.raises(ValueError, match="keys, . ids, . numbers" if longer < 3 else "asked for, with"):
         mark_pairs_at_least(*arguments)
+
+
+def test_a_room_is_used_again_when_nobody_has_a_part_of_it() -> None:
+    rooms, one, other = Rooms(), u64([1, 3, 5]), u64([2, 3, 9])
+    first = merge_keys(one, other, rooms=rooms)
+    second, ids = merge_pairs(one, one, other, other, rooms=rooms)
+    assert first.tolist() == second.tolist() == ids.tolist() == [1, 2, 3, 5, 9]
+    places = [array.ctypes.data for array in (first, second, ids)]
+    assert len({*places}) == 3
+    kept = first[1:3]
+    del first, second
+    third, fourth = merge_pairs(other, other, u64([7]), u64([7]), rooms=rooms)  # one of the two is new
+    assert third.ctypes.data == places[1]
+    assert fourth.ctypes.data not in places
+    assert (kept.tolist(), ids.tolist(), third.tolist()) == ([2, 3], [1, 2, 3, 5, 9], [2, 3, 7, 9])
+    del third, fourth, kept
+    longer = np.arange(0, 4000, 2, dtype=np.uint64)
+    many = merge_keys(longer, longer + np.uint64(1), rooms=rooms)
+    assert many.tolist() == list(range(4000))
+    assert merge_keys(one, u64([]), rooms=rooms).tolist() == [1, 3, 5]

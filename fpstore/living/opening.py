@@ -140,6 +140,14 @@ def open_part(segments: Folder, entry: SegmentEntry, plan: Plan, settings: Setti
     return live_of(segment, entry.position, removals, names, sketches=sketches)
 
 
+def open_made(segments: Folder, entry: SegmentEntry, snapshot: Snapshot, tests: bool) -> Live:
+    """A segment that was made of some of a snapshot. tests: it will be searched for batch after batch."""
+    part = open_part(segments, entry, snapshot.plan, snapshot.settings, snapshot.removals)
+    if tests and not snapshot.settings.is_wide:
+        part.segment.note_prefixes()
+    return part
+
+
 def _open_sketches(
     segments: Folder, entry: SegmentEntry, settings: Settings, segment: Segment
 ) -> SketchesReader | None:

@@ -25,7 +25,7 @@ from fpstore.living.live import Live
 from fpstore.living.merge import pass_count
 from fpstore.living.named import expect_room, in_handles, named_additions
 from fpstore.living.naming import GivenNames
-from fpstore.living.opening import open_part, open_snapshot
+from fpstore.living.opening import open_made, open_snapshot
 from fpstore.living.singly import Current
 from fpstore.living.sizes import LivingSizes
 from fpstore.living.snapshot import Snapshot
@@ -67,7 +67,7 @@ class Writer(Current):
         self.folder = folder
         self._fork = forks.generation
         self.sizes = sizes or LivingSizes()
-        self._deferred, self._given = Waiting(), GivenNames()
+        self._deferred, self._given, self._tests = Waiting(), GivenNames(), False
         self._before_commit = before_commit
         self._lock = threading.RLock()
         self._closing = False
@@ -149,13 +149,13 @@ class Writer(Current):
 
     def _add_new(self, keys: Keys, ids: Ids | None, names: Names | None, distance: int, room: int | None) -> Additions:
         """As add_if_new; the caller holds the lock."""
+        self._tests = True
         with self._uncertain:  # the pending index gets rows of all pieces but the last before the log has them
             snapshot, change, found = renewal.decided(self.snapshot, keys, ids, names, distance, self.sizes.piece_rows)
             expect_room(self.snapshot, names, ids, found, room)
             if change is not None and found.stored.any():
-                chosen = renewal.chosen_names(names, found.stored)
                 rows = renewal.chosen_rows(keys, ids, found.stored)
-                records = renewal.added(self.snapshot.state, *rows, names=chosen)
+                records = renewal.added(self.snapshot.state, *rows, names=renewal.chosen_names(names, found.stored))
                 state = self._logged(records, self._defers)
                 self.snapshot = snapshot.extended([change], state)
         self._start_due_flush()
@@ -440,7 +440,7 @@ class Writer(Current):
                 announced = self._catalog.announce(entry)
         try:
             strays = name_segment(self._catalog, place, entry, announced)
-            return open_part(place.folder, entry, snapshot.plan, snapshot.settings, snapshot.removals), strays
+            return open_made(place.folder, entry, snapshot, self._tests), strays
         except BaseException:
             with self._lock, self._uncertain:
                 raise

@@ -259,7 +259,8 @@ ALWAYS_INLINE uint64_t KERNEL(place_of)(const Table *table, uint64_t slot, uint6
     return table->block_bytes != 0 ? fence_guess(table, key) : line_offset(table, slot);
 }
 
-/* Probe with the prefix of `key` (flips applied) and up to `left` more flips of prefix bits below the slot's bits. */
+/* Probe with the prefix of `key` (flips applied) and up to `left` more flips of prefix bits below the slot's bits; not
+   with one prefix that is known to be none of the table's. */
 ALWAYS_INLINE Status KERNEL(probe_slots)(Search *search, unsigned table_index, uint64_t query, uint64_t key,
                                          unsigned left) {
     const Table *table = search->tables[table_index];
@@ -267,6 +268,7 @@ ALWAYS_INLINE Status KERNEL(probe_slots)(Search *search, unsigned table_index, u
     uint64_t below = low_bits(table->permutation.below_bits), first = slot_of(key & ~below, table->probe_shift),
              slots = 1;
     SlotProbe probe = {first, query, key & ~below, key | below, search->query_index, (uint16_t)table_index};
+    if (left == 0 && !prefix_occurs(table, key)) return OK;
     if (prefix_bits < slot_bits) {
         slots = (uint64_t)1 << (slot_bits - prefix_bits);
     } else {

@@ -148,6 +148,15 @@ void page_ask(Pages *pages, uint64_t page) {
 #endif
 }
 
+void prefixes_note(const Table *table, const uint64_t *keys, uint64_t count, uint64_t *prefixes) {
+    const unsigned below = table->permutation.below_bits;
+    const uint64_t all = low_bits(table->permutation.prefix_bits);
+    for (uint64_t i = 0; i < count; i++) {
+        const uint64_t prefix = keys[i] >> below & all;
+        prefixes[prefix >> 6] |= (uint64_t)1 << (prefix & 63);
+    }
+}
+
 void decode_init(DecodeEntry *decode, const uint8_t *code_lengths) {
     for (int index = 0; index < 1 << MAX_CODE_BITS; index++) decode[index] = SLOW_BAD;
     unsigned code = 0, previous = 0;

@@ -89,6 +89,7 @@ typedef struct {
     /* Tables whose codes are nearly alike, so that blocks of all of them are decoded side by side: the first of them.
      */
     unsigned code_class;
+    const uint64_t *prefixes; /* a bit for each prefix: whether a key of the table has it; NULL where nobody knows */
     uint64_t payload_offset, payload_bits, directory_offset, fences_offset, fence_count;
     Permutation permutation; /* what is needed for each probe stands before it, and at its begin */
     DecodeEntry decode[1 << MAX_CODE_BITS];
@@ -105,6 +106,15 @@ ALWAYS_INLINE void table_set_shifts(Table *table) {
     table->probe_bits = few ? prefix_bits : table->slot_bits;
     table->probe_shift = table->key_bits - table->probe_bits;
 }
+
+/* Whether a key of the table may have the prefix of this one. */
+ALWAYS_INLINE int prefix_occurs(const Table *table, uint64_t key) {
+    const uint64_t prefix = key >> table->permutation.below_bits;
+    return table->prefixes == NULL || (table->prefixes[prefix >> 6] >> (prefix & 63) & 1);
+}
+
+/* Set the bits of the prefixes that keys of a table have. */
+void prefixes_note(const Table *table, const uint64_t *keys, uint64_t count, uint64_t *prefixes);
 
 /* Fill decode[] from code lengths that huffman.check_lengths has passed. */
 void decode_init(DecodeEntry *decode, const uint8_t *code_lengths);

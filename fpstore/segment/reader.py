@@ -20,6 +20,10 @@ from fpstore.types import Counts, Ids, Keys
 
 READ_KEYS = 1 << 17  # that are decoded before they are handed on
 READ_IDS = 1 << 16
+# Which prefixes occur is noted in so many bits for each key at most, and in one or more: of keys that are more than
+# prefixes most occur. Searches of 1,000 take 0.56 of the time with 10^6 uniform keys, plan balanced, 0.86 with 4*10^6
+# and 1.06 with 10^7.
+NOTED_BITS = 8
 # Of one piece of advice Linux reads no more than a device's read-ahead, which mostly is so much.
 ADVISED_BYTES = 1 << 17
 
@@ -86,6 +90,18 @@ class Segment:
                     yield chunk
             if count > self.key_count or (first_slot == 0 and end_slot is None and count != self.key_count):
                 raise CorruptStore(f"table {table}", f"{count} keys", self.key_count)
+
+    def note_prefixes(self) -> None:
+        """Note which prefixes occur, so that searches pass over those of no key; before anybody searches.
+
+        Of tables that are probed with flips, where it is worth its bits. Reads these whole.
+        What is damaged is for a search to tell: nothing is noted then.
+        """
+        for index, table in enumerate(self.tables):
+            prefixes = 1 << table.prefix_mask.bit_count()
+            if table.flips and not table.block_bytes and self.key_count <= prefixes <= NOTED_BITS * self.key_count:
+                with suppress(CorruptStore):
+                    self.view.note_prefixes(index, self.keys(index, room=DecodeRoom()))
 
     def id_rows(self) -> Iterator[tuple[Keys, Ids]]:
         """The rank of the fingerprint and the id of every row, in order, in chunks; none where there are no ids."""

@@ -71,6 +71,8 @@ void test_search(void) {
     Image images[TABLES];
     Table *tables[TABLES];
     uint8_t *file[TABLES];
+    uint64_t *noted[TABLES] = {NULL};
+    const uint64_t notes = below(2);
     choose_all(SET_PORTABLE);
     for (unsigned i = 0; i < table_count; i++) {
         Permutation permutation;
@@ -82,6 +84,11 @@ void test_search(void) {
         may_be_alike = i > 0;
         image_make(&images[i], keys, held, key_bits, codec, (unsigned)below(9), block_bytes, mask, (unsigned)below(3));
         file[i] = images[i].bytes;
+        if (notes) {
+            noted[i] = room(((uint64_t)1 << permutation.prefix_bits) / 64 + 1, 8);
+            prefixes_note(&images[i].table, keys, held, noted[i]);
+            images[i].table.prefixes = noted[i];
+        }
     }
     may_be_alike = 0;
     /* One mapping for all tables, as in a segment: their offsets are moved behind each other. */
@@ -126,7 +133,7 @@ void test_search(void) {
         EXPECT(scan_keys(fingerprints, held, queries[0], distance) == near, "set %d", set);
         expect_scan(&pages, tables, queries, query_count, fingerprints, held, distance * 3, set);
     }
-    for (unsigned i = 0; i < table_count; i++) image_free(&images[i]);
+    for (unsigned i = 0; i < table_count; i++) image_free(&images[i]), free(noted[i]);
     free(bytes);
     free(pages.seen);
     free(expected);

@@ -876,4 +876,28 @@ MUTANTS = (
         "a row is told twice",
         ("tests/test_key_index.py::test_keys_that_came_again_are_told_once_each_when_tables_grow",),
     ),
+    Mutant(
+        "probes of a prefix that no key has take those of another along",
+        "fpstore/native/search_many.h",
+        "KERNEL(prefixes_occur)(table, flipped)",
+        "KERNEL(prefixes_occur)(table, keys)",
+        "what is near is missed in segments that the writer has made",
+        ("tests/test_prefixes.py::test_where_prefixes_are_noted_all_that_is_near_is_found",),
+    ),
+    Mutant(
+        "slots of several prefixes are passed over for the first of them",
+        "fpstore/native/search_body.h",
+        "if (left == 0 && !prefix_occurs(table, key)) return OK;",
+        "if (!prefix_occurs(table, key)) return OK;",
+        "what is near is missed in segments that the writer has made",
+        ("tests/test_prefixes.py::test_where_prefixes_are_noted_all_that_is_near_is_found",),
+    ),
+    Mutant(
+        "a room is used again while somebody has it",
+        "fpstore/_merge.pyx",
+        "if Py_REFCNT(array) == 2:",
+        "if Py_REFCNT(array) >= 2:",
+        "merges write into what they merge",
+        ("tests/test_merge_kernels.py::test_a_room_is_used_again_when_nobody_has_a_part_of_it",),
+    ),
 )
