@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from fpstore._sort import GrowingKeys, PermutedParts, sort_permuted
-from fpstore.building.spill import CHUNK_BYTES, KEY_BYTES, KeySorter, SortedKeys, interruptible
+from fpstore.building.runs import KEY_BYTES
+from fpstore.building.spill import CHUNK_BYTES, KeySorter, SortedKeys, interruptible
 from fpstore.format import KEY_BITS
 from fpstore.plans.permutation import Permutation
 from fpstore.plans.plan import TablePlan
@@ -32,10 +33,12 @@ def permuted_tables(
     memory_bytes: int,
     threads: int,
     bits: int = KEY_BITS,
+    again: Callable[[], AnyKeys] | None = None,
 ) -> Generator[AnyKeys, None, None]:
     """The keys of each of tables, in order; each is good until the next is asked for.
 
     keys0: those of the first table; in_memory: the same, where they lie in one array (sorted, equal ones allowed).
+    again: where they do not, what gives them for the other tables once the caller is done with keys0; or these do.
     bits: of a fingerprint. memory_bytes: the budget for the other tables, with spill files in directory. threads:
     beyond one, the next table is sorted while the caller has the one before, if two fit the budget.
     """
@@ -43,6 +46,8 @@ def permuted_tables(
     others = [Permutation(table.prefix_mask, bits) for table in tables[1:]]
     if in_memory is None or not first.is_identity or in_memory.nbytes > memory_bytes:
         yield keys0
+        if others and again is not None:
+            keys0 = again()
         for permutation in others:
             with closing(_through_sorter(keys0, first, permutation, directory, memory_bytes, threads)) as keys:
                 yield keys

@@ -14,8 +14,9 @@ from fpstore._names_pending import give_back_memory
 from fpstore.arrays import parse_memory
 from fpstore.building.options import BuildOptions
 from fpstore.building.permuted import permuted_tables, sorted_permuted
+from fpstore.building.runs import KEY_BYTES
 from fpstore.building.sources import ArraySource, Source, array_source, source_of
-from fpstore.building.spill import KEY_BYTES, MIN_MEMORY_BYTES, KeySorter, PairSorter, SortedPairs
+from fpstore.building.spill import MIN_MEMORY_BYTES, KeySorter, PairSorter, SortedPairs
 from fpstore.building.spill import SortedKeys as SpilledKeys
 from fpstore.disk import Place, placed
 from fpstore.merging import Columns
@@ -143,25 +144,34 @@ def write_segment(
     found = _sorted_source(source, options, scratch, memory, report)
     pairs = found if isinstance(found, SortedPairs) else None
     keys0: SortedKeys = _DistinctKeys(found) if isinstance(found, SortedPairs) else found
-    left = max(memory - found.memory_bytes, MIN_SORTER_MEMORY)
-    plan = options.choice.for_count(keys0.count)
+    # Keys that are no array are let go of when table 0 is written, and come back from there.
+    kept = 0 if pairs is None and found.in_memory is None else found.memory_bytes
+    left = max(memory - kept, MIN_SORTER_MEMORY)
+    count = keys0.count
+    plan = options.choice.for_count(count)
     with SegmentWriter(
         at,
         options.codec,
-        planner.slot_bits(keys0.count, plan.slot_keys),
+        planner.slot_bits(count, plan.slot_keys),
         plan.bits,
         plan.block_bytes,
         options.threads,
     ) as writer:
+
+        def stored() -> SortedKeys:
+            if pairs is None:
+                found.close()
+            return writer.stored(0)
+
         with closing(
-            permuted_tables(keys0, found.in_memory, plan.tables, scratch, left, options.threads, plan.bits)
+            permuted_tables(keys0, found.in_memory, plan.tables, scratch, left, options.threads, plan.bits, stored)
         ) as tables:
             for index, table in enumerate(plan.tables):
                 phase = f"table {index + 1} of {len(plan.tables)}"
                 if index > 0:
-                    report(f"{phase}: sorting", 0, keys0.count)
+                    report(f"{phase}: sorting", 0, count)
                 with_ranks = index == 0 and pairs is not None
-                advance = _advance(report, phase, keys0.count)
+                advance = _advance(report, phase, count)
                 writer.add_table(table, next(tables), with_ranks=with_ranks, advance=advance)
         most = None
         if pairs is not None:

@@ -9,7 +9,7 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -26,6 +26,16 @@ from fpstore.types import Array, Buffer, Bytes
 WRITE_BYTES = 1 << 21
 READ_BACK_BYTES = 1 << 18  # stays in the second-level cache between the copy and the checksums
 MIN_STRETCH_PIECES = 32  # of less, a thread has read its own before another has begun
+
+
+class WrittenBytes(NamedTuple):
+    """What a file has so far: its first `end` bytes, with a checksum for each page, and some that are of no meaning."""
+
+    path: Path
+    fd: int
+    end: int
+    mapped_bytes: int
+    checksums: Bytes
 
 
 class ChecksummedFile:
@@ -46,7 +56,7 @@ class ChecksummedFile:
         self._filled = 0
         self._checksums: list[Array] = []
         self.offset = 0
-        self._fd = at.folder.open_file(at.name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        self._fd = at.folder.open_file(at.name, os.O_RDWR | os.O_CREAT | os.O_EXCL)
 
     def write(self, data: Buffer | Bytes) -> None:
         """Append bytes."""
@@ -76,6 +86,20 @@ class ChecksummedFile:
         self._flush_buffer()
         self._finish_piece()
         return np.concatenate(self._checksums)
+
+    def so_far(self) -> WrittenBytes:
+        """What was written, readable from the file, until more is."""
+        self._finish_piece()
+        held = self._buffer[: self._filled]
+        # The next piece takes its place, and that of the zeros, where a reader of whole words goes on.
+        tail = memoryview(bytes(held) + bytes(layout.FOOTER_BYTES))
+        at = self.offset - self._filled
+        with naming(self._path):
+            while tail:
+                written = os.pwrite(self._fd, tail, at)
+                tail, at = tail[written:], at + written
+        sums = np.concatenate([*self._checksums, page_checksums(held)]).astype("<u4").view(np.uint8)
+        return WrittenBytes(self._path, self._fd, self.offset, self.offset + layout.FOOTER_BYTES, sums)
 
     def write_uncovered(self, data: bytes) -> None:
         """Append bytes after checksums() has been called."""

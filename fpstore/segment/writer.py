@@ -15,6 +15,7 @@ from fpstore.segment.entry import SegmentEntry, segment_name
 from fpstore.segment.ids import IdsWriter
 from fpstore.segment.listing import Listing
 from fpstore.segment.reader import Segment
+from fpstore.segment.stored import StoredTable
 from fpstore.segment.table import encode_table
 from fpstore.types import Ids, Keys, SortedKeys
 
@@ -95,6 +96,10 @@ class SegmentWriter(IdsWriter):
                 encoded.block_bytes,
             )
         )
+
+    def stored(self, index: int) -> StoredTable:
+        """The keys of a table that was added, read back from the file, to which nothing is added meanwhile."""
+        return StoredTable(self._file.so_far(), self._tables[index], self._key_count)
 
     def add_ids(
         self,
