@@ -26,6 +26,7 @@ from fpstore.plans import planner
 from fpstore.plans.choice import PlanChoice
 from fpstore.plans.permutation import Permutation
 from fpstore.plans.plan import Plan, TablePlan
+from fpstore.segment.writer import SegmentWriter
 from fpstore.types import Keys
 
 COUNT = 300
@@ -346,6 +347,35 @@ def test_what_table_0_takes_of_the_budget_is_not_there_for_the_others(
         assert budgets.pop() == MEMORY - rows.OTHER_MEMORY - item_bytes * COUNT
 
 
+@pytest.mark.parametrize(("copies", "begun"), [(1, 1), (4, 2)])
+def test_keys_are_counted_by_the_pass_that_chooses_a_code_and_laid_out_anew_where_they_are_far_fewer_than_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, copies: int, begun: int
+) -> None:
+    fingerprints = np.random.default_rng(3).permutation(np.tile(some(20_000), copies))
+    fpstore.build(tmp_path / "whole", fingerprints, ids=None, plan="paper-4").close()
+    small_budgets(monkeypatch)
+    writers, told = [], []
+
+    def noted(*arguments: Any) -> Any:
+        writers.append(arguments)
+        return SegmentWriter(*arguments)
+
+    monkeypatch.setattr(rows, "SegmentWriter", noted)
+    fpstore.build(
+        tmp_path / "streamed",
+        as_stream(fingerprints, size=9000),
+        ids=None,
+        plan="paper-4",
+        memory=40 << 10,
+        progress=lambda each: told.append(each[:3]),
+    ).close()
+    assert segment_bytes(tmp_path / "streamed") == segment_bytes(tmp_path / "whole")
+    assert len(writers) == begun
+    ends = [done == total for phase, done, total in told if phase.startswith("table") and "sorting" not in phase]
+    assert ends[-1]
+    assert sum(ends) >= 4  # of each table
+
+
 @pytest.mark.parametrize("ids", [None, "row"])
 def test_keys_that_did_not_fit_are_let_go_of_when_table_0_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ids: str | None
@@ -359,7 +389,7 @@ def test_keys_that_did_not_fit_are_let_go_of_when_table_0_is_written(
 
     def noted(keys0: Any, in_memory: Any, tables: Any, directory: Path, memory_bytes: int, *rest: Any) -> Any:
         assert in_memory is None
-        *others, stored = rest
+        threads, bits, stored, lender = rest
         held = keys0 if ids is None else keys0._pairs
 
         def again() -> Any:
@@ -369,7 +399,7 @@ def test_keys_that_did_not_fit_are_let_go_of_when_table_0_is_written(
             assert keys.count == len(fingerprints)
             return keys
 
-        return real(keys0, in_memory, tables, directory, memory_bytes, *others, again)
+        return real(keys0, in_memory, tables, directory, memory_bytes, threads, bits, again, lender)
 
     monkeypatch.setattr(rows, "permuted_tables", noted)
     with fpstore.build(

@@ -22,7 +22,7 @@ from fpstore._sort import GrowingKeys
 from fpstore.arrays import parse_memory
 from fpstore.building import runs, spill
 from fpstore.building.runs import BEGIN, Spill, runs_of
-from fpstore.building.spill import KeySorter, PairSorter, SortedKeys
+from fpstore.building.spill import KeySorter, PairSorter, Rooms, SortedKeys
 from fpstore.merging import merged
 from fpstore.types import Keys
 
@@ -404,6 +404,51 @@ def test_runs_that_are_held_stay_where_they_are_until_they_are_written(tmp_path:
     (run,) = runs_of(spilled, [bounds[2], spilled.end], 300)
     np.testing.assert_array_equal(np.concatenate([chunk.copy() for (chunk,) in merged([run])]), third)
     spilled.close()
+
+
+def test_a_sorter_has_the_room_of_a_result_that_was_closed(tmp_path: Path) -> None:
+    lender, rooms = Rooms(), []
+    for count in (200_000, 400_000, 1000, 300_000):  # some of which are packed, and some written
+        keys = uniform(count, count)
+        sorter = KeySorter(tmp_path, 2 * MIB, count, rooms=lender)
+        rooms += sorter._rooms
+        add_in_pieces(sorter, keys)
+        result = sorter.finish()
+        np.testing.assert_array_equal(all_keys(result), np.sort(keys))
+        result.close()
+    assert all(room is rooms[0] for room in rooms)
+
+
+def test_a_room_that_somebody_looks_at_is_nobody_elses(tmp_path: Path) -> None:
+    rooms, keys = Rooms(), uniform(1000)
+    sorter = KeySorter(tmp_path, MIB, rooms=rooms)
+    sorter.add(keys)
+    result = sorter.finish()
+    (chunk,) = result.chunks()
+    result.close()
+    other = KeySorter(tmp_path, MIB, 1000, rooms=rooms)
+    other.add(uniform(1000, 2))
+    np.testing.assert_array_equal(chunk, np.sort(keys))
+
+
+@pytest.mark.parametrize("high", [TOP, 200_000])
+def test_how_many_there_are_at_most_is_known_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, high: int
+) -> None:
+    keys = uniform(400_000, high=high)
+    sorter = KeySorter(tmp_path, MIB)
+    add_in_pieces(sorter, keys)
+    merges = []
+    monkeypatch.setattr(spill, "runs_of", lambda *call: (merges.append(1), runs_of(*call))[1])
+    result = sorter.finish()
+    distinct = len(np.unique(keys))
+    assert distinct <= result.most <= len(keys)
+    assert (result.most == distinct) == (high == TOP)
+    assert not merges
+    assert (result.count, result.count) == (distinct, distinct)
+    assert len(merges) == 1
+    result.close()
+    assert (result.count, result.most) == (0, 0)
 
 
 def test_a_group_larger_than_a_chunk_is_counted_whole(tmp_path: Path) -> None:

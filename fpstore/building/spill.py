@@ -9,6 +9,7 @@ written to files without a name. Runs are merged each time they are read. Of pai
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -69,11 +70,14 @@ def _sort_keys(keys: Keys, threads: int) -> int:
     with closing(Threads(threads)) as helpers:
         counts = helpers.map(sort_keys, parts)
     total = 0
+    start = 0
     for part, count in zip(parts, counts, strict=True):
-        # By pieces, as numpy copies what overlaps once more.
-        for piece in _slices([part[:count]], CHUNK_BYTES // KEY_BYTES):
-            keys[total : total + len(piece[0])] = piece[0]
-            total += len(piece[0])
+        # By pieces, as numpy copies what overlaps once more; unless it stays where it is.
+        for at in range(start, start + count if total < start else start, CHUNK_BYTES // KEY_BYTES):
+            piece = keys[at : min(at + CHUNK_BYTES // KEY_BYTES, start + count)]
+            keys[total + at - start : total + at - start + len(piece)] = piece
+        start += len(part)
+        total += count
     return total
 
 
@@ -87,11 +91,29 @@ def _union_of_its_own(pieces: Sequence[Columns]) -> Columns:
     return union(pieces) if len(pieces) > 1 else [column.copy() for column in pieces[0]]
 
 
+class Rooms:
+    """Rooms for keys that sorters have one after the other: the system clears memory as often as it gives it."""
+
+    def __init__(self) -> None:
+        self._spare: list[GrowingKeys] = []
+
+    def take(self, count: int) -> GrowingKeys:
+        """One for so many keys."""
+        room = self._spare.pop() if self._spare else GrowingKeys(0)
+        room.resize(count)
+        return room
+
+    def give(self, room: GrowingKeys) -> None:
+        """Keep one for whoever takes the next, if nobody looks at it any more."""
+        if not room.is_viewed:
+            self._spare.append(room)
+
+
 class _Sorted:
     """Sorted, distinct items, in memory or in sorted runs that are merged as they are read; any number of times.
 
     columns: the last run, in memory, or all. spill, bounds: the others. threads: beyond one, what comes next is
-    merged while the caller has what came before.
+    merged while the caller has what came before. let_go: called when it is closed.
     """
 
     def __init__(
@@ -102,15 +124,26 @@ class _Sorted:
         chunk_items: int,
         count: int | None = None,
         threads: int = 1,
+        let_go: Callable[[], None] = lambda: None,
     ) -> None:
         self._columns = columns
+        self._let_go = let_go
         self._spill = spill
         self._bounds = bounds
         self._chunk_items = chunk_items
         self._threads = threads
         for column in columns:
             column.flags.writeable = False
-        self.count = sum(len(columns[0]) for columns in self._read()) if count is None else count
+        self._count = count
+        # Without the items that are in several runs this is how many there are.
+        self.most = bounds[-1].items + len(columns[0]) if bounds else len(columns[0])
+
+    @property
+    def count(self) -> int:
+        """How many items there are; where several runs may have the same, all are read for it, the first time."""
+        if self._count is None:
+            self._count = sum(len(columns[0]) for columns in self._read())
+        return self._count
 
     @property
     def memory_bytes(self) -> int:
@@ -139,11 +172,12 @@ class _Sorted:
         if self._spill is not None:
             self._spill.close()
         self._spill, self._columns = None, [column[:0].copy() for column in self._columns]
-        self.count = 0
+        self._let_go()
+        self._count = self.most = 0
 
 
 class SortedKeys(_Sorted):
-    """What KeySorter.finish returns. count: how many distinct keys there are."""
+    """What KeySorter.finish returns. count: of distinct keys; most: there are no more, which is known at once."""
 
     def chunks(self) -> Iterator[Keys]:
         """The keys in arrays of bounded size (uint64[m], m > 0), strictly increasing also across them."""
@@ -157,7 +191,7 @@ class SortedKeys(_Sorted):
 
 
 class SortedPairs(_Sorted):
-    """What PairSorter.finish returns. count: how many distinct pairs there are."""
+    """What PairSorter.finish returns. count: how many distinct pairs there are; most: as of SortedKeys."""
 
     def chunks(self) -> Iterator[tuple[Keys, Keys]]:
         """The pairs in arrays of bounded size: fingerprints and ids, both uint64[m], m > 0.
@@ -212,7 +246,14 @@ class _Sorter:
     """Gathers items in one growing room a column. Whenever it is full, they become a sorted run and make room."""
 
     def __init__(
-        self, directory: Path, memory_bytes: int, expected_count: int, column_count: int, threads: int, distinct: bool
+        self,
+        directory: Path,
+        memory_bytes: int,
+        expected_count: int,
+        column_count: int,
+        threads: int,
+        distinct: bool,
+        rooms: Rooms | None = None,
     ) -> None:
         if memory_bytes < MIN_MEMORY_BYTES:
             raise ValueError(f"sorting needs a memory budget of at least {MIN_MEMORY_BYTES} bytes, not {memory_bytes}")
@@ -231,7 +272,8 @@ class _Sorter:
         self._most_runs = max(
             1, min(MOST_RUNS[column_count], self._chunk_items * self._item_bytes // (2 * MIN_PIECE_BYTES))
         )
-        self._rooms = [GrowingKeys(min(expected_count, self._limit)) for _ in range(column_count)]
+        self._lender = rooms or Rooms()
+        self._rooms = [self._lender.take(min(expected_count, self._limit)) for _ in range(column_count)]
         # Of the room: where what was gathered lies, behind runs that are held.
         self._first = self._size = 0
         self._runs: Spill | None = None
@@ -289,7 +331,7 @@ class _Sorter:
     def _new_spill(self) -> Spill:
         return Spill(self._directory, len(self._rooms), min(PACKED_KEYS, max(1, self._chunk_items // 16)))
 
-    def _finish(self) -> tuple[list[Keys], Spill | None, list[Bound], int, int | None, int]:
+    def _finish(self) -> tuple[list[Keys], Spill | None, list[Bound], int, int | None, int, Callable[[], None]]:
         """What _Sorted is made of. The sorter is empty afterwards."""
         self._sort()
         # Of few runs the last one may stay as it is.
@@ -309,7 +351,7 @@ class _Sorter:
         if runs is not None and len(bounds) - 1 > self._most_runs:
             runs, bounds = self._merge_all(runs, bounds)
         total = bounds[-1].items + count if self._distinct or runs is None else None
-        return columns, runs, bounds, self._chunk_items, total, self._threads
+        return columns, runs, bounds, self._chunk_items, total, self._threads, partial(_give_all, self._lender, rooms)
 
     def _merge_all(self, runs: Spill, bounds: list[Bound]) -> tuple[Spill, list[Bound]]:
         """Runs few enough to be merged as they are read."""
@@ -327,16 +369,30 @@ class _Sorter:
         return runs, bounds
 
 
+def _give_all(lender: Rooms, rooms: list[GrowingKeys]) -> None:
+    for room in rooms:
+        lender.give(room)
+    rooms.clear()
+
+
 class KeySorter(_Sorter):
     """Sorts keys (uint64) in memory_bytes, spilling into directory; equal keys count once."""
 
     def __init__(
-        self, directory: Path, memory_bytes: int, expected_count: int = 0, *, threads: int = 1, distinct: bool = False
+        self,
+        directory: Path,
+        memory_bytes: int,
+        expected_count: int = 0,
+        *,
+        threads: int = 1,
+        distinct: bool = False,
+        rooms: Rooms | None = None,
     ) -> None:
         """expected_count: how many keys will come, if known; saves the growing. distinct: no key will come twice, so
-        that they need not be merged to be counted. ValueError below 1 MiB.
+        that they need not be merged to be counted. rooms: what it takes its room from; who closes what it returns gives
+        that back. ValueError below 1 MiB.
         """
-        super().__init__(directory, memory_bytes, expected_count, 1, threads, distinct)
+        super().__init__(directory, memory_bytes, expected_count, 1, threads, distinct, rooms)
 
     def add(self, keys: Keys) -> None:
         """Take keys (uint64[m]), in any order. TypeError for any other array."""

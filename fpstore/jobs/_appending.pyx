@@ -15,10 +15,6 @@ from posix.unistd cimport write
 
 from fpstore._native cimport CUT_SHORT, c_crc32c, read_at
 
-cdef extern from "<fcntl.h>" nogil:
-    int sync_file_range(int fd, int64_t start, int64_t size, unsigned int flags)
-    unsigned int SYNC_FILE_RANGE_WRITE
-
 # Where reading failed.
 OF_INDEX, OF_VALUES = 1, 2
 cdef enum:
@@ -133,15 +129,6 @@ def append_lines(int fd, path, const uint8_t[::1] data not None, const int64_t[:
         out_flush(&out)
     expect_written(&out, path)
     return size
-
-
-def begin_to_sync(int fd, uint64_t start, uint64_t size):
-    """Have the system begin to write these bytes of a file to the disk, and do not wait for it.
-
-    Nothing is promised by that: whoever has to know syncs the file, and is told of what failed.
-    """
-    with nogil:
-        sync_file_range(fd, <int64_t>start, <int64_t>size, SYNC_FILE_RANGE_WRITE)
 
 
 cdef uint64_t see_line(const Values *values, int64_t index, uint32_t *crc) noexcept nogil:

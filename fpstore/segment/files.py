@@ -14,7 +14,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from fpstore import format as layout
-from fpstore._codec import crc32c, page_checksums
+from fpstore._codec import begin_to_sync, crc32c, page_checksums
 from fpstore.disk import Place, naming, placed, write_all
 from fpstore.errors import CorruptStore, Naming, UnsupportedVersion
 from fpstore.format import Footer
@@ -51,11 +51,11 @@ class ChecksummedFile:
         # Before there is a file, which would be left where there is no memory.
         self._buffer = np.empty(WRITE_BYTES, dtype=np.uint8).data
         self._spare = np.empty(WRITE_BYTES, dtype=np.uint8).data if threads > 1 else None
-        self._line = Line()
+        self._line, self._hints = Line(), Line()
         self._under_way: Piece | None = None
         self._filled = 0
         self._checksums: list[Array] = []
-        self.offset = 0
+        self.offset = self._flushed = 0
         self._fd = at.folder.open_file(at.name, os.O_RDWR | os.O_CREAT | os.O_EXCL)
 
     def write(self, data: Buffer | Bytes) -> None:
@@ -114,13 +114,20 @@ class ChecksummedFile:
     def close(self) -> None:
         """Close the file, once nobody writes to it any more."""
         try:
-            self._line.wait()
+            self._wait()
         finally:
             # A Ctrl-C may end the waiting before it begins; and the next file has the number of one that is closed.
-            self._line.wait()
+            self._wait()
             fd, self._fd = self._fd, -1  # also where closing fails: no longer ours
             if fd >= 0:
                 os.close(fd)
+
+    def _wait(self) -> None:
+        """Until nobody is at the file."""
+        try:
+            self._line.wait()
+        finally:
+            self._hints.wait()
 
     def _flush_buffer(self) -> None:
         data, self._filled = self._buffer[: self._filled], 0
@@ -141,6 +148,10 @@ class ChecksummedFile:
     def _flush(self, data: memoryview) -> None:
         self._checksums.append(page_checksums(data))
         self._write(data)
+        if len(data) >= WRITE_BYTES and self._spare is not None:
+            # At the end there is less to wait for. A line of its own: a disk that is busy has it wait.
+            self._hints.give(partial(begin_to_sync, self._fd, self._flushed, len(data)))
+        self._flushed += len(data)
 
     def _write(self, data: memoryview) -> None:
         with naming(self._path):

@@ -57,8 +57,12 @@ class SegmentWriter(IdsWriter):
         *,
         with_ranks: bool = False,
         advance: Callable[[int], None] | None = None,
+        counted: Callable[[int], None] | None = None,
     ) -> None:
-        """Append the table of these keys: distinct fingerprints under the table's permutation, sorted."""
+        """Append the table of these keys: distinct fingerprints under the table's permutation, sorted.
+
+        advance, counted: as of encode_table.
+        """
         payload_offset = self._file.align()
         encoded = encode_table(
             keys,
@@ -67,6 +71,7 @@ class SegmentWriter(IdsWriter):
             self._file.write,
             with_ranks=with_ranks,
             advance=advance,
+            counted=counted,
             bits=self._bits,
             block_bytes=self._block_bytes,
         )

@@ -109,6 +109,24 @@ MUTANTS = (
         ("tests/test_spill.py::test_runs_are_packed_in_memory_and_written_where_there_is_no_room_for_them",),
     ),
     Mutant(
+        "a segment is laid out for as many keys as there were rows",
+        "fpstore/building/rows.py",
+        "if replace(layout, count=keys) != other:",
+        "if False:",
+        "the same fingerprints give other bytes where some came twice",
+        (
+            "tests/test_builder.py::test_keys_are_counted_by_the_pass_that_chooses_a_code_and_laid_out_anew_where_they_are_far_fewer_than_rows",
+        ),
+    ),
+    Mutant(
+        "a room is given to the next while somebody looks at it",
+        "fpstore/building/spill.py",
+        "if not room.is_viewed: self._spare.append(room)",
+        "self._spare.append(room)",
+        "a build ends with an error where a caller holds a chunk",
+        ("tests/test_spill.py::test_a_room_that_somebody_looks_at_is_nobody_elses",),
+    ),
+    Mutant(
         "packed keys are moved over those that are still to be packed",
         "fpstore/building/runs.py",
         "if is_held and end + len(packed) > KEY_BYTES * done:",
@@ -135,7 +153,7 @@ MUTANTS = (
     Mutant(
         "keys that are in the file stay in memory, too",
         "fpstore/building/rows.py",
-        "if pairs is None: found.close()",
+        "if not is_needed: found.close()",
         "pass",
         "a build takes twice the memory that it was allowed",
         ("tests/test_builder.py::test_keys_that_did_not_fit_are_let_go_of_when_table_0_is_written",),
@@ -161,7 +179,7 @@ MUTANTS = (
         "fpstore/building/spill.py",
         "if self._distinct or runs is None else None",
         "",
-        "a build of duplicates writes a segment that says more keys than it has",
+        "a build of duplicates says more keys than it has",
         ("tests/test_spill.py::test_a_million_keys_are_sorted_within_one_mebibyte",),
     ),
     Mutant(
@@ -368,8 +386,8 @@ MUTANTS = (
     Mutant(
         "what table 0 takes is given to the other tables again",
         "fpstore/building/rows.py",
-        "left = max(memory - kept, MIN_SORTER_MEMORY)",
-        "left = memory",
+        "left = max(self.memory_bytes - (found.memory_bytes if is_needed else 0), MIN_SORTER_MEMORY)",
+        "left = self.memory_bytes",
         "a build takes twice the memory that it was allowed",
         ("tests/test_builder.py::test_what_table_0_takes_of_the_budget_is_not_there_for_the_others",),
     ),
