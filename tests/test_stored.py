@@ -1,5 +1,7 @@
 """A table that is read back while its segment is still being written: its keys, or an error that names the page."""
 
+import errno
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -93,3 +95,26 @@ def test_another_number_of_keys_is_an_error(tmp_path: Path) -> None:
         other = stored.StoredTable(back.written, back.table, back.count + 1)
         with pytest.raises(CorruptStore, match=f"{back.count} keys"):
             read(other.chunks)
+
+
+def test_a_disk_that_is_full_where_a_table_is_to_be_read_back_is_an_error_and_nothing_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_arguments: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with SegmentWriter(tmp_path / "s", "gap", SLOT_BITS) as writer:
+        writer.add_table(PLAN.tables[0], ArrayKeys(keys_of(1000)))
+        monkeypatch.setattr(os, "pwrite", full)
+        with pytest.raises(OSError, match="No space left") as caught:
+            writer.stored(0)
+    assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, str(tmp_path / "s"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_written_in_several_pieces_is_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write, keys = os.pwrite, keys_of(1000)
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, at: write(fd, data[:777], at))
+    with SegmentWriter(tmp_path / "s", "gap", SLOT_BITS) as writer:
+        writer.add_table(PLAN.tables[0], ArrayKeys(keys))
+        np.testing.assert_array_equal(read(writer.stored(0).chunks), keys)
