@@ -188,11 +188,11 @@ class _Run:
             room[:kept] = column
         at, stop = self._next, self._stop
         left, left_bytes = stop.items - at.items, stop.bytes - at.bytes
-        # As many bytes as fill the piece, if what is left is alike, and one group that is not.
+        # As many bytes as fill the piece, if what is left is alike, and one group that is not; none of the next run.
         size = left_bytes * min(piece - kept, left) // left + packed_most(GROUP_KEYS, GROUP_KEYS)
         size = min(size, left_bytes, len(self._packed) - PACKED_SLACK)
         packed = self._spill.packed(at.bytes, size, self._packed)
-        fresh, used = unpack_sorted(packed, size, self._room[0][kept : kept + left])
+        fresh, used = unpack_sorted(packed, size, self._room[0][kept:])
         if not fresh:
             raise OSError(errno.EIO, f"a spill file has changed at byte {at.bytes}")
         self._spill.read_others([room[kept : kept + fresh] for room in self._room[1:]], at.items)

@@ -71,10 +71,10 @@ MUTANTS = (
     Mutant(
         "a piece of a merge goes on behind its run",
         "fpstore/building/runs.py",
-        "self._room[0][kept : kept + left]",
-        "self._room[0][kept:]",
+        "min(size, left_bytes, len(self._packed) - PACKED_SLACK)",
+        "min(size, len(self._packed) - PACKED_SLACK)",
         "keys of the next run come twice, or out of order",
-        ("tests/test_spill.py::test_any_keys_in_any_budget_come_out_sorted_and_distinct",),
+        ("tests/test_spill.py::test_a_million_keys_are_sorted_within_one_mebibyte",),
     ),
     Mutant(
         "steps of a group are longer than what is kept of them",
