@@ -7,10 +7,11 @@ module of its own, fpstore._cyutility, which Cython writes: in each module that 
 
 Honoured from the environment: CC, CFLAGS, LDFLAGS, and FPSTORE_OPTIMIZE, the level of optimisation. That of the
 kernels is -O3. What Cython writes is most of the compiling and little of the work, and gets -O2, but for the modules
-that loop over keys themselves, of which group_pairs of _sort takes twice as long then. Names and lines for a debugger
-cost a quarter of the compiling, and are made where CFLAGS has -g. Objects are kept in build/native, a folder for each
-compiler and set of flags, and made again where what they are made of has changed, so that a line of a kernel costs the
-compiling of its file. Compiles on all cores.
+that loop over keys themselves, of which group_pairs of _sort takes twice as long then, and those that only call
+kernels: with -O1 these take two thirds of the compiling, and their calls as long as before. Names and lines for a
+debugger cost a quarter of the compiling, and are made where CFLAGS has -g. Objects are kept in build/native, a folder
+for each compiler and set of flags, and made again where what they are made of has changed, so that a line of a kernel
+costs the compiling of its file. Compiles on all cores.
 
 Ends in words, and makes nothing, on a platform that is not supported (fpstore/platforms.py), where a source is missing,
 and where there is no compiler: a wheel without the compiled core would install, and fail at its first use.
@@ -42,8 +43,29 @@ DIRECTIVES = {
     "initializedcheck": False,
     "embedsignature": True,
 }
-KERNEL_LEVEL, MODULE_LEVEL = ((os.environ.get("FPSTORE_OPTIMIZE") or level).split() for level in ("-O3", "-O2"))
+KERNEL_LEVEL, MODULE_LEVEL, WRAPPER_LEVEL = (
+    (os.environ.get("FPSTORE_OPTIMIZE") or level).split() for level in ("-O3", "-O2", "-O1")
+)
 LOOPING = {"fpstore._sort", "fpstore._probe", "fpstore._names"}  # modules that are compiled as kernels are
+# Modules that check what they are given and call a kernel: none of their own loops goes over many items.
+WRAPPING = {
+    "fpstore._band_index",
+    "fpstore._codec",
+    "fpstore._cyutility",
+    "fpstore._key_index",
+    "fpstore._merge",
+    "fpstore._native",
+    "fpstore._pairs",
+    "fpstore._scan",
+    "fpstore._source",
+    "fpstore._view",
+    "fpstore._watch",
+    "fpstore.inputs._lines",
+    "fpstore.text._alike",
+    "fpstore.text._shingles",
+    "fpstore.text._signing",
+    "fpstore.text._sums",
+}
 # After the flags of Python's own compiling, which have -g.
 FLAGS = [*kernels.FLAGS, *([] if "-g" in os.environ.get("CFLAGS", "").split() else ["-g0"])]
 SOURCES = (".pyx", ".pyi")  # of a compiled module: its code, and its types
@@ -81,6 +103,7 @@ class BuildNative(build_ext):
             *self.compiler.compiler_so,
             *KERNEL_LEVEL,
             *MODULE_LEVEL,
+            *WRAPPER_LEVEL,
             *FLAGS,
             *self.compiler.linker_so,
             sysconfig.get_config_var("EXT_SUFFIX"),
@@ -91,11 +114,14 @@ class BuildNative(build_ext):
         found = kernels.sources(kernels.machine_of(self.compiler.compiler_so), Path("fpstore/native"))
         jobs = [(source, [*KERNEL_LEVEL, *flags]) for source, flags in found.items()]
         names = [extension.name for extension in self.extensions]
-        modules = [(source_of(name, ".c"), KERNEL_LEVEL if name in LOOPING else MODULE_LEVEL) for name in names]
+        modules = [(source_of(name, ".c"), level_of(name)) for name in names]
+        # The longest first, so that none is left for one core when the others are done: modules by size, then kernels.
+        order = sorted(modules, key=lambda job: -job[0].stat().st_size) + jobs
         with ThreadPoolExecutor(CORES) as pool:
-            made = list(pool.map(lambda job: self.compiled(*job), jobs + modules))
-            library = self.archived(made[: len(jobs)])
-            list(pool.map(partial(self.linked, library), self.extensions, made[len(jobs) :]))
+            objects = pool.map(lambda job: self.compiled(*job), order)
+            made = dict(zip([source for source, _ in order], objects, strict=True))
+            library = self.archived([made[source] for source, _ in jobs])
+            list(pool.map(partial(self.linked, library), self.extensions, [made[source] for source, _ in modules]))
 
     def compiled(self, source: Path, flags: list[str]) -> Path:
         """The object of a source."""
@@ -128,6 +154,11 @@ class BuildNative(build_ext):
             target.parent.mkdir(parents=True, exist_ok=True)
             self.compiler.link_shared_object([str(made), str(library)], str(target), target_lang="c")
             notes.write_text(parts)
+
+
+def level_of(name: str) -> list[str]:
+    """How much a module is optimised."""
+    return KERNEL_LEVEL if name in LOOPING else WRAPPER_LEVEL if name in WRAPPING else MODULE_LEVEL
 
 
 def source_of(name: str, suffix: str) -> Path:
