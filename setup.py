@@ -113,11 +113,14 @@ class BuildNative(build_ext):
         names = [extension.name for extension in self.extensions]
         modules = [(source_of(name, ".c"), *level_of(name)) for name in names]
         kinds = {kind: flags for _, flags, kind in jobs + modules if kind in HEADERS}
+        # The longest first, so that none is left for one core when the others are done: modules by size, then kernels.
+        order = sorted(modules, key=lambda job: -job[0].stat().st_size) + jobs
         with ThreadPoolExecutor(CORES) as pool:
             list(pool.map(self.read_once, kinds, kinds.values()))
-            made = list(pool.map(lambda job: self.compiled(*job), jobs + modules))
-            library = self.archived(made[: len(jobs)])
-            list(pool.map(partial(self.linked, library), self.extensions, made[len(jobs) :]))
+            objects = pool.map(lambda job: self.compiled(*job), order)
+            made = dict(zip([source for source, *_ in order], objects, strict=True))
+            library = self.archived([made[source] for source, *_ in jobs])
+            list(pool.map(partial(self.linked, library), self.extensions, [made[source] for source, *_ in modules]))
 
     def command(self, flags: list[str]) -> list[str]:
         """The compiler's, as far as the files."""

@@ -1,6 +1,6 @@
 """The bits of a table on their way to the disk: checksums, permutations, the encoder, packed fields.
 
-Works on memory only; where a table lies in a file is format.py's to know.
+Works on memory, but for one hint to the system; where a table lies in a file is format.py's to know.
 The kernels are C (fpstore/native), this module their Python border: it checks arguments, releases the
 lock, and turns a status into an exception.
 """
@@ -82,6 +82,22 @@ LAYOUT = {
 CODECS = ("gap", "xor", "rice", "raw")
 
 
+cdef extern from * nogil:
+    """
+    #ifndef _GNU_SOURCE
+    #define _GNU_SOURCE
+    #endif
+    #include <fcntl.h>
+    static void fps_begin_to_sync(int fd, int64_t start, int64_t size) {
+    #if defined(__linux__)
+        (void)sync_file_range(fd, start, size, SYNC_FILE_RANGE_WRITE);
+    #else
+        (void)fd, (void)start, (void)size;
+    #endif
+    }
+    """
+    void fps_begin_to_sync(int fd, int64_t start, int64_t size)
+
 cdef int expect_offsets(const uint8_t[::1] data, const int64_t[::1] offsets) except -1:
     """ValueError for offsets that do not increase, or lead out of data."""
     cdef Py_ssize_t i
@@ -110,6 +126,15 @@ def crc32c_many(const uint8_t[::1] data not None, const int64_t[::1] offsets not
                 crc = c_crc32c(crc if running else value, &data[0] + offsets[i], <size_t>(offsets[i + 1] - offsets[i]))
                 out[i] = crc
     return found
+
+
+def begin_to_sync(int fd, uint64_t start, uint64_t size):
+    """Have the system begin to write these bytes of a file to the disk, and do not wait for it.
+
+    Nothing is promised by that: whoever has to know syncs the file, and is told of what failed.
+    """
+    with nogil:
+        fps_begin_to_sync(fd, <int64_t>start, <int64_t>size)
 
 
 def crc32c(data, uint32_t value=0):

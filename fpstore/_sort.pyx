@@ -391,6 +391,11 @@ cdef class GrowingKeys:
     def __len__(self):
         return self._count
 
+    @property
+    def is_viewed(self):
+        """Whether there is a view, so that it cannot be resized."""
+        return self._views > 0
+
     def __getbuffer__(self, Py_buffer* buffer, int flags):
         buffer.obj = self
         buffer.buf = self._keys

@@ -1,5 +1,5 @@
 # What the compiled modules share: a mapped segment and how its failures are raised.
-from libc.stdint cimport uint64_t
+from libc.stdint cimport uint8_t, uint64_t
 
 from fpstore._native cimport Chunk, Guard, Pages, Status, Table, guard_ask, guard_changed, guard_lost
 from fpstore._source cimport Lying
@@ -16,6 +16,7 @@ cdef class SegmentView:
     cdef readonly int users
     cdef int main_users
     cdef Lying lying
+    cdef const uint8_t[::1] sums
     cdef int enter(self) except -1
     cdef void leave(self)
     cdef void free(self)

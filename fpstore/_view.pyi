@@ -19,7 +19,16 @@ class SegmentView:
     def is_new(self, first: int, end: int) -> bool: ...
     @property
     def code_classes(self) -> tuple[int, ...]: ...
-    def __init__(self, data: Any, checksums_offset: int, roots_offset: int, end: int, tables: Any) -> None: ...
+    def __init__(
+        self,
+        data: Any,
+        checksums_offset: int,
+        roots_offset: int,
+        end: int,
+        tables: Any,
+        *,
+        sums: Bytes | None = None,
+    ) -> None: ...
     @property
     def is_inside(self) -> bool: ...
     @property

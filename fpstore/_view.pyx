@@ -84,13 +84,15 @@ cdef class SegmentView:
 
     data: the whole file (a mapping, kept, or other bytes). checksums_offset, roots_offset, end: where the page checksums begin, where
     their own begin, and where those end; the caller has checked the roots and that all three lie in data, 64 bytes or
-    more before its end. tables: format.TableRecord, whose offsets and bits the caller has checked too.
+    more before its end. tables: format.TableRecord, whose offsets and bits the caller has checked too. sums: of a file that has
+    no checksums yet, those of all pages before checksums_offset, uint8[4 * pages], which the caller has computed.
     """
 
-    def __cinit__(self, data, uint64_t checksums_offset, uint64_t roots_offset, uint64_t end, tables):
+    def __cinit__(self, data, uint64_t checksums_offset, uint64_t roots_offset, uint64_t end, tables, *,
+                  const uint8_t[::1] sums=None):
         cdef Table *table
         cdef const uint8_t[::1] lengths
-        cdef uint64_t page_count
+        cdef uint64_t page_count, page
         self.table_count, self.prefixes = 0, {}
         self.bits = tables[0].key_bits if len(tables) else MAX_KEY_BITS
         self.closed = True
@@ -110,11 +112,19 @@ cdef class SegmentView:
         self.pages.roots = self.pages.base + roots_offset
         self.pages.pages = (checksums_offset + PAGE_BYTES - 1) // PAGE_BYTES
         self.pages.unseen = self.pages.pages
+        if sums is not None:
+            if <uint64_t>sums.shape[0] != 4 * self.pages.pages or not sums.shape[0]:
+                raise ValueError(f"{sums.shape[0]} bytes of checksums for {self.pages.pages} pages")
+            self.sums = sums
+            self.pages.checksums, self.pages.checksums_bytes = &sums[0], <uint64_t>sums.shape[0]
         page_count = self.pages.pages + (self.pages.checksums_bytes + PAGE_BYTES - 1) // PAGE_BYTES
         self.pages.seen = <uint64_t *>calloc(page_count // 64 + 1, 8)
         self.tables = <Table **>calloc(len(tables) + 1, cython.sizeof(cython.p_void))
         if self.pages.seen == NULL or self.tables == NULL:
             raise MemoryError()
+        if sums is not None:  # which nothing has to be compared with
+            for page in range(self.pages.pages, page_count):
+                self.pages.seen[page >> 6] |= <uint64_t>1 << (page & 63)
         for record in tables:
             table = <Table *>malloc(cython.sizeof(Table))
             if table == NULL:

@@ -17,14 +17,16 @@ from hypothesis import strategies as st
 import fpstore
 from fpstore import PlanError, RecipeError, StoreLocked
 from fpstore.building import options as build_options
-from fpstore.building import rows, spill
+from fpstore.building import rows, runs, spill
 from fpstore.building.options import BuildOptions
 from fpstore.building.permuted import permuted_tables
+from fpstore.building.runs import runs_of
 from fpstore.plans import families as plans
 from fpstore.plans import planner
 from fpstore.plans.choice import PlanChoice
 from fpstore.plans.permutation import Permutation
 from fpstore.plans.plan import Plan, TablePlan
+from fpstore.segment.writer import SegmentWriter
 from fpstore.types import Keys
 
 COUNT = 300
@@ -48,7 +50,7 @@ def small_budgets(patch: Any) -> None:
     patch.setattr(spill, "MIN_MEMORY_BYTES", 1 << 10)
     patch.setattr(spill, "RESERVE_BYTES", 0)
     patch.setattr(spill, "MIN_PIECE_BYTES", 64)
-    patch.setattr(spill, "GROUP_KEYS", 3)
+    patch.setattr(runs, "GROUP_KEYS", 3)
 
 
 def as_stream(*columns: object, size: int) -> Iterator[tuple[Keys, Keys]]:
@@ -303,10 +305,9 @@ def test_other_budgets_and_other_pieces_of_the_input_give_the_same_bytes(
     whole = segment_bytes(tmp_path / "whole")
     assert segment_bytes(tmp_path / "stream") == whole
 
-    runs = []
+    merged_runs = []
     small_budgets(monkeypatch)
-    merged_runs = spill._runs
-    monkeypatch.setattr(spill, "_runs", lambda *call: (runs.append(len(call[1]) - 1), merged_runs(*call))[1])
+    monkeypatch.setattr(spill, "runs_of", lambda *call: (merged_runs.append(len(call[1]) - 1), runs_of(*call))[1])
     for memory in (12 << 10, 40 << 10):
         path = tmp_path / str(memory)
         with fpstore.build(
@@ -314,7 +315,7 @@ def test_other_budgets_and_other_pieces_of_the_input_give_the_same_bytes(
         ) as store:
             store.verify()
         assert segment_bytes(path) == whole
-    assert max(runs) > 2
+    assert max(merged_runs) > 2
 
 
 def test_a_budget_far_below_the_input_spills_and_gives_the_same_store(
@@ -322,12 +323,11 @@ def test_a_budget_far_below_the_input_spills_and_gives_the_same_store(
 ) -> None:
     fingerprints, ids = some(1_000_000), some(1_000_000, 2)
     fpstore.build(tmp_path / "in-memory", fingerprints, ids=ids, plan="size").close()
-    runs = []
-    merged_runs = spill._runs
-    monkeypatch.setattr(spill, "_runs", lambda *call: (runs.append(len(call[1]) - 1), merged_runs(*call))[1])
+    merged_runs = []
+    monkeypatch.setattr(spill, "runs_of", lambda *call: (merged_runs.append(len(call[1]) - 1), runs_of(*call))[1])
     stream = as_stream(fingerprints, ids, size=100_000)
     fpstore.build(tmp_path / "spilled", stream, plan="size", memory="64MiB").close()
-    assert set(runs) == {1}  # and the last one in memory
+    assert set(merged_runs) == {1}  # and the last one in memory
     assert segment_bytes(tmp_path / "spilled") == segment_bytes(tmp_path / "in-memory")
 
 
@@ -345,6 +345,72 @@ def test_what_table_0_takes_of_the_budget_is_not_there_for_the_others(
     for name, ids, item_bytes in (("bare", None, 8), ("ids", "row", 16)):
         fpstore.build(tmp_path / name, some(), ids=ids, plan="paper-4", memory=MEMORY).close()
         assert budgets.pop() == MEMORY - rows.OTHER_MEMORY - item_bytes * COUNT
+
+
+@pytest.mark.parametrize(("copies", "begun"), [(1, 1), (4, 2)])
+def test_keys_are_counted_by_the_pass_that_chooses_a_code_and_laid_out_anew_where_they_are_far_fewer_than_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, copies: int, begun: int
+) -> None:
+    fingerprints = np.random.default_rng(3).permutation(np.tile(some(20_000), copies))
+    fpstore.build(tmp_path / "whole", fingerprints, ids=None, plan="paper-4").close()
+    small_budgets(monkeypatch)
+    writers, told = [], []
+
+    def noted(*arguments: Any) -> Any:
+        writers.append(arguments)
+        return SegmentWriter(*arguments)
+
+    monkeypatch.setattr(rows, "SegmentWriter", noted)
+    fpstore.build(
+        tmp_path / "streamed",
+        as_stream(fingerprints, size=9000),
+        ids=None,
+        plan="paper-4",
+        memory=40 << 10,
+        progress=lambda each: told.append(each[:3]),
+    ).close()
+    assert segment_bytes(tmp_path / "streamed") == segment_bytes(tmp_path / "whole")
+    assert len(writers) == begun
+    ends = [done == total for phase, done, total in told if phase.startswith("table") and "sorting" not in phase]
+    assert ends[-1]
+    assert sum(ends) >= 4  # of each table
+
+
+@pytest.mark.parametrize("ids", [None, "row"])
+def test_keys_that_did_not_fit_are_let_go_of_when_table_0_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ids: str | None
+) -> None:
+    fingerprints = some(140_000)
+    small_budgets(monkeypatch)
+    monkeypatch.setattr(runs, "GROUP_KEYS", 128)
+    monkeypatch.setattr(spill, "CHUNK_BYTES", 1 << 14)
+    left: list[tuple[int, ...]] = []
+    real: Any = permuted_tables
+
+    def noted(keys0: Any, in_memory: Any, tables: Any, directory: Path, memory_bytes: int, *rest: Any) -> Any:
+        assert in_memory is None
+        threads, bits, stored, lender = rest
+        held = keys0 if ids is None else keys0._pairs
+
+        def again() -> Any:
+            taken = held.memory_bytes
+            keys = stored()
+            left.append((taken, held.memory_bytes, held.count, memory_bytes))
+            assert keys.count == len(fingerprints)
+            return keys
+
+        return real(keys0, in_memory, tables, directory, memory_bytes, threads, bits, again, lender)
+
+    monkeypatch.setattr(rows, "permuted_tables", noted)
+    with fpstore.build(
+        tmp_path / "s", as_stream(fingerprints, size=9000), ids=ids, plan="paper-4", memory=1 << 20
+    ) as store:
+        store.verify()
+    ((before, after, count, budget),) = left
+    # Pairs are needed for the ids. Keys are not, so the other tables have the whole budget.
+    assert (after, count) == ((0, 0) if ids is None else (before, len(fingerprints)))
+    assert (before > 1 << 19) == (ids is None)
+    assert budget == (1 << 20) - after
 
 
 def test_the_order_of_the_input_does_not_matter_without_row_numbers(tmp_path: Path) -> None:

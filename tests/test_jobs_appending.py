@@ -18,6 +18,7 @@ from jobs_model import write_jsonl
 from record_model import sealed
 
 from fpstore import CorruptStore, JobError
+from fpstore._codec import begin_to_sync
 from fpstore.disk import Folder
 from fpstore.jobs import corpus, dedup, files
 from fpstore.jobs._appending import (
@@ -25,7 +26,6 @@ from fpstore.jobs._appending import (
     OF_VALUES,
     append_documents,
     append_lines,
-    begin_to_sync,
     read_values,
 )
 from fpstore.jobs.files import AppendFile

@@ -84,6 +84,7 @@ FOLDERS = {
         "listing",
         "ids",
         "reader",
+        "stored",
         "writer",
         "fields",
         "pages",
@@ -101,7 +102,7 @@ FOLDERS = {
         "report",
         "stats",
     ),
-    "building": ("spill", "permuted", "sources", "options", "rows"),
+    "building": ("runs", "spill", "permuted", "sources", "options", "rows"),
     "names": ("column", "layout", "writer", "reader", "salvage", "merging", "pending", "rows"),
     "sketches": ("bands", "kept", "memory", "layout", "writer", "reader", "pending", "salvage", "spool"),
     "query": (

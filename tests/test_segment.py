@@ -33,6 +33,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fpstore import threads as line_threads
+from fpstore._codec import begin_to_sync
 from fpstore.disk import Folder, Place
 from fpstore.errors import CorruptStore, StoreClosed, UnsupportedVersion
 from fpstore.format import (
@@ -215,13 +216,18 @@ def test_a_writer_overwrites_nothing(tmp_path: Path) -> None:
 def test_a_file_is_written_in_pieces_that_huge_pages_hold(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
 ) -> None:
-    pieces = []
+    pieces, begun = [], []
 
     def write_all(fd: int, data: memoryview) -> None:
         pieces.append(len(data))
         os.write(fd, data)
 
+    def begin(fd: int, start: int, size: int) -> None:
+        begun.append((start, size))
+        begin_to_sync(fd, start, size)
+
     monkeypatch.setattr(segment_files, "write_all", write_all)
+    monkeypatch.setattr(segment_files, "begin_to_sync", begin)
     data = np.random.default_rng(5).bytes((9 << 20) + 7)
     with Folder.open(tmp_path) as folder:
         file = ChecksummedFile(Place(folder, "file"), threads)
@@ -233,6 +239,8 @@ def test_a_file_is_written_in_pieces_that_huge_pages_hold(
         checksums = file.checksums()
         file.close()
     assert pieces == [2 << 20] * 4 + [(1 << 20) + 7]
+    # With a thread for it, a whole piece begins to go to the disk as soon as it is written.
+    assert begun == ([(at << 21, 2 << 20) for at in range(4)] if threads > 1 else [])
     assert (tmp_path / "file").read_bytes() == data
     pages = [data[first : first + PAGE_BYTES] for first in range(0, len(data), PAGE_BYTES)]
     assert checksums.tolist() == [crc32c_package.crc32c(page) for page in pages]

@@ -8,6 +8,7 @@ import re
 import stat
 import tracemalloc
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fpstore._merge import PACKED_GROUP, PACKED_SLACK, pack_sorted, packed_most, unpack_sorted
+from fpstore._sort import GrowingKeys
 from fpstore.arrays import parse_memory
-from fpstore.building import spill
-from fpstore.building.spill import KeySorter, PairSorter, SortedKeys
+from fpstore.building import runs, spill
+from fpstore.building.runs import BEGIN, Spill, runs_of
+from fpstore.building.spill import KeySorter, PairSorter, Rooms, SortedKeys
+from fpstore.merging import merged
 from fpstore.types import Keys
 
 MIB = 1 << 20
@@ -66,7 +70,7 @@ def make_budgets_small(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(spill, "MIN_MEMORY_BYTES", 1)
     patch.setattr(spill, "RESERVE_BYTES", 0)
     patch.setattr(spill, "MIN_PIECE_BYTES", 64)
-    patch.setattr(spill, "GROUP_KEYS", 3)
+    patch.setattr(runs, "GROUP_KEYS", 3)
 
 
 KEY_SETS = {
@@ -144,18 +148,19 @@ def test_what_fits_the_budget_is_never_written(tmp_path: Path, monkeypatch: pyte
     def refuse(*_args: object, **_kwargs: Any) -> None:
         raise AssertionError("a spill file was made")
 
-    monkeypatch.setattr(spill, "unnamed", refuse)
+    monkeypatch.setattr(runs, "unnamed", refuse)
     keys = (MIB - spill.RESERVE_BYTES) // 8
     sorter = KeySorter(tmp_path, MIB)
     sorter.add(uniform(keys))
     assert sorter.finish().count == keys
     sorter.add(uniform(keys))
+    sorter.add(u64([1]))  # packed, what there was leaves room for it
     with pytest.raises(AssertionError, match="a spill file was made"):
-        sorter.add(u64([1]))
+        sorter.add(uniform(keys))
 
 
 def test_duplicates_alone_never_spill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spill, "unnamed", None)
+    monkeypatch.setattr(runs, "unnamed", None)
     sorter = KeySorter(tmp_path, MIB)
     add_in_pieces(sorter, np.tile(np.arange(50_000, dtype=np.uint64), 20))
     np.testing.assert_array_equal(all_keys(sorter.finish()), np.arange(50_000))
@@ -284,10 +289,10 @@ def test_any_pairs_in_any_budget_come_out_sorted_distinct_and_grouped(
 
 def test_runs_beyond_one_merge_are_merged_in_rounds(tmp_path: Path) -> None:
     merges: list[int] = []
-    original = spill._runs
+    original = runs_of
     with pytest.MonkeyPatch.context() as patch:
         make_budgets_small(patch)
-        patch.setattr(spill, "_runs", lambda *call: (merges.append(len(call[1]) - 1), original(*call))[1])
+        patch.setattr(spill, "runs_of", lambda *call: (merges.append(len(call[1]) - 1), original(*call))[1])
         sorter = KeySorter(tmp_path, 512, distinct=True)
         keys = uniform(64 * 20)
         sorter.add(keys)
@@ -311,25 +316,139 @@ def test_parts_sorted_by_several_threads_come_to_the_same(
     np.testing.assert_array_equal(all_keys(sorter.finish()), np.unique(keys))
 
 
-@pytest.mark.parametrize(("count", "held"), [(250_000, True), (400_000, True), (440_000, False)])
-def test_few_runs_are_written_once_and_the_last_one_stays_if_it_takes_half_the_budget_at_most(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int, held: bool
-) -> None:
+def sizes_written(patch: pytest.MonkeyPatch) -> list[int]:
     write, sizes = os.pwrite, []
-    monkeypatch.setattr(spill.os, "pwrite", lambda fd, data, at: sizes.append(len(data)) or write(fd, data, at))
+    patch.setattr(os, "pwrite", lambda fd, data, at: sizes.append(len(data)) or write(fd, data, at))
+    return sizes
+
+
+@pytest.mark.parametrize(
+    ("count", "last", "is_written"), [(130_000, 11_216, False), (138_000, 0, False), (400_000, None, True)]
+)
+def test_runs_are_packed_in_memory_and_written_where_there_is_no_room_for_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int, last: int | None, is_written: bool
+) -> None:
+    monkeypatch.setattr(spill, "CHUNK_BYTES", 1 << 14)
+    monkeypatch.setattr(spill, "MIN_PIECE_BYTES", 64)
+    sizes = sizes_written(monkeypatch)
     run = (MIB - spill.RESERVE_BYTES) // 8
+    most_held = run - 4 * (1 << 14) // 8
     sorter = KeySorter(tmp_path, MIB)
     keys = uniform(count)
     add_in_pieces(sorter, keys)
     result = sorter.finish()
-    last = count % run
-    assert (last * 8 <= MIB // 2) == held
-    # Of runs of 120,000 random keys a step takes six or seven bytes, and each 128 keys say of how many.
-    written = count - last if held else count
-    assert 6 * written < sum(sizes) < 7.1 * written
-    assert result.memory_bytes == (8 * last if held else 0)
+    # 118,784 random keys fit. Packed they take 6.3 bytes each, so there is room for some 25,000 more, which take 6.6.
+    assert (sum(sizes) > 0) == is_written
+    assert 6 * count <= sum(sizes) + result.memory_bytes <= 7 * count
+    assert result.memory_bytes <= 8 * most_held
+    if last is not None:
+        packed = result.memory_bytes - 8 * last  # the last run stays as it is, if all of it leaves room for a merge
+        assert 6.2 * (count - last) < packed < 6.5 * (count - last)
     np.testing.assert_array_equal(all_keys(result), np.sort(keys))
     result.close()
+    assert result.memory_bytes == 0
+
+
+def test_what_is_held_is_written_as_soon_as_a_sixteenth_of_the_room_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = sizes_written(monkeypatch)
+    sorter = KeySorter(tmp_path, MIB)
+    room, taken = (MIB - spill.RESERVE_BYTES) // 8, []
+    while not sizes:
+        taken.append(sorter._first)
+        # A packed one takes some four bytes.
+        sorter.add(uniform(room - sorter._first - sorter._size, len(taken), 1 << 48))
+        sorter.add(u64([len(taken)]))  # which there is no room for
+    assert len(taken) > 3
+    assert taken[-1] <= room * 15 / 16 < sum(sizes) / 8 <= room
+    assert (sorter._first, sorter._size) == (0, 1)
+
+
+@pytest.mark.parametrize("group", [1, 2, 3])
+def test_keys_that_take_more_room_packed_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group: int
+) -> None:
+    monkeypatch.setattr(runs, "GROUP_KEYS", group)
+    sizes = sizes_written(monkeypatch)
+    room, keys = GrowingKeys(1000), np.sort(uniform(1000))
+    np.asarray(room)[:] = keys
+    held = Spill(tmp_path, 1, packed_keys=7)
+    held.hold(room, 0, 1000)
+    assert sum(sizes) == held.end.bytes > 8000
+    assert (held.count, held.held_keys) == (1000, 0)
+    found = list(runs_of(held, [BEGIN, held.end], 100))
+    np.testing.assert_array_equal(np.concatenate([chunk.copy() for (chunk,) in merged(found)]), keys)
+    held.close()
+
+
+def test_runs_that_are_held_stay_where_they_are_until_they_are_written(tmp_path: Path) -> None:
+    room, first, second = GrowingKeys(2000), np.sort(uniform(900, 1, 1 << 40)), np.sort(uniform(700, 2, 1 << 40))
+    spilled, bounds = Spill(tmp_path, 1), [BEGIN]
+    for at, keys in ((0, first), (1000, second)):
+        np.asarray(room)[at : at + len(keys)] = keys
+        spilled.hold(room, at, len(keys))
+        bounds.append(spilled.end)
+    assert bounds[2].items == 1600
+    assert spilled.held_keys == -(-bounds[2].bytes // 8) < 1600
+    for _ in range(2):  # from memory, then from the file
+        for keys, ends in zip((first, second), pairwise(bounds), strict=True):
+            (run,) = runs_of(spilled, list(ends), 300)
+            np.testing.assert_array_equal(np.concatenate([chunk.copy() for (chunk,) in merged([run])]), keys)
+        spilled.write_held()
+        assert spilled.held_keys == 0
+        np.asarray(room)[:] = 0
+    third = np.sort(uniform(500, 3, 1 << 40))
+    np.asarray(room)[:500] = third
+    spilled.hold(room, 0, 500)  # again in memory, behind what is in the file
+    (run,) = runs_of(spilled, [bounds[2], spilled.end], 300)
+    np.testing.assert_array_equal(np.concatenate([chunk.copy() for (chunk,) in merged([run])]), third)
+    spilled.close()
+
+
+def test_a_sorter_has_the_room_of_a_result_that_was_closed(tmp_path: Path) -> None:
+    lender, rooms = Rooms(), []
+    for count in (200_000, 400_000, 1000, 300_000):  # some of which are packed, and some written
+        keys = uniform(count, count)
+        sorter = KeySorter(tmp_path, 2 * MIB, count, rooms=lender)
+        rooms += sorter._rooms
+        add_in_pieces(sorter, keys)
+        result = sorter.finish()
+        np.testing.assert_array_equal(all_keys(result), np.sort(keys))
+        result.close()
+    assert all(room is rooms[0] for room in rooms)
+
+
+def test_a_room_that_somebody_looks_at_is_nobody_elses(tmp_path: Path) -> None:
+    rooms, keys = Rooms(), uniform(1000)
+    sorter = KeySorter(tmp_path, MIB, rooms=rooms)
+    sorter.add(keys)
+    result = sorter.finish()
+    (chunk,) = result.chunks()
+    result.close()
+    other = KeySorter(tmp_path, MIB, 1000, rooms=rooms)
+    other.add(uniform(1000, 2))
+    np.testing.assert_array_equal(chunk, np.sort(keys))
+
+
+@pytest.mark.parametrize("high", [TOP, 200_000])
+def test_how_many_there_are_at_most_is_known_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, high: int
+) -> None:
+    keys = uniform(400_000, high=high)
+    sorter = KeySorter(tmp_path, MIB)
+    add_in_pieces(sorter, keys)
+    merges = []
+    monkeypatch.setattr(spill, "runs_of", lambda *call: (merges.append(1), runs_of(*call))[1])
+    result = sorter.finish()
+    distinct = len(np.unique(keys))
+    assert distinct <= result.most <= len(keys)
+    assert (result.most == distinct) == (high == TOP)
+    assert not merges
+    assert (result.count, result.count) == (distinct, distinct)
+    assert len(merges) == 1
+    result.close()
+    assert (result.count, result.most) == (0, 0)
 
 
 def test_a_group_larger_than_a_chunk_is_counted_whole(tmp_path: Path) -> None:
@@ -381,7 +500,7 @@ def test_a_full_disk_is_reported_as_the_system_says(tmp_path: Path, monkeypatch:
     def full(*_args: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(spill.os, "pwrite", full)
+    monkeypatch.setattr(os, "pwrite", full)
     with pytest.raises(OSError, match="No space left") as caught:
         KeySorter(tmp_path, MIB).add(uniform(300_000))
     assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, str(tmp_path))
@@ -389,8 +508,8 @@ def test_a_full_disk_is_reported_as_the_system_says(tmp_path: Path, monkeypatch:
 
 def test_short_writes_and_reads_are_carried_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write, read = os.pwrite, os.preadv
-    monkeypatch.setattr(spill.os, "pwrite", lambda fd, data, at: write(fd, data[:99_999], at))
-    monkeypatch.setattr(spill.os, "preadv", lambda fd, into, at: read(fd, [into[0][:77_777]], at))
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, at: write(fd, data[:99_999], at))
+    monkeypatch.setattr(os, "preadv", lambda fd, into, at: read(fd, [into[0][:77_777]], at))
     keys = uniform(300_000)
     sorter = KeySorter(tmp_path, MIB)
     sorter.add(keys)
@@ -403,8 +522,8 @@ def test_a_spill_file_cut_short_is_an_error_not_a_shorter_answer(tmp_path: Path)
     sorter = KeySorter(tmp_path, MIB)
     sorter.add(uniform(300_000))
     result = sorter.finish()
-    os.ftruncate(result._spill._files[0].fileno(), 900_000)
-    with pytest.raises(OSError, match=r"a spill file ends at byte 900000, \d+ bytes early"):
+    os.ftruncate(result._spill._files[0].fileno(), 1_700_000)
+    with pytest.raises(OSError, match=r"a spill file ends at byte 1700000, \d+ bytes early"):
         list(result.chunks())
     result.close()
 
@@ -455,15 +574,32 @@ def test_bytes_that_are_no_groups_are_read_no_further(data: bytes, room: int) ->
     assert used <= len(data)
     assert count <= room
     assert keys[room] == 7
-    # By hand: whole groups, of 128 keys and steps of 8 bytes at most.
+    # By hand: whole groups, of 128 keys and steps of 56 bits at most, or of 64.
     at = made = 0
     while len(data) - at >= 10:
         number, width = data[at] + 1, data[at + 1]
-        end = at + 10 + (number - 1) * width
-        if number > 128 or width > 8 or end > len(data) or made + number > room:
+        end = at + 10 + ((number - 1) * width + 7) // 8
+        if number > 128 or 56 < width != 64 or end > len(data) or made + number > room:
             break
         at, made = end, made + number
     assert (count, used) == (made, at)
+
+
+@pytest.mark.parametrize("bits", range(65))
+@pytest.mark.parametrize("count", [2, 3, 9, 128])
+def test_a_step_takes_as_many_bits_as_the_longest_and_none_between_56_and_64(bits: int, count: int) -> None:
+    step = (1 << bits) - 1
+    first = 7 if bits < 57 else 0
+    keys = u64([first] + [min(first + step * (1 + index // 60), TOP) for index in range(count - 1)])
+    packed = np.empty(packed_most(count, PACKED_GROUP), dtype=np.uint8)
+    size = pack_sorted(keys, PACKED_GROUP, packed)
+    width = bits if bits <= 56 else 64
+    assert size == 10 + (width * (count - 1) + 7) // 8
+    assert (packed[0], packed[1]) == (count - 1, width)
+    into = np.empty(count, dtype=np.uint64)
+    assert unpack_sorted(packed, size, into) == (count, size)
+    np.testing.assert_array_equal(into, keys)
+    assert unpack_sorted(packed, size - 1, into) == (0, 0)
 
 
 def test_what_is_packed_for_too_little_room_is_refused() -> None:

@@ -45,7 +45,7 @@ from fpstore._native import INSTRUCTION_SET
 from fpstore._probe import scan
 from fpstore._sort import sort_keys
 from fpstore.arrays import parse_memory
-from fpstore.building.spill import KEY_BYTES
+from fpstore.building.runs import KEY_BYTES
 from fpstore.plans import planner
 
 MAX_OF_SORT = 1.6

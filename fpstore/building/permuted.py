@@ -12,11 +12,12 @@ from pathlib import Path
 import numpy as np
 
 from fpstore._sort import GrowingKeys, PermutedParts, sort_permuted
-from fpstore.building.spill import CHUNK_BYTES, KEY_BYTES, KeySorter, SortedKeys, interruptible
+from fpstore.building.runs import KEY_BYTES
+from fpstore.building.spill import CHUNK_BYTES, KeySorter, Rooms, SortedKeys, interruptible
 from fpstore.format import KEY_BITS
 from fpstore.plans.permutation import Permutation
 from fpstore.plans.plan import TablePlan
-from fpstore.threads import Background, Threads
+from fpstore.threads import Background, Threads, ahead
 from fpstore.types import Keys
 from fpstore.types import SortedKeys as AnyKeys
 
@@ -32,19 +33,25 @@ def permuted_tables(
     memory_bytes: int,
     threads: int,
     bits: int = KEY_BITS,
+    again: Callable[[], AnyKeys] | None = None,
+    lender: Rooms | None = None,
 ) -> Generator[AnyKeys, None, None]:
     """The keys of each of tables, in order; each is good until the next is asked for.
 
     keys0: those of the first table; in_memory: the same, where they lie in one array (sorted, equal ones allowed).
+    again: where they do not, what gives them for the other tables once the caller is done with keys0; or these do.
     bits: of a fingerprint. memory_bytes: the budget for the other tables, with spill files in directory. threads:
-    beyond one, the next table is sorted while the caller has the one before, if two fit the budget.
+    beyond one, the next table is sorted while the caller has the one before, if two fit the budget. lender: of
+    rooms, as for KeySorter.
     """
     first = Permutation(tables[0].prefix_mask, bits)
     others = [Permutation(table.prefix_mask, bits) for table in tables[1:]]
     if in_memory is None or not first.is_identity or in_memory.nbytes > memory_bytes:
         yield keys0
+        if others and again is not None:
+            keys0 = again()
         for permutation in others:
-            with closing(_through_sorter(keys0, first, permutation, directory, memory_bytes, threads)) as keys:
+            with closing(_through_sorter(keys0, first, permutation, directory, memory_bytes, threads, lender)) as keys:
                 yield keys
         return
     ahead = threads > 1 and 2 * in_memory.nbytes <= memory_bytes
@@ -91,11 +98,18 @@ def _sort_in_parts(work: PermutedParts, parts: int) -> int:
 
 
 def _through_sorter(
-    keys0: AnyKeys, first: Permutation, permutation: Permutation, directory: Path, memory_bytes: int, threads: int
+    keys0: AnyKeys,
+    first: Permutation,
+    permutation: Permutation,
+    directory: Path,
+    memory_bytes: int,
+    threads: int,
+    lender: Rooms | None,
 ) -> SortedKeys:
-    sorter = KeySorter(directory, memory_bytes, expected_count=keys0.count, threads=threads, distinct=True)
+    sorter = KeySorter(directory, memory_bytes, keys0.count, threads=threads, distinct=True, rooms=lender)
     room = np.empty(0, dtype=np.uint64)
-    for chunk in keys0.chunks():
+    chunks = (chunk for chunk in keys0.chunks())
+    for chunk in chunks if threads == 1 else ahead(chunks):
         if len(room) < len(chunk):
             room = np.empty(len(chunk), dtype=np.uint64)
         keys = room[: len(chunk)]

@@ -4,9 +4,9 @@ Sort the fingerprints under table 0's permutation, with their ids; write table 0
 table; write the ids.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -14,8 +14,9 @@ from fpstore._names_pending import give_back_memory
 from fpstore.arrays import parse_memory
 from fpstore.building.options import BuildOptions
 from fpstore.building.permuted import permuted_tables, sorted_permuted
+from fpstore.building.runs import KEY_BYTES
 from fpstore.building.sources import ArraySource, Source, array_source, source_of
-from fpstore.building.spill import KEY_BYTES, MIN_MEMORY_BYTES, KeySorter, PairSorter, SortedPairs
+from fpstore.building.spill import MIN_MEMORY_BYTES, KeySorter, PairSorter, Rooms, SortedPairs
 from fpstore.building.spill import SortedKeys as SpilledKeys
 from fpstore.disk import Place, placed
 from fpstore.merging import Columns
@@ -140,36 +141,102 @@ def write_segment(
 ) -> Written:
     """Write a segment of the source's rows there; scratch: a folder for spill files."""
     memory = options.memory_bytes - OTHER_MEMORY
-    found = _sorted_source(source, options, scratch, memory, report)
-    pairs = found if isinstance(found, SortedPairs) else None
-    keys0: SortedKeys = _DistinctKeys(found) if isinstance(found, SortedPairs) else found
-    left = max(memory - found.memory_bytes, MIN_SORTER_MEMORY)
-    plan = options.choice.for_count(keys0.count)
-    with SegmentWriter(
-        at,
-        options.codec,
-        planner.slot_bits(keys0.count, plan.slot_keys),
-        plan.bits,
-        plan.block_bytes,
-        options.threads,
-    ) as writer:
-        with closing(
-            permuted_tables(keys0, found.in_memory, plan.tables, scratch, left, options.threads, plan.bits)
-        ) as tables:
-            for index, table in enumerate(plan.tables):
-                phase = f"table {index + 1} of {len(plan.tables)}"
-                if index > 0:
-                    report(f"{phase}: sorting", 0, keys0.count)
-                with_ranks = index == 0 and pairs is not None
-                advance = _advance(report, phase, keys0.count)
-                writer.add_table(table, next(tables), with_ranks=with_ranks, advance=advance)
-        most = None
-        if pairs is not None:
-            report("ids", 0, None)
-            most = _add_ids(writer, pairs, options)
-        entry = writer.finish(position)
-    found.close()
-    return Written(plan, entry, most if entry.id_count else None)
+    rooms = Rooms()
+    with closing(_sorted_source(source, options, scratch, memory, report, rooms=rooms)) as found:
+        keys0 = _DistinctKeys(found) if isinstance(found, SortedPairs) else found
+        writing = _Writing(at, scratch, options, report, position, found, keys0, memory, rooms)
+        try:
+            return writing.write(_Layout.of(keys0.most, options))
+        except _OtherLayoutError as error:
+            return writing.write(error.layout)
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """What the number of keys decides, and how many there are, or may be."""
+
+    plan: Plan
+    slot_bits: int
+    count: int
+
+    @classmethod
+    def of(cls, count: int, options: BuildOptions) -> "_Layout":
+        plan = options.choice.for_count(count)
+        return cls(plan, planner.slot_bits(count, plan.slot_keys), count)
+
+
+class _OtherLayoutError(Exception):
+    """There are so many keys fewer than there might have been that they are laid out otherwise."""
+
+    def __init__(self, layout: _Layout) -> None:
+        super().__init__(layout)
+        self.layout = layout
+
+
+@dataclass(frozen=True)
+class _Writing:
+    """A segment to be written of rows that were sorted: `found`, whose keys are keys0."""
+
+    at: Path | Place
+    scratch: Path
+    options: BuildOptions
+    report: Tell
+    position: int
+    found: SpilledKeys | SortedPairs
+    keys0: "SpilledKeys | _DistinctKeys"
+    memory_bytes: int
+    rooms: Rooms
+
+    def write(self, layout: _Layout) -> Written:
+        """Write it, laid out so. _OtherLayoutError where that turns out not to be for so many keys; no file is left."""
+        found, options, plan = self.found, self.options, layout.plan
+        pairs = found if isinstance(found, SortedPairs) else None
+        with SegmentWriter(
+            self.at, options.codec, layout.slot_bits, plan.bits, plan.block_bytes, options.threads
+        ) as writer:
+            count = layout.count
+
+            def counted(keys: int) -> None:
+                nonlocal count
+                # Counting them alone would take a pass of its own, which is seldom needed.
+                other = _Layout.of(keys, options)
+                if replace(layout, count=keys) != other:
+                    raise _OtherLayoutError(other)
+                count = keys
+
+            with closing(self._tables(plan, writer)) as tables:
+                for index, table in enumerate(plan.tables):
+                    phase = f"table {index + 1} of {len(plan.tables)}"
+                    if index > 0:
+                        self.report(f"{phase}: sorting", 0, count)
+                    writer.add_table(
+                        table,
+                        next(tables),
+                        with_ranks=index == 0 and pairs is not None,
+                        advance=_advance(self.report, phase, lambda: 2 * count),
+                        counted=counted if index == 0 else None,
+                    )
+            most = None
+            if pairs is not None:
+                self.report("ids", 0, None)
+                most = _add_ids(writer, pairs, options)
+            entry = writer.finish(self.position)
+        return Written(plan, entry, most if entry.id_count else None)
+
+    def _tables(self, plan: Plan, writer: SegmentWriter) -> Generator[SortedKeys, None, None]:
+        found, threads = self.found, self.options.threads
+        is_needed = isinstance(found, SortedPairs) or found.in_memory is not None
+
+        def stored() -> SortedKeys:
+            # What is no array, nor needed for ids, is let go of when table 0 is written, and comes back from there.
+            if not is_needed:
+                found.close()
+            return writer.stored(0)
+
+        left = max(self.memory_bytes - (found.memory_bytes if is_needed else 0), MIN_SORTER_MEMORY)
+        return permuted_tables(
+            self.keys0, found.in_memory, plan.tables, self.scratch, left, threads, plan.bits, stored, self.rooms
+        )
 
 
 def sort_rows(
@@ -226,9 +293,18 @@ def _add_ids(writer: SegmentWriter, pairs: SortedPairs, options: BuildOptions) -
 
 
 def _sorted_source(
-    source: Source, options: BuildOptions, scratch: Path, memory: int, report: Tell, expected: int = 0
+    source: Source,
+    options: BuildOptions,
+    scratch: Path,
+    memory: int,
+    report: Tell,
+    expected: int = 0,
+    rooms: Rooms | None = None,
 ) -> SpilledKeys | SortedPairs:
-    """The keys of table 0, with their ids if the store has any. expected: how many rows there may be, if known."""
+    """The keys of table 0, with their ids if the store has any. expected: how many rows there may be, if known.
+
+    rooms: as of KeySorter.
+    """
     first = options.choice.first_permutation
     if isinstance(source, ArraySource) and not options.with_ids and source.keys.nbytes <= memory - MIN_MEMORY_BYTES:
         report("reading", len(source.keys), None)
@@ -238,7 +314,7 @@ def _sorted_source(
     sorter = (
         PairSorter(scratch, memory, expected, threads=threads)
         if options.with_ids
-        else KeySorter(scratch, memory, expected, threads=threads)
+        else KeySorter(scratch, memory, expected, threads=threads, rooms=rooms)
     )
     rows = 0
     for fingerprints, ids in source:
@@ -260,7 +336,7 @@ class _DistinctKeys:
 
     def __init__(self, pairs: SortedPairs) -> None:
         self._pairs = pairs
-        self.count = sum(len(keys) for keys, _ in pairs.groups())
+        self.count = self.most = sum(len(keys) for keys, _ in pairs.groups())
 
     def chunks(self) -> Iterator[Keys]:
         for keys, _ in self._pairs.groups():
@@ -278,12 +354,12 @@ def _id_range(pairs: SortedPairs) -> tuple[int, int]:
     return (least, most) if pairs.count else (0, 0)
 
 
-def _advance(report: Tell, phase: str, count: int) -> Callable[[int], None]:
+def _advance(report: Tell, phase: str, total: Callable[[], int]) -> Callable[[int], None]:
     done = 0
 
     def advance(keys: int) -> None:
         nonlocal done
         done += keys
-        report(phase, done, 2 * count)
+        report(phase, done, total())
 
     return advance

@@ -13,7 +13,6 @@ OF_INDEX: int
 OF_VALUES: int
 
 def append_lines(fd: int, path: Path, data: Bytes, offsets: Offsets, indexes: Offsets) -> int: ...
-def begin_to_sync(fd: int, start: int, size: int) -> None: ...
 def append_documents(
     entries: Bytes,
     fields: Sequence[int],

@@ -16,10 +16,6 @@ from posix.unistd cimport write
 
 from fpstore._native cimport CUT_SHORT, c_crc32c, read_at
 
-cdef extern from "<fcntl.h>" nogil:
-    int sync_file_range(int fd, int64_t start, int64_t size, unsigned int flags)
-    unsigned int SYNC_FILE_RANGE_WRITE
-
 # So many stretches are written by one call; the system takes no more.
 cdef enum:
     _MOST_PARTS = 1024
@@ -179,15 +175,6 @@ def append_lines(int fd, path, const uint8_t[::1] data not None, const int64_t[:
     if failed:
         raise OSError(failed, os.strerror(failed), str(path))
     return size
-
-
-def begin_to_sync(int fd, uint64_t start, uint64_t size):
-    """Have the system begin to write these bytes of a file to the disk, and do not wait for it.
-
-    Nothing is promised by that: whoever has to know syncs the file, and is told of what failed.
-    """
-    with nogil:
-        sync_file_range(fd, <int64_t>start, <int64_t>size, SYNC_FILE_RANGE_WRITE)
 
 
 cdef uint64_t see_line(const Values *values, int64_t index, uint32_t *crc) noexcept nogil:

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from fpstore._codec import begin_to_sync
 from fpstore.disk import Folder, naming, read_whole, replace_whole, write_all
 from fpstore.errors import CorruptStore, JobError
-from fpstore.jobs._appending import append_lines, begin_to_sync
+from fpstore.jobs._appending import append_lines
 from fpstore.ledger import parse_json
 from fpstore.text.packed import Packed
 from fpstore.types import Bytes, Counts

@@ -1,8 +1,9 @@
 /* Sorted keys as a spill file has them: in groups, each of its first key and of steps from a key to the next, of as many
-   bytes as the longest of the group takes. Of 4*10^8 random keys a step takes five bytes.
+   bits as the longest of the group takes. Of 4*10^8 random keys a step takes 38 or 39.
 
-   A group: how many keys, less one (a byte); bytes of a step, 0 to 8 (a byte); the first key (8 bytes); then the steps,
-   one less than there are keys. Nobody but the process that wrote it reads it. */
+   A group: how many keys, less one (a byte); bits of a step, 0 to 56, or 64 (a byte); the first key (8 bytes); then the
+   steps, one less than there are keys, the lowest bit first; zeros to the next byte. Nobody but the process that wrote it
+   reads it. */
 #ifndef FPSTORE_SPILLED_H
 #define FPSTORE_SPILLED_H
 

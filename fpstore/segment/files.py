@@ -9,12 +9,12 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from fpstore import format as layout
-from fpstore._codec import crc32c, page_checksums
+from fpstore._codec import begin_to_sync, crc32c, page_checksums
 from fpstore.disk import Place, naming, placed, write_all
 from fpstore.errors import CorruptStore, Naming, UnsupportedVersion
 from fpstore.format import Footer
@@ -26,6 +26,16 @@ from fpstore.types import Array, Buffer, Bytes
 WRITE_BYTES = 1 << 21
 READ_BACK_BYTES = 1 << 18  # stays in the second-level cache between the copy and the checksums
 MIN_STRETCH_PIECES = 32  # of less, a thread has read its own before another has begun
+
+
+class WrittenBytes(NamedTuple):
+    """What a file has so far: its first `end` bytes, with a checksum for each page, and some that are of no meaning."""
+
+    path: Path
+    fd: int
+    end: int
+    mapped_bytes: int
+    checksums: Bytes
 
 
 class ChecksummedFile:
@@ -41,12 +51,12 @@ class ChecksummedFile:
         # Before there is a file, which would be left where there is no memory.
         self._buffer = np.empty(WRITE_BYTES, dtype=np.uint8).data
         self._spare = np.empty(WRITE_BYTES, dtype=np.uint8).data if threads > 1 else None
-        self._line = Line()
+        self._line, self._hints = Line(), Line()
         self._under_way: Piece | None = None
         self._filled = 0
         self._checksums: list[Array] = []
-        self.offset = 0
-        self._fd = at.folder.open_file(at.name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        self.offset = self._flushed = 0
+        self._fd = at.folder.open_file(at.name, os.O_RDWR | os.O_CREAT | os.O_EXCL)
 
     def write(self, data: Buffer | Bytes) -> None:
         """Append bytes."""
@@ -77,6 +87,20 @@ class ChecksummedFile:
         self._finish_piece()
         return np.concatenate(self._checksums)
 
+    def so_far(self) -> WrittenBytes:
+        """What was written, readable from the file, until more is."""
+        self._finish_piece()
+        held = self._buffer[: self._filled]
+        # The next piece takes its place, and that of the zeros, where a reader of whole words goes on.
+        tail = memoryview(bytes(held) + bytes(layout.FOOTER_BYTES))
+        at = self.offset - self._filled
+        with naming(self._path):
+            while tail:
+                written = os.pwrite(self._fd, tail, at)
+                tail, at = tail[written:], at + written
+        sums = np.concatenate([*self._checksums, page_checksums(held)]).astype("<u4").view(np.uint8)
+        return WrittenBytes(self._path, self._fd, self.offset, self.offset + layout.FOOTER_BYTES, sums)
+
     def write_uncovered(self, data: bytes) -> None:
         """Append bytes after checksums() has been called."""
         self._write(memoryview(data))
@@ -90,13 +114,20 @@ class ChecksummedFile:
     def close(self) -> None:
         """Close the file, once nobody writes to it any more."""
         try:
-            self._line.wait()
+            self._wait()
         finally:
             # A Ctrl-C may end the waiting before it begins; and the next file has the number of one that is closed.
-            self._line.wait()
+            self._wait()
             fd, self._fd = self._fd, -1  # also where closing fails: no longer ours
             if fd >= 0:
                 os.close(fd)
+
+    def _wait(self) -> None:
+        """Until nobody is at the file."""
+        try:
+            self._line.wait()
+        finally:
+            self._hints.wait()
 
     def _flush_buffer(self) -> None:
         data, self._filled = self._buffer[: self._filled], 0
@@ -117,6 +148,10 @@ class ChecksummedFile:
     def _flush(self, data: memoryview) -> None:
         self._checksums.append(page_checksums(data))
         self._write(data)
+        if len(data) >= WRITE_BYTES and self._spare is not None:
+            # At the end there is less to wait for. A line of its own: a disk that is busy has it wait.
+            self._hints.give(partial(begin_to_sync, self._fd, self._flushed, len(data)))
+        self._flushed += len(data)
 
     def _write(self, data: memoryview) -> None:
         with naming(self._path):

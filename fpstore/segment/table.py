@@ -57,14 +57,15 @@ def encode_table(
     *,
     with_ranks: bool = False,
     advance: Callable[[int], None] | None = None,
+    counted: Callable[[int], None] | None = None,
     bits: int = KEY_BITS,
     block_bytes: int = 0,
 ) -> EncodedTable:
     """Encode keys of so many bits in two passes, one to choose the code and one to write the payload through `write`.
 
     block_bytes: what a block has at most in a table of blocks; 0 for blocks of slots.
-    advance is called with the number of keys done, twice for each key in all. Raises ValueError when the keys are
-    not strictly increasing, or one has more bits.
+    advance is called with the number of keys done, twice for each key in all; counted, with how many there are, before
+    anything is written. Raises ValueError when the keys are not strictly increasing, or one has more bits.
     """
     if codec not in CODECS:
         raise ValueError(f"codec: found {codec!r}, expected one of {', '.join(CODECS)}")
@@ -74,6 +75,8 @@ def encode_table(
         histogram.add(chunk)
         if advance:
             advance(len(chunk))
+    if counted:
+        counted(histogram.count)
     lengths = _code_lengths(histogram, codec)
     rice_bits = rice_bits_for(histogram.gap_sum, histogram.count) if codec_number == CODEC_RICE else 0
     encoder = TableEncoder(

@@ -15,6 +15,7 @@ from fpstore.segment.entry import SegmentEntry, segment_name
 from fpstore.segment.ids import IdsWriter
 from fpstore.segment.listing import Listing
 from fpstore.segment.reader import Segment
+from fpstore.segment.stored import StoredTable
 from fpstore.segment.table import encode_table
 from fpstore.types import Ids, Keys, SortedKeys
 
@@ -56,8 +57,12 @@ class SegmentWriter(IdsWriter):
         *,
         with_ranks: bool = False,
         advance: Callable[[int], None] | None = None,
+        counted: Callable[[int], None] | None = None,
     ) -> None:
-        """Append the table of these keys: distinct fingerprints under the table's permutation, sorted."""
+        """Append the table of these keys: distinct fingerprints under the table's permutation, sorted.
+
+        advance, counted: as of encode_table.
+        """
         payload_offset = self._file.align()
         encoded = encode_table(
             keys,
@@ -66,6 +71,7 @@ class SegmentWriter(IdsWriter):
             self._file.write,
             with_ranks=with_ranks,
             advance=advance,
+            counted=counted,
             bits=self._bits,
             block_bytes=self._block_bytes,
         )
@@ -95,6 +101,10 @@ class SegmentWriter(IdsWriter):
                 encoded.block_bytes,
             )
         )
+
+    def stored(self, index: int) -> StoredTable:
+        """The keys of a table that was added, read back from the file, to which nothing is added meanwhile."""
+        return StoredTable(self._file.so_far(), self._tables[index], self._key_count)
 
     def add_ids(
         self,

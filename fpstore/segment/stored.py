@@ -1,0 +1,55 @@
+"""Reads a table back from a segment that is still being written: what is made of its keys needs them nowhere else.
+
+It is read as that of a segment of others: each page is compared with its checksum, each key with the one before.
+"""
+
+import mmap
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from fpstore._view import SegmentView, TableCursor
+from fpstore.errors import CorruptStore, Naming
+from fpstore.format import TableRecord
+from fpstore.segment.files import WrittenBytes, let_go
+from fpstore.segment.reader import READ_KEYS
+from fpstore.types import Keys
+
+# So many chunks are read before what was mapped of the file is let go of: some 10 MiB, which count as this process's.
+MAPPED_CHUNKS = 16
+
+
+@dataclass(frozen=True)
+class StoredTable:
+    """The keys of a table, of which there are `count`. Nothing may be written to the file while they are read."""
+
+    written: WrittenBytes
+    table: TableRecord
+    count: int
+
+    def chunks(self) -> Iterator[Keys]:
+        """In order, each chunk good until the one after the next is asked for. CorruptStore where they are others."""
+        written, end = self.written, self.written.end
+        mapped = mmap.mmap(written.fd, written.mapped_bytes, access=mmap.ACCESS_READ)
+        try:
+            view = SegmentView(mapped, end, end, end, (self.table,), sums=written.checksums)
+            try:
+                with Naming(written.path):
+                    yield from self._read(TableCursor(view, 0, 0, 1 << self.table.slot_bits), mapped)
+            finally:
+                view.close()
+        finally:
+            let_go(mapped)
+
+    def _read(self, cursor: TableCursor, mapped: mmap.mmap) -> Iterator[Keys]:
+        rooms = [np.empty(READ_KEYS, dtype=np.uint64) for _ in range(2)]
+        count = number = 0
+        while len(keys := cursor.read(into=rooms[number % 2])):
+            count += len(keys)
+            yield keys
+            number += 1
+            if number % MAPPED_CHUNKS == 0:
+                mapped.madvise(mmap.MADV_DONTNEED)
+        if count != self.count:
+            raise CorruptStore("table 0", f"{count} keys", self.count)

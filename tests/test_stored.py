@@ -1,0 +1,120 @@
+"""A table that is read back while its segment is still being written: its keys, or an error that names the page."""
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers import KINDS, ArrayKeys, distinct
+
+from fpstore.errors import CorruptStore
+from fpstore.plans import families as plans
+from fpstore.segment import stored
+from fpstore.segment.writer import SegmentWriter
+from fpstore.types import Keys
+
+PLAN = plans.paper("paper-4")
+SLOT_BITS = 9
+
+
+def keys_of(count: int, kind: str = "clustered") -> Keys:
+    return distinct(KINDS[kind](count, np.random.default_rng(8)))
+
+
+def read(chunks: Callable[[], object]) -> Keys:
+    return np.concatenate([np.empty(0, np.uint64), *(chunk.copy() for chunk in chunks())])  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("count", [0, 1, 1000, 700_000])
+@pytest.mark.parametrize("codec", ["gap", "xor", "rice", "raw"])
+def test_a_table_is_read_back_before_the_next_is_written_and_the_file_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codec: str, count: int, threads: int
+) -> None:
+    monkeypatch.setattr(stored, "MAPPED_CHUNKS", 2)
+    keys = keys_of(count)
+    for name in ("00000001.fpseg", "00000002.fpseg"):
+        with SegmentWriter(tmp_path / name, codec, SLOT_BITS, threads=threads) as writer:
+            writer.add_table(PLAN.tables[0], ArrayKeys(keys))
+            if name == "00000002.fpseg":
+                back = writer.stored(0)
+                assert back.count == len(keys)
+                for _ in range(2):
+                    np.testing.assert_array_equal(read(back.chunks), keys)
+            writer.add_table(PLAN.tables[0], ArrayKeys(keys))
+            if name == "00000002.fpseg":
+                np.testing.assert_array_equal(read(writer.stored(1).chunks), keys)
+            writer.finish()
+    assert (tmp_path / "00000002.fpseg").read_bytes() == (tmp_path / "00000001.fpseg").read_bytes()
+
+
+def test_tables_of_blocks_are_read_back_too(tmp_path: Path) -> None:
+    keys = keys_of(50_000)
+    with SegmentWriter(tmp_path / "s", "gap", 0, block_bytes=256) as writer:
+        writer.add_table(PLAN.tables[0], ArrayKeys(keys))
+        np.testing.assert_array_equal(read(writer.stored(0).chunks), keys)
+
+
+def test_a_chunk_is_good_until_the_one_after_the_next_is_asked_for(tmp_path: Path) -> None:
+    keys = keys_of(500_000, "uniform")
+    with SegmentWriter(tmp_path / "s", "gap", SLOT_BITS) as writer:
+        writer.add_table(PLAN.tables[0], ArrayKeys(keys))
+        before: Keys | None = None
+        done = 0
+        for chunk in writer.stored(0).chunks():
+            if before is not None:
+                np.testing.assert_array_equal(before, keys[done - len(before) : done])
+            before, done = chunk, done + len(chunk)
+        assert done == len(keys)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("page", [1, 30, -1])
+def test_a_page_that_reads_back_otherwise_is_an_error(tmp_path: Path, page: int, threads: int) -> None:
+    with SegmentWriter(tmp_path / "s", "gap", SLOT_BITS, threads=threads) as writer:
+        writer.add_table(PLAN.tables[0], ArrayKeys(keys_of(700_000, "uniform")))
+        back = writer.stored(0)
+        at = (back.table.payload_offset + back.table.payload_bits // 8) // 4096 if page < 0 else page
+        with open(tmp_path / "s", "r+b") as file:
+            file.seek(4096 * at)
+            byte = file.read(1)
+            file.seek(4096 * at)
+            file.write(bytes([byte[0] ^ 1]))
+        with pytest.raises(CorruptStore, match=f"page at byte {4096 * at}") as caught:
+            read(back.chunks)
+        assert caught.value.path == tmp_path / "s"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_another_number_of_keys_is_an_error(tmp_path: Path) -> None:
+    with SegmentWriter(tmp_path / "s", "gap", SLOT_BITS) as writer:
+        writer.add_table(PLAN.tables[0], ArrayKeys(keys_of(1000)))
+        back = writer.stored(0)
+        other = stored.StoredTable(back.written, back.table, back.count + 1)
+        with pytest.raises(CorruptStore, match=f"{back.count} keys"):
+            read(other.chunks)
+
+
+def test_a_disk_that_is_full_where_a_table_is_to_be_read_back_is_an_error_and_nothing_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_arguments: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with SegmentWriter(tmp_path / "s", "gap", SLOT_BITS) as writer:
+        writer.add_table(PLAN.tables[0], ArrayKeys(keys_of(1000)))
+        monkeypatch.setattr(os, "pwrite", full)
+        with pytest.raises(OSError, match="No space left") as caught:
+            writer.stored(0)
+    assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, str(tmp_path / "s"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_written_in_several_pieces_is_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write, keys = os.pwrite, keys_of(1000)
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, at: write(fd, data[:777], at))
+    with SegmentWriter(tmp_path / "s", "gap", SLOT_BITS) as writer:
+        writer.add_table(PLAN.tables[0], ArrayKeys(keys))
+        np.testing.assert_array_equal(read(writer.stored(0).chunks), keys)
