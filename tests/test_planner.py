@@ -208,8 +208,8 @@ def test_aims_are_ordered_by_size_and_by_time(k: int) -> None:
         assert len(balanced.plan.tables) <= len(size.plan.tables) + 1
         assert size.nanoseconds <= 32 * 1.1 * min(
             each.nanoseconds
-            for each in table_of_choices(n, k)
-            if each.bytes_per_key <= 80 and each.plan.slot_keys >= 24
+            for each in planner._candidates(n, k, planner.SMALL)
+            if each.bytes_per_key <= 80
         )
 
 
@@ -218,14 +218,17 @@ def test_aims_are_ordered_by_size_and_by_time(k: int) -> None:
 @pytest.mark.parametrize("n", [0, 100, 9999, 10**6, 8 * 10**9])
 def test_each_aim_picks_what_the_readme_says(n: int, k: int) -> None:
     planned = max(n, 10**6)
-    in_large_blocks = planner._candidates(planned, k, planner.SMALL)
+    small, middle, fast = (
+        planner._candidates(planned, k, slots) for slots in (planner.SMALL, planner.MIDDLE, planner.FAST)
+    )
     size, balanced = choose(n, k, "size"), choose(n, k, "balanced")
-    few = [each.nanoseconds for each in in_large_blocks if len(each.plan.tables) <= len(size.tables) + 1]
+    few = [each.nanoseconds for each in middle if len(each.plan.tables) <= len(size.tables) + 1]
     assert predict(balanced, planned).nanoseconds == min(few)
-    assert min(size.slot_keys, balanced.slot_keys) >= 24
+    assert size.slot_keys >= 24
+    assert balanced.slot_keys >= 12
     for aim, limit in (("speed", 80), (200, 200)):
         most_bytes = max(limit * n, 1 << 16)
-        every = in_large_blocks + planner._candidates(planned, k, planner.FAST)
+        every = small + middle + fast
         within = [each for each in every if predict(each.plan, n).file_bytes <= most_bytes]
         nearly = 1.1 * min(each.nanoseconds for each in within)
         picked = choose(n, k, aim)
@@ -270,7 +273,8 @@ def test_a_file_stays_as_near_to_the_entropy_bound_as_its_aim_promises(aim: str,
 
 def test_slots_have_24_keys_or_more_where_the_aim_is_bytes_and_6_where_it_is_speed() -> None:
     assert choose(10**7, 3, "size").slot_keys == 24
-    assert choose(10**7, 3, "balanced").slot_keys == 24
+    # 12 where they keep within 3 % of the bound.
+    assert [choose(n, 3, "balanced").slot_keys for n in (10**6, 10**7, 10**8)] == [16, 20, 12]
     assert choose(10**7, 3, "speed").slot_keys == 6
 
 
