@@ -207,9 +207,7 @@ def test_aims_are_ordered_by_size_and_by_time(k: int) -> None:
         assert speed.nanoseconds <= 1.1 * balanced.nanoseconds
         assert len(balanced.plan.tables) <= len(size.plan.tables) + 1
         assert size.nanoseconds <= 32 * 1.1 * min(
-            each.nanoseconds
-            for each in planner._candidates(n, k, planner.SMALL)
-            if each.bytes_per_key <= 80
+            each.nanoseconds for each in planner._candidates(n, k, planner.SMALL) if each.bytes_per_key <= 80
         )
 
 
