@@ -2,6 +2,7 @@
 
 import errno
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,9 +10,10 @@ import numpy as np
 import pytest
 from helpers import KINDS, ArrayKeys, distinct
 
+from fpstore.disk import write_all
 from fpstore.errors import CorruptStore
 from fpstore.plans import families as plans
-from fpstore.segment import stored
+from fpstore.segment import files, stored
 from fpstore.segment.writer import SegmentWriter
 from fpstore.types import Keys
 
@@ -70,6 +72,32 @@ def test_a_chunk_is_good_until_the_one_after_the_next_is_asked_for(tmp_path: Pat
         assert done == len(keys)
 
 
+def test_the_piece_where_a_table_ends_is_written_before_it_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = keys_of(200_000, "uniform")
+    with SegmentWriter(tmp_path / "s", "raw", SLOT_BITS, threads=2) as writer:
+        writer.add_table(PLAN.tables[0], ArrayKeys(keys))
+        back = writer.stored(0)
+        may_write, has_written = threading.Event(), threading.Event()
+
+        def late(fd: int, data: memoryview) -> None:
+            may_write.wait(0.5)
+            write_all(fd, data)
+            has_written.set()
+
+        monkeypatch.setattr(files, "write_all", late)
+        assert back.written.end < files.WRITE_BYTES
+        # Another thread has that piece, and no other comes behind it.
+        writer.add_table(PLAN.tables[0], ArrayKeys(keys))
+        assert not has_written.is_set()
+        chunks = back.chunks()
+        first = next(iter(chunks)).copy()
+        may_write.set()
+        assert has_written.wait(10)
+        np.testing.assert_array_equal(np.concatenate([first, *(chunk.copy() for chunk in chunks)]), keys)
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("page", [1, 30, -1])
 def test_a_page_that_reads_back_otherwise_is_an_error(tmp_path: Path, page: int, threads: int) -> None:
@@ -92,7 +120,7 @@ def test_another_number_of_keys_is_an_error(tmp_path: Path) -> None:
     with SegmentWriter(tmp_path / "s", "gap", SLOT_BITS) as writer:
         writer.add_table(PLAN.tables[0], ArrayKeys(keys_of(1000)))
         back = writer.stored(0)
-        other = stored.StoredTable(back.written, back.table, back.count + 1)
+        other = stored.StoredTable(back.written, back.table, back.count + 1, back.settle)
         with pytest.raises(CorruptStore, match=f"{back.count} keys"):
             read(other.chunks)
 

@@ -65,7 +65,7 @@ class ChecksummedFile:
         room = len(self._buffer)
         while len(view):
             if self._filled == 0 and len(view) >= room:
-                self._finish_piece()
+                self.finish_piece()
                 self._flush(view[:room])
                 view = view[room:]
                 continue
@@ -84,12 +84,12 @@ class ChecksummedFile:
     def checksums(self) -> Array:
         """CRC-32C of every page so far, uint32[pages]; what follows is not covered by them."""
         self._flush_buffer()
-        self._finish_piece()
+        self.finish_piece()
         return np.concatenate(self._checksums)
 
     def so_far(self) -> WrittenBytes:
         """What was written, readable from the file, until more is."""
-        self._finish_piece()
+        self.finish_piece()
         held = self._buffer[: self._filled]
         # The next piece takes its place, and that of the zeros, where a reader of whole words goes on.
         tail = memoryview(bytes(held) + bytes(layout.FOOTER_BYTES))
@@ -100,6 +100,13 @@ class ChecksummedFile:
                 tail, at = tail[written:], at + written
         sums = np.concatenate([*self._checksums, page_checksums(held)]).astype("<u4").view(np.uint8)
         return WrittenBytes(self._path, self._fd, self.offset, self.offset + layout.FOOTER_BYTES, sums)
+
+    def finish_piece(self) -> None:
+        """Until the piece before is written; what that has raised."""
+        if self._under_way is not None:
+            self._under_way.finish()
+            # Not before: what failed is told again, and who closes the file waits where this was interrupted.
+            self._under_way = None
 
     def write_uncovered(self, data: bytes) -> None:
         """Append bytes after checksums() has been called."""
@@ -131,19 +138,12 @@ class ChecksummedFile:
 
     def _flush_buffer(self) -> None:
         data, self._filled = self._buffer[: self._filled], 0
-        self._finish_piece()
+        self.finish_piece()
         if self._spare is None:
             self._flush(data)
             return
         self._buffer, self._spare = self._spare, self._buffer
         self._under_way = self._line.give(partial(self._flush, data))
-
-    def _finish_piece(self) -> None:
-        """Until the piece before is written; what that has raised."""
-        if self._under_way is not None:
-            self._under_way.finish()
-            # Not before: what failed is told again, and who closes the file waits where this was interrupted.
-            self._under_way = None
 
     def _flush(self, data: memoryview) -> None:
         self._checksums.append(page_checksums(data))

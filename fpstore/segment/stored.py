@@ -4,7 +4,7 @@ It is read as that of a segment of others: each page is compared with its checks
 """
 
 import mmap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,14 +22,20 @@ MAPPED_CHUNKS = 16
 
 @dataclass(frozen=True)
 class StoredTable:
-    """The keys of a table, of which there are `count`. Nothing may be written to the file while they are read."""
+    """The keys of a table, of which there are `count`. Nothing may be added to the file while they are read.
+
+    settle: waits until what was added before is written. That may be the piece that goes on where the table ends, and a
+    file whose end changes under a reader is one that was cut short.
+    """
 
     written: WrittenBytes
     table: TableRecord
     count: int
+    settle: Callable[[], None]
 
     def chunks(self) -> Iterator[Keys]:
         """In order, each chunk good until the one after the next is asked for. CorruptStore where they are others."""
+        self.settle()
         written, end = self.written, self.written.end
         mapped = mmap.mmap(written.fd, written.mapped_bytes, access=mmap.ACCESS_READ)
         try:

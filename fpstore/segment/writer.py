@@ -104,7 +104,7 @@ class SegmentWriter(IdsWriter):
 
     def stored(self, index: int) -> StoredTable:
         """The keys of a table that was added, read back from the file, to which nothing is added meanwhile."""
-        return StoredTable(self._file.so_far(), self._tables[index], self._key_count)
+        return StoredTable(self._file.so_far(), self._tables[index], self._key_count, self._file.finish_piece)
 
     def add_ids(
         self,

@@ -175,6 +175,14 @@ MUTANTS = (
         ("tests/test_stored.py::test_a_chunk_is_good_until_the_one_after_the_next_is_asked_for",),
     ),
     Mutant(
+        "a table is read back while a piece is written where it ends",
+        "fpstore/segment/stored.py",
+        "self.settle()",
+        "pass",
+        "a sound build ends with the word that its file was cut short",
+        ("tests/test_stored.py::test_the_piece_where_a_table_ends_is_written_before_it_is_read_again",),
+    ),
+    Mutant(
         "keys of several runs are counted in each",
         "fpstore/building/spill.py",
         "if self._distinct or runs is None else None",
