@@ -98,6 +98,7 @@ class BuildNative(build_ext):
         make_c([extension.name for extension in self.extensions])
         key = [
             *self.compiler.compiler_so,
+            kernels.asked(compiler, "--version"),
             *KERNEL_LEVEL,
             *CALLED_LEVEL,
             *MODULE_LEVEL,
@@ -122,10 +123,13 @@ class BuildNative(build_ext):
             library = self.archived([made[source] for source, *_ in jobs])
             list(pool.map(partial(self.linked, library), self.extensions, [made[source] for source, *_ in modules]))
 
-    def command(self, flags: list[str]) -> list[str]:
-        """The compiler's, as far as the files."""
+    def make(self, what: list[str], flags: list[str], made: Path, notes: Path) -> None:
+        """Have the compiler make a file, and note what of; under its name is a whole one, whoever is killed when."""
         includes = [f"-I{folder}" for folder in ("fpstore/native", *self.compiler.include_dirs)]
-        return [*self.compiler.compiler_so, *includes, *FLAGS, *flags]
+        part = made.with_name(f"part-{made.name}")
+        written = ["-MMD", "-MF", str(notes), "-MT", str(made), "-o", str(part)]
+        run([*self.compiler.compiler_so, *includes, *FLAGS, *flags, *what, *written])
+        part.replace(made)
 
     def read_once(self, kind: str, flags: list[str]) -> None:
         """Have the compiler keep what it makes of the header of a kind. It reads the header itself where it cannot."""
@@ -134,7 +138,7 @@ class BuildNative(build_ext):
         notes = header.with_suffix(".d")
         if self.force or not is_fresh(kept, notes):
             header.write_text(HEADERS[kind])
-            run([*self.command(flags), "-MMD", "-MF", str(notes), "-x", "c-header", str(header), "-o", str(kept)])
+            self.make(["-x", "c-header", str(header)], flags, kept, notes)
 
     def compiled(self, source: Path, flags: list[str], kind: str) -> Path:
         """The object of a source."""
@@ -142,7 +146,7 @@ class BuildNative(build_ext):
         notes = made.with_suffix(".d")
         if self.force or not is_fresh(made, notes):
             first = ["-include", str(self.objects / f"{kind}.h")] if kind in HEADERS else []
-            run([*self.command(flags), *first, "-MMD", "-MF", str(notes), "-c", str(source), "-o", str(made)])
+            self.make([*first, "-c", str(source)], flags, made, notes)
         return made
 
     def archived(self, objects: list[Path]) -> Path:

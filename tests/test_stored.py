@@ -116,6 +116,16 @@ def test_a_page_that_reads_back_otherwise_is_an_error(tmp_path: Path, page: int,
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_file_that_was_cut_short_is_an_error(tmp_path: Path) -> None:
+    with SegmentWriter(tmp_path / "s", "gap", SLOT_BITS) as writer:
+        writer.add_table(PLAN.tables[0], ArrayKeys(keys_of(100_000)))
+        back = writer.stored(0)
+        os.truncate(tmp_path / "s", 8192)
+        with pytest.raises(CorruptStore, match="fewer bytes") as caught:
+            read(back.chunks)
+        assert caught.value.path == tmp_path / "s"
+
+
 def test_another_number_of_keys_is_an_error(tmp_path: Path) -> None:
     with SegmentWriter(tmp_path / "s", "gap", SLOT_BITS) as writer:
         writer.add_table(PLAN.tables[0], ArrayKeys(keys_of(1000)))

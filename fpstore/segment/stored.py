@@ -12,7 +12,7 @@ import numpy as np
 from fpstore._view import SegmentView, TableCursor
 from fpstore.errors import CorruptStore, Naming
 from fpstore.format import TableRecord
-from fpstore.segment.files import WrittenBytes, let_go
+from fpstore.segment.files import WrittenBytes, let_go, map_file
 from fpstore.segment.reader import READ_KEYS
 from fpstore.types import Keys
 
@@ -37,16 +37,17 @@ class StoredTable:
         """In order, each chunk good until the one after the next is asked for. CorruptStore where they are others."""
         self.settle()
         written, end = self.written, self.written.end
-        mapped = mmap.mmap(written.fd, written.mapped_bytes, access=mmap.ACCESS_READ)
-        try:
-            view = SegmentView(mapped, end, end, end, (self.table,), sums=written.checksums)
+        with Naming(written.path):
+            mapped = map_file(written.fd, written.mapped_bytes)
+            mapped.madvise(mmap.MADV_SEQUENTIAL)
             try:
-                with Naming(written.path):
+                view = SegmentView(mapped, end, end, end, (self.table,), sums=written.checksums)
+                try:
                     yield from self._read(TableCursor(view, 0, 0, 1 << self.table.slot_bits), mapped)
+                finally:
+                    view.close()
             finally:
-                view.close()
-        finally:
-            let_go(mapped)
+                let_go(mapped)
 
     def _read(self, cursor: TableCursor, mapped: mmap.mmap) -> Iterator[Keys]:
         rooms = [np.empty(READ_KEYS, dtype=np.uint64) for _ in range(2)]
