@@ -193,7 +193,7 @@ cdef class SegmentView:
         cdef uint64_t[::1] bits
         if not 0 <= table < self.table_count or table in self.prefixes:
             raise ValueError(f"table {table}: expected one of {self.table_count} tables, and not one of {[*self.prefixes]}")
-        noted = np.zeros((1 << self.tables[table].permutation.prefix_bits) // 64 + 1, dtype=np.uint64)
+        noted = np.zeros((1 << <object>self.tables[table].permutation.prefix_bits) // 64 + 1, dtype=np.uint64)
         bits = noted
         for keys in chunks:
             if keys.shape[0] > 0:

@@ -344,6 +344,16 @@ def test_every_aim_is_monotone_over_the_whole_grid(bits: int) -> None:
                 picked[n, aim].append(prediction)
 
 
+@pytest.mark.parametrize(
+    ("bits", "k", "n"), [(60, 2, 5 * 10**7), (60, 10, 5 * 10**7), (64, 16, 379995129), (63, 9, 189462305)]
+)
+def test_where_larger_slots_are_faster_a_balanced_plan_has_them(bits: int, k: int, n: int) -> None:
+    """There are as many times fewer of them in memory, and both are within what balanced plans promise."""
+    balanced, speed = (predict(choose(n, k, aim, bits), n) for aim in ("balanced", "speed"))
+    assert balanced.plan.tables == speed.plan.tables
+    assert balanced.file_bytes <= speed.file_bytes
+
+
 @pytest.mark.parametrize("n", [10**10, 10**12, 10**13])
 def test_a_smaller_distance_takes_no_more_bytes_where_the_fewest_are_asked_for(n: int) -> None:
     sizes = [predict(choose(n, k, "size"), n).file_bytes for k in range(4)]

@@ -104,6 +104,26 @@ def test_prefixes_are_noted_of_tables_with_flips_where_neither_all_nor_few_occur
         assert segment.view.prefixes == {}
 
 
+@pytest.mark.parametrize("bits", [62, 64])
+def test_prefixes_of_more_bits_than_an_int_of_c_has_are_noted(bits: int) -> None:
+    """In memory that is there once it is written to."""
+    plan = plans.flips(2, (1, 1), 3, bits)
+    keys = distinct(uniform(200, np.random.default_rng(10)) >> np.uint64(64 - bits))
+    with segment_of(keys, plan) as segment:
+        noted(segment, 0)
+        assert len(segment.view.prefixes[0]) == (1 << bits // 2) // 64 + 1
+        assert search_differences(segment, keys, queries_near(keys, 3, 200, np.random.default_rng(11), bits), 3) == 0
+
+
+def test_prefixes_that_take_more_memory_than_a_bound_are_not_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert reader.MAX_NOTED_PREFIXES == 8 * (8 << 20)  # bits of 8 MiB
+    for most, tables in ((1023, []), (1024, [0])):
+        monkeypatch.setattr(reader, "MAX_NOTED_PREFIXES", most)
+        with segment_of(KEYS, THIRDS) as segment:
+            segment.note_prefixes()
+            assert sorted(segment.view.prefixes) == tables
+
+
 def test_of_a_damaged_table_nothing_is_noted_and_the_search_says_so(tmp_path: Path) -> None:
     plan = plans.flips(3, (1, 0, 0), 3, 40)
     keys = distinct(uniform(5000, np.random.default_rng(9)) >> np.uint64(24))

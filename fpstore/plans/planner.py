@@ -276,8 +276,8 @@ def choose(n: int, k: int, aim: str | float, bits: int = KEY_BITS) -> Plan:
 
     - "size": the fewest bytes, unless that takes SIZE_SLOWDOWN times as long as the fastest plan; or fewer yet, where
       they shrink by more than the time grows;
-    - "balanced": the fastest in slots of MIDDLE with at most one table more than "size" has, or BALANCED_TABLES where
-      that is a scan; the scan itself, where the tables would save less time than they take bytes;
+    - "balanced": the fastest in slots of MIDDLE, or of SMALL, with at most one table more than "size" has, or
+      BALANCED_TABLES where that is a scan; the scan itself, where the tables would save less time than they take bytes;
     - "speed": the fastest of at most SPEED_BYTES_PER_KEY, or the smallest nearly as fast and no slower than "balanced";
     - a number: the fastest of at most so many bytes per fingerprint, or NEGLIGIBLE_FILE_BYTES, or the smallest nearly
       as fast; PlanError when there is none.
@@ -292,11 +292,9 @@ def choose(n: int, k: int, aim: str | float, bits: int = KEY_BITS) -> Plan:
     small, every = _candidates(planned, k, SMALL, bits), partial(_every_candidate, planned, k, bits)
     if aim == "size":
         best = _smallest(n, small)
-    elif aim == "balanced":
-        best = _balanced(n, _smallest(n, small), _candidates(planned, k, MIDDLE, bits))
-    elif aim == "speed":
-        balanced = _balanced(n, _smallest(n, small), _candidates(planned, k, MIDDLE, bits))
-        best = _fastest(n, balanced, every())
+    elif isinstance(aim, str):
+        balanced = _balanced(n, _smallest(n, small), _candidates(planned, k, MIDDLE, bits) + small)
+        best = balanced if aim == "balanced" else _fastest(n, balanced, every())
     else:
         best = _fastest_within(n, float(aim), every())
     best.plan.prove()

@@ -24,6 +24,8 @@ READ_IDS = 1 << 16
 # prefixes most occur. Searches of 1,000 take 0.56 of the time with 10^6 uniform keys, plan balanced, 0.86 with 4*10^6
 # and 1.06 with 10^7.
 NOTED_BITS = 8
+# And no more than that in a table, 8 MiB: a writer takes no memory that grows with its keys.
+MAX_NOTED_PREFIXES = 1 << 26
 # Of one piece of advice Linux reads no more than a device's read-ahead, which mostly is so much.
 ADVISED_BYTES = 1 << 17
 
@@ -99,7 +101,8 @@ class Segment:
         """
         for index, table in enumerate(self.tables):
             prefixes = 1 << table.prefix_mask.bit_count()
-            if table.flips and not table.block_bytes and self.key_count <= prefixes <= NOTED_BITS * self.key_count:
+            most = min(NOTED_BITS * self.key_count, MAX_NOTED_PREFIXES)
+            if table.flips and not table.block_bytes and self.key_count <= prefixes <= most:
                 with suppress(CorruptStore):
                     self.view.note_prefixes(index, self.keys(index, room=DecodeRoom()))
 

@@ -1614,10 +1614,18 @@ MUTANTS = (
     Mutant(
         "prefixes are noted where nearly all occur",
         "fpstore/segment/reader.py",
-        "self.key_count <= prefixes <= NOTED_BITS",
-        "1 <= prefixes <= NOTED_BITS",
+        "self.key_count <= prefixes <= most",
+        "1 <= prefixes <= most",
         "searches ask for each prefix in vain",
         ("tests/test_prefixes.py::test_prefixes_are_noted_of_tables_with_flips_where_neither_all_nor_few_occur",),
+    ),
+    Mutant(
+        "prefixes are noted in memory that grows with the keys",
+        "fpstore/segment/reader.py",
+        "most = min(NOTED_BITS * self.key_count, MAX_NOTED_PREFIXES)",
+        "most = NOTED_BITS * self.key_count",
+        "a writer of 10^9 keys takes 10^9 bytes for a table",
+        ("tests/test_prefixes.py::test_prefixes_that_take_more_memory_than_a_bound_are_not_noted",),
     ),
     Mutant(
         "a merge holds however much it has merged",
