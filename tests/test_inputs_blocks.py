@@ -516,6 +516,19 @@ def test_lines_that_fill_their_block_are_taken_as_a_part_of_it_and_all_others_co
     assert taken(other * 10, ahead=line * 20) == (line * 20 + other * 10, ends, False)
 
 
+def test_lines_stay_as_they_are_while_more_blocks_of_their_file_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are a part of the block, so that each block has memory of its own, with what was left of the one before."""
+    lines = [b'{"text": "%d %s"}\n' % (i, b"a" * (37 * i % 7000)) for i in range(300)]
+    (tmp_path / "in.jsonl").write_bytes(b"".join(lines))
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 200_000)
+    with closing(documents([tmp_path / "in.jsonl"])) as found:
+        held = [one for one in found.in_columns() if isinstance(one, Columns)]
+    assert len(held) > 4
+    assert [row.data for one in held for row in one.rows] == lines
+
+
 @pytest.mark.parametrize("size", [10, 5000])
 def test_what_was_taken_stays_as_it_is_while_more_is_read(size: int) -> None:
     """Small values are copied, and the memory of many large ones is given away."""
