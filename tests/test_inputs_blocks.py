@@ -4,7 +4,7 @@ import gzip
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -527,6 +527,21 @@ def test_lines_stay_as_they_are_while_more_blocks_of_their_file_are_read(
         held = [one for one in found.in_columns() if isinstance(one, Columns)]
     assert len(held) > 4
     assert [row.data for one in held for row in one.rows] == lines
+
+
+def test_a_file_that_was_opened_is_read_though_its_name_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, opened = tmp_path / "in.jsonl", blocks.open_stream
+    path.write_bytes(b'{"text": "a"}\n' * 3)
+
+    @contextmanager
+    def opened_and_gone(*given: Any, **options: Any) -> Iterator[compressed.Stream]:
+        with opened(*given, **options) as stream:
+            path.unlink()
+            yield stream
+
+    monkeypatch.setattr(blocks, "open_stream", opened_and_gone)
+    with closing(documents([path])) as found:
+        assert [len(one) for one in found.in_columns()] == [3]
 
 
 @pytest.mark.parametrize("size", [10, 5000])
