@@ -530,7 +530,7 @@ def test_lines_stay_as_they_are_while_more_blocks_of_their_file_are_read(
 
 
 def test_a_file_that_was_opened_is_read_though_its_name_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, opened = tmp_path / "in.jsonl", blocks.open_stream
+    path, opened = tmp_path / "in.jsonl", compressed.open_stream
     path.write_bytes(b'{"text": "a"}\n' * 3)
 
     @contextmanager
