@@ -4,7 +4,7 @@ import gzip
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -514,6 +514,34 @@ def test_lines_that_fill_their_block_are_taken_as_a_part_of_it_and_all_others_co
     assert taken(line * 20 + b"\n" + other * 10) == (line * 20 + other * 10, ends, False)
     assert taken(other * 20, ahead=line * 10) == (line * 10 + other * 20, ends, False)
     assert taken(other * 10, ahead=line * 20) == (line * 20 + other * 10, ends, False)
+
+
+def test_lines_stay_as_they_are_while_more_blocks_of_their_file_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are a part of the block, so that each block has memory of its own, with what was left of the one before."""
+    lines = [b'{"text": "%d %s"}\n' % (i, b"a" * (37 * i % 7000)) for i in range(300)]
+    (tmp_path / "in.jsonl").write_bytes(b"".join(lines))
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 200_000)
+    with closing(documents([tmp_path / "in.jsonl"])) as found:
+        held = [one for one in found.in_columns() if isinstance(one, Columns)]
+    assert len(held) > 4
+    assert [row.data for one in held for row in one.rows] == lines
+
+
+def test_a_file_that_was_opened_is_read_though_its_name_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, opened = tmp_path / "in.jsonl", compressed.open_stream
+    path.write_bytes(b'{"text": "a"}\n' * 3)
+
+    @contextmanager
+    def opened_and_gone(*given: Any, **options: Any) -> Iterator[compressed.Stream]:
+        with opened(*given, **options) as stream:
+            path.unlink()
+            yield stream
+
+    monkeypatch.setattr(blocks, "open_stream", opened_and_gone)
+    with closing(documents([path])) as found:
+        assert [len(one) for one in found.in_columns()] == [3]
 
 
 @pytest.mark.parametrize("size", [10, 5000])

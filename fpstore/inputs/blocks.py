@@ -106,9 +106,9 @@ def read_blocks(path: str, request: Request, names: Names | None, base: int) -> 
     """The documents of a file of JSON lines, those that are out of the ordinary one by one; base: rows before it."""
     # Who writes to a stream may wait for an answer, and what is elsewhere is fetched by threads of its own.
     ahead = request.workers.are_several and not is_stream(path) and not is_remote(path)
+    part = FIRST_PART if _is_long(path, request) else 1  # asked first, as what is open may have lost its name
     with open_stream(path, request.on_bytes, is_text=True, within=request.within, reads_ahead=ahead) as stream:
         if stream.name.isprintable():
-            part = FIRST_PART if _is_long(path, request) else 1
             every = _Blocks(stream, request, names, base).read(part)
             yield from _shown(every, stream.name, request) if request.html else every
         else:  # packed names begin with it, and it may be no UTF-8

@@ -1979,6 +1979,14 @@ MUTANTS = (
         ("tests/test_inputs_blocks.py::test_any_lines_in_blocks_of_any_size_are_what_they_are_one_by_one",),
     ),
     Mutant(
+        "a block is read into the memory of the one before",
+        "fpstore/inputs/blocks.py",
+        "held = np.empty(self._size, dtype=np.uint8)",
+        "held = self.__dict__.setdefault('_room', np.empty(1 << 24, dtype=np.uint8))[: self._size]",
+        "a result has lines of another block, while the counts of it are right",
+        ("tests/test_inputs_blocks.py::test_lines_stay_as_they_are_while_more_blocks_of_their_file_are_read",),
+    ),
+    Mutant(
         "lines that are left to the other reader go there one by one",
         "fpstore/inputs/blocks.py",
         "are_many = lines.count - before < FEW",
