@@ -55,6 +55,7 @@ CALLED = {
     "fpstore._singly",
     "fpstore._following",
     "fpstore._tail",
+    "fpstore._watch",
     "fpstore._view",
     "fpstore._names_view",
     "fpstore._pending",

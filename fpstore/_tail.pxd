@@ -3,7 +3,7 @@ from libc.stdint cimport uint32_t, uint64_t
 
 from fpstore._native cimport Moved, Tree, Value
 from fpstore._pending cimport PendingIndex
-from fpstore._view cimport MappedWords
+from fpstore._watch cimport MappedWords
 
 
 cdef class Places:

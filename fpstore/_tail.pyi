@@ -1,5 +1,5 @@
 from fpstore._pending import PendingIndex
-from fpstore._view import MappedWords
+from fpstore._watch import MappedWords
 
 def moved(text: bytes, around: tuple[bytes, bytes, bytes], transaction: int) -> tuple[int, int | None] | None: ...
 

@@ -25,7 +25,7 @@ from fpstore._native cimport (
     tail_tree,
 )
 from fpstore._pending cimport PendingIndex
-from fpstore._view cimport MappedWords
+from fpstore._watch cimport MappedWords
 
 import fpstore._native
 

@@ -34,16 +34,6 @@ cdef class Flipped:
     cdef Table **tables
 
 
-cdef class MappedWords:
-    cdef Py_buffer buffer
-    cdef Guard *guard
-    cdef const uint64_t *first
-    cdef const uint64_t *second
-    cdef bint are(self, uint64_t first, uint64_t second)
-    cpdef tuple read(self)
-    cdef uint64_t newest(self)
-
-
 cdef inline void enter_open(SegmentView view, bint main):
     # One that is not closed; main: by the main thread. It does not go before leave_open() of the same thread.
     view.users += 1

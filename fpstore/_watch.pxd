@@ -1,7 +1,7 @@
 # What the compiled modules share of a watch.
 from libc.stdint cimport int64_t, uint64_t
 
-from fpstore._view cimport MappedWords
+from fpstore._native cimport Guard
 
 
 cdef enum:
@@ -13,6 +13,16 @@ cdef struct Place:
     int folder, flags
     const char *name
     uint64_t device, inode
+
+
+cdef class MappedWords:
+    cdef Py_buffer buffer
+    cdef Guard *guard
+    cdef const uint64_t *first
+    cdef const uint64_t *second
+    cdef bint are(self, uint64_t first, uint64_t second)
+    cpdef tuple read(self)
+    cdef uint64_t newest(self)
 
 
 cdef class Watch:

@@ -1,4 +1,8 @@
-from fpstore._view import MappedWords
+from typing import Any
+
+class MappedWords:
+    def __init__(self, data: Any, first: int, second: int) -> None: ...
+    def read(self) -> tuple[int, int] | None: ...
 
 class Watch:
     def __init__(self, *, sure: bool) -> None: ...

@@ -1,10 +1,19 @@
 """Whether what was read of a catalog is still the newest, asked by every call, so without a call of the system."""
 
-from libc.stdint cimport int64_t, uint64_t
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from libc.stdint cimport int64_t, uint8_t, uint64_t
 
-from fpstore._view cimport MappedWords
+from fpstore._native cimport guard_add, guard_lost, guard_remove
 
 import fpstore.forks as forks
+
+cdef extern from * nogil:
+    """
+    #define ACQUIRE __ATOMIC_ACQUIRE
+    """
+    enum: ACQUIRE
+    uint64_t __atomic_load_n(const uint64_t *word, int order)
+    void __atomic_thread_fence(int order)
 
 cdef extern from "<time.h>" nogil:
     enum: CLOCK_MONOTONIC_COARSE
@@ -28,6 +37,44 @@ cdef int64_t now_ns() noexcept:
     cdef timespec now
     clock_gettime(CLOCK_MONOTONIC_COARSE, &now)
     return <int64_t>now.tv_sec * 1000000000 + now.tv_nsec
+
+
+cdef class MappedWords:
+    """Two 64-bit words of a mapped file, looked at again and again without a call of the system.
+
+    data: the mapping, any buffer. first, second: the offsets of the words.
+    """
+
+    def __cinit__(self, data, Py_ssize_t first, Py_ssize_t second):
+        PyObject_GetBuffer(data, &self.buffer, PyBUF_SIMPLE)
+        if not (0 <= first <= self.buffer.len - 8 and 0 <= second <= self.buffer.len - 8) or (first | second) % 8:
+            raise ValueError(f"words at {first} and {second}: expected multiples of 8 within {self.buffer.len} bytes")
+        self.guard = guard_add(self.buffer.buf, <size_t>self.buffer.len)
+        if self.guard == NULL:
+            raise MemoryError()
+        self.first = <const uint64_t *>(<const uint8_t *>self.buffer.buf + first)
+        self.second = <const uint64_t *>(<const uint8_t *>self.buffer.buf + second)
+
+    def __dealloc__(self):
+        if self.guard != NULL:
+            guard_remove(self.guard)
+        PyBuffer_Release(&self.buffer)
+
+    cdef bint are(self, uint64_t first, uint64_t second):
+        # Whether they have these values now, and the file was not cut short.
+        cdef bint same = (__atomic_load_n(self.first, ACQUIRE) == first) & (__atomic_load_n(self.second, ACQUIRE) == second)
+        return same and not guard_lost(self.guard)
+
+    cdef uint64_t newest(self):
+        # The larger one, read after all that was read of the mapping before; the largest number where that was cut short.
+        __atomic_thread_fence(ACQUIRE)
+        newest = max(__atomic_load_n(self.first, ACQUIRE), __atomic_load_n(self.second, ACQUIRE))
+        return <uint64_t>-1 if guard_lost(self.guard) else newest
+
+    cpdef tuple read(self):
+        """Both, as they are now; None where the file was cut short."""
+        cdef uint64_t first = __atomic_load_n(self.first, ACQUIRE), second = __atomic_load_n(self.second, ACQUIRE)
+        return None if guard_lost(self.guard) else (first, second)
 
 
 cdef class Watch:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fpstore._view import MappedWords
+from fpstore._watch import MappedWords
 from fpstore.errors import CorruptStore, StoreClosed
 from fpstore.living import changes
 from fpstore.living.catalog import Catalog, create_catalog

@@ -18,7 +18,7 @@ import fpstore
 from fpstore._following import Following
 from fpstore._pending import PendingIndex
 from fpstore._tail import Places, Tail, moved
-from fpstore._view import MappedWords
+from fpstore._watch import MappedWords
 from fpstore.errors import CorruptStore
 from fpstore.living import following, steps
 from fpstore.living.catalog import Catalog

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from fpstore import forks
-from fpstore._view import MappedWords
-from fpstore._watch import Watch
+from fpstore._watch import MappedWords, Watch
 
 HOUR = 3600.0
 

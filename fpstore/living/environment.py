@@ -20,7 +20,7 @@ import lmdb
 from lmdb.verify import VerifyError, verify
 
 from fpstore._tail import Tail
-from fpstore._view import MappedWords
+from fpstore._watch import MappedWords
 from fpstore.disk import CATALOG_NAME, FileIdentity, Folder
 from fpstore.errors import CorruptStore, StoreChanged, StoreClosed
 from fpstore.living import locks

@@ -282,7 +282,8 @@ def choose(n: int, k: int, aim: str | float, bits: int = KEY_BITS) -> Plan:
     - a number: the fastest of at most so many bytes per fingerprint, or NEGLIGIBLE_FILE_BYTES, or the smallest nearly
       as fast; PlanError when there is none.
 
-    So no aim takes more bytes than another and more time, too. Ties go to fewer bytes, then to the name. Fewer than
+    So from LEAST_SCANNED on "balanced" is no slower than "size", nor "speed" than "balanced"; for one n in a hundred
+    small slots make "speed" take fewer bytes, too. Ties go to fewer bytes, then to the name. Fewer than
     MIN_PLANNED_KEYS are expected to become that many, unless a scan serves the n there are, from LEAST_SCANNED on.
     Raises ValueError for another aim, and for n or k out of range.
     """

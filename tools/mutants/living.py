@@ -785,7 +785,7 @@ MUTANTS = (
     ),
     Mutant(
         "what was read before a commit holds after it",
-        "fpstore/_view.pyx",
+        "fpstore/_watch.pyx",
         "return same and not guard_lost(self.guard)",
         "return not guard_lost(self.guard)",
         "a reader does not see what was acknowledged",
