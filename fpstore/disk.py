@@ -15,6 +15,7 @@ from fpstore.errors import CorruptStore
 NEW_SUFFIX = ".new"
 # No record that is read as a whole is larger: a journal that names a million inputs takes less.
 MAX_RECORD_BYTES = 1 << 28
+_DESCRIPTORS = Path("/proc/self/fd")
 # Of a new folder, unless its maker says otherwise: texts are private.
 PRIVATE_FOLDER = 0o700
 
@@ -54,7 +55,7 @@ class Folder:
     @property
     def reach(self) -> Path:
         """A path that leads to this very folder while it is held open, for those who take no descriptor."""
-        held = Path(f"/proc/self/fd/{self.fd}")
+        held = _DESCRIPTORS / str(self.fd)
         return held if held.exists() else self.path
 
     @property
@@ -212,12 +213,19 @@ def _no_file(path: Path) -> CorruptStore:
 
 @contextlib.contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """A context in which the system's errors name the file at path, and not a part of it, or nothing."""
+    """A context in which the system's errors name the file at path, and not a part of it, or nothing.
+
+    A folder's reach is named as the folder is: nobody knows which one a descriptor is of.
+    """
     try:
         yield
     except OSError as error:
-        if error.errno is not None and error.filename != str(path):
-            raise OSError(error.errno, error.strerror, str(path)) from None
+        named = str(path)
+        if path.parent == _DESCRIPTORS:
+            with contextlib.suppress(OSError):
+                named = os.readlink(path)
+        if error.errno is not None and error.filename != named:
+            raise OSError(error.errno, error.strerror, named) from None
         raise
 
 

@@ -1,12 +1,13 @@
 """Folders held open: whatever happens to the path, it is this folder, and a link in it leads nowhere."""
 
+import errno
 import os
 import stat
 from pathlib import Path
 
 import pytest
 
-from fpstore.disk import Folder, expect_outside_stores, read_whole, replace_whole, unnamed
+from fpstore.disk import Folder, expect_outside_stores, naming, read_whole, replace_whole, unnamed
 from fpstore.errors import CorruptStore
 
 
@@ -236,3 +237,16 @@ def test_a_folder_that_takes_no_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError) as error:
         unnamed(tmp_path / "none")
     assert error.value.filename == str(tmp_path / "none")
+
+
+def test_an_error_in_a_folder_that_is_held_open_names_the_folder_and_no_descriptor(path: Path) -> None:
+    with Folder.open(path) as folder, pytest.raises(OSError, match="No space left") as caught, naming(folder.reach):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert caught.value.filename == str(path)
+
+
+def test_an_error_names_a_reach_that_leads_nowhere_as_it_is() -> None:
+    nowhere = Path("/proc/self/fd/99999")
+    with pytest.raises(OSError, match="gone") as caught, naming(nowhere):
+        raise OSError(errno.EIO, "gone")
+    assert caught.value.filename == str(nowhere)

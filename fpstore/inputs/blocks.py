@@ -35,8 +35,8 @@ from fpstore.types import Bytes
 # With 2 MiB a job over documents of 600 words takes 1.1 times the processor's time, as what Python does for each is not
 # in a cache then; with 4 MiB as long, and 10 MB more. From these on numpy also asks for large pages, which are cleared.
 BLOCK_BYTES = 3 << 20
-# The first of a stream, or of a file of so many bytes, has an eighth of that, and each twice as much as the one before
-# it: so others soon have something to do. What is read of several files goes into one batch, which copies it.
+# The first of standard input, or of a file of so many bytes, has an eighth of that, and each twice as much as the one
+# before it: so others soon have something to do. What is read of several files goes into one batch, which copies it.
 FIRST_PART, LONG_BYTES = 8, 8 << 20
 # Of pages, which are shared out, so that each of several workers has some of a block.
 PAGES_BLOCK_BYTES = GROUP_BYTES

@@ -25,7 +25,7 @@ STANDARD_INPUT = "-"
 SUFFIXES = {".gz": "gzip", ".zst": "zstd", ".bz2": "bzip2", ".xz": "xz"}
 MAX_LINE_BYTES = 64 << 20
 _BUFFER_BYTES = 1 << 20
-# Of what another thread decompresses at a time; about as much is taken of it together, as a block of lines.
+# Of what another thread decompresses at a time; a block of lines is taken of it together, which is half as much again.
 _AHEAD_BYTES = 1 << 21
 _HEAD_BYTES = 10  # bzip2 is told by its first ten: four are letters and a digit, which a text can begin with
 
