@@ -139,6 +139,18 @@ def test_of_a_damaged_table_nothing_is_noted_and_the_search_says_so(tmp_path: Pa
     segment.close()
 
 
+def test_without_memory_nothing_is_noted_and_searches_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_left(*_arguments: object, **_given: object) -> None:
+        raise MemoryError
+
+    with segment_of(KEYS, THIRDS) as segment, monkeypatch.context() as patched:
+        patched.setattr(np, "zeros", none_left)
+        segment.note_prefixes()
+        assert segment.view.prefixes == {}
+        patched.undo()
+        assert len(search(segment.view, KEYS[:10], 0)[0]) == 10
+
+
 def test_what_cannot_be_noted_is_refused() -> None:
     def failing(keys: Keys) -> Iterator[Keys]:
         yield keys[:10]

@@ -97,13 +97,13 @@ class Segment:
         """Note which prefixes occur, so that searches pass over those of no key; before anybody searches.
 
         Of tables that are probed with flips, where it is worth its bits. Reads these whole.
-        What is damaged is for a search to tell: nothing is noted then.
+        What is damaged is for a search to tell: nothing is noted then, nor where there is no memory for it.
         """
         for index, table in enumerate(self.tables):
             prefixes = 1 << table.prefix_mask.bit_count()
             most = min(NOTED_BITS * self.key_count, MAX_NOTED_PREFIXES)
             if table.flips and not table.block_bytes and self.key_count <= prefixes <= most:
-                with suppress(CorruptStore):
+                with suppress(CorruptStore, MemoryError):
                     self.view.note_prefixes(index, self.keys(index, room=DecodeRoom()))
 
     def id_rows(self) -> Iterator[tuple[Keys, Ids]]:
