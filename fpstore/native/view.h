@@ -109,8 +109,9 @@ ALWAYS_INLINE void table_set_shifts(Table *table) {
 
 /* Whether a key of the table may have the prefix of this one. */
 ALWAYS_INLINE int prefix_occurs(const Table *table, uint64_t key) {
+    if (table->prefixes == NULL) return 1; /* as for a prefix of no bits, by which nothing can be shifted */
     const uint64_t prefix = key >> table->permutation.below_bits;
-    return table->prefixes == NULL || (table->prefixes[prefix >> 6] >> (prefix & 63) & 1);
+    return (int)(table->prefixes[prefix >> 6] >> (prefix & 63) & 1);
 }
 
 /* Set the bits of the prefixes that keys of a table have. */

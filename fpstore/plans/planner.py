@@ -418,7 +418,7 @@ def _candidates(n: int, k: int, slots: _SlotPolicy, bits: int = KEY_BITS) -> lis
     # Families overlap (paper-4 is choose-4 is flips-4:0,0,0,0): the first name stays.
     distinct = {plan.tables: plan for plan in reversed(considered(n, k, bits, slot_keys))}
     found = [predict(plan, n) for plan in distinct.values()]
-    scanned = predict(scan_plan(k, bits, slot_keys), n)
+    scanned = predict(scan_plan(k, bits, _slot_keys(n, SMALL, bits)), n)  # no slot is looked up
     if scanned.method == "probe":
         return found
     # What is scanned in any case is so by one table, whose flips then mean nothing.

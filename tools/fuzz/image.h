@@ -123,7 +123,7 @@ static void read_table(Image *image, unsigned index, TableHead *head, uint64_t k
     const uint64_t most[] = {11 + key_bits, 11 + key_bits, 88, key_bits};
     unsigned mask = head->mask % MASKS;
     Table *table = image->tables[index];
-    if (table == NULL) table = image->tables[index] = malloc(sizeof *table);
+    if (table == NULL) table = image->tables[index] = calloc(1, sizeof *table);
     Permutation **permutation = &permutations[key_bits / 8 - 2][mask];
     if (*permutation == NULL) {
         *permutation = malloc(sizeof(Permutation));
