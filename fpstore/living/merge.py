@@ -215,7 +215,7 @@ class _Merge:
     def _rows(self, dead: Sequence[list[Keys] | None] | None = None) -> Iterator[Columns]:
         takers = zip(self.parts, dead or [None] * len(self.parts), strict=True)
         chunks = [Chunks(part.rows(self._advance, found)) for part, found in takers]
-        return merged(chunks, partial(union, rooms=Rooms()))
+        return merged(chunks)
 
 
 class _Held:
