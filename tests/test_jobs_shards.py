@@ -23,7 +23,7 @@ from outcome import Command
 
 import fpstore
 from fpstore._codec import crc32c
-from fpstore.cluster import local
+from fpstore.cluster import local, parts
 from fpstore.cluster.made import marks_of
 from fpstore.cluster.measuring import MeasureTask
 from fpstore.cluster.parts import write_footer
@@ -876,11 +876,11 @@ def test_what_a_task_tells_is_looked_at(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(KeyboardInterrupt):
         dedup([source], tmp_path / "kept", shards=True)
     (part,) = (tmp_path / "kept" / f"{MARKER}.job" / "work" / "shards").glob("*.part")
-    footer = json.loads(part.read_bytes()[: part.read_bytes().rindex(b"}") + 1])
+    footer = json.loads(part.read_bytes()[: -parts._TAIL.size])
     forged: tuple[Any, ...] = (None, [{}], [{"shard": "b", "documents": 1, "kept": 1, "bytes": 1}], {"shard": 1})
     for told in forged:
         with part.open("wb") as file:
-            write_footer(file, footer | {"told": told}, b"fppart01")
+            write_footer(file, footer | {"told": told}, parts.MAGIC)
         with pytest.raises(JobError, match=r"\.part: told: found .*, expected what the task has met"):
             dedup([source], tmp_path / "kept", shards=True)
 
