@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import re
 import stat
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -16,6 +17,8 @@ NEW_SUFFIX = ".new"
 # No record that is read as a whole is larger: a journal that names a million inputs takes less.
 MAX_RECORD_BYTES = 1 << 28
 _DESCRIPTORS = Path("/proc/self/fd")
+# How the system says that it cannot write so.
+REFUSALS = frozenset((errno.EOPNOTSUPP, errno.EINVAL))
 # Of a new folder, unless its maker says otherwise: texts are private.
 PRIVATE_FOLDER = 0o700
 
@@ -24,6 +27,18 @@ PRIVATE_FOLDER = 0o700
 CATALOG_NAME = "catalog.mdb"
 # And one of this name the mirror of a store that lies elsewhere.
 MIRROR_NAME = "store.mirror"
+
+
+def _uncached_flag() -> int:
+    """RWF_DONTCACHE, which Linux has since 6.14, and without an error that loses pages since 6.16; 0 for no flag."""
+    system = os.uname()
+    version = re.match(r"(\d+)\.(\d+)", system.release)
+    has_it = system.sysname == "Linux" and version is not None and tuple(map(int, version.groups())) >= (6, 16)
+    return 0x80 if has_it else 0
+
+
+# What a call that writes is given, or 0, for what is large and is not read again soon.
+UNCACHED = _uncached_flag()
 
 
 class FileIdentity(NamedTuple):
@@ -249,10 +264,30 @@ def expect_outside_stores(path: Path) -> None:
             raise ValueError(f"{path}: found a place inside the store {folder}, expected one outside of it")
 
 
-def write_all(fd: int, data: memoryview) -> None:
-    """Write all of data, however many calls that takes."""
+def write_all(fd: int, data: memoryview, offset: int | None = None, *, uncached: bool = False) -> None:
+    """Write all of data, however many calls that takes: from offset on, None for where the file is at.
+
+    uncached: it goes to the disk at once, and leaves the system's cache as soon as it is there, where the system can do
+    that: of what is large and is not read again soon, as it would push out what others read, and pages that the system
+    has to find first are most of what writing to its cache costs.
+    """
+    flags = UNCACHED if uncached else 0
     while len(data):
-        data = data[os.write(fd, data) :]
+        try:
+            written = _write_once(fd, data, offset, flags)
+        except OSError as error:
+            if not flags or error.errno not in REFUSALS:
+                raise
+            flags = 0  # this file system, or this kind of file, cannot
+            continue
+        data = data[written:]
+        offset = None if offset is None else offset + written
+
+
+def _write_once(fd: int, data: memoryview, offset: int | None, flags: int) -> int:
+    if flags:  # -1: where the file is at
+        return os.pwritev(fd, [data], -1 if offset is None else offset, flags)
+    return os.write(fd, data) if offset is None else os.pwrite(fd, data, offset)
 
 
 def read_whole(folder: Folder, name: str, most: int = MAX_RECORD_BYTES) -> bytes | None:

@@ -3,11 +3,14 @@
 import errno
 import os
 import stat
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from fpstore.disk import Folder, expect_outside_stores, naming, read_whole, replace_whole, unnamed
+from fpstore import disk
+from fpstore.disk import Folder, expect_outside_stores, naming, read_whole, replace_whole, unnamed, write_all
 from fpstore.errors import CorruptStore
 
 
@@ -250,3 +253,73 @@ def test_an_error_names_a_reach_that_leads_nowhere_as_it_is() -> None:
     with pytest.raises(OSError, match="gone") as caught, naming(nowhere):
         raise OSError(errno.EIO, "gone")
     assert caught.value.filename == str(nowhere)
+
+
+@pytest.mark.parametrize("uncached", [False, True])
+@pytest.mark.parametrize("offset", [None, 5])
+def test_all_is_written_whichever_way_and_however_little_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uncached: bool, offset: int | None
+) -> None:
+    data = bytes(range(256)) * 40
+    wrote: list[tuple[Any, ...]] = []
+    real = {name: getattr(os, name) for name in ("write", "pwrite", "pwritev")}
+
+    def some(name: str, fd: int, data: Any, *rest: int) -> int:
+        wrote.append((name, *rest))
+        written: int = real[name](fd, [data[0][:999]] if name == "pwritev" else data[:999], *rest)
+        return written
+
+    for name in real:
+        monkeypatch.setattr(os, name, partial(some, name))
+    monkeypatch.setattr(disk, "UNCACHED", 1 << 30)  # what no system knows, and so refuses
+    with (tmp_path / "a").open("w+b", buffering=0) as file:
+        os.lseek(file.fileno(), 3, os.SEEK_SET)
+        write_all(file.fileno(), memoryview(data), offset, uncached=uncached)
+        assert os.lseek(file.fileno(), 0, os.SEEK_CUR) == 3 + (len(data) if offset is None else 0)
+    place = 3 if offset is None else offset
+    assert (tmp_path / "a").read_bytes() == bytes(place) + data
+    asked = [told for told in wrote if told[0] == "pwritev"]
+    assert asked == ([("pwritev", -1 if offset is None else offset, 1 << 30)] if uncached else [])
+    assert len(wrote) - len(asked) == -(-len(data) // 999)
+
+
+@pytest.mark.skipif(not disk.UNCACHED, reason="no Linux of 6.16 or later")
+@pytest.mark.parametrize("offset", [None, 3])
+def test_what_goes_past_the_cache_is_all_there(tmp_path: Path, offset: int | None) -> None:
+    data = os.urandom(5_000_001)
+    with (tmp_path / "a").open("w+b", buffering=0) as file:
+        os.lseek(file.fileno(), 3, os.SEEK_SET)
+        for at in range(0, len(data), 999_999):
+            piece = memoryview(data)[at : at + 999_999]
+            write_all(file.fileno(), piece, None if offset is None else offset + at, uncached=True)
+        os.fsync(file.fileno())
+    assert (tmp_path / "a").read_bytes() == bytes(3) + data
+
+
+def test_an_error_of_the_disk_is_not_taken_for_a_refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "full")
+
+    monkeypatch.setattr(disk, "UNCACHED", 1 << 30)
+    monkeypatch.setattr(os, "pwritev", full)
+    with (tmp_path / "a").open("w+b", buffering=0) as file, pytest.raises(OSError, match="full"):
+        write_all(file.fileno(), memoryview(b"1"), uncached=True)
+
+
+@pytest.mark.parametrize(
+    ("system", "release", "flag"),
+    [
+        ("Linux", "6.18.44-x", 0x80),
+        ("Linux", "6.16", 0x80),
+        ("Linux", "7.0.1", 0x80),
+        ("Linux", "6.15.9", 0),
+        ("Linux", "5.99-old", 0),
+        ("Linux", "new", 0),
+        ("Darwin", "24.1.0", 0),
+    ],
+)
+def test_which_system_can_write_past_its_cache(
+    monkeypatch: pytest.MonkeyPatch, system: str, release: str, flag: int
+) -> None:
+    monkeypatch.setattr(os, "uname", lambda: os.uname_result((system, "a", release, "b", "c")))
+    assert disk._uncached_flag() == flag

@@ -16,7 +16,7 @@ import numpy as np
 
 from fpstore._merge import PACKED_GROUP, PACKED_SLACK, pack_sorted, packed_most, unpack_sorted
 from fpstore._sort import GrowingKeys
-from fpstore.disk import naming, unnamed
+from fpstore.disk import naming, unnamed, write_all
 from fpstore.merging import Columns, Source
 from fpstore.types import Bytes, Keys
 
@@ -129,12 +129,8 @@ class Spill:
     def _write(self, number: int, data: Bytes, offset: int) -> None:
         while len(self._files) < self.column_count:
             self._files.append(unnamed(self._directory, buffering=0))
-        rest = data.data
         with naming(self._directory):
-            while rest:
-                written = os.pwrite(self._files[number].fileno(), rest, offset)
-                rest = rest[written:]
-                offset += written
+            write_all(self._files[number].fileno(), data.data, offset)
 
     def packed(self, offset: int, size: int, room: Bytes) -> Bytes:
         """So many bytes of the first column from offset on, with slack: those that are held, or read into room."""

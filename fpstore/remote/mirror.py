@@ -167,7 +167,7 @@ class Mirror:
         for one, data in zip(ranges, self.objects.read_many(ranges), strict=True):
             if isinstance(data, Exception):
                 raise data
-            _write_at(fd, data, one.first)
+            write_all(fd, memoryview(data), one.first)
 
     # --- What is brought later ---
 
@@ -199,7 +199,7 @@ class Mirror:
                 if isinstance(data, Exception):
                     failures[owner] = data
                 else:
-                    _write_at(self._views[wanted[owner][0]][2], data, one.first)
+                    write_all(self._views[wanted[owner][0]][2], memoryview(data), one.first)
                     brought += len(data)
         except Exception as error:  # such as a full disk: whoever waits is to know, and not to wait for ever
             failures.update(dict.fromkeys(range(len(wanted)), error))
@@ -269,10 +269,3 @@ def _has_ends(fd: int, lying: Lying) -> bool:
         if found != sums[at : at + len(found)]:
             return False
     return True
-
-
-def _write_at(fd: int, data: bytes, offset: int) -> None:
-    left = memoryview(data)
-    while len(left):
-        written = os.pwrite(fd, left, offset)
-        left, offset = left[written:], offset + written

@@ -93,11 +93,8 @@ class ChecksummedFile:
         held = self._buffer[: self._filled]
         # The next piece takes its place, and that of the zeros, where a reader of whole words goes on.
         tail = memoryview(bytes(held) + bytes(layout.FOOTER_BYTES))
-        at = self.offset - self._filled
         with naming(self._path):
-            while tail:
-                written = os.pwrite(self._fd, tail, at)
-                tail, at = tail[written:], at + written
+            write_all(self._fd, tail, self.offset - self._filled)
         sums = np.concatenate([*self._checksums, page_checksums(held)]).astype("<u4").view(np.uint8)
         return WrittenBytes(self._path, self._fd, self.offset, self.offset + layout.FOOTER_BYTES, sums)
 
