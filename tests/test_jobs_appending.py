@@ -4,11 +4,13 @@ import errno
 import os
 import random
 import signal
+import tempfile
 import threading
 import time
 import tracemalloc
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ import pytest
 from jobs_model import write_jsonl
 from record_model import sealed
 
-from fpstore import CorruptStore, JobError
+from fpstore import CorruptStore, JobError, disk
 from fpstore._codec import begin_to_sync
 from fpstore.disk import Folder
 from fpstore.jobs import corpus, dedup, files
@@ -34,7 +36,20 @@ from fpstore.ledger import AFTER_ONE, INDEX, NAME_BYTES, TEXT_BYTES, entry_of, f
 from fpstore.text.packed import Encoded, Texts
 
 ROOMS = [1, 7, 1 << 10]
+# A way to write that no system knows, and so refuses.
+UNKNOWN = 1 << 30
+# One that pwritev2 has since Linux 6.9: where the file is at, though it is open for appending (RWF_NOAPPEND).
+NOT_BEHIND = 0x20
 RUNNING = "name_end", "text_end", "name_crc", "text_crc"
+
+
+def knows(flags: int) -> bool:
+    """Whether the system has this way to write."""
+    with tempfile.TemporaryFile() as file:
+        try:
+            return os.pwritev(file.fileno(), [b"1"], 0, flags) == 1
+        except OSError:
+            return False
 
 
 def room(size: int) -> Any:
@@ -65,6 +80,99 @@ def test_lines_are_appended_in_the_order_of_their_indexes_each_with_its_end(tmp_
     expected = b"".join(values[at] if values[at].endswith(b"\n") else values[at] + b"\n" for at in chosen)
     assert (tmp_path / "f").read_bytes() == expected
     assert count == len(expected)
+
+
+@pytest.mark.parametrize("flags", [UNKNOWN, disk.UNCACHED])
+@pytest.mark.parametrize("count", [1, 40, 1500])
+def test_lines_that_go_past_the_cache_are_all_there(tmp_path: Path, count: int, flags: int) -> None:
+    """Where the system cannot do that, they go as others do."""
+    rng = random.Random(count)
+    values = [value + rng.choice([b"", b"\n"]) for value in some_values(rng, 60)]
+    lines, expected = Encoded.pack(values), b""
+    with (tmp_path / "f").open("wb", buffering=0) as file:
+        for _ in range(20):
+            chosen = [rng.randrange(60) for _ in range(rng.randrange(count + 1))]
+            given = lines.data, lines.offsets, indexes_of(chosen)
+            wrote = append_lines(file.fileno(), tmp_path / "f", *given, len(expected), flags)
+            own = b"".join(values[at] if values[at].endswith(b"\n") else values[at] + b"\n" for at in chosen)
+            assert wrote == len(own)
+            expected += own
+    assert (tmp_path / "f").read_bytes() == expected
+
+
+@pytest.mark.skipif(not knows(NOT_BEHIND), reason="no Linux of 6.9 or later, which can tell the one from the other")
+@pytest.mark.parametrize("length", [0, 1, 4095, 4096, 1_000_000])
+@pytest.mark.parametrize("sizes", [[1], [4095], [1, 4094], [4096], [3000, 3000, 3000], [9000, 1], [5] * 3000])
+def test_what_goes_past_the_cache_ends_with_a_page(tmp_path: Path, length: int, sizes: list[int]) -> None:
+    """Else what goes on with that page has to read it again. Only what is not to go past it is put behind all here."""
+    whole = b"".join(b"%04d" % (at % 7919) for at in range(sum(sizes)))[: sum(sizes)]
+    ends = np.cumsum([0, *sizes])
+    lines = Encoded(np.frombuffer(whole, dtype=np.uint8), ends.astype(np.int64))
+    with_ends = b"".join(whole[a:b] + b"\n" for a, b in pairwise(ends))
+    before = b"x" * (2 * len(with_ends))
+    (tmp_path / "f").write_bytes(before)
+    fd = os.open(tmp_path / "f", os.O_WRONLY | os.O_APPEND)
+    given = lines.data, lines.offsets, indexes_of(range(len(sizes)))
+    assert append_lines(fd, tmp_path / "f", *given, length, NOT_BEHIND) == len(with_ends)
+    os.close(fd)
+    found = (tmp_path / "f").read_bytes()
+    assert len(found) < len(before) + 4096 * (1 + len(sizes) // 511)
+    if len(sizes) < 512:  # one call
+        past = max(0, (length + len(with_ends)) // 4096 * 4096 - length)
+        assert found == with_ends[:past] + before[past:] + with_ends[past:]
+
+
+def test_an_error_of_the_disk_is_not_taken_for_what_it_cannot(tmp_path: Path) -> None:
+    lines = Encoded.pack([b"x" * 5000])
+    given = lines.data, lines.offsets, indexes_of([0])
+    with Path("/dev/full").open("wb") as file, pytest.raises(OSError, match="No space") as raised:
+        append_lines(file.fileno(), tmp_path / "f", *given, 0, disk.UNCACHED)
+    assert raised.value.errno == errno.ENOSPC
+
+
+def test_a_result_goes_past_the_cache_but_for_its_beginning_unless_the_job_reads_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[Any, ...]] = []
+    real, real_all = append_lines, disk.write_all
+
+    def noted(fd: int, path: Path, data: Any, offsets: Any, indexes: Any, length: int, flags: int) -> int:
+        told.append((length, flags))
+        return real(fd, path, data, offsets, indexes, length, flags)
+
+    def noted_all(fd: int, data: memoryview, *, uncached: bool = False) -> None:
+        told.append((len(data), uncached))
+        real_all(fd, data, uncached=uncached)
+
+    monkeypatch.setattr(files, "append_lines", noted)
+    monkeypatch.setattr(files, "write_all", noted_all)
+    monkeypatch.setattr(disk, "UNCACHED", UNKNOWN)
+    lines, big = Encoded.pack([b"a\n"]), b"y" * files._CACHED_BYTES
+    for is_read in (False, True):
+        path, expected = tmp_path / f"read {is_read}", b""
+        with Folder.open(tmp_path) as folder, closing(AppendFile(folder, path.name, 0, is_read=is_read)) as file:
+            for reads in (False, True):
+                if reads:
+                    file.begin_to_read()
+                file.append_lines(lines, indexes_of([0]))
+                file.write(big)
+                file.append_lines(lines, indexes_of([0]))
+                file.write(b"z" * 5000)
+                expected += b"a\n" + big + b"a\n" + b"z" * 5000
+        assert path.read_bytes() == expected
+        first, size = told[: len(told) // 2], len(big)
+        goes_past = not is_read
+        whole = (size + 5004) // 4096 * 4096 - size - 4 if goes_past else 0
+        assert first == [
+            (0, 0),
+            (0, True),
+            (size, False),
+            (size + 2, UNKNOWN if goes_past else 0),
+            (whole, True),
+            (5000 - whole, False),
+        ]
+        assert not any(flag for count, flag in told[len(first) :] if count), "the job reads it by then"
+        told.clear()
 
 
 def test_a_file_that_lines_are_appended_to_is_that_much_longer(tmp_path: Path) -> None:
@@ -106,7 +214,8 @@ def test_what_the_system_says_of_a_file_names_it(tmp_path: Path) -> None:
     assert raised.value.errno == errno.EBADF
 
 
-def test_lines_of_which_the_system_takes_a_part_go_on_where_that_ends(tmp_path: Path) -> None:
+@pytest.mark.parametrize("flags", [0, UNKNOWN])
+def test_lines_of_which_the_system_takes_a_part_go_on_where_that_ends(tmp_path: Path, flags: int) -> None:
     """Who reads the pipe is slow, and signals end each call that waits for it, with what was written by then."""
     rng = random.Random(5)
     lines = Encoded.pack([rng.randbytes(rng.choice([1, 700, 9000])) + b"\n" for _ in range(400)])
@@ -126,7 +235,7 @@ def test_lines_of_which_the_system_takes_a_part_go_on_where_that_ends(tmp_path: 
     reader.start()
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
-        count = append_lines(write, tmp_path / "f", lines.data, lines.offsets, indexes_of(chosen))
+        count = append_lines(write, tmp_path / "f", lines.data, lines.offsets, indexes_of(chosen), 1, flags)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)

@@ -16,6 +16,7 @@ from fpstore.errors import CorruptStore, JobError
 from fpstore.inputs import BadInput, documents
 from fpstore.inputs.blocks import LineTexts
 from fpstore.jobs import Inputs, corpus, dedup, reread
+from fpstore.jobs.files import AppendFile
 from fpstore.jobs.runs import FirstRun
 from fpstore.jobs.spool import Spool
 from fpstore.ledger import TEXT_BYTES
@@ -119,6 +120,25 @@ def test_what_is_kept_is_what_a_copy_of_the_texts_gives(
     assert sum(rereads) > 10
     for name in (f"{{}}.jsonl{suffix}", "{}.tsv"):
         assert (tmp_path / name.format("again")).read_bytes() == (tmp_path / name.format("copied")).read_bytes()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_lines_go_past_the_cache_until_the_job_reads_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: Path, rereads: list[int], threads: int, suffix: str
+) -> None:
+    written, found = AppendFile.append_lines, list[bool]()
+
+    def noted(file: AppendFile, *given: Any) -> None:
+        found.append(file.is_read)
+        written(file, *given)
+
+    monkeypatch.setattr(AppendFile, "append_lines", noted)
+    dedup([source], tmp_path / f"kept.jsonl{suffix}", threads=threads, **NEAR)
+    assert rereads
+    assert sorted(found) == found
+    assert found[-1]
+    assert found[0] == bool(suffix), "what is packed in the end is read then"
 
 
 def test_a_line_is_read_when_it_is_written(

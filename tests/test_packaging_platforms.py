@@ -34,7 +34,9 @@ LINUX_ALONE = {
     r"sched_getaffinity": {"platforms.py"},
     r"pidfd_|SOCK_SEQPACKET": {"nursery.py"},
     r"fallocate\(": {"_view.pyx"},
-    r"posix_fadvise|posix_fallocate|copy_file_range|epoll|inotify|eventfd|O_TMPFILE|O_PATH|prctl|splice": set(),
+    r"pwritev2": {"jobs/_appending.pyx"},
+    r"posix_fadvise": {"jobs/files.py"},
+    r"posix_fallocate|copy_file_range|epoll|inotify|eventfd|O_TMPFILE|O_PATH|prctl|splice": set(),
 }
 
 

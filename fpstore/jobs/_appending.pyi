@@ -12,7 +12,9 @@ Values = tuple[Bytes, Offsets]
 OF_INDEX: int
 OF_VALUES: int
 
-def append_lines(fd: int, path: Path, data: Bytes, offsets: Offsets, indexes: Offsets) -> int: ...
+def append_lines(
+    fd: int, path: Path, data: Bytes, offsets: Offsets, indexes: Offsets, length: int = 0, flags: int = 0
+) -> int: ...
 def append_documents(
     entries: Bytes,
     fields: Sequence[int],

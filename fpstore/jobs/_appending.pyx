@@ -8,7 +8,7 @@ import os
 
 import numpy as np
 
-from libc.errno cimport EINTR, errno
+from libc.errno cimport EINTR, EINVAL, EOPNOTSUPP, errno
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 from posix.uio cimport iovec, writev
@@ -16,9 +16,13 @@ from posix.unistd cimport write
 
 from fpstore._native cimport CUT_SHORT, c_crc32c, read_at
 
+cdef extern from "sys/uio.h" nogil:
+    ssize_t pwritev2(int fd, const iovec *parts, int count, int64_t offset, int flags)
+
 # So many stretches are written by one call; the system takes no more.
 cdef enum:
     _MOST_PARTS = 1024
+    _PAGE_BYTES = 4096  # of the system's cache
 
 # Where reading failed.
 OF_INDEX, OF_VALUES = 1, 2
@@ -37,6 +41,13 @@ cdef struct Out:
     uint8_t *room
     size_t used, size
     int failed
+
+
+cdef struct Lines:
+    # A file that lines are appended to. end: where it ends with them. flags: as of write_stretches.
+    int fd
+    uint64_t end
+    int flags
 
 
 cdef struct Fields:
@@ -105,14 +116,22 @@ cdef int expect_written(Out *out, path) except -1:
     return 0
 
 
-cdef int write_parts(int fd, iovec *parts, size_t count) noexcept nogil:
-    """Write stretches of memory, one after the other; the error of the system, or 0. What they say changes."""
+cdef int write_stretches(int fd, iovec *parts, size_t count, int flags) noexcept nogil:
+    """Write stretches of memory, one after the other; the error of the system, or 0. What they say changes.
+
+    flags: fpstore.disk.UNCACHED, or 0. Where the file cannot be written so, it is as with 0.
+    """
     cdef ssize_t done
     cdef size_t first = 0
     while first < count:
-        done = writev(fd, parts + first, <int>(count - first))
+        if flags:
+            done = pwritev2(fd, parts + first, <int>(count - first), -1, flags)
+        else:
+            done = writev(fd, parts + first, <int>(count - first))
         if done < 0:
-            if errno != EINTR:
+            if flags and (errno == EOPNOTSUPP or errno == EINVAL):
+                flags = 0
+            elif errno != EINTR:
                 return errno
             continue
         while first < count and <size_t>done >= parts[first].iov_len:
@@ -124,8 +143,36 @@ cdef int write_parts(int fd, iovec *parts, size_t count) noexcept nogil:
     return 0
 
 
-cdef int write_lines(int fd, const Values *values, const int64_t *indexes, Py_ssize_t count, uint64_t *size) noexcept nogil:
-    """As append_lines, from where the values lie: those that lie side by side at once. size: how many bytes."""
+cdef int write_parts(Lines *lines, iovec *parts, size_t count) noexcept nogil:
+    """The same behind what the file has.
+
+    What goes past the cache ends with a page: what follows would else have to read that again.
+    """
+    cdef size_t i, size = 0, rest, whole = count
+    cdef int failed
+    for i in range(count):
+        size += parts[i].iov_len
+    lines.end += size
+    if not lines.flags:
+        return write_stretches(lines.fd, parts, count, 0)
+    rest = min(size, <size_t>(lines.end % _PAGE_BYTES))
+    while rest and rest >= parts[whole - 1].iov_len:
+        whole -= 1
+        rest -= parts[whole].iov_len
+    if rest:
+        parts[whole - 1].iov_len -= rest
+    failed = write_stretches(lines.fd, parts, whole, lines.flags)
+    if failed:
+        return failed
+    if rest:
+        whole -= 1
+        parts[whole].iov_base = <uint8_t *>parts[whole].iov_base + parts[whole].iov_len
+        parts[whole].iov_len = rest
+    return write_stretches(lines.fd, parts + whole, count - whole, 0)
+
+
+cdef int write_lines(Lines *lines, const Values *values, const int64_t *indexes, Py_ssize_t count) noexcept nogil:
+    """As append_lines, from where the values lie: those that lie side by side at once."""
     cdef iovec parts[_MOST_PARTS]
     cdef uint8_t newline = ord("\n")
     cdef const uint8_t *line
@@ -133,13 +180,11 @@ cdef int write_lines(int fd, const Values *values, const int64_t *indexes, Py_ss
     cdef size_t used = 0, own
     cdef Py_ssize_t i
     cdef int failed
-    size[0] = 0
     for i in range(count):
         line = values.data + values.offsets[indexes[i]]
         own = <size_t>(values.offsets[indexes[i] + 1] - values.offsets[indexes[i]])
-        size[0] += own
         if used > _MOST_PARTS - 2:
-            failed = write_parts(fd, parts, used)
+            failed = write_parts(lines, parts, used)
             if failed:
                 return failed
             used, behind = 0, NULL
@@ -152,29 +197,30 @@ cdef int write_lines(int fd, const Values *values, const int64_t *indexes, Py_ss
         if not own or line[own - 1] != newline:
             parts[used].iov_base, parts[used].iov_len = &newline, 1
             used, behind = used + 1, NULL
-            size[0] += 1
-    return write_parts(fd, parts, used)
+    return write_parts(lines, parts, used)
 
 
 def append_lines(int fd, path, const uint8_t[::1] data not None, const int64_t[::1] offsets not None,
-                 const int64_t[::1] indexes not None):
+                 const int64_t[::1] indexes not None, uint64_t length=0, int flags=0):
     """Write the values with these indexes to a file, each with a newline behind it where it has none; how many bytes.
 
     Value i is data[offsets[i] : offsets[i + 1]]; offsets: int64[n + 1], increasing. indexes: int64[m], each below n.
-    path: of the file, for errors. Raises ValueError for others, and what the system does.
+    path: of the file, for errors. length: its own, before. flags: fpstore.disk.UNCACHED where they are to go past the
+    system's cache, if it can do that. Raises ValueError for others, and what the system does.
     """
     cdef Values values
-    cdef uint64_t size = 0
+    cdef Lines lines
     cdef int failed
     values_of(&values, data, offsets)
     expect_indexes(indexes, values.count)
     if not indexes.shape[0]:
         return 0
+    lines.fd, lines.end, lines.flags = fd, length, flags
     with nogil:
-        failed = write_lines(fd, &values, &indexes[0], indexes.shape[0], &size)
+        failed = write_lines(&lines, &values, &indexes[0], indexes.shape[0])
     if failed:
         raise OSError(failed, os.strerror(failed), str(path))
-    return size
+    return lines.end - length
 
 
 cdef uint64_t see_line(const Values *values, int64_t index, uint32_t *crc) noexcept nogil:

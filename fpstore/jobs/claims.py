@@ -183,7 +183,7 @@ class Claim:
     def pack(self, pack: Pack) -> AppendFile:
         """Make the file of the part, which is whole. What pack says is wrong with it is a BadInput with its path."""
         self.folder.unlink(PACKED, missing_ok=True)
-        packed = AppendFile(self.folder, PACKED, 0, by_umask=True)
+        packed = AppendFile(self.folder, PACKED, 0, by_umask=True, is_read=False)
         try:
             with os.fdopen(self.folder.open_file(PART), "rb") as part, naming(self.path / PACKED):
                 out = io.BufferedWriter(packed.writer(), _PACK_BYTES)

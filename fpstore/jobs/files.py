@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from fpstore import disk
 from fpstore._codec import begin_to_sync
 from fpstore.disk import Folder, naming, read_whole, replace_whole, write_all
 from fpstore.errors import CorruptStore, JobError
@@ -23,6 +24,10 @@ from fpstore.types import Bytes, Counts
 _ROOM_BYTES = 1 << 18
 # So much is begun to be written to the disk at once.
 _BEGUN_BYTES = 1 << 20
+# So much of a result stays in the system's cache, for whoever reads a small one next. What comes behind goes past it,
+# as pages that are new cost up to 2.7 ns a byte: of 80 MB of long documents a fifth of the job's time of a processor.
+_CACHED_BYTES = 1 << 20
+_PAGE_BYTES = 4096
 
 
 @contextmanager
@@ -69,15 +74,19 @@ def look(results: list[Path]) -> list[list[int] | None]:
 
 
 class AppendFile:
-    """A file that grows; opened at a length, whatever lies behind that is cut off."""
+    """A file that grows; opened at a length, whatever lies behind that is cut off.
 
-    def __init__(self, folder: Folder, name: str, length: int, *, by_umask: bool = False) -> None:
+    is_read: whether the job itself reads what it appends, which then stays in the system's cache.
+    """
+
+    def __init__(self, folder: Folder, name: str, length: int, *, by_umask: bool = False, is_read: bool = True) -> None:
         """by_umask: whom a new one is for follows from the umask, and not from the folder's mode.
 
         Raises JobError for a file that is shorter, and for what is no regular file.
         """
         self.path = folder.path / name
         self.length = length
+        self.is_read = is_read
         self._room: Bytes | None = None
         self._begun = length  # to be written to the disk
         is_new = folder.identity_of(name) is None
@@ -102,13 +111,32 @@ class AppendFile:
 
     def write(self, data: bytes | Bytes) -> None:
         """Append bytes, or an array of them."""
+        whole = data.data if isinstance(data, np.ndarray) else memoryview(data)
+        end = self.length + len(data)
+        # As append_lines: what goes past the cache ends with a page.
+        past = max(0, len(data) - end % _PAGE_BYTES) if self._goes_past else 0
         with naming(self.path):
-            write_all(self._fd, data.data if isinstance(data, np.ndarray) else memoryview(data))
-        self.length += len(data)
+            write_all(self._fd, whole[:past], uncached=True)
+            write_all(self._fd, whole[past:])
+        self.length = end
 
     def append_lines(self, lines: Packed[Any], indexes: Counts) -> None:
         """Append those with these indexes, each with a newline behind it where it has none."""
-        self.length += append_lines(self._fd, self.path, lines.data, lines.offsets, indexes)
+        own = lines.data, lines.offsets, indexes
+        flags = disk.UNCACHED if self._goes_past else 0
+        self.length += append_lines(self._fd, self.path, *own, self.length, flags)
+
+    @property
+    def _goes_past(self) -> bool:
+        """Whether what comes next goes past the cache."""
+        return not self.is_read and self.length >= _CACHED_BYTES
+
+    def begin_to_read(self) -> None:
+        """The job reads it from now on; what has gone past the cache is fetched, as if it had not."""
+        if not self.is_read:
+            self.is_read = True
+            if self.length > _CACHED_BYTES:
+                os.posix_fadvise(self._fd, _CACHED_BYTES, 0, os.POSIX_FADV_WILLNEED)
 
     @property
     def room(self) -> Bytes:

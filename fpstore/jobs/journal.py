@@ -140,8 +140,9 @@ class Job:
             with files_of_jobs():
                 self.work_folder = first.folder.inside(WORK)
         if not self.is_finished:
-            for claim, length in zip(self._claims, self._lengths, strict=True):
-                self._files.append(AppendFile(claim.folder, PART, length, by_umask=True))
+            for place, (claim, length) in enumerate(zip(self._claims, self._lengths, strict=True)):
+                is_read = self._pack(place) is not None  # in the end, all of it
+                self._files.append(AppendFile(claim.folder, PART, length, by_umask=True, is_read=is_read))
             for file, form in zip(self._files, self._forms, strict=False):
                 if file.length == 0 and form.head:
                     file.write(form.head)

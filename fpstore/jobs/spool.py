@@ -313,6 +313,7 @@ class Spool:
         end = int(self._entries()["text_end"][rows.max()])
         if end > self._lines.file.length:
             self._lines.wait()
+        self._lines.file.begin_to_read()
         fields = fields_of(self._entry, "text_end", "text_crc")
         held = _read(self._index, self.count, fields, "line", rows, self._lines.file, end)
         return self._lines.texts_of(held.data, held.offsets)

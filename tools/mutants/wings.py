@@ -1402,6 +1402,41 @@ MUTANTS = (
         ("tests/test_jobs_standing.py::test_the_record_of_what_is_stored_is_on_the_disk_before_it",),
     ),
     Mutant(
+        "a file system that cannot write past its cache is an error",
+        "fpstore/jobs/_appending.pyx",
+        "if flags and (errno == EOPNOTSUPP or errno == EINVAL):",
+        "if flags and errno == EINVAL:",
+        "no job runs where its results lie on such a one",
+        ("tests/test_jobs_appending.py::test_lines_that_go_past_the_cache_are_all_there",),
+    ),
+    Mutant(
+        "what goes past the cache ends within a page",
+        "fpstore/jobs/_appending.pyx",
+        "rest = min(size, <size_t>(lines.end % _PAGE_BYTES))",
+        "rest = 0",
+        "each batch waits for the disk to give back the page that it goes on with",
+        ("tests/test_jobs_appending.py::test_what_goes_past_the_cache_ends_with_a_page",),
+    ),
+    Mutant(
+        "what a job reads again goes past the cache",
+        "fpstore/jobs/spool.py",
+        "        self._lines.file.begin_to_read()\n",
+        "",
+        "the disk is waited for with each document that is near a kept one",
+        ("tests/test_jobs_reread.py::test_lines_go_past_the_cache_until_the_job_reads_them",),
+    ),
+    Mutant(
+        "results stay in the cache that nobody reads",
+        "fpstore/jobs/files.py",
+        "return not self.is_read and self.length >= _CACHED_BYTES",
+        "return False",
+        "pages that the system has to find are most of what writing costs",
+        (
+            "tests/test_jobs_appending.py::"
+            "test_a_result_goes_past_the_cache_but_for_its_beginning_unless_the_job_reads_it",
+        ),
+    ),
+    Mutant(
         "what a job writes waits for its commit to go to the disk",
         "fpstore/jobs/runs.py",
         "                file.begin_to_sync()\n",
