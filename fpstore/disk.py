@@ -61,6 +61,7 @@ class Folder:
         self.fd = fd
         # As long as it is held open, no other has its number.
         self.identity = _identity(os.fstat(fd))
+        self._owes_sync = False
 
     @classmethod
     def open(cls, path: Path) -> Self:
@@ -192,8 +193,25 @@ class Folder:
 
     def sync(self) -> None:
         """Make its names durable: what was created, renamed and removed in it."""
-        with naming(self.path):
-            os.fsync(self.fd)
+        self._owes_sync = False  # first, as who makes a name meanwhile owes it again
+        try:
+            with naming(self.path):
+                os.fsync(self.fd)
+        except BaseException:
+            self._owes_sync = True
+            raise
+
+    def sync_later(self) -> None:
+        """Owe a sync for a name that has to be durable no sooner than something else, before which sync_owed is called.
+
+        So several names cost one sync. Both are for one thread.
+        """
+        self._owes_sync = True
+
+    def sync_owed(self) -> None:
+        """Make its names durable where that is owed."""
+        if self._owes_sync:
+            self.sync()
 
 
 class Place(NamedTuple):
@@ -309,16 +327,21 @@ def read_whole(folder: Folder, name: str, most: int = MAX_RECORD_BYTES) -> bytes
 def replace_whole(folder: Folder, name: str, data: bytes) -> None:
     """Put a file there as a whole: what was there before, or all of data, durably, whatever happens meanwhile."""
     new = name + NEW_SUFFIX
-    fd = folder.open_file(new, os.O_WRONLY | os.O_CREAT)
+    write_whole(folder, new, data)
+    folder.rename(new, name)
+    folder.sync()
+
+
+def write_whole(folder: Folder, name: str, data: bytes) -> None:
+    """Write a file of that name, whose content is durable, and the name not yet."""
+    fd = folder.open_file(name, os.O_WRONLY | os.O_CREAT)
     try:
-        with naming(folder.path / new):
+        with naming(folder.path / name):
             os.ftruncate(fd, 0)
             write_all(fd, memoryview(data))
             os.fsync(fd)
     finally:
         os.close(fd)
-    folder.rename(new, name)
-    folder.sync()
 
 
 def sync_folder(folder: Path) -> None:

@@ -22,6 +22,7 @@ from fpstore import ledger
 from fpstore.disk import Folder
 from fpstore.inputs import blocks
 from fpstore.jobs import Inputs, JobError, cluster, components, corpus, dedup, document_pairs, journal, runs
+from fpstore.jobs.claims import Claim
 from fpstore.jobs.corpus import Corpus
 from fpstore.jobs.files import AppendFile, write_json
 from fpstore.jobs.journal import Job
@@ -29,7 +30,7 @@ from fpstore.jobs.kept import Kept
 from fpstore.jobs.settings import Settings
 from fpstore.jobs.spool import Spool
 from fpstore.jobs.standing import Workplace
-from fpstore.notes import FIRST_NUMBER, subfolder
+from fpstore.notes import FIRST_NUMBER, JOURNAL, subfolder
 from fpstore.text import DEFAULT_RECIPE, Recipe, load_recipe
 from fpstore.text.confirm import Confirm
 from fpstore.text.packed import Packed
@@ -64,7 +65,7 @@ def without_run(summary: Any) -> tuple[Any, ...]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("after", [1, 3, 6, 8])
+@pytest.mark.parametrize("after", [1, 3, 6, 7])
 @pytest.mark.parametrize("name", ["first", "longest", "store", "cluster", "centers", "components", "pairs"])
 def test_an_interrupted_job_goes_on_to_the_same_end(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path, name: str, after: int
@@ -326,7 +327,7 @@ def test_a_pipe_is_not_read_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 def test_what_was_read_from_standard_input_cannot_be_read_again(tmp_path: Path, source: Path) -> None:
     code = (
         "import os, signal; from fpstore.jobs import corpus, dedup, Inputs, journal\n"
-        "corpus.BATCH_DOCUMENTS = 3\n"
+        "corpus.BATCH_DOCUMENTS = corpus.COMMIT_DOCUMENTS = 3\n"
         "journal.Job.commit_last = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
         f"dedup(Inputs(['-'], format='jsonl'), {str(tmp_path / 'out')!r})"
     )
@@ -610,14 +611,68 @@ def test_what_a_journal_tells_of_is_on_the_disk_when_the_journal_is(
         first()
         job.commit(state)
 
+    def told(folder: Folder, name: str, record: dict[str, Any]) -> None:
+        """What the journal tells of is there by its names before the journal is."""
+        for path in (path for path in Path(folder.path).rglob("*") if name == JOURNAL):
+            if path.name != JOURNAL and not NOT_KEPT & {*path.relative_to(tmp_path).parts}:
+                disk.expect(path)
+        write_json(folder, name, record)
+
     monkeypatch.setattr(Job, "commit", noted)
     monkeypatch.setattr(Job, "commit_behind", committed)
+    monkeypatch.setattr(journal, "write_json", told)
     works[name]()
     assert commits > 5
     for path in {out, *tmp_path.glob("out.tsv")}:
         disk.expect(path)
     if name == "store":
         assert disk.names(spooled) == {"index", "names", "settings.json", "texts"}
+
+
+def test_the_first_result_has_its_name_when_all_others_have_theirs_on_the_disk(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path
+) -> None:
+    (tmp_path / "a").mkdir()
+    out, dropped = tmp_path / "out", tmp_path / "a" / "dropped.tsv"
+    disk = Disk(tmp_path, monkeypatch)
+    publish, removed = Claim.publish, Claim.remove_work
+
+    def named(claim: Claim, *given: Any, **more: Any) -> None:
+        if claim.result == out:
+            disk.expect(dropped)
+        publish(claim, *given, **more)
+
+    def ended(claim: Claim) -> None:
+        if out.exists():
+            for path in (out, dropped, tmp_path / ".out.done"):
+                disk.expect(path)
+        removed(claim)
+
+    monkeypatch.setattr(Claim, "publish", named)
+    monkeypatch.setattr(Claim, "remove_work", ended)
+    with Folder.open(tmp_path) as folder:
+        folder.sync()
+    dedup([source], out, dropped=dropped)
+    assert out.exists()
+    assert dropped.exists()
+
+
+@pytest.mark.parametrize(("suffix", "commits"), [("", 1), (".gz", 2)])
+def test_a_short_job_commits_once_unless_its_results_are_packed_in_the_end(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, suffix: str, commits: int
+) -> None:
+    """To pack takes long; else nothing lies between the commit behind the last batch and that of all."""
+    source = write_jsonl(tmp_path / "in.jsonl", DOCUMENTS)
+    commit, states = Job.commit, list[dict[str, Any]]()
+
+    def noted(job: Job, state: dict[str, Any]) -> None:
+        states.append(state)
+        commit(job, state)
+
+    monkeypatch.setattr(Job, "commit", noted)
+    assert dedup([source], tmp_path / f"out.jsonl{suffix}").documents == len(DOCUMENTS)
+    assert len(states) == commits
+    assert [state["tally"]["documents"] for state in states] == [len(DOCUMENTS)] * commits
 
 
 def test_the_spool_names_no_document_whose_name_is_not_on_the_disk(

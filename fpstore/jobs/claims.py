@@ -122,8 +122,8 @@ class Claim:
                 mark = {"made by": "a job of fpstore", "identity": secrets.token_hex(16)}
                 write_all(self._lock_fd, memoryview(json.dumps(mark).encode()))
                 os.fsync(self._lock_fd)
-                self.folder.sync()
-                self.parent.sync()
+                self.folder.sync()  # before other names: without its mark it would be somebody's
+                self.parent.sync_later()
             elif not _is_mark(os.pread(self._lock_fd, 1 << 10, 0)):
                 raise JobError("found a folder that no job made, expected nothing; move it away", path=self.path)
         return True
@@ -200,8 +200,8 @@ class Claim:
     def publish(self, part: str, length: int, *, replaces: list[int] | None) -> None:
         """Give the file `part`, of this length, the name of the result, unless a run before this one did.
 
-        replaces: what a file that is there looks like if it may go. Raises FileExistsError for another, JobError, and
-        ValueError as expect_result does.
+        Who calls this makes the name durable. replaces: what a file that is there looks like if it may go. Raises
+        FileExistsError for another, JobError, and ValueError as expect_result does.
         """
         name = self.result.name
         if self.folder.identity_of(part) is not None:
@@ -213,7 +213,6 @@ class Claim:
                 told = f"{told}; move it away and run the job again, without --force"
                 raise FileExistsError(errno.EEXIST, told, str(self.result))
             self.folder.rename(part, name, to=self.parent)
-            self.parent.sync()
             return
         size = os.lstat(self.result).st_size if self.parent.identity_of(name) is not None else "nothing"
         if size != length:

@@ -85,6 +85,7 @@ class AppendFile:
         Raises JobError for a file that is shorter, and for what is no regular file.
         """
         self.path = folder.path / name
+        self._folder = folder
         self.length = length
         self.is_read = is_read
         self._room: Bytes | None = None
@@ -104,7 +105,7 @@ class AppendFile:
                 os.ftruncate(self._fd, length)
                 os.lseek(self._fd, length, os.SEEK_SET)
             if is_new:
-                folder.sync()
+                folder.sync_later()
         except BaseException:
             self.close()
             raise
@@ -165,9 +166,10 @@ class AppendFile:
             self._begun = self.length
 
     def sync(self) -> None:
-        """What was written is on the disk when this returns."""
+        """What was written is on the disk when this returns, and the file's name, if it is new."""
         with naming(self.path):
             os.fsync(self._fd)
+        self._folder.sync_owed()
 
     def close(self) -> None:
         """Close it. Harmless when it is closed."""

@@ -245,6 +245,11 @@ class Job:
         return self.state is not None and bool(self.state.get(_FINISHED))
 
     @property
+    def packs(self) -> bool:
+        """Whether a result is made of its part in the end."""
+        return any(self._pack(place) is not None for place in range(len(self.results)))
+
+    @property
     def packed(self) -> bytes | None:
         """The first result, where it was packed and has yet to get its name."""
         folder = self._claims[0].folder
@@ -263,6 +268,8 @@ class Job:
         lengths, self._due = self._due or [file.length for file in self._files], None
         for file in self._files:
             file.sync()
+        for claim in self._claims:
+            claim.parent.sync_owed()
         self._lengths = lengths
         journal = {"job": self.id, **self._header, "state": state, "lengths": self._lengths, "replaces": self._replaces}
         write_json(self._claims[0].folder, JOURNAL, journal)
@@ -352,8 +359,11 @@ class Job:
         for place, (claim, length) in reversed([*enumerate(zip(self._claims, self._lengths, strict=True))]):
             name = PART if self._pack(place) is None else PACKED
             claim.publish(name, length, replaces=self._replaces[place])
+            if place:  # as the first tells that all are there
+                claim.parent.sync()
         told = state.get("tally"), state.get("store")
         records.write_record(self._claims[0], self.results, self._header, *told, self.beside)
+        self._claims[0].parent.sync()
         self._claims[0].remove_work()  # while the journal still says that all is done
         for claim in reversed(self._claims):
             claim.remove()

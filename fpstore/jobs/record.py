@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from fpstore.disk import replace_whole
+from fpstore.disk import write_whole
 from fpstore.errors import CorruptStore, JobError
 from fpstore.jobs.claims import RECORD, Claim
 from fpstore.jobs.files import files_of_jobs, look, read_json
@@ -24,10 +24,11 @@ def record_of(result: Path) -> Path:
 def write_record(
     claim: Claim, results: list[Path], header: dict[str, Any], tally: object, store: str | None, beside: list[Path]
 ) -> None:
-    """Leave the record of a job, durably; store: the identity of the standing store that has its documents.
+    """Leave the record of a job; who calls this makes its name durable.
 
-    beside: files beside the results that belong to them.
-    A file of that name that is no record is left alone, and so is a result with a name too long for one more beside it.
+    store: the identity of the standing store that has its documents. beside: files beside the results that belong to
+    them. A file of that name that is no record is left alone, and so is a result with a name too long for one more
+    beside it.
     """
     name = record_of(claim.result).name
     if len(os.fsencode(name)) > os.pathconf(claim.parent.fd, "PC_NAME_MAX"):
@@ -38,11 +39,8 @@ def write_record(
     if beside:
         record["beside"] = look(beside)
     with files_of_jobs():
-        replace_whole(
-            claim.folder, RECORD[0], json.dumps(record).encode()
-        )  # so that it is as private as the job's folder
+        write_whole(claim.folder, RECORD[0], json.dumps(record).encode())  # so that it is as private as that folder
     claim.folder.rename(RECORD[0], name, to=claim.parent)
-    claim.parent.sync()
 
 
 def read_record(claim: Claim) -> dict[str, Any] | None:

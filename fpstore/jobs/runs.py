@@ -68,6 +68,8 @@ class FirstRun:
         self._dropping: Sequence[Lines] = forms[1:]
         self._measures = confirm is not None
         self._writes_behind = corpus.threads > 1
+        # Nothing that takes long is left after the last batch: the last commit is the one behind it.
+        self._ends_at_once = workplace.is_own and not job.packs and keep.is_first
 
     def to_the_end(self) -> None:
         """Do what is left."""
@@ -83,7 +85,7 @@ class FirstRun:
                 else:
                     write()
                 del write
-                if batch.settles:
+                if batch.settles and not (self._ends_at_once and batch.end.source == len(self._corpus.sources)):
                     self._commit_behind()
                 del batch, fingerprints, verdicts  # not held while the next is read
 
@@ -94,6 +96,8 @@ class FirstRun:
     def commit_last(self) -> None:
         """All is done."""
         self._tally.repeated_names = self._repeats.count()
+        if self._ends_at_once:
+            self._sync()
         self._job.commit_last(self._state())
 
     def _read(self, phase: str, *, keeps: bool = False) -> Generator[tuple[Batch, Array]]:
