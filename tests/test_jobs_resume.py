@@ -663,11 +663,15 @@ def test_a_short_job_commits_once_unless_its_results_are_packed_in_the_end(
 ) -> None:
     """To pack takes long; else nothing lies between the commit behind the last batch and that of all."""
     source = write_jsonl(tmp_path / "in.jsonl", DOCUMENTS)
+    disk = Disk(tmp_path, monkeypatch)
     commit, states = Job.commit, list[dict[str, Any]]()
 
     def noted(job: Job, state: dict[str, Any]) -> None:
         states.append(state)
         commit(job, state)
+        for path in job.folder.rglob("*"):
+            if not NOT_KEPT & {*path.relative_to(tmp_path).parts}:
+                disk.expect(path)
 
     monkeypatch.setattr(Job, "commit", noted)
     assert dedup([source], tmp_path / f"out.jsonl{suffix}").documents == len(DOCUMENTS)

@@ -1458,7 +1458,7 @@ MUTANTS = (
         "        if self._ends_at_once:\n            self._sync()\n",
         "",
         "a job that is done but for its names has a journal that tells of documents that are gone",
-        ("tests/test_jobs_resume.py::test_what_a_journal_tells_of_is_on_the_disk_when_the_journal_is",),
+        ("tests/test_jobs_resume.py::test_a_short_job_commits_once_unless_its_results_are_packed_in_the_end",),
     ),
     Mutant(
         "what a job writes waits for its commit to go to the disk",
