@@ -191,9 +191,10 @@ class _Writing:
         """Write it, laid out so. _OtherLayoutError where that turns out not to be for so many keys; no file is left."""
         found, options, plan = self.found, self.options, layout.plan
         pairs = found if isinstance(found, SortedPairs) else None
-        with SegmentWriter(
-            self.at, options.codec, layout.slot_bits, plan.bits, plan.block_bytes, options.threads
-        ) as writer:
+        sizes = (layout.slot_bits, plan.bits, plan.block_bytes)
+        # What fits in memory is likely to be searched at once, and fits into the system's cache, too.
+        uncached = found.in_memory is None
+        with SegmentWriter(self.at, options.codec, *sizes, options.threads, uncached=uncached) as writer:
             count = layout.count
 
             def counted(keys: int) -> None:

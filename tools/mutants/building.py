@@ -159,6 +159,16 @@ MUTANTS = (
         ("tests/test_builder.py::test_keys_that_did_not_fit_are_let_go_of_when_table_0_is_written",),
     ),
     Mutant(
+        "what fits in memory is written past the system's cache",
+        "fpstore/building/rows.py",
+        "uncached = found.in_memory is None",
+        "uncached = True",
+        "a new store is read from the disk by its first searches, page by page",
+        (
+            "tests/test_builder.py::test_a_segment_is_written_past_the_cache_where_its_rows_are_more_than_the_budget_holds",
+        ),
+    ),
+    Mutant(
         "a table that is read back is compared with nothing",
         "fpstore/_view.pyx",
         "for page in range(self.pages.pages, page_count):",
