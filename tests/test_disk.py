@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers import resident
 
 from fpstore import disk
 from fpstore.disk import Folder, Passage, expect_outside_stores, naming, read_whole, replace_whole, unnamed, write_all
@@ -365,16 +366,12 @@ def test_a_file_that_takes_no_advice_is_read_all_the_same(tmp_path: Path, monkey
 
 def pages_in_cache(fd: int) -> list[bool]:
     """Which pages of a file the system's cache holds."""
-    size = os.fstat(fd).st_size
-    with mmap.mmap(fd, size, access=mmap.ACCESS_COPY) as mapped:
-        held = (ctypes.c_ubyte * (size // mmap.PAGESIZE))()
+    with mmap.mmap(fd, 0, access=mmap.ACCESS_COPY) as mapped:
         first = ctypes.c_char.from_buffer(mapped)
         try:
-            libc = ctypes.CDLL(None, use_errno=True)
-            assert libc.mincore(ctypes.c_void_p(ctypes.addressof(first)), ctypes.c_size_t(size), held) == 0
+            return resident(ctypes.addressof(first), len(mapped))
         finally:
             del first
-    return [bool(byte & 1) for byte in held]
 
 
 def test_what_was_passed_is_not_in_the_cache_any_more(tmp_path: Path) -> None:
