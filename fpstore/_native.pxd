@@ -424,6 +424,10 @@ cdef extern from "turns.h" nogil:
     TurnsStop turns_run(CTurns *turns)
     void turns_answer(CTurns *turns, int64_t row)
 
+cdef extern from "large.h" nogil:
+    void large_pages(void *start, uint64_t bytes)
+    void large_populate(void *start, uint64_t bytes)
+
 cdef extern from "spilled.h" nogil:
     enum:
         SPILLED_GROUP

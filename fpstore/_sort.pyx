@@ -13,22 +13,8 @@ from cpython.mem cimport PyMem_RawFree, PyMem_RawRealloc
 import numpy
 
 from fpstore._native cimport MAX_KEY_BITS, MIN_KEY_BITS, PART_KEYS, SORT_ROOM_KEYS, SPLIT_GROUPS, Permutation, SortedOut, \
-    SortRoom, c_sort_permuted, c_split_keys, keys_fit, permutation_init, sort_count, sort_deal, sort_groups, sort_range
-
-cdef extern from *:
-    """
-    #if defined(__linux__)
-    #include <sys/mman.h>
-    static void fps_use_large_pages(void *start, size_t bytes) {
-        const size_t page = 4096, skipped = (size_t)start % page;
-        /* The whole of the allocator's mapping: one of two kinds could not be moved when it grows. */
-        (void)madvise((char *)start - skipped, (bytes + skipped + page - 1) / page * page, MADV_HUGEPAGE);
-    }
-    #else
-    static void fps_use_large_pages(void *start, size_t bytes) { (void)start; (void)bytes; }
-    #endif
-    """
-    void fps_use_large_pages(void *start, size_t bytes) nogil
+    SortRoom, c_sort_permuted, c_split_keys, keys_fit, large_pages, large_populate, permutation_init, sort_count, \
+    sort_deal, sort_groups, sort_range
 
 cdef extern from "Python.h":
     const Py_ssize_t PY_SSIZE_T_MAX
@@ -386,7 +372,19 @@ cdef class GrowingKeys:
             raise MemoryError(f"room for {count} keys")
         self._keys, self._count = keys, <Py_ssize_t>count
         if count * sizeof(uint64_t) >= LARGE_BYTES:
-            fps_use_large_pages(keys, count * sizeof(uint64_t))
+            large_pages(keys, count * sizeof(uint64_t))
+
+    def populate(self, size_t first, size_t end):
+        """Have the system give the memory of keys [first, end) now, which it otherwise does when they are first written.
+
+        ValueError for keys that there is no room for. Meanwhile it has to stay as it is.
+        """
+        if not first <= end <= <size_t>self._count:
+            raise ValueError(f"keys {first} to {end}: there is room for {self._count}")
+        self._views += 1
+        with nogil:
+            large_populate(self._keys + first, (end - first) * sizeof(uint64_t))
+        self._views -= 1
 
     def __len__(self):
         return self._count

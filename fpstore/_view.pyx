@@ -237,10 +237,17 @@ cdef class SegmentView:
 
     def is_new(self, uint64_t first, uint64_t end):
         """Whether any page that holds bytes [first, end) has not been used yet, of a file that is all here."""
-        cdef uint64_t page = first // PAGE_BYTES, last = min((end + PAGE_BYTES - 1) // PAGE_BYTES, self.pages.pages)
+        end = min(end, self.pages.checked_bytes)
+        return self.lying is None and self.first_new(first, end) < end
+
+    def first_new(self, uint64_t first, uint64_t end):
+        """The first of bytes [first, end), which have checksums, whose page has not been used yet; end where none is."""
+        cdef uint64_t page = first // PAGE_BYTES, last = (end + PAGE_BYTES - 1) // PAGE_BYTES
+        if end > self.pages.checked_bytes:
+            raise ValueError(f"byte {end} lies beyond the {self.pages.checked_bytes} that have checksums")
         while page < last and (self.pages.seen[page >> 6] >> (page & 63)) & 1:
             page += 1
-        return page < last and self.lying is None
+        return min(max(first, page * PAGE_BYTES), end)
 
     @property
     def pages_asked(self):

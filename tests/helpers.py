@@ -2,6 +2,8 @@
 
 # mypy: disable-error-code="call-overload"
 
+import ctypes
+import mmap
 import os
 import shutil
 import tempfile
@@ -36,6 +38,15 @@ LAST = (1 << 64) - 1
 CODECS = layout.CODECS
 FINGERPRINTING = [name for name, preset in recipes().items() if preset.sketch != "minhash"]  # names of recipes
 CLUSTERED_SHARE = 0.4  # of the keys: copies of a base key with up to 6 flipped bits, Zipf cluster sizes
+
+
+def resident(address: int, size: int) -> list[bool]:
+    """Which pages of this process from an address on, whole ones, are in memory."""
+    start = address // mmap.PAGESIZE * mmap.PAGESIZE
+    held = (ctypes.c_ubyte * ((address + size - start) // mmap.PAGESIZE))()
+    found = ctypes.CDLL(None).mincore(ctypes.c_void_p(start), ctypes.c_size_t(len(held) * mmap.PAGESIZE), held)
+    assert found == 0
+    return [bool(byte & 1) for byte in held]
 
 
 @dataclass(frozen=True)

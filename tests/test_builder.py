@@ -356,9 +356,9 @@ def test_keys_are_counted_by_the_pass_that_chooses_a_code_and_laid_out_anew_wher
     small_budgets(monkeypatch)
     writers, told = [], []
 
-    def noted(*arguments: Any) -> Any:
+    def noted(*arguments: Any, **more: Any) -> Any:
         writers.append(arguments)
-        return SegmentWriter(*arguments)
+        return SegmentWriter(*arguments, **more)
 
     monkeypatch.setattr(rows, "SegmentWriter", noted)
     fpstore.build(
@@ -374,6 +374,25 @@ def test_keys_are_counted_by_the_pass_that_chooses_a_code_and_laid_out_anew_wher
     ends = [done == total for phase, done, total in told if phase.startswith("table") and "sorting" not in phase]
     assert ends[-1]
     assert sum(ends) >= 4  # of each table
+
+
+@pytest.mark.parametrize("ids", [None, "row"])
+def test_a_segment_is_written_past_the_cache_where_its_rows_are_more_than_the_budget_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ids: str | None
+) -> None:
+    fingerprints, past = some(20_000), []
+
+    def noted(*arguments: Any, **more: Any) -> Any:
+        past.append(more["uncached"])
+        return SegmentWriter(*arguments, **more)
+
+    small_budgets(monkeypatch)
+    monkeypatch.setattr(rows, "SegmentWriter", noted)
+    for name, memory in (("within", 1 << 20), ("beyond", 90 << 10)):
+        rows_of = as_stream(fingerprints, size=9000)
+        fpstore.build(tmp_path / name, rows_of, ids=ids, plan="paper-4", memory=memory).close()
+    assert past == [False, True]
+    assert segment_bytes(tmp_path / "beyond") == segment_bytes(tmp_path / "within")
 
 
 @pytest.mark.parametrize("ids", [None, "row"])

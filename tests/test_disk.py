@@ -1,6 +1,8 @@
 """Folders held open: whatever happens to the path, it is this folder, and a link in it leads nowhere."""
 
+import ctypes
 import errno
+import mmap
 import os
 import stat
 from functools import partial
@@ -8,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers import resident
 
 from fpstore import disk
-from fpstore.disk import Folder, expect_outside_stores, naming, read_whole, replace_whole, unnamed, write_all
+from fpstore.disk import Folder, Passage, expect_outside_stores, naming, read_whole, replace_whole, unnamed, write_all
 from fpstore.errors import CorruptStore
 
 
@@ -323,3 +326,63 @@ def test_which_system_can_write_past_its_cache(
 ) -> None:
     monkeypatch.setattr(os, "uname", lambda: os.uname_result((system, "a", release, "b", "c")))
     assert disk._uncached_flag() == flag
+
+
+def test_a_passage_is_asked_for_ahead_once_and_let_go_of_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    advice: list[tuple[int, int, int]] = []
+    monkeypatch.setattr(os, "posix_fadvise", lambda fd, at, length, how: advice.append((how, at, at + length)))
+    monkeypatch.setattr(disk, "ADVISED_BYTES", 100)
+    monkeypatch.setattr(disk, "AHEAD_BYTES", 250)
+    passage = Passage(9, 50, 730)
+    assert advice == [(os.POSIX_FADV_WILLNEED, at, at + 100) for at in (50, 150, 250)]
+    advice.clear()
+    passage.come_to(60)
+    passage.come_to(60)
+    assert (passage.offset, passage.end) == (60, 730)
+    assert advice == [(os.POSIX_FADV_DONTNEED, 50, 60)]
+    advice.clear()
+    for offset in (500, 730):
+        passage.come_to(offset)
+    assert [told for told in advice if told[0] == os.POSIX_FADV_WILLNEED] == [
+        (os.POSIX_FADV_WILLNEED, at, min(at + 100, 730)) for at in range(350, 730, 100)
+    ]
+    assert [told[1:] for told in advice if told[0] == os.POSIX_FADV_DONTNEED] == [(60, 500), (500, 730)]
+
+
+def test_a_file_that_takes_no_advice_is_read_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def refuse(*advice: int) -> None:
+        asked.append(advice[1])
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(os, "posix_fadvise", refuse)
+    passage = Passage(9, 0, 10)
+    passage.come_to(10)
+    assert asked == [0, 0]
+
+
+def pages_in_cache(fd: int) -> list[bool]:
+    """Which pages of a file the system's cache holds."""
+    with mmap.mmap(fd, 0, access=mmap.ACCESS_COPY) as mapped:
+        first = ctypes.c_char.from_buffer(mapped)
+        try:
+            return resident(ctypes.addressof(first), len(mapped))
+        finally:
+            del first
+
+
+def test_what_was_passed_is_not_in_the_cache_any_more(tmp_path: Path) -> None:
+    with (tmp_path / "a").open("w+b", buffering=0) as file:
+        file.write(bytes(64 * mmap.PAGESIZE))
+        os.fsync(file.fileno())
+        passage = Passage(file.fileno(), 0, 64 * mmap.PAGESIZE)
+        assert os.pread(file.fileno(), 64 * mmap.PAGESIZE, 0) == bytes(64 * mmap.PAGESIZE)
+        assert all(pages_in_cache(file.fileno()))
+        passage.come_to(64 * mmap.PAGESIZE)
+        held = pages_in_cache(file.fileno())
+        if all(held):
+            pytest.skip("a file system in memory keeps what it has")
+        assert not any(held)

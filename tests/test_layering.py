@@ -102,7 +102,7 @@ FOLDERS = {
         "report",
         "stats",
     ),
-    "building": ("runs", "spill", "permuted", "sources", "options", "rows"),
+    "building": ("rooms", "runs", "spill", "permuted", "sources", "options", "rows"),
     "names": ("column", "layout", "writer", "reader", "salvage", "merging", "pending", "rows"),
     "sketches": ("bands", "kept", "memory", "layout", "writer", "reader", "pending", "salvage", "spool"),
     "query": (

@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 import fpstore
 from fpstore import format as layout
 from fpstore._scan import Scanner
+from fpstore.disk import ADVISED_BYTES
 from fpstore.errors import CorruptStore, TooManyMatches
 from fpstore.plans import families as plans
 from fpstore.plans.plan import Plan, TablePlan
 from fpstore.query import scans
 from fpstore.query.scans import scan, scan_any, scan_nearest
-from fpstore.segment.reader import ADVISED_BYTES, Segment
+from fpstore.segment.reader import Segment
 from fpstore.threads import Threads
 from fpstore.types import Keys
 

@@ -34,7 +34,7 @@ from hypothesis import strategies as st
 
 from fpstore import threads as line_threads
 from fpstore._codec import begin_to_sync
-from fpstore.disk import Folder, Place
+from fpstore.disk import UNCACHED, Folder, Passage, Place
 from fpstore.errors import CorruptStore, StoreClosed, UnsupportedVersion
 from fpstore.format import (
     FOOTER_BYTES,
@@ -212,14 +212,15 @@ def test_a_writer_overwrites_nothing(tmp_path: Path) -> None:
     assert (tmp_path / "x").read_bytes() == b"mine"
 
 
+@pytest.mark.parametrize("uncached", [False, True])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_file_is_written_in_pieces_that_huge_pages_hold(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int, uncached: bool
 ) -> None:
     pieces, begun = [], []
 
-    def write_all(fd: int, data: memoryview) -> None:
-        pieces.append(len(data))
+    def write_all(fd: int, data: memoryview, **how: bool) -> None:
+        pieces.append((len(data), how))
         os.write(fd, data)
 
     def begin(fd: int, start: int, size: int) -> None:
@@ -230,7 +231,7 @@ def test_a_file_is_written_in_pieces_that_huge_pages_hold(
     monkeypatch.setattr(segment_files, "begin_to_sync", begin)
     data = np.random.default_rng(5).bytes((9 << 20) + 7)
     with Folder.open(tmp_path) as folder:
-        file = ChecksummedFile(Place(folder, "file"), threads)
+        file = ChecksummedFile(Place(folder, "file"), threads, uncached=uncached)
         # What is less than a page, less than a piece, several pieces from within one, and from the begin of one.
         at = 0
         for end in (100, 5000, 1 << 20, (5 << 20) + 3, 6 << 20, (9 << 20) + 7):
@@ -238,7 +239,7 @@ def test_a_file_is_written_in_pieces_that_huge_pages_hold(
             at = end
         checksums = file.checksums()
         file.close()
-    assert pieces == [2 << 20] * 4 + [(1 << 20) + 7]
+    assert pieces == [(size, {"uncached": uncached}) for size in [2 << 20] * 4 + [(1 << 20) + 7]]
     # With a thread for it, a whole piece begins to go to the disk as soon as it is written.
     assert begun == ([(at << 21, 2 << 20) for at in range(4)] if threads > 1 else [])
     assert (tmp_path / "file").read_bytes() == data
@@ -249,7 +250,7 @@ def test_a_file_is_written_in_pieces_that_huge_pages_hold(
 def test_a_piece_that_the_disk_refuses_behind_its_writer_is_told_and_nothing_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(fd: int, data: memoryview) -> None:
+    def full(fd: int, data: memoryview, **_: bool) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(segment_files, "WRITE_BYTES", PAGE_BYTES)
@@ -264,7 +265,7 @@ def test_a_piece_that_the_disk_refuses_behind_its_writer_is_told_and_nothing_is_
 def test_a_file_is_closed_when_nobody_writes_to_it_any_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun, written, go_on = threading.Event(), [], threading.Event()
 
-    def slow(fd: int, data: memoryview) -> None:
+    def slow(fd: int, data: memoryview, **_: bool) -> None:
         begun.set()
         assert go_on.wait(60)
         written.append(os.write(fd, data))  # which fails once it is closed
@@ -301,7 +302,7 @@ def test_a_ctrl_c_at_any_line_leaves_no_file_and_closes_none_that_is_written_to(
 ) -> None:
     at_work, closed_under_way = threading.Event(), []
 
-    def slow(fd: int, data: memoryview) -> None:
+    def slow(fd: int, data: memoryview, **_: bool) -> None:
         at_work.set()
         time.sleep(0.002)
         try:
@@ -345,7 +346,7 @@ def test_a_ctrl_c_while_a_file_is_closed_waits_for_who_writes_to_it(
 ) -> None:
     written: list[int] = []
 
-    def slow(fd: int, data: memoryview) -> None:
+    def slow(fd: int, data: memoryview, **_: bool) -> None:
         time.sleep(0.05)
         written.append(os.write(fd, data))
 
@@ -389,7 +390,7 @@ def test_a_file_whose_closing_fails_is_not_closed_twice(tmp_path: Path, monkeypa
 def test_a_disk_that_refused_a_piece_refuses_all_that_follow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     failures = [OSError(errno.EIO, "Input/output error")]
 
-    def failing_once(fd: int, data: memoryview) -> None:
+    def failing_once(fd: int, data: memoryview, **_: bool) -> None:
         if failures:
             raise failures.pop()
         os.write(fd, data)
@@ -406,9 +407,10 @@ def test_a_disk_that_refused_a_piece_refuses_all_that_follow(tmp_path: Path, mon
         file.close()
 
 
+@pytest.mark.parametrize("uncached", [False, True])
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_threads_read_a_file_back_from_front_to_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int, uncached: bool
 ) -> None:
     monkeypatch.setattr(segment_files, "READ_BACK_BYTES", PAGE_BYTES)
     monkeypatch.setattr(segment_files, "MIN_STRETCH_PIECES", 1)
@@ -421,7 +423,7 @@ def test_threads_read_a_file_back_from_front_to_end(
 
     path = write_segment(tmp_path / "y", STORED, HALVES)
     whole = path.read_bytes()
-    check_file(path, threads)
+    check_file(path, threads, uncached=uncached)
     with closing(Segment(path)) as segment:
         covered = segment.footer.checksums_offset
     assert covered > 2 * PAGE_BYTES
@@ -429,7 +431,7 @@ def test_threads_read_a_file_back_from_front_to_end(
         path.write_bytes(whole[:offset] + bytes([whole[offset] ^ 8]) + whole[offset + 1 :])
         page = offset // PAGE_BYTES * PAGE_BYTES
         with pytest.raises(CorruptStore, match=f"page at byte {page}, checksum"):
-            check_file(path, threads)
+            check_file(path, threads, uncached=uncached)
         later = bytearray(path.read_bytes())
         later[covered - 1] ^= 8
         for end in range(page + PAGE_BYTES, covered, PAGE_BYTES):  # which is found sooner, by who begins there
@@ -438,13 +440,13 @@ def test_threads_read_a_file_back_from_front_to_end(
         with monkeypatch.context() as patch:
             patch.setattr(segment_files, "Threads", Backwards)
             with pytest.raises(CorruptStore, match=f"page at byte {page}, checksum"):
-                check_file(path, threads)
+                check_file(path, threads, uncached=uncached)
 
 
 def test_a_file_that_does_not_read_back_is_refused_and_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_all = segment_files.write_all
 
-    def forgetful(fd: int, data: memoryview) -> None:
+    def forgetful(fd: int, data: memoryview, **_: bool) -> None:
         damaged = bytearray(data)
         damaged[len(damaged) // 2] ^= 1
         write_all(fd, memoryview(damaged))
@@ -455,6 +457,44 @@ def test_a_file_that_does_not_read_back_is_refused_and_removed(tmp_path: Path, m
         with pytest.raises(CorruptStore, match="checksum"):
             writer.finish()
     assert list(tmp_path.iterdir()) == []
+
+
+class Passed(Passage):
+    """A passage that notes where it begins, what it is told, and where it ends."""
+
+    made: list["Passed"]
+
+    def __init__(self, fd: int, first: int, end: int) -> None:
+        self.told: list[int] = []
+        super().__init__(fd, first, end)
+        self.made.append(self)
+
+    def come_to(self, offset: int) -> None:
+        self.told.append(offset)
+        super().come_to(offset)
+
+
+@pytest.mark.parametrize("flag", [0, UNCACHED])
+def test_what_is_written_past_the_cache_is_read_back_past_it_where_the_system_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flag: int
+) -> None:
+    monkeypatch.setattr(segment_files, "READ_BACK_BYTES", PAGE_BYTES)
+    monkeypatch.setattr(segment_files, "UNCACHED", flag)
+    monkeypatch.setattr(segment_files, "Passage", Passed)
+    for uncached in (False, True):
+        Passed.made, path = [], tmp_path / f"{int(uncached):08}.fpseg"
+        with SegmentWriter(path, "gap", 2, uncached=uncached) as writer:
+            writer.add_table(HALVES.tables[0], ArrayKeys(STORED))
+            writer.finish()
+        with closing(Segment(path)) as segment:
+            end = segment.footer.checksums_offset
+        if uncached and flag:
+            (passed,) = Passed.made
+            assert (passed.told, passed.end) == ([0, *range(0, end, PAGE_BYTES)], end)
+        else:
+            assert not Passed.made
+    first, second = (path.read_bytes() for path in sorted(tmp_path.iterdir()))
+    assert first == second
 
 
 def test_finish_returns_what_the_catalog_is_to_say_of_the_file(tmp_path: Path) -> None:

@@ -21,9 +21,11 @@ from fpstore._merge import PACKED_GROUP, PACKED_SLACK, pack_sorted, packed_most,
 from fpstore._sort import GrowingKeys
 from fpstore.arrays import parse_memory
 from fpstore.building import runs, spill
+from fpstore.building.rooms import Rooms
 from fpstore.building.runs import BEGIN, Spill, runs_of
-from fpstore.building.spill import KeySorter, PairSorter, Rooms, SortedKeys
+from fpstore.building.spill import KeySorter, PairSorter, SortedKeys
 from fpstore.merging import merged
+from fpstore.plans.permutation import Permutation
 from fpstore.types import Keys
 
 MIB = 1 << 20
@@ -480,6 +482,24 @@ def test_a_sorter_takes_arrays_of_uint64_only(bad: Any, tmp_path: Path) -> None:
 def test_pairs_of_other_lengths_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="2 fingerprints come with 3 ids"):
         PairSorter(tmp_path, MIB).add(u64([1, 2]), u64([1, 2, 3]))
+
+
+@pytest.mark.parametrize("memory", [MIB, 16 * MIB])
+def test_fingerprints_are_brought_under_a_permutation_on_the_way(tmp_path: Path, memory: int) -> None:
+    fingerprints, ids = uniform(200_000), np.arange(200_000, dtype=np.uint64)
+    permutation = Permutation(0xFFFF << 20)
+    keys, sorter, pairs = permutation.apply(fingerprints), KeySorter(tmp_path, memory), PairSorter(tmp_path, memory)
+    for start in range(0, len(keys), 30_000):
+        piece = slice(start, start + 30_000)
+        sorter.add(fingerprints[piece], permutation)
+        pairs.add(fingerprints[piece], ids[piece], permutation)
+    np.testing.assert_array_equal(all_keys(sorter.finish()), np.sort(keys))
+    found = [np.concatenate(columns) for columns in zip(*pairs.finish().chunks(), strict=True)]
+    order = np.argsort(keys, kind="stable")
+    np.testing.assert_array_equal(found[0], keys[order])
+    np.testing.assert_array_equal(found[1], ids[order])
+    with pytest.raises(ValueError, match="contiguous"):
+        sorter.add(fingerprints[::2], permutation)
 
 
 def test_strided_and_read_only_input_is_taken(tmp_path: Path) -> None:

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from helpers import KINDS, ArrayKeys, distinct
 
-from fpstore.disk import write_all
+from fpstore.disk import UNCACHED, Passage, write_all
 from fpstore.errors import CorruptStore
 from fpstore.plans import families as plans
 from fpstore.segment import files, stored
+from fpstore.segment.reader import READ_KEYS
 from fpstore.segment.writer import SegmentWriter
 from fpstore.types import Keys
 
@@ -29,16 +30,17 @@ def read(chunks: Callable[[], object]) -> Keys:
     return np.concatenate([np.empty(0, np.uint64), *(chunk.copy() for chunk in chunks())])  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("uncached", [False, True])
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("count", [0, 1, 1000, 700_000])
 @pytest.mark.parametrize("codec", ["gap", "xor", "rice", "raw"])
 def test_a_table_is_read_back_before_the_next_is_written_and_the_file_is_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codec: str, count: int, threads: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codec: str, count: int, threads: int, uncached: bool
 ) -> None:
     monkeypatch.setattr(stored, "MAPPED_CHUNKS", 2)
     keys = keys_of(count)
     for name in ("00000001.fpseg", "00000002.fpseg"):
-        with SegmentWriter(tmp_path / name, codec, SLOT_BITS, threads=threads) as writer:
+        with SegmentWriter(tmp_path / name, codec, SLOT_BITS, threads=threads, uncached=uncached) as writer:
             writer.add_table(PLAN.tables[0], ArrayKeys(keys))
             if name == "00000002.fpseg":
                 back = writer.stored(0)
@@ -81,7 +83,7 @@ def test_the_piece_where_a_table_ends_is_written_before_it_is_read_again(
         back = writer.stored(0)
         may_write, has_written = threading.Event(), threading.Event()
 
-        def late(fd: int, data: memoryview) -> None:
+        def late(fd: int, data: memoryview, **_: bool) -> None:
             may_write.wait(0.5)
             write_all(fd, data)
             has_written.set()
@@ -98,10 +100,52 @@ def test_the_piece_where_a_table_ends_is_written_before_it_is_read_again(
         np.testing.assert_array_equal(np.concatenate([first, *(chunk.copy() for chunk in chunks)]), keys)
 
 
+class Passed(Passage):
+    """A passage that notes where it begins and what it is told."""
+
+    made: list["Passed"]
+
+    def __init__(self, fd: int, first: int, end: int) -> None:
+        self.told: list[int] = []
+        super().__init__(fd, first, end)
+        self.made.append(self)
+
+    def come_to(self, offset: int) -> None:
+        self.told.append(offset)
+        super().come_to(offset)
+
+
+@pytest.mark.skipif(not UNCACHED, reason="no Linux of 6.16 or later")
+@pytest.mark.parametrize("kind", ["uniform", "clustered"])
+def test_what_is_not_in_the_cache_is_asked_for_ahead_and_let_go_of_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(stored, "MAPPED_CHUNKS", 1)
+    monkeypatch.setattr(stored, "Passage", Passed)
+    Passed.made = []
+    keys = keys_of(700_000, kind)
+    with SegmentWriter(tmp_path / "s", "gap", SLOT_BITS, uncached=True) as writer:
+        writer.add_table(PLAN.tables[0], ArrayKeys(keys))
+        back = writer.stored(0)
+        for _ in back.chunks():
+            pass
+        # Each region, from its begin to its end.
+        table = back.table
+        begins = sorted({table.payload_offset, table.directory_offset, table.fences_offset} - {0})
+        assert [passed.told[0] for passed in Passed.made] == begins
+        assert [passed.end for passed in Passed.made] == [*begins[1:], back.written.end]
+        for passed in Passed.made:
+            assert passed.told == sorted(passed.told)
+            assert len(passed.told) > len(keys) // READ_KEYS
+            assert passed.told[-1] == passed.end
+    assert len(begins) == 3
+
+
+@pytest.mark.parametrize("uncached", [False, True])
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("page", [1, 30, -1])
-def test_a_page_that_reads_back_otherwise_is_an_error(tmp_path: Path, page: int, threads: int) -> None:
-    with SegmentWriter(tmp_path / "s", "gap", SLOT_BITS, threads=threads) as writer:
+def test_a_page_that_reads_back_otherwise_is_an_error(tmp_path: Path, page: int, threads: int, uncached: bool) -> None:
+    with SegmentWriter(tmp_path / "s", "gap", SLOT_BITS, threads=threads, uncached=uncached) as writer:
         writer.add_table(PLAN.tables[0], ArrayKeys(keys_of(700_000, "uniform")))
         back = writer.stored(0)
         at = (back.table.payload_offset + back.table.payload_bits // 8) // 4096 if page < 0 else page

@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from fpstore._sort import GrowingKeys, PermutedParts, sort_permuted
+from fpstore.building.rooms import Rooms
 from fpstore.building.runs import KEY_BYTES
-from fpstore.building.spill import CHUNK_BYTES, KeySorter, Rooms, SortedKeys, interruptible
+from fpstore.building.spill import CHUNK_BYTES, KeySorter, SortedKeys, interruptible
 from fpstore.format import KEY_BITS
 from fpstore.plans.permutation import Permutation
 from fpstore.plans.plan import TablePlan
@@ -110,9 +111,7 @@ def _through_sorter(
     room = np.empty(0, dtype=np.uint64)
     chunks = (chunk for chunk in keys0.chunks())
     for chunk in chunks if threads == 1 else ahead(chunks):
-        if len(room) < len(chunk):
+        if len(room) < len(chunk) and not first.is_identity:
             room = np.empty(len(chunk), dtype=np.uint64)
-        keys = room[: len(chunk)]
-        fingerprints = chunk if first.is_identity else first.invert(chunk, out=keys)
-        sorter.add(permutation.apply(fingerprints, out=keys))
+        sorter.add(chunk if first.is_identity else first.invert(chunk, out=room[: len(chunk)]), permutation)
     return sorter.finish()

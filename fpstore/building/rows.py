@@ -14,9 +14,10 @@ from fpstore._names_pending import give_back_memory
 from fpstore.arrays import parse_memory
 from fpstore.building.options import BuildOptions
 from fpstore.building.permuted import permuted_tables, sorted_permuted
+from fpstore.building.rooms import Rooms
 from fpstore.building.runs import KEY_BYTES
 from fpstore.building.sources import ArraySource, Source, array_source, source_of
-from fpstore.building.spill import MIN_MEMORY_BYTES, KeySorter, PairSorter, Rooms, SortedPairs
+from fpstore.building.spill import MIN_MEMORY_BYTES, KeySorter, PairSorter, SortedPairs
 from fpstore.building.spill import SortedKeys as SpilledKeys
 from fpstore.disk import Place, placed
 from fpstore.merging import Columns
@@ -191,9 +192,10 @@ class _Writing:
         """Write it, laid out so. _OtherLayoutError where that turns out not to be for so many keys; no file is left."""
         found, options, plan = self.found, self.options, layout.plan
         pairs = found if isinstance(found, SortedPairs) else None
-        with SegmentWriter(
-            self.at, options.codec, layout.slot_bits, plan.bits, plan.block_bytes, options.threads
-        ) as writer:
+        sizes = (layout.slot_bits, plan.bits, plan.block_bytes)
+        # What fits in memory is likely to be searched at once, and fits into the system's cache, too.
+        uncached = found.in_memory is None
+        with SegmentWriter(self.at, options.codec, *sizes, options.threads, uncached=uncached) as writer:
             count = layout.count
 
             def counted(keys: int) -> None:
@@ -271,7 +273,7 @@ def write_table(
             # Room for all at once: what grows leaves holes of up to a third of a share behind it.
             sorter = KeySorter(scratch, memory, count, threads=options.threads)
             for keys, *_ in rows:
-                sorter.add(own.apply(keys if first.is_identity else first.invert(keys)))
+                sorter.add(keys if first.is_identity else first.invert(keys), own)
             with closing(sorter.finish()) as sorted_keys:
                 writer.add_table(table, sorted_keys)
         elif options.with_ids:
@@ -317,15 +319,15 @@ def _sorted_source(
         else KeySorter(scratch, memory, expected, threads=threads, rooms=rooms)
     )
     rows = 0
+    permutation = None if first.is_identity else first
     for fingerprints, ids in source:
-        keys = fingerprints if first.is_identity else first.apply(fingerprints)
         if isinstance(sorter, PairSorter):
             if ids is None:
                 raise ValueError("the stream has no ids: expected (fingerprints, ids) pairs")
-            sorter.add(keys, ids)
+            sorter.add(fingerprints, ids, permutation)
         else:
-            sorter.add(keys)
-        rows += len(keys)
+            sorter.add(fingerprints, permutation)
+        rows += len(fingerprints)
         report("reading", rows, None)
     report("sorting", 0, None)
     return sorter.finish()

@@ -16,8 +16,10 @@ from typing import Self
 import numpy as np
 
 from fpstore._sort import GrowingKeys, group_pairs, sort_keys, sort_pairs, split_keys, unique_sorted_pairs
+from fpstore.building.rooms import Readiness, Rooms
 from fpstore.building.runs import BEGIN, KEY_BYTES, PACKED_KEYS, Bound, Spill, runs_of
 from fpstore.merging import Chunks, Columns, merged, union
+from fpstore.plans.permutation import Permutation
 from fpstore.threads import Background, Threads, ahead
 from fpstore.types import Keys
 
@@ -89,24 +91,6 @@ def _slices(columns: list[Keys], items: int) -> Iterator[Columns]:
 def _union_of_its_own(pieces: Sequence[Columns]) -> Columns:
     """The union of pieces, in arrays of its own also where there is one: a run fills its room again."""
     return union(pieces) if len(pieces) > 1 else [column.copy() for column in pieces[0]]
-
-
-class Rooms:
-    """Rooms for keys that sorters have one after the other: the system clears memory as often as it gives it."""
-
-    def __init__(self) -> None:
-        self._spare: list[GrowingKeys] = []
-
-    def take(self, count: int) -> GrowingKeys:
-        """One for so many keys."""
-        room = self._spare.pop() if self._spare else GrowingKeys(0)
-        room.resize(count)
-        return room
-
-    def give(self, room: GrowingKeys) -> None:
-        """Keep one for whoever takes the next, if nobody looks at it any more."""
-        if not room.is_viewed:
-            self._spare.append(room)
 
 
 class _Sorted:
@@ -274,12 +258,14 @@ class _Sorter:
         )
         self._lender = rooms or Rooms()
         self._rooms = [self._lender.take(min(expected_count, self._limit)) for _ in range(column_count)]
+        self._readiness = Readiness() if threads > 1 else None
         # Of the room: where what was gathered lies, behind runs that are held.
         self._first = self._size = 0
         self._runs: Spill | None = None
         self._bounds = [BEGIN]
 
-    def _add(self, columns: list[Keys]) -> None:
+    def _add(self, columns: list[Keys], permutation: Permutation | None = None) -> None:
+        """permutation: which brings the first column to what is sorted."""
         for column in columns:
             if not isinstance(column, np.ndarray) or column.dtype != np.uint64 or column.ndim != 1:
                 raise TypeError(f"a sorter takes one-dimensional arrays of uint64, not {column!r:.60}")
@@ -291,7 +277,11 @@ class _Sorter:
             count = min(total - added, self._limit - end)
             self._reserve(end + count)
             for room, column in zip(self._rooms, columns, strict=True):
-                np.asarray(room)[end : end + count] = column[added : added + count]
+                taken, kept = column[added : added + count], np.asarray(room)[end : end + count]
+                if permutation is None or room is not self._rooms[0]:
+                    kept[:] = taken
+                else:
+                    permutation.apply(taken, out=kept)
             self._size += count
             added += count
 
@@ -299,8 +289,16 @@ class _Sorter:
         # Growing needs no second copy of a large room, and steps of an eighth waste no more than that.
         if size > len(self._rooms[0]):
             capacity = min(self._limit, max(size, len(self._rooms[0]) * 9 // 8))
+            self._settle()
             for room in self._rooms:
                 room.resize(capacity)
+        if self._readiness:
+            self._readiness.come_to(self._rooms, size)
+
+    def _settle(self) -> None:
+        """Until no other thread is at the rooms."""
+        if self._readiness:
+            self._readiness.wait()
 
     def _items(self) -> list[Keys]:
         """Views of what was gathered, for a moment: while there are any, the rooms cannot grow."""
@@ -333,6 +331,7 @@ class _Sorter:
 
     def _finish(self) -> tuple[list[Keys], Spill | None, list[Bound], int, int | None, int, Callable[[], None]]:
         """What _Sorted is made of. The sorter is empty afterwards."""
+        self._settle()
         self._sort()
         # Of few runs the last one may stay as it is.
         held = self._first + self._size <= self._most_held and len(self._bounds) <= self._most_runs
@@ -394,9 +393,12 @@ class KeySorter(_Sorter):
         """
         super().__init__(directory, memory_bytes, expected_count, 1, threads, distinct, rooms)
 
-    def add(self, keys: Keys) -> None:
-        """Take keys (uint64[m]), in any order. TypeError for any other array."""
-        self._add([keys])
+    def add(self, keys: Keys, permutation: Permutation | None = None) -> None:
+        """Take keys (uint64[m]), in any order, or with a permutation the fingerprints of which it makes them.
+
+        TypeError for any other array; ValueError for fingerprints that are not contiguous.
+        """
+        self._add([keys], permutation)
 
     def finish(self) -> SortedKeys:
         """All keys that were added, sorted and distinct; the sorter is empty afterwards."""
@@ -410,11 +412,14 @@ class PairSorter(_Sorter):
         """expected_count: how many pairs will come, if known; saves the growing. ValueError below 1 MiB."""
         super().__init__(directory, memory_bytes, expected_count, 2, threads, distinct=False)
 
-    def add(self, fingerprints: Keys, ids: Keys) -> None:
-        """Take pairs (two uint64[m]), in any order. TypeError for other arrays, ValueError if m differs."""
+    def add(self, fingerprints: Keys, ids: Keys, permutation: Permutation | None = None) -> None:
+        """Take pairs (two uint64[m]), in any order. TypeError for other arrays, ValueError if m differs.
+
+        permutation: as of KeySorter.add.
+        """
         if len(fingerprints) != len(ids):
             raise ValueError(f"{len(fingerprints)} fingerprints come with {len(ids)} ids")
-        self._add([fingerprints, ids])
+        self._add([fingerprints, ids], permutation)
 
     def finish(self) -> SortedPairs:
         """All pairs that were added, sorted and distinct; the sorter is empty afterwards."""

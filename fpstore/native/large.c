@@ -45,6 +45,25 @@ void large_advise(const Large *large) {
 #endif
 }
 
+/* Pages of a stretch of memory, from where the first begins: up to where the last ends, or those that lie in it. */
+static void advise(void *start, uint64_t bytes, uint64_t slack, int advice) {
+    const uint64_t page = 4096, skipped = (uintptr_t)start % page;
+    (void)madvise((char *)start - skipped, (bytes + skipped + slack) / page * page, advice);
+}
+
+void large_pages(void *start, uint64_t bytes) {
+#ifdef MADV_HUGEPAGE
+    advise(start, bytes, 4095, MADV_HUGEPAGE);
+#else
+    (void)start, (void)bytes;
+#endif
+}
+
+void large_populate(void *start, uint64_t bytes) {
+    const int populate_write = 23; /* Linux, since 5.14; others refuse it */
+    advise(start, bytes, 0, populate_write);
+}
+
 void large_free(Large *large) {
     if (large->bytes >= LARGE_BYTES)
         munmap(large->memory, large->bytes);

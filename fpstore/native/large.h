@@ -26,6 +26,13 @@ Status large_reserve(Large *large, uint64_t bytes);
 /* It is read here and there: the system may hold it in large pages, of which it finds each sooner. */
 void large_advise(const Large *large);
 
+/* The same of memory that malloc gave: all of its mapping, as one of two kinds could not be moved when it grows. */
+void large_pages(void *start, uint64_t bytes);
+
+/* Have the system give the pages of memory from malloc now, which it otherwise does when they are first written to:
+   those that lie in it whole, and the one where it begins. */
+void large_populate(void *start, uint64_t bytes);
+
 /* Have it be none. */
 void large_free(Large *large);
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from fpstore import format as layout
 from fpstore._codec import begin_to_sync, crc32c, page_checksums
-from fpstore.disk import Place, naming, placed, write_all
+from fpstore.disk import UNCACHED, Passage, Place, naming, placed, write_all
 from fpstore.errors import CorruptStore, Naming, UnsupportedVersion
 from fpstore.format import Footer
 from fpstore.threads import Line, Piece, Threads
@@ -36,18 +36,19 @@ class WrittenBytes(NamedTuple):
     end: int
     mapped_bytes: int
     checksums: Bytes
+    uncached: bool
 
 
 class ChecksummedFile:
     """A new file written from front to back, with the CRC-32C of each of its pages."""
 
-    def __init__(self, at: Place, threads: int = 1) -> None:
+    def __init__(self, at: Place, threads: int = 1, *, uncached: bool = False) -> None:
         """Create it; FileExistsError if it is there.
 
         threads: beyond one, a piece is written while the next is filled. So an error of the disk is raised by a later
-        call, at the latest by the one for the checksums.
+        call, at the latest by the one for the checksums. uncached: as of disk.write_all.
         """
-        self._path = at.path
+        self._path, self._uncached = at.path, uncached
         # Before there is a file, which would be left where there is no memory.
         self._buffer = np.empty(WRITE_BYTES, dtype=np.uint8).data
         self._spare = np.empty(WRITE_BYTES, dtype=np.uint8).data if threads > 1 else None
@@ -96,7 +97,8 @@ class ChecksummedFile:
         with naming(self._path):
             write_all(self._fd, tail, self.offset - self._filled)
         sums = np.concatenate([*self._checksums, page_checksums(held)]).astype("<u4").view(np.uint8)
-        return WrittenBytes(self._path, self._fd, self.offset, self.offset + layout.FOOTER_BYTES, sums)
+        mapped_bytes = self.offset + layout.FOOTER_BYTES
+        return WrittenBytes(self._path, self._fd, self.offset, mapped_bytes, sums, self._uncached)
 
     def finish_piece(self) -> None:
         """Until the piece before is written; what that has raised."""
@@ -152,13 +154,14 @@ class ChecksummedFile:
 
     def _write(self, data: memoryview) -> None:
         with naming(self._path):
-            write_all(self._fd, data)
+            write_all(self._fd, data, uncached=self._uncached)
 
 
-def check_file(at: Path | Place, threads: int = 1) -> None:
+def check_file(at: Path | Place, threads: int = 1, *, uncached: bool = False) -> None:
     """Read a segment file from front to back and compare every page with its checksum. CorruptStore if one differs.
 
-    Reads, rather than maps, so that the memory it takes stays small. threads: that share it, a stretch each.
+    Reads, rather than maps, so that the memory it takes stays small. threads: that share it, a stretch each. uncached:
+    the system's cache does not hold the file, and is not to.
     """
     with placed(at) as place, open(place.folder.open_file(place.name), "rb") as file, Naming(place.path):
         size = os.fstat(file.fileno()).st_size
@@ -173,7 +176,8 @@ def check_file(at: Path | Place, threads: int = 1) -> None:
             raise CorruptStore("checksums", "a page of another checksum", "that of its root")
         stretches = _stretches(footer.checksums_offset, threads)
         with closing(Threads(len(stretches))) as all_threads:
-            errors = all_threads.map(lambda stretch: _error_of(file.fileno(), stretch, expected), stretches)
+            work = partial(_error_of, file.fileno(), expected, uncached)
+            errors = all_threads.map(work, stretches)
         # The first one, whoever was the first to find one.
         for error in errors:
             if error is not None:
@@ -187,16 +191,19 @@ def _stretches(size: int, threads: int) -> list[range]:
     return [range(first, end, READ_BACK_BYTES) for first, end in pairwise(ends)]
 
 
-def _error_of(fd: int, stretch: range, expected: Array) -> CorruptStore | None:
+def _error_of(fd: int, expected: Array, uncached: bool, stretch: range) -> CorruptStore | None:
     try:
-        _check_stretch(fd, stretch, expected)
+        _check_stretch(fd, expected, uncached, stretch)
     except CorruptStore as error:
         return error
     return None
 
 
-def _check_stretch(fd: int, stretch: range, expected: Array) -> None:
+def _check_stretch(fd: int, expected: Array, uncached: bool, stretch: range) -> None:
+    passage = Passage(fd, stretch.start, stretch.stop) if uncached else None
     for offset in stretch:
+        if passage:
+            passage.come_to(offset)
         length = min(READ_BACK_BYTES, stretch.stop - offset)
         found = page_checksums(_read_at(fd, offset, length))
         first = offset // layout.PAGE_BYTES
@@ -210,13 +217,18 @@ def _check_stretch(fd: int, stretch: range, expected: Array) -> None:
 class FileWriter:
     """Writes a file of pages with checksums. Use as a context: leaving it before _seal() removes the file."""
 
-    def __init__(self, at: Path | Place, threads: int = 1) -> None:
-        """Create the file; FileExistsError if it is there. threads: that write it, and read it back."""
+    def __init__(self, at: Path | Place, threads: int = 1, *, uncached: bool = False) -> None:
+        """Create the file; FileExistsError if it is there. threads: that write it, and read it back.
+
+        uncached: it is written and read back past the system's cache, where the system can do that.
+        """
         self._held = contextlib.ExitStack()
         self._at = self._held.enter_context(placed(at))
         self._finished, self._threads = False, threads
+        # Or what the cache holds already would be let go of.
+        self._uncached = uncached and UNCACHED > 0
         try:
-            self._file = ChecksummedFile(self._at, threads)
+            self._file = ChecksummedFile(self._at, threads, uncached=self._uncached)
         except BaseException:
             self._held.close()
             raise
@@ -249,7 +261,7 @@ class FileWriter:
         self._file.sync()
         self._file.close()
         self._at.folder.sync()
-        check_file(self._at, self._threads)
+        check_file(self._at, self._threads, uncached=self._uncached)
         self._finished = True
         return int.from_bytes(footer[-layout.CRC_BYTES :], "little")
 

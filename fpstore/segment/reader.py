@@ -12,7 +12,7 @@ import numpy as np
 from fpstore import format as layout
 from fpstore._probe import IdColumn, IdCursor
 from fpstore._view import DecodeRoom, SegmentView, TableCursor
-from fpstore.disk import Place, placed
+from fpstore.disk import ADVISED_BYTES, Place, placed
 from fpstore.errors import CorruptStore, Naming
 from fpstore.format import Header, Region, Summary, TableRecord
 from fpstore.segment.files import let_go, map_file, read_footer
@@ -26,8 +26,6 @@ READ_IDS = 1 << 16
 NOTED_BITS = 8
 # And no more than that in a table, 8 MiB: a writer takes no memory that grows with its keys.
 MAX_NOTED_PREFIXES = 1 << 26
-# Of one piece of advice Linux reads no more than a device's read-ahead, which mostly is so much.
-ADVISED_BYTES = 1 << 17
 
 
 class Segment:

@@ -34,12 +34,14 @@ class SegmentWriter(IdsWriter):
         bits: int = layout.KEY_BITS,
         block_bytes: int = 0,
         threads: int = 1,
+        *,
+        uncached: bool = False,
     ) -> None:
         """Create the file; FileExistsError if it is there.
 
-        bits: of a fingerprint. block_bytes: as of encode_table. threads: as of FileWriter.
+        bits: of a fingerprint. block_bytes: as of encode_table. threads, uncached: as of FileWriter.
         """
-        super().__init__(at, threads)
+        super().__init__(at, threads, uncached=uncached)
         self._block_bytes = block_bytes
         self._codec = codec
         self._slot_bits = slot_bits
