@@ -154,8 +154,7 @@ class Writer(Current):
             snapshot, change, found = renewal.decided(self.snapshot, keys, ids, names, distance, self.sizes.piece_rows)
             expect_room(self.snapshot, names, ids, found, room)
             if change is not None and found.stored.any():
-                rows = renewal.chosen_rows(keys, ids, found.stored)
-                records = renewal.added(self.snapshot.state, *rows, names=renewal.chosen_names(names, found.stored))
+                records = renewal.records_of_new(self.snapshot.state, keys, ids, names, found.stored, change)
                 state = self._logged(records, self._defers)
                 self.snapshot = snapshot.extended([change], state)
         self._start_due_flush()

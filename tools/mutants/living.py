@@ -1612,6 +1612,22 @@ MUTANTS = (
         ("tests/test_traces.py::test_a_writer_that_tests_batches_notes_traces_of_the_segments_that_it_makes",),
     ),
     Mutant(
+        "of a batch the rows of the last piece are logged",
+        "fpstore/living/renewal.py",
+        "if change.row_count == np.count_nonzero(stored):",
+        "if change.row_count:",
+        "what was acknowledged is gone when the store is opened again",
+        ("tests/test_writer.py::test_what_is_stored_of_a_batch_does_not_depend_on_its_pieces",),
+    ),
+    Mutant(
+        "of rows that are near none stored none is near another",
+        "fpstore/query/additions.py",
+        "if not documents.any_near:",
+        "if documents is not keys:",
+        "a row is stored beside one of its batch that it is near",
+        ("tests/test_additions.py::test_of_several_at_one_distance_the_least_fingerprint_is_the_match",),
+    ),
+    Mutant(
         "each segment has traces of as much as all may have",
         "fpstore/living/opening.py",
         "traced_bytes - sum(segment.traced_bytes for segment in others)",
