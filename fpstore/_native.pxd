@@ -149,6 +149,9 @@ cdef extern from "view.h" nogil:
         uint64_t bad_page_offset
         uint64_t asked
         SourceFile *source
+    ctypedef struct Traces:
+        const uint16_t *of_keys
+        const uint32_t *starts
     ctypedef struct Table:
         Permutation permutation
         int codec
@@ -159,7 +162,7 @@ cdef extern from "view.h" nogil:
         unsigned block_bytes
         unsigned flips
         unsigned code_class
-        const uint64_t *prefixes
+        Traces traces
         uint64_t payload_offset
         uint64_t payload_bits
         uint64_t directory_offset
@@ -176,7 +179,8 @@ cdef extern from "view.h" nogil:
     void pages_ask(Pages *pages, uint64_t first, uint64_t end)
     Status sums_check(Pages *pages, uint64_t first, uint64_t end)
     void table_set_shifts(Table *table)
-    void prefixes_note(const Table *table, const uint64_t *keys, uint64_t count, uint64_t *prefixes)
+    int traces_note(const Table *table, const uint64_t *keys, uint64_t count, uint64_t first, uint64_t *last,
+                    uint16_t *of_keys, uint32_t *starts)
     void decode_init(uint16_t *decode, const uint8_t *code_lengths)
     void tables_share_codes(Table **tables, unsigned count)
 

@@ -115,6 +115,11 @@ cdef class Earlier:
             turns_look(&turns)
         self.is_known = True
 
+    @property
+    def any_near(self):
+        """Whether any of them may be near another, once they were looked at."""
+        return self.near.any()
+
 
 cdef class Turns:
     """The way through one piece.

@@ -11,7 +11,7 @@ cdef class SegmentView:
     cdef Table **tables
     cdef readonly int table_count
     cdef readonly unsigned bits
-    cdef readonly dict prefixes  # a bit for each prefix, of tables of which it was noted whether keys have it
+    cdef readonly dict traces  # (traces uint16[n], starts uint32[slots + 1]) of each table of which they were noted
     cdef readonly bint closed
     cdef readonly int users
     cdef int main_users

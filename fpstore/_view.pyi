@@ -2,15 +2,15 @@ from collections.abc import Iterable
 from typing import Any
 
 from fpstore._source import PageSource
-from fpstore.types import Bytes, Counts, Keys
+from fpstore.types import Array, Bytes, Counts, Keys
 
 class SegmentView:
     table_count: int
     bits: int
     closed: bool
     users: int
-    prefixes: dict[int, Keys]
-    def note_prefixes(self, table: int, chunks: Iterable[Keys]) -> None: ...
+    traces: dict[int, tuple[Array, Array]]
+    def note_traces(self, table: int, key_count: int, chunks: Iterable[Keys]) -> None: ...
     def attach(self, source: PageSource, url: str) -> int: ...
     def drop(self, fd: int) -> bool: ...
     def ask(self, first: int, end: int) -> None: ...

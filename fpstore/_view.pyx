@@ -7,7 +7,7 @@ Reads a stranger's bytes: nothing is followed before it has been compared with w
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
-from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 from posix.types cimport off_t
@@ -18,7 +18,7 @@ from fpstore._native cimport (
     BAD_DIRECTORY, BAD_PAGE, CHUNK_ROOM, CODEC_RAW, FOOTER_BYTES, MAX_KEY_BITS, NOT_BROUGHT, NO_MEMORY, OK,
     PAGE_BYTES, Chunk, ChunkCode, Cursor, Guard, Status, Table, chunk_code_init, cursor_decode, decode_init,
     guard_add, guard_changed, guard_lost, guard_remove, pages_ask, pages_check, pages_warm, permutation_init,
-    prefixes_note, source_forget, sums_check, table_set_shifts, tables_share_codes, tables_with_flips,
+    source_forget, sums_check, table_set_shifts, tables_share_codes, tables_with_flips, traces_note,
 )
 
 from fpstore._source cimport Lying, PageSource, is_main
@@ -85,7 +85,7 @@ cdef class SegmentView:
         cdef Table *table
         cdef const uint8_t[::1] lengths
         cdef uint64_t page_count, page
-        self.table_count, self.prefixes = 0, {}
+        self.table_count, self.traces = 0, {}
         self.bits = tables[0].key_bits if len(tables) else MAX_KEY_BITS
         self.closed = True
         PyObject_GetBuffer(data, &self.buffer, PyBUF_SIMPLE)
@@ -123,7 +123,7 @@ cdef class SegmentView:
                 raise MemoryError()
             self.tables[self.table_count] = table
             self.table_count += 1
-            table.prefixes = NULL
+            table.traces.of_keys, table.traces.starts = NULL, NULL
             permutation_init(&table.permutation, record.prefix_mask, self.bits)
             table.codec = record.codec
             table.key_bits = self.bits
@@ -176,22 +176,40 @@ cdef class SegmentView:
         free(self.tables)
         free(self.pages.seen)
 
-    def note_prefixes(self, int table, chunks):
-        """Note which prefixes the keys of a table have, before anybody searches: searches pass over the others.
+    def note_traces(self, int table, uint64_t key_count, chunks):
+        """Note traces of the keys of a table of slots, before anybody searches: searches pass over slots without a near one.
 
-        chunks: of uint64[n], all of its keys. What they raise leaves nothing noted.
+        No slot is for more than one prefix. chunks: of uint64[n], all of its key_count keys. ValueError for more or fewer,
+        CorruptStore for keys that are not in order; what is raised leaves nothing noted.
         """
         cdef const uint64_t[::1] keys
-        cdef uint64_t[::1] bits
-        if not 0 <= table < self.table_count or table in self.prefixes:
-            raise ValueError(f"table {table}: expected one of {self.table_count} tables, and not one of {[*self.prefixes]}")
-        noted = np.zeros((1 << <object>self.tables[table].permutation.prefix_bits) // 64 + 1, dtype=np.uint64)
-        bits = noted
+        cdef uint16_t[::1] trace
+        cdef uint32_t[::1] start
+        cdef uint64_t noted = 0, last = 0
+        cdef int sound = 1
+        if not 0 <= table < self.table_count or table in self.traces:
+            raise ValueError(f"table {table}: expected one of {self.table_count} tables, and not one of {[*self.traces]}")
+        if self.tables[table].block_bytes or self.tables[table].slot_bits > self.tables[table].permutation.prefix_bits:
+            raise ValueError(f"table {table}: found blocks, or several slots to a prefix, expected slots, one to a prefix")
+        if key_count >> 32:
+            raise ValueError(f"{key_count} keys: expected fewer than 2^32")
+        traces = np.empty(key_count + 1, dtype=np.uint16)
+        starts = np.zeros((1 << <object>self.tables[table].slot_bits) + 1, dtype=np.uint32)
+        trace, start = traces, starts
         for keys in chunks:
+            if <uint64_t>keys.shape[0] > key_count - noted:
+                raise ValueError(f"table {table}: found more than {key_count} keys")
             if keys.shape[0] > 0:
                 with nogil:
-                    prefixes_note(self.tables[table], &keys[0], <uint64_t>keys.shape[0], &bits[0])
-        self.tables[table].prefixes, self.prefixes[table] = &bits[0], noted
+                    sound = traces_note(self.tables[table], &keys[0], <uint64_t>keys.shape[0], noted, &last, &trace[0], &start[0])
+                if not sound:
+                    raise CorruptStore(f"table {table}", "keys in no order", f"each larger than the one before, of {self.bits} bits")
+                noted += <uint64_t>keys.shape[0]
+        if noted < key_count:
+            raise ValueError(f"table {table}: found {noted} keys, expected {key_count}")
+        np.cumsum(starts, dtype=np.uint32, out=starts)
+        self.tables[table].traces.of_keys, self.tables[table].traces.starts = &trace[0], &start[0]
+        self.traces[table] = traces, starts
 
     def attach(self, PageSource source not None, str url):
         """Have pages that are not there brought by source; url: what lies there. Its number in the source."""

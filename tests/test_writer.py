@@ -179,6 +179,9 @@ def test_what_is_stored_of_a_batch_does_not_depend_on_its_pieces(tmp_path: Path,
         fpstore.create(tmp_path / name, plan="paper-4").close()
         with writer_of(tmp_path / name, piece_rows=rows) as store:
             found.append([list(store.add_if_new(keys, ids=ids_from(0, 60)[::-1])), rows_of(store)])
+        with fpstore.open(tmp_path / name) as store:  # from the log
+            found[-1].append(rows_of(store))
+            assert found[-1][1] == found[-1][2]
     assert found[0] == found[1]
 
 

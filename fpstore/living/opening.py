@@ -4,6 +4,7 @@ Shares with an older snapshot all that is the same.
 """
 
 import dataclasses
+from collections.abc import Collection
 from pathlib import Path
 
 from fpstore.codes.reader import CodesSegment
@@ -140,11 +141,14 @@ def open_part(segments: Folder, entry: SegmentEntry, plan: Plan, settings: Setti
     return live_of(segment, entry.position, removals, names, sketches=sketches)
 
 
-def open_made(segments: Folder, entry: SegmentEntry, snapshot: Snapshot, tests: bool) -> Live:
-    """A segment that was made of some of a snapshot. tests: it will be searched for batch after batch."""
+def open_made(
+    segments: Folder, entry: SegmentEntry, snapshot: Snapshot, dropped: Collection[str], traced_bytes: int
+) -> Live:
+    """A segment that is to join a snapshot in place of those dropped. traced_bytes: what all of them may note."""
     part = open_part(segments, entry, snapshot.plan, snapshot.settings, snapshot.removals)
-    if tests and not snapshot.settings.is_wide:
-        part.segment.note_prefixes()
+    if traced_bytes and not snapshot.settings.is_wide:
+        others = [own.segment for own in snapshot.parts if own.segment.path.name not in dropped]
+        part.segment.note_traces(traced_bytes - sum(segment.traced_bytes for segment in others))
     return part
 
 

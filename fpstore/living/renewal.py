@@ -13,7 +13,7 @@ from fpstore.building.rows import write_rows
 from fpstore.codes.rows import write_of
 from fpstore.disk import Place
 from fpstore.fingerprints import columns_of
-from fpstore.living.changes import ADDED, IDS_REMOVED, Change, Told, split
+from fpstore.living.changes import ADDED, IDS_REMOVED, Change, Told, records_of, split
 from fpstore.living.live import Advance, Live
 from fpstore.living.mending import sound_parts
 from fpstore.living.merge import merge_codes, merge_segments
@@ -141,6 +141,15 @@ def decided(
         rows = chosen_rows(own, own_ids, parts[-1].stored)
         change = change_of(snapshot.state, ADDED, rows, chosen_names(names, parts[-1].stored, start))
     return snapshot, change, additions.concatenate(parts, ids is not None)
+
+
+def records_of_new(
+    state: State, keys: Keys, ids: Ids | None, names: Names | None, stored: Array, change: Change
+) -> list[Change]:
+    """The changes that add the rows that were stored, bool[n]. change: that of those of the last piece."""
+    if change.row_count == np.count_nonzero(stored):  # it is of all of them
+        return list(records_of(change))
+    return added(state, *chosen_rows(keys, ids, stored), chosen_names(names, stored))
 
 
 def chosen_names(names: Names | None, chosen: Array, start: int = 0) -> Names | None:

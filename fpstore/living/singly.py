@@ -11,7 +11,7 @@ from fpstore._watch import Watch
 from fpstore.living.changes import ADDED, RECORD_WORDS, Change, Waiting
 from fpstore.living.sizes import LivingSizes
 from fpstore.living.snapshot import Snapshot
-from fpstore.query.additions import Additions, of_one, one_stored
+from fpstore.query.additions import Additions, all_stored, of_one
 from fpstore.query.matches import Matches
 from fpstore.threads import Background
 
@@ -54,7 +54,7 @@ class Current:
         logged = max(snapshot.pending_count, state.next_change - state.first_change)
         most = min(sizes.flush_rows - logged, sizes.deferred_rows - waiting.row_count) - 1
         single = snapshot.single.grown(snapshot.pending, snapshot.pending_end)
-        stored = one_stored(settings.ids)._of_store(recipe)
+        stored = all_stored(settings.ids)._of_store(recipe)
 
         def made(matches: Matches) -> Additions:
             return of_one(matches)._of_store(recipe)

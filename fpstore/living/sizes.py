@@ -18,6 +18,7 @@ class LivingSizes:
     small_rows, small_segments: segments with fewer keys are small; they are merged, all at once, when they are so many
     or have small_rows together, or where the writer waits for all that is due. Until then it has their rows in memory
     as well, up to held_rows.
+    traced_bytes: what a writer that tests batches holds of the traces of segments, at most.
     deferred_rows: what additions with deferred durability hold back at most.
     flush_name_bytes, max_name_bytes: the same of the bytes of names, in a store with names.
     piece_rows: a batch is tested and added in pieces of so many: a search of many has less to it for each, but the
@@ -38,6 +39,7 @@ class LivingSizes:
     small_rows: int = 1 << 20
     small_segments: int = 8
     held_rows: int = 1 << 21
+    traced_bytes: int = 64 << 20
     flush_name_bytes: int = 12 << 20
     max_name_bytes: int = 24 << 20
     deferred_rows: int = 1 << 16
@@ -51,7 +53,7 @@ class LivingSizes:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            least = {"growth": 0, "min_removals": 0, "names_growth": 2}.get(field.name, 1)
+            least = {"growth": 0, "min_removals": 0, "names_growth": 2, "traced_bytes": 0}.get(field.name, 1)
             expect_integer(field.name, getattr(self, field.name), least, 2**31 - 1)
         waits = self.max_pending_rows
         expect("max_pending_rows", waits, waits >= self.flush_rows, f"flush_rows, {self.flush_rows}, or more")

@@ -154,8 +154,7 @@ class Writer(Current):
             snapshot, change, found = renewal.decided(self.snapshot, keys, ids, names, distance, self.sizes.piece_rows)
             expect_room(self.snapshot, names, ids, found, room)
             if change is not None and found.stored.any():
-                rows = renewal.chosen_rows(keys, ids, found.stored)
-                records = renewal.added(self.snapshot.state, *rows, names=renewal.chosen_names(names, found.stored))
+                records = renewal.records_of_new(self.snapshot.state, keys, ids, names, found.stored, change)
                 state = self._logged(records, self._defers)
                 self.snapshot = snapshot.extended([change], state)
         self._start_due_flush()
@@ -405,7 +404,7 @@ class Writer(Current):
             made = new = strays = None
             if entry is not None:
                 made = ahead(before, entry.key_count, dropped, first_change, self.sizes)
-                part, strays = self._named(place, entry)
+                part, strays = self._named(place, entry, dropped)
                 new = entry, part
             with self._lock:
                 self._catalog.expect_unchanged()
@@ -429,7 +428,7 @@ class Writer(Current):
             with contextlib.suppress(OSError):  # the next writer removes them
                 remove_replaced(self._catalog, state)
 
-    def _named(self, place: Place, entry: SegmentEntry) -> tuple[Live, list[SegmentEntry]]:
+    def _named(self, place: Place, entry: SegmentEntry, dropped: Sequence[str]) -> tuple[Live, list[SegmentEntry]]:
         """A new segment under its name, and the strays that are left; additions go on meanwhile."""
         with self._lock:
             self._advance()
@@ -440,7 +439,7 @@ class Writer(Current):
                 announced = self._catalog.announce(entry)
         try:
             strays = name_segment(self._catalog, place, entry, announced)
-            return open_made(place.folder, entry, snapshot, self._tests), strays
+            return open_made(place.folder, entry, snapshot, dropped, self.sizes.traced_bytes * self._tests), strays
         except BaseException:
             with self._lock, self._uncertain:
                 raise

@@ -25,6 +25,7 @@
     FEATURE("avx512vl", 7, 0, EBX, 31)   \
     FEATURE("avx512vbmi", 7, 0, ECX, 1)  \
     FEATURE("avx512vbmi2", 7, 0, ECX, 6) \
+    FEATURE("avx512bitalg", 7, 0, ECX, 12) \
     FEATURE("avx512vpopcntdq", 7, 0, ECX, 14)
 
 /* On 64-bit ARM the fast set is the checksum's instruction (name_arm64.c), and all else is portable. */

@@ -259,8 +259,7 @@ ALWAYS_INLINE uint64_t KERNEL(place_of)(const Table *table, uint64_t slot, uint6
     return table->block_bytes != 0 ? fence_guess(table, key) : line_offset(table, slot);
 }
 
-/* Probe with the prefix of `key` (flips applied) and up to `left` more flips of prefix bits below the slot's bits; not
-   with one prefix that is known to be none of the table's. */
+/* Probe with the prefix of `key` (flips applied) and up to `left` more flips of prefix bits below the slot's bits. */
 ALWAYS_INLINE Status KERNEL(probe_slots)(Search *search, unsigned table_index, uint64_t query, uint64_t key,
                                          unsigned left) {
     const Table *table = search->tables[table_index];
@@ -268,7 +267,6 @@ ALWAYS_INLINE Status KERNEL(probe_slots)(Search *search, unsigned table_index, u
     uint64_t below = low_bits(table->permutation.below_bits), first = slot_of(key & ~below, table->probe_shift),
              slots = 1;
     SlotProbe probe = {first, query, key & ~below, key | below, search->query_index, (uint16_t)table_index};
-    if (left == 0 && !prefix_occurs(table, key)) return OK;
     if (prefix_bits < slot_bits) {
         slots = (uint64_t)1 << (slot_bits - prefix_bits);
     } else {
@@ -308,6 +306,17 @@ static Status KERNEL(probe_flips)(Search *search, unsigned table, uint64_t query
 #define ONE_OF(by_columns, by_rows) (by_rows)
 #endif
 
+/* Name the slots of one table that can hold a match of a query, which is `key` there. */
+ALWAYS_INLINE Status KERNEL(probe)(Search *search, unsigned table_index, uint64_t key) {
+    const Table *table = search->tables[table_index];
+    const unsigned prefix_bits = table->permutation.prefix_bits,
+                   bits = prefix_bits < table->probe_bits ? prefix_bits : table->probe_bits;
+    return ONE_OF(KERNEL(name_probes)(search, table_index, key, key, 0, bits, table->flips),
+                  KERNEL(probe_flips)(search, table_index, key, key, 0, bits, table->flips));
+}
+
+#include "search_traces.h"
+
 Status KERNEL(search_begin)(Search *search, const uint64_t *queries, uint64_t count, uint64_t first_index) {
     Status status = OK;
     search->slot_count = search->resolved_count = search->waiting_count = 0;
@@ -320,15 +329,12 @@ Status KERNEL(search_begin)(Search *search, const uint64_t *queries, uint64_t co
     }
 #endif
     ONE_OF(KERNEL(begin_many)(search), (void)0);
+    for (unsigned t = 0; t < search->table_count; t++)
+        if (KERNEL(is_traced)(search->tables[t])) return KERNEL(begin_traced)(search, queries, count, first_index);
     for (uint64_t i = 0; i < count && status == OK && !search->done; i++) {
         search->query_index = (uint32_t)(first_index + i);
         for (unsigned t = 0; t < search->table_count && status == OK && !search->done; t++) {
-            const Table *table = search->tables[t];
-            unsigned prefix_bits = table->permutation.prefix_bits;
-            unsigned bits = prefix_bits < table->probe_bits ? prefix_bits : table->probe_bits;
-            uint64_t key = KERNEL(apply)(&table->permutation, queries[i]);
-            status = ONE_OF(KERNEL(name_probes)(search, t, key, key, 0, bits, table->flips),
-                            KERNEL(probe_flips)(search, t, key, key, 0, bits, table->flips));
+            status = KERNEL(probe)(search, t, KERNEL(apply)(&search->tables[t]->permutation, queries[i]));
         }
     }
     return status;

@@ -720,7 +720,6 @@ static Status KERNEL(name_slots)(Search *search, unsigned table_index, uint64_t 
     const uint64_t below = low_bits(table->permutation.below_bits);
     uint64_t slot = slot_of(key & ~below, slot_shift), first_wanted = key & ~below, last_wanted = key | below,
              count = 1;
-    if (left == 0 && !prefix_occurs(table, key)) return OK;
     if (prefix_bits < slot_bits)
         count = (uint64_t)1 << (slot_bits - prefix_bits);
     else
@@ -742,13 +741,6 @@ static Status KERNEL(name_slots)(Search *search, unsigned table_index, uint64_t 
     return OK;
 }
 
-/* prefix_occurs() of eight keys, of a table whose prefixes are known. */
-ALWAYS_INLINE __mmask8 KERNEL(prefixes_occur)(const Table *table, __m512i keys) {
-    const __m512i prefix = _mm512_srlv_epi64(keys, _mm512_set1_epi64(table->permutation.below_bits)),
-                  bit = _mm512_sllv_epi64(_mm512_set1_epi64(1), _mm512_and_si512(prefix, _mm512_set1_epi64(63)));
-    return _mm512_test_epi64_mask(_mm512_i64gather_epi64(_mm512_srli_epi64(prefix, 6), table->prefixes, 8), bit);
-}
-
 /* name_slots() of every key with one of its bits [from, bits), from the top, inverted, where each is in one slot. */
 static Status KERNEL(name_flips)(Search *search, unsigned table_index, uint64_t query, uint64_t key, unsigned from,
                                  unsigned bits) {
@@ -759,20 +751,11 @@ static Status KERNEL(name_flips)(Search *search, unsigned table_index, uint64_t 
                   below = _mm512_set1_epi64((long long)low_bits(table->permutation.below_bits)),
                   two_52 = _mm512_set1_epi64(0x4330000000000000);
     for (; from < bits; from += 8) {
-        const unsigned n = search->slot_count;
-        unsigned added = bits - from < 8 ? bits - from : 8;
+        const unsigned n = search->slot_count, added = bits - from < 8 ? bits - from : 8;
         const __m512i flip =
             _mm512_srlv_epi64(_mm512_set1_epi64((long long)((uint64_t)1 << (table->key_bits - 1 - from))),
                               _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0));
-        __m512i flipped = _mm512_xor_si512(keys, flip);
-        if (table->prefixes != NULL) {
-            const __mmask8 occur =
-                (__mmask8)(KERNEL(prefixes_occur)(table, flipped) & low_bits(added)); /* the others come last */
-            flipped = _mm512_maskz_compress_epi64(occur, flipped);
-            added = (unsigned)__builtin_popcount(occur);
-            if (added == 0) continue;
-        }
-        const __m512i slot = _mm512_srlv_epi64(flipped, shift);
+        const __m512i flipped = _mm512_xor_si512(keys, flip), slot = _mm512_srlv_epi64(flipped, shift);
         /* Of a whole number below 2^40 and a half, a twelfth is nowhere near a whole number. */
         const __m512d middle =
             _mm512_sub_pd(_mm512_castsi512_pd(_mm512_or_si512(slot, two_52)), _mm512_set1_pd(4503599627370496.0 - 0.5));

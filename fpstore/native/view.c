@@ -148,13 +148,16 @@ void page_ask(Pages *pages, uint64_t page) {
 #endif
 }
 
-void prefixes_note(const Table *table, const uint64_t *keys, uint64_t count, uint64_t *prefixes) {
-    const unsigned below = table->permutation.below_bits;
-    const uint64_t all = low_bits(table->permutation.prefix_bits);
+int traces_note(const Table *table, const uint64_t *keys, uint64_t count, uint64_t first, uint64_t *last,
+                uint16_t *of_keys, uint32_t *starts) {
     for (uint64_t i = 0; i < count; i++) {
-        const uint64_t prefix = keys[i] >> below & all;
-        prefixes[prefix >> 6] |= (uint64_t)1 << (prefix & 63);
+        const uint64_t key = keys[i], number = first + i;
+        if ((key & ~low_bits(table->key_bits)) != 0 || (number > 0 && key <= *last)) return 0;
+        *last = key;
+        of_keys[number] = trace_of(table, key);
+        starts[slot_of(key, table->slot_shift) + 1]++;
     }
+    return 1;
 }
 
 void decode_init(DecodeEntry *decode, const uint8_t *code_lengths) {

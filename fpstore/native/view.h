@@ -80,6 +80,15 @@ typedef struct {
     unsigned far_ones;
 } WideCode;
 
+/* What is noted of the keys of a table of slots, in memory, so that a search reads of the file only slots of which one
+   key may be near. of_keys: the trace of each key in order, see trace_of(); NULL where nobody knows. starts: which of
+   them is the first of each slot, and behind the last one how many there are. */
+enum { TRACE_BITS = 16 };
+typedef struct {
+    const uint16_t *of_keys;
+    const uint32_t *starts;
+} Traces;
+
 typedef struct {
     int codec;
     unsigned key_bits, slot_bits, slot_shift, flips;
@@ -89,7 +98,7 @@ typedef struct {
     /* Tables whose codes are nearly alike, so that blocks of all of them are decoded side by side: the first of them.
      */
     unsigned code_class;
-    const uint64_t *prefixes; /* a bit for each prefix: whether a key of the table has it; NULL where nobody knows */
+    Traces traces;
     uint64_t payload_offset, payload_bits, directory_offset, fences_offset, fence_count;
     Permutation permutation; /* what is needed for each probe stands before it, and at its begin */
     DecodeEntry decode[1 << MAX_CODE_BITS];
@@ -107,15 +116,24 @@ ALWAYS_INLINE void table_set_shifts(Table *table) {
     table->probe_shift = table->key_bits - table->probe_bits;
 }
 
-/* Whether a key of the table may have the prefix of this one. */
-ALWAYS_INLINE int prefix_occurs(const Table *table, uint64_t key) {
-    if (table->prefixes == NULL) return 1; /* as for a prefix of no bits, by which nothing can be shifted */
-    const uint64_t prefix = key >> table->permutation.below_bits;
-    return (int)(table->prefixes[prefix >> 6] >> (prefix & 63) & 1);
+/* Of a key the highest bits below those of its slot, TRACE_BITS of them or as many as there are. */
+ALWAYS_INLINE uint16_t trace_of(const Table *table, uint64_t key) {
+    const unsigned shift = table->slot_shift;
+    const uint64_t below = key & low_bits(shift);
+    return (uint16_t)(shift > TRACE_BITS ? below >> (shift - TRACE_BITS) : below);
 }
 
-/* Set the bits of the prefixes that keys of a table have. */
-void prefixes_note(const Table *table, const uint64_t *keys, uint64_t count, uint64_t *prefixes);
+/* Of a trace the bits that belong to the prefix. */
+ALWAYS_INLINE uint16_t trace_prefix(const Table *table) {
+    const unsigned bits = table->slot_shift < TRACE_BITS ? table->slot_shift : TRACE_BITS,
+                   prefix = table->permutation.prefix_bits - table->slot_bits;
+    return (uint16_t)(low_bits(bits) & ~low_bits(bits - (prefix < bits ? prefix : bits)));
+}
+
+/* Note keys of a table, the first of which is number `first`: their traces, and in starts[slot + 1] how many a slot has.
+   Whether they are keys, each larger than the one before; before the first one is *last, unless that has number 0. */
+int traces_note(const Table *table, const uint64_t *keys, uint64_t count, uint64_t first, uint64_t *last,
+                uint16_t *of_keys, uint32_t *starts);
 
 /* Fill decode[] from code lengths that huffman.check_lengths has passed. */
 void decode_init(DecodeEntry *decode, const uint8_t *code_lengths);

@@ -10,7 +10,7 @@ import numpy as np
 
 from fpstore._turns import ASK as ASK
 from fpstore._turns import NEW as NEW
-from fpstore._turns import Turns
+from fpstore._turns import Earlier, Turns
 from fpstore.fingerprints import columns_of
 from fpstore.query.matches import Match, Matches
 from fpstore.query.tables import Table, read_only
@@ -93,6 +93,7 @@ def in_turn(
     bits: Distances,
     ties: Sequence[Array],
     choose: Choose | None = None,
+    documents: Keys | Earlier | None = None,
 ) -> tuple[Counts, Distances]:
     """What each key of a piece is near that came earlier: before the piece, or in it, and was near nothing itself.
 
@@ -100,11 +101,12 @@ def in_turn(
     among what came before the piece, in the order of query, bits, ties. ties: columns over these matches,
     and then over keys, by which of several at one distance one is nearer: the one with the lesser value in the first,
     else in the next, else the earlier. choose: asked in turn, for each key that is near some of these rows, to which it
-    goes, given them from the nearest on, or NEW. By default to the nearest.
+    goes, given them from the nearest on, or NEW. By default to the nearest. documents: the keys, if it is known which
+    are near others.
     Returns the row of each key, int64[n], and the distance to it, uint16[n], 0 for NEW. Takes time that grows with the
     square of the number of keys.
     """
-    turns = Turns(keys, distance, query, bits, ties, asks=choose is not None)
+    turns = Turns(keys if documents is None else documents, distance, query, bits, ties, asks=choose is not None)
     while turns.run() == ASK:
         assert choose is not None
         turns.answer(choose(turns.at, turns.near))
@@ -126,11 +128,17 @@ def decide(keys: Keys, ids: Ids | None, matches: Matches, distance: int) -> Addi
     """What becomes of keys, given the matches of each among those that came before the batch."""
     if len(keys) == 1:  # the common case, in a twentieth of the time
         return _decide_one(keys, ids is not None, matches)
+    documents: Keys | Earlier = keys
+    if not len(matches):  # the common case of many
+        documents = Earlier(keys, distance)
+        documents.look()
+        if not documents.any_near:
+            return all_stored(ids is not None, keys.shape)
     near = [np.concatenate([matches.fingerprint, keys])]
     if ids is not None and matches.id is not None:
         near.append(np.concatenate([matches.id, ids]))
     ties = [*columns_of(near[0]), *near[1:]]
-    rows, bits = in_turn(keys, distance, matches.query, matches.distance, ties)
+    rows, bits = in_turn(keys, distance, matches.query, matches.distance, ties, documents=documents)
     stored = rows == NEW
     fingerprint, *match_id = (column[rows] for column in near)
     for column in (fingerprint, *match_id):
@@ -139,7 +147,7 @@ def decide(keys: Keys, ids: Ids | None, matches: Matches, distance: int) -> Addi
 
 
 def _decide_one(keys: Keys, with_ids: bool, matches: Matches) -> Additions:
-    return of_one(matches) if len(matches) else one_stored(with_ids, keys.shape)
+    return of_one(matches) if len(matches) else all_stored(with_ids, keys.shape)
 
 
 def of_one(matches: Matches) -> Additions:
@@ -148,10 +156,11 @@ def of_one(matches: Matches) -> Additions:
     return Additions(np.zeros(1, dtype=bool), matches.fingerprint[:1], matches.distance[:1], ids)
 
 
-def one_stored(with_ids: bool, shape: tuple[int, ...] = (1,)) -> Additions:
-    """What became of a row that is new, whose fingerprint has this shape."""
-    none, no_id = np.zeros(shape, dtype=np.uint64), np.zeros(1, dtype=np.uint64)
-    return Additions(np.ones(1, dtype=bool), none, np.zeros(1, dtype=np.uint16), no_id if with_ids else None)
+def all_stored(with_ids: bool, shape: tuple[int, ...] = (1,)) -> Additions:
+    """What became of rows that are all new, whose fingerprints have this shape."""
+    count, none = shape[0], np.zeros(shape, dtype=np.uint64)
+    no_ids = np.zeros(count, dtype=np.uint64) if with_ids else None
+    return Additions(np.ones(count, dtype=bool), none, np.zeros(count, dtype=np.uint16), no_ids)
 
 
 def concatenate(parts: list[Additions], with_ids: bool) -> Additions:

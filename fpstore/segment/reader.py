@@ -20,12 +20,12 @@ from fpstore.types import Counts, Ids, Keys
 
 READ_KEYS = 1 << 17  # that are decoded before they are handed on
 READ_IDS = 1 << 16
-# Which prefixes occur is noted in so many bits for each key at most, and in one or more: of keys that are more than
-# prefixes most occur. Searches of 1,000 take 0.56 of the time with 10^6 uniform keys, plan balanced, 0.86 with 4*10^6
-# and 1.06 with 10^7.
-NOTED_BITS = 8
-# And no more than that in a table, 8 MiB: a writer takes no memory that grows with its keys.
-MAX_NOTED_PREFIXES = 1 << 26
+# Of fewer keys the traces are not noted: these are searched for a short time.
+LEAST_TRACED_KEYS = 1 << 19
+
+
+def _is_traced(table: TableRecord) -> bool:
+    return table.flips == 1 and not table.block_bytes and table.slot_bits <= table.prefix_mask.bit_count()
 
 
 class Segment:
@@ -91,18 +91,24 @@ class Segment:
             if count > self.key_count or (first_slot == 0 and end_slot is None and count != self.key_count):
                 raise CorruptStore(f"table {table}", f"{count} keys", self.key_count)
 
-    def note_prefixes(self) -> None:
-        """Note which prefixes occur, so that searches pass over those of no key; before anybody searches.
+    def note_traces(self, most_bytes: int) -> None:
+        """Note traces of the keys, so that searches pass over slots of which none is near; before anybody searches.
 
-        Of tables that are probed with flips, where it is worth its bits. Reads these whole.
+        Of tables that are probed with one flip, where all of it takes no more than most_bytes. Reads these whole.
         What is damaged is for a search to tell: nothing is noted then, nor where there is no memory for it.
         """
-        for index, table in enumerate(self.tables):
-            prefixes = 1 << table.prefix_mask.bit_count()
-            most = min(NOTED_BITS * self.key_count, MAX_NOTED_PREFIXES)
-            if table.flips and not table.block_bytes and self.key_count <= prefixes <= most:
-                with suppress(CorruptStore, MemoryError):
-                    self.view.note_prefixes(index, self.keys(index, room=DecodeRoom()))
+        traced = [index for index, table in enumerate(self.tables) if _is_traced(table)]
+        size = sum(2 * (self.key_count + 1) + 4 * ((1 << self.tables[index].slot_bits) + 1) for index in traced)
+        if self.key_count < LEAST_TRACED_KEYS or size > most_bytes:
+            return
+        for index in traced:
+            with suppress(CorruptStore, MemoryError):
+                self.view.note_traces(index, self.key_count, self.keys(index, room=DecodeRoom()))
+
+    @property
+    def traced_bytes(self) -> int:
+        """What the traces that were noted take in memory."""
+        return sum(array.nbytes for arrays in self.view.traces.values() for array in arrays)
 
     def id_rows(self) -> Iterator[tuple[Keys, Ids]]:
         """The rank of the fingerprint and the id of every row, in order, in chunks; none where there are no ids."""

@@ -71,7 +71,8 @@ void test_search(void) {
     Image images[TABLES];
     Table *tables[TABLES];
     uint8_t *file[TABLES];
-    uint64_t *noted[TABLES] = {NULL};
+    uint16_t *traces[TABLES] = {NULL};
+    uint32_t *starts[TABLES] = {NULL};
     const uint64_t notes = below(2);
     choose_all(SET_PORTABLE);
     for (unsigned i = 0; i < table_count; i++) {
@@ -84,10 +85,15 @@ void test_search(void) {
         may_be_alike = i > 0;
         image_make(&images[i], keys, held, key_bits, codec, (unsigned)below(9), block_bytes, mask, (unsigned)below(3));
         file[i] = images[i].bytes;
-        if (notes) {
-            noted[i] = room(((uint64_t)1 << permutation.prefix_bits) / 64 + 1, 8);
-            prefixes_note(&images[i].table, keys, held, noted[i]);
-            images[i].table.prefixes = noted[i];
+        if (notes && block_bytes == 0 && images[i].table.slot_bits <= permutation.prefix_bits) {
+            const uint64_t slots = (uint64_t)1 << images[i].table.slot_bits, some = below(held + 1);
+            uint64_t last = 0;
+            traces[i] = room(held + 1, 2), starts[i] = room(slots + 1, 4);
+            EXPECT(traces_note(&images[i].table, keys, some, 0, &last, traces[i], starts[i]) &&
+                       traces_note(&images[i].table, keys + some, held - some, some, &last, traces[i], starts[i]),
+                   "keys in no order");
+            for (uint64_t slot = 0; slot < slots; slot++) starts[i][slot + 1] += starts[i][slot];
+            images[i].table.traces = (Traces){traces[i], starts[i]};
         }
     }
     may_be_alike = 0;
@@ -133,7 +139,7 @@ void test_search(void) {
         EXPECT(scan_keys(fingerprints, held, queries[0], distance) == near, "set %d", set);
         expect_scan(&pages, tables, queries, query_count, fingerprints, held, distance * 3, set);
     }
-    for (unsigned i = 0; i < table_count; i++) image_free(&images[i]), free(noted[i]);
+    for (unsigned i = 0; i < table_count; i++) image_free(&images[i]), free(traces[i]), free(starts[i]);
     free(bytes);
     free(pages.seen);
     free(expected);
