@@ -203,7 +203,7 @@ def steps_hooked(tell: Callable[[], None]) -> None:
         (Path, ("replace", "unlink", "rmdir", "mkdir")),
         (shutil, ("rmtree",)),
         (fpstore.Store, ("add", "sync", "remove", "close")),
-        (files.AppendFile, ("write",)),
+        (files.AppendFile, ("write", "append_lines")),
     ):
         for name in names:
             setattr(owner, name, hooked(getattr(owner, name)))
