@@ -34,6 +34,7 @@ REAL(ssize_t, write, int, const void*, size_t);
 REAL(ssize_t, writev, int, const struct iovec*, int);
 REAL(ssize_t, pwrite, int, const void*, size_t, off_t);
 REAL(ssize_t, pwritev, int, const struct iovec*, int, off_t);
+REAL(ssize_t, pwritev2, int, const struct iovec*, int, off_t, int);
 REAL(int, fsync, int);
 REAL(int, fdatasync, int);
 REAL(int, ftruncate, int, off_t);
@@ -44,7 +45,7 @@ REAL(int, mkdirat, int, const char*, mode_t);
 
 __attribute__((constructor)) static void find_real(void) {
 #define FIND(name) *(void**)&real_##name = dlsym(RTLD_NEXT, #name)
-    FIND(write); FIND(writev); FIND(pwrite); FIND(pwritev); FIND(fsync); FIND(fdatasync); FIND(ftruncate);
+    FIND(write); FIND(writev); FIND(pwrite); FIND(pwritev); FIND(pwritev2); FIND(fsync); FIND(fdatasync); FIND(ftruncate);
     FIND(openat); FIND(renameat); FIND(unlinkat); FIND(mkdirat);
 }
 
@@ -199,8 +200,14 @@ ssize_t pwritev(int fd, const struct iovec* parts, int count, off_t offset) {
     return watched(fd) ? write_at(fd, parts, count, offset) : real_pwritev(fd, parts, count, offset);
 }
 
+/* How it is written, past the cache or not, is the same to a disk that is pretended. */
+ssize_t pwritev2(int fd, const struct iovec* parts, int count, off_t offset, int flags) {
+    return watched(fd) ? write_at(fd, parts, count, offset) : real_pwritev2(fd, parts, count, offset, flags);
+}
+
 ssize_t pwrite64(int, const void*, size_t, off64_t) __attribute__((alias("pwrite")));
 ssize_t pwritev64(int, const struct iovec*, int, off64_t) __attribute__((alias("pwritev")));
+ssize_t pwritev64v2(int, const struct iovec*, int, off64_t, int) __attribute__((alias("pwritev2")));
 
 static int sync_file(int fd) {
     int fate = begin();
