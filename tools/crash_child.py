@@ -117,7 +117,7 @@ def ignored_errors() -> None:
     setattr(Catalog, "append", ignoring)  # noqa: B010
 
 
-def write_once(fd: int, data: memoryview) -> None:
+def write_once(fd: int, data: memoryview, **_: bool) -> None:
     os.write(fd, data)
 
 

@@ -87,22 +87,33 @@ class Spill:
         room: the same each time. What lies in it behind held_keys is of no meaning afterwards.
         """
         self._room = room
-        keys = np.asarray(room)
-        end = self._bytes - self._written
-        done, is_held = first, True
-        for packed in self._packed(keys[first : first + count]):
-            done = min(done + self._packed_keys, first + count)
-            # Few keys, far from each other, may take more than they did: then there is no room before those to come.
-            if is_held and end + len(packed) > KEY_BYTES * done:
-                self.write_held()
-                is_held = False
-            if is_held:
-                keys.view(np.uint8)[end : end + len(packed)] = packed
-                end += len(packed)
-                self._bytes += len(packed)
-            else:
+        keys, stop = np.asarray(room), first + count
+        done, size = self._pack_down(keys, first, stop, self._bytes - self._written)
+        self._bytes += size
+        if done < stop:
+            self.write_held()
+            for packed in self._packed(keys[done:stop]):
                 self._write_packed(packed)
         self.count += count
+
+    def _pack_down(self, keys: Keys, first: int, stop: int, at: int) -> tuple[int, int]:
+        """Pack keys from first on to where byte `at` is; up to which key it came, and to how many bytes.
+
+        Few keys, far from each other, may take more than they did: then there is no room before those to come.
+        """
+        data, begin = keys.view(np.uint8), at
+        for done in range(first, stop, self._packed_keys):
+            some = keys[done : min(done + self._packed_keys, stop)]
+            room = data[at : at + packed_most(len(some), GROUP_KEYS)]
+            if at + len(room) <= KEY_BYTES * done:  # no need of a place that is in nobody's way
+                at += pack_sorted(some, GROUP_KEYS, room)
+                continue
+            (packed,) = self._packed(some)
+            if at + len(packed) > KEY_BYTES * (done + len(some)):
+                return done, at - begin
+            data[at : at + len(packed)] = packed
+            at += len(packed)
+        return stop, at - begin
 
     def write_held(self) -> None:
         """Bring what is held to the file."""

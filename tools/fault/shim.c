@@ -45,8 +45,8 @@ REAL(int, mkdirat, int, const char*, mode_t);
 
 __attribute__((constructor)) static void find_real(void) {
 #define FIND(name) *(void**)&real_##name = dlsym(RTLD_NEXT, #name)
-    FIND(write); FIND(writev); FIND(pwrite); FIND(pwritev); FIND(pwritev2); FIND(fsync);
-    FIND(fdatasync); FIND(ftruncate); FIND(openat); FIND(renameat); FIND(unlinkat); FIND(mkdirat);
+    FIND(write); FIND(writev); FIND(pwrite); FIND(pwritev); FIND(pwritev2); FIND(fsync); FIND(fdatasync); FIND(ftruncate);
+    FIND(openat); FIND(renameat); FIND(unlinkat); FIND(mkdirat);
 }
 
 /* --- What the test says --- */
@@ -200,7 +200,7 @@ ssize_t pwritev(int fd, const struct iovec* parts, int count, off_t offset) {
     return watched(fd) ? write_at(fd, parts, count, offset) : real_pwritev(fd, parts, count, offset);
 }
 
-/* The flags ask how it is done, and not what. */
+/* How it is written, past the cache or not, is the same to a disk that is pretended. */
 ssize_t pwritev2(int fd, const struct iovec* parts, int count, off_t offset, int flags) {
     return watched(fd) ? write_at(fd, parts, count, offset) : real_pwritev2(fd, parts, count, offset, flags);
 }

@@ -129,9 +129,17 @@ MUTANTS = (
     Mutant(
         "packed keys are moved over those that are still to be packed",
         "fpstore/building/runs.py",
-        "if is_held and end + len(packed) > KEY_BYTES * done:",
+        "if at + len(packed) > KEY_BYTES * (done + len(some)):",
         "if False:",
         "keys are lost where few lie far from each other",
+        ("tests/test_spill.py::test_keys_that_take_more_room_packed_are_written",),
+    ),
+    Mutant(
+        "keys are packed over themselves",
+        "fpstore/building/runs.py",
+        "if at + len(room) <= KEY_BYTES * done:",
+        "if at <= KEY_BYTES * done:",
+        "other keys come back from a run than were packed",
         ("tests/test_spill.py::test_keys_that_take_more_room_packed_are_written",),
     ),
     Mutant(
