@@ -55,10 +55,6 @@ cdef class Rooms:
         return self.arrays[len(self.arrays) - 1]
 
 
-cdef object room_of(Rooms rooms, uint64_t n):
-    return np.empty(n, dtype=np.uint64) if rooms is None else rooms.take(n)
-
-
 def merge_keys(const uint64_t[::1] a not None, const uint64_t[::1] b not None, *, Rooms rooms=None):
     """The distinct keys of a and b (uint64[n] and uint64[m], each strictly increasing), in order; in one of rooms."""
     cdef uint64_t[::1] keys
@@ -66,7 +62,8 @@ def merge_keys(const uint64_t[::1] a not None, const uint64_t[::1] b not None, *
     cdef Items left, right
     if a.shape[0] == 0 or b.shape[0] == 0:
         return np.array(b if a.shape[0] == 0 else a)
-    result = room_of(rooms, <uint64_t>(a.shape[0] + b.shape[0]))
+    count = <uint64_t>(a.shape[0] + b.shape[0])
+    result = np.empty(count, dtype=np.uint64) if rooms is None else rooms.take(count)
     keys = result
     left.keys, left.ids, left.count = &a[0], NULL, <uint64_t>a.shape[0]
     right.keys, right.ids, right.count = &b[0], NULL, <uint64_t>b.shape[0]
@@ -153,7 +150,7 @@ cdef class MergedKeys:
         cdef bint increase
         while not held.ended and held.count < self.least:
             if self.room is not None:
-                self.make_room(i, CHUNK_ROOM)
+                self.make_room(i, CHUNK_ROOM + self.least)  # which a cursor fills but for CHUNK_ROOM: fewer turns
                 self.room.keys = self.arrays[i][held.count:]
             found = next(self.sources[i], None)
             if found is None:
@@ -214,10 +211,10 @@ cdef class MergedKeys:
 
 
 def merge_pairs(const uint64_t[::1] a_keys not None, const uint64_t[::1] a_ids not None,
-                const uint64_t[::1] b_keys not None, const uint64_t[::1] b_ids not None, *, Rooms rooms=None):
+                const uint64_t[::1] b_keys not None, const uint64_t[::1] b_ids not None):
     """The distinct pairs of a and b, each strictly increasing by (key, id), in order: keys and ids, both uint64[n].
 
-    rooms: of two of which these are, if there are any. Raises ValueError where the keys and ids of one differ in number.
+    Raises ValueError where the keys and ids of one differ in number.
     """
     cdef uint64_t[::1] keys, ids
     cdef uint64_t count
@@ -228,8 +225,8 @@ def merge_pairs(const uint64_t[::1] a_keys not None, const uint64_t[::1] a_ids n
         return np.array(b_keys), np.array(b_ids)
     if b_keys.shape[0] == 0:
         return np.array(a_keys), np.array(a_ids)
-    result_keys = room_of(rooms, <uint64_t>(a_keys.shape[0] + b_keys.shape[0]))
-    result_ids = room_of(rooms, <uint64_t>(a_keys.shape[0] + b_keys.shape[0]))
+    result_keys = np.empty(a_keys.shape[0] + b_keys.shape[0], dtype=np.uint64)
+    result_ids = np.empty_like(result_keys)
     keys, ids = result_keys, result_ids
     left.keys, left.ids, left.count = &a_keys[0], &a_ids[0], <uint64_t>a_keys.shape[0]
     right.keys, right.ids, right.count = &b_keys[0], &b_ids[0], <uint64_t>b_keys.shape[0]

@@ -93,6 +93,11 @@ cdef class Windows:
             starts_append(&self.starts[0], &self.last_window, &keys[0], n, self.count, self.window_shift, self.chunk_first)
         self.count += n
 
+    def whole(self, uint64_t first, *, bint ended=False):
+        """The keys from place `first` on, without those of the last window, which may go on, unless it has ended (uint64[n])."""
+        end = self.count if ended or self.count == 0 else self.starts[self.last_window]
+        return np.asarray(self.keys)[first:max(first, end)]
+
     cdef bint holds(self, uint64_t key, unsigned chunk):
         cdef uint64_t window = window_of(key, self.window_shift) - self.chunk_first
         return window >> self.chunk_bits == chunk

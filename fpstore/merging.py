@@ -48,7 +48,10 @@ class Chunks:
 
 
 def union(pieces: Sequence[Columns], rooms: Rooms | None = None) -> Columns:
-    """The items of sorted pieces, each once, in order, in rooms; the two smallest are merged until one is left."""
+    """The items of sorted pieces, each once, in order, in new arrays; the two smallest are merged until one is left.
+
+    rooms: of which keys that come alone take theirs.
+    """
     heap = [(len(piece[0]), index, piece) for index, piece in enumerate(pieces)]
     heapify(heap)
     while len(heap) > 1:
@@ -62,7 +65,7 @@ def union(pieces: Sequence[Columns], rooms: Rooms | None = None) -> Columns:
 def _union_of_two(one: Columns, other: Columns, rooms: Rooms | None) -> Columns:
     if len(one) == 1:
         return (merge_keys(one[0], other[0], rooms=rooms),)
-    return merge_pairs(one[0], one[1], other[0], other[1], rooms=rooms)
+    return merge_pairs(one[0], one[1], other[0], other[1])
 
 
 def merged(sources: Sequence[Source], combine: Callable[[Sequence[Columns]], Columns] = union) -> Iterator[Columns]:

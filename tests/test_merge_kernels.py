@@ -149,6 +149,30 @@ def test_the_largest_keys_of_all_are_merged(lengths: tuple[int, int], last: int)
     np.testing.assert_array_equal(merge_keys(a, b), np.union1d(a, b))
 
 
+@pytest.mark.parametrize("size", [9, 32, 64, 100, 300])
+def test_a_key_that_two_sources_have_comes_once_wherever_it_lies(size: int) -> None:
+    """Kernels look for it within what they write at once, between that, and where they begin and end."""
+    every = np.arange(size, dtype=np.uint64) * np.uint64(5)
+    for at in range(size):
+        one = np.union1d(every[::2], every[at : at + 1])
+        other = np.union1d(every[1::2], every[at : at + 1])
+        assert len(one) + len(other) == size + 1
+        np.testing.assert_array_equal(merge_keys(one, other), every)
+
+
+@pytest.mark.parametrize("few", [0, 1, 7, 8, 63, 64, 65])
+@pytest.mark.parametrize("many", [900, 5000])
+@pytest.mark.parametrize("kind", ["spread", "below", "above"])
+def test_a_few_keys_are_merged_into_many(few: int, many: int, kind: str) -> None:
+    """Of which nothing is left for most of the others."""
+    first, most = {"spread": (1 << 40, 1 << 41), "below": (0, 1 << 40), "above": (LAST - (1 << 40), 1 << 40)}[kind]
+    rng = np.random.default_rng(few)
+    one = np.unique(np.uint64(first) + rng.integers(0, most, few, dtype=np.uint64, endpoint=True))
+    other = np.unique(np.uint64(1 << 40) + rng.integers(0, 1 << 41, many, dtype=np.uint64))
+    for merged_keys in (merge_keys(one, other), merge_keys(other, one)):
+        np.testing.assert_array_equal(merged_keys, np.union1d(one, other))
+
+
 @pytest.mark.parametrize("copies", [2, 3, 8, 9])
 @pytest.mark.parametrize("size", [7, 8, 9, 63, 64, 65, 1000])
 def test_keys_that_all_sources_have_come_once(copies: int, size: int) -> None:
@@ -348,18 +372,17 @@ def test_marks_of_pairs_of_other_lengths_are_refused(longer: int) -> None:
 
 def test_a_room_is_used_again_when_nobody_has_a_part_of_it() -> None:
     rooms, one, other = Rooms(), u64([1, 3, 5]), u64([2, 3, 9])
-    first = merge_keys(one, other, rooms=rooms)
-    second, ids = merge_pairs(one, one, other, other, rooms=rooms)
-    assert first.tolist() == second.tolist() == ids.tolist() == [1, 2, 3, 5, 9]
-    places = [array.ctypes.data for array in (first, second, ids)]
+    first, second, third = (merge_keys(one, other, rooms=rooms) for _ in range(3))
+    assert first.tolist() == second.tolist() == third.tolist() == [1, 2, 3, 5, 9]
+    places = [array.ctypes.data for array in (first, second, third)]
     assert len({*places}) == 3
     kept = first[1:3]
     del first, second
-    third, fourth = merge_pairs(other, other, u64([7]), u64([7]), rooms=rooms)  # one of the two is new
-    assert third.ctypes.data == places[1]
-    assert fourth.ctypes.data not in places
-    assert (kept.tolist(), ids.tolist(), third.tolist()) == ([2, 3], [1, 2, 3, 5, 9], [2, 3, 7, 9])
-    del third, fourth, kept
+    fourth, fifth = (merge_keys(other, u64([7]), rooms=rooms) for _ in range(2))  # one of the two is new
+    assert fourth.ctypes.data == places[1]
+    assert fifth.ctypes.data not in places
+    assert (kept.tolist(), third.tolist(), fourth.tolist()) == ([2, 3], [1, 2, 3, 5, 9], [2, 3, 7, 9])
+    del fourth, fifth, kept
     longer = np.arange(0, 4000, 2, dtype=np.uint64)
     many = merge_keys(longer, longer + np.uint64(1), rooms=rooms)
     assert many.tolist() == list(range(4000))

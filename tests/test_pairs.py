@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 
 import fpstore
 from fpstore import StoreClosed
+from fpstore._pairs import Windows
 from fpstore.plans import families as plans
 from fpstore.plans.plan import Plan
 from fpstore.query import pairs
@@ -143,6 +144,26 @@ def test_the_parts_of_a_table_are_cut_anew_between_windows(part_count: int) -> N
     assert np.concatenate(parts).tolist() == keys.tolist()
     windows = [set((part >> np.uint64(60)).tolist()) for part in parts]
     assert sum(map(len, windows)) == len(set().union(*windows)) == 4
+
+
+@pytest.mark.parametrize("part_count", [1, 2, 3, 7, 30, 60])
+@pytest.mark.parametrize("chunks", [1, 2])
+def test_held_keys_are_joined_by_whole_windows(part_count: int, chunks: int) -> None:
+    """Of a chunk of two as of one: windows of 1, 40, 3 and 16 keys, of which some go on over several parts."""
+    windows = Windows(4, chunks - 1, 120)
+    first = 8 * (chunks - 1)
+    sizes = enumerate((1, 40, 3, 16), first)
+    keys = fingerprint_array([window << 60 | low for window, size in sizes for low in range(size)])
+    windows.begin(chunks - 1)
+    assert len(windows.whole(0)) == 0
+    parts: list[np.ndarray] = []
+    for part in np.array_split(keys, part_count):
+        windows.append(part)
+        parts.append(windows.whole(sum(map(len, parts))).copy())
+    parts.append(windows.whole(sum(map(len, parts)), ended=True))
+    assert np.concatenate(parts).tolist() == keys.tolist()
+    found = [set((part >> np.uint64(60)).tolist()) for part in parts]
+    assert sum(map(len, found)) == len(set().union(*found)) == 4
 
 
 # --- In a stated budget ---

@@ -203,6 +203,8 @@ class Together:
         """The live keys of a part whose top slot_bits bits are from first up to end, in chunks."""
         bits = self.tables[table].slot_bits
         if first == 0 and end == 1 << bits:
+            if not len(dead):
+                return part.segment.keys(table, room=room)
             living = part.without_dead(table, dead, part.segment.keys(table, room=room))
             return (keys for (keys,) in living)
         coarser = bits - part.segment.tables[table].slot_bits

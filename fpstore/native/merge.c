@@ -93,18 +93,18 @@ static int keys_increase_any(const uint64_t *keys, uint64_t count) {
     return all;
 }
 
-/* merge: those that both hold once, or as often as they came; the latter leaves it to keep_distinct. */
+/* merge: of what is merged again, those that both hold once, or as often as they came; merge_last: once. */
+typedef uint64_t (*MergeKeys)(const Items *, const Items *, uint64_t *);
 static struct {
-    uint64_t (*merge)(const Items *, const Items *, uint64_t *);
-    uint64_t (*keep_distinct)(uint64_t *, uint64_t);
+    MergeKeys merge, merge_last;
     int (*increase)(const uint64_t *, uint64_t);
-} of_keys = {merge_keys_any, NULL, keys_increase_any};
+} of_keys = {merge_keys_any, merge_keys_any, keys_increase_any};
 
 void merge_choose(InstructionSet set) {
-    of_keys.merge = merge_keys_any, of_keys.keep_distinct = NULL, of_keys.increase = keys_increase_any;
+    of_keys.merge = of_keys.merge_last = merge_keys_any, of_keys.increase = keys_increase_any;
 #if FPSTORE_X86
     if (set >= SET_WIDE) {
-        of_keys.merge = merge_repeated_wide, of_keys.keep_distinct = keep_distinct_wide;
+        of_keys.merge = merge_repeated_wide, of_keys.merge_last = merge_distinct_wide;
         of_keys.increase = keys_increase_wide;
     }
 #else
@@ -114,13 +114,7 @@ void merge_choose(InstructionSet set) {
 
 CHOSEN_AT_LOAD(merge_choose)
 
-static uint64_t distinct_of(uint64_t *keys, uint64_t count) {
-    return of_keys.keep_distinct == NULL ? count : of_keys.keep_distinct(keys, count);
-}
-
-uint64_t merge_keys(const Items *a, const Items *b, uint64_t *keys) {
-    return distinct_of(keys, of_keys.merge(a, b, keys));
-}
+uint64_t merge_keys(const Items *a, const Items *b, uint64_t *keys) { return of_keys.merge_last(a, b, keys); }
 
 uint64_t keys_up_to(const uint64_t *keys, uint64_t count, uint64_t last) {
     const Items run = {keys, NULL, count};
@@ -176,13 +170,14 @@ static uint64_t merge_pieces(Items *pieces, uint64_t count, uint64_t *const room
     if (count == 1) memcpy(merged, pieces[0].keys, pieces[0].count * sizeof *merged);
     for (unsigned turn = 0; count > 1; turn = 1 - turn, count = (count + 1) / 2) {
         /* Two each behind those before, from one room to the other; one that is left over goes along. */
+        const MergeKeys merge = count > 2 ? of_keys.merge : of_keys.merge_last;
         uint64_t *out = count > 2 ? rooms[turn] : merged;
         is_moved |= count % 2 == 0;
         for (uint64_t i = 0; i < count; i += 2) {
             const uint64_t room = pieces[i].count + (i + 1 < count ? pieces[i + 1].count : 0);
             Items *piece = &pieces[i / 2];
             if (i + 1 < count) {
-                *piece = (Items){out, NULL, of_keys.merge(&pieces[i], &pieces[i + 1], out)};
+                *piece = (Items){out, NULL, merge(&pieces[i], &pieces[i + 1], out)};
             } else if (is_moved) {
                 memcpy(out, pieces[i].keys, room * sizeof *out);
                 *piece = (Items){out, NULL, room};
@@ -192,7 +187,7 @@ static uint64_t merge_pieces(Items *pieces, uint64_t count, uint64_t *const room
             out += room;
         }
     }
-    return distinct_of(merged, pieces[0].count);
+    return pieces[0].count;
 }
 
 uint64_t merge_all(Items *runs, Items *pieces, uint64_t run_count, uint64_t *const rooms[2], uint64_t *merged) {

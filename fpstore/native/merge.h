@@ -27,9 +27,10 @@ uint64_t keys_up_to(const uint64_t *keys, uint64_t count, uint64_t last);
 int keys_increase(const uint64_t *keys, uint64_t count);
 int keys_increase_wide(const uint64_t *keys, uint64_t count);
 
-/* As merge_keys, but what both hold comes twice, and what one holds twice as often; then each once, where they are. */
+/* As merge_keys of runs that may have a key several times, as what is merged of several others does: merge_repeated has
+   it as often as both together, merge_distinct once. */
 uint64_t merge_repeated_wide(const Items *a, const Items *b, uint64_t *keys);
-uint64_t keep_distinct_wide(uint64_t *keys, uint64_t count);
+uint64_t merge_distinct_wide(const Items *a, const Items *b, uint64_t *keys);
 
 void merge_choose(InstructionSet set);
 

@@ -10,13 +10,14 @@
 enum {
     LANES = 8,
     PARTS = 4, /* of the runs, done side by side: a step waits for the one before it */
+    TAIL = 64, /* keys of a run that are copied before its end, and the largest of all keys behind them */
 };
 
 /* Keys [a, a_end) of one run and [b, b_end) of the other, the eight that are held back of those before, the largest
-   first, and where the next ones go, up to out_end. */
+   first, and where the next ones go. A part reads on where the next one begins: what comes there is above its keys. */
 typedef struct {
     const uint64_t *a, *a_end, *b, *b_end;
-    uint64_t *out, *out_end;
+    uint64_t *out;
     __m512i held;
 } Part;
 
@@ -57,33 +58,41 @@ ALWAYS_INLINE __m512i part_order(Part *part, __m512i read) {
     return _mm512_permutex2var_epi64(low, rising, high);
 }
 
-ALWAYS_INLINE void part_step(Part *part) {
-    _mm512_storeu_si512(part->out, part_order(part, part_read(part)));
+ALWAYS_INLINE __m512i part_step(Part *part) {
+    const __m512i keys = part_order(part, part_read(part));
+    _mm512_storeu_si512(part->out, keys);
     part->out += LANES;
+    return keys;
 }
 
-/* Steps that need not ask whether a run ends. */
-ALWAYS_INLINE uint64_t part_sure(const Part *part) {
-    const uint64_t a = (uint64_t)(part->a_end - part->a) / LANES, b = (uint64_t)(part->b_end - part->b) / LANES;
+/* Of each key the one before it: of the first the last of `before`. */
+ALWAYS_INLINE __m512i keys_before(__m512i keys, __m512i before) {
+    return _mm512_alignr_epi64(keys, before, LANES - 1);
+}
+
+/* Where a run goes on of which fewer than TAIL keys are left: in its tail, where the largest of all keys come behind them
+   and do not end. Of such a key itself there may come too many, but only so many are written as there are keys. */
+static __attribute__((noinline)) const uint64_t *tail_of(const uint64_t *next, uint64_t left, int is_tail,
+                                                         uint64_t *tail) {
+    if (is_tail) return tail + TAIL; /* past its keys */
+    memcpy(tail, next, left * sizeof *tail);
+    memset(tail + left, 0xFF, (2 * TAIL - left) * sizeof *tail);
+    return tail;
+}
+
+/* Steps for which a run, which goes on in its tail where it ends, has keys: eight or more. */
+ALWAYS_INLINE uint64_t run_steps(const uint64_t **next, const uint64_t **end, uint64_t *tail) {
+    if (UNLIKELY(*end - *next < TAIL)) {
+        const uint64_t *const tail_end = tail + 2 * TAIL;
+        *next = tail_of(*next, (uint64_t)(*end - *next), *end == tail_end, tail);
+        *end = tail_end;
+    }
+    return (uint64_t)(*end - *next) / LANES;
+}
+
+ALWAYS_INLINE uint64_t part_steps(Part *part, uint64_t tails[2][2 * TAIL]) {
+    const uint64_t a = run_steps(&part->a, &part->a_end, tails[0]), b = run_steps(&part->b, &part->b_end, tails[1]);
     return a < b ? a : b;
-}
-
-/* part_read() where a run may end, or has ended: behind its end comes the largest of all keys. Of such a key itself there
-   may come too many, but only so many are written as there are keys. */
-ALWAYS_INLINE __m512i part_read_last(Part *part) {
-    const uint64_t a = (uint64_t)(part->a_end - part->a), b = (uint64_t)(part->b_end - part->b);
-    const int of_b = (b > 0 ? *part->b : UINT64_MAX) < (a > 0 ? *part->a : UINT64_MAX);
-    const uint64_t left = of_b ? b : a, count = left < LANES ? left : LANES;
-    const uint64_t **next = of_b ? &part->b : &part->a, *keys = *next;
-    *next += count;
-    return _mm512_mask_loadu_epi64(_mm512_set1_epi64(-1), (__mmask8)low_bits((unsigned)count), keys);
-}
-
-ALWAYS_INLINE void part_step_last(Part *part) {
-    const uint64_t left = (uint64_t)(part->out_end - part->out), count = left < LANES ? left : LANES;
-    const __m512i keys = part_order(part, part_read_last(part));
-    _mm512_mask_storeu_epi64(part->out, (__mmask8)low_bits((unsigned)count), keys);
-    part->out += count;
 }
 
 /* How many of the first `count` keys of both runs, in order, are of a. */
@@ -99,61 +108,60 @@ static uint64_t first_of_a(const Items *a, const Items *b, uint64_t count) {
     return low;
 }
 
-/* The parts are of one size, so that they end at one step; the last one has what is left over. */
-uint64_t merge_repeated_wide(const Items *a, const Items *b, uint64_t *keys) {
+/* The parts are of one size, so that they end at one step; the last one has what is left over. tells: whether to return
+   whether all keys are distinct; if not, what is returned says nothing. */
+ALWAYS_INLINE int merge_as(const Items *a, const Items *b, uint64_t *keys, int tells) {
     const __m512i turn = _mm512_set_epi64(0, 1, 2, 3, 4, 5, 6, 7);
     const uint64_t total = a->count + b->count, size = total / PARTS / LANES * LANES;
-    Part parts[PARTS];
-    uint64_t i = 0, first = 0, sure;
-    int sure_of_all = 1, going = 1;
+    uint64_t tails[PARTS][2][2 * TAIL], left = size / LANES;
+    Part parts[PARTS], *last = &parts[PARTS - 1];
+    __m512i before[PARTS]; /* what each part wrote last; at first what none begins with but the largest key */
+    __mmask8 fresh = 0xFF;
+    int distinct = 1;
     for (unsigned p = 0; p < PARTS; p++) {
-        const uint64_t end = p + 1 < PARTS ? first + size : total, i_end = first_of_a(a, b, end);
-        parts[p] = (Part){a->keys + i,     a->keys + i_end, b->keys + (first - i), b->keys + (end - i_end),
-                          keys + first, keys + end,      _mm512_setzero_si512()};
-        sure_of_all &= part_sure(&parts[p]) > 0;
-        i = i_end, first = end;
+        const uint64_t i = first_of_a(a, b, p * size);
+        parts[p] = (Part){a->keys + i,          a->keys + a->count, b->keys + (p * size - i),
+                          b->keys + b->count, keys + p * size,    _mm512_setzero_si512()};
+        (void)part_steps(&parts[p], tails[p]);
+        parts[p].held = _mm512_permutexvar_epi64(turn, part_read(&parts[p]));
+        before[p] = _mm512_set1_epi64(-1);
     }
-    if (sure_of_all) {
+    while (left > 0) {
         Part side_by_side[PARTS]; /* whose address nobody takes: they stay in registers */
+        uint64_t steps = left;
 #pragma GCC unroll 4
-        for (unsigned p = 0; p < PARTS; p++)
-            side_by_side[p] = parts[p],
-            side_by_side[p].held = _mm512_permutexvar_epi64(turn, part_read(&side_by_side[p]));
-        do {
-            sure = part_sure(&side_by_side[0]);
+        for (unsigned p = 0; p < PARTS; p++) {
+            const uint64_t own = part_steps(&parts[p], tails[p]);
+            steps = own < steps ? own : steps;
+            side_by_side[p] = parts[p];
+        }
+        for (uint64_t step = 0; step < steps; step++)
 #pragma GCC unroll 4
-            for (unsigned p = 1; p < PARTS; p++) {
-                const uint64_t own = part_sure(&side_by_side[p]);
-                sure = own < sure ? own : sure;
+            for (unsigned p = 0; p < PARTS; p++) {
+                const __m512i here = part_step(&side_by_side[p]);
+                if (tells) fresh &= _mm512_cmpneq_epi64_mask(here, keys_before(here, before[p])), before[p] = here;
             }
-            for (uint64_t step = 0; step < sure; step++)
-#pragma GCC unroll 4
-                for (unsigned p = 0; p < PARTS; p++) part_step(&side_by_side[p]);
-        } while (sure > 0);
 #pragma GCC unroll 4
         for (unsigned p = 0; p < PARTS; p++) parts[p] = side_by_side[p];
-    } else {
-        for (unsigned p = 0; p < PARTS; p++) {
-            Part *part = &parts[p];
-            if (part->a == part->a_end || part->b == part->b_end) {
-                const uint64_t *rest = part->a == part->a_end ? part->b : part->a;
-                memcpy(part->out, rest, (size_t)(part->out_end - part->out) * sizeof *rest);
-                part->out = part->out_end;
-            } else {
-                part->held = _mm512_permutexvar_epi64(turn, part_read_last(part));
-            }
-        }
+        left -= steps;
     }
-    while (going) {
-        going = 0;
-        for (unsigned p = 0; p < PARTS; p++)
-            if (parts[p].out < parts[p].out_end) part_step_last(&parts[p]), going = 1;
+    for (left = total - PARTS * size; left > 0;) {
+        const uint64_t count = left < LANES ? left : LANES;
+        (void)part_steps(last, tails[PARTS - 1]);
+        _mm512_mask_storeu_epi64(last->out, (__mmask8)low_bits((unsigned)count), part_order(last, part_read(last)));
+        last->out += count;
+        left -= count;
     }
-    return total;
+    if (tells) { /* and where one part ends and another one begins, and what the last had more */
+        for (unsigned p = 1; p < PARTS && size > 0; p++) distinct &= keys[p * size] != keys[p * size - 1];
+        for (uint64_t i = PARTS * size; i < total; i++) distinct &= i == 0 || keys[i] != keys[i - 1];
+    }
+    return distinct & (fresh == 0xFF);
 }
 
-/* What is written ends before the last of the keys that were read, with which the next one is compared. */
-uint64_t keep_distinct_wide(uint64_t *keys, uint64_t count) {
+/* Each key once, where they are. What is written ends before the last of the keys that were read, with which the next one
+   is compared. */
+static uint64_t keep_distinct(uint64_t *keys, uint64_t count) {
     uint64_t kept = 1, i = 1;
     if (count == 0) return 0;
     for (; i + LANES <= count; i += LANES) {
@@ -174,11 +182,25 @@ uint64_t keep_distinct_wide(uint64_t *keys, uint64_t count) {
     return kept;
 }
 
+uint64_t merge_repeated_wide(const Items *a, const Items *b, uint64_t *keys) {
+    (void)merge_as(a, b, keys, 0);
+    return a->count + b->count;
+}
+
+uint64_t merge_distinct_wide(const Items *a, const Items *b, uint64_t *keys) {
+    const uint64_t count = a->count + b->count;
+    return merge_as(a, b, keys, 1) ? count : keep_distinct(keys, count);
+}
+
 int keys_increase_wide(const uint64_t *keys, uint64_t count) {
+    __m512i before = _mm512_set1_epi64(count > 0 ? (long long)keys[0] : 0);
     __mmask8 all = 0xFF;
     uint64_t i = 1;
-    for (; i + LANES <= count; i += LANES)
-        all &= _mm512_cmpgt_epu64_mask(_mm512_loadu_si512(keys + i), _mm512_loadu_si512(keys + i - 1));
+    for (; i + LANES <= count; i += LANES) { /* a second load of nearly the same would take 1.5 times as long */
+        const __m512i here = _mm512_loadu_si512(keys + i);
+        all &= _mm512_cmpgt_epu64_mask(here, keys_before(here, before));
+        before = here;
+    }
     for (; i < count; i++) all &= (__mmask8) - (keys[i] > keys[i - 1]);
     return all == 0xFF;
 }

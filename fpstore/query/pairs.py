@@ -232,7 +232,8 @@ def _neighbour_joins(
     expected = segment.key_count * (stretch.end - stretch.first) / (1 << stretch.bits)
     parts = _parts_of(segment, stretch)
     for keys in _whole_windows(segment, index, parts, prefix_bits, distance, memory_bytes):
-        yield Neighbours(segment.view, index, keys, distance, prefix_bits), min(1.0, done / expected)
+        if len(keys) > 1:
+            yield Neighbours(segment.view, index, keys, distance, prefix_bits), min(1.0, done / expected)
         done += len(keys)
 
 
@@ -266,10 +267,13 @@ def _flip_joins(segment: Joined, stretch: Stretch, distance: int, memory_bytes: 
     for chunk in chunks:
         share = (chunk - chunks.start) / len(chunks)
         windows.begin(chunk)
-        parts = _parts_of(segment, Stretch(index, split_bits, chunk, chunk + 1))
-        for keys in _whole_windows(segment, index, parts, window_bits, distance, memory_bytes):
+        done = 0
+        for part in _parts_of(segment, Stretch(index, split_bits, chunk, chunk + 1)):
+            windows.append(part)
+            keys = windows.whole(done)
+            done += len(keys)
             yield Neighbours(segment.view, index, keys, distance, window_bits), share
-            windows.append(keys)
+        yield Neighbours(segment.view, index, windows.whole(done, ended=True), distance, window_bits), share
         yield Flips(segment.view, index, windows, distance, flips.get(0, [])), share
         for across, inside in flips.items():
             if across == 0 or not _is_met_from(chunk, across):
@@ -299,23 +303,24 @@ def _chunks_read(stretch: Stretch, flips: dict[int, list[int]]) -> list[Stretch]
 def _whole_windows(
     segment: Joined, index: int, parts: Iterator[Keys], window_bits: int, distance: int, memory_bytes: int
 ) -> Iterator[Keys]:
-    """The parts cut anew, so that none ends within a window; their room is used again."""
+    """The parts cut anew, so that none ends within a window; one that ends with a part comes by itself, as a copy."""
     in_window = np.uint64((1 << (segment.view.bits - window_bits)) - 1)
     held: list[Keys] = []  # of one window, the last
-    room = np.empty(0, dtype=np.uint64)
     for part in parts:
-        first_of_last = part[-1] & ~in_window
-        cut = int(np.searchsorted(part, first_of_last))
-        if held and (cut or held[0][0] < first_of_last):
-            count = sum(map(len, held)) + cut
-            if count > len(room):
-                room = np.empty(count + count // 8, dtype=np.uint64)
-            yield np.concatenate([*held, part[:cut]], out=room[:count])
-            held = []
-        elif cut:
-            yield part[:cut]
-        held.append(part[cut:].copy())
+        begin = int(np.searchsorted(part, held[0][0] | in_window, side="right")) if held else 0
+        if begin:
+            held.append(part[:begin].copy())
         if sum(map(len, held)) > memory_bytes // BYTES_PER_CHUNK_KEY:
+            raise _no_room(segment, index, distance, memory_bytes)
+        if begin == len(part):
+            continue
+        if held:
+            yield np.concatenate(held)
+        cut = int(np.searchsorted(part, part[-1] & ~in_window))
+        if begin < cut:
+            yield part[begin:cut]
+        held = [part[cut:].copy()]
+        if len(held[0]) > memory_bytes // BYTES_PER_CHUNK_KEY:
             raise _no_room(segment, index, distance, memory_bytes)
     if held:
         yield np.concatenate(held)

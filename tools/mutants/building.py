@@ -420,10 +420,18 @@ MUTANTS = (
     Mutant(
         "a window that goes on is cut",
         "fpstore/query/pairs.py",
-        "if held and (cut or held[0][0] < first_of_last):",
-        "if held:",
+        'begin = int(np.searchsorted(part, held[0][0] | in_window, side="right")) if held else 0',
+        "begin = 0",
         "pairs are missed whose keys lie in two parts of a table",
         ("tests/test_pairs.py::test_the_parts_of_a_table_are_cut_anew_between_windows",),
+    ),
+    Mutant(
+        "a window of held keys that goes on is joined with what there is of it",
+        "fpstore/_pairs.pyx",
+        "end = self.count if ended or self.count == 0 else self.starts[self.last_window]",
+        "end = self.count",
+        "pairs are missed whose keys lie in two parts of a table with flips",
+        ("tests/test_pairs.py::test_held_keys_are_joined_by_whole_windows",),
     ),
     Mutant(
         "groups of a chunk may be none",

@@ -295,11 +295,19 @@ MUTANTS = (
     Mutant(
         "behind the end of a run comes the least of all keys",
         "fpstore/native/merge_wide.c",
-        "_mm512_mask_loadu_epi64(_mm512_set1_epi64(-1), (__mmask8)low_bits((unsigned)count), keys);",
-        "_mm512_mask_loadu_epi64(_mm512_setzero_si512(), (__mmask8)low_bits((unsigned)count), keys);",
+        "memset(tail + left, 0xFF,",
+        "memset(tail + left, 0,",
         "a store in parts has keys that nobody added",
         ("tests/test_merge_kernels.py::test_merged_keys_are_the_union",),
         at_import=True,
+    ),
+    Mutant(
+        "keys are not compared where parts of a merge meet",
+        "fpstore/native/merge_wide.c",
+        "distinct &= keys[p * size] != keys[p * size - 1];",
+        "continue;",
+        "a fingerprint of two segments comes twice",
+        ("tests/test_merge_kernels.py::test_a_key_that_two_sources_have_comes_once_wherever_it_lies",),
     ),
     Mutant(
         "a chunk of keys may begin with the one before it",
