@@ -174,11 +174,12 @@ def test_a_thread_that_cannot_be_had_is_an_error_and_nothing_hangs(bare: Path, m
 def test_what_is_stored_of_a_batch_does_not_depend_on_its_pieces(tmp_path: Path, piece_rows: int) -> None:
     rng = np.random.default_rng(3)
     keys = SOME[rng.integers(0, 12, 60)] ^ (np.uint64(1) << rng.integers(0, 64, 60, dtype=np.uint64))
+    keys = np.append(keys, ~SOME[:1])  # so that the last piece has a new one
     found = []
     for name, rows in (("whole", 256), ("pieces", piece_rows)):
         fpstore.create(tmp_path / name, plan="paper-4").close()
         with writer_of(tmp_path / name, piece_rows=rows) as store:
-            found.append([list(store.add_if_new(keys, ids=ids_from(0, 60)[::-1])), rows_of(store)])
+            found.append([list(store.add_if_new(keys, ids=ids_from(0, 61)[::-1])), rows_of(store)])
         with fpstore.open(tmp_path / name) as store:  # from the log
             found[-1].append(rows_of(store))
             assert found[-1][1] == found[-1][2]
