@@ -199,6 +199,7 @@ def _help(turns: "SimpleQueue[_Turn | None]") -> None:
                 turn.error = error
             finally:
                 _OWN.turn = None
+                turn.run = _nothing  # whoever has the piece may be what it holds
                 turn.ended.set()
         del turn  # nor what it holds
 

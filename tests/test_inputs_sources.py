@@ -480,6 +480,16 @@ def test_the_advice_about_a_folder_names_what_would_read_it(tmp_path: Path, head
             read([tmp_path / "d"])
 
 
+@pytest.mark.parametrize("name", ["b.hex.gz", "b.HEX.GZ"])
+def test_the_pattern_that_is_advised_reads_what_is_packed(tmp_path: Path, name: str) -> None:
+    (tmp_path / "a.md").write_text("one")
+    (tmp_path / name).write_bytes(gzip.compress(b"0x5\n"))
+    with pytest.raises(ValueError, match="a pattern names some of them, such as ") as caught:
+        read([tmp_path])
+    pattern = str(caught.value).rpartition("such as ")[2].strip("'")
+    assert [list(batch.fingerprints) for batch in read([pattern])] == [[5]]
+
+
 def test_a_folder_is_gone_through_once_before_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, data in (("a.txt", b"12"), ("b.html", b"345"), ("c.txt", b"6")):
         (tmp_path / name).write_bytes(data)

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -574,9 +575,25 @@ class Disk:
 NOT_KEPT = {"store", "votes", "sizes"}
 
 
-@pytest.mark.parametrize("name", ["first", "longest", "store", "cluster", "centers", "components", "pairs"])
+def killed_before_the_first_commit(work: Callable[[], Any]) -> None:
+    if (child := os.fork()) == 0:
+        Job.commit = Job.commit_behind = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[assignment,method-assign]
+        with suppress(BaseException):
+            work()
+        os._exit(1)
+    assert os.waitpid(child, 0)[1] == signal.SIGKILL
+
+
+# Of what is left of a run that was killed nothing may be on the disk yet, but for a store that it made.
+@pytest.mark.parametrize(
+    ("name", "killed"),
+    [
+        *((name, False) for name in ("first", "longest", "store", "cluster", "centers", "components", "pairs")),
+        *((name, True) for name in ("first", "longest", "cluster", "centers", "components", "pairs")),
+    ],
+)
 def test_what_a_journal_tells_of_is_on_the_disk_when_the_journal_is(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path, name: str
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path, name: str, killed: bool
 ) -> None:
     out, store = tmp_path / "out", tmp_path / "seen.fpstore"
     works: dict[str, Callable[[], Any]] = {
@@ -588,6 +605,9 @@ def test_what_a_journal_tells_of_is_on_the_disk_when_the_journal_is(
         "components": lambda: components([source], out),
         "pairs": lambda: document_pairs([source], out),
     }
+    if killed:
+        killed_before_the_first_commit(works[name])
+        assert (tmp_path / "out.job" / "job.json").exists()
     disk = Disk(tmp_path, monkeypatch)
     commit, spooled = Job.commit, store / "jobs"
     commits = 0

@@ -2,6 +2,7 @@
 
 # mypy: disable-error-code="var-annotated"
 
+import gc
 import os
 import signal
 import sys
@@ -452,6 +453,29 @@ def test_the_thread_of_a_line_ends_with_it() -> None:
     del line
     thread.wait()
     assert thread.done
+
+
+def test_a_line_ends_with_whoever_gave_it_their_own_work() -> None:
+    class Owner:
+        def __init__(self) -> None:
+            self.line = Line()
+            self.piece = self.line.give(self.work)
+
+        def work(self) -> None:
+            pass
+
+    owner: Owner | None = Owner()
+    assert owner is not None
+    gone, thread = weakref.ref(owner), owner.line._thread
+    owner.piece.wait()
+    gc.disable()  # the collector would find it, some time
+    try:
+        owner = None
+        assert gone() is None
+    finally:
+        gc.enable()
+    assert thread is not None
+    thread.wait()
 
 
 def interrupted_after(*moments: float) -> threading.Thread:

@@ -259,3 +259,34 @@ def test_the_traces_of_all_segments_of_a_writer_take_no_more_than_a_bound(
         assert [part.segment.traced_bytes for part in store._living.snapshot.parts] == [most]
         assert added(900) == [most, 0]
         assert not store.add_if_new(keys ^ np.uint64(1), ids=ids).stored.any()
+
+
+def test_traces_that_are_held_with_an_older_snapshot_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "LEAST_TRACED_KEYS", 1)
+    keys, ids = uniform(900, np.random.default_rng(8)), np.arange(900, dtype=np.uint64)
+    path = tmp_path / "s"
+    fpstore.create(path, plan="flips-3:1,0,0").close()
+
+    def traced_bytes(store: fpstore.Store) -> int:
+        assert isinstance(store._living, Writer)
+        (part,) = store._living.snapshot.parts
+        return part.segment.traced_bytes
+
+    def after_one_goes(number: int) -> bool:
+        store.remove(ids=[number])
+        store.compact()
+        return traced_bytes(store) > 0
+
+    with writer_of(path) as store:
+        store.add_if_new(keys, ids=ids)
+        store.compact()
+        most = traced_bytes(store)
+    with writer_of(path, traced_bytes=most) as store:
+        assert isinstance(store._living, Writer)
+        store.add_if_new(keys[:9], ids=ids[:9])  # from here on it tests
+        assert after_one_goes(0)
+        held = store._living.snapshot
+        assert after_one_goes(1)  # in place of that one
+        assert not after_one_goes(2)
+        del held
+        assert after_one_goes(3)

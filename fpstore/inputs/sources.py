@@ -327,7 +327,7 @@ def _refuse_unknown(folder: str, unknown: int, first: str, kinds: dict[str, str]
         each = "each is a text" if looked == "text" else f"as {os.path.basename(first)} looks"
         expected = f"one format for all files of the folder (--format {looked}: {each}), or a pattern for some of them"
     else:
-        known = next((_suffix(file) for file in kinds.values()), ".jsonl")
+        known = next((_ending(file) for file in kinds.values()), ".jsonl")
         expected = f"files of one kind; a pattern names some of them, such as '{glob.escape(folder)}/**/*{known}'"
     raise ValueError(f"{folder}: found {found}; expected {expected}")
 
@@ -355,6 +355,12 @@ def _suffix(path: str) -> str:
     if suffix.lower() in SUFFIXES:
         suffix = os.path.splitext(stem)[1]
     return suffix.lower()
+
+
+def _ending(path: str) -> str:
+    """What a pattern for files of this kind ends with, that of packed ones with .gz and the like."""
+    stem, suffix = os.path.splitext(path)
+    return os.path.splitext(stem)[1] + suffix if suffix.lower() in SUFFIXES else suffix
 
 
 def _known() -> str:

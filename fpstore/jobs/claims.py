@@ -60,7 +60,8 @@ def expect_result(path: Path) -> None:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if not stat.S_ISREG(mode):
         kind = _KINDS.get(stat.S_IFMT(mode), "something else")
-        advice = "a result is a file that gets its name when it is whole; leave the option away if it is not wanted"
+        advice = "a result is a file that gets its name when it is whole; -o - writes to standard output, and another "
+        advice += "option is left away where its result is not wanted"
         raise ValueError(f"{path}: found {kind}, expected a regular file or nothing: {advice}")
 
 
@@ -121,9 +122,6 @@ class Claim:
             if status.st_size == 0 and self.folder.names() == [MARK]:
                 mark = {"made by": "a job of fpstore", "identity": secrets.token_hex(16)}
                 write_all(self._lock_fd, memoryview(json.dumps(mark).encode()))
-                os.fsync(self._lock_fd)
-                self.folder.sync()  # before other names: without its mark it would be somebody's
-                self.parent.sync_later()
             elif not _is_mark(os.pread(self._lock_fd, 1 << 10, 0)):
                 raise JobError("found a folder that no job made, expected nothing; move it away", path=self.path)
         return True
@@ -140,6 +138,17 @@ class Claim:
         self.parent.close()
 
     # --- Whose it is ---
+
+    def begin(self) -> None:
+        """Have it be there when a journal is, before which its parent's names are synced; and no trace of jobs in it.
+
+        Whoever made it may have been killed before any of that was on the disk.
+        """
+        with naming(self.path / MARK):
+            os.fsync(self._lock_fd)
+        self.folder.sync()  # before other names: without its mark it would be somebody's
+        self.parent.sync_later()
+        self.forget()
 
     def read_journal(self) -> dict[str, Any] | None:
         """The journal of the job whose first result this is."""

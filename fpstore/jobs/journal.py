@@ -132,7 +132,7 @@ class Job:
                 self._look_for_results()
         if self.state is None:
             for claim in self._claims:
-                claim.forget()
+                claim.begin()
             for claim in self._claims[1:]:
                 claim.own(self.folder, self.id)
             self.work_folder = first.folder.create(WORK)

@@ -6,6 +6,7 @@ Shares with an older snapshot all that is the same.
 import dataclasses
 from collections.abc import Collection
 from pathlib import Path
+from weakref import WeakSet
 
 from fpstore.codes.reader import CodesSegment
 from fpstore.disk import Folder, Place
@@ -141,14 +142,27 @@ def open_part(segments: Folder, entry: SegmentEntry, plan: Plan, settings: Setti
     return live_of(segment, entry.position, removals, names, sketches=sketches)
 
 
+class Traced(WeakSet[Segment]):
+    """Segments with traces, while anybody holds them: whoever has an older snapshot has its segments, with theirs."""
+
+
 def open_made(
-    segments: Folder, entry: SegmentEntry, snapshot: Snapshot, dropped: Collection[str], traced_bytes: int
+    segments: Folder,
+    entry: SegmentEntry,
+    snapshot: Snapshot,
+    dropped: Collection[str],
+    traced: Traced,
+    traced_bytes: int,
 ) -> Live:
-    """A segment that is to join a snapshot in place of those dropped. traced_bytes: what all of them may note."""
+    """A segment that is to join a snapshot in place of those dropped.
+
+    traced: which it joins. traced_bytes: what the traces of those that are not dropped may take.
+    """
     part = open_part(segments, entry, snapshot.plan, snapshot.settings, snapshot.removals)
     if traced_bytes and not snapshot.settings.is_wide:
-        others = [own.segment for own in snapshot.parts if own.segment.path.name not in dropped]
-        part.segment.note_traces(traced_bytes - sum(segment.traced_bytes for segment in others))
+        others = sum(segment.traced_bytes for segment in traced if segment.path.name not in dropped)
+        part.segment.note_traces(traced_bytes - others)
+        traced.add(part.segment)
     return part
 
 

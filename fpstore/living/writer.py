@@ -25,7 +25,7 @@ from fpstore.living.live import Live
 from fpstore.living.merge import pass_count
 from fpstore.living.named import expect_room, in_handles, named_additions
 from fpstore.living.naming import GivenNames
-from fpstore.living.opening import open_made, open_snapshot
+from fpstore.living.opening import Traced, open_made, open_snapshot
 from fpstore.living.singly import Current
 from fpstore.living.sizes import LivingSizes
 from fpstore.living.snapshot import Snapshot
@@ -67,7 +67,7 @@ class Writer(Current):
         self.folder = folder
         self._fork = forks.generation
         self.sizes = sizes or LivingSizes()
-        self._deferred, self._given, self._tests = Waiting(), GivenNames(), False
+        self._deferred, self._given, self._tests, self._traced = Waiting(), GivenNames(), False, Traced()
         self._before_commit = before_commit
         self._lock = threading.RLock()
         self._closing = False
@@ -439,7 +439,8 @@ class Writer(Current):
                 announced = self._catalog.announce(entry)
         try:
             strays = name_segment(self._catalog, place, entry, announced)
-            return open_made(place.folder, entry, snapshot, dropped, self.sizes.traced_bytes * self._tests), strays
+            most = self.sizes.traced_bytes * self._tests
+            return open_made(place.folder, entry, snapshot, dropped, self._traced, most), strays
         except BaseException:
             with self._lock, self._uncertain:
                 raise

@@ -16,15 +16,15 @@
     FEATURE("bmi2", 7, 0, EBX, 8)    \
     FEATURE("lzcnt", 0x80000001, 0, ECX, 5)
 
-#define WIDE_FEATURES(FEATURE)           \
-    FEATURE("fma", 1, 0, ECX, 12)        \
-    FEATURE("f16c", 1, 0, ECX, 29)       \
-    FEATURE("avx512f", 7, 0, EBX, 16)    \
-    FEATURE("avx512cd", 7, 0, EBX, 28)   \
-    FEATURE("avx512bw", 7, 0, EBX, 30)   \
-    FEATURE("avx512vl", 7, 0, EBX, 31)   \
-    FEATURE("avx512vbmi", 7, 0, ECX, 1)  \
-    FEATURE("avx512vbmi2", 7, 0, ECX, 6) \
+#define WIDE_FEATURES(FEATURE)             \
+    FEATURE("fma", 1, 0, ECX, 12)          \
+    FEATURE("f16c", 1, 0, ECX, 29)         \
+    FEATURE("avx512f", 7, 0, EBX, 16)      \
+    FEATURE("avx512cd", 7, 0, EBX, 28)     \
+    FEATURE("avx512bw", 7, 0, EBX, 30)     \
+    FEATURE("avx512vl", 7, 0, EBX, 31)     \
+    FEATURE("avx512vbmi", 7, 0, ECX, 1)    \
+    FEATURE("avx512vbmi2", 7, 0, ECX, 6)   \
     FEATURE("avx512bitalg", 7, 0, ECX, 12) \
     FEATURE("avx512vpopcntdq", 7, 0, ECX, 14)
 

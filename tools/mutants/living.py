@@ -1630,7 +1630,7 @@ MUTANTS = (
     Mutant(
         "each segment has traces of as much as all may have",
         "fpstore/living/opening.py",
-        "traced_bytes - sum(segment.traced_bytes for segment in others)",
+        "traced_bytes - others",
         "traced_bytes",
         "a writer takes memory that grows with the number of segments",
         ("tests/test_traces.py::test_the_traces_of_all_segments_of_a_writer_take_no_more_than_a_bound",),
@@ -1638,8 +1638,8 @@ MUTANTS = (
     Mutant(
         "the traces of segments that go leave no room for others",
         "fpstore/living/opening.py",
-        "for own in snapshot.parts if own.segment.path.name not in dropped",
-        "for own in snapshot.parts",
+        "for segment in traced if segment.path.name not in dropped",
+        "for segment in traced",
         "a large segment is searched without them",
         ("tests/test_traces.py::test_the_traces_of_all_segments_of_a_writer_take_no_more_than_a_bound",),
     ),
@@ -1830,5 +1830,13 @@ MUTANTS = (
         "pass",
         "what waits in it is never written",
         ("tests/test_collected.py::test_what_the_collector_closes_in_the_midst_of_a_call_is_closed_after_it",),
+    ),
+    Mutant(
+        "traces that an older snapshot has do not count",
+        "fpstore/living/opening.py",
+        "traced.add(part.segment)",
+        "pass",
+        "who holds answers of several moments has a writer take more memory than it says",
+        ("tests/test_traces.py::test_traces_that_are_held_with_an_older_snapshot_count",),
     ),
 )

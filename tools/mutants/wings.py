@@ -2093,4 +2093,28 @@ MUTANTS = (
         "what a killed process left of it has no lock, and stays beyond any budget",
         ("tests/test_remote.py::test_what_is_left_of_a_mirror_by_a_killed_process_goes",),
     ),
+    Mutant(
+        "the names of a job's folders are synced by whoever makes them alone",
+        "fpstore/jobs/claims.py",
+        "self.parent.sync_later()",
+        "self.parent.sync_later() if self.is_new else None",
+        "a power cut takes the folder of a job whose first run was killed, and its store has the documents",
+        ("tests/test_jobs_resume.py::test_what_a_journal_tells_of_is_on_the_disk_when_the_journal_is[first-True]",),
+    ),
+    Mutant(
+        "the mark of a job's folder is not synced where a killed run wrote it",
+        "fpstore/jobs/claims.py",
+        "os.fsync(self._lock_fd)",
+        "os.fstat(self._lock_fd)",
+        "behind a power cut the folder is said to be somebody else's",
+        ("tests/test_jobs_resume.py::test_what_a_journal_tells_of_is_on_the_disk_when_the_journal_is[first-True]",),
+    ),
+    Mutant(
+        "what a line was given is held when it is done",
+        "fpstore/threads.py",
+        "turn.run = _nothing  # whoever has the piece may be what it holds",
+        "pass",
+        "a service has one thread more for each build until the collector runs",
+        ("tests/test_threads.py::test_a_line_ends_with_whoever_gave_it_their_own_work",),
+    ),
 )
