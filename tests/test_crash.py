@@ -112,6 +112,7 @@ def test_an_acknowledgement_before_the_commit_is_found_by_kills() -> None:
     ("plant", "problem"),
     [
         ("no-segment-sync", "what is no part of the store, or is missing: ['aside']"),
+        ("no-uncached-sync", "what is no part of the store, or is missing: ['aside']"),
         ("no-folder-sync", "segment: found none, expected the file that the catalog names"),
         ("no-rename-sync", "against the first, a: not there"),
         ("no-copy-sync", "segment: found none, expected the file that the catalog names"),

@@ -497,6 +497,22 @@ def test_what_is_written_past_the_cache_is_read_back_past_it_where_the_system_ca
     assert first == second
 
 
+@pytest.mark.parametrize("uncached", [False, True])
+def test_all_of_a_file_and_its_name_are_made_durable_before_it_is_read_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uncached: bool
+) -> None:
+    steps: list[object] = []
+    monkeypatch.setattr(segment_files, "UNCACHED", 0x80)  # that of the disk says how it is written
+    monkeypatch.setattr(segment_files, "check_file", lambda *_, uncached: steps.append(("read back", uncached)))
+    monkeypatch.setattr(os, "fsync", lambda fd: steps.append((os.fstat(fd).st_ino, os.fstat(fd).st_size)))
+    path = tmp_path / "00000007.fpseg"
+    with SegmentWriter(path, "gap", 2, uncached=uncached) as writer:
+        writer.add_table(HALVES.tables[0], ArrayKeys(STORED))
+        writer.finish()
+    file, folder = ((each.stat().st_ino, each.stat().st_size) for each in (path, tmp_path))
+    assert steps == [file, folder, ("read back", uncached)]
+
+
 def test_finish_returns_what_the_catalog_is_to_say_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "00000007.fpseg"
     with writer_with_one_table(path) as writer:

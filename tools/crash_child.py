@@ -27,7 +27,9 @@ from crash_model import Broken, inspect
 from crash_signed import build, create, opened
 from id_types import SIGNED, WIDE, fingerprints_of, ids_of, numbered
 
-from fpstore import creation
+from fpstore import creation, disk
+from fpstore.building import options, spill
+from fpstore.building import rows as building
 from fpstore.disk import Folder, Place
 from fpstore.format import PAGE_BYTES
 from fpstore.living import catalog, locks, steps, writer
@@ -56,6 +58,11 @@ SIZES = LivingSizes(
 # So few ids that rise are kept as steps.
 STEP_IDS = 2
 PIECE_BYTES = PAGE_BYTES
+# What sorting a row with an id takes.
+ROW_BYTES = 32
+BUILD_BYTES = 2 << 30
+# disk.UNCACHED, where the system has it.
+RWF_DONTCACHE = 0x80
 PLAN = "flips-2:1,1"
 # Before one goes well, two may raise the errors of a flush and of a merge, and one its own.
 ATTEMPTS = 4
@@ -77,6 +84,28 @@ def unsynced(left_out: Callable[[Path], bool]) -> None:
     """The names in some folders are not made durable."""
     sync = Folder.sync
     setattr(Folder, "sync", lambda self: None if left_out(self.path) else sync(self))  # noqa: B010
+
+
+def unsynced_uncached() -> None:
+    """What is written past the system's cache is taken for durable."""
+    sync = files.ChecksummedFile.sync
+    setattr(files.ChecksummedFile, "sync", lambda self: None if self._uncached else sync(self))  # noqa: B010
+
+
+def little_memory() -> None:
+    """A build may have room for a few rows, and what it then writes goes past the cache, whatever the system can do.
+
+    To the disk that the library pretends it is all the same.
+    """
+    for module, name, value in (
+        (options, "MIN_MEMORY", 1),
+        (building, "OTHER_MEMORY", 0),
+        (spill, "MIN_MEMORY_BYTES", 1),
+        (spill, "MIN_PIECE_BYTES", 64),
+        (disk, "UNCACHED", RWF_DONTCACHE),
+        (files, "UNCACHED", RWF_DONTCACHE),
+    ):
+        setattr(module, name, value)
 
 
 def named_by(naming: Callable[[Catalog, Place, SegmentEntry, State], list[SegmentEntry]]) -> None:
@@ -117,8 +146,11 @@ def ignored_errors() -> None:
     setattr(Catalog, "append", ignoring)  # noqa: B010
 
 
-def write_once(fd: int, data: memoryview, **_: bool) -> None:
-    os.write(fd, data)
+def write_once(fd: int, data: memoryview, offset: int | None = None, **_: bool) -> None:
+    if offset is None:
+        os.write(fd, data)
+    else:
+        os.pwrite(fd, data, offset)
 
 
 # Mistakes to make on purpose, each of which a harness must find. "early" is made below: an operation is reported as
@@ -129,6 +161,7 @@ PLANTS: dict[str, Callable[[], None]] = {
     "no-find-out": lambda: setattr(writer.Writer, "_find_out", nothing),
     "write-once": lambda: setattr(files, "write_all", write_once),
     "no-segment-sync": lambda: setattr(files.ChecksummedFile, "sync", nothing),
+    "no-uncached-sync": unsynced_uncached,
     "no-folder-sync": lambda: unsynced(lambda path: path.name == "segments"),
     "no-rename-sync": lambda: unsynced(lambda path: path.name == "stores"),
     "no-copy-sync": lambda: unsynced(lambda path: path.name == "segments" and ".building-" in path.parent.name),
@@ -183,6 +216,7 @@ class Doer:
         # A segment is written a page at a time, so that some have several pieces.
         setattr(files, "WRITE_BYTES", PIECE_BYTES)  # noqa: B010
         setattr(steps, "MIN_IDS", STEP_IDS)  # noqa: B010
+        little_memory()
         if request["plant"]:
             PLANTS[request["plant"]]()
         if request["watched"]:
@@ -259,7 +293,9 @@ class Doer:
         elif kind == "build":
             if name in self.stores:
                 self.stores.pop(name).close()
-            build(path, keys, ids, id_type, PLAN, self.request["layout"])
+            room = operation.get("room")
+            memory = spill.RESERVE_BYTES + room * ROW_BYTES if room else BUILD_BYTES
+            build(path, keys, ids, id_type, PLAN, self.request["layout"], memory)
         elif kind == "copy":
             if not path.exists():
                 self.writer(operation["source"]).copy(path)

@@ -79,7 +79,10 @@ def some_of(rng: np.random.Generator, operations: list[Operation]) -> dict[str, 
 
 
 def fixed_operations(short: bool) -> list[Operation]:
-    """Every kind of operation, with flushes and merges in between; short: each once."""
+    """Every kind of operation, with flushes and merges in between; short: each once.
+
+    room: a build sorts so many rows at a time, spills them, and writes its segment past the system's cache.
+    """
     rng = np.random.default_rng(9)
 
     def one(kind: str, most: int = 0, store: str = "a", **more: object) -> Operation:
@@ -89,13 +92,13 @@ def fixed_operations(short: bool) -> list[Operation]:
     some += [one("upsert", 15), one("remove_rows") | some_of(rng, some)]
     some += [one("flush"), one("add", 20), one("compact"), one("copy", store="b", source="a")]
     if short:
-        return [*some, one("build", 30), one("build", 500, store="c")]
+        return [*some, one("build", 30, room=4), one("build", 500, store="c")]
     some += [one("add", 30), one("add", 45), one("add_if_new", 30), one("flush"), one("add", 100)]
     some += [one("upsert", 40), one("remove_rows") | some_of(rng, some), one("upsert", 10)]
     some += [one("remove", what="fingerprints", keys=random_rows(rng, 20)["keys"]), one("add", 30), one("add", 30)]
     some += [one("compact"), one("remove", what="ids", keys=list(range(50))), one("compact"), one("close")]
-    some += [one("add", 5), one("build", 60), one("add", 10), one("build", 500, store="c"), one("add", 5, store="b")]
-    return some
+    some += [one("add", 5), one("build", 60, room=16), one("add", 10)]
+    return [*some, one("build", 500, store="c"), one("add", 5, store="b")]
 
 
 def by_fingerprints(operation: Operation) -> bool:

@@ -104,11 +104,14 @@ def create(path: Path, id_type: Any, plan: str, recipe: Recipe | None = None, la
         fpstore.create(path, id_type=id_type, plan=plan, recipe=recipe, layout=layout).close()
 
 
-def build(path: Path, keys: Keys, ids: object, id_type: Any, plan: str, layout: Layout = "slots") -> None:
-    """A store of these rows, in place of any that is there."""
+def build(
+    path: Path, keys: Keys, ids: object, id_type: Any, plan: str, layout: Layout = "slots", memory: str | int = "2GiB"
+) -> None:
+    """A store of these rows, in place of any that is there. memory: of a build of fingerprints of 64 bits."""
     if id_type == SIGNED:
         minhash.build(os.fspath(path), signatures_of(keys), ids=ids, force=True, **SETTINGS).close()
     elif id_type == WIDE:
         fpstore.build(path, keys, ids=ids, bits=WIDE_BITS, force=True).close()
     else:
-        fpstore.build(path, keys, ids=ids, id_type=id_type, plan=plan, layout=layout, force=True).close()
+        more: dict[str, Any] = {"id_type": id_type, "plan": plan, "layout": layout, "memory": memory}
+        fpstore.build(path, keys, ids=ids, force=True, **more).close()

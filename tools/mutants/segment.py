@@ -28,6 +28,16 @@ MUTANTS = (
         ("tests/test_crash.py::test_nothing_acknowledged_is_lost_in_a_power_cut_at_any_call",),
     ),
     Mutant(
+        "what is written past the cache is not made durable",
+        "fpstore/segment/files.py",
+        """with naming(self._path):
+            os.fsync(self._fd)""",
+        """with naming(self._path):
+            _ = self._uncached or os.fsync(self._fd)""",
+        "a power cut takes the content of a segment whose rows did not fit in memory",
+        ("tests/test_segment.py::test_all_of_a_file_and_its_name_are_made_durable_before_it_is_read_back",),
+    ),
+    Mutant(
         "a large piece is written before what waits",
         "fpstore/segment/files.py",
         "if self._filled == 0 and len(view) >= room:",
