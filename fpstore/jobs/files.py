@@ -25,7 +25,7 @@ _ROOM_BYTES = 1 << 18
 # So much is begun to be written to the disk at once.
 _BEGUN_BYTES = 1 << 20
 # So much of a result stays in the system's cache, for whoever reads a small one next. What comes behind goes past it,
-# as pages that are new cost up to 2.7 ns a byte: of 80 MB of long documents a fifth of the job's time of a processor.
+# as it would push out what others read, and pages that are new cost up to 2.7 ns a byte.
 _CACHED_BYTES = 1 << 20
 _PAGE_BYTES = 4096
 
