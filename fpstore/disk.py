@@ -312,6 +312,13 @@ def _write_once(fd: int, data: memoryview, offset: int | None, flags: int) -> in
     return os.write(fd, data) if offset is None else os.pwrite(fd, data, offset)
 
 
+def ask_for(fd: int, first: int, end: int) -> None:
+    """Have the system read bytes [first, end) of a file into its cache, while the caller goes on."""
+    with contextlib.suppress(OSError):  # a hint; reading says what is wrong
+        for at in range(first, end, ADVISED_BYTES):
+            os.posix_fadvise(fd, at, min(ADVISED_BYTES, end - at), os.POSIX_FADV_WILLNEED)
+
+
 class Passage:
     """A stretch of a file that is read once, from front to end, and that the system's cache need not hold afterwards.
 
@@ -326,14 +333,13 @@ class Passage:
 
     def come_to(self, offset: int) -> None:
         """All before offset was read."""
-        with contextlib.suppress(OSError):  # hints; reading says what is wrong
-            while self._asked < min(offset + AHEAD_BYTES, self.end):
-                length = min(ADVISED_BYTES, self.end - self._asked)
-                os.posix_fadvise(self._fd, self._asked, length, os.POSIX_FADV_WILLNEED)
-                self._asked += length
-            if offset > self.offset:
+        pieces = max(0, -(-(offset + AHEAD_BYTES - self._asked) // ADVISED_BYTES))  # whole ones, up to the end
+        first, self._asked = self._asked, min(self._asked + pieces * ADVISED_BYTES, self.end)
+        ask_for(self._fd, first, self._asked)
+        if offset > self.offset:
+            with contextlib.suppress(OSError):
                 os.posix_fadvise(self._fd, self.offset, offset - self.offset, os.POSIX_FADV_DONTNEED)
-                self.offset = offset
+            self.offset = offset
 
 
 def read_whole(folder: Folder, name: str, most: int = MAX_RECORD_BYTES) -> bytes | None:

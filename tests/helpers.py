@@ -22,6 +22,7 @@ from fpstore import format as layout
 from fpstore._codec import crc32c, page_checksums
 from fpstore._probe import search
 from fpstore._view import SegmentView, TableCursor
+from fpstore.disk import Passage
 from fpstore.format import TableRecord
 from fpstore.plans import families as plans
 from fpstore.plans import planner
@@ -430,3 +431,18 @@ def in_memory() -> dict[str, str]:
     memory, room = "/dev/shm", 1 << 30
     has_room = os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > room
     return {**os.environ, **({"TMPDIR": memory} if has_room else {})}
+
+
+class Passed(Passage):
+    """A passage that notes where it begins, what it is told, and where it ends."""
+
+    made: list["Passed"]
+
+    def __init__(self, fd: int, first: int, end: int) -> None:
+        self.told: list[int] = []
+        super().__init__(fd, first, end)
+        self.made.append(self)
+
+    def come_to(self, offset: int) -> None:
+        self.told.append(offset)
+        super().come_to(offset)

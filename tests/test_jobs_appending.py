@@ -8,7 +8,7 @@ import tempfile
 import threading
 import time
 import tracemalloc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from itertools import pairwise
 from pathlib import Path
@@ -26,6 +26,7 @@ from fpstore.jobs import corpus, dedup, files
 from fpstore.jobs._appending import (
     OF_INDEX,
     OF_VALUES,
+    append_bytes,
     append_documents,
     append_lines,
     read_values,
@@ -110,15 +111,19 @@ def test_what_goes_past_the_cache_ends_with_a_page(tmp_path: Path, length: int, 
     lines = Encoded(np.frombuffer(whole, dtype=np.uint8), ends.astype(np.int64))
     with_ends = b"".join(whole[a:b] + b"\n" for a, b in pairwise(ends))
     before = b"x" * (2 * len(with_ends))
-    (tmp_path / "f").write_bytes(before)
-    fd = os.open(tmp_path / "f", os.O_WRONLY | os.O_APPEND)
-    given = lines.data, lines.offsets, indexes_of(range(len(sizes)))
-    assert append_lines(fd, tmp_path / "f", *given, length, NOT_BEHIND) == len(with_ends)
-    os.close(fd)
-    found = (tmp_path / "f").read_bytes()
+
+    def appended(append: Callable[..., Any], *given: Any) -> bytes:
+        (tmp_path / "f").write_bytes(before)
+        fd = os.open(tmp_path / "f", os.O_WRONLY | os.O_APPEND)
+        assert append(fd, tmp_path / "f", *given, length, NOT_BEHIND) in (len(with_ends), None)
+        os.close(fd)
+        return (tmp_path / "f").read_bytes()
+
+    past = max(0, (length + len(with_ends)) // 4096 * 4096 - length)
+    assert appended(append_bytes, with_ends) == with_ends[:past] + before[past:] + with_ends[past:]
+    found = appended(append_lines, lines.data, lines.offsets, indexes_of(range(len(sizes))))
     assert len(found) < len(before) + 4096 * (1 + len(sizes) // 511)
     if len(sizes) < 512:  # one call
-        past = max(0, (length + len(with_ends)) // 4096 * 4096 - length)
         assert found == with_ends[:past] + before[past:] + with_ends[past:]
 
 
@@ -128,24 +133,27 @@ def test_an_error_of_the_disk_is_not_taken_for_what_it_cannot(tmp_path: Path) ->
     with Path("/dev/full").open("wb") as file, pytest.raises(OSError, match="No space") as raised:
         append_lines(file.fileno(), tmp_path / "f", *given, 0, disk.UNCACHED)
     assert raised.value.errno == errno.ENOSPC
+    with Path("/dev/full").open("wb") as file, pytest.raises(OSError, match="No space") as raised:
+        append_bytes(file.fileno(), tmp_path / "f", b"1")
+    assert (raised.value.errno, raised.value.filename) == (errno.ENOSPC, str(tmp_path / "f"))
 
 
 def test_a_result_goes_past_the_cache_but_for_its_beginning_unless_the_job_reads_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[tuple[Any, ...]] = []
-    real, real_all = append_lines, disk.write_all
+    told: list[tuple[int, int]] = []
 
-    def noted(fd: int, path: Path, data: Any, offsets: Any, indexes: Any, length: int, flags: int) -> int:
-        told.append((length, flags))
-        return real(fd, path, data, offsets, indexes, length, flags)
+    def noted(name: str) -> None:
+        real = getattr(files, name)
 
-    def noted_all(fd: int, data: memoryview, *, uncached: bool = False) -> None:
-        told.append((len(data), uncached))
-        real_all(fd, data, uncached=uncached)
+        def append(*given: Any) -> Any:
+            told.append(given[-2:])
+            return real(*given)
 
-    monkeypatch.setattr(files, "append_lines", noted)
-    monkeypatch.setattr(files, "write_all", noted_all)
+        monkeypatch.setattr(files, name, append)
+
+    noted("append_lines")
+    noted("append_bytes")
     monkeypatch.setattr(disk, "UNCACHED", UNKNOWN)
     lines, big = Encoded.pack([b"a\n"]), b"y" * files._CACHED_BYTES
     for is_read in (False, True):
@@ -160,19 +168,28 @@ def test_a_result_goes_past_the_cache_but_for_its_beginning_unless_the_job_reads
                 file.write(b"z" * 5000)
                 expected += b"a\n" + big + b"a\n" + b"z" * 5000
         assert path.read_bytes() == expected
-        first, size = told[: len(told) // 2], len(big)
-        goes_past = not is_read
-        whole = (size + 5004) // 4096 * 4096 - size - 4 if goes_past else 0
-        assert first == [
-            (0, 0),
-            (0, True),
-            (size, False),
-            (size + 2, UNKNOWN if goes_past else 0),
-            (whole, True),
-            (5000 - whole, False),
-        ]
-        assert not any(flag for count, flag in told[len(first) :] if count), "the job reads it by then"
+        first, size, past = told[: len(told) // 2], len(big), 0 if is_read else UNKNOWN
+        assert first == [(0, 0), (2, 0), (size + 2, past), (size + 4, past)]
+        assert not any(flags for _, flags in told[len(first) :]), "the job reads it by then"
         told.clear()
+
+
+@pytest.mark.parametrize("size", [0, 1, 3_999_999, 4_000_000, 9_000_000])
+def test_what_went_past_the_cache_last_is_asked_for_in_pieces_that_the_system_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    monkeypatch.setattr(files, "_FETCHED_BYTES", 3_000_000)
+    asked: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "posix_fadvise", lambda fd, at, length, how: asked.append((at, at + length)))
+    (tmp_path / "f").write_bytes(bytes(size))
+    with Folder.open(tmp_path) as folder, closing(AppendFile(folder, "f", size, is_read=False)) as file:
+        for _ in range(2):
+            file.begin_to_read()
+    assert all(0 < end - begin <= disk.ADVISED_BYTES for begin, end in asked)
+    first = max(files._CACHED_BYTES, size - 3_000_000)
+    bounds = [first, *(end for _, end in asked)]
+    assert [begin for begin, _ in asked] == bounds[:-1]
+    assert bounds[-1] == max(first, size)
 
 
 def test_a_file_that_lines_are_appended_to_is_that_much_longer(tmp_path: Path) -> None:

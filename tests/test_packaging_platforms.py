@@ -35,7 +35,7 @@ LINUX_ALONE = {
     r"pidfd_|SOCK_SEQPACKET": {"nursery.py"},
     r"fallocate\(": {"_view.pyx"},
     r"pwritev2": {"jobs/_appending.pyx"},
-    r"posix_fadvise": {"disk.py", "jobs/files.py"},
+    r"posix_fadvise": {"disk.py"},
     r"posix_fallocate|copy_file_range|epoll|inotify|eventfd|O_TMPFILE|O_PATH|prctl|splice": set(),
 }
 

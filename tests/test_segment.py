@@ -22,6 +22,7 @@ import pytest
 from helpers import (
     CODECS,
     ArrayKeys,
+    Passed,
     distinct,
     fingerprint_array,
     resealed,
@@ -34,7 +35,7 @@ from hypothesis import strategies as st
 
 from fpstore import threads as line_threads
 from fpstore._codec import begin_to_sync
-from fpstore.disk import UNCACHED, Folder, Passage, Place
+from fpstore.disk import UNCACHED, Folder, Place
 from fpstore.errors import CorruptStore, StoreClosed, UnsupportedVersion
 from fpstore.format import (
     FOOTER_BYTES,
@@ -457,21 +458,6 @@ def test_a_file_that_does_not_read_back_is_refused_and_removed(tmp_path: Path, m
         with pytest.raises(CorruptStore, match="checksum"):
             writer.finish()
     assert list(tmp_path.iterdir()) == []
-
-
-class Passed(Passage):
-    """A passage that notes where it begins, what it is told, and where it ends."""
-
-    made: list["Passed"]
-
-    def __init__(self, fd: int, first: int, end: int) -> None:
-        self.told: list[int] = []
-        super().__init__(fd, first, end)
-        self.made.append(self)
-
-    def come_to(self, offset: int) -> None:
-        self.told.append(offset)
-        super().come_to(offset)
 
 
 @pytest.mark.parametrize("flag", [0, UNCACHED])

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import KINDS, ArrayKeys, distinct
+from helpers import KINDS, ArrayKeys, Passed, distinct
 
-from fpstore.disk import UNCACHED, Passage, write_all
+from fpstore.disk import UNCACHED, write_all
 from fpstore.errors import CorruptStore
 from fpstore.plans import families as plans
 from fpstore.segment import files, stored
@@ -98,21 +98,6 @@ def test_the_piece_where_a_table_ends_is_written_before_it_is_read_again(
         may_write.set()
         assert has_written.wait(10)
         np.testing.assert_array_equal(np.concatenate([first, *(chunk.copy() for chunk in chunks)]), keys)
-
-
-class Passed(Passage):
-    """A passage that notes where it begins and what it is told."""
-
-    made: list["Passed"]
-
-    def __init__(self, fd: int, first: int, end: int) -> None:
-        self.told: list[int] = []
-        super().__init__(fd, first, end)
-        self.made.append(self)
-
-    def come_to(self, offset: int) -> None:
-        self.told.append(offset)
-        super().come_to(offset)
 
 
 @pytest.mark.skipif(not UNCACHED, reason="no Linux of 6.16 or later")

@@ -15,6 +15,7 @@ OF_VALUES: int
 def append_lines(
     fd: int, path: Path, data: Bytes, offsets: Offsets, indexes: Offsets, length: int = 0, flags: int = 0
 ) -> int: ...
+def append_bytes(fd: int, path: Path, data: bytes | Bytes, length: int = 0, flags: int = 0) -> None: ...
 def append_documents(
     entries: Bytes,
     fields: Sequence[int],

@@ -223,6 +223,21 @@ def append_lines(int fd, path, const uint8_t[::1] data not None, const int64_t[:
     return lines.end - length
 
 
+def append_bytes(int fd, path, const uint8_t[::1] data not None, uint64_t length=0, int flags=0):
+    """Write bytes to a file; path, length, flags, and what it raises: as of append_lines."""
+    cdef Lines lines
+    cdef iovec part
+    cdef int failed
+    if not data.shape[0]:
+        return
+    lines.fd, lines.end, lines.flags = fd, length, flags
+    part.iov_base, part.iov_len = <void *>&data[0], <size_t>data.shape[0]
+    with nogil:
+        failed = write_parts(&lines, &part, 1)
+    if failed:
+        raise OSError(failed, os.strerror(failed), str(path))
+
+
 cdef uint64_t see_line(const Values *values, int64_t index, uint32_t *crc) noexcept nogil:
     """As put_value of a line that others write, with a newline behind it where it has none."""
     cdef const uint8_t *data = values.data + values.offsets[index]

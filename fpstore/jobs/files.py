@@ -13,9 +13,9 @@ import numpy as np
 
 from fpstore import disk
 from fpstore._codec import begin_to_sync
-from fpstore.disk import Folder, naming, read_whole, replace_whole, write_all
+from fpstore.disk import Folder, naming, read_whole, replace_whole
 from fpstore.errors import CorruptStore, JobError
-from fpstore.jobs._appending import append_lines
+from fpstore.jobs._appending import append_bytes, append_lines
 from fpstore.ledger import parse_json
 from fpstore.text.packed import Packed
 from fpstore.types import Bytes, Counts
@@ -27,7 +27,8 @@ _BEGUN_BYTES = 1 << 20
 # So much of a result stays in the system's cache, for whoever reads a small one next. What comes behind goes past it,
 # as it would push out what others read, and pages that are new cost up to 2.7 ns a byte.
 _CACHED_BYTES = 1 << 20
-_PAGE_BYTES = 4096
+# And so much of that is fetched where the job comes to read it after all; of a long result that goes on, not all.
+_FETCHED_BYTES = 1 << 27
 
 
 @contextmanager
@@ -112,32 +113,24 @@ class AppendFile:
 
     def write(self, data: bytes | Bytes) -> None:
         """Append bytes, or an array of them."""
-        whole = data.data if isinstance(data, np.ndarray) else memoryview(data)
-        end = self.length + len(data)
-        # As append_lines: what goes past the cache ends with a page.
-        past = max(0, len(data) - end % _PAGE_BYTES) if self._goes_past else 0
-        with naming(self.path):
-            write_all(self._fd, whole[:past], uncached=True)
-            write_all(self._fd, whole[past:])
-        self.length = end
+        append_bytes(self._fd, self.path, data, self.length, self._flags)
+        self.length += len(data)
 
     def append_lines(self, lines: Packed[Any], indexes: Counts) -> None:
         """Append those with these indexes, each with a newline behind it where it has none."""
         own = lines.data, lines.offsets, indexes
-        flags = disk.UNCACHED if self._goes_past else 0
-        self.length += append_lines(self._fd, self.path, *own, self.length, flags)
+        self.length += append_lines(self._fd, self.path, *own, self.length, self._flags)
 
     @property
-    def _goes_past(self) -> bool:
-        """Whether what comes next goes past the cache."""
-        return not self.is_read and self.length >= _CACHED_BYTES
+    def _flags(self) -> int:
+        """disk.UNCACHED where what comes next goes past the cache."""
+        return disk.UNCACHED if not self.is_read and self.length >= _CACHED_BYTES else 0
 
     def begin_to_read(self) -> None:
-        """The job reads it from now on; what has gone past the cache is fetched, as if it had not."""
+        """The job reads it from now on; the last of what has gone past the cache is fetched, as if it had not."""
         if not self.is_read:
             self.is_read = True
-            if self.length > _CACHED_BYTES:
-                os.posix_fadvise(self._fd, _CACHED_BYTES, 0, os.POSIX_FADV_WILLNEED)
+            disk.ask_for(self._fd, max(_CACHED_BYTES, self.length - _FETCHED_BYTES), self.length)
 
     @property
     def room(self) -> Bytes:

@@ -83,8 +83,8 @@ MUTANTS = (
     Mutant(
         "more is asked for than a passage has",
         "fpstore/disk.py",
-        "length = min(ADVISED_BYTES, self.end - self._asked)",
-        "length = ADVISED_BYTES",
+        "self._asked = self._asked, min(self._asked + pieces * ADVISED_BYTES, self.end)",
+        "self._asked = self._asked, self._asked + pieces * ADVISED_BYTES",
         "a passage asks for bytes that are another's",
         ("tests/test_disk.py::test_a_passage_is_asked_for_ahead_once_and_let_go_of_behind",),
     ),

@@ -1428,7 +1428,7 @@ MUTANTS = (
     Mutant(
         "results stay in the cache that nobody reads",
         "fpstore/jobs/files.py",
-        "return not self.is_read and self.length >= _CACHED_BYTES",
+        "return disk.UNCACHED if not self.is_read and self.length >= _CACHED_BYTES else 0",
         "return False",
         "pages that the system has to find are most of what writing costs",
         (
@@ -2116,5 +2116,16 @@ MUTANTS = (
         "pass",
         "a service has one thread more for each build until the collector runs",
         ("tests/test_threads.py::test_a_line_ends_with_whoever_gave_it_their_own_work",),
+    ),
+    Mutant(
+        "what a job comes to read is asked for at once",
+        "fpstore/disk.py",
+        "for at in range(first, end, ADVISED_BYTES):",
+        "for at in range(first, end, max(1, end - first)):",
+        "a system reads as much as its read-ahead, and the disk is waited for with each line",
+        (
+            "tests/test_jobs_appending.py::"
+            "test_what_went_past_the_cache_last_is_asked_for_in_pieces_that_the_system_takes",
+        ),
     ),
 )
