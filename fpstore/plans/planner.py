@@ -278,12 +278,13 @@ def choose(n: int, k: int, aim: str | float, bits: int = KEY_BITS) -> Plan:
       they shrink by more than the time grows;
     - "balanced": the fastest in slots of MIDDLE, or of SMALL, with at most one table more than "size" has, or
       BALANCED_TABLES where that is a scan; the scan itself, where the tables would save less time than they take bytes;
+      what "speed" has, where that takes fewer bytes, as small slots of few tables do for some n;
     - "speed": the fastest of at most SPEED_BYTES_PER_KEY, or the smallest nearly as fast and no slower than "balanced";
     - a number: the fastest of at most so many bytes per fingerprint, or NEGLIGIBLE_FILE_BYTES, or the smallest nearly
       as fast; PlanError when there is none.
 
-    So from LEAST_SCANNED on "balanced" is no slower than "size", nor "speed" than "balanced"; for one n in a hundred
-    small slots make "speed" take fewer bytes, too. Ties go to fewer bytes, then to the name. Fewer than
+    So from LEAST_SCANNED on "balanced" is no slower than "size", nor "speed" than "balanced"; and from "size" to
+    "speed" none takes fewer bytes than the one before. Ties go to fewer bytes, then to the name. Fewer than
     MIN_PLANNED_KEYS are expected to become that many, unless a scan serves the n there are, from LEAST_SCANNED on.
     Raises ValueError for another aim, and for n or k out of range.
     """
@@ -295,7 +296,9 @@ def choose(n: int, k: int, aim: str | float, bits: int = KEY_BITS) -> Plan:
         best = _smallest(n, small)
     elif isinstance(aim, str):
         balanced = _balanced(n, _smallest(n, small), _candidates(planned, k, MIDDLE, bits) + small)
-        best = balanced if aim == "balanced" else _fastest(n, balanced, every())
+        fastest = _fastest(n, balanced, every())
+        smaller = predict(fastest.plan, n).file_bytes < predict(balanced.plan, n).file_bytes
+        best = fastest if aim == "speed" or smaller else balanced
     else:
         best = _fastest_within(n, float(aim), every())
     best.plan.prove()
