@@ -115,7 +115,7 @@ def resident():
     with open("/proc/self/smaps_rollup") as lines:
         return next(1024 * int(line.split()[1]) for line in lines if line.startswith("Rss:"))
 
-count = 1 << 20
+count = 1 << 21  # so that a large page more or less, 2 MiB, is a byte a row
 keys, ids = np.random.default_rng(1).integers(0, 1 << 64, count, dtype=np.uint64), np.arange(count, dtype=np.uint64)
 tables = plans.flips(3, (1, 0, 0), 3).tables
 before = resident()
