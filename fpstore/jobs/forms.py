@@ -33,6 +33,18 @@ Pack = Callable[[BinaryIO, BinaryIO], None]
 
 
 @dataclass(frozen=True)
+class Compress:
+    """The same by one pass over a part, from which it needs nothing before its time: open makes what compresses."""
+
+    open: Callable[[BinaryIO], Any]
+
+    def __call__(self, part: BinaryIO, out: BinaryIO) -> None:
+        """As Pack."""
+        with self.open(out) as packed:
+            shutil.copyfileobj(part, packed)
+
+
+@dataclass(frozen=True)
 class Form:
     """The kind of a result's lines, the suffix of what it is compressed by, "" for nothing, and the file's name."""
 
@@ -45,10 +57,12 @@ class Form:
         if not self.packing:
             return convert
         compress = _gzip if self.packing == ".gz" else _zstd
+        if convert is None:
+            return Compress(compress)
 
         def pack(part: BinaryIO, out: BinaryIO) -> None:
             with compress(out) as packed:
-                (convert or shutil.copyfileobj)(part, packed)
+                convert(part, packed)
 
         return pack
 

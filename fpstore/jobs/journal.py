@@ -12,6 +12,7 @@ import secrets
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -21,8 +22,9 @@ from fpstore.errors import JobError
 from fpstore.jobs import record as records
 from fpstore.jobs.changed import changed
 from fpstore.jobs.claims import PACKED, PART, WORK, Claim, expect_result, folder_of
+from fpstore.jobs.compressing import Compressing
 from fpstore.jobs.files import AppendFile, files_of_jobs, look, write_json
-from fpstore.jobs.forms import Pack
+from fpstore.jobs.forms import Compress, Pack
 from fpstore.notes import JOURNAL
 from fpstore.threads import Line, Piece
 
@@ -100,6 +102,7 @@ class Job:
         self._line, self._behind = Line(), deque[Piece]()
         self._has_failed = self._is_written_behind = False
         self._due: list[int] | None = None
+        self._compressing: dict[int, Compressing] = {}  # while they grow, by place
         for path in results:
             expect_result(path)
         try:
@@ -222,6 +225,12 @@ class Job:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
+            self._end_compressing()
+        finally:
+            self._leave()
+
+    def _leave(self) -> None:
+        try:
             # A signal can come between the first journal and its state here: what was done stays, as that journal says.
             has_begun = self.state is not None or self._claims[0].read_journal() is not None
             if self.was_done or not has_begun:
@@ -229,6 +238,15 @@ class Job:
                     claim.remove()
         finally:
             self._close()
+
+    def _end_compressing(self) -> None:
+        """Nobody is at it any more then, however often this is interrupted: what is compressed goes when it ends."""
+        try:
+            if self._compressing:
+                self._compressing.popitem()[1].close()
+        finally:
+            if self._compressing:
+                self._end_compressing()
 
     def _close(self) -> None:
         self._line.end()  # else its thread stays for as long as somebody has the error
@@ -281,8 +299,23 @@ class Job:
         What is behind is done in its order, and nothing behind what has failed. This waits where there is much of it,
         and raises what that did which it waited for.
         """
-        self._is_written_behind = True
-        self._do_behind(write)
+        if not self._is_written_behind:
+            self._is_written_behind = True
+            self._begin_to_compress()
+        self._do_behind(partial(self._write, write))
+
+    def _write(self, write: Callable[[], object]) -> None:
+        write()
+        for each in self._compressing.values():
+            each.go_on()
+
+    def _begin_to_compress(self) -> None:
+        """Have results compressed while they are written behind what is done."""
+        for place, (claim, file) in enumerate(zip(self._claims, self._files, strict=True)):
+            pack = self._pack(place)
+            if isinstance(pack, Compress):
+                self._compressing[place] = Compressing(claim, pack, file)
+                self._compressing[place].begin()  # once it is known here, for who is interrupted
 
     def commit_behind(self, state: dict[str, Any], first: Callable[[], None]) -> None:
         """As commit, in the same way; first: what is done before, to the same end."""
@@ -339,8 +372,11 @@ class Job:
         for place, claim in enumerate(self._claims):
             pack = self._pack(place)
             if pack is not None:
+                begun = self._compressing.get(place)
+                packed = claim.pack(pack) if begun is None else begun.finish()
                 self._files[place].close()
-                self._files[place] = claim.pack(pack)
+                self._files[place] = packed
+                self._compressing.pop(place, None)
         self.commit({**state, _FINISHED: True})
 
     def _pack(self, place: int) -> Pack | None:

@@ -1488,6 +1488,22 @@ MUTANTS = (
         ("tests/test_jobs_resume.py::test_what_a_journal_tells_of_is_on_the_disk_when_the_journal_is",),
     ),
     Mutant(
+        "what is compressed while it grows comes in other pieces",
+        "fpstore/jobs/compressing.py",
+        "if left >= size or is_whole:",
+        "if left > 0 or is_whole:",
+        "two threads make other bytes of a result than one",
+        ("tests/test_jobs_compressing.py::test_pieces_are_as_large_as_in_the_end_however_the_part_grows",),
+    ),
+    Mutant(
+        "who compresses goes on where one of two was interrupted as it closed",
+        "fpstore/jobs/journal.py",
+        "            if self._compressing:\n                self._end_compressing()\n",
+        "            self._compressing.clear()\n",
+        "a thread waits for ever for more of a file that is closed",
+        ("tests/test_jobs_compressing.py::test_an_interrupted_job_leaves_nobody_who_compresses",),
+    ),
+    Mutant(
         "what is written after a commit began is told of by it",
         "fpstore/jobs/journal.py",
         "due = None if self._is_written_behind else [file.length for file in self._files]",
