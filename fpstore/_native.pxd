@@ -435,6 +435,7 @@ cdef extern from "turns.h" nogil:
         uint64_t near_count
     void turns_look(CTurns *turns)
     void turns_foresee(CTurns *turns, uint64_t more, uint8_t *wanted)
+    void turns_ask(const CTurns *turns, uint64_t key)
     bint turns_tell(CTurns *turns, uint64_t key, uint64_t row, const Shingles *own, const Shingles *others)
     TurnsStop turns_run(CTurns *turns)
     void turns_answer(CTurns *turns, int64_t row)

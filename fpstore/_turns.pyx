@@ -14,7 +14,7 @@ from libc.string cimport memset
 
 from fpstore._native cimport (
     TURNS_ASK, TURNS_DONE, TURNS_NEED, TURNS_NEW, TURNS_TIES, Banded, CTurns, Mark, Near, Shingles, TurnsStop, listed_room, turns_answer, turns_foresee,
-    turns_look, turns_run, turns_tell, values_differing,
+    turns_ask, turns_look, turns_run, turns_tell, values_differing,
 )
 
 # Odd, and not known outside the process: see Listed.
@@ -324,6 +324,8 @@ cdef class Turns:
         with nogil:
             for i in range(<uint64_t>rows.shape[0]):
                 key, row = <uint64_t>keys[i], <uint64_t>rows[i]
+                if i + 1 < <uint64_t>rows.shape[0]:
+                    turns_ask(turns, <uint64_t>keys[i + 1])
                 if turns.shingles[turns.found + key].hashes == NULL or not turns.is_listed[turns.found + key] \
                         or turns.is_silent[turns.found + key]:
                     continue

@@ -194,6 +194,8 @@ static int is_known(const Turns *turns, uint64_t row) {
     return turns->shingles[row].hashes != NULL || (row < turns->found && turns->commons[row] != TURNS_UNKNOWN);
 }
 
+void turns_ask(const Turns *turns, uint64_t key) { shingles_ask(&turns->shingles[turns->found + key]); }
+
 int turns_tell(Turns *turns, uint64_t key, uint64_t row, const Shingles *own, const Shingles *others) {
     uint64_t common, either;
     if (!listed_apart(&turns->listed, &turns->shingles[turns->found + key], own, others, &common, &either)) return 0;
@@ -235,6 +237,19 @@ static TurnsStop compare(Turns *turns) {
     return TURNS_DONE;
 }
 
+/* Documents are decided in turn, so that what the next comparison reads can be asked for. */
+#define ASKED_AHEAD 8
+
+static void ask_for_next(const Turns *turns) {
+    for (uint64_t i = turns->at + 1; i < turns->count && i <= turns->at + ASKED_AHEAD; i++) {
+        const uint64_t first = turns->starts[i];
+        if (first == turns->starts[i + 1]) continue;
+        turns_ask(turns, i);
+        if (turns->commons[first] == TURNS_UNKNOWN) shingles_ask(&turns->shingles[first]);
+        return;
+    }
+}
+
 TurnsStop turns_run(Turns *turns) {
     while (turns->at < turns->count) {
         const uint64_t i = turns->at;
@@ -250,6 +265,7 @@ TurnsStop turns_run(Turns *turns) {
         if (turns->near_count == 0) {
             turns_answer(turns, TURNS_NEW);
         } else if (turns->compares) {
+            ask_for_next(turns);
             const TurnsStop stop = compare(turns);
             if (stop != TURNS_DONE) return stop;
         } else if (turns->asks) {

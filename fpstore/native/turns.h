@@ -76,6 +76,9 @@ void turns_foresee(Turns *turns, uint64_t more, uint8_t *wanted);
    whose features are known; so the row's need not be. 0 where these are too many to tell by. */
 int turns_tell(Turns *turns, uint64_t key, uint64_t row, const Shingles *own, const Shingles *others);
 
+/* Ask for the features of a key, of which something will be told soon. */
+void turns_ask(const Turns *turns, uint64_t key);
+
 /* Decide keys until all are, or it stops at turns->at, whose near ones are in turns->near from the nearest on. */
 TurnsStop turns_run(Turns *turns);
 
