@@ -21,7 +21,7 @@ PYTEST_ARGS ?= -n auto
 # What runs the compiled core over hostile bytes; the rest of the tests is Python. The sanitizers reserve more address
 # space than the tests of what is too large for memory allow.
 ASAN_TESTS ?= $(wildcard $(addprefix tests/test_,$(addsuffix *.py,codec cut_short inputs_blocks joins merge_kernels minhash_signing names pending probe segment several single \
-	sort tail text_joined text_packed text_simhash text_unicode)))
+	sort tail text_joined text_packed text_passages text_simhash text_unicode)))
 SANITIZERS := -fsanitize=address,undefined
 
 # How many keys the store has that the engines of clusters are asked for.

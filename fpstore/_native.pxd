@@ -314,6 +314,16 @@ cdef extern from "listed.h" nogil:
         const Shingles *document
     uint64_t listed_room(uint64_t most)
 
+cdef extern from "passages.h" nogil:
+    enum: MOST_PASSAGES
+    ctypedef struct Passage:
+        uint64_t first
+        uint64_t end
+        uint64_t other_first
+        uint64_t other_end
+    int64_t passages_apart(const uint8_t *text, uint64_t size, const uint8_t *other, uint64_t other_size, uint64_t tokens,
+                           Passage *passages)
+
 cdef extern from "banded.h" nogil:
     ctypedef struct Banded:
         uint64_t count
@@ -425,6 +435,8 @@ cdef extern from "turns.h" nogil:
         uint64_t near_count
     void turns_look(CTurns *turns)
     void turns_foresee(CTurns *turns, uint64_t more, uint8_t *wanted)
+    void turns_ask(const CTurns *turns, uint64_t key)
+    bint turns_tell(CTurns *turns, uint64_t key, uint64_t row, const Shingles *own, const Shingles *others)
     TurnsStop turns_run(CTurns *turns)
     void turns_answer(CTurns *turns, int64_t row)
 

@@ -14,7 +14,7 @@ from libc.string cimport memset
 
 from fpstore._native cimport (
     TURNS_ASK, TURNS_DONE, TURNS_NEED, TURNS_NEW, TURNS_TIES, Banded, CTurns, Mark, Near, Shingles, TurnsStop, listed_room, turns_answer, turns_foresee,
-    turns_look, turns_run, values_differing,
+    turns_ask, turns_look, turns_run, turns_tell, values_differing,
 )
 
 # Odd, and not known outside the process: see Listed.
@@ -293,6 +293,47 @@ cdef class Turns:
             self.cells = cells, bits
             self.turns.listed.cells, self.turns.listed.bits, self.turns.listed.room = <Mark *>&cells[0], &bits[0], room
 
+    def tell(self, const int64_t[::1] rows not None, const int64_t[::1] keys not None, const int64_t[::1] starts not None,
+             const int64_t[::1] middles not None, const int64_t[::1] ends not None, const uint64_t[::1] hashes not None):
+        """What rows found have in common with the keys of which they were found, whose features were given as listed.
+
+        Row rows[i] has the hashes of key keys[i], but for those of hashes from middles[i] to ends[i], in place of those
+        from starts[i] to there. Which were told, bool[n]: not those that differ in many, nor of keys that are silent, or
+        not known; the features of those rows are still to be given. Raises ValueError for rows that were not found of
+        these keys, and places outside hashes.
+        """
+        cdef CTurns *turns = &self.turns
+        cdef uint64_t i, key, row
+        cdef Py_ssize_t size = hashes.shape[0]
+        cdef Shingles own, others
+        cdef uint8_t[::1] told
+        if not rows.shape[0] == keys.shape[0] == starts.shape[0] == middles.shape[0] == ends.shape[0]:
+            raise ValueError(f"found {keys.shape[0]} keys and {starts.shape[0]}, {middles.shape[0]} and {ends.shape[0]} "
+                             f"places, expected those of {rows.shape[0]} rows")
+        found = np.zeros(rows.shape[0], dtype=np.uint8)
+        told = found
+        for i in range(<uint64_t>rows.shape[0]):
+            if not (0 <= keys[i] < <int64_t>turns.count
+                    and <int64_t>turns.starts[keys[i]] <= rows[i] < <int64_t>turns.starts[keys[i] + 1]):
+                raise ValueError(f"row: found {rows[i]}, expected one that was found of key {keys[i]}")
+            if not 0 <= starts[i] <= middles[i] <= ends[i] <= size:
+                raise ValueError(f"row {rows[i]}: found features at {starts[i]} to {middles[i]} and {ends[i]}, expected "
+                                 f"some of {size}")
+        memset(&own, 0, sizeof(Shingles))
+        memset(&others, 0, sizeof(Shingles))
+        with nogil:
+            for i in range(<uint64_t>rows.shape[0]):
+                key, row = <uint64_t>keys[i], <uint64_t>rows[i]
+                if i + 1 < <uint64_t>rows.shape[0]:
+                    turns_ask(turns, <uint64_t>keys[i + 1])
+                if turns.shingles[turns.found + key].hashes == NULL or not turns.is_listed[turns.found + key] \
+                        or turns.is_silent[turns.found + key]:
+                    continue
+                own.hashes, own.count = &hashes[0] + starts[i], <uint64_t>(middles[i] - starts[i])
+                others.hashes, others.count = &hashes[0] + middles[i], <uint64_t>(ends[i] - middles[i])
+                told[i] = turns_tell(turns, key, row, &own, &others)
+        return found.view(bool)
+
     def foresee(self):
         """Rows whose features will be needed as far as can be told now: int64[n]; after `compare` and `give`."""
         cdef uint64_t i
@@ -302,7 +343,7 @@ cdef class Turns:
         with nogil:
             turns_foresee(&self.turns, _AT_ONCE, &wanted[0])
             for i in range(self.turns.found):
-                wanted[i] &= self.turns.shingles[i].hashes == NULL
+                wanted[i] &= self.turns.shingles[i].hashes == NULL  # and nothing else was told of those behind the first
         return np.flatnonzero(marks)
 
     def knows(self, const int64_t[::1] rows not None):

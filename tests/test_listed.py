@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from helpers import fingerprint_array as u64
 
-from fpstore._turns import DONE, NEW, Turns
+from fpstore._turns import ASK, DONE, NEED, NEW, Turns
 
 # Lengths of documents, and how many places of a copy are changed: few, that are told one by one, and many.
 LENGTHS, CHANGES = (0, 1, 7, 8, 9, 40, 300), (0, 1, 2, 5, 40)
@@ -111,3 +111,66 @@ def test_most_hashes_of_a_document_may_be_repeated() -> None:
 def test_every_set_of_instructions_tells_the_same(setting: str) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", __file__]
     subprocess.run(command, check=True, env=os.environ | {setting: "1"})
+
+
+def told(document: list[int], own: list[int], others: list[int], part: int, whole: int) -> tuple[bool, int, float]:
+    """What becomes of a document that is near a row of which is told what it has in place of some hashes of it."""
+    turns = Turns(u64([0]), 3, np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.uint16), [])
+    turns.compare(64, part, whole)
+    one, none = np.ones(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
+    turns.give(one, none, len(document) * one, u64([*document, 0]), np.zeros(1, dtype=np.uint8), True)
+    places = len(own) * one, len([*own, *others]) * one
+    (is_told,) = turns.tell(none, none, none, *places, u64([*own, *others, 0])).tolist()
+    assert not is_told or (turns.run() == DONE and not turns.knows(none)[0])
+    return is_told, int(turns.rows[0]) if is_told else 0, float(turns.measures[0])
+
+
+@pytest.mark.parametrize("share", [(0, 1), (1, 2), (41, 50), (1, 1)])
+@pytest.mark.parametrize("most", [9, 400, 1 << 62])
+def test_what_another_has_in_place_of_some_hashes_tells_what_both_have(share: tuple[int, int], most: int) -> None:
+    rng = np.random.default_rng(most % 1001)
+    seen = 0
+    for length in LENGTHS[1:]:
+        document = rng.integers(0, most, length).tolist()
+        for count in range(0, 12, 2):
+            at, end = sorted(rng.integers(0, length + 1, 2).tolist())
+            others = changed(rng, document[at:end], count, most)
+            other = [*document[:at], *others, *document[end:]]
+            common, either = len({*document} & {*other}), len({*document} | {*other})
+            is_told, row, measure = told(document, document[at:end], others, *share)
+            seen += is_told
+            if is_told:
+                is_alike = common * share[1] >= share[0] * either
+                assert repr((row, measure)) == repr((0, common / either) if is_alike else (NEW, float("nan")))
+    assert seen > 30
+
+
+def test_of_a_row_that_differs_in_many_hashes_or_of_a_silent_document_nothing_is_told() -> None:
+    document = list(range(1, 1001))
+    assert told(document, document[:32], list(range(2000, 2032)), 1, 2)[0]
+    assert not told(document, document[:33], [], 1, 2)[0]
+    assert not told(document, [], list(range(2000, 2033)), 1, 2)[0]
+    assert told(document, document[:512], document[:512], 1, 2)[0]
+    assert not told(document, document[:513], document[:512], 1, 2)[0]
+    assert not told(document, document[:512], document[:513], 1, 2)[0]
+    one, none = np.ones(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
+    for silent, listed in ((1, True), (0, False)):
+        turns = Turns(u64([0]), 3, none, np.zeros(1, dtype=np.uint16), [])
+        turns.compare(64, 1, 2)
+        assert turns.tell(none, none, none, none, none, u64([0])).tolist() == [False]  # whose features are not known
+        turns.give(one, none, one, u64([5, 0]), np.full(1, silent, dtype=np.uint8), listed)
+        assert turns.tell(none, none, none, none, none, u64([0])).tolist() == [False]
+        assert turns.run() == (ASK if silent else NEED)
+
+
+def test_what_is_told_of_rows_that_are_not_there_is_refused() -> None:
+    turns = Turns(u64([0, 0]), 3, np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.uint16), [])
+    none, one = np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64)
+    for row, key in ((0, 1), (1, 0), (-1, 0), (0, 2), (0, -1)):
+        with pytest.raises(ValueError, match=f"found {row}, expected one that was found of key {key}"):
+            turns.tell(one * row, one * key, none, none, none, u64([0]))
+    for start, middle, end in ((-1, 0, 0), (1, 0, 1), (0, 1, 0), (0, 1, 2)):
+        with pytest.raises(ValueError, match=f"row 0: found features at {start} to {middle} and {end}, expected"):
+            turns.tell(none, none, one * start, one * middle, one * end, u64([0]))
+    with pytest.raises(ValueError, match="found 1 keys and 1, 1 and 0 places, expected those of 1 rows"):
+        turns.tell(none, none, none, none, none[:0], u64([0]))

@@ -516,6 +516,33 @@ def test_hashes_that_were_overwritten_are_not_held(seed: int) -> None:
             assert hashes[start:][:count].tolist() == [each] * count
 
 
+def test_where_a_full_ring_stays_long_texts_are_not_held_any_more_and_short_ones_are() -> None:
+    def kept(count: int, each: int, first: int) -> KeptHashes:
+        hashes = np.arange(first, first + count * each + 1, dtype=np.uint64)
+        return KeptHashes(hashes, np.arange(count + 1, dtype=np.int64) * each, False)
+
+    held, every = HeldHashes(Room(8 * 2000), stays=True), dict[int, int]()
+    ids = np.arange(12, dtype=np.uint64)
+    for first in range(0, 12, 3):  # of 256 shingles each
+        every |= {first + at: 1000 * (first + at) for at in range(3)}
+        own = KeptHashes(
+            np.repeat(u64([1000 * each for each in range(first, first + 3)] + [0]), 256), np.arange(4) * 256, False
+        )
+        held.add(first, own, np.arange(3))
+    assert held.have(ids).tolist() == [True] * 6 + [False] * 6
+    assert not held.has_dropped
+    hashes, places, counts = held.places(ids[:6])
+    assert counts.tolist() == [256] * 6
+    assert hashes[places].tolist() == hashes[places + 255].tolist() == [every[at] for at in range(6)]
+    held.add(12, kept(1, 256, 0), np.arange(1))  # for which there would be room
+    assert held.have(ids).tolist() == [True] * 6 + [False] * 6
+    held.add(13, kept(3, 255, 0), np.arange(3))
+    assert held.have(u64([0, 5, 12, 13, 15])).tolist() == [False] * 3 + [True] * 2
+    assert held.has_dropped
+    held.add(16, kept(3, 256, 0), np.arange(3))
+    assert held.have(u64([13, 16, 18, 19])).tolist() == [True] * 3 + [False]
+
+
 def test_room_for_hashes_grows_with_the_documents() -> None:
     """Of documents that take less than their share all are held, up to the most; of others the last."""
     for size, least in ((5, 440), (9, 260)):

@@ -18,9 +18,10 @@ from fpstore.query.leaders import MOST_LOOKED_AT as MOST_LOOKED_AT
 from fpstore.query.leaders import Leaders
 from fpstore.query.similar_leaders import SimilarLeaders
 from fpstore.text import Recipe
-from fpstore.text.confirm import Checker, Confirm, Rooms
+from fpstore.text.confirm import Checker, Confirm, Rooms, Tell
 from fpstore.text.held import Features, KeptHashes, Sets
-from fpstore.text.packed import Encoded, Packed, taken, text_sizes
+from fpstore.text.packed import Encoded, Packed, Texts, taken, text_sizes
+from fpstore.text.passages import Replaced
 from fpstore.types import Array, Counts, Ids, Keys
 
 # So many bytes of text are decided together, or one text: their shingles take 3 to 16 times as many.
@@ -123,9 +124,16 @@ class _Workplaced(Leaders):
         assert self._checker is not None
         return self._checker.features_in(self._ahead, int(self._looked_at.searchsorted(index)))
 
-    def _sets_of(self, ids: Ids, *, ahead: bool) -> Iterator[tuple[Counts, Sets]]:
+    def _sets_of(self, ids: Ids, *, ahead: bool, tell: Tell | None = None) -> Iterator[tuple[Counts, Sets]]:
         assert self._checker is not None
-        return self._checker.sets_of_kept(ids, ahead=ahead)
+        return self._checker.sets_of_kept(ids, ahead=ahead, tell=tell)
+
+    def _replaced(self, indexes: Counts, others: Packed[str], which: Counts) -> Replaced | None:
+        if self._checker is None or self._hashes is None or self._hashes.are_features:
+            return None
+        if not isinstance(self._texts, Texts):
+            return None
+        return self._checker.replaced(self._texts, indexes, others, which)
 
     def _say_nothing(self, sets: Sets) -> Array:
         assert self._checker is not None

@@ -7,12 +7,21 @@
 /* The weights are whole multiples of 2^-16. */
 #define ALIKE_WEIGHT_ONE 65536.0
 
+#define ALIKE_ASKED 1024
+
 /* The distinct shingles of a document: increasing hashes, and what each weighs, or NULL. */
 typedef struct {
     const uint64_t *hashes;
     const double *weights;
     uint64_t count;
 } Shingles;
+
+/* Ask for hashes that will be read soon, as far as near caches hold them while others are. */
+ALWAYS_INLINE void shingles_ask(const Shingles *shingles) {
+    const uint64_t count = shingles->count < ALIKE_ASKED ? shingles->count : ALIKE_ASKED;
+    if (shingles->hashes == NULL) return;
+    for (uint64_t i = 0; i < count; i += 8) __builtin_prefetch(shingles->hashes + i);
+}
 
 /* How far two runs were walked together, and how many hashes of what lies before the one both have; none that lies
    there is one of what is left of the other. */

@@ -10,6 +10,7 @@ typedef unsigned __int128 Product;
 #define MOST_APART 32    /* hashes of two documents that are looked for one by one */
 #define MOST_STEP 16     /* of those that stand between two which are the same in both */
 #define MOST_REPEATED 64 /* of a document, as its bits show them */
+#define MOST_REPLACED 512
 
 /* Whether a hash is one of count. */
 static int is_among(const uint64_t *hashes, uint64_t count, uint64_t hash) {
@@ -166,4 +167,39 @@ void listed_compare(Listed *listed, const Shingles *document, const Shingles *ot
     }
     *common = lacking <= most ? both : 0;
     *either = listed->count + lacking;
+}
+
+/* How often a hash is one of count. */
+static uint64_t times_among(const uint64_t *hashes, uint64_t count, uint64_t hash) {
+    uint64_t times = 0;
+    for (uint64_t i = 0; i < count; i++) times += hashes[i] == hash;
+    return times;
+}
+
+/* Those of one list that another has not, each once; 0 where they are many. */
+static int put_lacking(Apart *apart, const Shingles *one, const Shingles *other) {
+    for (uint64_t i = 0; i < one->count; i++) {
+        const uint64_t hash = one->hashes[i];
+        if (is_among(other->hashes, other->count, hash) || is_among(apart->hashes, apart->count, hash)) continue;
+        if (apart->count == MOST_APART) return 0;
+        apart->hashes[apart->count++] = hash;
+    }
+    return 1;
+}
+
+int listed_apart(Listed *listed, const Shingles *document, const Shingles *own, const Shingles *others,
+                 uint64_t *common, uint64_t *either) {
+    Apart gone = {.count = 0}, come = {.count = 0};
+    if (own->count > MOST_REPLACED || others->count > MOST_REPLACED || !put_lacking(&gone, own, others) ||
+        !put_lacking(&come, others, own))
+        return 0;
+    if (listed->document != document) take(listed, document);
+    *common = *either = listed->count;
+    for (uint64_t i = 0; i < gone.count; i++) { /* unless the document has it elsewhere, too */
+        const uint64_t hash = gone.hashes[i];
+        *common -= times_among(own->hashes, own->count, hash) ==
+                   times_among(document->hashes, document->count, hash);
+    }
+    for (uint64_t i = 0; i < come.count; i++) *either += !is_among(document->hashes, document->count, come.hashes[i]);
+    return 1;
 }

@@ -32,4 +32,9 @@ ALWAYS_INLINE uint64_t listed_room(uint64_t most) { return UINT64_C(4) << bit_le
 void listed_compare(Listed *listed, const Shingles *document, const Shingles *other, uint64_t part, uint64_t whole,
                     uint64_t *common, uint64_t *either);
 
+/* The same two of a document and one whose hashes are its own, but for `others` in place of `own`. 0, and nothing told,
+   where these differ in many. */
+int listed_apart(Listed *listed, const Shingles *document, const Shingles *own, const Shingles *others,
+                 uint64_t *common, uint64_t *either);
+
 #endif

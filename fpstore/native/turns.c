@@ -189,12 +189,27 @@ static int are_alike(Turns *turns, uint64_t key, uint64_t row, uint64_t *common,
     return (Product)*common * turns->whole >= (Product)turns->part * *either && !turns->is_silent[row];
 }
 
+/* Whether a key can be compared with a row. */
+static int is_known(const Turns *turns, uint64_t row) {
+    return turns->shingles[row].hashes != NULL || (row < turns->found && turns->commons[row] != TURNS_UNKNOWN);
+}
+
+void turns_ask(const Turns *turns, uint64_t key) { shingles_ask(&turns->shingles[turns->found + key]); }
+
+int turns_tell(Turns *turns, uint64_t key, uint64_t row, const Shingles *own, const Shingles *others) {
+    uint64_t common, either;
+    if (!listed_apart(&turns->listed, &turns->shingles[turns->found + key], own, others, &common, &either)) return 0;
+    turns->commons[row] = (uint32_t)common;
+    turns->eithers[row] = (uint32_t)either;
+    return 1;
+}
+
 void turns_foresee(Turns *turns, uint64_t more, uint8_t *wanted) {
     for (uint64_t i = 0; i < turns->count; i++) {
         const uint64_t own = turns->found + i, first = turns->starts[i], count = turns->starts[i + 1] - first;
         uint64_t common, either, end = 1 + more < turns->most ? 1 + more : turns->most;
         if (count < 2 || turns->shingles[own].hashes == NULL || turns->is_silent[own]) continue;
-        if (turns->shingles[first].hashes == NULL || are_alike(turns, i, first, &common, &either)) continue;
+        if (!is_known(turns, first) || are_alike(turns, i, first, &common, &either)) continue;
         if (end > count) end = count;
         for (uint64_t j = 1; j < end; j++) wanted[first + j] = 1;
     }
@@ -208,7 +223,7 @@ static TurnsStop compare(Turns *turns) {
     for (; turns->place < looked_at; turns->place++) {
         const uint64_t row = turns->near[turns->place].row;
         uint64_t common, either;
-        if (turns->shingles[row].hashes == NULL) return TURNS_NEED;
+        if (!is_known(turns, row)) return TURNS_NEED;
         if (are_alike(turns, turns->at, row, &common, &either)) {
             turns->measures[turns->at] = (double)common / (double)either;
             turns->refused += turns->place;
@@ -220,6 +235,19 @@ static TurnsStop compare(Turns *turns) {
     turns->cut_short += turns->near_count > turns->most;
     turns_answer(turns, TURNS_NEW);
     return TURNS_DONE;
+}
+
+/* Documents are decided in turn, so that what the next comparison reads can be asked for. */
+#define ASKED_AHEAD 8
+
+static void ask_for_next(const Turns *turns) {
+    for (uint64_t i = turns->at + 1; i < turns->count && i <= turns->at + ASKED_AHEAD; i++) {
+        const uint64_t first = turns->starts[i];
+        if (first == turns->starts[i + 1]) continue;
+        turns_ask(turns, i);
+        if (turns->commons[first] == TURNS_UNKNOWN) shingles_ask(&turns->shingles[first]);
+        return;
+    }
 }
 
 TurnsStop turns_run(Turns *turns) {
@@ -237,6 +265,7 @@ TurnsStop turns_run(Turns *turns) {
         if (turns->near_count == 0) {
             turns_answer(turns, TURNS_NEW);
         } else if (turns->compares) {
+            ask_for_next(turns);
             const TurnsStop stop = compare(turns);
             if (stop != TURNS_DONE) return stop;
         } else if (turns->asks) {

@@ -72,6 +72,13 @@ void turns_look(Turns *turns);
    each row found: set for the next `more` where these two are not alike, and which may be looked at. */
 void turns_foresee(Turns *turns, uint64_t more, uint8_t *wanted);
 
+/* A key and a row found that is near it have the same hashes, but for `others` of the row in place of `own` of the key,
+   whose features are known; so the row's need not be. 0 where these are too many to tell by. */
+int turns_tell(Turns *turns, uint64_t key, uint64_t row, const Shingles *own, const Shingles *others);
+
+/* Ask for the features of a key, of which something will be told soon. */
+void turns_ask(const Turns *turns, uint64_t key);
+
 /* Decide keys until all are, or it stops at turns->at, whose near ones are in turns->near from the nearest on. */
 TurnsStop turns_run(Turns *turns);
 

@@ -5,7 +5,7 @@ of several at one distance to that with the least fingerprint, then to the first
 Where a document may go to another than the nearest, a bounded number is looked at; but an equal one is always found.
 """
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -199,9 +199,16 @@ class Leaders:
     def _look_ahead(self, indexes: Counts) -> Sets | None:
         """These documents of a piece, in order, may be near some: their features, where they are compared by them."""
 
-    def _sets_of(self, ids: Ids, *, ahead: bool) -> Iterator[tuple[Counts, Sets]]:
-        """The features of leaders, in parts: the places among ids, and the features; ahead: maybe not of all."""
+    def _sets_of(self, ids: Ids, *, ahead: bool, tell: Any = None) -> Iterator[tuple[Counts, Sets]]:
+        """The features of leaders, in parts: the places among ids, and the features; ahead: maybe not of all.
+
+        tell: is given places and texts of those that were read for it, and says of which no features are needed.
+        """
         return iter(())
+
+    def _replaced(self, indexes: Counts, others: Any, which: Counts) -> Any:
+        """What the hashes of others[which[i]] are in place of those of these documents of a batch; None for nothing."""
+        return None
 
     def _say_nothing(self, sets: Any) -> Array:
         """Which documents have features, given by the two above, that tell nothing about them: bool[n]."""
@@ -295,19 +302,54 @@ class Leaders:
         silent = self._say_nothing(sets).view(np.uint8)
         turns.give(which + seen.found, sets.starts, sets.counts, sets.hashes, silent, sets.are_listed)
         firsts = np.flatnonzero(np.diff(seen.query, prepend=-1))
-        self._give_leaders(turns, firsts, found_ids, ahead=True)
+        keys = seen.query[firsts]
+
+        def tell(rows: Counts, others: Any, which: Counts) -> Array:
+            """What rows of the first ones have in common with their documents: of which that is told, bool[n]."""
+            told = np.zeros(len(rows), dtype=bool)
+            own = keys[firsts.searchsorted(rows)]
+            found = self._replaced(own + start, others, which)
+            if found is not None:
+                some = found.which
+                told[some] = turns.tell(rows[some], own[some], found.starts, found.middles, found.ends, found.hashes)
+            return told
+
+        self._give_leaders(turns, firsts, found_ids, ahead=True, tell=tell)
         self._give_leaders(turns, turns.foresee(), found_ids, ahead=True)
 
-    def _give_leaders(self, turns: Turns, rows: Counts, ids: Ids, *, ahead: bool) -> None:
-        """Tell the features of leaders in these rows, some of which may be one."""
+    def _give_leaders(
+        self,
+        turns: Turns,
+        rows: Counts,
+        ids: Ids,
+        *,
+        ahead: bool,
+        tell: Callable[[Counts, Any, Counts], Array] | None = None,
+    ) -> None:
+        """Tell the features of leaders in these rows, some of which may be one.
+
+        tell: is first given rows of leaders whose texts were read, the texts, and which of these each row has.
+        """
         distinct, own = np.unique(ids[rows], return_inverse=True)
-        for places, sets in self._sets_of(distinct, ahead=ahead):
+
+        def told(places: Counts, texts: Any) -> Array:
+            """Whether all is told of the leaders at these places, which have these texts."""
             place = np.full(len(distinct), -1, dtype=np.int64)
             place[places] = np.arange(len(places))
             which = place[own]
-            told, which = rows[which >= 0], which[which >= 0]
+            some = np.flatnonzero(which >= 0)
+            are_told = np.ones(len(places), dtype=bool)
+            assert tell is not None
+            are_told[which[some][~tell(rows[some], texts, which[some])]] = False
+            return are_told
+
+        for places, sets in self._sets_of(distinct, ahead=ahead, tell=None if tell is None else told):
+            place = np.full(len(distinct), -1, dtype=np.int64)
+            place[places] = np.arange(len(places))
+            which = place[own]
+            given, which = rows[which >= 0], which[which >= 0]
             silent = self._say_nothing(sets).view(np.uint8)
-            turns.give(told, sets.starts[which], sets.counts[which], sets.hashes, silent[which], sets.are_listed)
+            turns.give(given, sets.starts[which], sets.counts[which], sets.hashes, silent[which], sets.are_listed)
 
     def _hold(self, sign: Hashable, ids: Sequence[int]) -> None:
         """Hold the marks of all leaders of a sign."""

@@ -5,7 +5,7 @@ import os
 import numpy as np
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcpy
+from libc.string cimport memchr, memcpy
 
 from fpstore._native cimport PackedColumn, packed_digests, packed_gather, packed_lines, read_at
 
@@ -127,6 +127,24 @@ def ranges(int fd, int64_t size, const int64_t[::1] starts not None, const int64
     if failed < 0:
         raise EOFError(f"found less than the {size} bytes of a file, expected them")
     return found, places
+
+
+def has_halves(const uint8_t[::1] data not None):
+    """Whether there is half of a surrogate pair in UTF-8 that may have such: uint8[n]."""
+    cdef const uint8_t *at
+    cdef const uint8_t *end
+    cdef bint found = False
+    if not data.shape[0]:
+        return False
+    at, end = &data[0], &data[0] + data.shape[0]
+    with nogil:
+        while not found:
+            at = <const uint8_t *>memchr(at, 0xED, <size_t>(end - at))
+            if at == NULL or at + 1 == end:
+                break
+            at += 1
+            found = at[0] >= 0xA0
+    return found
 
 
 def lines(list columns not None):

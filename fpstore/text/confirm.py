@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -17,6 +18,7 @@ from fpstore.text._sums import xxh3
 from fpstore.text.held import Counts, Features, Held, HeldHashes, KeptHashes, Room, Sets
 from fpstore.text.measures import MEASURES, Measure
 from fpstore.text.packed import Packed
+from fpstore.text.passages import Replaced, replaced, tells_apart
 from fpstore.text.recipe import Recipe, bytes_hash
 
 # With a distance of 6 it drops at most one document in 1,000 wrongly of each corpus that docs/jobs.md names, and finds
@@ -106,6 +108,13 @@ class Laid(Protocol):
         """As HeldHashes."""
 
 
+# What is told of the texts of kept documents, given their places among those asked for: which are done with, bool[n].
+Tell = Callable[[Counts, Packed[str]], npt.NDArray[np.bool_]]
+# The features of kept documents at some of the places that were asked for, None for none, and about how many characters
+# all had.
+_Made = tuple[Counts, Sets | None, int]
+
+
 class Found(NamedTuple):
     """Which of the kept documents is alike, as a place among those that were asked for, and how alike; None for none.
 
@@ -139,8 +148,9 @@ class Checker:
         self._kept_texts, self._threads = kept_texts, threads
         # By the distinct shingles alone, which C finds among hashes as they come, in whatever order.
         self._counts = self.share is not None
+        self._tells_apart = self._counts and tells_apart(recipe)
         self._held = Held(rooms.features, weighs=not self._counts and recipe.weights != "presence")
-        self._hashes = HeldHashes(rooms.hashes)
+        self._hashes = HeldHashes(rooms.hashes, stays=self._tells_apart)
         self._older = older
         self._kept = 0
         self._at_first = _TEXTS_AT_ONCE
@@ -187,11 +197,14 @@ class Checker:
         self._kept += len(indexes)
         self._held.see(self._kept)
 
-    def sets_of_kept(self, kept_ids: Ids, *, ahead: bool = False) -> Iterator[tuple[Counts, Sets]]:
+    def sets_of_kept(
+        self, kept_ids: Ids, *, ahead: bool = False, tell: Tell | None = None
+    ) -> Iterator[tuple[Counts, Sets]]:
         """The features of kept documents, uint64[n], all different, in parts: the places among them, and the features.
 
         ahead: of those that are not held, no more than a bounded number of characters at a time. What is given is good
-        until more is held; some may be listed.
+        until more is held; some may be listed. tell: what is told of the texts that are read; it says of which of them
+        no features are asked for any more.
         """
         places = np.arange(len(kept_ids))
         slots = self._held.slots(kept_ids)
@@ -212,32 +225,47 @@ class Checker:
             laid = self._older.have(kept_ids[places])
             yield from self._made(kept_ids, places[laid], self._of_older, ahead=ahead)
             places = places[~laid]
-        yield from self._made(kept_ids, places, self._of_texts, ahead=ahead)
+        yield from self._made(kept_ids, places, partial(self._of_texts, tell), ahead=ahead)
 
     def _made(
-        self, kept_ids: Ids, places: Counts, make: Callable[[Ids], tuple[Sets, int]], *, ahead: bool
+        self, kept_ids: Ids, places: Counts, make: Callable[[Ids, Counts], _Made], *, ahead: bool
     ) -> Iterator[tuple[Counts, Sets]]:
-        """The features that are not held, some at a time; make: of some, and about how many characters they have."""
+        """The features that are not held, some at a time; make: those of ids at some places, as far as asked for."""
         size, count, asked = 0, self._at_first, 0
         while len(places) and not (ahead and size >= _AHEAD_CHARACTERS):
             some, places = places[:count], places[count:]
-            made, characters = make(kept_ids[some])
             asked += len(some)
+            some, made, characters = make(kept_ids, some)
             size += characters
             count = max(1, _CHARACTERS_AT_ONCE * asked // (size + 1))
             self._at_first = min(max(count, _TEXTS_AT_ONCE), _SHORT_TEXTS_AT_ONCE)
-            self._held.add(kept_ids[some], made)
-            yield some, made
+            if made is not None:
+                self._held.add(kept_ids[some], made)
+                yield some, made
 
-    def _of_older(self, kept_ids: Ids) -> tuple[Sets, int]:
+    def _of_older(self, kept_ids: Ids, places: Counts) -> _Made:
         assert self._older is not None
-        column, starts, counts = self._older.places(kept_ids)
-        return Sets(column, None, starts, counts, not self._older.are_features), _CHARACTERS_OF_A_HASH * len(column)
+        column, starts, counts = self._older.places(kept_ids[places])
+        made = Sets(column, None, starts, counts, not self._older.are_features)
+        return places, made, _CHARACTERS_OF_A_HASH * len(column)
 
-    def _of_texts(self, kept_ids: Ids) -> tuple[Sets, int]:
-        texts = self._kept_texts(kept_ids.tolist())
-        characters = int(texts.sizes.sum()) if isinstance(texts, Packed) else sum(map(len, texts))
-        return self._recipe.features_many(texts, threads=self._threads), characters
+    def _of_texts(self, tell: Tell | None, kept_ids: Ids, places: Counts) -> _Made:
+        texts = self._kept_texts(kept_ids[places].tolist())
+        if not isinstance(texts, Packed):
+            characters = sum(map(len, texts))
+        else:
+            characters = int(texts.sizes.sum())
+            if tell is not None:
+                left = np.flatnonzero(~tell(places, texts))
+                places, texts = places[left], texts if len(left) == len(places) else texts.take(left)
+        made = self._recipe.features_many(texts, threads=self._threads) if len(places) else None
+        return places, made, characters
+
+    def replaced(self, texts: Packed[str], indexes: Counts, others: Packed[str], which: Counts) -> Replaced | None:
+        """What other texts have in place of hashes that were kept of texts, pair by pair: fpstore.text.passages."""
+        if not self._tells_apart:
+            return None
+        return replaced(self._recipe, texts, indexes, others, which)
 
     def say_nothing(self, sets: Sets) -> npt.NDArray[np.bool_]:
         """Which documents have features that tell nothing about them: bool[n]. Of a measure with a share."""

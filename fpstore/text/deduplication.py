@@ -159,7 +159,9 @@ def _leaders(recipe: Recipe, near: Asked, check: Confirm | None, texts: Sequence
             self._ahead_places = {index: place for place, index in enumerate(indexes.tolist())}
             return self._ahead
 
-        def _sets_of(self, ids: npt.NDArray[np.uint64], *, ahead: bool) -> Iterator[tuple[npt.NDArray[np.int64], Sets]]:
+        def _sets_of(
+            self, ids: npt.NDArray[np.uint64], *, ahead: bool, tell: Any = None
+        ) -> Iterator[tuple[npt.NDArray[np.int64], Sets]]:
             assert checker is not None
             return checker.sets_of_kept(ids, ahead=ahead)
 

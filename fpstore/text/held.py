@@ -20,6 +20,9 @@ from fpstore.text.packed import offsets_of
 # Of a shingle: its hash, and its weight where it has one of its own.
 _BYTES_OF_HASH, _BYTES_OF_BOTH = 8, 16
 _FIRST_ROOM = 1 << 12
+# Texts of so many shingles in the mean are long: where they are compared by their texts that takes little longer than
+# by hashes, and to hold the hashes of each takes half as long.
+_LONG = 1 << 8
 
 Counts = npt.NDArray[np.int64]
 Hashes = npt.NDArray[np.uint64]
@@ -279,8 +282,11 @@ class HeldHashes:
     What it gives is good until more are added.
     """
 
-    def __init__(self, room: Room) -> None:
-        """room: of which each document takes 8 bytes beside its hashes."""
+    def __init__(self, room: Room, *, stays: bool = False) -> None:
+        """room: of which each document takes 8 bytes beside its hashes. stays: when it is full no more of long texts
+        are held, and those that are stay.
+        """
+        self._stays, self._is_full = stays, False
         self._allowed, self._most = room, max(1, max(room.least, room.most) // _BYTES_OF_HASH)
         # So many places of the ring are in use; more when it comes to its end, and so much room is there by then.
         self._room = max(1, room.least // _BYTES_OF_HASH)
@@ -295,6 +301,8 @@ class HeldHashes:
 
     def add(self, first_id: int, kept: KeptHashes, indexes: Counts) -> None:
         """Hold those of the texts with these indexes, under the ids from first_id on."""
+        if self._stays and self._is_left(kept.offsets[indexes + 1] - kept.offsets[indexes]):
+            return
         if first_id != self._end or kept.are_features is not self.are_features:
             self._drop(self._end - self._first)
             self._first, self.are_features = first_id, kept.are_features
@@ -324,6 +332,13 @@ class HeldHashes:
         self._drop(
             bisect_left(range(held), True, key=lambda at: self._written - int(begins[at]) + held - at <= self._room)
         )
+
+    def _is_left(self, counts: Counts) -> bool:
+        """Whether all stays as it is, as the ring is full and these are of long texts."""
+        size = int(counts.sum())
+        self._is_full |= self._place + size > max(self._room, self._allowed.after(self._seen) // _BYTES_OF_HASH)
+        self._is_full &= size >= _LONG * len(counts)
+        return self._is_full
 
     def _make_room(self, size: int) -> None:
         """Where the ring comes to its end it becomes larger, if so much may be held by now, else it begins again."""

@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 
-from fpstore.text._packed import gather, lines
+from fpstore.text._packed import gather, has_halves, lines
 
 Bytes = npt.NDArray[np.uint8]
 Offsets = npt.NDArray[np.int64]
@@ -143,9 +143,7 @@ class Passed(Packed[str]):
     @property
     def has_halves(self) -> bool:
         """Whether there is a half of a surrogate pair in any."""
-        data = self.together()
-        at = np.flatnonzero(data[:-1] == 0xED)
-        return bool((data[at + 1] >= 0xA0).any())
+        return has_halves(self.together())
 
 
 def packed(texts: Sequence[str]) -> Packed[Any]:

@@ -1590,6 +1590,50 @@ MUTANTS = (
         ("tests/test_text_packed.py::test_ranges_of_a_file_are_those_of_plain_python",),
     ),
     Mutant(
+        "a passage in which texts differ ends before the tokens that shingles reach over",
+        "fpstore/native/passages.c",
+        "uint64_t last = start_after(text, i, end, tokens);",
+        "uint64_t last = start_after(text, i, end, tokens - 1);",
+        "shingles that are not the same in both texts count as if they were",
+        ("tests/test_text_passages.py::test_what_texts_have_in_place_of_each_others_shingles_is_told",),
+    ),
+    Mutant(
+        "a passage in which texts differ begins behind the tokens that shingles reach over",
+        "fpstore/native/passages.c",
+        "next = are_done ? end : start_before(text, i, end, tokens);",
+        "next = are_done ? end : start_before(text, i, end, tokens - 1);",
+        "shingles that are not the same in both texts count as if they were",
+        ("tests/test_text_passages.py::test_what_texts_have_in_place_of_each_others_shingles_is_told",),
+    ),
+    Mutant(
+        "a passage with too few tokens for a shingle is told of",
+        "fpstore/native/passages.c",
+        "return start_after(text, first, end, tokens) != NOWHERE;",
+        "return 1;",
+        "what stands for a whole text counts as a shingle of one that is longer",
+        (
+            "tests/test_text_passages.py::"
+            "test_a_passage_has_as_many_tokens_around_as_a_shingle_may_have_beside_what_differs",
+        ),
+    ),
+    Mutant(
+        "a hash that a document has at other places, too, counts as if it had gone",
+        "fpstore/native/listed.c",
+        "        *common -= times_among(own->hashes, own->count, hash) ==\n"
+        "                   times_among(document->hashes, document->count, hash);",
+        "        *common -= hash == hash;",
+        "documents that are alike are told to be less so",
+        ("tests/test_listed.py::test_what_another_has_in_place_of_some_hashes_tells_what_both_have",),
+    ),
+    Mutant(
+        "recipes by characters are told apart by passages",
+        "fpstore/text/passages.py",
+        'return recipe.tokens in ("words", "mixed") and not recipe.is_prepared',
+        "return not recipe.is_prepared",
+        "what is told of texts is of other tokens than theirs",
+        ("tests/test_text_passages.py::test_recipes_whose_tokens_depend_on_what_is_around_are_not_told_by_passages",),
+    ),
+    Mutant(
         "the end of a job's note is not made durable",
         "fpstore/notes.py",
         "jobs.unlink(NOTE, missing_ok=True)\n        jobs.sync()",
