@@ -859,7 +859,7 @@ MUTANTS = (
     Mutant(
         "what a parent read holds in its child",
         "fpstore/_watch.pyx",
-        "return not self.ended and forks.generation == self.generation and (",
+        "return not self.ended and generation == self.generation and (",
         "return not self.ended and (",
         "a child reads mappings that are its parent's",
         ("tests/test_watch.py::test_after_a_fork_it_does_not_hold",),
