@@ -53,6 +53,7 @@ CALLED = {
     "fpstore._single",
     "fpstore._single_codes",
     "fpstore._singly",
+    "fpstore._front",
     "fpstore._following",
     "fpstore._tail",
     "fpstore._watch",

@@ -7,7 +7,7 @@ from fpstore._watch cimport Watch
 
 
 cdef class Following:
-    cdef object lock, is_owned, latest, max_id
+    cdef object lock, is_owned, latest, of_latest, max_id
     cdef Places places
     cdef Tail tail
     cdef readonly object single
@@ -20,3 +20,5 @@ cdef class Following:
     cdef bint follow_now(self, Watch watch) except -1
     cdef void make_ready(self)
     cdef bint has(self, single) except -1
+    cdef object own(self)
+    cdef object answering(self)

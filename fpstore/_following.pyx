@@ -21,7 +21,7 @@ cdef class Following:
 
     def __cinit__(self, lock, Watch watch not None, Places places not None, snapshot):
         self.lock, self.is_owned, self.places, self.latest = lock, lock._is_owned, places, snapshot
-        self.single = self.stamp = None
+        self.single = self.stamp = self.of_latest = None
         watch.following = self
 
     @property
@@ -32,12 +32,12 @@ cdef class Following:
         state = latest.state.moved(self.next_change, self.max_id, self.transaction)
         made = latest.with_rows(pending, state, end, single)
         if latest is self.latest and single is self.single:  # others may have gone on meanwhile
-            self.latest, self.is_ahead = made, False
+            self.latest, self.of_latest, self.is_ahead = made, None, False
         return made
 
     @snapshot.setter
     def snapshot(self, snapshot):
-        self.single, self.latest, self.is_ahead = None, snapshot, False
+        self.single, self.latest, self.of_latest, self.is_ahead = None, snapshot, None, False
 
     @property
     def is_torn(self):
@@ -99,4 +99,17 @@ cdef class Following:
 
     cdef bint has(self, single) except -1:
         # Whether this is what answers from the snapshot: another thread may have read a newer one since it was taken.
-        return self.latest.single is single
+        return self.own() is single
+
+    cdef object own(self):
+        # What answers from the latest snapshot, which has it for as long.
+        latest, own = self.latest, self.of_latest
+        if own is None:
+            own = latest.single
+            if latest is self.latest:  # others may have gone on meanwhile
+                self.of_latest = own
+        return own
+
+    cdef object answering(self):
+        # What answers from the newest snapshot.
+        return self.snapshot.single if self.is_ahead else self.own()

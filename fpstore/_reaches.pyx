@@ -69,7 +69,7 @@ cdef class Reaches:
         # a look within radius i leaves what lies beyond it.
         cdef double least[MAX_RADII + 1]
         cdef double left[MAX_RADII + 2]
-        cdef double cost
+        cdef double cost, part
         cdef int i, at
         left[self.count + 1] = 0
         for i in range(self.count, -1, -1):
@@ -78,8 +78,9 @@ cdef class Reaches:
             least[at], self.next_of[at] = 0.0 if self.whole and at == self.count else 1.0, self.count
             if self.whole and at < self.count:
                 least[at] = 1e300
+            part = 1 / left[at]  # a division takes as long as all of the loop
             for i in range(at, self.count):
-                cost = self.shares[i] + left[i + 1] / left[at] * least[i + 1]
+                cost = self.shares[i] + left[i + 1] * part * least[i + 1]
                 if cost < least[at]:
                     least[at], self.next_of[at] = cost, i
         return 0

@@ -47,6 +47,7 @@ cdef class Single:
     cdef list nothing
     cdef Single newest(self, Watch watch)
     cdef object nearest_row(self, uint64_t key, unsigned distance)
+    cdef object first_rows(self, Watch watch, fingerprint, count, max_distance, bint signed, Reaches reaches, scanned)
     cdef object told(self, Reaches reaches, FoundRows *found, uint64_t count, bint signed, method=?)
     cdef bint search(self, const Part *parts, uint64_t key, unsigned distance, Scanner scanner, FoundRows *found) except -1
     cdef object found(self, uint64_t key, unsigned distance, uint64_t most, bint signed, bint first_only=?)

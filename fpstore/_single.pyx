@@ -243,6 +243,10 @@ cdef class Single:
         radii, and the rest is not looked at here. True, and nothing is looked at, where another state may be the newest:
         with no watch the newest one answers.
         """
+        return self.first_rows(watch, fingerprint, count, max_distance, signed, reaches, scanned)
+
+    cdef object first_rows(self, Watch watch, fingerprint, count, max_distance, bint signed, Reaches reaches, scanned):
+        # As first.
         cdef uint64_t key
         cdef unsigned distance
         cdef int at = 0
@@ -252,9 +256,9 @@ cdef class Single:
                 and as_key(fingerprint, &key, self.pending.bits) and keys_fit(&key, 1, self.pending.bits)
                 and as_distance(max_distance, self.pending.bits, self.pending.bits, &distance)):
             return None
-        single = self.newest(watch)
+        cdef Single single = self.newest(watch)
         if single is not self:
-            return single is None or single.first(None, fingerprint, count, max_distance, signed, reaches, scanned)
+            return single is None or single.first_rows(None, fingerprint, count, max_distance, signed, reaches, scanned)
         if reaches is None:
             reaches = self.segments.reaches_of(distance, count)
         if reaches is None or reaches.lookups is None:

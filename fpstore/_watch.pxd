@@ -33,7 +33,8 @@ cdef class Watch:
     cdef Place places[MOST_PLACES]
     cdef tuple names
     cdef int place_count
-    cdef object generation, following
+    cdef uint64_t generation
+    cdef object following
     cpdef tuple overtaken(self)
     cpdef int go_on(self, tuple stamp) except -1
     cdef bint holds_now(self) except -1

@@ -32,6 +32,18 @@ cdef extern from "<fcntl.h>":
     enum: AT_FDCWD, AT_SYMLINK_NOFOLLOW
 
 
+# That of forks, at hand: each call asks.
+cdef uint64_t generation = forks.generation
+
+
+def note_generation(uint64_t number):
+    global generation
+    generation = number
+
+
+forks.told.append(note_generation)
+
+
 cdef int64_t now_ns() noexcept:
     # Of the clock of time.monotonic, some milliseconds late at most: a fifth of the price.
     cdef timespec now
@@ -85,7 +97,7 @@ cdef class Watch:
     """
 
     def __cinit__(self, *, bint sure):
-        self.words, self.sure, self.ended, self.generation = None, sure, False, forks.generation
+        self.words, self.sure, self.ended, self.generation = None, sure, False, generation
 
     def confirm(self, MappedWords words not None, stamp, double seconds, tuple places=(), double again=0.0):
         """For so long it holds as long as these words are as in this stamp, what they were when it was read.
@@ -136,7 +148,7 @@ cdef class Watch:
 
     cdef bint may_hold(self) except -1:
         # Whether anything was confirmed, by this process, and it has not ended.
-        return not self.ended and forks.generation == self.generation and (self.sure or self.words is not None)
+        return not self.ended and generation == self.generation and (self.sure or self.words is not None)
 
     cdef bint in_place(self) except -1:
         # Whether the files are where they were, as far as anybody has to know.

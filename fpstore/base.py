@@ -17,6 +17,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, cast
 
 from fpstore import forks
+from fpstore._following import Following
+from fpstore._front import Front
 from fpstore._singly import Singly
 from fpstore.arrays import as_mode
 from fpstore.creation import copy_store
@@ -71,7 +73,7 @@ class _Mirror(Protocol):
     def pickled(self, kind: type, signed: bool) -> tuple[Any, ...]: ...
 
 
-class _BaseStore(ABC):
+class _BaseStore(Front, ABC):
     """An open store of any kind."""
 
     # What writes to one of this kind.
@@ -108,7 +110,10 @@ class _BaseStore(ABC):
         )
         self._watch = self._living.watch
         self._singly = self._living.singly if isinstance(self._living, Writer) else None
-        self._newest: Reader | Writer | Singly = self._singly or self._living
+        self._newest: Following | Singly = (
+            self._living.singly if isinstance(self._living, Writer) else self._living.known
+        )
+        self._begin(self._newest, self._watch, self._signed)
         _catalogs[self] = self._living._catalog
         self._closed = self._ended = False
         if mode == "w":
@@ -283,7 +288,8 @@ class _BaseStore(ABC):
 
     @property
     def _latest(self) -> Snapshot:
-        return self._newest.snapshot
+        latest: Snapshot = self._newest.snapshot
+        return latest
 
     def _holds_any(self) -> bool:
         """Whether anything is stored, or was and its rows are still there."""

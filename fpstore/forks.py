@@ -3,6 +3,7 @@
 import functools
 import os
 import threading
+from collections.abc import Callable
 from typing import Any, Self, TypeVar, overload
 
 _Value = TypeVar("_Value")
@@ -10,6 +11,9 @@ _Value = TypeVar("_Value")
 # How many forks lie between the process that imported this and the one that asks, so that what a fork inherits and
 # must not use can be told without asking the system.
 generation = 0
+
+# Who is told of it as soon as a child runs: those that ask at each call, and for whom this module is far away.
+told: list[Callable[[int], None]] = []
 
 # Held while public names are imported, and by who forks: the locks of imports stay as a fork finds them.
 importing = threading.RLock()
@@ -38,6 +42,8 @@ class cached_property(functools.cached_property[_Value]):  # noqa: N801 (the nam
 def _after_in_child() -> None:
     global generation
     generation += 1
+    for tell in told:
+        tell(generation)
     importing.release()
 
 

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args, overload
 
 import numpy as np
 
+from fpstore._front import nearest
 from fpstore._pairs import Join
 from fpstore.arrays import as_count, as_integer, as_keys, parse_memory
 from fpstore.base import Reading, _BaseStore
@@ -159,18 +160,16 @@ class Store(_BaseStore):
             found = parts[0] if len(parts) == 1 else concatenate(parts, snapshot.settings.ids)
             return self._matches(snapshot, found)
 
-    def nearest(self, fingerprint: int | bytes, count: int = 1, *, max_distance: int | None = None) -> Matches:
-        """The count rows that are nearest to this fingerprint, however far; with max_distance those within that.
+    nearest = nearest
 
-        Of equally near ones the least fingerprints, and of these the least ids, are first.
-        """
-        single = self._newest.snapshot.single
-        found: Matches | bool | None = single.first(self._watch, fingerprint, count, max_distance, self._signed)
+    def _nearest_again(self, said: bool | None, fingerprint: int | bytes, count: int, most: int | None) -> Matches:
+        """As nearest, of which one call of C has said this."""
+        found: Matches | bool | None = said
         if found is True:
             with Reading(self) as snapshot:
-                found = snapshot.single.first(None, fingerprint, count, max_distance, self._signed)
-        if found is None or found is True or found is False:  # in fewer lines of code than isinstance() takes
-            return self._nearest(self._key(fingerprint), count, max_distance, None, found)
+                found = snapshot.single.first(None, fingerprint, count, most, self._signed)
+        if found is None or isinstance(found, bool):
+            return self._nearest(self._key(fingerprint), count, most, None, found)
         return found
 
     def nearest_many(
@@ -238,7 +237,7 @@ class Store(_BaseStore):
 
     def contains_near(self, fingerprint: int | bytes, *, max_distance: int | None = None) -> bool:
         """Whether a stored fingerprint is within max_distance of this one; stops at the first."""
-        found = self._newest.snapshot.single.contains(self._watch, fingerprint, max_distance)
+        found: bool | None = self._newest.snapshot.single.contains(self._watch, fingerprint, max_distance)
         if found is not None:
             return found
         query, distance = self._key(fingerprint), self._reach(max_distance)

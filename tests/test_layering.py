@@ -52,6 +52,7 @@ CORE = (
     "_single",
     "_single_codes",
     "_singly",
+    "_front",
     "_similar",
     "_pairs",
     "_turns",

@@ -309,12 +309,28 @@ def test_the_first_rows_are_looked_for_once_it_is_sure_which_state_is_the_newest
         assert single.first(ALWAYS, 7, 1, None, False).distance.tolist() == [0]
         # A wrong argument is told of first, and then it makes no difference.
         assert single.first(never, 7, 0, None, False) is single.first(never, "7", 1, None, False) is None
-        # A state that nobody has looked at since is that which answers.
+        # A state that nobody has looked at since is that which answers, and so once it was looked at.
         with fpstore.open(path, mode="w") as writer:
             writer.add([6])
-            assert store.nearest(6).distance.tolist() == [0]
+            assert [store.nearest(6).distance.tolist() for _ in range(2)] == [[0], [0]]
             writer.remove(fingerprints=[6])
-            assert store.nearest(6).distance.tolist() == [1]
+            assert [store.nearest(6).distance.tolist() for _ in range(2)] == [[1], [1]]
+
+
+@pytest.mark.parametrize("bits", [64, 128])
+def test_the_nearest_are_one_call_once_the_newest_state_was_asked(
+    tmp_path: Path, bits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "store"
+    with fpstore.build(path, [7, 70], bits=bits, ids=None) as store, fpstore.open(path, mode="w") as writer:
+        for added, distance in (([], 1), ([6], 0)):
+            writer.add(added)
+            writer._flush()
+            assert [store.nearest(6).distance.tolist() for _ in range(3)] == [[distance]] * 3
+            with monkeypatch.context() as context:
+                context.setattr(fpstore.Store, "_nearest_again", None)
+                assert store.nearest(6).distance.tolist() == [distance]
+            assert writer.nearest(6).distance.tolist() == [distance]
 
 
 def test_of_rows_that_were_removed_none_is_among_the_first(tmp_path: Path) -> None:

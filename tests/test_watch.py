@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from catalogs import in_a_fork
 
-from fpstore import forks
 from fpstore._watch import MappedWords, Watch
 
 HOUR = 3600.0
@@ -89,12 +89,16 @@ def test_ended_it_is_not_confirmed_any_more(file: Path) -> None:
 
 
 @pytest.mark.parametrize("sure", [False, True])
-def test_after_a_fork_it_does_not_hold(file: Path, sure: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_a_fork_it_does_not_hold(file: Path, sure: bool) -> None:
     watch, words = Watch(sure=sure), words_of(file)
     watch.confirm(words, words.read(), HOUR)
     assert watch.holds()
-    monkeypatch.setattr(forks, "generation", forks.generation + 1)
-    assert not watch.holds()
+
+    def ask() -> None:
+        assert not watch.holds()
+
+    in_a_fork(ask)
+    assert watch.holds()
 
 
 def test_over_a_file_that_was_cut_short_it_does_not_hold(file: Path) -> None:

@@ -23,7 +23,7 @@ LOOK_SECONDS = 0.1
 class Reader:
     """Reads the store in folder. Safe to use from several threads.
 
-    watch: over whether its snapshot is the newest.
+    watch: over whether its snapshot is the newest. known: what has it.
     """
 
     def __init__(self, folder: Path, kind: Kind | None = None) -> None:
@@ -38,7 +38,7 @@ class Reader:
         self._is_torn = False  # what is pending may have rows of a change that no snapshot tells of
         self._look_at = 0.0  # when to see again whether the path leads to this store
         try:
-            self._known = following(self._lock, self._catalog, open_snapshot(self._catalog, kind=kind))
+            self.known = following(self._lock, self._catalog, open_snapshot(self._catalog, kind=kind))
         except BaseException:
             self._catalog.close()
             raise
@@ -51,27 +51,27 @@ class Reader:
     @property
     def snapshot(self) -> Snapshot:
         """What the store was when it was last looked at."""
-        found: Snapshot = self._known.snapshot
+        found: Snapshot = self.known.snapshot
         return found
 
     @snapshot.setter
     def snapshot(self, snapshot: Snapshot) -> None:
-        self._known.snapshot = snapshot
+        self.known.snapshot = snapshot
 
     def newest(self) -> Snapshot:
         """What the store is now. StoreChanged, from then on, where its path leads to something else."""
-        if not self.watch.holds() and not self._known.follow(self.watch):
+        if not self.watch.holds() and not self.known.follow(self.watch):
             stamp = self._catalog.stamp()
             expect_outside(is_inside(self._lock))
             with self._lock:
                 if self._closed:
                     raise StoreClosed("the store is closed", path=self.folder)
                 # After a commit there is time for that until it is due anyway, unless the catalog may have moved.
-                known = self._known.stamp
+                known = self.known.stamp
                 looks = stamp == known or known is None or time.monotonic() >= self._look_at
                 if looks or not self._stays(stamp):
                     self._look(stamp)
-                self._catalog.confirm(self._known.stamp, self._look_at - time.monotonic(), LOOK_SECONDS)
+                self._catalog.confirm(self.known.stamp, self._look_at - time.monotonic(), LOOK_SECONDS)
         return self.snapshot
 
     def _stays(self, stamp: tuple[int, int] | None) -> bool:
@@ -88,14 +88,14 @@ class Reader:
             # Another file counts its transactions anew; its generation is a later one.
             state = dataclasses.replace(self.snapshot.state, transaction=0)
             self.snapshot = dataclasses.replace(self.snapshot, state=state)
-            stamp, self._known.stamp, self._moved = self._catalog.stamp(), None, True
+            stamp, self.known.stamp, self._moved = self._catalog.stamp(), None, True
             self._catalog.confirm(None, 0.0)
-        if stamp is None or stamp != self._known.stamp:
+        if stamp is None or stamp != self.known.stamp:
             self._read(stamp)
 
     def _read(self, stamp: tuple[int, int] | None) -> None:
         """The snapshot of what the catalog says, which showed this stamp before. The caller holds the lock."""
-        known = self._known
+        known = self.known
         if stamp is not None and not self._moved:
             if known.single is None:
                 begin(known, self._catalog)

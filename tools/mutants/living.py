@@ -6,10 +6,18 @@ MUTANTS = (
     Mutant(
         "the nearest is looked for in a state that may not be the newest",
         "fpstore/_single.pyx",
-        "return single is None or single.first(None, fingerprint",
+        "return single is None or single.first_rows(None, fingerprint",
         "return self.first(None, fingerprint",
         "what another process has added is not among the nearest",
         ("tests/test_single.py::test_the_first_rows_are_looked_for_once_it_is_sure_which_state_is_the_newest[64]",),
+    ),
+    Mutant(
+        "a reader keeps what answered from the snapshot before",
+        "fpstore/_following.pyx",
+        "self.single, self.latest, self.of_latest, self.is_ahead = None, snapshot, None, False",
+        "self.single, self.latest, self.is_ahead = None, snapshot, False",
+        "after a commit each query asks what answered before it, which does not know, and goes the general way",
+        ("tests/test_single.py::test_the_nearest_are_one_call_once_the_newest_state_was_asked[128]",),
     ),
     Mutant(
         "the nearest of wide fingerprints is looked for in a state that may not be the newest",
@@ -851,7 +859,7 @@ MUTANTS = (
     Mutant(
         "what a parent read holds in its child",
         "fpstore/_watch.pyx",
-        "return not self.ended and forks.generation == self.generation and (",
+        "return not self.ended and generation == self.generation and (",
         "return not self.ended and (",
         "a child reads mappings that are its parent's",
         ("tests/test_watch.py::test_after_a_fork_it_does_not_hold",),

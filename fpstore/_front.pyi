@@ -1,0 +1,11 @@
+from typing import Any
+
+from fpstore._following import Following
+from fpstore._singly import Singly
+from fpstore._watch import Watch
+from fpstore.query.matches import Matches
+
+class Front:
+    def _begin(self, newest: Following | Singly, watch: Watch, signed: bool) -> None: ...
+
+def nearest(self: Any, fingerprint: int | bytes, count: int = 1, *, max_distance: int | None = None) -> Matches: ...

@@ -1,0 +1,44 @@
+"""What is called once for each query, without a frame of Python's on its way.
+
+After other work no cache has anything of a call: each object and each dictionary that Python looks at for it is waited for.
+"""
+
+cimport cython
+
+from fpstore._following cimport Following
+from fpstore._single cimport Single
+from fpstore._watch cimport Watch
+
+
+# Stores say themselves what they are pickled as.
+@cython.auto_pickle(False)
+cdef class Front:
+    """What is in each store itself, not in a dictionary of it, as each of these calls needs it."""
+
+    cdef object newest
+    cdef Following known
+    cdef Watch watch
+    cdef bint signed
+
+    def _begin(self, newest, Watch watch not None, bint signed):
+        """newest: has its newest snapshot; watch: over its catalog. signed: fingerprints, and ids that are numbers, as int64."""
+        self.newest, self.watch, self.signed = newest, watch, signed
+        self.known = newest if type(newest) is Following else None
+
+    cdef object first(self, fingerprint, count, max_distance):
+        # As first() of what answers from the newest snapshot.
+        single = self.newest.snapshot.single if self.known is None else self.known.answering()
+        if type(single) is Single:
+            return (<Single>single).first_rows(self.watch, fingerprint, count, max_distance, self.signed, None, None)
+        return single.first(self.watch, fingerprint, count, max_distance, self.signed)
+
+
+def nearest(self, fingerprint, count=1, *, max_distance=None):
+    """The count rows that are nearest to this fingerprint, however far; with max_distance those within that.
+
+    Of equally near ones the least fingerprints, and of these the least ids, are first.
+    """
+    found = (<Front?>self).first(fingerprint, count, max_distance)
+    if found is None or found is True or found is False:
+        return self._nearest_again(found, fingerprint, count, max_distance)
+    return found
