@@ -479,7 +479,8 @@ cdef class TableCursor:
         try:
             with nogil:
                 status = cursor_decode(&self.view.pages, self.table, &self.cursor, &out[0], <uint64_t>room, &count)
-            raise_status(status, self.view, f"{self.where}, slot {self.cursor.slot}")
+            if status != OK or not is_sound(self.view):
+                raise_status(status, self.view, f"{self.where}, slot {self.cursor.slot}")
         finally:
             self.view.leave()
         return result[:count]

@@ -82,14 +82,14 @@ class Segment:
         """
         slots = 1 << self.tables[table].slot_bits
         cursor = TableCursor(self.view, table, first_slot, slots if end_slot is None else end_slot, room=room)
-        count = 0
+        count, most = 0, self.key_count
         with self.naming:
-            while count <= self.key_count and len(chunk := cursor.read(READ_KEYS, None if room is None else room.keys)):
+            while count <= most and len(chunk := cursor.read(READ_KEYS, None if room is None else room.keys)):
                 count += len(chunk)
-                if count <= self.key_count:
+                if count <= most:
                     yield chunk
-            if count > self.key_count or (first_slot == 0 and end_slot is None and count != self.key_count):
-                raise CorruptStore(f"table {table}", f"{count} keys", self.key_count)
+            if count > most or (first_slot == 0 and end_slot is None and count != most):
+                raise CorruptStore(f"table {table}", f"{count} keys", most)
 
     def note_traces(self, most_bytes: int) -> None:
         """Note traces of the keys, so that searches pass over slots of which none is near; before anybody searches.
