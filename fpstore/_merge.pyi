@@ -1,6 +1,7 @@
 from collections.abc import Iterable, Iterator
 
-from fpstore._view import DecodeRoom
+from fpstore._view import DecodeRoom, TableCursor
+from fpstore.errors import Naming
 from fpstore.types import Array, Bytes, Ids, Keys
 
 class Rooms: ...
@@ -11,6 +12,15 @@ def mark_at_least(keys: Keys, numbers: Keys, asked: Keys, least: Keys, marks: Ar
 def mark_pairs_at_least(
     keys: Keys, ids: Ids, numbers: Keys, asked_keys: Keys, asked_ids: Ids, least: Keys, marks: Array
 ) -> None: ...
+
+READ_KEYS: int
+
+class TableKeys:
+    def __init__(
+        self, cursor: TableCursor, most: int, naming: Naming, *, whole: bool, room: DecodeRoom | None = ...
+    ) -> None: ...
+    def __iter__(self) -> Iterator[Keys]: ...
+    def __next__(self) -> Keys: ...
 
 class MergedKeys:
     def __init__(self, sources: Iterable[Iterable[Keys]], least: int, room: DecodeRoom | None = ...) -> None: ...

@@ -27,7 +27,9 @@ from fpstore._native cimport (
     spilled_pack,
     spilled_unpack,
 )
-from fpstore._view cimport DecodeRoom
+from fpstore._view cimport DecodeRoom, TableCursor
+
+from fpstore.errors import CorruptStore
 
 
 cdef class Rooms:
@@ -70,6 +72,57 @@ def merge_keys(const uint64_t[::1] a not None, const uint64_t[::1] b not None, *
     with nogil:
         count = c_merge_keys(&left, &right, &keys[0])
     return result[:count]
+
+
+# That are decoded before they are handed on.
+READ_KEYS = 1 << 17
+
+
+cdef class TableKeys:
+    """The keys that a cursor reads, in order: an iterator of arrays, none empty; every check of the decoder on.
+
+    most: as many as there can be, and no fewer where `whole`. naming: the context of errors. room: what is decoded in,
+    chunks too: each is done with when another one is asked of whoever uses the room, unless it has been given another array
+    for that one. Raises what the cursor does, and CorruptStore for another number of keys.
+    """
+
+    cdef TableCursor cursor
+    cdef DecodeRoom room
+    cdef uint64_t most, count
+    cdef object naming
+    cdef bint whole, ended
+
+    def __cinit__(self, TableCursor cursor not None, uint64_t most, naming, *, bint whole, DecodeRoom room=None):
+        self.cursor, self.most, self.naming, self.whole, self.room = cursor, most, naming, whole, room
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        cdef uint64_t[::1] keys
+        array = np.empty(READ_KEYS, dtype=np.uint64) if self.room is None else self.room.keys
+        keys = array
+        chunk = array[:self.read(&keys[0], <uint64_t>keys.shape[0])]
+        if not len(chunk):
+            raise StopIteration
+        return chunk
+
+    cdef uint64_t read(self, uint64_t *out, uint64_t room) except? 0:
+        """The next keys into room for so many; how many these are, 0 at the end."""
+        cdef uint64_t count = 0
+        if self.ended:
+            return 0
+        self.ended = True  # nothing comes after an error
+        try:
+            count = self.cursor.decode(out, room)
+            if count > self.most - self.count or (count == 0 and self.whole and self.count != self.most):
+                raise CorruptStore(self.cursor.where, f"{self.count + count} keys", self.most)
+        except BaseException:
+            with self.naming:
+                raise
+        self.count += count
+        self.ended = count == 0
+        return count
 
 
 # Keys of a source that are held: count of them from first on, in room for capacity. last: the last one that came of it.
@@ -145,31 +198,40 @@ cdef class MergedKeys:
         """Hold `least` keys of a source or more, or all that it still has."""
         cdef HeldKeys *held = &self.held[i]
         cdef const uint64_t[::1] chunk
-        cdef const uint64_t *keys
         cdef uint64_t n
-        cdef bint increase
+        source = self.sources[i]
         while not held.ended and held.count < self.least:
-            if self.room is not None:
+            if type(source) is TableKeys:
                 self.make_room(i, CHUNK_ROOM + self.least)  # which a cursor fills but for CHUNK_ROOM: fewer turns
+                n = (<TableKeys>source).read(held.keys + held.count, held.capacity - held.count)
+                held.ended = n == 0
+                self.hold(i, held.keys + held.count, n)
+                continue
+            if self.room is not None:
+                self.make_room(i, CHUNK_ROOM + self.least)
                 self.room.keys = self.arrays[i][held.count:]
-            found = next(self.sources[i], None)
+            found = next(source, None)
             if found is None:
                 held.ended = True
                 return
             chunk = found
-            n = <uint64_t>chunk.shape[0]
-            if n == 0:
-                continue
-            keys = &chunk[0]
-            with nogil:  # also of what a cursor has decoded: a file may change under it
-                increase = (not held.begun or keys[0] > held.last) and c_keys_increase(keys, n)
-            if not increase:
-                raise ValueError(f"source {i}: found keys that do not increase, expected each above the one before")
-            self.make_room(i, n)
-            if keys != held.keys + held.count:
-                memmove(held.keys + held.count, keys, n * sizeof(uint64_t))
-            held.count += n
-            held.last, held.begun = held.keys[held.count - 1], True
+            self.hold(i, &chunk[0] if chunk.shape[0] else NULL, <uint64_t>chunk.shape[0])
+
+    cdef hold(self, uint64_t i, const uint64_t *keys, uint64_t n):
+        """Hold n keys more of a source, which lie behind those that are held, or elsewhere."""
+        cdef HeldKeys *held = &self.held[i]
+        cdef bint increase
+        if n == 0:
+            return
+        with nogil:  # also of what a cursor has decoded: a file may change under it
+            increase = (not held.begun or keys[0] > held.last) and c_keys_increase(keys, n)
+        if not increase:
+            raise ValueError(f"source {i}: found keys that do not increase, expected each above the one before")
+        self.make_room(i, n)
+        if keys != held.keys + held.count:
+            memmove(held.keys + held.count, keys, n * sizeof(uint64_t))
+        held.count += n
+        held.last, held.begun = held.keys[held.count - 1], True
 
     cdef make_room(self, uint64_t i, uint64_t n):
         """Have room for n keys behind those that are held of a source, which come to the front."""

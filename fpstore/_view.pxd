@@ -1,7 +1,18 @@
 # What the compiled modules share: a mapped segment and how its failures are raised.
 from libc.stdint cimport uint8_t, uint64_t
 
-from fpstore._native cimport Chunk, Guard, Pages, Status, Table, guard_ask, guard_changed, guard_lost
+from fpstore._native cimport (
+    Chunk,
+    ChunkCode,
+    Cursor,
+    Guard,
+    Pages,
+    Status,
+    Table,
+    guard_ask,
+    guard_changed,
+    guard_lost,
+)
 from fpstore._source cimport Lying
 
 cdef class SegmentView:
@@ -27,6 +38,18 @@ cdef class DecodeRoom:
     cdef Chunk *chunk
     cdef uint64_t cursors, ready  # the numbers of cursors: the last one's, and that of the one that it decodes for
     cdef public object keys
+
+
+cdef class TableCursor:
+    cdef SegmentView view
+    cdef const Table *table
+    cdef Cursor cursor
+    cdef ChunkCode *code  # what the room's chunk needs to know, once it has been asked for
+    cdef DecodeRoom room
+    cdef uint64_t number
+    cdef readonly str where
+    cdef int take_room(self) except -1
+    cdef uint64_t decode(self, uint64_t *out, uint64_t room) except? 0
 
 
 cdef class Flipped:

@@ -46,6 +46,7 @@ class DecodeRoom:
     keys: Keys
 
 class TableCursor:
+    where: str
     def __init__(
         self,
         view: SegmentView,

@@ -418,14 +418,6 @@ cdef class TableCursor:
     decodes in; its own by default.
     """
 
-    cdef SegmentView view
-    cdef const Table *table
-    cdef Cursor cursor
-    cdef ChunkCode *code  # what the room's chunk needs to know, once it has been asked for
-    cdef DecodeRoom room
-    cdef uint64_t number
-    cdef str where
-
     def __cinit__(self, SegmentView view not None, int table, uint64_t first_slot, uint64_t end_slot, *,
                   bint alone=False, DecodeRoom room=None):
         if not 0 <= table < view.table_count:
@@ -465,21 +457,24 @@ cdef class TableCursor:
 
         room: 65,664 (for what is decoded at once) or more. into: uint64[room], which holds them instead of a new array.
         """
-        cdef uint64_t count = 0
         cdef uint64_t[::1] out
-        cdef Status status
-        if into is not None:
-            room = len(into)
-        if room < CHUNK_ROOM:
-            raise ValueError(f"room for {room} keys: expected {CHUNK_ROOM} or more")
         result = np.empty(room, dtype=np.uint64) if into is None else into
         out = result
+        return result[:self.decode(&out[0] if out.shape[0] else NULL, <uint64_t>out.shape[0])]
+
+    cdef uint64_t decode(self, uint64_t *out, uint64_t room) except? 0:
+        """As read, into room for so many keys; how many these are."""
+        cdef uint64_t count = 0
+        cdef Status status
+        if room < CHUNK_ROOM:
+            raise ValueError(f"room for {room} keys: expected {CHUNK_ROOM} or more")
         self.take_room()
         self.view.enter()
         try:
             with nogil:
-                status = cursor_decode(&self.view.pages, self.table, &self.cursor, &out[0], <uint64_t>room, &count)
-            raise_status(status, self.view, f"{self.where}, slot {self.cursor.slot}")
+                status = cursor_decode(&self.view.pages, self.table, &self.cursor, out, room, &count)
+            if status != OK or not is_sound(self.view):
+                raise_status(status, self.view, f"{self.where}, slot {self.cursor.slot}")
         finally:
             self.view.leave()
-        return result[:count]
+        return count

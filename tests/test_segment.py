@@ -35,6 +35,7 @@ from hypothesis import strategies as st
 
 from fpstore import threads as line_threads
 from fpstore._codec import begin_to_sync
+from fpstore._merge import MergedKeys
 from fpstore.disk import UNCACHED, Folder, Place
 from fpstore.errors import CorruptStore, StoreClosed, UnsupportedVersion
 from fpstore.format import (
@@ -724,8 +725,12 @@ def test_a_table_with_another_number_of_keys_than_recorded_is_refused(path: Path
     data[offset : offset + 128] = bare.pack()
     path.write_bytes(resealed(data))
     segment = Segment(path)
-    with pytest.raises(CorruptStore, match=f"table 1: found {count} keys, expected {count + recorded}$"):
-        list(segment.keys(1))
+    # Also where they are merged as they are decoded; nothing comes after the error.
+    for keys in (segment.keys(1), MergedKeys([segment.keys(1), iter([np.array([3], dtype=np.uint64)])], 1)):
+        with pytest.raises(CorruptStore, match=f"table 1: found {count} keys, expected {count + recorded}$") as caught:
+            list(keys)
+        assert caught.value.path == path
+        assert list(keys) == []
     segment.close()
 
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from helpers import KINDS, ArrayKeys, Passed, distinct
 
+from fpstore._merge import READ_KEYS
 from fpstore.disk import UNCACHED, write_all
 from fpstore.errors import CorruptStore
 from fpstore.plans import families as plans
 from fpstore.segment import files, stored
-from fpstore.segment.reader import READ_KEYS
 from fpstore.segment.writer import SegmentWriter
 from fpstore.types import Keys
 

@@ -1,7 +1,8 @@
 /* Merging plain keys eight at a time, for AVX-512.
 
-   Of what has been read of both runs, the eight largest are held back; each step reads eight keys more, of the run
-   whose next one is the smaller, orders all sixteen, and writes the first eight: what is still to come is above them.
+   Each step reads the next eight keys of both runs, one of them backwards: the smaller ones of each two are the eight
+   that come first, those of either run from its next one on. So how many are of the one run tells where both go on,
+   which the next step waits for; nothing else does. What has come of two parts is put in order together.
  */
 #include "merge.h"
 
@@ -9,27 +10,32 @@
 
 enum {
     LANES = 8,
-    PARTS = 4, /* of the runs, done side by side: a step waits for the one before it */
+    PARTS = 4, /* of the runs, two and two, done side by side: a step waits for the one before it */
     TAIL = 64, /* keys of a run that are copied before its end, and the largest of all keys behind them */
 };
 
-/* Keys [a, a_end) of one run and [b, b_end) of the other, the eight that are held back of those before, the largest
-   first, and where the next ones go. A part reads on where the next one begins: what comes there is above its keys. */
+/* Keys [a, a_end) of one run and [b, b_end) of the other, of which what comes next is merged. A part reads on where the
+   next one begins: what comes there is above its keys. */
 typedef struct {
     const uint64_t *a, *a_end, *b, *b_end;
-    uint64_t *out;
-    __m512i held;
 } Part;
 
-/* Eight keys of the run that goes on with the smaller one: no branch, which could not be foreseen. */
-ALWAYS_INLINE __m512i part_read(Part *part) {
-    const uint64_t of_b = -(uint64_t)(*part->b < *part->a); /* all bits or none */
-    const uintptr_t a = (uintptr_t)part->a, b = (uintptr_t)part->b, moved = of_b & (LANES * sizeof(uint64_t));
-    const __m512i keys = _mm512_loadu_si512((const void *)(a + ((b - a) & of_b)));
-    part->a = (const uint64_t *)(a + LANES * sizeof(uint64_t) - moved);
-    part->b = (const uint64_t *)(b + moved);
-    return keys;
+/* The next eight keys, which rise and then fall. The part moves past those that are of a: a, and as many places of b as
+   are left of eight, which whoever calls sees to. */
+ALWAYS_INLINE __m512i next_keys(uintptr_t *a, uintptr_t b) {
+    const __m512i backwards = _mm512_set_epi64(0, 1, 2, 3, 4, 5, 6, 7);
+    const __m512i one = _mm512_loadu_si512((const void *)*a);
+    const __m512i other = _mm512_permutexvar_epi64(backwards, _mm512_loadu_si512((const void *)b));
+    const uint64_t of_a = _mm512_cmple_epu64_mask(one, other);
+    *a += sizeof(uint64_t) * (uint64_t)__builtin_popcountll(of_a);
+    return _mm512_min_epu64(one, other);
 }
+
+/* Two times eight keys in order: those of the first in lanes 0 to 3, of the second in 4 to 7; low has the first one of
+   each two neighbours, high the other. */
+typedef struct {
+    __m512i low, high;
+} Ordered;
 
 /* The smaller of each lane, and the larger: one of the two that is not the smaller. Two maxima would wait for the one
    unit that has minima, maxima and moves between lanes. */
@@ -39,39 +45,37 @@ ALWAYS_INLINE __m512i part_read(Part *part) {
 #define CROSSED(first, second) \
     _mm512_castpd_si512(_mm512_shuffle_pd(_mm512_castsi512_pd(first), _mm512_castsi512_pd(second), 0x55))
 
-/* A network of sixteen, whose first half falls and whose second rises. What is compared next comes to the same lanes of
-   two registers by a move of one; the other keeps its lanes, of either. */
-ALWAYS_INLINE __m512i part_order(Part *part, __m512i read) {
+/* Two networks of eight in one. What is compared next comes to the same lanes of two registers by a move of one; the
+   other keeps its lanes, of either. */
+ALWAYS_INLINE Ordered in_order(__m512i one, __m512i other) {
     const __m512i fours = _mm512_setr_epi64(2, 3, 8, 9, 6, 7, 12, 13);
-    const __m512i rising = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11);
-    const __m512i falling = _mm512_setr_epi64(15, 7, 14, 6, 13, 5, 12, 4);
-    const __m512i held = part->held;
     __m512i low, high, kept, moved;
-    IN_ORDER(held, read);
-    kept = _mm512_mask_mov_epi64(low, 0xF0, high), moved = _mm512_shuffle_i64x2(low, high, 0x4E);
+    kept = _mm512_mask_mov_epi64(one, 0xF0, other), moved = _mm512_shuffle_i64x2(one, other, 0x4E);
     IN_ORDER(kept, moved);
     kept = _mm512_mask_mov_epi64(low, 0xCC, high), moved = _mm512_permutex2var_epi64(low, fours, high);
     IN_ORDER(kept, moved);
     kept = _mm512_mask_mov_epi64(low, 0xAA, high), moved = CROSSED(low, high);
     IN_ORDER(kept, moved);
-    part->held = _mm512_permutex2var_epi64(low, falling, high);
-    return _mm512_permutex2var_epi64(low, rising, high);
+    return (Ordered){low, high};
 }
 
-ALWAYS_INLINE __m512i part_step(Part *part) {
-    const __m512i keys = part_order(part, part_read(part));
-    _mm512_storeu_si512(part->out, keys);
-    part->out += LANES;
-    return keys;
+ALWAYS_INLINE __m512i first_of(Ordered both) {
+    return _mm512_permutex2var_epi64(both.low, _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11), both.high);
 }
 
-/* Of each key the one before it: of the first the last of `before`. */
-ALWAYS_INLINE __m512i keys_before(__m512i keys, __m512i before) {
-    return _mm512_alignr_epi64(keys, before, LANES - 1);
+ALWAYS_INLINE __m512i second_of(Ordered both) {
+    return _mm512_permutex2var_epi64(both.low, _mm512_setr_epi64(4, 12, 5, 13, 6, 14, 7, 15), both.high);
 }
 
-/* Where a run goes on of which fewer than TAIL keys are left: in its tail, where the largest of all keys come behind them
-   and do not end. Of such a key itself there may come too many, but only so many are written as there are keys. */
+/* Of fresh, a bit for each lane, those where no key is equal to the one before it. before: high of what came before. */
+ALWAYS_INLINE __mmask8 still_fresh(__mmask8 fresh, Ordered both, __m512i before) {
+    const __m512i earlier = _mm512_setr_epi64(11, 0, 1, 2, 15, 4, 5, 6);
+    fresh = _mm512_mask_cmpneq_epi64_mask(fresh, both.low, both.high);
+    return _mm512_mask_cmpneq_epi64_mask(fresh, both.low, _mm512_permutex2var_epi64(both.high, earlier, before));
+}
+
+/* Where a run goes on of which fewer than TAIL keys are left: in its tail, where the largest of all keys come behind
+   them and do not end. Of such a key itself there may come too many, but only so many are written as there are keys. */
 static __attribute__((noinline)) const uint64_t *tail_of(const uint64_t *next, uint64_t left, int is_tail,
                                                          uint64_t *tail) {
     if (is_tail) return tail + TAIL; /* past its keys */
@@ -90,6 +94,7 @@ ALWAYS_INLINE uint64_t run_steps(const uint64_t **next, const uint64_t **end, ui
     return (uint64_t)(*end - *next) / LANES;
 }
 
+/* As many steps as both runs of a part surely have keys for. */
 ALWAYS_INLINE uint64_t part_steps(Part *part, uint64_t tails[2][2 * TAIL]) {
     const uint64_t a = run_steps(&part->a, &part->a_end, tails[0]), b = run_steps(&part->b, &part->b_end, tails[1]);
     return a < b ? a : b;
@@ -111,46 +116,52 @@ static uint64_t first_of_a(const Items *a, const Items *b, uint64_t count) {
 /* The parts are of one size, so that they end at one step; the last one has what is left over. tells: whether to return
    whether all keys are distinct; if not, what is returned says nothing. */
 ALWAYS_INLINE int merge_as(const Items *a, const Items *b, uint64_t *keys, int tells) {
-    const __m512i turn = _mm512_set_epi64(0, 1, 2, 3, 4, 5, 6, 7);
-    const uint64_t total = a->count + b->count, size = total / PARTS / LANES * LANES;
-    uint64_t tails[PARTS][2][2 * TAIL], left = size / LANES;
+    const uint64_t total = a->count + b->count, size = total / PARTS / LANES * LANES, *const parted = keys + size;
+    uint64_t tails[PARTS][2][2 * TAIL], *out = keys;
     Part parts[PARTS], *last = &parts[PARTS - 1];
-    __m512i before[PARTS]; /* what each part wrote last; at first what none begins with but the largest key */
+    __m512i before[PARTS / 2]; /* at first what none begins with but the largest key */
     __mmask8 fresh = 0xFF;
     int distinct = 1;
     for (unsigned p = 0; p < PARTS; p++) {
         const uint64_t i = first_of_a(a, b, p * size);
-        parts[p] = (Part){a->keys + i,          a->keys + a->count, b->keys + (p * size - i),
-                          b->keys + b->count, keys + p * size,    _mm512_setzero_si512()};
-        (void)part_steps(&parts[p], tails[p]);
-        parts[p].held = _mm512_permutexvar_epi64(turn, part_read(&parts[p]));
-        before[p] = _mm512_set1_epi64(-1);
+        parts[p] = (Part){a->keys + i, a->keys + a->count, b->keys + (p * size - i), b->keys + b->count};
+        before[p / 2] = _mm512_set1_epi64(-1);
     }
-    while (left > 0) {
-        Part side_by_side[PARTS]; /* whose address nobody takes: they stay in registers */
-        uint64_t steps = left;
+    while (out < parted) {
+        /* What a and b of each move by is what is written: so b is known of a, and fewer registers are enough. */
+        uintptr_t at[PARTS], both[PARTS];
+        uint64_t steps = (uint64_t)(parted - out) / LANES;
 #pragma GCC unroll 4
         for (unsigned p = 0; p < PARTS; p++) {
             const uint64_t own = part_steps(&parts[p], tails[p]);
             steps = own < steps ? own : steps;
-            side_by_side[p] = parts[p];
+            at[p] = (uintptr_t)parts[p].a;
+            both[p] = at[p] + (uintptr_t)parts[p].b - (uintptr_t)out;
         }
-        for (uint64_t step = 0; step < steps; step++)
+#define AT_B(p) (both[p] + (uintptr_t)out - at[p])
+        for (const uint64_t *const end = out + steps * LANES; out < end; out += LANES)
 #pragma GCC unroll 4
-            for (unsigned p = 0; p < PARTS; p++) {
-                const __m512i here = part_step(&side_by_side[p]);
-                if (tells) fresh &= _mm512_cmpneq_epi64_mask(here, keys_before(here, before[p])), before[p] = here;
+            for (unsigned p = 0; p < PARTS; p += 2) {
+                const __m512i one = next_keys(&at[p], AT_B(p)), other = next_keys(&at[p + 1], AT_B(p + 1));
+                const Ordered here = in_order(one, other);
+                _mm512_storeu_si512(out + p * size, first_of(here));
+                _mm512_storeu_si512(out + (p + 1) * size, second_of(here));
+                if (tells) fresh = still_fresh(fresh, here, before[p / 2]), before[p / 2] = here.high;
             }
 #pragma GCC unroll 4
-        for (unsigned p = 0; p < PARTS; p++) parts[p] = side_by_side[p];
-        left -= steps;
+        for (unsigned p = 0; p < PARTS; p++)
+            parts[p].a = (const uint64_t *)at[p], parts[p].b = (const uint64_t *)AT_B(p);
+#undef AT_B
     }
-    for (left = total - PARTS * size; left > 0;) {
-        const uint64_t count = left < LANES ? left : LANES;
+    out = keys + PARTS * size;
+    for (uint64_t left = total - PARTS * size, count; left > 0; left -= count, out += count) {
         (void)part_steps(last, tails[PARTS - 1]);
-        _mm512_mask_storeu_epi64(last->out, (__mmask8)low_bits((unsigned)count), part_order(last, part_read(last)));
-        last->out += count;
-        left -= count;
+        uintptr_t at = (uintptr_t)last->a;
+        const __m512i next = next_keys(&at, (uintptr_t)last->b);
+        count = left < LANES ? left : LANES;
+        _mm512_mask_storeu_epi64(out, (__mmask8)low_bits((unsigned)count), first_of(in_order(next, next)));
+        last->b += LANES - ((const uint64_t *)at - last->a);
+        last->a = (const uint64_t *)at;
     }
     if (tells) { /* and where one part ends and another one begins, and what the last had more */
         for (unsigned p = 1; p < PARTS && size > 0; p++) distinct &= keys[p * size] != keys[p * size - 1];
@@ -159,8 +170,8 @@ ALWAYS_INLINE int merge_as(const Items *a, const Items *b, uint64_t *keys, int t
     return distinct & (fresh == 0xFF);
 }
 
-/* Each key once, where they are. What is written ends before the last of the keys that were read, with which the next one
-   is compared. */
+/* Each key once, where they are. What is written ends before the last of the keys that were read, with which the next
+   one is compared. */
 static uint64_t keep_distinct(uint64_t *keys, uint64_t count) {
     uint64_t kept = 1, i = 1;
     if (count == 0) return 0;
@@ -191,6 +202,9 @@ uint64_t merge_distinct_wide(const Items *a, const Items *b, uint64_t *keys) {
     const uint64_t count = a->count + b->count;
     return merge_as(a, b, keys, 1) ? count : keep_distinct(keys, count);
 }
+
+/* Of each key the one before it: of the first the last of `before`. */
+ALWAYS_INLINE __m512i keys_before(__m512i keys, __m512i before) { return _mm512_alignr_epi64(keys, before, LANES - 1); }
 
 int keys_increase_wide(const uint64_t *keys, uint64_t count) {
     __m512i before = _mm512_set1_epi64(count > 0 ? (long long)keys[0] : 0);

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from fpstore import format as layout
+from fpstore._merge import TableKeys
 from fpstore._probe import IdColumn, IdCursor
 from fpstore._view import DecodeRoom, SegmentView, TableCursor
 from fpstore.disk import ADVISED_BYTES, Place, placed
@@ -18,7 +19,6 @@ from fpstore.format import Header, Region, Summary, TableRecord
 from fpstore.segment.files import let_go, map_file, read_footer
 from fpstore.types import Counts, Ids, Keys
 
-READ_KEYS = 1 << 17  # that are decoded before they are handed on
 READ_IDS = 1 << 16
 # Of fewer keys the traces are not noted: these are searched for a short time.
 LEAST_TRACED_KEYS = 1 << 19
@@ -82,14 +82,8 @@ class Segment:
         """
         slots = 1 << self.tables[table].slot_bits
         cursor = TableCursor(self.view, table, first_slot, slots if end_slot is None else end_slot, room=room)
-        count = 0
-        with self.naming:
-            while count <= self.key_count and len(chunk := cursor.read(READ_KEYS, None if room is None else room.keys)):
-                count += len(chunk)
-                if count <= self.key_count:
-                    yield chunk
-            if count > self.key_count or (first_slot == 0 and end_slot is None and count != self.key_count):
-                raise CorruptStore(f"table {table}", f"{count} keys", self.key_count)
+        whole = first_slot == 0 and end_slot is None
+        return TableKeys(cursor, self.key_count, self.naming, whole=whole, room=room)
 
     def note_traces(self, most_bytes: int) -> None:
         """Note traces of the keys, so that searches pass over slots of which none is near; before anybody searches.

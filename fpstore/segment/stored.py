@@ -10,12 +10,12 @@ from itertools import pairwise
 
 import numpy as np
 
+from fpstore._merge import READ_KEYS
 from fpstore._view import SegmentView, TableCursor
 from fpstore.disk import Passage
 from fpstore.errors import CorruptStore, Naming
 from fpstore.format import TableRecord
 from fpstore.segment.files import WrittenBytes, let_go, map_file
-from fpstore.segment.reader import READ_KEYS
 from fpstore.types import Keys
 
 # So many chunks are read before what was mapped of the file is let go of: some 3 MiB, which count as this process's.

@@ -310,6 +310,14 @@ MUTANTS = (
         ("tests/test_merge_kernels.py::test_a_key_that_two_sources_have_comes_once_wherever_it_lies",),
     ),
     Mutant(
+        "a key is not compared with the last of the eight before it",
+        "fpstore/native/merge_wide.c",
+        "_mm512_setr_epi64(11, 0, 1, 2, 15, 4, 5, 6)",
+        "_mm512_setr_epi64(0, 0, 1, 2, 4, 4, 5, 6)",
+        "a fingerprint of two segments comes twice",
+        ("tests/test_merge_kernels.py::test_a_key_that_two_sources_have_comes_once_wherever_it_lies",),
+    ),
+    Mutant(
         "a chunk of keys may begin with the one before it",
         "fpstore/_merge.pyx",
         "increase = (not held.begun or keys[0] > held.last)",
