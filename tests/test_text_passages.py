@@ -142,6 +142,13 @@ def test_a_passage_has_as_many_tokens_around_as_a_shingle_may_have_beside_what_d
     assert found_apart(text, " ".join(["new", *words[1:]])) == [("w0 w1 w2", "new w1 w2")]
     assert found_apart(text, " ".join([*words[:-1], "new"])) == [(" w96 w97 w98 w99", " w96 w97 w98 new")]
     assert found_apart(f"- {text}", f"+ {text}") is None  # with fewer tokens than a shingle has
+    without_first = " ".join(["-", *words[1:]])
+    assert found_apart(text, without_first) is found_apart(without_first, text) is None  # so of one of both
+    for sign in "@[`{/:_":  # next to letters and digits, and no tokens, or not for sure
+        signs = " ".join([sign] * 3)
+        one, two = (f"{signs} {each} {signs}" for each in "xy")
+        found = found_apart(" ".join([*words[:50], one, *words[50:]]), " ".join([*words[:50], two, *words[50:]]))
+        assert found == [(f" w47 w48 w49 {one} w50 w51", f" w47 w48 w49 {two} w50 w51")]
     # Those that are near each other are one passage.
     near = " ".join([*words[:50], "new", *words[51:54], "x", *words[55:]])
     assert len(found_apart(text, near) or []) == 1

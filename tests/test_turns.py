@@ -543,6 +543,18 @@ def test_where_a_full_ring_stays_long_texts_are_not_held_any_more_and_short_ones
     assert held.have(u64([13, 16, 18, 19])).tolist() == [True] * 3 + [False]
 
 
+def test_a_ring_that_let_go_of_all_is_filled_again_by_long_texts() -> None:
+    def kept(count: int, each: int) -> KeptHashes:
+        return KeptHashes(np.zeros(count * each + 1, dtype=np.uint64), np.arange(count + 1) * each, False)
+
+    held = HeldHashes(Room(8 * 2000), stays=True)
+    for first in (0, 3, 6):
+        held.add(first, kept(3, 256), np.arange(3))
+    held.add(9, kept(1, 255), np.arange(1))  # which fits behind what was held
+    held.add(10, kept(3, 256), np.arange(3))
+    assert held.have(u64([0, 5, 8, 9, 10, 12])).tolist() == [False] * 3 + [True] * 3
+
+
 def test_room_for_hashes_grows_with_the_documents() -> None:
     """Of documents that take less than their share all are held, up to the most; of others the last."""
     for size, least in ((5, 440), (9, 260)):

@@ -305,6 +305,7 @@ class HeldHashes:
             return
         if first_id != self._end or kept.are_features is not self.are_features:
             self._drop(self._end - self._first)
+            self._place = 0  # all of it is free; else it would count as full for what follows
             self._first, self.are_features = first_id, kept.are_features
         self._end = first_id + len(indexes)
         self._seen += len(indexes)
