@@ -179,7 +179,7 @@ def test_what_strangers_write_to_be_alike_everywhere_is_left_soon() -> None:
 
 
 def test_recipes_whose_tokens_depend_on_what_is_around_are_not_told_by_passages() -> None:
-    for name in ("zh", "exact", "multilingual", "pypi-simhash"):
+    for name in ("zh", "exact", "multilingual", "pypi-simhash", "minhash-128"):
         assert not tells_apart(load_recipe(name))
     for changes in ({"normalisation": "lower"}, {"stop_words": "en"}, {"stemming": "english"}):
         assert not tells_apart(replace(load_recipe("web-en"), **changes))  # type: ignore[arg-type]
