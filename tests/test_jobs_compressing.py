@@ -17,6 +17,7 @@ from fpstore.jobs.claims import Claim
 from fpstore.jobs.compressing import Compressing
 from fpstore.jobs.files import AppendFile
 from fpstore.jobs.forms import Compress
+from fpstore.jobs.journal import Job
 from fpstore.jobs.runs import FirstRun
 
 CHUNK = 1 << 16  # that shutil.copyfileobj asks for
@@ -178,6 +179,39 @@ def test_an_interrupted_job_leaves_nobody_who_compresses(tmp_path: Path, monkeyp
     dedup([source], tmp_path / "kept.jsonl.zst", dropped=tmp_path / "dropped.tsv.gz", threads=2)
     for own, whole in (("kept.jsonl.zst", "whole.jsonl.zst"), ("dropped.tsv.gz", "whole.tsv.gz")):
         assert (tmp_path / own).read_bytes() == (tmp_path / whole).read_bytes()
+
+
+@pytest.mark.usefixtures("small")
+def test_who_is_interrupted_between_two_that_compress_leaves_neither_at_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = write_jsonl(tmp_path / "in.jsonl", TEXTS)
+    begun: list[Compressing] = []
+    begin, init = Compressing.begin, Job.__init__
+
+    class Interrupted(dict[int, Compressing]):
+        def popitem(self) -> tuple[int, Compressing]:
+            super().popitem()
+            raise KeyboardInterrupt  # as Python hears of one when a call returns
+
+    def began(self: Compressing) -> None:
+        begun.append(self)
+        begin(self)
+
+    def made(self: Job, *given: Any, **options: Any) -> None:
+        init(self, *given, **options)
+        self._compressing = Interrupted()
+
+    def fail(*_: object) -> None:
+        raise _Failed
+
+    monkeypatch.setattr(Compressing, "begin", began)
+    monkeypatch.setattr(Job, "__init__", made)
+    monkeypatch.setattr(FirstRun, "_commit_behind", fail)
+    with pytest.raises(KeyboardInterrupt):
+        dedup([source], tmp_path / "kept.jsonl.zst", dropped=tmp_path / "dropped.tsv.gz", threads=2)
+    assert len(begun) == 2
+    assert all(each._work is not None and each._work.done for each in begun)
 
 
 def test_who_is_interrupted_while_it_waits_closes_all_the_same(claim: Claim) -> None:

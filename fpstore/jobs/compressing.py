@@ -61,6 +61,7 @@ class Compressing:
 
         self._beside, self._in_the_end = partial(claim.pack, work), partial(claim.pack, compress)
         self._work: Background[AppendFile] | None = None
+        self.is_closed = False  # by close, which is to be called again where it was interrupted before
 
     def begin(self) -> None:
         """From now on."""
@@ -92,5 +93,6 @@ class Compressing:
                 interrupted = error
         if self._work is not None and self._work.went_well:
             self._work.result().close()
+        self.is_closed = True
         if interrupted is not None:
             raise interrupted

@@ -242,8 +242,11 @@ class Job:
     def _end_compressing(self) -> None:
         """Nobody is at it any more then, however often this is interrupted: what is compressed goes when it ends."""
         try:
-            if self._compressing:
-                self._compressing.popitem()[1].close()
+            while self._compressing:
+                last = [*self._compressing.values()][-1]
+                if not last.is_closed:
+                    last.close()
+                self._compressing.popitem()  # once it is closed: who is interrupted before that closes it all the same
         finally:
             if self._compressing:
                 self._end_compressing()
