@@ -3,25 +3,23 @@
 After other work no cache has anything of a call: each object and each dictionary that Python looks at for it is waited for.
 """
 
-cimport cython
-
 from fpstore._following cimport Following
 from fpstore._single cimport Single
 from fpstore._watch cimport Watch
 
 
-# Stores say themselves what they are pickled as.
-@cython.auto_pickle(False)
 cdef class Front:
-    """What is in each store itself, not in a dictionary of it, as each of these calls needs it."""
+    """What the calls of one store need of it.
+
+    newest: has its newest snapshot; watch: over its catalog. signed: fingerprints, and ids that are numbers, as int64.
+    """
 
     cdef object newest
     cdef Following known
     cdef Watch watch
     cdef bint signed
 
-    def _begin(self, newest, Watch watch not None, bint signed):
-        """newest: has its newest snapshot; watch: over its catalog. signed: fingerprints, and ids that are numbers, as int64."""
+    def __cinit__(self, newest, Watch watch not None, bint signed):
         self.newest, self.watch, self.signed = newest, watch, signed
         self.known = newest if type(newest) is Following else None
 
@@ -38,7 +36,7 @@ def nearest(self, fingerprint, count=1, *, max_distance=None):
 
     Of equally near ones the least fingerprints, and of these the least ids, are first.
     """
-    found = (<Front?>self).first(fingerprint, count, max_distance)
+    found = (<Front?>self._front).first(fingerprint, count, max_distance)
     if found is None or found is True or found is False:
         return self._nearest_again(found, fingerprint, count, max_distance)
     return found

@@ -73,7 +73,7 @@ class _Mirror(Protocol):
     def pickled(self, kind: type, signed: bool) -> tuple[Any, ...]: ...
 
 
-class _BaseStore(Front, ABC):
+class _BaseStore(ABC):
     """An open store of any kind."""
 
     # What writes to one of this kind.
@@ -113,7 +113,7 @@ class _BaseStore(Front, ABC):
         self._newest: Following | Singly = (
             self._living.singly if isinstance(self._living, Writer) else self._living.known
         )
-        self._begin(self._newest, self._watch, self._signed)
+        self._front = Front(self._newest, self._watch, self._signed)
         _catalogs[self] = self._living._catalog
         self._closed = self._ended = False
         if mode == "w":
