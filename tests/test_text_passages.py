@@ -242,3 +242,28 @@ def test_a_job_decides_by_passages_as_by_the_shingles_of_whole_texts(
     monkeypatch.setattr(confirm, "tells_apart", lambda recipe: False)
     assert results("by-shingles") == by_passages
     assert few < sum(made) / 2 or room
+
+
+@pytest.mark.parametrize(("spaced", "stays"), [(True, True), (False, False)])
+def test_hashes_of_long_texts_stay_where_most_texts_are_told_by_passages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spaced: bool, stays: bool
+) -> None:
+    """Of texts without spaces none is: the last documents are held then, which are more often asked for."""
+    rng = Random(5)
+    texts = [some_text(rng, 300) for _ in range(60)]
+    copies = [changed(rng, words, 1) for words in texts]
+    monkeypatch.setattr("fpstore.jobs.corpus.BATCH_BYTES", 1 << 14)
+    monkeypatch.setattr("fpstore.jobs.kept.Rooms", lambda: Rooms(Room(1 << 12), Room(1 << 14)))
+    checkers: list[confirm.Checker] = []
+    init = confirm.Checker.__init__
+
+    def made(self: confirm.Checker, *given: Any, **options: Any) -> None:
+        init(self, *given, **options)
+        checkers.append(self)
+
+    monkeypatch.setattr(confirm.Checker, "__init__", made)
+    source = write_jsonl(tmp_path / "all.jsonl", [(" " if spaced else "").join(each) for each in [*texts, *copies]])
+    recipe = Recipe("own", tokens="mixed", shingle=3, dense_shingle=5)
+    dedup([source], tmp_path / "kept.jsonl", recipe=recipe, max_distance=12)
+    assert [each._hashes.stays for each in checkers] == [stays]
+    assert checkers[0]._told + checkers[0]._whole > 30

@@ -521,7 +521,8 @@ def test_where_a_full_ring_stays_long_texts_are_not_held_any_more_and_short_ones
         hashes = np.arange(first, first + count * each + 1, dtype=np.uint64)
         return KeptHashes(hashes, np.arange(count + 1, dtype=np.int64) * each, False)
 
-    held, every = HeldHashes(Room(8 * 2000), stays=True), dict[int, int]()
+    held, every = HeldHashes(Room(8 * 2000)), dict[int, int]()
+    held.stays = True
     ids = np.arange(12, dtype=np.uint64)
     for first in range(0, 12, 3):  # of 256 shingles each
         every |= {first + at: 1000 * (first + at) for at in range(3)}
@@ -547,7 +548,8 @@ def test_a_ring_that_let_go_of_all_is_filled_again_by_long_texts() -> None:
     def kept(count: int, each: int) -> KeptHashes:
         return KeptHashes(np.zeros(count * each + 1, dtype=np.uint64), np.arange(count + 1) * each, False)
 
-    held = HeldHashes(Room(8 * 2000), stays=True)
+    held = HeldHashes(Room(8 * 2000))
+    held.stays = True
     for first in (0, 3, 6):
         held.add(first, kept(3, 256), np.arange(3))
     held.add(9, kept(1, 255), np.arange(1))  # which fits behind what was held

@@ -150,7 +150,8 @@ class Checker:
         self._counts = self.share is not None
         self._tells_apart = self._counts and tells_apart(recipe)
         self._held = Held(rooms.features, weighs=not self._counts and recipe.weights != "presence")
-        self._hashes = HeldHashes(rooms.hashes, stays=self._tells_apart)
+        self._hashes = HeldHashes(rooms.hashes)
+        self._told = self._whole = 0  # of texts that were read again: by passages, and hashed as a whole
         self._older = older
         self._kept = 0
         self._at_first = _TEXTS_AT_ONCE
@@ -251,14 +252,19 @@ class Checker:
 
     def _of_texts(self, tell: Tell | None, kept_ids: Ids, places: Counts) -> _Made:
         texts = self._kept_texts(kept_ids[places].tolist())
+        asked = len(places)
         if not isinstance(texts, Packed):
             characters = sum(map(len, texts))
         else:
             characters = int(texts.sizes.sum())
             if tell is not None:
                 left = np.flatnonzero(~tell(places, texts))
-                places, texts = places[left], texts if len(left) == len(places) else texts.take(left)
+                places, texts = places[left], texts if len(left) == asked else texts.take(left)
         made = self._recipe.features_many(texts, threads=self._threads) if len(places) else None
+        self._told += asked - len(places)
+        self._whole += len(places)
+        # Where most are told so, hashes at hand spare little, and to hold those of each document takes longer.
+        self._hashes.stays = self._told > self._whole
         return places, made, characters
 
     def replaced(self, texts: Packed[str], indexes: Counts, others: Packed[str], which: Counts) -> Replaced | None:

@@ -282,11 +282,10 @@ class HeldHashes:
     What it gives is good until more are added.
     """
 
-    def __init__(self, room: Room, *, stays: bool = False) -> None:
-        """room: of which each document takes 8 bytes beside its hashes. stays: when it is full no more of long texts
-        are held, and those that are stay.
-        """
-        self._stays, self._is_full = stays, False
+    def __init__(self, room: Room) -> None:
+        """room: of which each document takes 8 bytes beside its hashes."""
+        # Whether no more of long texts are held when it is full, and those that are stay.
+        self.stays = self._is_full = False
         self._allowed, self._most = room, max(1, max(room.least, room.most) // _BYTES_OF_HASH)
         # So many places of the ring are in use; more when it comes to its end, and so much room is there by then.
         self._room = max(1, room.least // _BYTES_OF_HASH)
@@ -301,7 +300,7 @@ class HeldHashes:
 
     def add(self, first_id: int, kept: KeptHashes, indexes: Counts) -> None:
         """Hold those of the texts with these indexes, under the ids from first_id on."""
-        if self._stays and self._is_left(kept.offsets[indexes + 1] - kept.offsets[indexes]):
+        if self.stays and self._is_left(kept.offsets[indexes + 1] - kept.offsets[indexes]):
             return
         if first_id != self._end or kept.are_features is not self.are_features:
             self._drop(self._end - self._first)
