@@ -1,5 +1,6 @@
 """Results that are compressed while they grow: to the bytes that they would be in the end, and by nobody afterwards."""
 
+import errno
 import os
 import signal
 import threading
@@ -127,6 +128,54 @@ def test_without_a_thread_a_result_is_compressed_in_the_end(tmp_path: Path, monk
 
 
 @pytest.mark.usefixtures("small")
+def test_what_the_system_refused_for_a_moment_is_done_again_in_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = write_jsonl(tmp_path / "in.jsonl", TEXTS)
+    dedup([source], tmp_path / "one.jsonl.gz", threads=1)
+    call, refused = Compress.__call__, threading.Event()
+
+    def refuse(self: Compress, part: BinaryIO, out: BinaryIO) -> None:
+        if not refused.is_set():
+            refused.set()
+            out.write(part.read(CHUNK))
+            raise OSError(errno.ENOSPC, "no room for a moment")
+        call(self, part, out)
+
+    monkeypatch.setattr(Compress, "__call__", refuse)
+    dedup([source], tmp_path / "kept.jsonl.gz", threads=2)
+    assert (tmp_path / "kept.jsonl.gz").read_bytes() == (tmp_path / "one.jsonl.gz").read_bytes()
+    monkeypatch.setattr(Compress, "__call__", lambda *_: (_ for _ in ()).throw(OSError(errno.EIO, "for good")))
+    with pytest.raises(OSError, match="for good"):
+        dedup([source], tmp_path / "other.jsonl.gz", threads=2)
+    assert claims.PACKED not in os.listdir(tmp_path / "other.jsonl.gz.job")  # the part may need its room
+
+
+@pytest.mark.usefixtures("small")
+def test_a_job_that_goes_on_lets_go_of_what_was_being_made_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, kept = write_jsonl(tmp_path / "in.jsonl", TEXTS), tmp_path / "kept.jsonl.gz"
+    call = Compress.__call__
+    monkeypatch.setattr(Compress, "__call__", lambda *_: (_ for _ in ()).throw(_Failed))
+    with pytest.raises(_Failed):
+        dedup([source], kept, threads=1)
+    (tmp_path / "kept.jsonl.gz.job" / claims.PACKED).write_bytes(b"half")  # as a kill would leave it
+    seen: list[bool] = []
+
+    begin = Job._begin
+
+    def began(self: Job, force: bool) -> None:
+        begin(self, force)
+        seen.append(claims.PACKED in os.listdir(tmp_path / "kept.jsonl.gz.job"))
+
+    monkeypatch.setattr(Compress, "__call__", call)
+    monkeypatch.setattr(Job, "_begin", began)
+    dedup([source], kept, threads=1)
+    assert seen == [False]
+
+
+@pytest.mark.usefixtures("small")
 def test_what_goes_wrong_beside_ends_the_job_which_goes_on_to_the_same_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -216,15 +265,17 @@ def test_who_is_interrupted_between_two_that_compress_leaves_neither_at_it(
 
 def test_who_is_interrupted_while_it_waits_closes_all_the_same(claim: Claim) -> None:
     part = AppendFile(claim.folder, claims.PART, 0)
-    going_on = threading.Event()
+    is_at_it, going_on = threading.Event(), threading.Event()
 
     class Slow(Sizes):
         def write(self, data: bytes) -> None:
+            is_at_it.set()
             going_on.wait(10)
 
     work = Compressing(claim, Compress(lambda out: Slow(out, [])), part)
     part.write(os.urandom(CHUNK))
     work.begin()
+    until(is_at_it.is_set)  # else it hears that nobody wants it before it begins, and nobody waits
 
     def interrupt() -> None:
         for _ in range(3):

@@ -191,20 +191,24 @@ class Claim:
 
     def pack(self, pack: Pack) -> AppendFile:
         """Make the file of the part, which is whole. What pack says is wrong with it is a BadInput with its path."""
-        self.folder.unlink(PACKED, missing_ok=True)
+        self.forget_packed()
         packed = AppendFile(self.folder, PACKED, 0, by_umask=True, is_read=False)
         try:
             with os.fdopen(self.folder.open_file(PART), "rb") as part, naming(self.path / PACKED):
                 out = io.BufferedWriter(packed.writer(), _PACK_BYTES)
                 pack(part, out)
                 out.flush()
-        except BadInput as error:
+        except BaseException as error:
             packed.close()
-            raise type(error)(f"{self.result}: {error}") from None
-        except BaseException:
-            packed.close()
+            self.forget_packed()  # the part may need its room
+            if isinstance(error, BadInput):
+                raise type(error)(f"{self.result}: {error}") from None
             raise
         return packed
+
+    def forget_packed(self) -> None:
+        """Remove what was being made of the part."""
+        self.folder.unlink(PACKED, missing_ok=True)
 
     def publish(self, part: str, length: int, *, replaces: list[int] | None) -> None:
         """Give the file `part`, of this length, the name of the result, unless a run before this one did.

@@ -72,11 +72,14 @@ class Compressing:
         self._growing.tell()
 
     def finish(self) -> AppendFile:
-        """All was appended: the compressed result. Raises what went wrong, as Claim.pack does."""
+        """All was appended: the compressed result. Raises what went wrong, as Claim.pack does.
+
+        What the system could not do beside is done again, as it may have had no room, or no thread, for a moment.
+        """
         self._growing.tell(is_whole=True)
         try:
             return self._in_the_end() if self._work is None else self._work.result()
-        except MemoryError:  # also where the system had no thread to give
+        except (MemoryError, OSError):  # also where the system had no thread to give
             return self._in_the_end()
 
     def close(self) -> None:

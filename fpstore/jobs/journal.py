@@ -144,6 +144,7 @@ class Job:
                 self.work_folder = first.folder.inside(WORK)
         if not self.is_finished:
             for place, (claim, length) in enumerate(zip(self._claims, self._lengths, strict=True)):
+                claim.forget_packed()  # which is begun anew, and would take room until then
                 is_read = self._pack(place) is not None  # in the end, all of it
                 self._files.append(AppendFile(claim.folder, PART, length, by_umask=True, is_read=is_read))
             for file, form in zip(self._files, self._forms, strict=False):
