@@ -1,3 +1,4 @@
+# cython: embedsignature=False
 """What is called once for each query, without a frame of Python's on its way.
 
 After other work no cache has anything of a call: each object and each dictionary that Python looks at for it is waited for.
@@ -6,6 +7,8 @@ After other work no cache has anything of a call: each object and each dictionar
 from fpstore._following cimport Following
 from fpstore._single cimport Single
 from fpstore._watch cimport Watch
+
+from fpstore.query.matches import Matches
 
 
 cdef class Front:
@@ -40,3 +43,8 @@ def nearest(self, fingerprint, count=1, *, max_distance=None):
     if found is None or found is True or found is False:
         return self._nearest_again(found, fingerprint, count, max_distance)
     return found
+
+
+# For tools that read names and annotations, as of a method of Python.
+nearest.__qualname__ = "Store.nearest"
+nearest.__annotations__ = {"fingerprint": int | bytes, "count": int, "max_distance": int | None, "return": Matches}

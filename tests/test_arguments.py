@@ -98,7 +98,7 @@ def flags() -> Iterator[tuple[Callable[..., object], str]]:
     public = [*vars(fpstore.Store).values(), *(getattr(fpstore, name) for name in fpstore.__all__)]
     own = [*vars(minhash.MinHashStore).values(), *(getattr(minhash, name) for name in minhash.__all__)]
     for function in [*public, fpstore.Store.close, *own, *(getattr(jobs, name) for name in jobs.__all__)]:
-        if inspect.isfunction(function):
+        if inspect.isroutine(function) and not isinstance(function, classmethod | staticmethod):  # compiled ones, too
             for name, parameter in inspect.signature(function).parameters.items():
                 if parameter.annotation in (bool, "bool"):
                     yield function, name

@@ -1,11 +1,12 @@
 """The nearest match of each query: that of brute force, however many were removed, in memory of the queries alone."""
 
+import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ import fpstore
 from fpstore._probe import nearest as nearest_in
 from fpstore.living import snapshot
 from fpstore.query import nearest as rounds
+from fpstore.query.matches import Matches
 from fpstore.query.nearest import Nearest, first_live, least_live, nearest_of
 from fpstore.types import Array, Ids
 
@@ -439,3 +441,13 @@ def test_few_ids_are_read_at_a_time_for_the_first_that_live(
         assert own == alive[: len(own)]  # those of the last round are not cut
     # No more than is needed where that is few: of groups that have enough nothing is read any more.
     assert len(read) == 1 or sum(read[:-1]) < sum(counts)
+
+
+def test_tools_see_the_compiled_call_as_a_method_with_its_types() -> None:
+    call = fpstore.Store.nearest
+    assert call.__qualname__ == "Store.nearest"
+    assert (call.__doc__ or "").startswith("The count rows that are nearest")
+    own = {"fingerprint": int | bytes, "count": int, "max_distance": int | None, "return": Matches}
+    assert get_type_hints(call) == own
+    signature = "(self, fingerprint: int | bytes, count: int = 1, *, max_distance: int | None = None)"
+    assert str(inspect.signature(call)).startswith(signature)

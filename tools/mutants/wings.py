@@ -1617,6 +1617,56 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        "one of two passages alone is asked for its tokens",
+        "fpstore/native/passages.c",
+        "            if (!has_tokens(text, own.first, own.end, tokens) ||\n"
+        "                !has_tokens(other, own.other_first, own.other_end, tokens))",
+        "            if (!has_tokens(text, own.first, own.end, tokens))",
+        "what stands for a whole text counts as a shingle of one that is longer",
+        (
+            "tests/test_text_passages.py::"
+            "test_a_passage_has_as_many_tokens_around_as_a_shingle_may_have_beside_what_differs",
+        ),
+    ),
+    Mutant(
+        "a sign next to a letter counts as a token",
+        "fpstore/native/passages.c",
+        "(letter >= 'a' && letter <= 'z')",
+        "(letter >= '`' && letter <= 'z')",
+        "shingles that are not the same in both texts count as if they were",
+        (
+            "tests/test_text_passages.py::"
+            "test_a_passage_has_as_many_tokens_around_as_a_shingle_may_have_beside_what_differs",
+        ),
+    ),
+    Mutant(
+        "hashes of long texts stay held where no text is told by passages",
+        "fpstore/text/confirm.py",
+        "self._hashes.stays = self._told > self._whole",
+        "self._hashes.stays = True",
+        "jobs by texts without spaces read again and hash what they had at hand",
+        (
+            "tests/test_text_passages.py::"
+            "test_hashes_of_long_texts_stay_where_most_texts_are_told_by_passages[False-False]",
+        ),
+    ),
+    Mutant(
+        "what the system refused for a moment ends a job that compresses beside",
+        "fpstore/jobs/compressing.py",
+        "except (MemoryError, OSError):",
+        "except MemoryError:",
+        "a disk that was full while documents were decided ends the job when all are",
+        ("tests/test_jobs_compressing.py::test_what_the_system_refused_for_a_moment_is_done_again_in_the_end",),
+    ),
+    Mutant(
+        "a job that goes on keeps what was being compressed",
+        "fpstore/jobs/journal.py",
+        "claim.forget_packed()",
+        "pass",
+        "on a disk that is nearly full the results have no room",
+        ("tests/test_jobs_compressing.py::test_a_job_that_goes_on_lets_go_of_what_was_being_made_before",),
+    ),
+    Mutant(
         "a hash that a document has at other places, too, counts as if it had gone",
         "fpstore/native/listed.c",
         "        *common -= times_among(own->hashes, own->count, hash) ==\n"
