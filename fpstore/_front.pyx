@@ -8,8 +8,6 @@ from fpstore._following cimport Following
 from fpstore._single cimport Single
 from fpstore._watch cimport Watch
 
-from fpstore.query.matches import Matches
-
 
 cdef class Front:
     """What the calls of one store need of it.
@@ -45,6 +43,5 @@ def nearest(self, fingerprint, count=1, *, max_distance=None):
     return found
 
 
-# For tools that read names and annotations, as of a method of Python.
+# For tools that read names, as of a method of Python.
 nearest.__qualname__ = "Store.nearest"
-nearest.__annotations__ = {"fingerprint": int | bytes, "count": int, "max_distance": int | None, "return": Matches}

@@ -32,6 +32,7 @@ from fpstore.types import Array, Bytes, Counted, Counts, Ids, Keys, Paired
 
 SLICE_MATCHES = 1 << 20  # rows that queries of one call may have where ids are names; with more they go in halves
 ROWS_AT_ONCE = 1 << 16  # rows of a batch of rows()
+_OF_NEAREST = {"fingerprint": int | bytes, "count": int, "max_distance": int | None, "return": Matches}  # for tools
 
 
 class Store(_BaseStore):
@@ -161,16 +162,16 @@ class Store(_BaseStore):
             return self._matches(snapshot, found)
 
     nearest = nearest
+    nearest.__annotations__ = _OF_NEAREST
 
-    def _nearest_again(self, said: bool | None, fingerprint: int | bytes, count: int, most: int | None) -> Matches:
-        """As nearest, of which one call of C has said this."""
-        found: Matches | bool | None = said
+    def _nearest_again(self, found: Any, fingerprint: int | bytes, count: int, most: int | None) -> Matches:
+        """As nearest, of which one call of C has said that it found this, or nothing, or how to go on."""
         if found is True:
             with Reading(self) as snapshot:
                 found = snapshot.single.first(None, fingerprint, count, most, self._signed)
-        if found is None or isinstance(found, bool):
-            return self._nearest(self._key(fingerprint), count, most, None, found)
-        return found
+        if isinstance(found, Matches):
+            return found
+        return self._nearest(self._key(fingerprint), count, most, None, found)
 
     def nearest_many(
         self, fingerprints: object, count: int = 1, *, max_distance: int | None = None, threads: int | None = None
