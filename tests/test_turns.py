@@ -555,6 +555,15 @@ def test_a_ring_that_let_go_of_all_is_filled_again_by_long_texts() -> None:
     held.add(9, kept(1, 255), np.arange(1))  # which fits behind what was held
     held.add(10, kept(3, 256), np.arange(3))
     assert held.have(u64([0, 5, 8, 9, 10, 12])).tolist() == [False] * 3 + [True] * 3
+    # So is one that went on for a while as if it did not stay, after it was full.
+    for first in (13, 16, 19, 22):
+        held.add(first, kept(3, 256), np.arange(3))
+    assert not held.have(u64([22])).any()
+    held.stays = False
+    held.add(25, kept(3, 256), np.arange(3))
+    held.stays = True
+    held.add(28, kept(3, 256), np.arange(3))
+    assert held.have(u64([25, 28, 30])).all()
 
 
 def test_room_for_hashes_grows_with_the_documents() -> None:

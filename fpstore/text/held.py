@@ -300,7 +300,9 @@ class HeldHashes:
 
     def add(self, first_id: int, kept: KeptHashes, indexes: Counts) -> None:
         """Hold those of the texts with these indexes, under the ids from first_id on."""
-        if self.stays and self._is_left(kept.offsets[indexes + 1] - kept.offsets[indexes]):
+        if not self.stays:
+            self._is_full = False
+        elif self._is_left(kept.offsets[indexes + 1] - kept.offsets[indexes]):
             return
         if first_id != self._end or kept.are_features is not self.are_features:
             self._drop(self._end - self._first)
