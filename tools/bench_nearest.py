@@ -1,7 +1,7 @@
 """Measures the nearest, one and ten of them, however far: by single calls and in batches, beside FAISS and pynear.
 
     python tools/bench_nearest.py [--n 1e6] [--bits 64,256] [--sets u,s] [--hashes FILE] [--apart 0,4,8,10,12,far]
-                                  [-k 3,8,31] [--queries 64] [--rounds 5] [--small] [--json]
+                                  [-k 3,8,31] [--plan balanced] [--queries 64] [--rounds 5] [--small] [--json]
 
 Uniform fingerprints (u), and skewed ones (s): of words that are real 64-bit hashes where --hashes names a file of them
 (a line each, hexadecimal, up to a tab), most of them copies with errors. A query is a stored one with so many bits
@@ -199,6 +199,7 @@ def main() -> int:
     )
     parser.add_argument("-k", default=[3, 8, 31], help="distances of plans; above 16 of wide ones", type=numbers)
     parser.add_argument("--queries", type=int, default=64)
+    parser.add_argument("--plan", default="balanced", help="the plan of the stores; default balanced")
     given = parse_arguments(parser)
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
@@ -213,7 +214,7 @@ def main() -> int:
             for distance in [each for each in given.k if (each > 16) == (bits > 64)]:
                 with scratch_folder(given) as folder:
                     keys = codes[:, 0] if bits == 64 else codes
-                    options: dict[str, Any] = {"bits": bits, "max_distance": distance, "ids": None}
+                    options: dict[str, Any] = {"bits": bits, "max_distance": distance, "plan": given.plan, "ids": None}
                     with fpstore.build(folder / "nearest.fpstore", keys, **options) as store:
                         store._warm()
                         name = f"{SET_NAMES[kind]} {len(codes):,} of {bits} bits, k = {distance}"
