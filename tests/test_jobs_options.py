@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -216,6 +217,35 @@ def test_documents_without_a_value_are_counted_and_said(command: Command, tmp_pa
     outcome = command("dedup", source, "-o", tmp_path / "kept", "--keep", "max:v", "--summary", tmp_path / "s.json")
     assert "fpstore: 2 documents without a value for --keep max:v: they come last" in outcome.err
     assert json.loads((tmp_path / "s.json").read_text())["without_value"] == 2
+
+
+def test_a_field_that_no_document_has_is_refused(command: Command, tmp_path: Path) -> None:
+    rows = [{"text": f"{n} {OTHER * n}", "value": n, "page": {"date": n}} for n in range(3)]
+    source, kept = write_rows(tmp_path / "in.jsonl", rows), tmp_path / "kept"
+    for field in ("v", "page.v", "value.v"):
+        told = f"found no field {field} in any of 3 documents, expected one at least that has it (--keep)"
+        for _ in range(2):  # as the job that it leaves says again
+            outcome = command("dedup", source, "-o", kept, "--keep", f"max:{field}")
+            assert outcome.status == 1
+            assert told in outcome.err
+            assert not kept.exists()
+        with pytest.raises(BadInput, match=f"no field {field} in any of 3 documents"):
+            dedup([source], kept, keep=f"min:{field}", force=True, workers=2)
+        shutil.rmtree(tmp_path / "kept.job")
+    assert "kept 3" in command("dedup", source, "-o", kept, "--keep", "max:page.date").err
+    # One that has it will do, with no value too; where there are no documents nobody has mistyped anything.
+    write_rows(source, [*rows, {"text": OTHER, "v": None}])
+    assert dedup([source], kept, keep="max:v", force=True).without_value == 4
+    source.write_text("")
+    assert dedup([source], kept, keep="max:v", force=True).results == 0
+
+
+def test_a_field_of_a_struct_that_no_document_has_is_refused(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"text": [OTHER, SAME], "page": [{"date": 1}, None]}), tmp_path / "in.parquet")
+    with pytest.raises(BadInput, match=r"no field page\.dates in any of 2 documents"):
+        dedup(Inputs([tmp_path / "in.parquet"], text_column="text"), tmp_path / "kept.jsonl", keep="max:page.dates")
+    inputs = Inputs([tmp_path / "in.parquet"], text_column="text")
+    assert dedup(inputs, tmp_path / "kept.jsonl", keep="max:page.date", force=True).without_value == 1
 
 
 @pytest.mark.slow

@@ -113,14 +113,14 @@ def command(
     A document is dropped if its fingerprint is within distance k of that of a kept one; with --keep longest, as if the
     longest came first, and with max:FIELD the one with the largest value. Values are all numbers, or all texts, which
     compare by their characters: dates as 2024-05-31 are in order. Documents without a value come last, and of equal
-    values the first comes first. KEPT has every kept document with all its columns, in the order of the input: JSON
-    lines stand as they were read, and so do CSV in CSV and TSV in TSV; Parquet in Parquet has the same schema.
-    Otherwise the columns are those of KEPT, or the fields of its objects; files and pages have "name" and "text".
-    Inputs whose columns differ need JSON lines. --dropped has a line for each of the others: its name, the name of the
-    nearest kept document, the distance, and with --confirm how alike they are. A name is the path of the file,
-    path:line, or path:record:URI, or what --id-column has. With --tag every document is written to KEPT, with more
-    columns: kept (true or false), duplicate_of and distance, and with --confirm measure; of a kept one these are null.
-    A document without a single token is a duplicate of equal ones only.
+    values the first comes first; a field that no document has is refused. KEPT has every kept document with all its
+    columns, in the order of the input: JSON lines stand as they were read, and so do CSV in CSV and TSV in TSV; Parquet
+    in Parquet has the same schema. Otherwise the columns are those of KEPT, or the fields of its objects; files and
+    pages have "name" and "text". Inputs whose columns differ need JSON lines. --dropped has a line for each of the
+    others: its name, the name of the nearest kept document, the distance, and with --confirm how alike they are. A name
+    is the path of the file, path:line, or path:record:URI, or what --id-column has. With --tag every document is
+    written to KEPT, with more columns: kept (true or false), duplicate_of and distance, and with --confirm measure; of
+    a kept one these are null. A document without a single token is a duplicate of equal ones only.
 
     What is interrupted, by Ctrl-C, kill -9 or a power cut, goes on when the same command is given again, and the
     results are the same as without an interruption. Until then all of it is in the folder KEPT.job (and FILE.job).

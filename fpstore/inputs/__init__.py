@@ -7,11 +7,13 @@ from fpstore.inputs.given import GivenDocuments, plain
 from fpstore.inputs.reader import DEFAULT_BATCH, Documents, Reader, documents, has_columns, has_header, read, read_ids
 from fpstore.inputs.records import DOCUMENTS, Batch, Layout, Row
 from fpstore.inputs.sources import FORMATS, format_of
+from fpstore.inputs.text import MISSING
 
 __all__ = [
     "DEFAULT_BATCH",
     "DOCUMENTS",
     "FORMATS",
+    "MISSING",
     "BadInput",
     "Batch",
     "Documents",

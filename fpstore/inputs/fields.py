@@ -70,7 +70,7 @@ class Field:
         self._values: list[Any] = []
 
     def of(self, row: Row, where: str) -> object:
-        """The value, None where there is none; a text of CSV and TSV.
+        """The value, MISSING where a document has no such field, or nothing on the way to it; a text of CSV and TSV.
 
         BadInput where the source has no such column, BadValue where it is not clear which is meant.
         """
@@ -86,7 +86,7 @@ class Field:
             if value is BOTH:
                 found = f"found {self._column} as a field, and as a path to one"
                 raise BadValue(f"{where}: {found}, expected one of the two")
-            return None if value is MISSING else value
+            return value
         if row.layout is not self._layout:
             self._find(row.layout, where)
         if not isinstance(row.data, tuple):
@@ -96,7 +96,7 @@ class Field:
             self._batch, self._values = batch, batch.column(self._place).to_pylist()
         value = self._values[index]
         for name in self._path:
-            value = value.get(name) if isinstance(value, dict) else None
+            value = value.get(name, MISSING) if isinstance(value, dict) else MISSING
         return value
 
     def _find(self, layout: Layout, where: str) -> None:
@@ -130,7 +130,7 @@ class Names(Field):
         name = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
         if isinstance(name, str) and 0 < len(name) <= MAX_ID_CHARACTERS and not _SURROGATE.search(name):
             return name
-        found = f"id {shown(value)}" if value is not None else "no id"
+        found = f"id {shown(value)}" if value is not None and value is not MISSING else "no id"
         expected = f"a text of 1 to {MAX_ID_CHARACTERS} characters or a whole number in {self._column} (--id-column)"
         raise BadValue(f"{where}: found {found}, expected {expected}")
 

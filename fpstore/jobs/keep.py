@@ -2,8 +2,8 @@
 
 The values of a field are all numbers, or all texts, which are compared by their code points: dates as ISO 8601 writes
 them come in the order of time. Dates and times of Parquet are such texts, and cells of CSV and TSV that read as decimal
-numbers are numbers. What has no value (null, NaN, an empty cell, true, a list) comes after all that have one. Of equal
-values the first comes first.
+numbers are numbers. What has no value (no such field, null, NaN, an empty cell, true, a list) comes after all that have
+one. Of equal values the first comes first. A field that no document has is refused: it was mistyped, most likely.
 """
 
 import math
@@ -14,7 +14,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from fpstore.inputs import BadInput, Field
+from fpstore.inputs import MISSING, BadInput, Field
 from fpstore.jobs.batches import Batch
 from fpstore.types import Array, Counts
 
@@ -24,7 +24,7 @@ EXPECTED = "first, longest, max:FIELD or min:FIELD"
 # By what a document is put in order. A number is the sum of high and low, exact to 30 digits; a text ends at text_end
 # of a file of them.
 RANK = np.dtype([("kind", "u1"), ("high", "<f8"), ("low", "<f8"), ("text_end", "<u8")])
-NONE, NUMBER, TEXT = range(3)
+NONE, NUMBER, TEXT, ABSENT = range(4)
 _NAMES = ("no value", "a number", "a text")
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?", re.ASCII)
 
@@ -67,7 +67,19 @@ class Keep:
             having = np.flatnonzero(ranks["kind"] == NUMBER)
             sign = -1.0 if largest else 1.0
             having = having[np.lexsort((sign * ranks["low"][having], sign * ranks["high"][having]))]
-        return np.concatenate([having, np.flatnonzero(ranks["kind"] == NONE)])
+        return np.concatenate([having, np.flatnonzero(is_without(ranks))])
+
+    def expect_field(self, ranks: Array) -> None:
+        """Raises BadInput where none of the documents, of which there are some, has the field."""
+        if len(ranks) and (ranks["kind"] == ABSENT).all():
+            found = f"no field {self.field} in any of {len(ranks)} documents"
+            raise BadInput(f"found {found}, expected one at least that has it (--keep)")
+
+
+def is_without(ranks: Array) -> Array:
+    """Which documents have no value: bool[n]."""
+    kinds = ranks["kind"]
+    return np.isin(kinds, (NONE, ABSENT))
 
 
 class Ranker:
@@ -77,7 +89,8 @@ class Ranker:
         """known: the ranks of those that were read before, whose texts end at text_end."""
         self._field = None if keep.field is None else Field(column_of(keep.field), "--keep")
         self._name = keep.field
-        self._kind = int(known["kind"].max()) if len(known) else NONE
+        known = known[~is_without(known)]
+        self._kind = int(known["kind"][0]) if len(known) else NONE
         self._text_end = text_end
 
     def rank(self, batch: Batch) -> tuple[Array, bytes]:
@@ -91,11 +104,15 @@ class Ranker:
             return ranks, b""
         texts: list[bytes] = []
         for index, (name, row) in enumerate(zip(batch.names, batch.rows, strict=True)):
-            value = value_of(self._field.of(row, name), of_table=row.layout.kind in ("csv", "tsv"))
+            found = self._field.of(row, name)
+            if found is MISSING:
+                ranks[index] = (ABSENT, 0.0, 0.0, self._text_end)
+                continue
+            value = value_of(found, of_table=row.layout.kind in ("csv", "tsv"))
             kind = NONE if value is None else TEXT if isinstance(value, str) else NUMBER
             if NONE != kind != self._kind != NONE:
-                found = f"{_NAMES[kind]} in {self._name}, after {_NAMES[self._kind]} in the documents before"
-                raise BadInput(f"{name}: found {found}, expected numbers only, or texts only, for --keep")
+                told = f"{_NAMES[kind]} in {self._name}, after {_NAMES[self._kind]} in the documents before"
+                raise BadInput(f"{name}: found {told}, expected numbers only, or texts only, for --keep")
             self._kind = max(self._kind, kind)
             high, low = (0.0, 0.0) if value is None or isinstance(value, str) else _parts(value)
             if isinstance(value, str):

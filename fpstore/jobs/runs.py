@@ -12,7 +12,7 @@ from fpstore.jobs.changed import changed
 from fpstore.jobs.corpus import BATCH_BYTES, BATCH_DOCUMENTS, Corpus
 from fpstore.jobs.files import AppendFile
 from fpstore.jobs.journal import Job
-from fpstore.jobs.keep import NONE, RANK, Keep, Ranker
+from fpstore.jobs.keep import RANK, Keep, Ranker, is_without
 from fpstore.jobs.keeping import Keeping
 from fpstore.jobs.kept import kept_of
 from fpstore.jobs.repeats import Repeats
@@ -257,8 +257,10 @@ class RankedRun(FirstRun):
         ):
             if self._pass == "measure":
                 self._measure(documents, measures, digests, values)
-                self._next_pass("decide")
             found = np.frombuffer(measures.view(), dtype=self._type)
+            if self._pass == "measure":
+                self._keep.expect_field(found["rank"])
+                self._next_pass("decide")
             order = self._keep.order(found["rank"], values.view())
             if self._pass == "decide":
                 self._decide_in(order, found, documents, verdicts)
@@ -279,7 +281,7 @@ class RankedRun(FirstRun):
                 rows["fingerprint"] = fingerprints
                 rows["length"] = [len(text) for text in batch.texts]
                 rows["rank"], texts = ranker.rank(batch)
-                self._tally.without_value += int((rows["rank"]["kind"] == NONE).sum())
+                self._tally.without_value += int(is_without(rows["rank"]).sum())
                 measures.write(rows.tobytes())
                 values.write(texts)
                 self._values = values.length

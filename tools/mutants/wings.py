@@ -2014,10 +2014,26 @@ MUTANTS = (
     Mutant(
         "what has no value is decided first",
         "fpstore/jobs/keep.py",
-        'np.concatenate([having, np.flatnonzero(ranks["kind"] == NONE)])',
-        'np.concatenate([np.flatnonzero(ranks["kind"] == NONE), having])',
+        "np.concatenate([having, np.flatnonzero(is_without(ranks))])",
+        "np.concatenate([np.flatnonzero(is_without(ranks)), having])",
         "of a group the document without a value is kept",
         ("tests/test_jobs_options.py::test_numbers_are_put_in_order_as_python_compares_them",),
+    ),
+    Mutant(
+        "a field that some documents do not have is refused",
+        "fpstore/jobs/keep.py",
+        '(ranks["kind"] == ABSENT).all()',
+        '(ranks["kind"] == ABSENT).any()',
+        "a corpus of which one document lacks a date cannot be deduplicated by it",
+        ("tests/test_jobs_options.py::test_a_field_that_no_document_has_is_refused",),
+    ),
+    Mutant(
+        "a path that leads nowhere in a struct has no value",
+        "fpstore/inputs/fields.py",
+        "value.get(name, MISSING) if isinstance(value, dict) else MISSING",
+        "value.get(name) if isinstance(value, dict) else MISSING",
+        "a mistyped path keeps the first of each group, and says so when all is done",
+        ("tests/test_jobs_options.py::test_a_field_of_a_struct_that_no_document_has_is_refused",),
     ),
     Mutant(
         "numbers are compared as floats",
