@@ -174,6 +174,7 @@ cdef extern from "view.h" nogil:
         uint64_t end
         uint64_t previous
         uint16_t first_of_slot
+    uint64_t pages_new(const Pages *pages, uint64_t first, uint64_t end)
     Status pages_check(Pages *pages, uint64_t first, uint64_t last)
     Status pages_warm(Pages *pages, uint64_t first, uint64_t end)
     void pages_ask(Pages *pages, uint64_t first, uint64_t end)

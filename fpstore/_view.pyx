@@ -17,8 +17,8 @@ import numpy as np
 from fpstore._native cimport (
     BAD_DIRECTORY, BAD_PAGE, CHUNK_ROOM, CODEC_RAW, FOOTER_BYTES, MAX_KEY_BITS, NOT_BROUGHT, NO_MEMORY, OK,
     PAGE_BYTES, Chunk, ChunkCode, Cursor, Guard, Status, Table, chunk_code_init, cursor_decode, decode_init,
-    guard_add, guard_changed, guard_lost, guard_remove, pages_ask, pages_check, pages_warm, permutation_init,
-    source_forget, sums_check, table_set_shifts, tables_share_codes, tables_with_flips, traces_note,
+    guard_add, guard_changed, guard_lost, guard_remove, pages_ask, pages_check, pages_new, pages_warm,
+    permutation_init, source_forget, sums_check, table_set_shifts, tables_share_codes, tables_with_flips, traces_note,
 )
 
 from fpstore._source cimport Lying, PageSource, is_main
@@ -260,12 +260,9 @@ cdef class SegmentView:
 
     def first_new(self, uint64_t first, uint64_t end):
         """The first of bytes [first, end), which have checksums, whose page has not been used yet; end where none is."""
-        cdef uint64_t page = first // PAGE_BYTES, last = (end + PAGE_BYTES - 1) // PAGE_BYTES
         if end > self.pages.checked_bytes:
             raise ValueError(f"byte {end} lies beyond the {self.pages.checked_bytes} that have checksums")
-        while page < last and (self.pages.seen[page >> 6] >> (page & 63)) & 1:
-            page += 1
-        return min(max(first, page * PAGE_BYTES), end)
+        return pages_new(&self.pages, first, end)
 
     @property
     def pages_asked(self):

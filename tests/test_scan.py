@@ -169,6 +169,41 @@ def test_one_two_and_many_threads_scan_alike(codec: str, monkeypatch: pytest.Mon
             team.close()
 
 
+# Pages of keys that were checked before: none, some within a word of the marks, all of a word and more, all but one.
+SEEN = [(0, 0), (5, 21), (40, 130), (1, 128), (0, 136)]
+
+
+@pytest.mark.parametrize("seen", SEEN)
+def test_keys_in_pages_that_are_known_and_in_others_are_all_compared_once(seen: tuple[int, int]) -> None:
+    stored = distinct(KINDS["uniform"](70_000, np.random.default_rng(4)))
+    with segment_of(stored, plan_of(64), codec="raw", slot_bits=8) as segment:
+        begin, end = (segment.tables[0].payload_offset + layout.PAGE_BYTES * page for page in seen)
+        segment.view.check(begin, end, "keys")
+        query = stored[54_321] ^ np.uint64(0xFF00FF)
+        apart = np.bitwise_count(stored ^ query)
+        expected = sorted((0, int(apart[i]), int(stored[i])) for i in np.flatnonzero(apart <= 20))
+        assert found_as_rows(scan(segment, u64([query]), 20)) == expected
+        assert found_as_rows(scan(segment, u64([query]), 20)) == expected  # all are known now
+        assert scan_any(segment, u64([query]), int(apart.min()))
+        assert not scan_any(segment, u64([query]), int(apart.min()) - 1)
+
+
+@pytest.mark.parametrize("seen", SEEN)
+def test_damage_behind_pages_that_are_known_is_found(tmp_path: Path, seen: tuple[int, int]) -> None:
+    stored = distinct(KINDS["uniform"](70_000, np.random.default_rng(4)))
+    with segment_of(stored, plan_of(64), codec="raw", slot_bits=8) as segment:
+        data, keys = segment.path.read_bytes(), segment.tables[0].payload_offset
+    for page in {2, 22, 39, 129, 131, 136} - set(range(seen[0], seen[1] + 1)):
+        spoilt = bytearray(data)
+        spoilt[keys + layout.PAGE_BYTES * page] ^= 1
+        (tmp_path / "99999999.fpseg").write_bytes(spoilt)
+        damaged = Segment(tmp_path / "99999999.fpseg")
+        damaged.view.check(keys + layout.PAGE_BYTES * seen[0], keys + layout.PAGE_BYTES * seen[1], "keys")
+        with pytest.raises(CorruptStore, match="checksum"):
+            scan(damaged, u64([5]), 3)
+        damaged.close()
+
+
 def test_more_than_there_is_room_for_is_an_error() -> None:
     stored = np.arange(5000, dtype=np.uint64)
     with segment_of(stored, plan_of(64)) as segment:

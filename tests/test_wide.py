@@ -24,7 +24,7 @@ from fpstore.codes.reader import CodesSegment
 from fpstore.codes.sorting import ROWS_AT_ONCE, Spool, groups_of, in_order
 from fpstore.errors import CorruptStore, PlanError, StoreClosed, TooManyMatches
 from fpstore.fingerprints import as_bytes, as_code, as_codes, as_hexadecimal
-from fpstore.format import HEADER_BYTES, Footer
+from fpstore.format import HEADER_BYTES, PAGE_BYTES, Footer
 from fpstore.plans import wide as planner
 from fpstore.plans.plan import Plan, TablePlan
 from fpstore.plans.planner import MIN_PLANNED_KEYS
@@ -169,6 +169,53 @@ def test_a_scan_finds_a_code_that_is_near_alone_wherever_its_errors_are(bits: in
                 asked[:, word] ^= np.uint64((1 << errors) - 1)
                 found = index.search(asked, distance, scan=True)
                 assert found[1].tolist() == [*range(8)] * (errors == distance)
+
+
+@pytest.mark.parametrize("bits", sorted(WIDTHS))
+def test_of_codes_that_are_scanned_together_each_has_its_own_distance(bits: int, tmp_path: Path) -> None:
+    """However many of them are near, and where those that are kept become nearer from one to the next."""
+    codes = np.unique(many(bits, 3000, "clusters"), axis=0)
+    with fpstore.build(tmp_path / "s", codes, ids=None, bits=bits) as store:
+        index = codes_of(store).codes
+        for asked in (codes[1234:1235], ~codes[7:8]):
+            apart = np.bitwise_count(codes ^ asked).sum(axis=1, dtype=np.int64)
+            order = np.argsort(apart, kind="stable")
+            for distance in (0, 20, bits // 2, bits):
+                within = order[apart[order] <= distance]
+                for keep in (0, 1, 10, 2000):
+                    found = index.search(asked, distance, scan=True, keep=keep)
+                    kept = within[: keep or None]
+                    assert (found[1].tolist(), found[2].tolist()) == (kept.tolist(), apart[kept].tolist())
+
+
+@pytest.mark.parametrize("bits", sorted(WIDTHS))
+@pytest.mark.parametrize("seen", [(0, 0), (5, 21), (40, 130), (1, 128)])
+def test_codes_in_pages_that_are_known_and_in_others_are_all_compared_once(
+    bits: int, seen: tuple[int, int], tmp_path: Path
+) -> None:
+    """And damage in one of the others is found."""
+    codes = np.unique(many(bits, 140 * PAGE_BYTES // (bits // 8), "random"), axis=0)
+    fpstore.build(tmp_path / "s", codes, ids=None, bits=bits).close()
+    asked = ~codes[99:100]
+    apart = np.bitwise_count(codes ^ asked).sum(axis=1, dtype=np.int64)
+    order = np.argsort(apart, kind="stable")[:50]
+    with fpstore.open(tmp_path / "s") as store:
+        segment = codes_of(store)
+        path, offset = segment.path, segment.record.codes_offset
+        segment.view.check(offset + PAGE_BYTES * seen[0], offset + PAGE_BYTES * seen[1], "codes")
+        for _ in range(2):  # all are known the second time
+            found = segment.codes.search(asked, bits, scan=True, keep=50)
+            assert (found[1].tolist(), found[2].tolist()) == (order.tolist(), apart[order].tolist())
+    data = path.read_bytes()
+    for page in {2, 22, 39, 129, 131, 138} - set(range(seen[0], seen[1] + 1)):
+        spoilt = bytearray(data)
+        spoilt[offset + PAGE_BYTES * page] ^= 1
+        path.write_bytes(spoilt)
+        with fpstore.open(tmp_path / "s") as store:
+            segment = codes_of(store)
+            segment.view.check(offset + PAGE_BYTES * seen[0], offset + PAGE_BYTES * seen[1], "codes")
+            with pytest.raises(CorruptStore, match="checksum"):
+                segment.codes.search(asked, 0, scan=True)
 
 
 @pytest.mark.parametrize("bits", sorted(WIDTHS))

@@ -513,8 +513,9 @@ ALWAYS_INLINE Status KERNEL(scan_few)(const uint8_t *at, uint64_t rank, uint64_t
 #ifdef KERNEL_IS_WIDE
 #define CODES_AT_ONCE 8
 
-/* Whether any of so many codes is within limit. wanted: the query as often as a vector has room for it. */
-ALWAYS_INLINE int KERNEL(any_near)(const uint8_t *at, __m512i wanted, __m512i limit, unsigned words) {
+/* How far each of so many codes is, in the order of take_near(). wanted: the query as often as a vector has room for
+   it. */
+ALWAYS_INLINE __m512i KERNEL(distances_of)(const uint8_t *at, __m512i wanted, unsigned words) {
     __m512i sums[2];
 #define ONES(place) _mm512_popcnt_epi64(_mm512_xor_si512(_mm512_loadu_si512(at + 64 * (place)), wanted))
     for (unsigned i = 0; i < words / 2; i++) {
@@ -525,7 +526,26 @@ ALWAYS_INLINE int KERNEL(any_near)(const uint8_t *at, __m512i wanted, __m512i li
     if (words == 4)
         sums[0] = _mm512_add_epi64(_mm512_shuffle_i64x2(sums[0], sums[1], 0x88),
                                    _mm512_shuffle_i64x2(sums[0], sums[1], 0xDD));
-    return _mm512_cmple_epi64_mask(sums[0], limit) != 0;
+    return sums[0];
+}
+
+/* As scan_few() of so many codes, whose distances are known. */
+ALWAYS_INLINE Status KERNEL(take_near)(__m512i distances, uint64_t rank, uint32_t index, int *limit,
+                                       CodeMatches *matches, unsigned words) {
+    /* Of each code its lane. */
+    const __m512i lanes =
+        words == 4 ? _mm512_set_epi64(7, 5, 6, 4, 3, 1, 2, 0) : _mm512_set_epi64(7, 5, 3, 1, 6, 4, 2, 0);
+    const __m512i in_order = _mm512_permutexvar_epi64(lanes, distances);
+    uint64_t found[CODES_AT_ONCE];
+    _mm512_storeu_si512(found, in_order);
+    unsigned near = _mm512_cmple_epi64_mask(in_order, _mm512_set1_epi64(*limit));
+    for (; near != 0; near &= near - 1) {
+        const unsigned i = (unsigned)__builtin_ctz(near);
+        Status status = codes_match(matches, rank + i, index, (unsigned)found[i]);
+        if (status != OK || matches->first_only) return status;
+        *limit = KERNEL(limit_of)(matches, *limit);
+    }
+    return OK;
 }
 #endif
 
@@ -548,8 +568,9 @@ ALWAYS_INLINE Status KERNEL(scan_some)(const uint8_t *at, uint64_t rank, uint64_
                 __builtin_prefetch(at + SCAN_AHEAD + line * CACHE_BYTES, 0, 2); /* to the second cache */
         else if (UNLIKELY((uintptr_t)at % PAGE_BYTES < 8 * words * CODES_AT_ONCE))
             __builtin_prefetch(at + PAGE_BYTES);
-        if (LIKELY(!KERNEL(any_near)(at, wanted, limits, words))) continue;
-        Status status = KERNEL(scan_few)(at, rank, CODES_AT_ONCE, query, index, &limit, matches, words);
+        const __m512i distances = KERNEL(distances_of)(at, wanted, words);
+        if (LIKELY(_mm512_cmple_epi64_mask(distances, limits) == 0)) continue;
+        Status status = KERNEL(take_near)(distances, rank, index, &limit, matches, words);
         if (status != OK || (matches->first_only && matches->count > count_before)) return status;
         limits = _mm512_set1_epi64(limit);
     }
@@ -559,14 +580,18 @@ ALWAYS_INLINE Status KERNEL(scan_some)(const uint8_t *at, uint64_t rank, uint64_
 
 ALWAYS_INLINE Status KERNEL(scan_all)(Pages *pages, const Codes *codes, const uint64_t *query, uint32_t index,
                                       unsigned distance, CodeMatches *matches, unsigned words) {
-    const uint64_t at_once = SCAN_PAGES * PAGE_BYTES / 8 / words;
+    const uint64_t at_once = SCAN_PAGES * PAGE_BYTES / 8 / words, size = 8 * words;
     Status status = OK;
     matches->scanned = 1;
-    for (uint64_t first = 0; first < codes->count; first += at_once) {
-        const uint64_t end = codes->count - first < at_once ? codes->count : first + at_once;
-        const uint64_t offset = codes->codes_offset + first * 8 * words;
-        status = pages_check(pages, offset, offset + (end - first) * 8 * words - 1);
+    for (uint64_t first = 0, end; first < codes->count; first = end) {
+        end = codes->count - first < at_once ? codes->count : first + at_once;
+        const uint64_t offset = codes->codes_offset + first * size;
+        status = pages_check(pages, offset, offset + (end - first) * size - 1);
         if (status != OK) return status;
+        /* And all that follow which are known: in one run that takes 0.97 of the time. */
+        end += (pages_new(pages, codes->codes_offset + end * size, codes->codes_offset + codes->count * size) -
+                (codes->codes_offset + end * size)) /
+               size;
         const uint64_t count_before = matches->count;
         status = KERNEL(scan_some)(pages->base + offset, first, end - first, query, index, distance, matches, words);
         if (status != OK || (matches->first_only && matches->count > count_before)) return status;

@@ -38,16 +38,20 @@ static Status scan_raw(Scan *scan, uint64_t first, uint64_t end, uint64_t *room)
     if ((stop - start) % key_bits != 0) return BAD_BLOCK;
     uint64_t at = table->payload_offset * 8 + start;
     for (uint64_t left = (stop - start) / key_bits; left > 0 && status == OK && !scan->search->done;) {
-        const uint64_t count = left < SCAN_RAW_KEYS ? left : SCAN_RAW_KEYS, bits = count * key_bits;
-        status = pages_check(pages, at >> 3, (at + bits - 1) >> 3);
+        uint64_t count = left < SCAN_RAW_KEYS ? left : SCAN_RAW_KEYS;
+        status = pages_check(pages, at >> 3, (at + count * key_bits - 1) >> 3);
         if (status != OK) return status;
         if (key_bits == 64 && at % 64 == 0) {
-            status = kernels.block(scan, (const uint64_t *)(const void *)(pages->base + (at >> 3)), count);
+            /* With all that follow whose pages are known, in one run: in pieces the processor foresees less of what comes,
+               and takes 1.3 to 1.5 times as long wherever they begin at the wrong line of four (Xeon). */
+            const uint64_t begin = at >> 3, known = pages_new(pages, begin + 8 * count, begin + 8 * left);
+            count = (known - begin) / 8;
+            status = kernels.block(scan, (const uint64_t *)(const void *)(pages->base + begin), count);
         } else {
             kernels.unpack(pages->base, at, key_bits, count, room);
             status = kernels.block(scan, room, count);
         }
-        at += bits;
+        at += count * key_bits;
         left -= count;
     }
     return status;

@@ -38,6 +38,7 @@ static Status KERNEL(scan_tile)(Scan *scan, uint64_t query, const uint64_t *keys
            together, and from the cache the same. */
         if (LIKELY((NEAR(0) | NEAR(8) | NEAR(16) | NEAR(24)) == 0)) continue;
         status = KERNEL(scan_few)(scan, query, keys + i, AT_ONCE);
+        if (scan->search->done) return status;
         limit = _mm512_set1_epi64((long long)scan->limits[query]);
     }
 #undef NEAR
@@ -49,7 +50,9 @@ static Status KERNEL(scan_tile)(Scan *scan, uint64_t query, const uint64_t *keys
             const unsigned distance = KERNEL(ones)(keys[i + j] ^ wanted);
             least = distance < least ? distance : least;
         }
-        if (UNLIKELY(least <= scan->limits[query])) status = KERNEL(scan_few)(scan, query, keys + i, AT_ONCE);
+        if (LIKELY(least > scan->limits[query])) continue;
+        status = KERNEL(scan_few)(scan, query, keys + i, AT_ONCE);
+        if (scan->search->done) return status;
     }
 #endif
     return status == OK ? KERNEL(scan_few)(scan, query, keys + i, count - i) : status;

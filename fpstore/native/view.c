@@ -88,6 +88,17 @@ static void page_want(Pages *pages, uint64_t page) {
     source_ask(pages->source, page);
 }
 
+uint64_t pages_new(const Pages *pages, uint64_t first, uint64_t end) {
+    for (uint64_t page = first / PAGE_BYTES; page * PAGE_BYTES < end;)
+        if (page % 64 == 0 && __atomic_load_n(&pages->seen[page >> 6], __ATOMIC_ACQUIRE) == UINT64_MAX)
+            page += 64;
+        else if (page_seen(pages, page))
+            page++;
+        else
+            return page * PAGE_BYTES > first ? page * PAGE_BYTES : first;
+    return end;
+}
+
 void pages_ask(Pages *pages, uint64_t first, uint64_t end) {
     for (uint64_t page = first; page < end; page++)
         if (!page_seen(pages, page)) page_ask(pages, page);

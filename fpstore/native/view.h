@@ -36,6 +36,9 @@ ALWAYS_INLINE int page_seen(const Pages *pages, uint64_t page) {
 /* Whether all pages have been checked: then no use needs to ask. */
 ALWAYS_INLINE int pages_sound(const Pages *pages) { return __atomic_load_n(&pages->unseen, __ATOMIC_ACQUIRE) == 0; }
 
+/* The first of bytes [first, end) whose page has not been checked; end where none is, or first is not below it. */
+uint64_t pages_new(const Pages *pages, uint64_t first, uint64_t end);
+
 /* Check a page that has not been used before, and the page of its checksum. */
 Status page_check(Pages *pages, uint64_t page);
 

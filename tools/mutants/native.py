@@ -249,6 +249,23 @@ MUTANTS = (
         ("tests/test_scan.py::test_one_two_and_many_threads_scan_alike[raw]",),
     ),
     Mutant(
+        "where one of sixty-four pages is known all are",
+        "fpstore/native/view.c",
+        "page % 64 == 0 && __atomic_load_n(&pages->seen[page >> 6], __ATOMIC_ACQUIRE) == UINT64_MAX",
+        "page % 64 == 0 && __atomic_load_n(&pages->seen[page >> 6], __ATOMIC_ACQUIRE) != 0",
+        "a scan believes pages that nobody has checked",
+        ("tests/test_scan.py::test_damage_behind_pages_that_are_known_is_found",),
+    ),
+    Mutant(
+        "of eight wide codes those in the midst change places",
+        "fpstore/native/codes_body.h",
+        "_mm512_set_epi64(7, 5, 6, 4, 3, 1, 2, 0)",
+        "_mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0)",
+        "a scan tells of a code beside the one that is near",
+        ("tests/test_wide.py::test_of_codes_that_are_scanned_together_each_has_its_own_distance[256]",),
+        at_import=True,
+    ),
+    Mutant(
         "of the last keys of a tile none is compared",
         "fpstore/native/scan_body.h",
         "return status == OK ? KERNEL(scan_few)(scan, query, keys + i, count - i) : status;",
