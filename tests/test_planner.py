@@ -93,21 +93,21 @@ def test_keys_decoded_run_from_a_slots_start_to_the_last_probed_prefix(prefix_bi
     assert prediction.keys_decoded == pytest.approx(total / 2**prefix_bits)
 
 
-def test_time_is_the_query_its_blocks_its_cache_misses_and_its_keys() -> None:
-    n = 24 << 10  # 10 slot bits, 24 keys a slot, so 51 bits each and 3 lines
+def test_time_is_the_query_its_tables_its_blocks_and_its_keys() -> None:
+    n = 24 << 10  # 10 slot bits, 24 keys a slot
     scattered = predict(one_table(10, 0), n)
-    assert scattered.lookup_nanoseconds == pytest.approx(50 + 30 + 17 + 1.2 * (1 + 3) + 1.4 * 24)
-    # 32 neighbours: 32 / 12 directory lines of 32 bytes are 2 cache lines
-    run = predict(one_table(5, 0), n)
-    assert run.lookup_nanoseconds == pytest.approx(50 + 30 + 17 * 32 + 1.2 * (2 + 32 * 3) + 1.4 * 24 * 32)
+    assert scattered.lookup_nanoseconds == pytest.approx(50 + 60 + 16 + 1.4 * 24)
+    run = predict(one_table(5, 0), n)  # 32 neighbours
+    assert run.lookup_nanoseconds == pytest.approx(50 + 60 + 16 * 32 + 1.4 * 24 * 32)
 
 
-def test_lines_that_the_cache_does_not_hold_take_longer() -> None:
-    n = 24 << 20  # 20 slot bits, 24 keys a slot, of 41 bits, so 2 lines
-    found = predict(one_table(20, 0), n)
-    far = 1 - (32 << 20) / found.file_bytes
-    assert 0.7 < far < 0.8
-    assert found.lookup_nanoseconds == pytest.approx(50 + 30 + 17 + (1.2 + 11.5 * far) * (1 + 2) + 1.4 * 24)
+def test_blocks_that_the_cache_does_not_hold_take_longer() -> None:
+    n = 24 << 20  # 20 slot bits, 24 keys a slot
+    for prefix_bits, blocks in ((20, 1), (18, 4)):
+        found = predict(one_table(prefix_bits, 0), n)
+        far = 1 - (32 << 20) / found.file_bytes
+        assert 0.7 < far < 0.8
+        assert found.lookup_nanoseconds == pytest.approx(50 + 60 + (16 + 33 * far + 1.4 * 24) * blocks)
 
 
 def test_a_scan_of_blocks_takes_what_they_take_to_decode() -> None:
@@ -179,7 +179,7 @@ def test_ten_million_keys_at_distance_three_get_the_plans_of_the_design() -> Non
     assert predict(balanced, 10**7).bytes_per_key <= 17
     speed = predict(choose(10**7, 3, "speed"), 10**7)
     assert speed.bytes_per_key <= 80
-    assert speed.nanoseconds < predict(balanced, 10**7).nanoseconds / 2
+    assert speed.nanoseconds < 0.75 * predict(balanced, 10**7).nanoseconds
 
 
 @pytest.mark.slow
@@ -370,7 +370,7 @@ def test_a_balanced_plan_is_the_fast_one_where_that_is_smaller_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bits", "k", "n"), [(60, 2, 5 * 10**7), (60, 10, 5 * 10**7), (64, 16, 379995129), (63, 9, 189462305)]
+    ("bits", "k", "n"), [(64, 2, 10**8), (60, 10, 5 * 10**7), (64, 16, 379995129), (63, 9, 189462305)]
 )
 def test_where_larger_slots_are_faster_a_balanced_plan_has_them(bits: int, k: int, n: int) -> None:
     """There are as many times fewer of them in memory, and both are within what balanced plans promise."""
@@ -387,9 +387,9 @@ def test_a_smaller_distance_takes_no_more_bytes_where_the_fewest_are_asked_for(n
 
 def test_a_scan_is_picked_where_it_takes_less_for_its_bytes() -> None:
     """And looking up where that does: the distances and sizes at which they change places."""
-    for k, scanned, looked_up in ((10, 10**4, 10**5), (12, 3 * 10**4, 3 * 10**5), (14, 10**5, 10**6)):
-        for n, name in ((scanned, "scan"), (looked_up, "flips-3:")):
-            assert choose(n, k, "balanced").name.startswith(name)
+    for k, most in ((10, 26_000), (12, 80_000), (14, 250_000), (16, 800_000)):  # as README has it
+        for n, name in ((0.95 * most, "scan"), (1.05 * most, "flips-3:")):
+            assert choose(int(n), k, "balanced").name.startswith(name)
     assert choose(10**4, 3, "balanced").name == "flips-3:1,0,0"
     for aim in planner.AIMS:
         assert choose(10**6, 30, aim).name == "scan"
@@ -466,15 +466,19 @@ def test_costs_of_blocks_are_those_of_a_segment_in_blocks(name: str, block_bytes
         assert told.block_decodes == pytest.approx(decoded, rel=0.1)
 
 
-def test_of_directories_that_leave_the_cache_each_block_is_dearer() -> None:
-    """As searches of them wait for memory. The keys of one block more do not tell in the difference."""
+def test_of_directories_that_leave_the_cache_each_block_and_each_table_is_dearer() -> None:
+    """As searches of them wait for memory."""
     plan = replace(plans.named("flips-2:1,1", 3), block_bytes=1024)
-    most = next(
-        n for n in range(6_000_000, 7_000_000, 500) if predict(plan, n + 500).directory_bytes > planner.NEAR_BYTES
-    )
-    near, far = predict(plan, most), predict(plan, most + 500)
-    dearer = (planner.FAR_FENCES_NS - planner.FENCES_NS) * near.block_decodes
-    assert far.lookup_nanoseconds - near.lookup_nanoseconds == pytest.approx(dearer, rel=0.01)
+    for n, is_near in ((5_000_000, True), (10**8, False)):
+        found = predict(plan, n)
+        share = max(0.0, 1 - planner.NEAR_BYTES / found.directory_bytes)
+        assert (share == 0) == is_near
+        of_file = 1 - planner.CACHE_BYTES / found.file_bytes
+        ranges = 2 * (1 + slot_bits(n, plan.slot_keys))
+        decodes = ranges * (1 + n / 2**32 / planner._block_keys(n, plan, planner._code_bits(n, 64)))
+        block_ns = 16 + 50 + 75 * share + 33 * of_file
+        expected = 50 + 2 * (60 + 75 + 105 * share) + block_ns * decodes + 1.4 * found.keys_decoded
+        assert found.lookup_nanoseconds == pytest.approx(expected)
 
 
 def test_blocks_cost_what_they_do_under_the_same_plan() -> None:

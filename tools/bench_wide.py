@@ -53,10 +53,10 @@ def skewed(count: int, words: int, random: np.random.Generator, hashes: Any) -> 
     return codes
 
 
-def queries_of(codes: Any, distance: int, random: np.random.Generator) -> Any:
-    """Near ones and far ones by turns: uint64[QUERIES, words]."""
+def queries_of(codes: Any, distance: int, random: np.random.Generator, count: int = QUERIES) -> Any:
+    """Near ones and far ones by turns: uint64[count, words]."""
     bits = codes.shape[1] * 64
-    asked = codes[random.integers(0, len(codes), QUERIES)].copy()
+    asked = codes[random.integers(0, len(codes), count)].copy()
     for number, query in enumerate(asked):
         errors = random.integers(0, distance + 1) if number % 2 else bits // 3
         for bit in random.choice(bits, errors, replace=False):

@@ -16,10 +16,8 @@ from fpstore.format import (
     ALIGNMENT,
     BLOCK_BYTES,
     CRC_BYTES,
-    DIRECTORY_LINE_BYTES,
     FENCE_BYTES,
     FOOTER_BYTES,
-    GROUP_SLOTS,
     HEADER_BYTES,
     KEY_BITS,
     MAX_SLOT_BITS,
@@ -33,30 +31,31 @@ from fpstore.plans.considered import considered, scan_plan
 from fpstore.plans.plan import Plan
 
 # The time model: one of many queries, each another, on one thread, a store whose pages are mapped already. Fitted to
-# what tools/bench_plans.py measures at 10^6 and 10^7 keys, k = 3 to 10, on an AMD EPYC (Zen 4) with AVX-512 and 32 MiB
-# of third-level cache, at real-time priority beside other work: 36 of 38 plans in slots are within 30 %, two take 1.4
-# times as long. What is asked again and again comes from the cache, and takes half of it at 10^7.
+# what tools/bench_plans.py measures at 10^6 and 10^7 keys, k = 0 to 16, on an Intel Xeon with AVX-512, whose caches
+# other machines share, at real-time priority beside other work. Of 172 stores that are looked up 167 take 0.8 to 1.25
+# of what is said, and the others 0.75 to 1.27.
 QUERY_NS = 50.0
-TABLE_NS = 30.0  # one table begun: nothing of it is under way, and its pages' addresses are not known yet
-BLOCK_NS = 17.0  # one block located, asked for and begun
-MISS_NS = 1.2  # one cache line of a file that the cache holds, while others are under way
-FAR_MISS_NS = 11.5  # and more for one that comes from memory
-CACHE_BYTES = 32 << 20  # the last level of it
+TABLE_NS = 60.0  # one table begun: nothing of it is under way, and its pages' addresses are not known yet
+BLOCK_NS = 16.0  # one block located, asked for and begun
+# And more where it comes from memory, with what says where it is, while others are under way. Its next lines come by
+# themselves, so that a block of 38 keys waits no longer than one of 10.
+FAR_BLOCK_NS = 33.0
+CACHE_BYTES = 32 << 20  # of a file, what comes from a cache
 KEY_NS = 1.4  # one key decoded and compared
-DIRECTORY_READS = 3  # lines of a directory of blocks that a search comes to after each other
-# What these wait for each other, of a block, by whether all directories fit a second-level cache, and once of a table.
-FENCES_NS, FAR_FENCES_NS, TABLE_FENCES_NS = 18.0, 58.0, 80.0
+# What a search of a directory of blocks waits for, of a block and of a table; and more where that is beyond a
+# second-level cache, with those of the other tables.
+FENCES_NS, TABLE_FENCES_NS = 50.0, 75.0
+FAR_FENCES_NS, FAR_TABLE_FENCES_NS = 75.0, 105.0
 NEAR_BYTES = 1 << 20
 # A scan, which decodes table 0 once for all queries of a batch: tools/bench_far.py.
 SCAN_CALL_NS = 3000.0  # one scan of a segment begun, and what it found put together
 SCAN_KEY_NS, SCAN_BLOCK_KEY_NS = 1.6, 4.3  # one key decoded, of a slot and of a block
-COMPARE_NS = 0.07  # and compared with one query
+COMPARE_NS = 0.085  # and compared with one query
 NEARLY_ALL = 0.9  # of the keys: who looks up the slots of so many takes no less time than a scan
 
 # The size model; its other numbers are those of the format.
 CODE_EXCESS_BITS = 0.12  # Huffman's whole-bit words and their limit of 12 bits, over the entropy
 SET_SAVING_BITS = 1.44  # log2 e: a set of n keys has no order, which saves log2(n!) bits
-CACHE_LINE_BYTES = 64
 FILE_BYTES = HEADER_BYTES + FOOTER_BYTES + SEGMENT_RECORD_BYTES
 TABLE_BYTES = TABLE_RECORD_BYTES + ALIGNMENT  # the zeros before two regions are half a line each
 
@@ -168,8 +167,7 @@ def predict(plan: Plan, n: int, bits_saved: float = 0.0) -> Prediction:
     code_bits = max(0.0, _code_bits(n, plan.bits) - bits_saved)
     if plan.block_bytes:
         return _predict_blocks(plan, n, s, code_bits)
-    slot_lines = ceil(slot_keys * code_bits / 8 / CACHE_LINE_BYTES)
-    probes = block_decodes = lines = 0
+    probes = block_decodes = 0
     keys_decoded = candidates = 0.0
     for (p, flips), tables in _kinds(plan).items():
         patterns = pattern_count(p, flips)
@@ -178,18 +176,15 @@ def predict(plan: Plan, n: int, bits_saved: float = 0.0) -> Prediction:
         if p < s:
             run = 1 << (s - p)  # whole slots, neighbours in the directory and in the payload
             decodes = patterns * run
-            lines += tables * patterns * ceil(run / GROUP_SLOTS * DIRECTORY_LINE_BYTES / CACHE_LINE_BYTES)
             keys_decoded += tables * decodes * slot_keys
         else:
             decodes = pattern_count(s, flips)
-            lines += tables * decodes
             for used in range(min(flips, s) + 1):
                 keys_decoded += tables * comb(s, used) * slot_keys * _reach(p - s, flips - used)
         block_decodes += tables * decodes
-        lines += tables * decodes * slot_lines
     file_bytes = _file_bytes(n, s, len(plan.tables), code_bits)
-    looked_up = QUERY_NS + TABLE_NS * len(plan.tables) + BLOCK_NS * block_decodes + KEY_NS * keys_decoded
-    looked_up += line_nanoseconds(file_bytes, MISS_NS, FAR_MISS_NS) * lines
+    block_ns = BLOCK_NS + FAR_BLOCK_NS * beyond(CACHE_BYTES, file_bytes)
+    looked_up = QUERY_NS + TABLE_NS * len(plan.tables) + block_ns * block_decodes + KEY_NS * keys_decoded
     if keys_decoded > NEARLY_ALL * n:
         looked_up = max(looked_up, nextafter(scan_nanoseconds(n), inf))
     return Prediction(
@@ -217,9 +212,9 @@ def scan_nanoseconds(n: int, query_count: int = 1, block_bytes: int = 0) -> floa
     return (SCAN_CALL_NS + key_ns * n) / max(1, query_count) + COMPARE_NS * n
 
 
-def line_nanoseconds(file_bytes: float, near: float, more: float) -> float:
-    """A line of a file of so many bytes: near where the cache holds it, and more where it does not."""
-    return near + more * max(0.0, 1 - CACHE_BYTES / max(1.0, file_bytes))
+def beyond(cache_bytes: int, held_bytes: float) -> float:
+    """The share of so many bytes that a cache does not hold."""
+    return max(0.0, 1 - cache_bytes / max(1.0, held_bytes))
 
 
 def in_blocks(prediction: Prediction, bits_saved: float = 0.0, block_bytes: int = BLOCK_BYTES) -> Prediction:
@@ -244,14 +239,13 @@ def _predict_blocks(plan: Plan, n: int, s: int, code_bits: float) -> Prediction:
         range_keys = n / (1 << p)
         decodes += ranges * (1 + range_keys / block_keys) if n else 0
         keys_decoded += ranges * (block_keys / 2 + range_keys)
-    lines = decodes * (DIRECTORY_READS + ceil(block_keys / 2 * code_bits / 8 / CACHE_LINE_BYTES))
-    fences_ns = FENCES_NS if FENCE_BYTES * blocks * len(plan.tables) <= NEAR_BYTES else FAR_FENCES_NS
     table_bits = n * code_bits + blocks * (plan.bits - code_bits + 8 * FENCE_BYTES)
     table_bytes = ceil(table_bits / 8 * (1 + CRC_BYTES / PAGE_BYTES))
     file_bytes = FILE_BYTES + len(plan.tables) * (TABLE_BYTES + table_bytes)
-    looked_up = QUERY_NS + (BLOCK_NS + fences_ns) * decodes + KEY_NS * keys_decoded
-    looked_up += line_nanoseconds(file_bytes, MISS_NS, FAR_MISS_NS) * lines
-    looked_up += (TABLE_NS + TABLE_FENCES_NS) * len(plan.tables)
+    far = beyond(NEAR_BYTES, FENCE_BYTES * blocks * len(plan.tables))
+    block_ns = BLOCK_NS + FENCES_NS + FAR_FENCES_NS * far + FAR_BLOCK_NS * beyond(CACHE_BYTES, file_bytes)
+    table_ns = TABLE_NS + TABLE_FENCES_NS + FAR_TABLE_FENCES_NS * far
+    looked_up = QUERY_NS + table_ns * len(plan.tables) + block_ns * decodes + KEY_NS * keys_decoded
     return Prediction(
         plan=plan,
         n=n,

@@ -10,10 +10,10 @@ from functools import lru_cache
 from math import inf
 
 from fpstore.errors import PlanError
-from fpstore.format import WIDE_BITS, WORD_BITS
+from fpstore.format import WIDE_BITS
 from fpstore.plans.plan import Plan, TablePlan
 from fpstore.plans.planner import Prediction, choose, pattern_count, predict, scan_nanoseconds, slot_bits
-from fpstore.plans.wide import MAX_WIDE_DISTANCE, WORD_NS, choose_wide, predict_wide
+from fpstore.plans.wide import MAX_WIDE_DISTANCE, all_nanoseconds, choose_wide, predict_wide
 
 # Plans, distances and sizes of segments that were asked about lately.
 REMEMBERED = 1024
@@ -95,7 +95,7 @@ def _narrower(plan: Plan, distance: int, n: int) -> Plan:
 def reading_nanoseconds(plan: Plan, n: int, query_count: int) -> float:
     """What one query of so many takes that are compared with all n fingerprints of a store of this plan."""
     if plan.bits in WIDE_BITS:
-        return WORD_NS * n * plan.bits / WORD_BITS
+        return all_nanoseconds(n, plan.bits)
     return scan_nanoseconds(n, query_count, plan.block_bytes)
 
 

@@ -10,10 +10,10 @@ from math import comb
 
 from fpstore.checks import wrong
 from fpstore.errors import PlanError
-from fpstore.format import CRC_BYTES, MAX_SLOT_BITS, PAGE_BYTES, SEGMENT_RECORD_BYTES, TABLE_RECORD_BYTES
+from fpstore.format import CRC_BYTES, MAX_SLOT_BITS, PAGE_BYTES, SEGMENT_RECORD_BYTES, TABLE_RECORD_BYTES, WORD_BITS
 from fpstore.plans import families
 from fpstore.plans.plan import Plan, TablePlan
-from fpstore.plans.planner import AIMS, MIN_PLANNED_KEYS, Prediction, line_nanoseconds, slot_bits
+from fpstore.plans.planner import AIMS, CACHE_BYTES, MIN_PLANNED_KEYS, Prediction, beyond, slot_bits
 
 MAX_WIDE_DISTANCE = 64
 # On average; up to twice as many. Smaller slots are more of them, larger ones more lines of memory each: at 10^7 codes
@@ -21,18 +21,17 @@ MAX_WIDE_DISTANCE = 64
 SLOT_CODES = 4
 MAX_TAG_BITS = 8
 MAX_LEVELS, MAX_LEVEL_TABLES = 8, 128  # native/codes.h
-VISITS = 24  # slots of a table under way together: native/codes.h
-# Fitted as those of the planner of narrower ones, at 10^6 and 10^7 codes of 256 bits, k = 31, in 5 to 14 bands, and of
-# 128 bits, k = 9, in 2 to 7, on the same machine, in slots of 6 to 12: 23 of 24 take 0.84 to 1.15 of what is said.
-QUERY_NS = 1000.0
-TURN_NS = 65.0  # so many slots that wait for memory together, of a file that is not in the cache
-LINE_BITS = 512
-LINE_NS, FAR_LINE_NS = 0.25, 9.0
-ENTRY_NS = 1.8
-CODE_NS, FAR_CODE_NS = 21.0, 7.0  # of a code that is read
-ORDERED_WORD_NS = 3.2  # of codes that are compared in the order of the first table
+# Fitted as those of the planner of narrower ones, at 10^6 and 10^7 codes of 256 bits, k = 3 to 31, in 1 to 14 bands,
+# and of 128 bits, k = 1 to 16, in 1 to 8, on the same machine: all of 88 stores take 0.73 to 1.3 of what is said.
+QUERY_NS, TABLE_NS = 280.0, 190.0
+SLOT_NS = 17.5  # a slot looked at, with its entries
+# And more for a line that comes from memory, while others are under way. It says where so many slots start, which
+# differ in their low bits; of the first table it is that of a slot's first code.
+FAR_LINE_NS, LINE_SLOT_BITS = 22.5, 4
+CODE_NS, FAR_CODE_NS = 19.0, 34.0  # a code that is read for its entry, and more where it comes from memory
+ORDERED_CODE_NS = 1.5  # one compared in a slot of the first table, in whose order they lie
 GUIDE_RANGES = 1 << 18  # native/codes.c
-WORD_NS = 0.27  # of codes that are all read in order
+WORD_NS, FAR_WORD_NS = 0.29, 0.3  # of codes that are all read in order
 SIZE_SLOWDOWN = 32
 BALANCED_COPIES = 2.5  # bytes a code, in codes
 SPEED_COPIES = 5.0
@@ -50,7 +49,7 @@ def predict_wide(plan: Plan, n: int, distance: int | None = None) -> Prediction:
         raise ValueError(f"n: found {n}, expected 0 to {MAX_CODES} fingerprints")
     rank_bits = max(1, (n - 1).bit_length()) if n else 1
     size, slots, entries, candidates = float(FILE_BYTES + n * plan.bits // 8), 0, 0.0, 0.0
-    lines, codes, ordered, turns, reaches = 0.0, 0.0, 0.0, 2, _reaches(plan)
+    codes, ordered, lines, first_lines, reaches = 0.0, 0.0, 0, 0, _reaches(plan)
     distance = plan.max_distance if distance is None else distance
     first = plan.tables[0]
     known = min(slot_bits(n, plan.slot_keys), first.prefix_bits, max(1, min(n, GUIDE_RANGES)).bit_length() - 2)
@@ -61,23 +60,22 @@ def predict_wide(plan: Plan, n: int, distance: int | None = None) -> Prediction:
         flips = table.flips if reaches[-1] is None else _flips_within(reach, distance, len(reaches))
         visited, matching = _patterns(s, flips), _patterns(s + tag, flips)
         slots += visited
-        turns += -(-visited // VISITS)
         size += TABLE_RECORD_BYTES + (4 if n < 1 << 32 else 8) * ((1 << s) + 1)
         candidates += matching * n / (1 << (s + tag))
         if in_order:
+            first_lines += visited
             ordered += visited * n / (1 << s)
-            lines += visited * 2  # those that follow come by themselves
             continue
         entries += visited * n / (1 << s)
-        slot_bytes = n / (1 << s) * (rank_bits + tag) / 8
-        lines += visited * (2 + max(0.0, 8 * slot_bytes - 8) / LINE_BITS)
+        lines += _patterns(max(0, s - LINE_SLOT_BITS), flips)
         size += n * (rank_bits + tag) / 8
         for level in range(min(flips, s + tag) + 1):
             share = 1.0 if reach is None else _patterns(known, distance + reach[level]) / (1 << max(0, known))
             codes += comb(s + tag, level) * n / (1 << (s + tag)) * share
-    searched = line_nanoseconds(size, LINE_NS, FAR_LINE_NS) * lines + line_nanoseconds(size, 0.0, TURN_NS) * turns
-    searched += ENTRY_NS * entries + line_nanoseconds(size, CODE_NS, FAR_CODE_NS) * codes
-    searched += ORDERED_WORD_NS * ordered * plan.bits / 64
+    code_bytes = n * plan.bits / 8
+    far, far_codes = beyond(CACHE_BYTES, size - code_bytes), beyond(CACHE_BYTES, code_bytes)
+    searched = TABLE_NS * len(plan.tables) + SLOT_NS * slots + FAR_LINE_NS * (far * lines + far_codes * first_lines)
+    searched += (CODE_NS + FAR_CODE_NS * far_codes) * codes + ORDERED_CODE_NS * ordered
     return Prediction(
         plan=plan,
         n=n,
@@ -87,8 +85,13 @@ def predict_wide(plan: Plan, n: int, distance: int | None = None) -> Prediction:
         block_decodes=slots,
         keys_decoded=entries + ordered,
         candidates=candidates,
-        nanoseconds=QUERY_NS + min(searched, WORD_NS * n * plan.bits / 64),
+        nanoseconds=QUERY_NS + min(searched, all_nanoseconds(n, plan.bits)),
     )
+
+
+def all_nanoseconds(n: int, bits: int) -> float:
+    """What one query takes that is compared with all n codes, in order."""
+    return (WORD_NS + FAR_WORD_NS * beyond(CACHE_BYTES, n * bits / 8)) * n * bits / WORD_BITS
 
 
 def _flips_within(reach: tuple[int, ...] | None, distance: int, tables: int) -> int:
