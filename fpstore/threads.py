@@ -333,6 +333,11 @@ class Piece:
         """Whether the other thread is done with it."""
         return self._turn.ended.is_set()
 
+    @property
+    def is_left(self) -> bool:
+        """Whether there is no thread that does it: it is done when it is finished."""
+        return not self.done and self._thread.done
+
     def wait(self) -> None:
         """Until nobody is at it any more, whatever comes meanwhile: what it uses may go then."""
         interrupted: KeyboardInterrupt | None = None

@@ -162,9 +162,9 @@ def interrupt(monkeypatch: pytest.MonkeyPatch, work: Callable[[], Any], after: i
     """Begin the work and stop it after so many commits."""
     commit, done = Job.commit, 0
 
-    def stop(job: Job, state: dict[str, Any]) -> None:
+    def stop(job: Job, *given: Any, **more: Any) -> None:
         nonlocal done
-        commit(job, state)
+        commit(job, *given, **more)
         done += 1
         if done == after:
             raise _Stop

@@ -178,9 +178,9 @@ def test_what_is_written_while_a_commit_is_under_way_is_not_told_of_by_it(
     written = threading.Event()
     commit = Job.commit
 
-    def wait(job: Job, state: dict[str, Any]) -> None:
+    def wait(job: Job, *given: Any, **more: Any) -> None:
         assert written.wait(30)
-        commit(job, state)
+        commit(job, *given, **more)
 
     def fail(count: int) -> None:
         if count == 2:
@@ -213,9 +213,9 @@ def test_a_write_that_fails_behind_is_told_before_what_comes_later_and_nothing_i
     run("whole")
     commit, decide, commits = Job.commit, FirstRun._decide, 0
 
-    def noted(job: Job, state: dict[str, Any]) -> None:
+    def noted(job: Job, *given: Any, **more: Any) -> None:
         nonlocal commits
-        commit(job, state)
+        commit(job, *given, **more)
         commits += 1
 
     def fail(count: int) -> None:
@@ -261,9 +261,9 @@ def slow_commits(patch: pytest.MonkeyPatch, seconds: float) -> list[str]:
     events: list[str] = []
     commit, commit_behind = Job.commit, Job.commit_behind
 
-    def slow(job: Job, state: dict[str, Any]) -> None:
+    def slow(job: Job, *given: Any, **more: Any) -> None:
         time.sleep(seconds)
-        commit(job, state)
+        commit(job, *given, **more)
         events.append("done")
 
     def begun(job: Job, *given: Any) -> None:
@@ -338,7 +338,7 @@ def test_what_a_commit_raises_ends_the_job(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(corpus, "COMMIT_DOCUMENTS", 7)
     source = write_jsonl(tmp_path / "in.jsonl", DOCUMENTS)
 
-    def fail(job: Job, state: dict[str, Any]) -> None:
+    def fail(job: Job, *_: Any, **__: Any) -> None:
         raise _Failed
 
     monkeypatch.setattr(Job, "commit", fail)

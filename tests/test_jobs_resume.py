@@ -612,9 +612,9 @@ def test_what_a_journal_tells_of_is_on_the_disk_when_the_journal_is(
     commit, spooled = Job.commit, store / "jobs"
     commits = 0
 
-    def noted(job: Job, state: dict[str, Any]) -> None:
+    def noted(job: Job, state: dict[str, Any], *beside: Any, **more: Any) -> None:
         nonlocal commits
-        commit(job, state)
+        commit(job, state, *beside, **more)
         commits += 1
         paths = [path for top in (job.folder, spooled) for path in sorted(top.rglob("*"))]
         paths = [path for path in paths if not NOT_KEPT & {*path.relative_to(tmp_path).parts}]
@@ -633,9 +633,12 @@ def test_what_a_journal_tells_of_is_on_the_disk_when_the_journal_is(
 
     def told(folder: Folder, name: str, record: dict[str, Any]) -> None:
         """What the journal tells of is there by its names before the journal is."""
-        for path in (path for path in Path(folder.path).rglob("*") if name == JOURNAL):
-            if path.name != JOURNAL and not NOT_KEPT & {*path.relative_to(tmp_path).parts}:
-                disk.expect(path)
+        if name == JOURNAL:
+            claims = sorted(tmp_path.glob("*.job"))
+            assert [(path / "owner.json").exists() for path in claims] == [path != Path(folder.path) for path in claims]
+            for path in (path for claim in claims for path in claim.rglob("*")):
+                if path.name != JOURNAL and not NOT_KEPT & {*path.relative_to(tmp_path).parts}:
+                    disk.expect(path)
         write_json(folder, name, record)
 
     monkeypatch.setattr(Job, "commit", noted)
@@ -686,9 +689,9 @@ def test_a_short_job_commits_once_unless_its_results_are_packed_in_the_end(
     disk = Disk(tmp_path, monkeypatch)
     commit, states = Job.commit, list[dict[str, Any]]()
 
-    def noted(job: Job, state: dict[str, Any]) -> None:
+    def noted(job: Job, state: dict[str, Any], *beside: Any, **more: Any) -> None:
         states.append(state)
-        commit(job, state)
+        commit(job, state, *beside, **more)
         for path in job.folder.rglob("*"):
             if not NOT_KEPT & {*path.relative_to(tmp_path).parts}:
                 disk.expect(path)
@@ -713,9 +716,9 @@ def test_the_spool_names_no_document_whose_name_is_not_on_the_disk(
     spool = spool_at(tmp_path / "spool", texts=True)
     spool.append([1], np.array([5], dtype=np.uint64), ["name"], ["text"])
     spool.sync()
+    spool.sync()
     spool.close()
-    assert synced[-1] == "index"
-    assert sorted(synced) == ["index", "names", "texts"]
+    assert synced == ["settings.json", *2 * ["names", "texts", "index"]]
 
 
 def test_the_id_of_a_document_that_was_removed_is_not_given_again(tmp_path: Path) -> None:

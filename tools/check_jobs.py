@@ -13,6 +13,7 @@ each job is killed at some of its steps only. Exit status 1 if anything did not 
 # mypy: disable-error-code="union-attr"
 
 import argparse
+import itertools
 import json
 import os
 import random
@@ -214,18 +215,16 @@ def run(work: Work, folder: Path, kill_at: int | None) -> tuple[int, int]:
     read_fd, write_fd = os.pipe()
     child = os.fork()
     if child == 0:
-        taken = 0
+        steps = itertools.count(1)  # of several threads, no two of which get the same number
 
         def tell() -> None:
-            nonlocal taken
-            taken += 1
-            if taken == kill_at:
+            if next(steps) == kill_at:
                 os.kill(os.getpid(), signal.SIGKILL)
 
         try:
             steps_hooked(tell)
             work(folder)
-            os.write(write_fd, str(taken).encode())
+            os.write(write_fd, str(next(steps) - 1).encode())
         except BaseException:
             traceback.print_exc()
             os._exit(1)

@@ -32,7 +32,6 @@ from fpstore.jobs.sharing import Measured, Team, decided_by, shared
 from fpstore.jobs.sizes import sizes_of
 from fpstore.jobs.spool import Spool
 from fpstore.jobs.summary import ClusterSummary, PairsSummary, Tally, summarise
-from fpstore.notes import subfolder
 from fpstore.progress import OnProgress, Progress
 from fpstore.text import DEFAULT_RECIPE, Recipe
 from fpstore.text.confirm import UNCONFIRMED_DISTANCE
@@ -253,7 +252,7 @@ def _run(
 
 
 def _names(job: Job, tally: Tally, words: int) -> Spool:
-    return Spool(subfolder(job.work_folder, "documents"), texts=False, count=tally.documents, words=words)
+    return Spool(job.subfolder("documents"), texts=False, count=tally.documents, words=words)
 
 
 def _collect(

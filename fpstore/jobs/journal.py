@@ -9,9 +9,8 @@ import errno
 import json
 import os
 import secrets
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -20,18 +19,16 @@ from typing import Any, Protocol, Self
 from fpstore.disk import Folder
 from fpstore.errors import JobError
 from fpstore.jobs import record as records
+from fpstore.jobs.behind import Behind
 from fpstore.jobs.changed import changed
 from fpstore.jobs.claims import PACKED, PART, WORK, Claim, expect_result, folder_of
 from fpstore.jobs.compressing import Compressing
 from fpstore.jobs.files import AppendFile, files_of_jobs, look, write_json
 from fpstore.jobs.forms import Compress, Pack
 from fpstore.notes import JOURNAL
-from fpstore.threads import Line, Piece
+from fpstore.threads import Threads
 
 _FINISHED = "finished"
-# So much is behind at most: while a commit waits for the disk two more batches are decided about, which are no more
-# than there are between two commits.
-_MOST_BEHIND = 2
 
 # Given a state, and which inputs look other than when they were read.
 ExpectSame = Callable[[dict[str, Any], list[int]], None]
@@ -97,11 +94,8 @@ class Job:
         self._claims: list[Claim] = []
         self._files: list[AppendFile] = []
         self._lengths: list[int] = [0] * len(results)
-        # What is under way behind what is done, in order, and whether some of it has failed; how long files are by a
-        # commit of what was not written so.
-        self._line, self._behind = Line(), deque[Piece]()
-        self._has_failed = self._is_written_behind = False
-        self._due: list[int] | None = None
+        self._behind, self._is_written_behind = Behind(), False
+        self._syncing = Threads(len(results) + 1)
         self._compressing: dict[int, Compressing] = {}  # while they grow, by place
         for path in results:
             expect_result(path)
@@ -134,10 +128,7 @@ class Job:
             else:
                 self._look_for_results()
         if self.state is None:
-            for claim in self._claims:
-                claim.begin()
-            for claim in self._claims[1:]:
-                claim.own(self.folder, self.id)
+            self._do_together([claim.begin for claim in self._claims])
             self.work_folder = first.folder.create(WORK)
         elif not self.is_finished:
             with files_of_jobs():
@@ -253,7 +244,8 @@ class Job:
                 self._end_compressing()
 
     def _close(self) -> None:
-        self._line.end()  # else its thread stays for as long as somebody has the error
+        self._behind.end()
+        self._syncing.close()
         for file in self._files:
             file.close()
         if hasattr(self, "work_folder"):
@@ -285,28 +277,58 @@ class Job:
         """One for each result, to append to."""
         return self._files
 
-    def commit(self, state: dict[str, Any]) -> None:
-        """Make all that was written durable, and state with it; what is written behind commit_behind is not told of."""
-        lengths, self._due = self._due or [file.length for file in self._files], None
-        for file in self._files:
-            file.sync()
-        for claim in self._claims:
-            claim.parent.sync_owed()
+    def commit(
+        self, state: dict[str, Any], *beside: Callable[[], object], lengths: Sequence[int] | None = None
+    ) -> None:
+        """Make all that was written durable, and state with it.
+
+        beside: what else is to be done before the journal tells of it. lengths: of the results, where more is written
+        to them meanwhile, which the journal does not tell of.
+        """
+        lengths = [file.length for file in self._files] if lengths is None else [*lengths]
+        self._do_together([*beside, *map(self._sync, range(len(self._files)))])
+        self.work_folder.sync_owed()
         self._lengths = lengths
         journal = {"job": self.id, **self._header, "state": state, "lengths": self._lengths, "replaces": self._replaces}
         write_json(self._claims[0].folder, JOURNAL, journal)
         self.state = state
 
+    def _sync(self, place: int) -> Callable[[], None]:
+        """What makes a result durable as far as it is written, and whose it is before the first journal."""
+        claim, file = self._claims[place], self._files[place]
+
+        def sync() -> None:
+            if place and self.state is None:
+                claim.own(self.folder, self.id)
+            file.sync()
+            claim.parent.sync_owed()
+
+        return sync
+
+    def _do_together(self, works: Sequence[Callable[[], object]]) -> None:
+        """Do what waits for the disk, each piece beside the others: a disk does several at a time in that of one."""
+        self._syncing.map(lambda work: work(), works)
+
+    def subfolder(self, name: str) -> Folder:
+        """The folder of that name among what the job needs, made where there is none: durable with the next commit."""
+        try:
+            with files_of_jobs():
+                folder = self.work_folder.inside(name)
+        except FileNotFoundError:
+            folder = self.work_folder.create(name)
+        self.work_folder.sync_later()  # of one that was there, too: who made it may have been killed before that
+        return folder
+
     def write_behind(self, write: Callable[[], object]) -> None:
         """Have the results written to while the caller goes on, in a context of `behind`: by this alone, from then on.
 
-        What is behind is done in its order, and nothing behind what has failed. This waits where there is much of it,
+        What is given is done in its order, and nothing behind what has failed. This waits where there is much of it,
         and raises what that did which it waited for.
         """
         if not self._is_written_behind:
             self._is_written_behind = True
             self._begin_to_compress()
-        self._do_behind(partial(self._write, write))
+        self._behind.write(partial(self._write, write))
 
     def _write(self, write: Callable[[], object]) -> None:
         write()
@@ -322,54 +344,34 @@ class Job:
                 self._compressing[place].begin()  # once it is known here, for who is interrupted
 
     def commit_behind(self, state: dict[str, Any], first: Callable[[], None]) -> None:
-        """As commit, in the same way; first: what is done before, to the same end."""
-        due = None if self._is_written_behind else [file.length for file in self._files]
+        """As commit, beside what is written later, in a context of `behind`; first: what is to be done before.
 
-        def commit() -> None:
-            first()
-            self._due = due
-            self.commit(state)
+        One is under way at a time: who writes waits for that before, and raises what it did.
+        """
 
-        self._do_behind(commit)
+        def begin() -> None:
+            lengths = [file.length for file in self._files]
+            self._behind.commit(lambda: self.commit(state, first, lengths=lengths))
 
-    def _do_behind(self, work: Callable[[], object]) -> None:
-        def unless_failed() -> None:
-            if self._has_failed:
-                return
-            try:
-                work()
-            except BaseException:
-                self._has_failed = True
-                raise
+        if self._is_written_behind:
+            self._behind.write(begin)
+        else:
+            begin()
 
-        while self._behind and (len(self._behind) >= _MOST_BEHIND or self._behind[0].done):
-            self._finish_first()
-        self._behind.append(self._line.give(unless_failed))
+    def wait_for_writes(self) -> None:
+        """Until all that was given is written; raises what that did."""
+        self._behind.wait_for_writes()
 
     def wait(self) -> None:
         """Until nothing is behind any more; raises what that did."""
-        while self._behind:
-            self._finish_first()
+        self._behind.wait()
 
-    def _finish_first(self) -> None:
-        # Who is interrupted leaves it there, for behind() to wait for.
-        self._behind[0].wait()
-        self._behind.popleft().finish()
-
-    @contextmanager
-    def behind(self) -> Iterator[None]:
+    def behind(self) -> AbstractContextManager[None]:
         """A context that does not end before what is behind in it; an error of that came before those of the caller.
 
         However often it is interrupted: files and claims go when it ends.
         """
-        try:
-            yield
-            self.wait()
-        except BaseException as error:
-            self._line.wait()
-            if isinstance(error, Exception):
-                self.wait()
-            raise
+        return self._behind.waited_for()
 
     def commit_last(self, state: dict[str, Any]) -> None:
         """Pack the results, and commit; nothing is left to do but finish."""

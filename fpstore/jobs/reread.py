@@ -15,7 +15,7 @@ from fpstore.jobs.spool import KeptLines
 def kept_lines(job: Job, corpus: Corpus, keeping: Keeping) -> KeptLines | None:
     """The first result of a job that has begun or goes on; None where it has other than the lines as they were."""
     texts = _line_texts(corpus) if keeping.has_lines else None
-    return None if texts is None else KeptLines(job.files[0], texts.of, job.wait)
+    return None if texts is None else KeptLines(job.files[0], texts.of, job.wait_for_writes)
 
 
 def _line_texts(corpus: Corpus) -> LineTexts | None:

@@ -21,7 +21,6 @@ from fpstore.jobs.settings import Settings
 from fpstore.jobs.spool import Spool
 from fpstore.jobs.standing import Workplace
 from fpstore.jobs.summary import Tally
-from fpstore.notes import subfolder
 from fpstore.progress import OnProgress, Progress
 from fpstore.query.leaders import VERDICT
 from fpstore.text.confirm import Confirm
@@ -248,7 +247,7 @@ class RankedRun(FirstRun):
         work, texts = self._job.work_folder, self._workplace.spool.has_texts
         with (
             closing(
-                Spool(subfolder(work, "all"), texts=texts, count=self._measured, words=self._settings.words)
+                Spool(self._job.subfolder("all"), texts=texts, count=self._measured, words=self._settings.words)
             ) as documents,
             closing(AppendFile(work, "measures", self._measured * self._type.itemsize)) as measures,
             closing(AppendFile(work, "digests", self._measured * _DIGEST_BYTES)) as digests,

@@ -42,7 +42,6 @@ from fpstore.jobs.files import look, read_json, write_json
 from fpstore.jobs.journal import Job
 from fpstore.jobs.keeping import Keeping
 from fpstore.jobs.rows import json_line
-from fpstore.notes import subfolder
 from fpstore.progress import OnProgress
 from fpstore.text import Recipe
 from fpstore.text.packed import packed, taken
@@ -145,7 +144,7 @@ class Sharding:
     def write(self, job: Job, corpus: Corpus, engine: Engine, progress: OnProgress | None) -> None:
         """Have tasks write all shards that are not there yet."""
         tasks = self.prepare(job, corpus)
-        with subfolder(job.work_folder, _WORK) as folder:
+        with job.subfolder(_WORK) as folder:
             told = {task.maker.task: self._told_of(task, folder, reads=True) for task in tasks}
             left = [task for task in tasks if told[task.maker.task] is None]
             seconds = (corpus.total_bytes or 0) / PLAIN_RATE
@@ -169,7 +168,7 @@ class Sharding:
             self._expect_as_begun(job)
         _make_folders(self._output, shards)
         job.withdraw()
-        subfolder(job.work_folder, _WORK).close()
+        job.subfolder(_WORK).close()
         return self._tasks(job.id, decided.path, corpus, shards, job.work_folder)
 
     def left_of(self, job: str, decided: Path, data: bytes, corpus: Corpus, work: Folder) -> list[ShardTask]:

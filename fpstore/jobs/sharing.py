@@ -38,7 +38,6 @@ from fpstore.jobs.journal import Job
 from fpstore.jobs.keep import Keep
 from fpstore.jobs.ranks import write_rank
 from fpstore.jobs.settings import Asked, Settings, settle_settings
-from fpstore.notes import subfolder
 from fpstore.text import Recipe
 from fpstore.text.confirm import CONFIRMED_DISTANCE, UNCONFIRMED_DISTANCE, Confirm
 from fpstore.text.packed import packed
@@ -127,7 +126,7 @@ def shared(
             folder = held.enter_context(workplace(team.folder))
             tasks.claim(folder)
         else:
-            folder = held.enter_context(tasks.folder(job.work_folder))
+            folder = held.enter_context(tasks.folder(job))
         sweep(folder)
         left, seconds = _left(folder, tasks.given_to(folder, first=0 if job is None else _first_source(job)))
         leash = Leash(AHEAD_OF_A_WORKER * engine.workers)
@@ -289,13 +288,13 @@ class _Tasks:
         """Those of a source; none where only this process can read it."""
         return self._of[number]
 
-    def folder(self, work: Folder) -> Folder:
+    def folder(self, job: Job) -> Folder:
         """Where they hand over within the folder of a job; what those of other inputs left is removed."""
-        own = f"{_FOLDER}{self.job}"
+        own, work = f"{_FOLDER}{self.job}", job.work_folder
         for name in work.names():
             if name.startswith(_FOLDER) and name != own:
                 shutil.rmtree(name, ignore_errors=True, dir_fd=work.fd)  # a link, say, is not followed and stays
-        return subfolder(work, own)
+        return job.subfolder(own)
 
     def given_to(self, folder: Folder, first: int = 0) -> list[MeasureTask]:
         """Those of the sources from one on, which hand over in a folder."""

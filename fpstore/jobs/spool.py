@@ -86,6 +86,7 @@ class Spool:
         self.folder = folder
         self._files: list[AppendFile] = []
         self._laid: LaidHashes | None = None
+        self._settings: AppendFile | None = None  # not durable yet
         try:
             settings: dict[str, Any] | None
             with files_of_jobs():
@@ -94,7 +95,11 @@ class Spool:
                 settings = {"version": _VERSION, "texts": texts, "store": store}
                 settings |= {"lines": True} if texts and lines is not None else {}
                 settings |= ({"clusters": clusters} if clusters else {}) | ({"words": words} if words > 1 else {})
-                _write_settings(folder, settings)
+                if store is None:  # nobody looks for it before a journal that comes behind sync
+                    self._settings = self._open(SETTINGS, 0)
+                    self._settings.write(sealed(settings))
+                else:
+                    _write_settings(folder, settings)
                 count = count or 0
             if settings.get("version") != _VERSION:
                 raise JobError(f"found version {settings.get('version')}, expected {_VERSION}", path=folder.path)
@@ -274,9 +279,10 @@ class Spool:
 
     def sync(self) -> None:
         """What was appended is on the disk when this returns: the index last, so that what it tells of is there."""
-        for file in (self._names, self._texts, self._index):
+        for file in (self._settings, self._names, self._texts, self._index):
             if file is not None:
                 file.sync()
+        self._settings = None
 
     def _entries(self) -> Array:
         """The index: of this type."""

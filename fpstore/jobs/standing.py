@@ -140,8 +140,7 @@ def own_workplace(
         _opened(job.work / _OWN_STORE, job, settings, is_new=job.state is None) as (store, spools),
         ExitStack() as stack,
     ):
-        with files_of_jobs():
-            folder = subfolder(job.work_folder, _OWN_NAMES)
+        folder = job.subfolder(_OWN_NAMES)
         signed: OwnRows | None = None
         if isinstance(store, MinHashStore):
             file = stack.enter_context(closing(AppendFile(job.work_folder, _OWN_SIGNED, next_id * own_bytes(store))))
@@ -160,8 +159,7 @@ def _own_keys(
     state = job.state or {"spool": 0, "next_id": 0, "spilled": 0}
     path = job.work / _OWN_STORE
     with ExitStack() as stack:
-        with files_of_jobs():
-            folder = subfolder(job.work_folder, _OWN_NAMES)
+        folder = job.subfolder(_OWN_NAMES)
         spool = stack.enter_context(closing(Spool(folder, texts=texts, count=state["spool"], lines=lines)))
 
         def opened() -> Store:
