@@ -356,6 +356,14 @@ def test_crc32c_is_that_of_the_package_and_goes_on_from_a_value(first: bytes, se
     assert crc32c(second, crc32c(first)) == crc32c_package.crc32c(first + second)
 
 
+def test_crc32c_of_stretches_that_are_read_side_by_side_is_that_of_the_package() -> None:
+    data = np.random.default_rng(5).integers(0, 256, 4000, dtype=np.uint8).tobytes()
+    for size in [*range(760, 776), *range(1528, 1544), 2304, 3999]:
+        for start in (0, 1):
+            found = crc32c(data[start : start + size], size)
+            assert found == crc32c_package.crc32c(data[start : start + size], size), (start, size)
+
+
 def test_crc32c_has_the_published_check_value() -> None:
     assert crc32c(b"123456789") == 0xE3069283
     assert crc32c(b"") == 0

@@ -2,6 +2,7 @@
 #include "crc32c.h"
 
 static uint32_t table[8][256];
+uint32_t crc32c_moved[4][256];
 
 typedef struct {
     uint32_t (*crc)(uint32_t, const uint8_t *, size_t);
@@ -34,8 +35,17 @@ static void fill_table(void) {
         }
 }
 
+static void fill_moved(void) {
+    static const uint8_t zeros[CRC_STRETCH];
+    for (int bit = 0; bit < 32; bit++) {
+        const uint32_t crc = ~crc32c_portable(~(UINT32_C(1) << bit), zeros, CRC_STRETCH), own = 1u << bit % 8;
+        for (uint32_t i = 0; i < own; i++) crc32c_moved[bit / 8][own + i] = crc ^ crc32c_moved[bit / 8][i];
+    }
+}
+
 void crc32c_choose(InstructionSet set) {
     fill_table();
+    fill_moved();
     kernels = (Kernels){crc32c_portable, NULL};
 #if FPSTORE_X86
     if (set >= SET_FAST) kernels = (Kernels){crc32c_fast, crc32c_three_fast};

@@ -13,6 +13,12 @@ void crc32c_pages(const uint8_t *data, size_t size, size_t page_bytes, uint32_t 
 
 void crc32c_choose(InstructionSet set);
 
+/* What crc32c_fast reads side by side: three stretches of so many bytes. */
+#define CRC_STRETCH 256
+
+/* What becomes of a sum, without the inversions, behind which CRC_STRETCH zeros come: that of each of its bytes. */
+extern HIDDEN uint32_t crc32c_moved[4][256];
+
 /* crc32c_three: three pages side by side, each of a multiple of 8 bytes. The instruction takes three cycles, but one
    can start every cycle. */
 #define CRC_KERNELS(set)                                                   \

@@ -3,8 +3,22 @@
 
 #include "fast.h"
 
+ALWAYS_INLINE uint32_t moved(uint32_t sum) {
+    return crc32c_moved[0][sum & 255] ^ crc32c_moved[1][sum >> 8 & 255] ^ crc32c_moved[2][sum >> 16 & 255] ^
+           crc32c_moved[3][sum >> 24];
+}
+
 uint32_t KERNEL(crc32c)(uint32_t crc, const uint8_t *data, size_t size) {
     uint64_t sum = ~crc;
+    for (; size >= 3 * CRC_STRETCH; data += 3 * CRC_STRETCH, size -= 3 * CRC_STRETCH) {
+        uint64_t second = 0, third = 0;
+        for (size_t i = 0; i < CRC_STRETCH; i += 8) {
+            sum = _mm_crc32_u64(sum, load64(data + i));
+            second = _mm_crc32_u64(second, load64(data + CRC_STRETCH + i));
+            third = _mm_crc32_u64(third, load64(data + 2 * CRC_STRETCH + i));
+        }
+        sum = moved(moved((uint32_t)sum) ^ (uint32_t)second) ^ third;
+    }
     for (; size >= 8; data += 8, size -= 8) sum = _mm_crc32_u64(sum, load64(data));
     for (; size > 0; data++, size--) sum = _mm_crc32_u8((uint32_t)sum, *data);
     return ~(uint32_t)sum;
