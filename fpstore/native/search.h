@@ -123,6 +123,9 @@ Status search_begin(Search *search, const uint64_t *queries, uint64_t count, uin
 Status search_ask(Search *search);
 Status search_end(Search *search);
 
+/* Ask for the code of a search of one query, which after other work no near cache has. */
+void search_ask_code(void);
+
 /* Copies of a segment's tables that look up with as many flips each as are given, for `made` to point to; to be freed.
    NULL where there is no memory. */
 Table *tables_with_flips(Table *const *tables, unsigned count, const unsigned *flips, Table **made);
@@ -152,6 +155,7 @@ Status search_several_wide(Search *search, const Several *several, uint64_t quer
 
 #define SEARCH_KERNELS(set)                                                    \
     Status search_begin_##set(Search *, const uint64_t *, uint64_t, uint64_t); \
+    void ask_code_##set(void);                                                 \
     Status search_ask_##set(Search *);                                         \
     Status search_end_##set(Search *);                                         \
     uint64_t scan_keys_##set(const uint64_t *, uint64_t, uint64_t, unsigned);  \

@@ -320,6 +320,12 @@ ALWAYS_INLINE Status KERNEL(probe)(Search *search, unsigned table_index, uint64_
 
 #include "search_traces.h"
 
+void KERNEL(ask_code)(void) {
+#ifdef KERNEL_IS_WIDE
+    KERNEL(ask_code_of_one)();
+#endif
+}
+
 Status KERNEL(search_begin)(Search *search, const uint64_t *queries, uint64_t count, uint64_t first_index) {
     Status status = OK;
     search->slot_count = search->resolved_count = search->waiting_count = search->waits = 0;
