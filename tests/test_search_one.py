@@ -162,6 +162,11 @@ MASKS = {
 }
 
 
+# Errors in each table's prefix: of those that only slots which wait have, and of others.
+EIGHT = [(2, 3, 3), (2, 3, 3), (2, 3, 3), (0, 4, 4), (3, 2, 3), (3, 3, 2)]
+SEVEN = [(2, 3, 2), (1, 3, 3), (3, 2, 2)]
+
+
 @pytest.mark.parametrize("flips", [(2, 2, 2), (2, 1, 1), (1, 2, 2), (2, 2, 0)])
 @pytest.mark.parametrize("masks", MASKS)
 def test_the_first_that_tables_find_are_those_of_brute_force(
@@ -171,12 +176,17 @@ def test_the_first_that_tables_find_are_those_of_brute_force(
     source = np.random.default_rng(sum(flips))
     tables = tuple(TablePlan(mask, 0) for mask in MASKS[masks])
     keys = [source.integers(0, 2**64, 9000, dtype=np.uint64)]
+    # Of each table's prefix those bits that no table before it has; of the first one's those that name its slots.
+    bits = [[bit for bit in range(64) if mask >> bit & 1] for mask in MASKS[masks]]
+    bits = [bits[0][-8:], bits[1], [bit for bit in bits[2] if bit not in bits[0]]]
     queries = source.integers(0, 2**64, 40, dtype=np.uint64)
     for query in queries.tolist():
-        for errors in source.integers(5, 9, 12).tolist():
-            high = min(errors, int(source.integers(0, 5)))
-            bits = (*(54 + source.choice(10, high, replace=False)), *source.choice(54, errors - high, replace=False))
-            keys.append(np.array([query ^ sum(1 << int(bit) for bit in bits)], dtype=np.uint64))
+        some = [*source.choice(EIGHT, 6), *source.choice(SEVEN, int(source.integers(0, 3)))]
+        for counts in some:
+            wrong = [
+                bit for n, places in zip(counts, bits, strict=True) for bit in source.choice(places, n, replace=False)
+            ]
+            keys.append(np.array([query ^ sum(1 << int(bit) for bit in wrong)], dtype=np.uint64))
     rows = np.unique(np.concatenate(keys))
     plan = Plan("few", 1, BANDS, tables, slot_keys=16)
     with fpstore.build(tmp_path / "s", rows, max_distance=1, plan=plan, ids=None) as store:
