@@ -231,6 +231,7 @@ cdef extern from "search.h" nogil:
     Table *tables_with_flips(Table **tables, unsigned count, const unsigned *flips, Table **made)
     Status search_run(Search *search, const uint64_t *queries, uint64_t count, uint64_t first_index)
     uint64_t scan_keys(const uint64_t *keys, uint64_t count, uint64_t query, unsigned distance)
+    void search_ask_code()
     uint64_t search_touch(Table **tables, unsigned table_count, const Pages *pages, const uint64_t *queries, uint64_t count)
 
 cdef extern from "scan.h" nogil:
@@ -589,6 +590,7 @@ cdef extern from "single.h" nogil:
     void parts_make_several(Part *parts, unsigned count)
     void parts_free_several(Part *parts, unsigned count)
     unsigned part_together(const Part *part)
+    void part_ask(const Part *part)
     ctypedef struct FoundRow:
         uint64_t fingerprint
         uint64_t id

@@ -23,6 +23,8 @@ from fpstore._native cimport (
     keys_fit,
     parts_free_several,
     parts_make_several,
+    search_ask_code,
+    part_ask,
     part_together,
     single_any,
     single_order,
@@ -246,7 +248,8 @@ cdef class Single:
         return self.first_rows(watch, fingerprint, count, max_distance, signed, reaches, scanned)
 
     cdef object first_rows(self, Watch watch, fingerprint, count, max_distance, bint signed, Reaches reaches, scanned):
-        # As first.
+        # As first. After other work no near cache has the code of the search: it comes while what is before it runs.
+        search_ask_code()
         cdef uint64_t key
         cdef unsigned distance
         cdef int at = 0
@@ -271,6 +274,7 @@ cdef class Single:
                 if type(reaches.lookups[at]) is tuple:
                     reaches.lookups[at] = self.segments.looked_up(reaches.lookups[at])
                 lookup = reaches.lookups[at]
+                part_ask(lookup.parts)
                 if lookup.made_of is not self.segments.made_of:
                     raise ValueError("a reach of other segments")
                 if not self.search(lookup.parts, key, reaches.radii[at], None, &found):

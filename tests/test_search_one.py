@@ -2,16 +2,23 @@
 
 import struct
 from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import pytest
 from helpers import view_of_image
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import fpstore
+from fpstore._probe import nearest as nearest_in
 from fpstore._probe import search
 from fpstore._view import SegmentView
 from fpstore.errors import CorruptStore
 from fpstore.format import GROUP_SLOTS, TableRecord
+from fpstore.plans.plan import Plan, TablePlan
 from fpstore.store import Store
 from fpstore.types import Keys
 
@@ -84,6 +91,119 @@ def test_the_nearest_are_those_of_brute_force(store: tuple[Store, Keys], count: 
             found = own.nearest(query, count)
             assert found.fingerprint.tolist() == keys[order].tolist()
             assert found.distance.tolist() == apart[order].tolist()
+
+
+# Plans with the first table in the order of the fingerprints, whose slots with all its flips wait for the others; the
+# last one's tables overlap, so that none of its slots may.
+WAITING = ("flips-3:2,2,2", "flips-4:2,1,1,1", "flips-4:1,1,1,2", "flips-4:2,2,1,0", "paper-10")
+
+
+@pytest.mark.slow
+@settings(max_examples=60)
+@given(
+    st.sampled_from(WAITING),
+    st.sampled_from(["gap", "xor"]),
+    st.sampled_from([64, 56, 48]),
+    st.integers(0, 2**32),
+    st.lists(st.tuples(st.integers(0, 4), st.integers(6, 9)), min_size=1, max_size=24),
+    st.sampled_from([1, 2, 3, 8]),
+    st.sampled_from([5, 6, 7, 8, None]),
+    st.sampled_from(["one segment", "two", "pending", "removed"]),
+)
+def test_among_equally_near_ones_the_least_are_found_wherever_their_errors_are(
+    plan: str, codec: str, bits: int, seed: int, near: list[tuple[int, int]], count: int, most: int | None, held: str
+) -> None:
+    """Some with errors among the highest bits, which the first table's slots are named by: what waits there."""
+    source = np.random.default_rng(seed)
+    bits = 64 if plan == "paper-10" else bits
+    query = int(source.integers(0, 2**bits, dtype=np.uint64))
+    keys = []
+    for high, errors in near:
+        above = bits - 9 + source.choice(9, high, replace=False)
+        below = source.choice(bits - 9, errors - high, replace=False)
+        keys.append(query ^ sum(1 << int(bit) for bit in (*above, *below)))
+    others = source.integers(0, 2**bits, 9000, dtype=np.uint64)
+    rows = source.permutation(np.unique(np.concatenate([others, np.array(keys, dtype=np.uint64)])))
+    first = len(rows) if held in ("one segment", "removed") else len(rows) // 2
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "s")
+        options: dict[str, Any] = {
+            "bits": bits,
+            "max_distance": 8 if plan != "paper-10" else 3,
+            "plan": plan,
+            "codec": codec,
+        }
+        fpstore.build(path, rows[:first], **options, ids=None).close()
+        with fpstore.open(path, mode="w") as store:
+            store.add(rows[first:])
+            if held == "two":
+                store._flush()
+            if held == "removed":
+                store.remove(fingerprints=rows[:2000])
+                rows = rows[2000:]
+            store._warm()
+            apart = np.bitwise_count(rows ^ np.uint64(query))
+            order = np.lexsort((rows, apart))[:count]
+            order = order if most is None else order[apart[order] <= most]
+            for _ in range(2):  # the second time it is known how far they are
+                found = store.nearest(query, count, max_distance=most)
+                assert found.fingerprint.tolist() == rows[order].tolist()
+                assert found.distance.tolist() == apart[order].tolist()
+
+
+# Bits of a fingerprint: the highest, those behind it, and so on to the lowest one.
+BANDS = (1 << 63, 0x7FFFF << 44, 1 << 43, 0x3FFFFF << 21, 0xFFFFF << 1, 1)
+FIRST, MIDDLE, LAST = sum(BANDS[:3]), BANDS[3], sum(BANDS[4:])
+MASKS = {
+    "in order": (FIRST, MIDDLE, LAST),
+    "not in order": (MIDDLE, FIRST, LAST),
+    "not side by side": (FIRST - BANDS[2] + BANDS[5], MIDDLE, LAST - BANDS[5] + BANDS[2]),
+    "they overlap": (FIRST, MIDDLE, LAST + BANDS[0]),
+}
+
+
+# Errors in each table's prefix: of those that only slots which wait have, and of others.
+EIGHT = [(2, 3, 3), (2, 3, 3), (2, 3, 3), (0, 4, 4), (3, 2, 3), (3, 3, 2)]
+SEVEN = [(2, 3, 2), (2, 3, 2), (1, 3, 3), (3, 2, 2)]
+
+
+@pytest.mark.parametrize("flips", [(2, 2, 2), (2, 1, 1), (1, 2, 2), (2, 2, 0)])
+@pytest.mark.parametrize("masks", MASKS)
+def test_the_first_that_tables_find_are_those_of_brute_force(
+    tmp_path: Path, masks: str, flips: tuple[int, int, int]
+) -> None:
+    """Where slots may wait and where they may not: as not all is found that is nearer, or not in order."""
+    source = np.random.default_rng(sum(flips))
+    tables = tuple(TablePlan(mask, 0) for mask in MASKS[masks])
+    keys = [source.integers(0, 2**64, 9000, dtype=np.uint64)]
+    # Of each table's prefix those bits that no table before it has; of the first one's those that name its slots.
+    bits = [[bit for bit in range(64) if mask >> bit & 1] for mask in MASKS[masks]]
+    bits = [bits[0][-4:], bits[1], [bit for bit in bits[2] if bit not in bits[0]]]
+    queries = source.integers(0, 2**64, 40, dtype=np.uint64)
+    for query in queries.tolist():
+        some = [*source.choice(EIGHT, 6), *source.choice(SEVEN, int(source.integers(0, 3)))]
+        for counts in some:
+            wrong = [
+                bit for n, places in zip(counts, bits, strict=True) for bit in source.choice(places, n, replace=False)
+            ]
+            keys.append(np.array([query ^ sum(1 << int(bit) for bit in wrong)], dtype=np.uint64))
+    rows = np.unique(np.concatenate(keys))
+    plan = Plan("few", 1, BANDS, tables, slot_keys=16)
+    with fpstore.build(tmp_path / "s", rows, max_distance=1, plan=plan, ids=None) as store:
+        store._warm()
+        view = store._segments[0].view
+        for query in queries:
+            apart = np.bitwise_count(rows ^ query)
+            caught = np.zeros(len(rows), dtype=bool)
+            for mask, most in zip(MASKS[masks], flips, strict=True):
+                caught |= np.bitwise_count((rows ^ query) & np.uint64(mask)) <= most
+            for distance in (6, 7, 8):
+                near = np.flatnonzero(caught & (apart <= distance))
+                order = near[np.lexsort((rows[near], apart[near]))]
+                for count in (1, 2, 5):
+                    found = nearest_in(view, np.array([query]), distance, count, flips=flips)
+                    assert found[1].tolist() == rows[order[:count]].tolist()
+                    assert found[2].tolist() == apart[order[:count]].tolist()
 
 
 def image_of(bits: int, ends: int | None = None) -> SegmentView:

@@ -22,6 +22,7 @@
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
+enum { CACHE_LINE = 64 }; /* bytes that memory is asked for by */
 #define HIDDEN __attribute__((visibility("hidden"))) /* of data: read without a detour */
 
 #if defined(__x86_64__)

@@ -7,13 +7,14 @@ typedef struct {
     Status (*end)(Search *);
     uint64_t (*scan)(const uint64_t *, uint64_t, uint64_t, unsigned);
     uint64_t (*touch)(Table *const *, unsigned, const Pages *, const uint64_t *, uint64_t);
+    void (*ask_code)(void);
 } Kernels;
 
 #define KERNELS_OF(set) \
-    (Kernels) { search_begin_##set, search_ask_##set, search_end_##set, scan_keys_##set, touch_##set }
+    (Kernels) { search_begin_##set, search_ask_##set, search_end_##set, scan_keys_##set, touch_##set, ask_code_##set }
 
 static Kernels kernels = {search_begin_portable, search_ask_portable, search_end_portable, scan_keys_portable,
-                          touch_portable};
+                          touch_portable, ask_code_portable};
 
 KERNELS_CHOSEN_AT_LOAD(search_choose)
 
@@ -74,6 +75,8 @@ Status search_end(Search *search) {
         search->match_count = match_keep(search->matches, search->match_count, sizeof(Match), search->keep, NULL);
     return status;
 }
+
+void search_ask_code(void) { kernels.ask_code(); }
 
 void search_several_init(Search *search, const Several *several, unsigned distance) {
     const unsigned count = several->part_count * several->table_count;

@@ -48,9 +48,10 @@ typedef struct {
 } BlockColumns;
 
 /* One query of few slots, see search_one.h: a row for each slot, then for each of their blocks, in the same place. The
-   blocks are runs of one table each: those of its slots and those that fences tell of. end: where the rows of a table's
-   slots end. */
+   blocks are runs of one group each, a table's or those that wait: those of its slots and those that fences tell of.
+   end: where the rows of a group's slots end. waiting: 1 as long as group LATE waits. */
 #define ONE_TABLES 8
+#define ONE_GROUPS (ONE_TABLES + 1)
 #define ONE_SLOTS 544
 #define ONE_BLOCKS 640
 #define ONE_ROOM (ONE_BLOCKS + 16)
@@ -63,8 +64,8 @@ typedef struct {
     uint64_t at[ONE_ROOM], key[ONE_ROOM], last_wanted[ONE_ROOM], end_bit[ONE_ROOM], reached[ONE_ROOM],
         first_wanted[ONE_ROOM];
     uint64_t query, queries[ONE_TABLES];
-    unsigned end[ONE_TABLES];
-    OneRun runs[ONE_TABLES][2];
+    unsigned groups, waiting, end[ONE_GROUPS];
+    OneRun runs[ONE_GROUPS][2];
 } OneColumns;
 
 typedef struct {
@@ -101,6 +102,7 @@ typedef struct {
 
     unsigned slot_count, resolved_count, waiting_count;
     int is_one; /* the stages are those of search_one.h */
+    unsigned waits; /* 1 where slots of the first table wait there, which comes behind the others; else 0 */
     union {
         SearchRows rows;
         SearchColumns columns; /* see search_many.h */
@@ -120,6 +122,9 @@ void search_init(Search *search, Pages *pages, Table *const *tables, unsigned ta
 Status search_begin(Search *search, const uint64_t *queries, uint64_t count, uint64_t first_index);
 Status search_ask(Search *search);
 Status search_end(Search *search);
+
+/* Ask for the code of a search of one query, which after other work no near cache has. */
+void search_ask_code(void);
 
 /* Copies of a segment's tables that look up with as many flips each as are given, for `made` to point to; to be freed.
    NULL where there is no memory. */
@@ -150,6 +155,7 @@ Status search_several_wide(Search *search, const Several *several, uint64_t quer
 
 #define SEARCH_KERNELS(set)                                                    \
     Status search_begin_##set(Search *, const uint64_t *, uint64_t, uint64_t); \
+    void ask_code_##set(void);                                                 \
     Status search_ask_##set(Search *);                                         \
     Status search_end_##set(Search *);                                         \
     uint64_t scan_keys_##set(const uint64_t *, uint64_t, uint64_t, unsigned);  \

@@ -5,8 +5,9 @@
 #include "step_body.h"
 
 /* A key within k of the query (as this table has it) was decoded: a match, unless this table's probe would not have
-   looked at it (its block was read for a neighbour's sake) or an earlier table's probe reports it. So each match is
-   reported once. A hostile code may add up to more than a key has bits. */
+   looked at it (its block was read for a neighbour's sake) or an earlier table's probe reports it, or any other one's
+   where it is of a table of which slots wait. So each match is reported once. A hostile code may add up to more than a
+   key has bits. */
 static __attribute__((noinline)) Status KERNEL(report)(Search *search, unsigned table_index, uint32_t query_index,
                                                        uint64_t query, uint64_t last_wanted, uint64_t key) {
     const Table *table = search->tables[table_index];
@@ -16,7 +17,9 @@ static __attribute__((noinline)) Status KERNEL(report)(Search *search, unsigned 
         return OK; /* another probe of this block reports it */
     if (KERNEL(ones)(difference & ~low_bits(table->permutation.below_bits)) > table->flips) return OK;
     uint64_t bits = KERNEL(invert)(&table->permutation, difference);
-    for (unsigned earlier = table_index - table_index % search->own_tables; earlier < table_index; earlier++)
+    const unsigned first = table_index - table_index % search->own_tables,
+                   end = search->waits && table_index == first ? first + search->own_tables : table_index;
+    for (unsigned earlier = first + search->waits; earlier < end; earlier++)
         if (KERNEL(ones)(bits & search->tables[earlier]->permutation.prefix_mask) <= search->tables[earlier]->flips)
             return OK;
     return search_add(search, query_index, KERNEL(invert)(&table->permutation, key), KERNEL(ones)(difference));
@@ -317,9 +320,15 @@ ALWAYS_INLINE Status KERNEL(probe)(Search *search, unsigned table_index, uint64_
 
 #include "search_traces.h"
 
+void KERNEL(ask_code)(void) {
+#ifdef KERNEL_IS_WIDE
+    KERNEL(ask_code_of_one)();
+#endif
+}
+
 Status KERNEL(search_begin)(Search *search, const uint64_t *queries, uint64_t count, uint64_t first_index) {
     Status status = OK;
-    search->slot_count = search->resolved_count = search->waiting_count = 0;
+    search->slot_count = search->resolved_count = search->waiting_count = search->waits = 0;
 #ifdef KERNEL_IS_WIDE
     search->is_one = ONE_OF(KERNEL(is_one)(search, count), 0);
     if (search->is_one) {

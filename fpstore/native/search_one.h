@@ -27,6 +27,30 @@ static int KERNEL(is_one)(const Search *search, uint64_t count) {
     return slots >= ONE_LEAST && slots <= ONE_SLOTS;
 }
 
+/* Whether the last slots of the query wait until the others are scanned: those of the first table that differ from the
+   query's in as many bits as it has flips. Without them all that is nearer than the distance is found, as a key that is
+   not has as many errors in the first table's prefix, and more than there are flips in each other one: no fewer than
+   `distance`. So of what the slots have only keys at the distance itself may be kept, and where enough of these are
+   found, lesser ones; the first table is in their order. */
+static unsigned KERNEL(waits)(const Search *search) {
+    const Permutation *first = &search->tables[0]->permutation;
+    uint64_t prefixes = 0;
+    unsigned errors = 0;
+    if (search->keep == 0 || search->tables[0]->flips == 0 || first->rest_mask != low_bits(first->below_bits)) return 0;
+    for (unsigned t = 0; t < search->table_count; t++) {
+        const uint64_t own = search->tables[t]->permutation.prefix_mask;
+        if ((prefixes & own) != 0) return 0;
+        prefixes |= own, errors += search->tables[t]->flips + 1;
+    }
+    return errors > search->distance;
+}
+
+/* Slots and blocks are grouped by table; group LATE, where slots of the first table wait, are these. */
+enum { LATE = 1 };
+ALWAYS_INLINE unsigned KERNEL(table_of_group)(const Search *search, unsigned group) {
+    return group - (group >= LATE ? search->waits : 0);
+}
+
 /* What is said of slots that have these keys, in vectors of eight: they are the next ones, so many. */
 ALWAYS_INLINE void KERNEL(name_eight)(Search *search, const Table *table, __m512i keys, __m512i set, __m512i cleared,
                                       unsigned count) {
@@ -52,13 +76,15 @@ ALWAYS_INLINE void KERNEL(name_eight)(Search *search, const Table *table, __m512
     search->slot_count += count;
 }
 
-/* Name the slots of a table, as probe_flips() does, and ask for their directory lines. */
-static __attribute__((noinline)) void KERNEL(name_one)(Search *search, const Table *table, uint64_t query) {
+/* Name the slots of a table that differ from the query's in `used` bits to `most`, as probe_flips() does, and ask for
+   their directory lines. */
+static __attribute__((noinline)) void KERNEL(name_one)(Search *search, const Table *table, uint64_t query,
+                                                       unsigned used, unsigned most) {
     const uint64_t key = KERNEL(apply)(&table->permutation, query), top = (uint64_t)1 << (table->key_bits - 1);
     const uint64_t window = low_bits(table->slot_shift) & ~low_bits(table->permutation.below_bits);
     const __m512i keys = _mm512_set1_epi64((long long)key), eight = _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0);
     const unsigned bits = table->slot_bits, flips = table->flips;
-    for (unsigned used = 0; used <= flips; used++) {
+    for (; used <= most; used++) {
         uint64_t first = key, last = key;
         KERNEL(widen_wanted)(window, key, flips - used, &first, &last);
         const __m512i set = _mm512_set1_epi64((long long)(last ^ key)),
@@ -79,10 +105,15 @@ static __attribute__((noinline)) void KERNEL(name_one)(Search *search, const Tab
 static void KERNEL(begin_one)(Search *search, uint64_t query) {
     OneColumns *one = &search->columns.one;
     one->query = query;
+    one->groups = 0, one->waiting = search->waits = KERNEL(waits)(search);
     for (unsigned t = 0; t < search->table_count; t++) {
-        one->end[t] = 0;
-        KERNEL(name_one)(search, search->tables[t], query);
-        one->end[t] = search->slot_count;
+        const Table *table = search->tables[t];
+        const unsigned late = t == 0 ? one->waiting : 0;
+        KERNEL(name_one)(search, table, query, 0, table->flips - late);
+        one->end[one->groups++] = search->slot_count;
+        if (!late) continue;
+        KERNEL(name_one)(search, table, query, table->flips, table->flips);
+        one->end[one->groups++] = search->slot_count;
     }
 }
 
@@ -109,23 +140,25 @@ ALWAYS_INLINE void KERNEL(ask_block)(const uint8_t *base, const OneColumns *one,
     for (uint64_t byte = first + 192; UNLIKELY(byte <= last); byte += 64) __builtin_prefetch(base + byte);
 }
 
-/* A slot that fences tell of, for want_all_large(). */
-static __attribute__((noinline)) void KERNEL(keep_large)(Search *search, unsigned t, unsigned i) {
+/* A slot that fences tell of, for add_large(). What is begun last runs on while most lanes have nothing to do: so large
+   ones do not wait. */
+static __attribute__((noinline)) void KERNEL(keep_large)(Search *search, unsigned group, unsigned i) {
+    const unsigned t = KERNEL(table_of_group)(search, group);
     SlotColumns *slots = &search->columns.slots;
     const OneColumns *one = &search->columns.one;
     const unsigned n = slots->large_count++, shift = search->tables[t]->slot_shift;
     if (n >= BATCH_SLOTS) return; /* more of them are another search */
-    slots->large[n] = (uint16_t)n;
+    slots->large[n] = (uint16_t)n, slots->index[n] = group - (group == LATE ? one->waiting : 0);
     slots->line[n] = search->tables[t]->directory_offset,
     slots->start[n] = slot_start(slot_of(one->key[i], shift), shift);
     slots->first_wanted[n] = one->first_wanted[i], slots->last_wanted[n] = one->last_wanted[i];
     slots->query[n] = one->queries[t], slots->tag[n] = KERNEL(tag_of)(search, t);
 }
 
-/* Read the directory lines of the slots of a table, [first, end): what has a block comes to `kept` and behind. */
-static __attribute__((noinline)) Status KERNEL(resolve_one)(Search *search, unsigned t, unsigned first, unsigned end,
-                                                            unsigned *kept) {
-    const Table *table = search->tables[t];
+/* Read the directory lines of the slots of a group, [first, end): what has a block comes to `kept` and behind. */
+static __attribute__((noinline)) Status KERNEL(resolve_one)(Search *search, unsigned group, unsigned first,
+                                                            unsigned end, unsigned *kept) {
+    const Table *table = search->tables[KERNEL(table_of_group)(search, group)];
     const uint8_t *base = search->pages->base;
     OneColumns *one = &search->columns.one;
     const __m512i shift = _mm512_set1_epi64(table->slot_shift),
@@ -141,15 +174,15 @@ static __attribute__((noinline)) Status KERNEL(resolve_one)(Search *search, unsi
         const __m512i line = _mm512_mask_mov_epi64(directory, lanes, _mm512_loadu_si512(one->at + i)),
                       key = _mm512_loadu_si512(one->key + i), last_wanted = _mm512_loadu_si512(one->last_wanted + i);
         const __m512i slot = _mm512_srlv_epi64(key, shift), start = _mm512_sllv_epi64(slot, shift);
-        const __m512i group = _mm512_srli_epi64(_mm512_sub_epi64(line, directory), 5);
+        const __m512i line_number = _mm512_srli_epi64(_mm512_sub_epi64(line, directory), 5);
         const __m512i index = _mm512_maskz_sub_epi64(
-            lanes, slot, _mm512_add_epi64(_mm512_slli_epi64(group, 3), _mm512_slli_epi64(group, 2)));
+            lanes, slot, _mm512_add_epi64(_mm512_slli_epi64(line_number, 3), _mm512_slli_epi64(line_number, 2)));
         _mm512_storeu_si512(lines, line);
         const Status status =
             KERNEL(read_directory)(base, lines, index, start, last_wanted, payload, payload_bits, scale, lanes, &found);
         if (UNLIKELY(status != OK)) return status;
         for (unsigned left = found.large; UNLIKELY(left != 0); left &= left - 1)
-            KERNEL(keep_large)(search, t, i + (unsigned)__builtin_ctz(left));
+            KERNEL(keep_large)(search, group, i + (unsigned)__builtin_ctz(left));
         const unsigned added = (unsigned)__builtin_popcount(found.filled);
         /* No more than that, as the rows of the next table follow. */
         const __mmask8 rows = (__mmask8)low_bits(added);
@@ -176,6 +209,12 @@ ALWAYS_INLINE OneRun KERNEL(run_of)(unsigned first, unsigned end) {
 /* Ask for the lines of the first blocks of a run. */
 ALWAYS_INLINE void KERNEL(ask_run)(const uint8_t *base, const OneColumns *one, const OneRun *run) {
     for (unsigned i = run->next; i < run->end && i < run->next + ONE_AHEAD; i++) KERNEL(ask_block)(base, one, i);
+}
+
+ALWAYS_INLINE void KERNEL(ask_runs)(const uint8_t *base, const OneColumns *one, unsigned group) {
+    const OneRun *runs = one->runs[group];
+    KERNEL(ask_run)(base, one, &runs[0]);
+    if (runs[0].more) KERNEL(ask_run)(base, one, &runs[1]);
 }
 
 /* The blocks of large slots, behind row *kept, which moves, while some of `others` are asked for. They are long, and so
@@ -212,10 +251,11 @@ static __attribute__((noinline)) Status KERNEL(add_large)(Search *search, unsign
             one->last_wanted[n] = probe.last_wanted, one->reached[n] = block.start + bits;
             n++;
         }
-        if (i + 1 < count && KERNEL(table_of)(slots->tag[i + 1]) == t) continue;
+        OneRun *runs = one->runs[slots->index[i]];
+        if (i + 1 < count && slots->index[i + 1] == slots->index[i]) continue;
         if (n > begin) {
-            one->runs[t][1] = one->runs[t][0], one->runs[t][0] = KERNEL(run_of)(begin, n);
-            one->runs[t][0].more = one->runs[t][1].next < one->runs[t][1].end;
+            runs[1] = runs[0], runs[0] = KERNEL(run_of)(begin, n);
+            runs[0].more = runs[1].next < runs[1].end;
         }
         begin = n;
     }
@@ -230,13 +270,14 @@ static Status KERNEL(ask_one)(Search *search) {
     int room = 1;
     Status status = OK;
     search->columns.slots.large_count = 0;
-    for (unsigned t = 0; t < search->table_count; t++) {
-        const unsigned begin = kept;
+    for (unsigned t = 0; t < search->table_count; t++)
         one->queries[t] = KERNEL(apply)(&search->tables[t]->permutation, one->query);
-        status = KERNEL(resolve_one)(search, t, first, one->end[t], &kept);
+    for (unsigned group = 0; group < one->groups; group++) {
+        const unsigned begin = kept;
+        status = KERNEL(resolve_one)(search, group, first, one->end[group], &kept);
         if (status != OK) return status;
-        first = one->end[t];
-        one->runs[t][0] = KERNEL(run_of)(begin, kept);
+        first = one->end[group];
+        one->runs[group][0] = KERNEL(run_of)(begin, kept);
     }
     Beginnings others = {one->at, kept, 0};
     search->slot_count = 0;
@@ -244,14 +285,12 @@ static Status KERNEL(ask_one)(Search *search) {
     if (room && search->columns.slots.large_count > 0) status = KERNEL(add_large)(search, &kept, &others, &room);
     if (status != OK) return status;
     if (!room) {
-        search->is_one = 0;
+        search->is_one = 0, search->waits = 0;
         status = KERNEL(begin_tables)(search, one->query);
         return status == OK && !search->done ? KERNEL(resolve_many)(search) : status;
     }
-    for (unsigned t = 0; t < search->table_count; t++) {
-        KERNEL(ask_run)(base, one, &one->runs[t][0]);
-        if (one->runs[t][0].more) KERNEL(ask_run)(base, one, &one->runs[t][1]);
-    }
+    for (unsigned group = 0; group < one->groups; group++)
+        if (group != LATE || !one->waiting) KERNEL(ask_runs)(base, one, group);
     search->blocks_scanned += kept;
     return OK;
 }
@@ -282,18 +321,58 @@ static __attribute__((noinline)) Status KERNEL(look_again)(Search *search, const
     return status;
 }
 
-/* A vector without blocks takes those of the table that has most of them left. Whether there are any. */
+/* Of the slots that have waited, what may still be kept is asked for: blocks that have keys up to that of the last that
+   would be kept now. */
+static __attribute__((noinline)) void KERNEL(wait_no_more)(Search *search) {
+    OneColumns *one = &search->columns.one;
+    OneRun *run = &one->runs[LATE][0];
+    uint64_t limit = UINT64_MAX;
+    unsigned kept = run->next;
+    one->waiting = 0;
+    search->match_count = match_keep(search->matches, search->match_count, sizeof(Match), search->keep, NULL);
+    if (search->match_count == search->keep) {
+        const Match *last = &search->matches[search->match_count - 1];
+        limit = last->fingerprint;
+        if (last->distance < search->distance) run->end = run->next;
+    }
+    for (unsigned i = run->next; i < run->end; i += 8) {
+        const __mmask8 lanes = (__mmask8)low_bits(run->end - i < 8 ? run->end - i : 8);
+        const __mmask8 these = _mm512_mask_cmple_epu64_mask(lanes, _mm512_loadu_si512(one->key + i),
+                                                            _mm512_set1_epi64((long long)limit));
+        const unsigned count = (unsigned)__builtin_popcount(these);
+        const __mmask8 rows = (__mmask8)low_bits(count);
+#define KEEP(column)                                   \
+    _mm512_mask_storeu_epi64(one->column + kept, rows, \
+                             _mm512_maskz_compress_epi64(these, _mm512_loadu_si512(one->column + i)))
+        KEEP(at);
+        KEEP(key);
+        KEEP(last_wanted);
+        KEEP(end_bit);
+        KEEP(reached);
+#undef KEEP
+        kept += count;
+    }
+    *run = KERNEL(run_of)(run->next, kept);
+    KERNEL(ask_run)(search->pages->base, one, run);
+}
+
+/* A vector without blocks takes those of the group that has most of them left. Whether there are any. */
 static __attribute__((noinline)) int KERNEL(take_table)(Search *search, OneTable *own) {
     OneColumns *one = &search->columns.one;
     unsigned most = 0;
-    for (unsigned t = 0; t < search->table_count; t++) {
-        OneRun *runs = one->runs[t];
-        const unsigned left = runs[0].end - runs[0].next + (runs[0].more ? runs[1].end - runs[1].next : 0);
-        if (left <= most) continue;
-        most = left;
-        own->table = t, own->run = runs[0].next < runs[0].end ? &runs[0] : &runs[1];
+    for (;;) {
+        for (unsigned group = 0; group < one->groups; group++) {
+            OneRun *runs = one->runs[group];
+            const unsigned left = runs[0].end - runs[0].next + (runs[0].more ? runs[1].end - runs[1].next : 0);
+            if (left <= most || (group == LATE && one->waiting)) continue;
+            most = left;
+            own->table = KERNEL(table_of_group)(search, group);
+            own->run = runs[0].next < runs[0].end ? &runs[0] : &runs[1];
+        }
+        if (most > 0) break;
+        if (!one->waiting) return 0;
+        KERNEL(wait_no_more)(search);
     }
-    if (most == 0) return 0;
     own->query = _mm512_set1_epi64((long long)one->queries[own->table]);
     KERNEL(load_codes)(&search->tables[own->table]->own, &own->codes);
     return 1;
@@ -387,4 +466,19 @@ static __attribute__((noinline)) Status KERNEL(scan_one_xor)(Search *search) {
 
 static Status KERNEL(end_one)(Search *search) {
     return search->tables[0]->codec == CODEC_XOR ? KERNEL(scan_one_xor)(search) : KERNEL(scan_one_gap)(search);
+}
+
+/* Ask for the code of all this, as far into the second-level cache as what has to run before it. How long each part is
+   the compiler decides: a line too many or too few only takes time. */
+static void KERNEL(ask_code_of_one)(void) {
+    static const struct {
+        const void *code;
+        unsigned lines;
+    } parts[] = {{(const void *)&KERNEL(search_begin), 44}, {(const void *)&KERNEL(name_one), 23},
+                 {(const void *)&KERNEL(search_ask), 24},   {(const void *)&KERNEL(resolve_one), 18},
+                 {(const void *)&KERNEL(take_table), 7},    {(const void *)&KERNEL(scan_one_gap), 95},
+                 {(const void *)&KERNEL(report), 6},        {(const void *)&KERNEL(careful_pair), 28}};
+    for (unsigned i = 0; i < sizeof parts / sizeof *parts; i++)
+        for (unsigned line = 0; line < parts[i].lines; line++)
+            __builtin_prefetch((const char *)parts[i].code + CACHE_LINE * line, 0, 2);
 }

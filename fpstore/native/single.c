@@ -25,6 +25,18 @@ void parts_free_several(Part *parts, unsigned count) {
 
 unsigned part_together(const Part *part) { return part->several == NULL ? 0 : part->several->part_count; }
 
+void part_ask(const Part *part) {
+    if (part->tables == NULL) return; /* behind the last one */
+    __builtin_prefetch(part->pages);
+    __builtin_prefetch((const char *)part->pages + CACHE_LINE);
+    for (unsigned t = 0; t < part->table_count; t++) {
+        const char *table = (const char *)part->tables[t];
+        for (size_t at = 0; at < offsetof(Table, permutation.apply); at += CACHE_LINE) __builtin_prefetch(table + at);
+        for (size_t at = 0; at < sizeof(WideCode); at += CACHE_LINE)
+            __builtin_prefetch(table + offsetof(Table, own) + at);
+    }
+}
+
 static Status add_row(FoundRows *found, uint64_t fingerprint, unsigned distance, uint64_t id, uint64_t position) {
     if (found->count == found->most) return TOO_MANY;
     if (found->count == found->room) {

@@ -25,6 +25,9 @@ void parts_free_several(Part *parts, unsigned count);
 /* How many parts are looked up together from this one on; 0 where it is not the first of several. */
 unsigned part_together(const Part *part);
 
+/* Ask for what is said of a part, of which after other work no near cache has any; of none where tables are NULL. */
+void part_ask(const Part *part);
+
 /* Where keys are decoded to that are all looked at: memory of one search at a time. room has room for CHUNK_ROOM. */
 typedef struct {
     Chunk *chunk;
