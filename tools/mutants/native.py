@@ -575,6 +575,7 @@ MUTANTS = (
         "top_bits(65 - bit_length(least ^ most))",
         "blocks that hold matches are passed over",
         ("tests/test_probe.py::test_a_match_split_across_the_blocks_of_a_large_slot_is_found",),
+        at_import=True,
     ),
     Mutant(
         "a block of large slots is passed over at the distance itself",
@@ -583,6 +584,7 @@ MUTANTS = (
         "return KERNEL(ones)(errors) < search->distance &&",
         "matches at the greatest distance are missed",
         ("tests/test_exactness.py::test_crowded_keys_are_searched_exactly",),
+        at_import=True,
     ),
     Mutant(
         "a match that an earlier table catches is reported again",
@@ -817,6 +819,14 @@ MUTANTS = (
         "limit = last->fingerprint;",
         "limit = last->fingerprint >> 1;",
         "of equally near fingerprints not the least is the nearest",
+        ("tests/test_search_one.py::test_the_first_that_tables_find_are_those_of_brute_force[in order-flips0]",),
+    ),
+    Mutant(
+        "how far slots that have waited are wanted stays behind where some are left out",
+        "fpstore/native/search_one.h",
+        "KEEP(last_wanted); KEEP(end_bit);",
+        "KEEP(end_bit);",
+        "a near fingerprint is missed where many are as near",
         ("tests/test_search_one.py::test_the_first_that_tables_find_are_those_of_brute_force[in order-flips0]",),
     ),
     Mutant(
