@@ -150,6 +150,22 @@ def test_a_disk_that_fails_behind_ends_the_job_which_goes_on_from_its_last_commi
         assert lines_of(source.parent / name.format("out")) == lines_of(source.parent / name.format("whole"))
 
 
+def test_a_disk_with_no_room_for_a_new_result_is_told_of_by_its_whole_path(
+    source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = os.open
+
+    def full(path: Any, flags: int, *given: Any, **more: Any) -> int:
+        if path == "part" and flags & os.O_CREAT:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+        return opened(path, flags, *given, **more)
+
+    monkeypatch.setattr(os, "open", full)
+    with pytest.raises(OSError, match="No space left") as caught:
+        run(source, "out")
+    assert caught.value.filename == str(source.parent / "out.job" / "part")
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_journal_tells_of_no_more_than_was_made_durable_while_results_grow(
     source: Path, monkeypatch: pytest.MonkeyPatch, threads: int

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import stat
 import struct
 from collections.abc import Callable
 from contextlib import suppress
@@ -347,6 +348,36 @@ def test_the_marker_comes_when_all_else_is_there(tmp_path: Path, monkeypatch: py
     assert not (tmp_path / "kept" / MARKER).exists()
     dedup([source], tmp_path / "kept", dropped=tmp_path / "d.tsv", shards=True)
     assert (tmp_path / "kept" / MARKER).exists()
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_power_cut_loses_no_folder_of_shards_nor_what_tells_whose_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool
+) -> None:
+    """Without the folder in which tasks tell of shards these would be somebody's, and the job refused to go on."""
+    source, out = some_files(tmp_path), tmp_path / "kept"
+    if is_there:  # by a run that was killed, or by somebody
+        out.mkdir()
+    fsync, do_left = os.fsync, shards.do_left
+    durable: dict[int, set[str]] = {}
+
+    def noted(fd: int) -> None:
+        fsync(fd)
+        if stat.S_ISDIR((status := os.fstat(fd)).st_mode):
+            durable[status.st_ino] = set(os.listdir(fd))
+
+    def expect(path: Path) -> None:
+        assert path.name in durable.get(path.parent.stat().st_ino, set()), path
+
+    def do(*of: Any, **how: Any) -> None:
+        expect(out / f"{MARKER}.job" / "work" / "shards")
+        expect(out)
+        do_left(*of, **how)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    monkeypatch.setattr(shards, "do_left", do)
+    dedup([source], out, shards=True)
+    expect(out / MARKER)
 
 
 @pytest.mark.parametrize("damage", ["bytes", "size", "nothing"])

@@ -93,7 +93,7 @@ class AppendFile:
         self._begun = length  # to be written to the disk
         is_new = folder.identity_of(name) is None
         if is_new and by_umask:
-            with suppress(FileExistsError):
+            with suppress(FileExistsError), naming(self.path):
                 os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666, dir_fd=folder.fd))
         with files_of_jobs():
             self._fd = folder.open_file(name, os.O_RDWR | (0 if by_umask else os.O_CREAT))

@@ -15,7 +15,7 @@ import stat
 import struct
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, BinaryIO, NamedTuple
@@ -169,6 +169,7 @@ class Sharding:
         _make_folders(self._output, shards)
         job.withdraw()
         job.subfolder(_WORK).close()
+        job.work_folder.sync_owed()  # before the first shard has its name: without this it would be somebody's
         return self._tasks(job.id, decided.path, corpus, shards, job.work_folder)
 
     def left_of(self, job: str, decided: Path, data: bytes, corpus: Corpus, work: Folder) -> list[ShardTask]:
@@ -427,13 +428,19 @@ def _mark_of(marks: Keys) -> int:
 
 
 def make_output(path: Path) -> None:
-    """The folder of the shards, where there is none. NotADirectoryError, FileNotFoundError for its own folder."""
+    """The folder of the shards, where there is none, durably. NotADirectoryError, FileNotFoundError for its own folder.
+
+    One that is there may have been made by a job that was killed before that.
+    """
     try:
         path.mkdir()
+        sync_folder(path.parent)
     except FileExistsError:
         if not path.is_dir():
             told = "found a file, expected a folder for shards, or nothing"
             raise NotADirectoryError(errno.ENOTDIR, told, str(path)) from None
+        with suppress(PermissionError):  # where somebody else made it
+            sync_folder(path.parent)
     except FileNotFoundError:
         raise no_folder("the shards would lie in a folder", path) from None
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fpstore.disk import Folder
+from fpstore.disk import Folder, naming
 from fpstore.types import Array, Counts, Ids
 
 MOST_SHOWN = 10
@@ -57,7 +57,7 @@ def sizes_in(labels: Ids, folder: Folder, name: str) -> Sizes:
         return sizes_of(labels)
     folder.unlink(name, missing_ok=True)
     fd = folder.open_file(name, os.O_RDWR | os.O_CREAT | os.O_EXCL)
-    with os.fdopen(fd, "r+b") as file:
+    with os.fdopen(fd, "r+b") as file, naming(folder.path / name):
         file.truncate(4 * (last + 1))
         counts = np.memmap(file, "<u4", "r+")
     for at in range(0, len(labels), _AT_ONCE):
