@@ -270,7 +270,7 @@ def test_the_command_line_builds_and_asks_at_any_distance(command: Command, tmp_
 
 
 def test_plan_shows_the_scan_and_the_aims_that_pick_it(command: Command) -> None:
-    rows = command("plan", "-k", "16", "--n", "5e5").lines[1:]
+    rows = command("plan", "-k", "16", "--n", "1e6").lines[1:]
     (scan,) = [row for row in rows if row.startswith("scan ")]
     assert scan.endswith("size, balanced")
     (row,) = [row for row in command("plan", "-k", "30", "--n", "1e6").lines[1:] if row.startswith("scan ")]
