@@ -16,7 +16,7 @@ from living import ids_from, run_python, writer_of
 
 import fpstore
 from fpstore._probe import nearest as nearest_in
-from fpstore.living import snapshot
+from fpstore.living import radius, snapshot
 from fpstore.query import nearest as rounds
 from fpstore.query.matches import Matches
 from fpstore.query.nearest import Nearest, first_live, least_live, nearest_of
@@ -451,3 +451,23 @@ def test_tools_see_the_compiled_call_as_a_method_with_its_types() -> None:
     assert get_type_hints(call) == own
     signature = "(self, fingerprint: int | bytes, count: int = 1, *, max_distance: int | None = None)"
     assert str(inspect.signature(call)).startswith(signature)
+
+
+def test_of_many_queries_some_teach_the_others_how_near_is_near_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Within 12 bits the first ones find what lies within 1, so that the others are not looked for so far."""
+    keys = np.arange(1000, dtype=np.uint64) << np.uint64(40)
+    asked: list[tuple[int, int]] = []
+    within = radius._within
+
+    def counted(snapshot: Any, queries: Any, distance: int, count: int, team: Any) -> Any:
+        asked.append((len(queries), distance))
+        return within(snapshot, queries, distance, count, team)
+
+    monkeypatch.setattr(radius, "_within", counted)
+    monkeypatch.setattr(radius, "_radii", lambda snapshot, distance, count: ([2, 12], [0.1, 0.11], False))
+    with fpstore.build(tmp_path / "s", keys, ids=None, max_distance=3) as store:
+        found = store.nearest_many(keys ^ np.uint64(1), max_distance=64)
+    assert (found.fingerprint == keys).all()
+    assert asked == [(63, 12), (937, 2)]

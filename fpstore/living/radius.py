@@ -260,11 +260,16 @@ def _nearest_many(snapshot: Snapshot, queries: Keys, distance: int, count: int, 
             radius = reaches.radii[at]
             found = within(queries[left], radius)
             done = np.bincount(found.query, minlength=len(left)) >= count
+            if times and done.any():
+                # How near what is wanted is, not how far it was looked for: nearer radii may do for the others.
+                last_rows = np.searchsorted(found.query, np.flatnonzero(done)) + count - 1
+                for bits, own in zip(*np.unique(found.distance[last_rows], return_counts=True), strict=True):
+                    reaches.tell(int(bits), times * int(own))
+            if times and radius == distance and not done.all():
+                reaches.tell(radius, times * int(np.count_nonzero(~done)))
             done |= radius == distance
             parts.append(_of_queries(found, done, left))
             left = left[~done]
-            if times and done.any():
-                reaches.tell(radius, times * int(np.count_nonzero(done)))
             at = reaches.following(at + 1)
         if times and len(left):
             reaches.tell(distance + 1, times * len(left))
