@@ -33,7 +33,7 @@ SHARE, ALONE_SHARE = 1 / 8, 2 / 3
 # The next radius is the largest that takes at most so many times as long as the one before. The first is the largest
 # that takes so much more than the least.
 GROWTH, ALONE_GROWTH = 3.0, 1.5
-FIRST_NS = 2000.0
+FIRST_NS = 1500.0
 # What a look of one query by itself takes, beside the model's so many times: that is of queries which find some of what
 # they read in the caches. Measured at 10^6 keys within 5 to 18 bits, 64 bits, after 24 MB of other data were read.
 LOOK_NS, LOOK_TIMES = 3000.0, 1.5
