@@ -52,7 +52,7 @@ def probe(
     past all queries, over the queries where they are looked up, whichever costs less. There may be any number of rows.
     engine: "local", processes of this machine, "ray" or "spark"; address: of a cluster, where the program has no
     connection to one yet and none is to be started here. workers: how many processes, as many as processors by default;
-    work of less than half a second is done here by "local". tasks: how many, by default as many as take 10 s each.
+    work of less than half a second is done here by "local". tasks: how many at most, by default of 10 s each.
     folder: where the tasks leave their parts, which an interrupted call goes on with, and which is the caller's to
     remove; by default a temporary one. Workers of other machines need one that they share. world_size: of how many
     processes that did the tasks by `probe_rank`. progress: told how many tasks are done.
