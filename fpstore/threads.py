@@ -24,6 +24,35 @@ _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 
+class _End:
+    """As a threading.Event that is set once, whose waiting a Ctrl-C cannot break.
+
+    One that comes when an Event has just taken its lock, which Python's own code does, leaves that locked for ever.
+    """
+
+    __slots__ = ("_is_set", "_lock")
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._lock = threading.Lock()
+        self._lock.acquire()
+
+    def set(self) -> None:
+        """To be called once, or by one thread."""
+        self._is_set = True  # first, as who is interrupted below may leave it locked
+        if self._lock.locked():
+            self._lock.release()
+
+    def is_set(self) -> bool:
+        return self._is_set
+
+    def wait(self, seconds: float) -> bool:
+        """Until it is set, for so long at most."""
+        if not self._is_set and self._lock.acquire(timeout=seconds):
+            self._lock.release()
+        return self._is_set
+
+
 class _Turn:
     """What a helper is given to do. is_unwanted: whether who gave it has failed, and waits for its end alone."""
 
@@ -32,7 +61,7 @@ class _Turn:
     def __init__(self, run: Callable[[], object]) -> None:
         self.run = run
         self._taken: dict[str, str] = {}
-        self.ended = threading.Event()
+        self.ended = _End()
         self.error: BaseException | None = None
         self.is_unwanted = False
 
@@ -231,7 +260,7 @@ class Background(Generic[_Result]):
         self._work: Callable[[], _Result] | None = work
         self._outcome: list[_Result] = []
         self._error: BaseException | None = None
-        self._ended = threading.Event()
+        self._ended = _End()
         alive = _Alive()
         self._alive = weakref.ref(alive)
         try:

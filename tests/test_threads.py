@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, suppress
 from functools import partial
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -664,3 +665,26 @@ def test_work_is_no_further_ahead_than_its_leash_is_long() -> None:
     leash.let_go()
     working.wait()
     assert begun == list(range(9))
+
+
+def test_who_waits_takes_no_lock_that_a_ctrl_c_leaves_locked() -> None:
+    """Those of `threading` that are written in Python do: where it comes as they return, they are never let go of."""
+    entered: list[str] = []
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "return" and frame.f_code.co_filename == threading.__file__:
+            entered.append(frame.f_code.co_name)
+
+    threads, line = Threads(2), Line()
+    sys.setprofile(note)
+    try:
+        background = Background(lambda: time.sleep(0.02))
+        piece = line.give(lambda: time.sleep(0.02))
+        threads.map(lambda seconds: time.sleep(seconds), [0, 0.02])
+        piece.finish()
+        background.result()
+    finally:
+        sys.setprofile(None)
+        threads.close()
+        line.end()
+    assert "__enter__" not in entered
