@@ -299,6 +299,12 @@ ADVICE: dict[str, tuple[Make, str, str, list[str]]] = {
         "k.parquet.job: has what was done; remove it, as the same command would meet the same values",
         ["rm k.parquet.job", "dedup a.jsonl -o k.jsonl --store new"],
     ),
+    "a field to keep by that no document has, and a store": (
+        objects({"text": "one", "x": 1}, {"text": WORDS, "x": 2}),
+        "dedup a.jsonl -o k.jsonl --store new --keep max:y",
+        "k.jsonl.job: has what was done; remove it, as the same command would meet the same values",
+        ["rm k.jsonl.job", "dedup a.jsonl -o k.jsonl --store new --keep max:x"],
+    ),
     "half a pair in CSV": (
         half_a_pair,
         "dedup a.jsonl -o k.csv",

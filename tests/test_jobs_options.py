@@ -241,11 +241,16 @@ def test_a_field_that_no_document_has_is_refused(command: Command, tmp_path: Pat
 
 
 def test_a_field_of_a_struct_that_no_document_has_is_refused(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"text": [OTHER, SAME], "page": [{"date": 1}, None]}), tmp_path / "in.parquet")
-    with pytest.raises(BadInput, match=r"no field page\.dates in any of 2 documents"):
-        dedup(Inputs([tmp_path / "in.parquet"], text_column="text"), tmp_path / "kept.jsonl", keep="max:page.dates")
     inputs = Inputs([tmp_path / "in.parquet"], text_column="text")
-    assert dedup(inputs, tmp_path / "kept.jsonl", keep="max:page.date", force=True).without_value == 1
+    dates = pa.struct([("date", pa.int64())])
+    for pages, without in (([{"date": 1}, None], 1), ([None, None], 2)):
+        pages = pa.array(pages, type=pa.struct([("of", dates), *dates]))
+        pq.write_table(pa.table({"text": [OTHER, SAME], "page": pages}), tmp_path / "in.parquet")
+        for field in ("page.dates", "page.of.dates", "page.date.of", "text.of"):
+            told = rf"in.parquet:0: found columns text, page; expected one column {field} \(--keep\)"
+            with pytest.raises(BadInput, match=told):
+                dedup(inputs, tmp_path / "kept.jsonl", keep=f"max:{field}", force=True)
+        assert dedup(inputs, tmp_path / "kept.jsonl", keep="max:page.date", force=True).without_value == without
 
 
 @pytest.mark.slow

@@ -28,6 +28,7 @@ from fpstore.cluster import local, parts
 from fpstore.cluster.made import marks_of
 from fpstore.cluster.measuring import MeasureTask
 from fpstore.cluster.parts import write_footer
+from fpstore.cluster.work import do_left
 from fpstore.errors import JobError
 from fpstore.inputs import BadInput
 from fpstore.inputs.remote import stamp_of
@@ -358,7 +359,7 @@ def test_a_power_cut_loses_no_folder_of_shards_nor_what_tells_whose_they_are(
     source, out = some_files(tmp_path), tmp_path / "kept"
     if is_there:  # by a run that was killed, or by somebody
         out.mkdir()
-    fsync, do_left = os.fsync, shards.do_left
+    fsync = os.fsync
     durable: dict[int, set[str]] = {}
 
     def noted(fd: int) -> None:

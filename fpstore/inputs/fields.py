@@ -70,7 +70,7 @@ class Field:
         self._values: list[Any] = []
 
     def of(self, row: Row, where: str) -> object:
-        """The value, MISSING where a document has no such field, or nothing on the way to it; a text of CSV and TSV.
+        """The value, MISSING where an object of JSON has no such field; a text of CSV and TSV.
 
         BadInput where the source has no such column, BadValue where it is not clear which is meant.
         """
@@ -96,7 +96,7 @@ class Field:
             self._batch, self._values = batch, batch.column(self._place).to_pylist()
         value = self._values[index]
         for name in self._path:
-            value = value.get(name, MISSING) if isinstance(value, dict) else MISSING
+            value = value.get(name) if isinstance(value, dict) else None
         return value
 
     def _find(self, layout: Layout, where: str) -> None:
@@ -106,13 +106,23 @@ class Field:
         if isinstance(column, str) and column not in names and layout.schema is not None:
             column, *path = column.split(".")
         place = column if isinstance(column, int) else names.index(column) if names.count(column) == 1 else len(names)
-        if place >= len(names):
+        if place >= len(names) or (path and not _leads_on(layout.schema.field(place).type, path)):
             raise BadInput(f"{where}: found columns {cut(', '.join(names))}; {self._expected}")
         self._layout, self._place, self._path, self._batch = layout, place, path, None
 
     @property
     def _expected(self) -> str:
         return f"expected one column {self._column} ({self._option})"
+
+
+def _leads_on(kind: Any, path: Sequence[str]) -> bool:
+    """Whether a type of Arrow is a struct, of structs, with the fields of the path."""
+    for name in path:
+        place = kind.get_field_index(name) if hasattr(kind, "get_field_index") else -1
+        if place < 0:
+            return False
+        kind = kind.field(place).type
+    return True
 
 
 class Names(Field):

@@ -29,6 +29,10 @@ _NAMES = ("no value", "a number", "a text")
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?", re.ASCII)
 
 
+class NoField(BadInput):
+    """No document has the field to keep by: the same job would find none again."""
+
+
 @dataclass(frozen=True)
 class Keep:
     """How the one that is kept is chosen; field: of max and min."""
@@ -70,10 +74,10 @@ class Keep:
         return np.concatenate([having, np.flatnonzero(is_without(ranks))])
 
     def expect_field(self, ranks: Array) -> None:
-        """Raises BadInput where none of the documents, of which there are some, has the field."""
+        """Raises NoField where none of the documents, of which there are some, has the field."""
         if len(ranks) and (ranks["kind"] == ABSENT).all():
             found = f"no field {self.field} in any of {len(ranks)} documents"
-            raise BadInput(f"found {found}, expected one at least that has it (--keep)")
+            raise NoField(f"found {found}, expected one at least that has it (--keep)")
 
 
 def is_without(ranks: Array) -> Array:

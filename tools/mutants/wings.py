@@ -2081,8 +2081,8 @@ MUTANTS = (
     Mutant(
         "a path that leads nowhere in a struct has no value",
         "fpstore/inputs/fields.py",
-        "value.get(name, MISSING) if isinstance(value, dict) else MISSING",
-        "value.get(name) if isinstance(value, dict) else MISSING",
+        "or (path and not _leads_on(layout.schema.field(place).type, path))",
+        "",
         "a mistyped path keeps the first of each group, and says so when all is done",
         ("tests/test_jobs_options.py::test_a_field_of_a_struct_that_no_document_has_is_refused",),
     ),
