@@ -3,7 +3,6 @@
 Owns who does which item. The answers come in the order of the items, and no item is begun after one has failed.
 """
 
-import math
 import sys
 import threading
 import weakref
@@ -15,42 +14,11 @@ from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
 from fpstore.arrays import as_integer
+from fpstore.awaited import HEARING_SECONDS, Ended
 from fpstore.platforms import processor_count
-
-# How often a waiting thread looks for a Ctrl-C.
-HEARING_SECONDS = 0.05
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
-
-
-class _End:
-    """As a threading.Event that is set once, whose waiting a Ctrl-C cannot break.
-
-    One that comes when an Event has just taken its lock, which Python's own code does, leaves that locked for ever.
-    """
-
-    __slots__ = ("_is_set", "_lock")
-
-    def __init__(self) -> None:
-        self._is_set = False
-        self._lock = threading.Lock()
-        self._lock.acquire()
-
-    def set(self) -> None:
-        """To be called once, or by one thread."""
-        self._is_set = True  # first, as who is interrupted below may leave it locked
-        if self._lock.locked():
-            self._lock.release()
-
-    def is_set(self) -> bool:
-        return self._is_set
-
-    def wait(self, seconds: float) -> bool:
-        """Until it is set, for so long at most."""
-        if not self._is_set and self._lock.acquire(timeout=seconds):
-            self._lock.release()
-        return self._is_set
 
 
 class _Turn:
@@ -61,7 +29,7 @@ class _Turn:
     def __init__(self, run: Callable[[], object]) -> None:
         self.run = run
         self._taken: dict[str, str] = {}
-        self.ended = _End()
+        self.ended = Ended()
         self.error: BaseException | None = None
         self.is_unwanted = False
 
@@ -260,7 +228,7 @@ class Background(Generic[_Result]):
         self._work: Callable[[], _Result] | None = work
         self._outcome: list[_Result] = []
         self._error: BaseException | None = None
-        self._ended = _End()
+        self._ended = Ended()
         alive = _Alive()
         self._alive = weakref.ref(alive)
         try:
@@ -458,41 +426,6 @@ def begun_ahead(every: Iterator[_Item], count: int = 1) -> Generator[_Item]:
 
 # Told how many items are done, now and then.
 Done = Callable[[int], object]
-
-
-class Leash:
-    """How far those who work may be ahead of who needs what they make, item by item in order.
-
-    On processors that all of them share, what they do further ahead only keeps who needs it from going on.
-    """
-
-    def __init__(self, length: int) -> None:
-        """length: how many items may be begun, from the one that is needed on."""
-        self._length = length
-        self._end: float = length
-        self._moved = threading.Condition()
-
-    def come_to(self, number: int) -> None:
-        """The item of that number, from 0 on, is needed, and none before it any more."""
-        self._hold_at(number + self._length)
-
-    def let_go(self) -> None:
-        """All may be begun."""
-        self._hold_at(math.inf)
-
-    def _hold_at(self, end: float) -> None:
-        with self._moved:
-            self._end = max(end, self._end)
-            self._moved.notify_all()
-
-    def reaches(self, number: int) -> bool:
-        """Whether that item may be begun."""
-        return number < self._end
-
-    def wait(self, number: int) -> None:
-        """Until that item may be begun."""
-        with self._moved:
-            self._moved.wait_for(partial(self.reaches, number))
 
 
 class _Alive:

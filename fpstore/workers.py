@@ -15,8 +15,9 @@ from queue import Empty, SimpleQueue
 from types import MappingProxyType
 from typing import Any, Generic, Self, TypeVar
 
+from fpstore.awaited import HEARING_SECONDS, Ended, Leash
 from fpstore.nursery import ENDING_SECONDS, Nursery, Ready, Worker
-from fpstore.threads import HEARING_SECONDS, Background, Done, Leash
+from fpstore.threads import Background, Done
 
 # Starting workers takes 0.2 to 0.5 s of a processor, for what they import together. Work that is known to take less
 # than this is not worth it.
@@ -51,7 +52,7 @@ class _Turn:
         self._given: tuple[Callable[[Any], Any], Any] | None = work, item
         self._others, self.may_begin = others, may_begin
         self.begun = threading.Lock()  # by who does it, or by who no longer wants it done
-        self.ended = threading.Event()
+        self.ended = Ended()
         self.result: Any = None
         self.error: Exception | None = None
 

@@ -18,6 +18,7 @@ CORE = (
     "progress",
     "origin",
     "arrays",
+    "awaited",
     "threads",
     "nursery",
     "workers",
@@ -227,6 +228,7 @@ WINGS = {
         "",
         "_codec",
         "arrays",
+        "awaited",
         "cluster",
         "disk",
         "errors",
@@ -252,6 +254,7 @@ WINGS = {
         "",
         "_codec",
         "arrays",
+        "awaited",
         "building",
         "checks",
         "codes",
@@ -413,6 +416,17 @@ def test_importers_are_found_in_python_and_in_cython() -> None:
 @pytest.mark.parametrize("path", MODULES + SCRIPTS, ids=name_of)
 def test_no_module_is_over_500_lines(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= MAX_LINES
+
+
+# A handler of the service notes its signals, and raises nothing.
+NOTES_SIGNALS = PACKAGE / "serve" / "writing.py"
+LOCKED_IN_PYTHON = re.compile(r"\bthreading\.(Event|Condition|\w*Semaphore|Barrier)\(|\bqueue import .*\bQueue\b")
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if path != NOTES_SIGNALS], ids=name_of)
+def test_no_module_waits_by_a_lock_that_a_ctrl_c_leaves_locked(path: Path) -> None:
+    """`fpstore/awaited.py` says why."""
+    assert not LOCKED_IN_PYTHON.search(path.read_text())
 
 
 @pytest.mark.parametrize("path", [*MODULES, *SCRIPTS, *sorted(Path(__file__).parent.glob("*.py"))], ids=name_of)

@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, suppress
 from functools import partial
+from queue import SimpleQueue
 from types import FrameType
 from typing import Any
 
@@ -20,7 +21,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fpstore import threads as threads_module
-from fpstore.threads import Background, Leash, Line, Piece, Threads, ahead, begun_ahead, is_unwanted, slices
+from fpstore.awaited import Leash
+from fpstore.threads import Background, Line, Piece, Threads, ahead, begun_ahead, is_unwanted, slices
 
 
 @pytest.mark.parametrize("count", [1, 2, 7])
@@ -665,6 +667,23 @@ def test_work_is_no_further_ahead_than_its_leash_is_long() -> None:
     leash.let_go()
     working.wait()
     assert begun == list(range(9))
+
+
+def test_who_is_not_woken_by_a_leash_looks_again() -> None:
+    """As a Ctrl-C may come between one who waits and what wakes it; and all who wait are woken."""
+    leash, begun = Leash(0), SimpleQueue[int]()
+
+    def work(number: int) -> None:
+        leash.wait(number)
+        begun.put(number)
+
+    working = [Background(partial(work, number)) for number in (0, 0, 5)]
+    leash._end = 1  # which nobody tells
+    assert [begun.get(timeout=20) for _ in range(2)] == [0, 0]
+    leash.come_to(6)
+    assert begun.get(timeout=20) == 5
+    for each in working:
+        each.wait()
 
 
 def test_who_waits_takes_no_lock_that_a_ctrl_c_leaves_locked() -> None:

@@ -25,6 +25,7 @@ import zstandard
 from outcome import Command
 
 from fpstore import workers as module
+from fpstore.awaited import Leash
 from fpstore.inputs import BadInput, read, records
 from fpstore.jobs import Inputs, cluster, dedup, document_pairs
 from fpstore.jobs import corpus as jobs_corpus
@@ -32,7 +33,6 @@ from fpstore.nursery import Worker
 from fpstore.text import recipes, shared, tokens
 from fpstore.text.packed import Texts
 from fpstore.text.recipe import Recipe
-from fpstore.threads import Leash
 from fpstore.workers import Workers
 
 # Longer than any test may take.

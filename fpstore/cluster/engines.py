@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, Protocol, Self
 
+from fpstore.awaited import Leash
 from fpstore.cluster.tasks import Task
-from fpstore.threads import Done, Leash
+from fpstore.threads import Done
 
 # By its name, where its class is: another package is imported for one that is asked for.
 _CLASSES = {"local": ("local", "Local"), "ray": ("ray", "OnRay"), "spark": ("spark", "OnSpark")}

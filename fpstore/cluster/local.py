@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import Self
 
+from fpstore.awaited import Leash
 from fpstore.cluster.tasks import HELD, Task, expect_wanted, run_held
 from fpstore.errors import JobError
-from fpstore.threads import Done, Leash, thread_count
+from fpstore.threads import Done, thread_count
 from fpstore.workers import START_AFTER_SECONDS, WorkerEnded, Workers
 
 # How often a task is begun.

@@ -5,13 +5,14 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
+from fpstore.awaited import Leash
 from fpstore.cluster.batches import Probing
 from fpstore.cluster.leading import UNCONFIRMED_DISTANCE, Keyed, Told, decided
 from fpstore.cluster.sent import TRIES, attempt, failed
 from fpstore.cluster.tasks import Task, expect_wanted
 from fpstore.errors import JobError, PathLike
 from fpstore.text import Recipe
-from fpstore.threads import Done, Leash
+from fpstore.threads import Done
 
 if TYPE_CHECKING:
     import ray.data

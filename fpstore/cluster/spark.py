@@ -15,13 +15,14 @@ from errno import EEXIST
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from fpstore.awaited import HEARING_SECONDS, Leash
 from fpstore.cluster.batches import Probing
 from fpstore.cluster.leading import UNCONFIRMED_DISTANCE, Keyed, decided
 from fpstore.cluster.sent import TRIES, attempt, failed
 from fpstore.cluster.tasks import Task, expect_wanted
 from fpstore.errors import Error, PathLike
 from fpstore.text import Recipe
-from fpstore.threads import HEARING_SECONDS, Done, Leash, thread_count
+from fpstore.threads import Done, thread_count
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

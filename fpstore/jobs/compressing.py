@@ -1,7 +1,7 @@
 """Owns how a result is compressed while it grows, by a thread of its own: to the bytes that it would be in the end."""
 
-import threading
 from functools import partial
+from queue import SimpleQueue
 from typing import BinaryIO
 
 from fpstore.jobs.claims import Claim
@@ -21,7 +21,7 @@ class _Growing:
         """file: which it is appended to."""
         self._file = file
         self._read = 0
-        self._changed = threading.Event()
+        self._told = SimpleQueue[None]()  # each time that it has changed; made in C, as `fpstore/awaited.py` says why
         self._is_whole = self._is_unwanted = False
         self.part: BinaryIO | None = None
 
@@ -29,20 +29,19 @@ class _Growing:
         """More of it was written; is_whole: all. is_unwanted: nobody wants what is made of it."""
         self._is_whole |= is_whole
         self._is_unwanted |= is_unwanted
-        self._changed.set()
+        self._told.put(None)
 
     def read(self, size: int) -> bytes:
         """The next bytes, fewer at the end alone: what is made of them may follow from how they come."""
         assert self.part is not None
         while True:
-            self._changed.clear()
             if self._is_unwanted:
                 raise _UnwantedError
             is_whole = self._is_whole  # first, as it grows until then
             left = self._file.length - self._read
             if left >= size or is_whole:
                 break
-            self._changed.wait()
+            self._told.get()
         data = self.part.read(min(size, left))
         self._read += len(data)
         return data

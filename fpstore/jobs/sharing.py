@@ -21,6 +21,7 @@ import numpy as np
 
 import fpstore
 from fpstore.arrays import as_count
+from fpstore.awaited import Leash
 from fpstore.cluster.engines import Engine, engine_named
 from fpstore.cluster.local import Local, run_here
 from fpstore.cluster.made import PAGES, TEXTS, Made, MadePart, made_of, marks_of, marks_of_pages, shown_in
@@ -42,7 +43,7 @@ from fpstore.text import Recipe
 from fpstore.text.confirm import CONFIRMED_DISTANCE, UNCONFIRMED_DISTANCE, Confirm
 from fpstore.text.packed import packed
 from fpstore.text.shared import Page, Shown
-from fpstore.threads import Background, Leash
+from fpstore.threads import Background
 from fpstore.types import Array, Keys, expect_flags
 
 # How long a task is: the last of them keeps the others waiting. No more than so many, each of which leaves a file. Who
