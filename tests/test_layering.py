@@ -14,6 +14,7 @@ PACKAGE = ROOT / "fpstore"
 CORE = (
     "platforms",
     "errors",
+    "closing",
     "types",
     "progress",
     "origin",
@@ -220,7 +221,7 @@ WINGS = {
     },
     "adapters": {"", "errors", "types", "checks", "arrays", "minhash"},
     # origin: by which recipe fingerprints were made, which stores and files must tell in one way.
-    "inputs": {"errors", "origin", "threads", "workers", "types", "text", "_native"},
+    "inputs": {"closing", "errors", "origin", "threads", "workers", "types", "text", "_native"},
     # Of query, the rule by which something is near an earlier one: jobs and add_if_new must not decide it apart.
     # ledger, later, notes: what a store and its jobs must both know. _names: the hash by which a store knows names.
     # fingerprints: as for text. cluster: who does tasks, and how these hand over what they make; _codec: its checksum.
@@ -229,6 +230,7 @@ WINGS = {
         "_codec",
         "arrays",
         "awaited",
+        "closing",
         "cluster",
         "disk",
         "errors",
@@ -259,6 +261,7 @@ WINGS = {
         "checks",
         "codes",
         "creation",
+        "closing",
         "disk",
         "errors",
         "inputs",

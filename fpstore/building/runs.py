@@ -16,6 +16,7 @@ import numpy as np
 
 from fpstore._merge import PACKED_GROUP, PACKED_SLACK, pack_sorted, packed_most, unpack_sorted
 from fpstore._sort import GrowingKeys
+from fpstore.closing import close_all
 from fpstore.disk import naming, unnamed, write_all
 from fpstore.merging import Columns, Source
 from fpstore.types import Bytes, Keys
@@ -54,7 +55,7 @@ class Spill:
         self._room: GrowingKeys | None = None
         self._files: list[IO[bytes]] = []
         # Closing is what frees the disk; the finalizer does it where an exception skips close().
-        self._close_files = weakref.finalize(self, _close_all, self._files)
+        self._close_files = weakref.finalize(self, _close_files_of, self._files)
 
     @property
     def end(self) -> Bound:
@@ -167,9 +168,8 @@ class Spill:
                 offset += got
 
 
-def _close_all(files: list[IO[bytes]]) -> None:
-    for file in files:
-        file.close()
+def _close_files_of(files: list[IO[bytes]]) -> None:
+    close_all(*(file.close for file in files))
 
 
 class _Run:

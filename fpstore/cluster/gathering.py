@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
+from fpstore.closing import close_all
 from fpstore.cluster.parts import Maker, Part, write_runs
 from fpstore.merging import Columns, Source, each_once, in_order, merged
 from fpstore.types import Keys
@@ -57,11 +58,7 @@ class Batches(Iterator[_Batch]):
 
     def close(self) -> None:
         """Let go of the parts and of the store; may be called again."""
-        self._batches.close()
-        for part in self._parts:
-            part.close()
-        self._store.close()
-        self._kept.close()
+        close_all(self._batches.close, *(part.close for part in self._parts), self._store.close, self._kept.close)
 
 
 def each_row(pieces: Sequence[Columns]) -> list[Keys]:

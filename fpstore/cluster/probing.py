@@ -9,6 +9,7 @@ import numpy as np
 
 import fpstore
 from fpstore.arrays import as_count
+from fpstore.closing import close_all
 from fpstore.cluster.gathering import Batches, gathered
 from fpstore.cluster.local import run_here
 from fpstore.cluster.parts import Maker, Part
@@ -75,7 +76,7 @@ def probe(
                     job = _Job(each, queries, distance, crew.tasks, crew.sharing(chosen))
                     found = parts_of(home, chosen, job.tasks(home), job.seconds, job.columns, progress, "probing")
                     parts += found
-                    held.callback(_close, found)
+                    held.callback(close_all, *(part.close for part in found))
         answer = Answer(first, parts, search_method(first._latest, distance, len(queries)))
         answer.keep(held.pop_all())
         return answer
@@ -131,11 +132,6 @@ def _folders(folder: PathLike | None, count: int) -> Iterator[PathLike | None]:
         yield from (Path(folder, f"{number:05d}") for number in range(count))
     else:
         yield from [folder] * count
-
-
-def _close(parts: list[Part]) -> None:
-    for part in parts:
-        part.close()
 
 
 class _Job:

@@ -15,6 +15,7 @@ import numpy as np
 
 import fpstore
 from fpstore.arrays import as_count, as_integer
+from fpstore.closing import close_all
 from fpstore.cluster.engines import Engine, engine_named
 from fpstore.cluster.local import Local
 from fpstore.cluster.parts import Maker, Part, is_half_written, sweep, whole_file
@@ -260,7 +261,6 @@ def _opened(home: Folder, tasks: Sequence[Task], columns: int) -> list[Part]:
         for task in tasks:
             parts.append(Part.open(home, task.maker, columns))  # noqa: PERF401
     except BaseException:
-        for part in parts:
-            part.close()
+        close_all(*(part.close for part in parts))
         raise
     return parts

@@ -15,6 +15,7 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
+from fpstore.closing import close_all
 from fpstore.inputs import remote
 from fpstore.inputs.decoding import MARK_BYTES, marked
 from fpstore.inputs.errors import BadInput
@@ -348,9 +349,7 @@ class _Ahead(io.RawIOBase):
 
     def close(self) -> None:
         """Nothing more is read."""
-        if not self.closed:
-            self._every.close()
-        super().close()
+        close_all(*([] if self.closed else [self._every.close]), super().close)
 
 
 def _held(raw: io.RawIOBase) -> Generator[memoryview]:

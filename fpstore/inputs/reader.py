@@ -8,6 +8,7 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 
+from fpstore.closing import close_all
 from fpstore.inputs.blocks import Columns, Document, read_blocks, reads_blocks
 from fpstore.inputs.cells import width
 from fpstore.inputs.columns import ASK_TEXT, Asked
@@ -196,8 +197,7 @@ class Documents(Iterator[tuple[str, str]]):
 
     def close(self) -> None:
         """Close the file that is open, if one is; nothing more is read."""
-        self._documents.close()
-        self._columns.close()
+        close_all(self._documents.close, self._columns.close)
 
 
 def read(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
+from fpstore.closing import close_all
 from fpstore.threads import Line, Piece
 
 # So much is still to be written at most, before who decides waits: each piece holds a batch.
@@ -90,5 +91,4 @@ class Behind:
 
     def end(self) -> None:
         """No more is given: its threads end, which else stay for as long as somebody has an error of the job."""
-        self._writes.end()
-        self._commits.end()
+        close_all(self._writes.end, self._commits.end)

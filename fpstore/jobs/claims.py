@@ -13,9 +13,11 @@ import secrets
 import shutil
 import stat
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from fpstore.closing import close_all
 from fpstore.disk import NEW_SUFFIX, FileIdentity, Folder, naming, write_all
 from fpstore.errors import JobError, no_folder
 from fpstore.inputs import BadInput
@@ -128,14 +130,11 @@ class Claim:
 
     def _let_go(self) -> None:
         fd, self._lock_fd = self._lock_fd, -1  # as Folder.close
-        if fd >= 0:
-            os.close(fd)
-        self.folder.close()
+        close_all(*([partial(os.close, fd)] if fd >= 0 else []), self.folder.close)
 
     def close(self) -> None:
         """Let others have it."""
-        self._let_go()
-        self.parent.close()
+        close_all(self._let_go, self.parent.close)
 
     # --- Whose it is ---
 

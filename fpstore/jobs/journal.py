@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+from fpstore.closing import close_all
 from fpstore.disk import Folder
 from fpstore.errors import JobError
 from fpstore.jobs import record as records
@@ -244,14 +245,9 @@ class Job:
                 self._end_compressing()
 
     def _close(self) -> None:
-        self._behind.end()
-        self._syncing.close()
-        for file in self._files:
-            file.close()
-        if hasattr(self, "work_folder"):
-            self.work_folder.close()
-        for claim in self._claims:
-            claim.close()
+        folders = [self.work_folder.close] if hasattr(self, "work_folder") else []
+        files, claims = [file.close for file in self._files], [claim.close for claim in self._claims]
+        close_all(self._behind.end, self._syncing.close, *files, *folders, *claims)
 
     @property
     def is_finished(self) -> bool:

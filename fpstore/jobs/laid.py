@@ -11,6 +11,7 @@ from typing import IO
 
 import numpy as np
 
+from fpstore.closing import close_all
 from fpstore.disk import Folder, naming, unnamed, write_all
 from fpstore.text._packed import gather, ranges
 from fpstore.text.held import KeptHashes
@@ -41,8 +42,7 @@ class LaidHashes:
 
     def close(self) -> None:
         """They take no room any more."""
-        self._hashes.close()
-        self._entries.close()
+        close_all(self._hashes.close, self._entries.close)
 
     def add(self, first_id: int, kept: KeptHashes, indexes: Counts) -> None:
         """Lay down those of the texts with these indexes, under the ids from first_id on.

@@ -22,6 +22,7 @@ import numpy as np
 import fpstore
 from fpstore.arrays import as_count
 from fpstore.awaited import Leash
+from fpstore.closing import close_all
 from fpstore.cluster.engines import Engine, engine_named
 from fpstore.cluster.local import Local, run_here
 from fpstore.cluster.made import PAGES, TEXTS, Made, MadePart, made_of, marks_of, marks_of_pages, shown_in
@@ -369,8 +370,7 @@ class _Handed:
 
     def close(self) -> None:
         """Nothing more is read of the source."""
-        self._pages.close()
-        self._texts.close()
+        close_all(self._pages.close, self._texts.close)
 
 
 class _Columns:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from fpstore import _names
+from fpstore.closing import close_all
 from fpstore.disk import Folder, replace_whole
 from fpstore.errors import CorruptStore, JobError
 from fpstore.fingerprints import single_of
@@ -153,11 +154,8 @@ class Spool:
 
     def close(self) -> None:
         """Close its files."""
-        for file in self._files:
-            file.close()
-        if self._laid is not None:
-            self._laid.close()
-        self.folder.close()
+        laid = [] if self._laid is None else [self._laid.close]
+        close_all(*(file.close for file in self._files), *laid, self.folder.close)
 
     @property
     def next_id(self) -> int:

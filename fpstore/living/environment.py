@@ -21,6 +21,7 @@ from lmdb.verify import VerifyError, verify
 
 from fpstore._tail import Tail
 from fpstore._watch import MappedWords
+from fpstore.closing import close_all
 from fpstore.disk import CATALOG_NAME, FileIdentity, Folder
 from fpstore.errors import CorruptStore, StoreChanged, StoreClosed
 from fpstore.living import locks
@@ -84,9 +85,8 @@ class Environment:
 
     def close_file(self) -> None:
         """For good. The caller holds the lock."""
-        self.close()
         self._fd = -1
-        self._own.close()
+        close_all(self.close, self._own.close)
 
     @property
     def is_inside(self) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Collection
 from pathlib import Path
 from weakref import WeakSet
 
+from fpstore.closing import close_all
 from fpstore.codes.reader import CodesSegment
 from fpstore.disk import Folder, Place
 from fpstore.errors import CorruptStore, PlanError, WrongKind
@@ -196,7 +197,6 @@ def _open_names(segments: Folder, entry: SegmentEntry, settings: Settings) -> tu
             if found != expected:
                 raise CorruptStore("names", found, f"{expected}, which the catalog names", path=opened[-1].path)
     except BaseException:
-        for names in opened:
-            names.close()
+        close_all(*(names.close for names in opened))
         raise
     return tuple(opened)

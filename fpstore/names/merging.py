@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from fpstore import _names
+from fpstore.closing import close_all
 from fpstore.disk import naming, unnamed
 from fpstore.names.column import NO_NAMES, Named, Names, gathered
 from fpstore.types import Keys
@@ -103,8 +104,7 @@ class NameSorter:
             run = _Run(self._directory)
             for chunk in merged_names([each.chunks() for each in first], once=False):
                 run.append(chunk)
-            for each in first:
-                each.close()
+            close_all(*(each.close for each in first))
             self._runs.insert(0, run)
         last = [self._sorted()] if self._held else []
         if not self._runs:
@@ -114,8 +114,7 @@ class NameSorter:
 
     def close(self) -> None:
         """Free what the spill files take."""
-        for run in self._runs:
-            run.close()
+        close_all(*(run.close for run in self._runs))
         self._runs, self._held, self._size = [], [], 0
 
     def _sorted(self) -> Iterator[Named]:
@@ -171,8 +170,7 @@ class _Run:
 
     def close(self) -> None:
         """Free what it takes."""
-        for file in self._files:
-            file.close()
+        close_all(*(file.close for file in self._files))
 
     def _read(self, index: int, offset: int, size: int) -> bytes:
         file: Any = self._files[index]

@@ -10,6 +10,7 @@ import numpy as np
 from fpstore import format as layout
 from fpstore._codec import page_checksums
 from fpstore._view import SegmentView, TableCursor
+from fpstore.closing import close_all
 from fpstore.disk import Place
 from fpstore.errors import CorruptStore
 from fpstore.forks import cached_property
@@ -104,8 +105,7 @@ class Wreck(AnyWreck):
 
     def close(self) -> None:
         """Let go of it."""
-        self._view.close()
-        super().close()
+        close_all(self._view.close, super().close)
 
     # --- Slots ---
 
