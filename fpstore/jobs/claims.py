@@ -13,7 +13,6 @@ import secrets
 import shutil
 import stat
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -130,7 +129,11 @@ class Claim:
 
     def _let_go(self) -> None:
         fd, self._lock_fd = self._lock_fd, -1  # as Folder.close
-        close_all(*([partial(os.close, fd)] if fd >= 0 else []), self.folder.close)
+        try:  # nothing is called before it is closed, where an interruption would leave it open
+            if fd >= 0:
+                os.close(fd)
+        finally:
+            self.folder.close()
 
     def close(self) -> None:
         """Let others have it."""
