@@ -28,7 +28,7 @@ from fpstore.plans import families as plans
 from fpstore.plans import planner
 from fpstore.plans.permutation import Permutation
 from fpstore.plans.plan import Plan, TablePlan
-from fpstore.query import ways
+from fpstore.query import batch, ways
 from fpstore.segment.reader import Segment
 from fpstore.segment.table import EncodedTable, encode_table
 from fpstore.segment.writer import SegmentWriter
@@ -134,6 +134,11 @@ def ask_by(monkeypatch: pytest.MonkeyPatch, method: str) -> None:
     costs = {each: 0.0 if each == method else float("inf") for each in ("stream", "scan")}
     monkeypatch.setattr(planner, "scan_nanoseconds", lambda n, query_count=1, block_bytes=0: costs["scan"])
     monkeypatch.setattr(ways, "streaming_nanoseconds", lambda segment, query_count, distance: costs["stream"])
+
+
+def stream_by(patch: pytest.MonkeyPatch, streams: bool) -> None:
+    """Have large batches cost less streamed than otherwise, or more; each piece of a stream as much as another."""
+    patch.setattr(batch, "_table_nanoseconds", lambda *_: 1e-6 if streams else 1e18)
 
 
 def resealed(data: bytes | bytearray) -> bytes:

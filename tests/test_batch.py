@@ -1,6 +1,9 @@
 """Streaming a segment past sorted queries gives what probing gives."""
 
 from contextlib import closing
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -12,7 +15,9 @@ from hypothesis.strategies._internal.core import DataObject
 from fpstore.plans import families as plans
 from fpstore.plans import planner
 from fpstore.plans.plan import Plan
-from fpstore.query import batch
+from fpstore.query import batch, ways
+from fpstore.query.pairs import window_shape
+from fpstore.segment.reader import Segment
 from fpstore.threads import Threads
 
 PLANS = product_plans()
@@ -71,6 +76,62 @@ def test_many_chunks_in_several_threads_give_the_same(name: str, monkeypatch: py
     queries = queries_near(stored, 3, 2000, rng)
     with segment_of(stored, plans.named(name, 3)) as segment, closing(Threads(3)) as threads:
         assert difference_count(batch.stream(segment, queries, 3, threads.map), brute_force(stored, queries, 3)) == 0
+
+
+def shaped(plan: Plan, n: int) -> Segment:
+    """What is asked of a segment of so many keys by who says what it takes."""
+    tables = [
+        SimpleNamespace(
+            prefix_mask=table.prefix_mask, flips=table.flips, slot_bits=planner.slot_bits(n, plan.slot_keys)
+        )
+        for table in plan.tables
+    ]
+    return cast(Segment, SimpleNamespace(key_count=n, tables=tables, view=SimpleNamespace(bits=plan.bits)))
+
+
+@pytest.mark.parametrize("aim", planner.AIMS)
+@pytest.mark.parametrize("k", [0, 1, 3, 5, 8, 10])
+@pytest.mark.parametrize("n", [1, 10**5, 10**6, 10**7, 10**9])
+def test_more_queries_take_more_together_and_less_each_and_what_is_streamed_stays_so(n: int, k: int, aim: str) -> None:
+    plan = planner.choose(n, k, aim)
+    segment = shaped(plan, n)
+    counts = [ways.MIN_STREAMED * 5**power // 4**power for power in range(60)]
+    taken = [batch.streaming_nanoseconds(segment, count, k) for count in counts]
+    methods = [ways.way_to_all(segment, plan, k, count).method for count in counts]
+    for index, (count, more) in enumerate(pairwise(counts)):
+        assert taken[index] < taken[index + 1]
+        assert taken[index] / count > taken[index + 1] / more
+        assert methods[index] != "stream" or methods[index + 1] == "stream"
+
+
+@pytest.mark.parametrize("n", [10**5, 10**7])
+def test_what_pieces_take_is_what_a_stream_takes(n: int) -> None:
+    segment = shaped(planner.choose(n, 8, "balanced"), n)
+    each = batch.piece_nanoseconds(segment, 10**4, 8)
+    assert len(each) == len(batch.pieces(segment, 8))
+    assert sum(each) == pytest.approx(batch.streaming_nanoseconds(segment, 10**4, 8))
+
+
+def test_a_stream_takes_its_keys_its_flips_its_queries_and_what_these_meet() -> None:
+    n, k, count = 10**5, 3, 20_000  # all windows are in a second-level cache
+    plan = plans.flips(2, (2, 0), k)
+    windows, patterns = 1 << 16, 1 + 16 + 16 * 15 // 2
+    met = sum(5.0 + 0.5 * n / windows for _ in range(patterns + 1))
+    expected = 2 * 8.0 * n + 11000.0 * (patterns + 1) + (2 * 20.0 + met) * count
+    assert batch.streaming_nanoseconds(shaped(plan, n), count, k) == pytest.approx(expected)
+
+
+def test_windows_out_of_the_caches_take_longer_the_fewer_queries_come_to_them() -> None:
+    n, plan = 10**7, plans.flips(1, (3,), 3)
+
+    def joined(count: int) -> float:
+        """What a query takes of the joins alone."""
+        taken = [batch.streaming_nanoseconds(shaped(plan, n), each, 3) for each in (0, count)]
+        return (taken[1] - taken[0]) / count
+
+    patterns = planner.pattern_count(*window_shape(shaped(plan, n), 0, 3))
+    near, far = joined(10**10) / patterns, joined(10) / patterns
+    assert far - near == pytest.approx(16.0 * (1 - (2 << 20) / (8 * n / 8)), rel=0.01)
 
 
 def test_streaming_costs_less_than_probing_only_for_large_batches() -> None:

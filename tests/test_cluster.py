@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import flipped
+from helpers import flipped, stream_by
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from living import writer_of
@@ -138,9 +138,7 @@ def test_tasks_find_what_one_search_finds(
     rng = np.random.default_rng(seed)
     with fpstore.open(stores[name]) as store, pytest.MonkeyPatch.context() as patch:
         patch.setattr("fpstore.living.radius._told", True)
-        # So that what is streamed costs less than all else, or more.
-        patch.setattr(batch, "DECODE_NS", 0.0 if streamed else 1e9)
-        patch.setattr(batch, "JOIN_NS", 0.001 if streamed else 1e9)
+        stream_by(patch, streamed)
         others = some_keys(9, seed) >> np.uint64(64 - store.bits)
         stored = np.concatenate([others, *(rows.fingerprint for rows in store.rows())])
         queries = rng.choice(stored, count)
@@ -165,8 +163,7 @@ def test_tasks_find_what_one_search_finds(
 def test_lots_have_every_piece_or_every_query_once_and_take_about_as_long(
     stores: dict[str, Path], small: None, monkeypatch: pytest.MonkeyPatch, streams: bool, count: int
 ) -> None:
-    monkeypatch.setattr(batch, "JOIN_NS", 0.001)
-    monkeypatch.setattr(batch, "DECODE_NS", 0.001 if streams else 1e9)
+    stream_by(monkeypatch, streams)
     with fpstore.open(stores["grown uint64"]) as store:
         snapshot = store._latest
         lots = cut(snapshot, 3, 200, count)

@@ -23,6 +23,7 @@ from fpstore.plans import families as plans
 from fpstore.plans import planner
 from fpstore.plans.plan import Plan
 from fpstore.plans.reach import lookup_nanoseconds, reaching
+from fpstore.query import ways
 from fpstore.query.ways import Lookup, Scan, way_of, way_to_all
 from fpstore.threads import Threads
 from fpstore.types import Keys
@@ -260,3 +261,12 @@ def test_what_is_streamed_is_within_the_plans_distance(monkeypatch: pytest.Monke
     with segment_of(distinct(KINDS["uniform"](300, np.random.default_rng(10))), plan) as segment:
         for distance, expected in ((3, "stream"), (4, "probe")):
             assert way_to_all(segment, plan, distance, 100_000).method == expected
+
+
+def test_look_ups_of_a_large_batch_are_priced_as_begun_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = plans.flips(3, (1, 0, 0), 3)
+    with segment_of(distinct(KINDS["uniform"](300_000, np.random.default_rng(10))), plan) as segment:
+        price = lookup_nanoseconds(plan, 3, segment.key_count) - planner.begun_nanoseconds(plan)
+        for each, expected in ((price - 1, "stream"), (price + 1, "probe")):
+            monkeypatch.setattr(ways, "streaming_nanoseconds", lambda _, count, distance, each=each: each * count)
+            assert way_to_all(segment, plan, 3, 100_000).method == expected

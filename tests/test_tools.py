@@ -79,6 +79,19 @@ def test_bench_plans_holds_every_choice_that_an_aim_picks_against_its_store() ->
 
 
 @pytest.mark.slow
+def test_bench_batches_holds_what_is_picked_against_every_way() -> None:
+    found = result_of("bench_batches", "--cases", "3", "--aims", "size,balanced")
+    for title in ("k = 3, size, uniform", "k = 3, size, clustered", "k = 3, balanced, uniform"):
+        rows = rows_of(found, title)
+        assert {row["of"] for row in rows} == {"uniform", "near", "clustered"}
+        for row in rows:
+            figures = {way: row[f"{way} ns"] for way in ("probe", "stream", "scan")}
+            assert row["of best"] == pytest.approx(figures[row["picked"]] / min(figures.values()))
+            assert row["ms"] == pytest.approx(min(figures.values()) * row["queries"] / 1e6)
+    assert len(found["bars"]) == 4
+
+
+@pytest.mark.slow
 def test_bench_serve_times_lines_and_requests() -> None:
     found = result_of("bench_serve")
     (lines,) = (table["rows"] for table in found["tables"] if "a line of a coprocess" in table["title"])

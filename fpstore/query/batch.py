@@ -8,6 +8,7 @@ one side.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from math import expm1
 from typing import Self
 
 import numpy as np
@@ -16,7 +17,7 @@ from fpstore._pairs import Queries
 from fpstore._sort import sort_permuted
 from fpstore.fingerprints import repeats
 from fpstore.merging import in_order, ordered_with_places
-from fpstore.plans.planner import COMPARE_NS, pattern_count
+from fpstore.plans.planner import beyond, pattern_count
 from fpstore.query.matches import MAX_MATCHES, Room
 from fpstore.query.pairs import load_windows, window_flips, window_shape
 from fpstore.segment.reader import Segment
@@ -24,9 +25,19 @@ from fpstore.types import Array, Counts, Keys
 
 # Keys decoded at a time, on average: enough to hide the calls, few enough for the third-level cache.
 CHUNK_KEYS = 1 << 20
-# What decoding a key and joining a query once take, from probe_many of 10^5 and 10^6 queries on 10^7 uniform keys.
-DECODE_NS = 7.0
-JOIN_NS = 17.0
+# What a stream takes on one thread. Fitted to what tools/bench_batches.py measures: k = 1 to 10, every aim, 10^5 to
+# 10^7 keys and 10^3 to 10^6 queries, uniform and clustered, Intel Xeon, real-time priority, two cores little used. Of
+# the batches over 10 ms 96 % take 0.7 to 1.4 of what is said.
+DECODE_NS = 8.0  # one key of a table decoded and put in its window; 1.6 of them decode, the rest is memory that is new
+ORDER_NS = 20.0  # one query of a table permuted and put in order
+FLIP_NS = 11000.0  # one flip of the windows of a chunk begun, and what it found put together
+JOIN_NS = 5.0  # one query and one flip: its window located and begun
+KEY_NS = 0.5  # and compared with one key there
+# And more where neither a second-level cache nor the query before it has fetched the window. Queries in order come to
+# the same lines, or the next ones, where there is one in some 32 keys.
+FAR_JOIN_NS = 16.0
+NEAR_BYTES = 2 << 20
+SHARED_KEYS = 32
 
 _NONE = np.empty((0, 3), dtype=np.uint64)
 # A table, and a chunk of it.
@@ -78,8 +89,16 @@ def streaming_nanoseconds(segment: Segment, query_count: int, distance: int) -> 
 
 def _table_nanoseconds(segment: Segment, index: int, query_count: int, distance: int) -> float:
     window_bits, flips = window_shape(segment, index, distance)
-    joined = pattern_count(window_bits, flips) * (JOIN_NS + COMPARE_NS * segment.key_count / (1 << window_bits))
-    return DECODE_NS * segment.key_count + joined * query_count
+    n, chunks, patterns = (
+        segment.key_count,
+        1 << _split_bits(segment, index, distance),
+        pattern_count(window_bits, flips),
+    )
+    near_it = SHARED_KEYS * query_count / max(1, n)
+    alone = -expm1(-near_it) / near_it if near_it else 1.0
+    far_ns = FAR_JOIN_NS * alone * beyond(NEAR_BYTES, 8 * n / chunks)
+    joined = patterns * (JOIN_NS + far_ns + KEY_NS * n / (1 << window_bits))
+    return DECODE_NS * n + FLIP_NS * patterns * chunks + (ORDER_NS + joined) * query_count
 
 
 def pieces(segment: Segment, distance: int) -> list[Piece]:

@@ -144,12 +144,16 @@ class Stream(Lookup):
 
 
 def way_to_all(segment: Segment, plan: Plan, distance: int, query_count: int, run: Run = map) -> Way:
-    """The way to all that is near so many queries that costs least. run: what shares the work out, as `Threads.map`."""
+    """The way to all that is near so many queries that costs least. run: what shares the work out, as `Threads.map`.
+
+    A batch that is large enough to be streamed begins its look-ups together, so that is not held against streaming.
+    """
     way = way_of(segment, plan, distance, query_count, run)
     if distance > plan.max_distance or query_count < MIN_STREAMED:
         return way
     streamed = streaming_nanoseconds(segment, query_count, distance) / query_count
-    return Stream(segment, distance, None, run, streamed) if streamed < way.nanoseconds else way
+    begun = planner.begun_nanoseconds(plan) if isinstance(way, Lookup) else 0.0
+    return Stream(segment, distance, None, run, streamed) if streamed < way.nanoseconds - begun else way
 
 
 def way_of(segment: Segment, plan: Plan, distance: int, query_count: int, run: Run = map) -> Way:
