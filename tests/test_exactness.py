@@ -163,7 +163,9 @@ def test_every_neighbour_is_found_from_the_fingerprint_they_surround() -> None:
 
 
 @pytest.mark.parametrize(
-    "plan", ["flips-2:1,1", "flips-3:1,0,0", "flips-3:0,1,0", *plans.PAPER_NAMES], ids=lambda name: name
+    "plan",
+    ["flips-2:1,1", "flips-3:1,0,0", "flips-3:0,1,0", "parts-2:2", "parts-3:2", *plans.PAPER_NAMES],
+    ids=lambda name: name,
 )
 @pytest.mark.parametrize("seed", [None, 1, 2])
 def test_crowded_keys_are_searched_exactly(plan: str, seed: int | None) -> None:

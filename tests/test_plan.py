@@ -11,7 +11,7 @@ from typing import cast
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from fpstore.errors import PlanError
@@ -48,6 +48,7 @@ def named_plans() -> list[tuple[str, int]]:
     for k in range(9):
         names += [(f"choose-{band_count}", k) for band_count in range(k + 1, k + 4)]
         names += [(f"general-{n}:{tau}", k) for n in (10**6, 10**8) for tau in (8, 12)]
+        names += [(f"parts-{count}:{prefix}", k) for count in range(1, k + 2) for prefix in range(1, 5)]
         for band_count in range(1, k + 2):
             for counts in partitions(k - band_count + 1, band_count, k):
                 names.append((f"flips-{band_count}:{','.join(map(str, counts))}", k))
@@ -204,6 +205,65 @@ def test_choosing_bands_makes_a_table_for_each_choice(k: int) -> None:
         assert len(set(plans.choose(band_count, k).tables)) == comb(band_count, k)
 
 
+@pytest.mark.parametrize(
+    ("parts", "prefix_bands", "k", "table_count", "prefix_bits"),
+    [
+        (2, 2, 3, 6, {21, 22}),  # two halves, one of which has an error at most: two of its three thirds have none
+        (2, 3, 3, 8, {24}),
+        (3, 2, 3, 5, {18, 19}),  # one error, none, none: 3 + 1 + 1 choices of two of seven bands
+        (2, 2, 2, 4, {25, 26}),
+        (3, 2, 5, 9, {14, 15}),
+    ],
+)
+def test_parts_have_a_table_for_each_choice_of_bands_of_one_part(
+    parts: int, prefix_bands: int, k: int, table_count: int, prefix_bits: set[int]
+) -> None:
+    plan = plans.named(f"parts-{parts}:{prefix_bands}", k)
+    assert (len(set(plan.tables)), {table.flips for table in plan.tables}) == (table_count, {0})
+    assert {table.prefix_bits for table in plan.tables} == prefix_bits
+    assert plans.table_count_of_parts(parts, prefix_bands, k) == table_count
+    with pytest.raises(PlanError, match="would miss"):
+        replace(plan, max_distance=k + 1).prove()
+
+
+@pytest.mark.parametrize("k", range(1, 9))
+def test_one_part_is_a_choice_of_bands_and_parts_of_no_error_are_bands(k: int) -> None:
+    for prefix_bands in range(1, 4):
+        one, chosen = plans.parts(1, prefix_bands, k), plans.choose(prefix_bands + k, k)
+        assert (one.bands, one.tables) == (chosen.bands, chosen.tables)
+    each = plans.parts(k + 1, 1, k)
+    assert [table.prefix_mask for table in each.tables] == list(each.bands)
+
+
+@given(st.integers(6, 64), st.integers(1, 6), st.integers(1, 7), st.integers(1, 4))
+def test_the_bands_of_parts_are_even_and_their_prefixes_long(
+    key_bits: int, k: int, part_count: int, prefix_bands: int
+) -> None:
+    assume(part_count <= k + 1 and k + 1 + part_count * (prefix_bands - 1) <= key_bits)
+    plan = plans.parts(part_count, prefix_bands, k, key_bits)
+    widths = {band.bit_count() for band in plan.bands}
+    assert sum(plan.bands) == (1 << key_bits) - 1
+    assert len(plan.bands) == k + 1 + part_count * (prefix_bands - 1)
+    assert widths <= {key_bits // len(plan.bands), -(-key_bits // len(plan.bands))}
+    plan.prove()
+
+
+@pytest.mark.parametrize(
+    ("name", "k", "bits", "found"),
+    [
+        ("parts-0:2", 3, 64, "k = 3, expected 1 to k [+] 1 parts, at most 64 bands"),
+        ("parts-5:2", 3, 64, "k = 3, expected 1 to k [+] 1 parts, at most 64 bands"),
+        ("parts-2:0", 3, 64, "k = 3, expected 1 to k [+] 1 parts, at most 64 bands"),
+        ("parts-2:2", 3, 5, "k = 3, expected 1 to k [+] 1 parts, at most 5 bands"),
+        (f"parts-2:{10**19}", 3, 64, "k = 3, expected 1 to k [+] 1 parts, at most 64 bands"),
+        ("parts-2:20", 12, 64, "283360, expected 1 to 1024"),
+    ],
+)
+def test_parts_that_cannot_be_are_refused(name: str, k: int, bits: int, found: str) -> None:
+    with pytest.raises(PlanError, match=f"plan {name}.*: found {found}"):
+        plans.named(name, k, bits)
+
+
 def fewest_tables(key_bits: int, k: int, n: int, tau: int) -> float:
     """The paper's X by trying every choice of bands one by one, in bands of whole bits, wider ones first."""
 
@@ -340,13 +400,14 @@ def test_spread_bands_are_proven_and_want_a_number_of_flips_each() -> None:
 UNKNOWN_NAMES = """
 paper-5 Paper-4 paper-4, choose choose- choose-05 choose--5 flips-3 flips-3: flips-3:1,,0 flips-03:1,0,0
 flips-masks:1,1 spread-3 spread-masks:1,1 general-10 general-1e6:8 balanced
+parts-2 parts-2: parts-2:2,1 parts-02:2
 """
 
 
 @pytest.mark.parametrize("name", [*UNKNOWN_NAMES.split(), "", " ", "paper-4\n", "x" * 10**6])
 def test_an_unknown_name_is_refused_with_what_is_known(name: str) -> None:
     with pytest.raises(
-        PlanError, match=r"plan: found '.*expected one of paper-4, paper-10, .*choose-.*flips-.*spread-"
+        PlanError, match=r"plan: found '.*expected one of paper-4, paper-10, .*choose-.*parts-.*flips-.*spread-"
     ) as e:
         plans.named(name, 3)
     assert len(str(e.value)) < 250

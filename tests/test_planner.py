@@ -178,6 +178,7 @@ def test_ten_million_keys_at_distance_three_get_the_plans_of_the_design() -> Non
     assert balanced.name == "flips-3:1,0,0"
     assert predict(balanced, 10**7).bytes_per_key <= 17
     speed = predict(choose(10**7, 3, "speed"), 10**7)
+    assert [choose(10**digits, 3, "speed").name for digits in (6, 7, 8)] == ["paper-4", "parts-2:2", "parts-2:2"]
     assert speed.bytes_per_key <= 80
     assert speed.nanoseconds < 0.75 * predict(balanced, 10**7).nanoseconds
 
@@ -439,6 +440,16 @@ def test_flips_are_spread_in_every_useful_way() -> None:
         "flips-4:1,0,0,0",
         "flips-5:0,0,0,0,0",
     }
+
+
+def test_parts_are_considered_that_no_other_family_has() -> None:
+    parts = {plan.name: len(plan.tables) for plan in considered(10**7, 3, 64, 24) if plan.name.startswith("parts-")}
+    assert parts == {
+        **{f"parts-2:{bands}": 2 * (bands + 1) for bands in range(2, 7)},
+        **{f"parts-3:{bands}": bands + 3 for bands in range(2, 7)},
+    }
+    assert not any(plan.name.startswith("parts-") for plan in considered(10**7, 1, 64, 24))
+    assert all(len(plan.bands) <= 16 for plan in considered(10**4, 12, 16, 24))
 
 
 def test_more_tables_than_are_worth_it_are_never_considered() -> None:

@@ -28,7 +28,8 @@ from fpstore.query.ways import Lookup, Scan, way_of, way_to_all
 from fpstore.threads import Threads
 from fpstore.types import Keys
 
-SOME_PLANS = ["flips-1:2", "flips-2:1,0", "flips-3:1,0,0", "paper-4", "choose-5", "paper-16", "flips-4:1,1,1,0"]
+SOME_PLANS = ["flips-1:2", "flips-2:1,0", "flips-3:1,0,0", "flips-4:1,1,1,0"]
+SOME_PLANS += ["paper-4", "choose-5", "parts-2:2", "paper-16"]
 
 
 def u64(values: Any) -> Keys:

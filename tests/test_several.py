@@ -19,7 +19,7 @@ from fpstore.types import Keys
 
 ALWAYS = Watch(sure=True)
 SIZES = {"even": [900] * 9, "uneven": [20_000, 6_000, 1_500, 300, 200], "shared": [700] * 5, "around": [25_000] * 3}
-PLANS = ("paper-10", "paper-4", "flips-3:1,0,0", "flips-2:1,1")
+PLANS = ("paper-10", "parts-2:2", "paper-4", "flips-3:1,0,0", "flips-2:1,1")
 MOST_SLOTS = 191  # of all, and of each
 MOST_SLOTS_EACH = 28
 

@@ -1,14 +1,14 @@
-"""The families of plans, by name: the paper's four, its rules, and flips of query bits.
+"""The families of plans, by name: the paper's four, its rules, its simple rule in parts, and flips of query bits.
 
 The plans of "the paper" (Manku, Jain and Das Sarma, Detecting Near-Duplicates for Web Crawling, WWW 2007)
-are those of its section 3.1; flips are the step beyond it (docs/design.md).
+are those of its section 3.1; parts and flips are the steps beyond it (docs/design.md).
 """
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
-from itertools import combinations, pairwise
+from itertools import accumulate, chain, combinations, pairwise
 from math import comb
 
 from fpstore.checks import shown
@@ -29,6 +29,7 @@ _PAPER_BANDS = {"paper-4": 4, "paper-10": 5, "paper-20": 6}
 
 _NUMBER = r"(0|[1-9][0-9]{0,19})"
 _CHOOSE_NAME = re.compile(rf"choose-{_NUMBER}")
+_PARTS_NAME = re.compile(rf"parts-{_NUMBER}:{_NUMBER}")
 _FLIPS_NAME = re.compile(rf"flips-{_NUMBER}:({_NUMBER}(?:,{_NUMBER})*)")
 _SPREAD_NAME = re.compile(rf"spread-{_NUMBER}:({_NUMBER}(?:,{_NUMBER})*)")
 _GENERAL_NAME = re.compile(rf"general-{_NUMBER}:{_NUMBER}")
@@ -37,6 +38,7 @@ KNOWN_NAMES = (
     *PAPER_NAMES,
     SCAN_NAME,
     "choose-BANDS",
+    "parts-PARTS:BANDS",
     "flips-BANDS:FLIPS,FLIPS,...",
     "spread-BANDS:FLIPS,FLIPS,...",
     "general-COUNT:TAU",
@@ -76,6 +78,41 @@ def choose(band_count: int, k: int, key_bits: int = KEY_BITS) -> Plan:
     bands = even_bands(_every_bit(key_bits), band_count)
     tables = tuple(TablePlan(sum(chosen)) for chosen in combinations(bands, band_count - k))
     return Plan(f"choose-{band_count}", k, bands, tables, bits=key_bits)
+
+
+def parts(part_count: int, prefix_bands: int, k: int, key_bits: int = KEY_BITS) -> Plan:
+    """The simple rule in each of several parts: one with e errors has prefix_bands + e bands, and a table for each
+    choice of prefix_bands of them.
+
+    The errors of all parts, each e + 1, add up to k + 1, so that k errors leave some part its e or fewer (the
+    pigeonhole). All bands are even, and so are the e. Parts with one error more come first.
+    """
+    name = f"parts-{part_count}:{prefix_bands}"
+    errors = _errors_of_parts(part_count, k)
+    band_counts = [prefix_bands + e for e in errors]
+    if not errors or prefix_bands < 1 or sum(band_counts) > key_bits:
+        raise refusal(f"plan {name}", f"k = {k}", f"1 to k + 1 parts, at most {key_bits} bands")
+    check_range(name, "number of tables", table_count_of_parts(part_count, prefix_bands, k), 1, MAX_TABLES)
+    # Each part has its share of the wider bands, so that the shortest prefix is as long as can be.
+    ends = [end * key_bits // sum(band_counts) for end in accumulate(band_counts)]
+    every_bit = _every_bit(key_bits)
+    masks = [every_bit >> begin & ~(every_bit >> end) for begin, end in pairwise([0, *ends])]
+    cut = [even_bands(mask, count) for mask, count in zip(masks, band_counts, strict=True)]
+    prefixes = [sum(chosen) for bands in cut for chosen in combinations(bands, prefix_bands)]
+    return Plan(name, k, tuple(chain.from_iterable(cut)), tuple(map(TablePlan, prefixes)), bits=key_bits)
+
+
+def table_count_of_parts(part_count: int, prefix_bands: int, k: int) -> int:
+    """How many tables `parts` would make of 1 to k + 1 parts."""
+    return sum(comb(prefix_bands + e, e) for e in _errors_of_parts(part_count, k))
+
+
+def _errors_of_parts(part_count: int, k: int) -> tuple[int, ...]:
+    """How many errors each part may have; of none where there are more than k + 1, or none."""
+    if not 1 <= part_count <= k + 1:
+        return ()
+    least, more = divmod(k + 1 - part_count, part_count)
+    return (least + 1,) * more + (least,) * (part_count - more)
 
 
 def flips(bands: int | Iterable[int], flip_counts: Iterable[int], k: int, key_bits: int = KEY_BITS) -> Plan:
@@ -167,6 +204,8 @@ def named(name: str, k: int, key_bits: int = KEY_BITS, *, others: Iterable[str] 
         plan = scan(k, key_bits)
     elif match := _CHOOSE_NAME.fullmatch(name):
         plan = choose(int(match[1]), k, key_bits)
+    elif match := _PARTS_NAME.fullmatch(name):
+        plan = parts(int(match[1]), int(match[2]), k, key_bits)
     elif match := _FLIPS_NAME.fullmatch(name):
         plan = flips(int(match[1]), map(int, match[2].split(",")), k, key_bits)
     elif match := _SPREAD_NAME.fullmatch(name):

@@ -98,10 +98,10 @@ class Plan:
     def named(cls, name: str, *, max_distance: int = 3, bits: int = KEY_BITS) -> "Plan":
         """The plan of that name, proven, for fingerprints of so many bits.
 
-        name: paper-4, -10, -16 or -20, which are of 64 bits, scan, choose-BANDS, flips-BANDS:FLIPS,FLIPS,...,
-        spread-BANDS:FLIPS,FLIPS,... or general-COUNT:TAU. What size, balanced and speed pick depends on the number of
-        fingerprints: fpstore.predict has it. Raises TypeError for what is no name and no integer, PlanError where there
-        is no such plan, or it would miss.
+        name: paper-4, -10, -16 or -20, which are of 64 bits, scan, choose-BANDS, parts-PARTS:BANDS,
+        flips-BANDS:FLIPS,FLIPS,..., spread-BANDS:FLIPS,FLIPS,... or general-COUNT:TAU. What size, balanced and speed
+        pick depends on the number of fingerprints: fpstore.predict has it. Raises TypeError for what is no name and no
+        integer, PlanError where there is no such plan, or it would miss.
         """
         # Families make plans, and a plan is asked for by name where plans are.
         from fpstore.plans.families import named
