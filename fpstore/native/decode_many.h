@@ -137,7 +137,7 @@ ALWAYS_INLINE void KERNEL(rows_many_as)(const uint8_t *base, const Table *table,
                         __m512i next_at = _mm512_mask_add_epi64(at, streams.active[v], at, advance);
                         __m512i next_sum =
                             codec == CODEC_XOR ? _mm512_xor_si512(sum, delta) : _mm512_add_epi64(sum, delta);
-                        unsigned slow = _mm512_mask_test_epi64_mask(streams.active[v], advance, unknown);
+                        unsigned slow = _mm512_mask_test_epi64_mask(streams.active[v], tail, unknown);
                         bit[v] = _mm512_add_epi64(bit[v], advance);
                         if (UNLIKELY(slow)) {
                             uint64_t before[2][8], after[2][8];

@@ -38,7 +38,7 @@ typedef struct {
     __mmask8 active;
 } LaneVector;
 
-/* What a slot or block has for tag: its query and its table; and in the low byte the bits of an advance with which
+/* What a slot or block has for tag: its query and its table; and in the low byte the bits of a tail with which
    look_up() does not tell how a code of this table decodes. */
 ALWAYS_INLINE uint64_t KERNEL(tag_of)(const Search *search, unsigned table) {
     const int follows = search->tables[table]->code_class != table;
@@ -47,15 +47,14 @@ ALWAYS_INLINE uint64_t KERNEL(tag_of)(const Search *search, unsigned table) {
 ALWAYS_INLINE unsigned KERNEL(table_of)(uint64_t tag) { return (unsigned)(tag >> 8 & 0xFFFF); }
 ALWAYS_INLINE uint32_t KERNEL(query_of)(uint64_t tag) { return (uint32_t)(tag >> 32); }
 
-/* step() of a table of codes, by what look_up() has of this table alone: 400 bytes, where the table of step() has 8 KiB,
+/* step() of a table of codes, by what look_up() has of this table alone: 260 bytes, where the table of step() has 8 KiB,
    and of many tables is in no near cache. Whether that knows the code. */
 ALWAYS_INLINE int KERNEL(own_step)(const uint8_t *base, const WideCode *code, int codec, uint64_t *at, uint64_t *key) {
     const uint64_t word = load64(base + (*at >> 3)) >> (*at & 7), ones = low_bits(code->far_ones);
     const int is_far = (word & ones) == ones;
     const unsigned index = is_far ? word >> code->far_ones & 127 : word & 63,
-                   advance = is_far ? code->far_advance[index] : code->near_advance[index],
-                   tail = is_far ? code->far_tail[index] : code->near_tail[index];
-    if (advance > WIDE_BITS) return 0;
+                   tail = is_far ? code->far_tail[index] : code->near_tail[index], advance = code->advance[tail & 63];
+    if (tail == WIDE_FAR) return 0;
     const uint64_t delta = (word >> (advance - tail) & low_bits(tail)) | (uint64_t)1 << tail;
     *at += advance;
     *key = codec == CODEC_XOR ? *key ^ delta : *key + delta;
@@ -119,8 +118,7 @@ ALWAYS_INLINE void KERNEL(lane_step)(const Codes *codes, __m512i low, __m512i hi
     __m512i advance, tail;
     KERNEL(look_up)(codes, word, &advance, &tail);
     const __m512i delta = _mm512_shldv_epi64(_mm512_set1_epi64(1), _mm512_rorv_epi64(word, advance), tail);
-    *found = advance;
-    advance = _mm512_and_si512(advance, _mm512_set1_epi64(63));
+    *found = tail;
     *at = _mm512_mask_add_epi64(*at, active, *at, advance);
     *key = codec == CODEC_XOR ? _mm512_mask_xor_epi64(*key, active, *key, delta)
                               : _mm512_mask_add_epi64(*key, active, *key, delta);

@@ -188,10 +188,12 @@ void decode_init(DecodeEntry *decode, const uint8_t *code_lengths) {
         }
 }
 
-static void wide_entry(unsigned entry, unsigned bits, uint8_t *advance, uint8_t *tail) {
-    int known = (entry & 255) <= WIDE_BITS && entry >> 8 <= bits;
-    *advance = known ? entry & 255 : WIDE_FAR;
-    *tail = known ? (entry & 255) - (entry >> 8) : 0;
+/* The tail of an entry of decode[], of which so many bits are looked at. */
+static uint8_t wide_entry(WideCode *wide, unsigned entry, unsigned bits) {
+    const unsigned advance = entry & 255, tail = advance - (entry >> 8);
+    if (advance > WIDE_BITS || entry >> 8 > bits) return WIDE_FAR;
+    wide->advance[tail] = (uint8_t)advance;
+    return (uint8_t)tail;
 }
 
 /* With how many ones all codes begin, at least, that are longer than 6 bits. */
@@ -205,15 +207,21 @@ static unsigned far_ones_of(const DecodeEntry *decode) {
 }
 
 static void wide_fill(WideCode *wide, const DecodeEntry *decode, unsigned far_ones) {
+    memset(wide->advance, 0, sizeof wide->advance);
     wide->far_ones = far_ones;
     for (unsigned i = 0; i < 128; i++) {
         unsigned near = decode[i % 64], far = decode[((i + 1) << far_ones) - 1];
-        wide_entry(near, 6, &wide->near_advance[i % 64], &wide->near_tail[i % 64]);
-        wide_entry(far, 7 + far_ones, &wide->far_advance[i], &wide->far_tail[i]);
+        wide->near_tail[i % 64] = wide_entry(wide, near, 6);
+        wide->far_tail[i] = wide_entry(wide, far, 7 + far_ones);
     }
 }
 
 void wide_init(WideCode *wide, const DecodeEntry *decode) { wide_fill(wide, decode, far_ones_of(decode)); }
+
+/* Whether two codes decode alike where they have these tails. */
+static int wide_alike(const WideCode *wide, unsigned tail, const WideCode *other, unsigned other_tail) {
+    return tail == other_tail && (tail == WIDE_FAR || wide->advance[tail] == other->advance[tail]);
+}
 
 /* Mark what another code does in another way. Returns of how many of the 2^MAX_CODE_BITS next bits that there can be.
  */
@@ -223,16 +231,13 @@ static unsigned wide_mark(WideCode *wide, const DecodeEntry *decode) {
     const unsigned ones = (1u << wide->far_ones) - 1;
     wide_fill(&other, decode, wide->far_ones);
     for (unsigned i = 0; i < 64; i++) {
-        if ((wide->near_advance[i] & ~WIDE_DIFFERS) == other.near_advance[i] &&
-            wide->near_tail[i] == other.near_tail[i])
-            continue;
-        wide->near_advance[i] |= WIDE_DIFFERS;
+        if (wide_alike(wide, wide->near_tail[i] & ~WIDE_DIFFERS, &other, other.near_tail[i])) continue;
+        wide->near_tail[i] |= WIDE_DIFFERS;
         if ((i & ones) != ones) marked += 1 << (MAX_CODE_BITS - 6);
     }
     for (unsigned i = 0; i < 128; i++) {
-        if ((wide->far_advance[i] & ~WIDE_DIFFERS) == other.far_advance[i] && wide->far_tail[i] == other.far_tail[i])
-            continue;
-        wide->far_advance[i] |= WIDE_DIFFERS;
+        if (wide_alike(wide, wide->far_tail[i] & ~WIDE_DIFFERS, &other, other.far_tail[i])) continue;
+        wide->far_tail[i] |= WIDE_DIFFERS;
         marked += 1 << (MAX_CODE_BITS - 7 - wide->far_ones);
     }
     return marked;

@@ -76,10 +76,12 @@ ALWAYS_INLINE Status pages_check(Pages *pages, uint64_t first, uint64_t last) {
 
 enum { WIDE_BITS = 56, WIDE_DIFFERS = 64, WIDE_FAR = 128 };
 
-/* How codes decode without a table in memory, see lanes.h: the low bytes of 64-bit lanes choose among 64. */
+/* How codes decode without a table in memory, see lanes.h: the low bytes of 64-bit lanes choose among 64. What a code
+   has for a tail: its bits, or WIDE_FAR where the code is not known. */
 typedef struct {
-    uint8_t near_advance[64], near_tail[64]; /* by the next 6 bits */
-    uint8_t far_advance[128], far_tail[128]; /* by the 7 bits after far_ones, where these are all ones */
+    uint8_t near_tail[64]; /* by the next 6 bits */
+    uint8_t far_tail[128]; /* by the 7 bits after far_ones, where these are all ones */
+    uint8_t advance[64];   /* by the tail: as many bits have the code word and the tail together */
     unsigned far_ones;
 } WideCode;
 
@@ -106,7 +108,7 @@ typedef struct {
     Permutation permutation; /* what is needed for each probe stands before it, and at its begin */
     DecodeEntry decode[1 << MAX_CODE_BITS];
     WideCode own;    /* of this table alone */
-    WideCode common; /* of the first table of a class: its own; advances by which others do not go have WIDE_DIFFERS */
+    WideCode common; /* of the first table of a class: its own; tails by which others do not go have WIDE_DIFFERS */
 } Table;
 
 /* Fill in what follows from key_bits, slot_bits, block_bytes and the permutation. Slots of a table of blocks are ranges

@@ -426,6 +426,14 @@ MUTANTS = (
         ("tests/test_several.py::test_what_is_in_any_of_them_is_found",),
     ),
     Mutant(
+        "codes of several tables are alike wherever their tails are",
+        "fpstore/native/view.c",
+        "(tail == WIDE_FAR || wide->advance[tail] == other->advance[tail])",
+        "1",
+        "of tables whose code words for a tail differ in length keys are decoded wrongly",
+        ("tests/test_several.py::test_what_is_in_any_of_them_is_found",),
+    ),
+    Mutant(
         "of segments that are looked up together no flips are left for what is below a slot",
         "fpstore/native/search_several.h",
         "i < columns->widened_count; i++",
