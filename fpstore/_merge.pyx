@@ -143,7 +143,7 @@ cdef class MergedKeys:
     next one is asked for. least: of how many keys of a source, or all that are left, some are merged at a time. room: in
     which sources decode; it is given arrays in which what is decoded stays, so that nobody copies it.
 
-    Raises ValueError where keys of a source do not increase, also of what a cursor decodes, whose file may change meanwhile.
+    Raises ValueError where keys of a source do not increase; those of a cursor do, or it raises.
     """
 
     cdef list sources, arrays
@@ -205,7 +205,7 @@ cdef class MergedKeys:
                 self.make_room(i, CHUNK_ROOM + self.least)  # which a cursor fills but for CHUNK_ROOM: fewer turns
                 n = (<TableKeys>source).read(held.keys + held.count, held.capacity - held.count)
                 held.ended = n == 0
-                self.hold(i, held.keys + held.count, n)
+                self.hold(i, held.keys + held.count, n, increase=True)  # as cursors see to
                 continue
             if self.room is not None:
                 self.make_room(i, CHUNK_ROOM + self.least)
@@ -217,14 +217,14 @@ cdef class MergedKeys:
             chunk = found
             self.hold(i, &chunk[0] if chunk.shape[0] else NULL, <uint64_t>chunk.shape[0])
 
-    cdef hold(self, uint64_t i, const uint64_t *keys, uint64_t n):
-        """Hold n keys more of a source, which lie behind those that are held, or elsewhere."""
+    cdef hold(self, uint64_t i, const uint64_t *keys, uint64_t n, bint increase=False):
+        """Hold n keys more of a source, which lie behind those that are held, or elsewhere; increase: these surely do."""
         cdef HeldKeys *held = &self.held[i]
-        cdef bint increase
         if n == 0:
             return
-        with nogil:  # also of what a cursor has decoded: a file may change under it
-            increase = (not held.begun or keys[0] > held.last) and c_keys_increase(keys, n)
+        if not increase:
+            with nogil:
+                increase = (not held.begun or keys[0] > held.last) and c_keys_increase(keys, n)
         if not increase:
             raise ValueError(f"source {i}: found keys that do not increase, expected each above the one before")
         self.make_room(i, n)
