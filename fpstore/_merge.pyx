@@ -141,7 +141,8 @@ cdef class MergedKeys:
 
     sources: iterators of sorted, distinct keys in arrays (uint64[n]) that go on increasing; each is done with before the
     next one is asked for. least: of how many keys of a source, or all that are left, some are merged at a time. room: in
-    which sources decode; it is given arrays in which what is decoded stays, so that nobody copies it.
+    which sources decode; it is given arrays in which what is decoded stays, so that nobody copies it. into: where the next
+    keys are to come (uint64[n]), asked each time; where there is no room for all that are merged they come elsewhere.
 
     Raises ValueError where keys of a source do not increase; those of a cursor do, or it raises.
     """
@@ -152,12 +153,12 @@ cdef class MergedKeys:
     cdef Items *runs
     cdef uint64_t source_count, least
     cdef uint64_t[:, ::1] rooms
-    cdef object merged
+    cdef object merged, into
 
-    def __cinit__(self, sources, uint64_t least, DecodeRoom room=None):
+    def __cinit__(self, sources, uint64_t least, DecodeRoom room=None, into=None):
         self.sources = [iter(source) for source in sources]
         self.source_count, self.least = <uint64_t>len(self.sources), max(least, <uint64_t>1)
-        self.room = room
+        self.room, self.into = room, into
         self.arrays = [np.empty(0, dtype=np.uint64)] * len(self.sources)
         self.rooms = np.empty((2, c_merge_room(self.source_count)), dtype=np.uint64)
         self.merged = np.empty(0, dtype=np.uint64)
@@ -181,18 +182,26 @@ cdef class MergedKeys:
             for i in range(self.source_count):
                 self.fill(i)
             total = self.cut(&count)
-            if total > <uint64_t>len(self.merged):
-                self.merged = np.empty(total + total // 8, dtype=np.uint64)
+            place = self.place_for(total)
         except BaseException:
             self.source_count = 0  # nothing comes after it, least of all what is left of what was held
             raise
         if count == 0:
             raise StopIteration
         room[0], room[1] = &self.rooms[0, 0], &self.rooms[1, 0]
-        merged = self.merged
+        merged = place
         with nogil:
             merged_count = c_merge_all(self.runs, self.runs + count, count, room, &merged[0])
-        return self.merged[:merged_count]
+        return place[:merged_count]
+
+    cdef object place_for(self, uint64_t n):
+        """Where n keys have room: an array that this was told of, or one of its own."""
+        place = None if self.into is None else self.into()
+        if place is not None and <uint64_t>len(place) >= n:
+            return place
+        if n > <uint64_t>len(self.merged):
+            self.merged = np.empty(n + n // 8, dtype=np.uint64)
+        return self.merged
 
     cdef fill(self, uint64_t i):
         """Hold `least` keys of a source or more, or all that it still has."""

@@ -335,6 +335,14 @@ MUTANTS = (
         ("tests/test_merge_kernels.py::test_a_key_that_two_sources_have_comes_once_wherever_it_lies",),
     ),
     Mutant(
+        "keys are merged into an array that lacks room for one",
+        "fpstore/_merge.pyx",
+        "if place is not None and <uint64_t>len(place) >= n:",
+        "if place is not None and <uint64_t>len(place) + 1 >= n:",
+        "what lies behind the windows of a store in parts is overwritten",
+        ("tests/test_merge_kernels.py::test_keys_are_merged_into_an_array_that_has_room_for_all_of_them",),
+    ),
+    Mutant(
         "a chunk of keys may begin with the one before it",
         "fpstore/_merge.pyx",
         "increase = (not held.begun or keys[0] > held.last)",
