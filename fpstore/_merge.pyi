@@ -1,4 +1,4 @@
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from fpstore._view import DecodeRoom, TableCursor
 from fpstore.errors import Naming
@@ -23,7 +23,13 @@ class TableKeys:
     def __next__(self) -> Keys: ...
 
 class MergedKeys:
-    def __init__(self, sources: Iterable[Iterable[Keys]], least: int, room: DecodeRoom | None = ...) -> None: ...
+    def __init__(
+        self,
+        sources: Iterable[Iterable[Keys]],
+        least: int,
+        room: DecodeRoom | None = ...,
+        into: Callable[[], Keys] | None = ...,
+    ) -> None: ...
     def __iter__(self) -> Iterator[Keys]: ...
     def __next__(self) -> Keys: ...
 

@@ -141,9 +141,10 @@ cdef class MergedKeys:
 
     sources: iterators of sorted, distinct keys in arrays (uint64[n]) that go on increasing; each is done with before the
     next one is asked for. least: of how many keys of a source, or all that are left, some are merged at a time. room: in
-    which sources decode; it is given arrays in which what is decoded stays, so that nobody copies it.
+    which sources decode; it is given arrays in which what is decoded stays, so that nobody copies it. into: where the next
+    keys are to come (uint64[n]), asked each time; where there is no room for all that are merged they come elsewhere.
 
-    Raises ValueError where keys of a source do not increase, also of what a cursor decodes, whose file may change meanwhile.
+    Raises ValueError where keys of a source do not increase; those of a cursor do, or it raises.
     """
 
     cdef list sources, arrays
@@ -152,12 +153,12 @@ cdef class MergedKeys:
     cdef Items *runs
     cdef uint64_t source_count, least
     cdef uint64_t[:, ::1] rooms
-    cdef object merged
+    cdef object merged, into
 
-    def __cinit__(self, sources, uint64_t least, DecodeRoom room=None):
+    def __cinit__(self, sources, uint64_t least, DecodeRoom room=None, into=None):
         self.sources = [iter(source) for source in sources]
         self.source_count, self.least = <uint64_t>len(self.sources), max(least, <uint64_t>1)
-        self.room = room
+        self.room, self.into = room, into
         self.arrays = [np.empty(0, dtype=np.uint64)] * len(self.sources)
         self.rooms = np.empty((2, c_merge_room(self.source_count)), dtype=np.uint64)
         self.merged = np.empty(0, dtype=np.uint64)
@@ -181,18 +182,26 @@ cdef class MergedKeys:
             for i in range(self.source_count):
                 self.fill(i)
             total = self.cut(&count)
-            if total > <uint64_t>len(self.merged):
-                self.merged = np.empty(total + total // 8, dtype=np.uint64)
+            place = self.place_for(total)
         except BaseException:
             self.source_count = 0  # nothing comes after it, least of all what is left of what was held
             raise
         if count == 0:
             raise StopIteration
         room[0], room[1] = &self.rooms[0, 0], &self.rooms[1, 0]
-        merged = self.merged
+        merged = place
         with nogil:
             merged_count = c_merge_all(self.runs, self.runs + count, count, room, &merged[0])
-        return self.merged[:merged_count]
+        return place[:merged_count]
+
+    cdef object place_for(self, uint64_t n):
+        """Where n keys have room: an array that this was told of, or one of its own."""
+        place = None if self.into is None else self.into()
+        if place is not None and <uint64_t>len(place) >= n:
+            return place
+        if n > <uint64_t>len(self.merged):
+            self.merged = np.empty(n + n // 8, dtype=np.uint64)
+        return self.merged
 
     cdef fill(self, uint64_t i):
         """Hold `least` keys of a source or more, or all that it still has."""
@@ -205,7 +214,7 @@ cdef class MergedKeys:
                 self.make_room(i, CHUNK_ROOM + self.least)  # which a cursor fills but for CHUNK_ROOM: fewer turns
                 n = (<TableKeys>source).read(held.keys + held.count, held.capacity - held.count)
                 held.ended = n == 0
-                self.hold(i, held.keys + held.count, n)
+                self.hold(i, held.keys + held.count, n, increase=True)  # as cursors see to
                 continue
             if self.room is not None:
                 self.make_room(i, CHUNK_ROOM + self.least)
@@ -217,14 +226,14 @@ cdef class MergedKeys:
             chunk = found
             self.hold(i, &chunk[0] if chunk.shape[0] else NULL, <uint64_t>chunk.shape[0])
 
-    cdef hold(self, uint64_t i, const uint64_t *keys, uint64_t n):
-        """Hold n keys more of a source, which lie behind those that are held, or elsewhere."""
+    cdef hold(self, uint64_t i, const uint64_t *keys, uint64_t n, bint increase=False):
+        """Hold n keys more of a source, which lie behind those that are held, or elsewhere; increase: these surely do."""
         cdef HeldKeys *held = &self.held[i]
-        cdef bint increase
         if n == 0:
             return
-        with nogil:  # also of what a cursor has decoded: a file may change under it
-            increase = (not held.begun or keys[0] > held.last) and c_keys_increase(keys, n)
+        if not increase:
+            with nogil:
+                increase = (not held.begun or keys[0] > held.last) and c_keys_increase(keys, n)
         if not increase:
             raise ValueError(f"source {i}: found keys that do not increase, expected each above the one before")
         self.make_room(i, n)

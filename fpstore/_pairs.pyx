@@ -89,9 +89,14 @@ cdef class Windows:
         if not (self.holds(keys[0], self.chunk_count - 1) and self.holds(keys[n - 1], self.chunk_count - 1)):
             raise ValueError("keys of another chunk")
         with nogil:
-            memcpy(&self.keys[self.count], &keys[0], 8 * n)
+            if &keys[0] != &self.keys[self.count]:
+                memcpy(&self.keys[self.count], &keys[0], 8 * n)
             starts_append(&self.starts[0], &self.last_window, &keys[0], n, self.count, self.window_shift, self.chunk_first)
         self.count += n
+
+    def rest(self):
+        """Where the next keys will lie, as many as there is room for (uint64[n]): what is put there append need not copy."""
+        return np.asarray(self.keys)[self.count:self.capacity]
 
     def whole(self, uint64_t first, *, bint ended=False):
         """The keys from place `first` on, without those of the last window, which may go on, unless it has ended (uint64[n])."""

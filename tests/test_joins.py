@@ -231,6 +231,26 @@ def test_keys_meet_each_near_one_in_one_table_of_several(plan: Plan, window_bits
     assert sorted(found) == near_pairs(keys, 3)
 
 
+def test_keys_that_lie_already_where_they_are_appended_stay_there() -> None:
+    """Others before them and behind them are copied; a second chunk's come behind the first one's."""
+    windows = Windows(3, 1, 9, both=True)
+    windows.begin(0)
+    assert len(windows.rest()) == 9
+    windows.append(np.array([1, 2], dtype=np.uint64))
+    windows.rest()[:2] = [5, 1 << 62]
+    windows.append(windows.rest()[:2])
+    windows.append(np.array([1 << 62 | 7], dtype=np.uint64))
+    assert windows.whole(0, ended=True).tolist() == [1, 2, 5, 1 << 62, 1 << 62 | 7]
+    windows.begin(1, second=True)
+    windows.rest()[0] = 1 << 63
+    windows.append(windows.rest()[:1])
+    assert len(windows.rest()) == 3
+    assert windows.whole(0, ended=True).tolist() == [1, 2, 5, 1 << 62, 1 << 62 | 7, 1 << 63]
+    windows.append(np.array([1 << 63 | 1, 1 << 63 | 2, 1 << 63 | 3], dtype=np.uint64))
+    assert len(windows.rest()) == 0
+    windows.append(windows.rest())
+
+
 # --- What they refuse ---
 
 

@@ -1,6 +1,7 @@
 """The compiled merges and look-ups against Python's sets and dictionaries."""
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -275,6 +276,31 @@ def test_what_sources_decode_into_a_room_is_merged_from_there(least: int) -> Non
     np.testing.assert_array_equal(np.concatenate(found), np.unique(np.concatenate(kept)))
     at = [{place.ctypes.data for place in own} for own in places]
     assert not at[0] & at[1]
+
+
+def test_keys_are_merged_into_an_array_that_has_room_for_all_of_them() -> None:
+    """Room for what is left when one that several sources have is there once is not enough."""
+    given = np.full(20, 77, dtype=np.uint64)
+    for room in range(6, 10):
+        keys = MergedKeys(
+            [iter([u64([1, 3, 5])]), iter([u64([2, 3])]), iter([u64([3, 4, 9])])],
+            5,
+            None,
+            partial(given.__getitem__, slice(room)),
+        )
+        found = next(keys)
+        assert found.tolist() == [1, 2, 3, 4, 5, 9]
+        assert np.shares_memory(found, given) == (room >= 8)
+        assert (given[8:] == 77).all()
+        assert list(keys) == []
+
+
+def test_an_array_to_merge_into_is_asked_for_each_time() -> None:
+    given = np.zeros(60, dtype=np.uint64)
+    places = [given[first:] for first in (0, 20, 40, 60)]
+    keys = MergedKeys([in_chunks(np.arange(60, dtype=np.uint64), [20, 40])], 1, None, partial(places.pop, 0))
+    assert [len(found) for found in keys] == [20, 20, 20]
+    np.testing.assert_array_equal(given, np.arange(60))
 
 
 def test_what_is_decoded_into_a_room_must_lie_above_what_came_before() -> None:

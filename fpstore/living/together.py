@@ -4,7 +4,7 @@ The tables of the segments and the pending rows are merged as they are read: a s
 was removed is left out, and what several hold comes once. Ids are asked of each only for what was found to be near.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -83,15 +83,17 @@ class Together:
         ]  # fmt: skip
         return SegmentView(bytes(layout.FOOTER_BYTES), 0, 0, 0, tuple(records))
 
-    def keys(self, table: int, first_slot: int = 0, end_slot: int | None = None) -> Iterator[Keys]:
-        """The live keys of a table, or of some of its slots, in order, each once; the room of a chunk is used again."""
+    def keys(
+        self, table: int, first_slot: int = 0, end_slot: int | None = None, *, into: Callable[[], Keys] | None = None
+    ) -> Iterator[Keys]:
+        """As pairs.Joined.keys: the live keys; chunks are merged to where they had best lie."""
         slots = 1 << self.tables[table].slot_bits
         first, end = first_slot, slots if end_slot is None else end_slot
         pending, dead = self._of_table(table)
         room = DecodeRoom()
         sources = [self._keys_of(*each, table, first, end, room) for each in zip(self._parts, dead, strict=True)]
         sources.append(iter([self._between(pending, first, end, table)]))
-        yield from MergedKeys(sources, MERGED_KEYS // len(sources), room)
+        yield from MergedKeys(sources, MERGED_KEYS // len(sources), room, into)
 
     # --- Of ids ---
 

@@ -85,6 +85,36 @@ ALWAYS_INLINE int chunk_add_inline(Chunk *chunk, const Table *table, uint64_t sl
     return 1;
 }
 
+/* Add the blocks of a group without large slots, of which the chunk has room for all, without a branch on any of them.
+   0, and none added, where one of them breaks a rule. */
+ALWAYS_INLINE int chunk_add_plain(Chunk *chunk, const Table *table, uint64_t slot, uint64_t start,
+                                  const uint16_t ends[GROUP_SLOTS]) {
+    unsigned count = chunk->block_count, bad = 0;
+    uint16_t from = 0;
+    for (unsigned i = 0; i < GROUP_SLOTS; from = ends[i++]) {
+        const uint64_t low = slot_start(slot + i, table->slot_shift), top = slot_end(slot + i, table->slot_shift);
+        const uint16_t bits = (uint16_t)(ends[i] - from);
+        bad |= (unsigned)(ends[i] < from) | (unsigned)(bits > MAX_BLOCK_BITS);
+        chunk->in_key_order[count] = (uint16_t)count;
+        chunk->blocks[count] = (ChunkBlock){.end = start + ends[i],
+                                            .previous = low,
+                                            .least_last = low,
+                                            .most_last = top,
+                                            .bits = bits,
+                                            .first_of_slot = 1};
+        count += bits > 0;
+    }
+    if (bad) return 0;
+    chunk->block_count = count;
+    return 1;
+}
+
+/* Whether a group from bit `start` on goes on where the chunk ends, which has room for all of it. */
+ALWAYS_INLINE int chunk_goes_on(const Chunk *chunk, uint64_t start) {
+    const unsigned count = chunk->block_count;
+    return count <= CHUNK_BLOCKS - GROUP_SLOTS && (count == 0 || chunk->blocks[count - 1].end == start);
+}
+
 /* Add the blocks of the group that starts at `slot`; *fits: all of them. In the payload those of its large slots come
    before the others. The cursor's slot is the one under way. */
 static Status chunk_add_blocks(Pages *pages, const Table *table, Cursor *cursor, uint64_t slot, int *fits) {
@@ -103,6 +133,7 @@ static Status chunk_add_blocks(Pages *pages, const Table *table, Cursor *cursor,
         if (status != OK) return status;
     }
     *fits = 1;
+    if (large == 0 && chunk_goes_on(chunk, start) && chunk_add_plain(chunk, table, slot, start, ends)) return OK;
     for (unsigned i = 0; i < GROUP_SLOTS && *fits && large >> i != 0; i++) {
         if (!((large >> i) & 1)) continue;
         unsigned before = chunk->block_count;
@@ -220,6 +251,15 @@ static uint64_t keep_between(uint64_t *keys, uint64_t count, uint64_t least, uin
     return count - first;
 }
 
+/* The keys of a block or a chunk come next: BAD_BLOCK where they do not lie above the last one before them. */
+ALWAYS_INLINE Status cursor_follow(Cursor *cursor, const uint64_t *keys, uint64_t count) {
+    if (count == 0) return OK;
+    if (cursor->begun && keys[0] <= cursor->last) return BAD_BLOCK;
+    cursor->last = keys[count - 1];
+    cursor->begun = 1;
+    return OK;
+}
+
 /* cursor_decode() of a table of blocks: its slots are a range of keys, and the first and last block may have others. */
 static Status cursor_blocks(Pages *pages, const Table *table, Cursor *cursor, uint64_t *out, uint64_t room,
                             uint64_t *count) {
@@ -246,7 +286,10 @@ static Status cursor_blocks(Pages *pages, const Table *table, Cursor *cursor, ui
             cursor->slot = slot_of(block.previous, table->slot_shift);
             break;
         }
-        *count += keep_between(out + *count, got, least, most);
+        got = keep_between(out + *count, got, least, most);
+        status = cursor_follow(cursor, out + *count, got);
+        if (status != OK) break;
+        *count += got;
         cursor->fence++;
     }
     return status;
@@ -267,6 +310,10 @@ Status cursor_decode(Pages *pages, const Table *table, Cursor *cursor, uint64_t 
             table->codec <= CODEC_XOR && chunk->block_count >= WIDE_LEAST ? kernels.streams : DECODE_STREAMS;
         chunk_split(chunk, cursor->alone ? 1 : streams);
         status = kernels.chunk(pages->base, table, chunk, out + stored, &got);
+        if (status == OK) {
+            chunk->bad_block = chunk->in_key_order[0];
+            status = cursor_follow(cursor, out + stored, got);
+        }
         if (status != OK) {
             cursor->slot = slot_of(chunk->blocks[chunk->bad_block].previous, table->slot_shift);
             return status;

@@ -72,13 +72,16 @@ typedef struct {
     uint64_t fence; /* the next fence of a large slot, when in_slot */
     int in_slot;
     int alone; /* decode one stretch at a time, to measure what several bring */
+    int begun; /* whether there is a last key */
+    uint64_t last; /* the last key that was decoded */
     Chunk *chunk;
 } Cursor;
 
 /* Fill in the code of a table that decodes so. A chunk with it is ready for blocks of that table. */
 void chunk_code_init(ChunkCode *code, const DecodeEntry *decode);
 
-/* Decode on from the cursor while there is room for any chunk: `room` is CHUNK_ROOM or more. */
+/* Decode on from the cursor while there is room for any chunk: `room` is CHUNK_ROOM or more. Each key is above the one
+   before it, whatever the file is and also where it changes meanwhile. */
 Status cursor_decode(Pages *pages, const Table *table, Cursor *cursor, uint64_t *out, uint64_t room, uint64_t *count);
 
 /* Decode a whole block with every check: keys strictly increasing (the first of a slot may equal its start), none

@@ -183,11 +183,15 @@ ALWAYS_INLINE Status KERNEL(cut)(Chunk *chunk, const Stretch *stretch, uint64_t 
 /* The keys of a block from the sums of its deltas; `out` and the sums have room for OUT_SLACK. Blocks of at most
    `usual` keys store as many, whatever they hold, so that the processor foresees where the loop ends. Deltas that no
    stretch doubts lie in 1 .. 2^57 - 1, so that 128 of them cannot come back to where they began: the last key tells
-   that all is well. */
+   that all is well. is_next: the keys come behind *last, and have to be above it: where a block begins that is not the
+   first of its slot a fence tells, and a file may change. *last is then the block's last key. The first key and the last
+   are not read from where they were just stored, as that waits for the stores. */
 ALWAYS_INLINE Status KERNEL(emit)(const ChunkBlock *block, const uint64_t *restrict sums, unsigned usual, int codec,
-                                  uint64_t *restrict out) {
+                                  int is_next, uint64_t *last, uint64_t *restrict out) {
     const unsigned count = block->count, stored = count > usual ? count : usual;
     uint64_t from = codec == CODEC_XOR ? block->previous ^ sums[0] : codec == CODEC_RAW ? 0 : block->previous - sums[0];
+    const uint64_t first_key = codec == CODEC_XOR ? from ^ sums[1] : from + sums[1],
+                   last_key = codec == CODEC_XOR ? from ^ sums[count] : from + sums[count];
     uint64_t bad = 0; /* as wide as a key, so that lanes of keys set it */
     for (unsigned i = 0; i < stored; i += STORE_KEYS)
         for (unsigned j = i; j < i + STORE_KEYS; j++)
@@ -196,8 +200,9 @@ ALWAYS_INLINE Status KERNEL(emit)(const ChunkBlock *block, const uint64_t *restr
         bad = out[0] <= block->previous && !(out[0] == block->previous && block->first_of_slot);
         for (unsigned i = 1; i < count; i++) bad |= out[i] <= out[i - 1];
     }
-    uint64_t last = out[count - 1];
-    return bad || last < block->least_last || last > block->most_last ? BAD_BLOCK : OK;
+    if (is_next && first_key <= *last) return BAD_BLOCK;
+    *last = last_key;
+    return bad || last_key < block->least_last || last_key > block->most_last ? BAD_BLOCK : OK;
 }
 
 /* So many keys or fewer have most blocks of the chunk: a sixth more than their mean, a multiple of STORE_KEYS. */
@@ -208,11 +213,11 @@ ALWAYS_INLINE unsigned KERNEL(usual_keys)(const Chunk *chunk) {
     return usual < MAX_BLOCK_KEYS ? ((unsigned)usual + STORE_KEYS - 1) / STORE_KEYS * STORE_KEYS : MAX_BLOCK_KEYS;
 }
 
-/* The keys of all blocks, in order, from the rows of the stretches. */
+/* The keys of all blocks, in order, each above the one before it, from the rows of the stretches. */
 ALWAYS_INLINE Status KERNEL(keys_of)(Chunk *chunk, int codec, uint64_t *out, uint64_t *count) {
     const unsigned usual = KERNEL(usual_keys)(chunk);
     const Stretch *stretch = NULL;
-    uint64_t stored = 0, row = 0;
+    uint64_t stored = 0, row = 0, last = 0;
     for (unsigned first = 0, end, most; first < chunk->block_count; first = end) {
         /* One block, or those of a group with a large slot: they lie in another order than their keys. */
         for (end = most = first; end <= most; end++) {
@@ -230,7 +235,8 @@ ALWAYS_INLINE Status KERNEL(keys_of)(Chunk *chunk, int codec, uint64_t *out, uin
         for (unsigned i = first; i < end; i++) {
             const ChunkBlock *block = &chunk->blocks[chunk->in_key_order[i]];
             chunk->bad_block = chunk->in_key_order[i];
-            if (UNLIKELY(KERNEL(emit)(block, chunk->sums + block->row, usual, codec, out + stored) != OK))
+            if (UNLIKELY(KERNEL(emit)(block, chunk->sums + block->row, usual, codec, stored > 0, &last, out + stored) !=
+                         OK))
                 return BAD_BLOCK;
             stored += block->count;
         }

@@ -6,7 +6,7 @@ For flips, a chunk of windows is held, in a stated budget, and each compared wit
 by the first table that catches it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -80,10 +80,13 @@ class Joined(Protocol):
         """For the permutations of the tables."""
         ...
 
-    def keys(self, table: int, first_slot: int = 0, end_slot: int | None = None) -> Iterator[Keys]:
+    def keys(
+        self, table: int, first_slot: int = 0, end_slot: int | None = None, *, into: Callable[[], Keys] | None = None
+    ) -> Iterator[Keys]:
         """The keys of a table, or of some of its slots, in order, each once, in chunks that are not empty.
 
-        The room of a chunk may be used again once the next one is asked for.
+        The room of a chunk may be used again once the next one is asked for. into: says where a chunk had best lie,
+        which it then may, where there is room for it.
         """
         ...
 
@@ -215,12 +218,12 @@ def load_windows(segment: Segment, index: int, window_bits: int, chunk: int, spl
     return windows
 
 
-def _parts_of(segment: Joined, stretch: Stretch) -> Iterator[Keys]:
-    """The keys of a stretch, in order, some at a time."""
+def _parts_of(segment: Joined, stretch: Stretch, into: Callable[[], Keys] | None = None) -> Iterator[Keys]:
+    """The keys of a stretch, in order, some at a time; into: of Joined.keys."""
     if stretch.bits == 0:
-        return segment.keys(stretch.table)
+        return segment.keys(stretch.table, into=into)
     slots = 1 << (segment.tables[stretch.table].slot_bits - stretch.bits)
-    return segment.keys(stretch.table, stretch.first * slots, stretch.end * slots)
+    return segment.keys(stretch.table, stretch.first * slots, stretch.end * slots, into=into)
 
 
 def _neighbour_joins(
@@ -268,7 +271,7 @@ def _flip_joins(segment: Joined, stretch: Stretch, distance: int, memory_bytes: 
         share = (chunk - chunks.start) / len(chunks)
         windows.begin(chunk)
         done = 0
-        for part in _parts_of(segment, Stretch(index, split_bits, chunk, chunk + 1)):
+        for part in _parts_of(segment, Stretch(index, split_bits, chunk, chunk + 1), windows.rest):
             windows.append(part)
             keys = windows.whole(done)
             done += len(keys)
@@ -280,7 +283,7 @@ def _flip_joins(segment: Joined, stretch: Stretch, distance: int, memory_bytes: 
                 continue
             windows.begin(chunk ^ across, second=True)
             partner = chunk ^ across
-            for part in _parts_of(segment, Stretch(index, split_bits, partner, partner + 1)):
+            for part in _parts_of(segment, Stretch(index, split_bits, partner, partner + 1), windows.rest):
                 windows.append(part)
             yield Flips(segment.view, index, windows, distance, inside), share
 

@@ -3,7 +3,7 @@
 import mmap
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -73,13 +73,21 @@ class Segment:
         return self.summary.regions(self.footer)
 
     def keys(
-        self, table: int, first_slot: int = 0, end_slot: int | None = None, room: DecodeRoom | None = None
+        self,
+        table: int,
+        first_slot: int = 0,
+        end_slot: int | None = None,
+        room: DecodeRoom | None = None,
+        *,
+        into: Callable[[], Keys] | None = None,
     ) -> Iterator[Keys]:
         """The keys of a table, or of some of its slots, in order, in chunks; every check of the decoder on.
 
         room: what is decoded in, chunks too: each is done with when another one is asked of whoever uses the room,
-        unless it has been given another array for that one.
+        unless it has been given another array for that one. into: of pairs.Joined, and not asked, as what is decoded at
+        once takes more room than its keys.
         """
+        del into
         slots = 1 << self.tables[table].slot_bits
         cursor = TableCursor(self.view, table, first_slot, slots if end_slot is None else end_slot, room=room)
         whole = first_slot == 0 and end_slot is None

@@ -154,6 +154,43 @@ static void compare(Image *image, const uint64_t *expected, int64_t expected_cou
     }
 }
 
+/* Decode what is in the chunk again, by the kernels of a set. */
+static Status chunk_again(const Image *image, InstructionSet set, Chunk *chunk, uint64_t *out) {
+    uint64_t count;
+#if FPSTORE_X86
+    if (set == SET_FAST) return decode_chunk_fast(image->pages.base, &image->table, chunk, out, &count);
+    if (set == SET_WIDE) return decode_chunk_wide(image->pages.base, &image->table, chunk, out, &count);
+#endif
+    return decode_chunk_portable(image->pages.base, &image->table, chunk, out, &count);
+}
+
+/* A file that changes while it is read may have fences in another order than those that were read: neither in a chunk
+   nor from one to the next do keys come that are not above those before them. */
+static void refuse_disorder(Image *image, uint64_t *out) {
+    static Chunk chunk;
+    for (int set = SET_PORTABLE; set <= (int)machine_set; set++) {
+        Cursor cursor = {.end_slot = (uint64_t)1 << image->table.slot_bits, .chunk = &chunk}, later = cursor;
+        uint64_t count;
+        choose_all((InstructionSet)set);
+        chunk_code_init(&chunk.code, image->table.decode);
+        EXPECT(cursor_decode(&image->pages, &image->table, &cursor, out, CHUNK_ROOM, &count) == OK, "set %d", set);
+        EXPECT(cursor.begun && cursor.last == out[count - 1], "set %d: the last of %llu keys", set,
+               (unsigned long long)count);
+        later.begun = 1;
+        later.last = out[0];
+        EXPECT(cursor_decode(&image->pages, &image->table, &later, out, CHUNK_ROOM, &count) == BAD_BLOCK, "set %d", set);
+        if (image->table.block_bytes != 0) continue;
+        EXPECT(later.slot == slot_of(out[0], image->table.slot_shift), "set %d: slot %llu", set,
+               (unsigned long long)later.slot);
+        if (chunk.block_count < 2) continue;
+        EXPECT(chunk_again(image, (InstructionSet)set, &chunk, out) == OK, "set %d: a chunk decoded twice", set);
+        const uint16_t first = chunk.in_key_order[0];
+        chunk.in_key_order[0] = chunk.in_key_order[1];
+        chunk.in_key_order[1] = first;
+        EXPECT(chunk_again(image, (InstructionSet)set, &chunk, out) == BAD_BLOCK, "set %d: blocks in disorder", set);
+    }
+}
+
 void test_decode(void) {
     const uint64_t count = 1 + below(below(4) ? 3000 : 40), most = count + 2 * CHUNK_ROOM;
     uint64_t *keys = room(count, 8), *plain = room(most, 8), *out = room(most, 8);
@@ -178,6 +215,7 @@ void test_decode(void) {
     EXPECT(plain_table(&image, plain, most) == (int64_t)held && memcmp(plain, keys, held * 8) == 0,
            "the plain decoder");
     compare(&image, keys, (int64_t)held, out, most);
+    refuse_disorder(&image, out);
     for (unsigned damage = 0; damage < 20;
          damage++) { /* of the payload: of the rest other rules know more than this twin */
         const uint64_t bit = below(image.table.payload_bits ? image.table.payload_bits : 1);
