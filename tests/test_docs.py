@@ -294,7 +294,7 @@ def test_the_figures_of_the_readme_are_those_of_the_benchmarks() -> None:
         call = re.search(rf"^  probe, plan {plan} +([\d.]+) ", printed, re.M)
         assert row
         assert call
-        bytes_per_key, _, _, _, _, _, batch, ratio, *_ = map(float, row[1].split())
+        bytes_per_key, _, _, _, _, _, _, batch, ratio, *_ = map(float, row[1].split())
         wanted = f"{bytes_per_key:.1f} file {batch:.1f} FAISS / {ratio:.1f} {float(call[1]):.1f}"
         (cells,) = re.findall(rf"^\| fpstore `{plan}`, \d+ tables \|(.*)$", (ROOT / "README.md").read_text(), re.M)
         assert " ".join(re.sub(r"[*|()]", " ", cells).split()) == wanted
