@@ -59,7 +59,8 @@ static Status chunk_add_large(Pages *pages, const Table *table, Cursor *cursor) 
         Status status =
             fence_block(pages, table, slot_start(cursor->slot, table->slot_shift), cursor->fence, &block, &last_key);
         if (status != OK) return status;
-        if (last_key > top) return BAD_DIRECTORY;
+        /* A file may change after its fences were searched: keys that come after `previous` and end below it wrapped. */
+        if (last_key > top || last_key < block.previous) return BAD_DIRECTORY;
         status = pages_check(pages, block.start >> 3, (block.end - 1) >> 3);
         if (status != OK) return status;
         ChunkBlock *added = chunk_add(cursor->chunk, block.start, block.end);
