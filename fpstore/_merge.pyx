@@ -144,7 +144,7 @@ cdef class MergedKeys:
     which sources decode; it is given arrays in which what is decoded stays, so that nobody copies it. into: where the next
     keys are to come (uint64[n]), asked each time; where there is no room for all that are merged they come elsewhere.
 
-    Raises ValueError where keys of a source do not increase; those of a cursor do, or it raises.
+    Raises ValueError where keys of a source do not increase, also of what a cursor decodes, whose file may change meanwhile.
     """
 
     cdef list sources, arrays
@@ -214,7 +214,7 @@ cdef class MergedKeys:
                 self.make_room(i, CHUNK_ROOM + self.least)  # which a cursor fills but for CHUNK_ROOM: fewer turns
                 n = (<TableKeys>source).read(held.keys + held.count, held.capacity - held.count)
                 held.ended = n == 0
-                self.hold(i, held.keys + held.count, n, increase=True)  # as cursors see to
+                self.hold(i, held.keys + held.count, n)
                 continue
             if self.room is not None:
                 self.make_room(i, CHUNK_ROOM + self.least)
@@ -226,14 +226,15 @@ cdef class MergedKeys:
             chunk = found
             self.hold(i, &chunk[0] if chunk.shape[0] else NULL, <uint64_t>chunk.shape[0])
 
-    cdef hold(self, uint64_t i, const uint64_t *keys, uint64_t n, bint increase=False):
-        """Hold n keys more of a source, which lie behind those that are held, or elsewhere; increase: these surely do."""
+    cdef hold(self, uint64_t i, const uint64_t *keys, uint64_t n):
+        """Hold n keys more of a source, which lie behind those that are held, or elsewhere."""
         cdef HeldKeys *held = &self.held[i]
+        cdef bint increase
         if n == 0:
             return
-        if not increase:
-            with nogil:
-                increase = (not held.begun or keys[0] > held.last) and c_keys_increase(keys, n)
+        # Also of what a cursor has decoded, whose file may change meanwhile: merging what does not increase has no end.
+        with nogil:
+            increase = (not held.begun or keys[0] > held.last) and c_keys_increase(keys, n)
         if not increase:
             raise ValueError(f"source {i}: found keys that do not increase, expected each above the one before")
         self.make_room(i, n)

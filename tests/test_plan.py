@@ -251,11 +251,11 @@ def test_the_bands_of_parts_are_even_and_their_prefixes_long(
 @pytest.mark.parametrize(
     ("name", "k", "bits", "found"),
     [
-        ("parts-0:2", 3, 64, "k = 3, expected 1 to k [+] 1 parts, at most 64 bands"),
-        ("parts-5:2", 3, 64, "k = 3, expected 1 to k [+] 1 parts, at most 64 bands"),
-        ("parts-2:0", 3, 64, "k = 3, expected 1 to k [+] 1 parts, at most 64 bands"),
-        ("parts-2:2", 3, 5, "k = 3, expected 1 to k [+] 1 parts, at most 5 bands"),
-        (f"parts-2:{10**19}", 3, 64, "k = 3, expected 1 to k [+] 1 parts, at most 64 bands"),
+        ("parts-0:2", 3, 64, "k = 3, expected 1 to k [+] 1 parts of 1 band or more, and of all at most 64"),
+        ("parts-5:2", 3, 64, "k = 3, expected 1 to k [+] 1 parts of 1 band or more, and of all at most 64"),
+        ("parts-2:0", 3, 64, "k = 3, expected 1 to k [+] 1 parts of 1 band or more, and of all at most 64"),
+        ("parts-2:2", 3, 5, "k = 3, expected 1 to k [+] 1 parts of 1 band or more, and of all at most 5"),
+        (f"parts-2:{10**19}", 3, 64, "k = 3, expected 1 to k [+] 1 parts of 1 band or more, and of all at most 64"),
         ("parts-2:20", 12, 64, "283360, expected 1 to 1024"),
     ],
 )

@@ -39,13 +39,12 @@ def _of_any_count(k: int, bits: int, slot_keys: int) -> tuple[Plan, ...]:
     found = [families.paper(name) for name in families.PAPER_NAMES] if of_paper else []
     choices = range(k + 1, min(k + CHOICES_OF_BANDS, bits) + 1)
     found += [families.choose(count, k, bits) for count in choices if comb(count, k) <= MAX_TABLES_CONSIDERED]
-    # One part is choose; k + 1 parts, and one band of each, are bands without a flip, which come below.
+    # One part is choose; k + 1 parts, and one band of each, are bands without a flip, which come below. Elsewhere parts
+    # take two to nine times the bytes for nearly as long, and proofs of many take too many steps.
     found += [
         families.parts(part_count, prefix_bands, k, bits)
-        for part_count in range(2, k + 1)
+        for part_count in (range(2, k + 1) if of_paper else ())
         for prefix_bands in range(2, CHOICES_OF_BANDS + 1)
-        if part_count * (prefix_bands - 1) + k + 1 <= bits
-        and families.table_count_of_parts(part_count, prefix_bands, k) <= MAX_TABLES_CONSIDERED
     ]
     for band_count in range(1, min(k + 1, bits, MAX_TABLES_CONSIDERED) + 1):
         narrowest_bits = bits // band_count  # more flips than a band has bits are no plan

@@ -91,7 +91,8 @@ def parts(part_count: int, prefix_bands: int, k: int, key_bits: int = KEY_BITS) 
     errors = _errors_of_parts(part_count, k)
     band_counts = [prefix_bands + e for e in errors]
     if not errors or prefix_bands < 1 or sum(band_counts) > key_bits:
-        raise refusal(f"plan {name}", f"k = {k}", f"1 to k + 1 parts, at most {key_bits} bands")
+        told = f"1 to k + 1 parts of 1 band or more, and of all at most {key_bits}"
+        raise refusal(f"plan {name}", f"k = {k}", told)
     check_range(name, "number of tables", table_count_of_parts(part_count, prefix_bands, k), 1, MAX_TABLES)
     # Each part has its share of the wider bands, so that the shortest prefix is as long as can be.
     ends = [end * key_bits // sum(band_counts) for end in accumulate(band_counts)]

@@ -191,6 +191,35 @@ static void refuse_disorder(Image *image, uint64_t *out) {
     }
 }
 
+/* Within a large slot that does not fit in one chunk, the next one goes on from a fence that was found before. Where that
+   ends below the slot by then, keys that wrap could come to it. */
+static void refuse_lowered(Image *image, uint64_t *out) {
+    static Chunk chunk;
+    const Table *table = &image->table;
+    for (uint64_t fence = 1; table->block_bytes == 0 && fence < table->fence_count; fence++) {
+        uint8_t *at = image->bytes + table->fences_offset + fence * FENCE_BYTES, *before = at - FENCE_BYTES;
+        const uint64_t slot = slot_of(load64(at), table->slot_shift), lowered[2] = {0, 1};
+        if (slot_start(slot, table->slot_shift) < 2) continue;
+        const uint64_t were[2] = {load64(before), load64(at)};
+        memcpy(before, &lowered[0], 8);
+        memcpy(at, &lowered[1], 8);
+        for (int set = SET_PORTABLE; set <= (int)machine_set; set++) {
+            Cursor cursor = {.slot = slot,
+                             .end_slot = (uint64_t)1 << table->slot_bits,
+                             .fence = fence,
+                             .in_slot = 1,
+                             .chunk = &chunk};
+            uint64_t count;
+            choose_all((InstructionSet)set);
+            chunk_code_init(&chunk.code, table->decode);
+            EXPECT(cursor_decode(&image->pages, table, &cursor, out, CHUNK_ROOM, &count) == BAD_DIRECTORY,
+                   "set %d: a fence below its slot", set);
+        }
+        memcpy(before, &were[0], 8);
+        memcpy(at, &were[1], 8);
+    }
+}
+
 void test_decode(void) {
     const uint64_t count = 1 + below(below(4) ? 3000 : 40), most = count + 2 * CHUNK_ROOM;
     uint64_t *keys = room(count, 8), *plain = room(most, 8), *out = room(most, 8);
@@ -216,6 +245,7 @@ void test_decode(void) {
            "the plain decoder");
     compare(&image, keys, (int64_t)held, out, most);
     refuse_disorder(&image, out);
+    refuse_lowered(&image, out);
     for (unsigned damage = 0; damage < 20;
          damage++) { /* of the payload: of the rest other rules know more than this twin */
         const uint64_t bit = below(image.table.payload_bits ? image.table.payload_bits : 1);
