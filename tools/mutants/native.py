@@ -559,6 +559,14 @@ MUTANTS = (
         ("tests/test_native_plain.py::test_every_set_of_kernels_does_what_the_plain_twins_do",),
     ),
     Mutant(
+        "a fence may end below the block that it closes begins",
+        "fpstore/native/decode.c",
+        "if (last_key > top || last_key < block.previous) return BAD_DIRECTORY;",
+        "if (last_key > top) return BAD_DIRECTORY;",
+        "of a file that changes between two reads keys come that wrapped, below those before them",
+        ("tests/test_native_plain.py::test_every_set_of_kernels_does_what_the_plain_twins_do",),
+    ),
+    Mutant(
         "a chunk may lie below the one before it",
         "fpstore/native/decode.c",
         "if (cursor->begun && keys[0] <= cursor->last) return BAD_BLOCK;",
