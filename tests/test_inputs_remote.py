@@ -56,6 +56,8 @@ def test_documents_elsewhere_are_those_of_a_file_here(files: Any, tmp_path: Path
         sink = pa.BufferOutputStream()
         pq.write_table(pa.table({"id": range(4), "text": TEXTS}), sink)
         data = sink.getvalue().to_pybytes()
+    elif name.endswith(".txt"):
+        data = "\n".join(TEXTS).encode()
     (tmp_path / name).write_bytes(data)
     url = put(files, f"/bucket/{name}", data)
     options: dict[str, Any] = {} if name == "in.txt" else {"text_column": "text"}

@@ -76,7 +76,8 @@ def test_a_name_stands_for_the_same_files_wherever_they_lie(folder: Path, form: 
 
 @pytest.mark.parametrize("name", ["x.jsonl", "x.jsonl.gz", "x.csv", "x.parquet", "x.txt", "X.JSONL"])
 def test_the_suffix_is_that_of_the_name_within_an_archive(tmp_path: Path, name: str) -> None:
-    data = {".gz": gzip.compress(LINE), ".csv": b"text\none of them\n"}.get(Path(name).suffix, LINE)
+    others = {".gz": gzip.compress(LINE), ".csv": b"text\none of them\n", ".txt": b"one of them"}
+    data = others.get(Path(name).suffix, LINE)
     if name.endswith(".parquet"):
         sink = pa.BufferOutputStream()
         pq.write_table(pa.table({"text": ["one of them"]}), sink)

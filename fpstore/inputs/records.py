@@ -145,6 +145,8 @@ class Request:
     json_field: str | None = None  # of the fingerprints of JSON objects, where it was not asked for
     empty: frozenset[str] = frozenset()  # the inputs whose files of JSON objects have nothing in them
     takes_fingerprints: bool = False  # and not only texts
+    # The texts that are so by their suffix alone: those named, and the first of each folder.
+    first_texts: frozenset[str] = frozenset()
     html: bool = False
     threads: int | None = None  # all processors
     on_measured: Callable[[Sequence[str], Measured], object] | None = None

@@ -48,6 +48,8 @@ def resolve(
         raise ValueError(f"{ASK_HEADER}: found it with format {formats}, expected csv or tsv")
     if request.value_column is None and not of_documents and not request.asked.of_ids:
         request = _with_field_of_fingerprints(resolved, request)
+    if format == "auto":
+        request = replace(request, first_texts=frozenset(kind.path for kind in kinds if kind.format == "text"))
     # Documents have no columns: the one of the texts is for the tables beside them.
     is_beside = request.reads_texts and any(kind.format not in OF_DOCUMENTS for kind in kinds)
     for kind in kinds:

@@ -15,6 +15,7 @@ from fpstore.inputs.compressed import Lines, LongLine, Stream, display_name, ope
 from fpstore.inputs.decoding import EXPECTED_TEXT, text_of
 from fpstore.inputs.errors import BLANK, BadInput, Faults, about, cut, shown
 from fpstore.inputs.items import first_of, items_of
+from fpstore.inputs.meant import expect_text
 from fpstore.inputs.pages import Page
 from fpstore.inputs.records import JSON_OBJECTS, Group, Records, Request
 from fpstore.inputs.sources import Input, Source, is_stream
@@ -237,6 +238,8 @@ def _read_files(paths: Iterable[str], request: Request, html: bool) -> Iterator[
             told = f"{name}: found {error}, expected {EXPECTED_TEXT}"
             group.meet(BadInput(told, "file without text", source=name))
             continue
+        if isinstance(document, str):
+            expect_text(document, path, name, request)
         group.add(name, document, None, len(data))
         if group.is_full:
             yield group.take()

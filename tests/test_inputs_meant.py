@@ -1,0 +1,159 @@
+"""A file that its suffix calls a text, and that may be meant for rows, is refused with the option that decides."""
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from outcome import Command
+
+import fpstore
+from fpstore.inputs import BadInput, documents, read
+from fpstore.inputs.meant import _LONGEST_OBJECT
+from fpstore.text import recipes
+
+_DRAWN = random.Random(7)
+HEX = [f"{_DRAWN.getrandbits(64):016x}" for _ in range(50)]
+DECIMAL = [str(_DRAWN.getrandbits(64)) for _ in range(50)]
+WIDE = [f"{_DRAWN.getrandbits(256):064x}" for _ in range(3)]
+OBJECTS = '{"text": "one two"}\n{"text": "three"}\n'
+
+FINGERPRINTS = {
+    "hexadecimal": ("\n".join(HEX), "nothing but hexadecimal fingerprints of 64 bits", "hex"),
+    "one": (HEX[0], "nothing but hexadecimal fingerprints of 64 bits", "hex"),
+    "blank lines and a mark": ("\ufeff\n\n" + "\r\n".join(HEX) + "\r\n\r\n", "hexadecimal", "hex"),
+    "with 0x": ("\n".join(f"0x{value}" for value in HEX), "hexadecimal", "hex"),
+    "all digits are decimal": ("1234567890123456\n2234567890123456\n", "hexadecimal", "hex"),
+    "with ids": ("\n".join(f"{value}\tdocument {n}" for n, value in enumerate(HEX)), "hexadecimal", "hex"),
+    "decimal": ("\n".join(DECIMAL), "nothing but decimal fingerprints of 64 bits", "hex with .* decimal"),
+    "of 256 bits": ("\n".join(WIDE), "hexadecimal fingerprints of 256 bits", "hex with --bits 256"),
+}
+ROWS = {
+    "JSON lines": (OBJECTS, "JSON objects, one a line", "jsonl"),
+    "one object": ('\n{"text": "one"}', "JSON objects, one a line", "jsonl"),
+    "long objects": (
+        json.dumps({"text": "a" * _LONGEST_OBJECT}) + "\n" + OBJECTS,
+        "JSON objects, one a line",
+        "jsonl",
+    ),
+    "an archive": ("WARC/1.0\r\nWARC-Type: warcinfo\r\n\r\n", "an archive of pages", "warc"),
+}
+TEXTS = {
+    "words": "one two three\nfour",
+    "nothing": "",
+    "blank lines": " \n\n",
+    "years": "1999\n2001\n",
+    "telephones": "4915112345678\n4915112345679\n",
+    "words among hexadecimal": "\n".join([*HEX, "end"]),
+    "hexadecimal and decimal": f"{HEX[0]}\n{2**63}\n",
+    "short hexadecimal": "cafe\nbabe\n",
+    "a printed object": json.dumps({"text": "one"}, indent=2),
+    "an object and words": '{"a": 1}\nand so on',
+    "a list": "[1, 2]\n[3]",
+    "a brace": "{ one",
+    "a long brace": "{" + "a" * _LONGEST_OBJECT + "\n",
+    "a deep list": '{"a":' + "[" * 100_000 + "\n",
+    "words about WARC/1.0": "words about WARC/1.0",
+}
+
+
+@pytest.mark.parametrize(("text", "found", "meant"), (FINGERPRINTS | ROWS).values(), ids=FINGERPRINTS | ROWS)
+def test_a_text_that_may_be_rows_is_refused_and_said_to_be_a_text_it_is_one(
+    text: str, found: str, meant: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(text.encode())
+    for skips in (False, True):
+        told = rf"a\.txt: found .*{found}.*; expected .*--format\) {meant}, or text"
+        with pytest.raises(BadInput, match=told) as met:
+            list(read([path], skip_bad=skips))
+        assert met.value.source == str(path)
+    reader = read([path], format="text")
+    assert [len(batch.fingerprints) for batch in reader] == [1]
+    assert not reader.notes
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+def test_what_is_a_text_is_read(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text(text)
+    reader = read([path])
+    assert sum(len(batch.fingerprints) for batch in reader) == 1
+    assert not reader.notes
+
+
+@given(st.lists(st.integers(0, (1 << 64) - 1), min_size=1, max_size=5), st.booleans())
+def test_whatever_the_hex_reader_takes_is_refused_as_a_text(
+    tmp_path_factory: pytest.TempPathFactory, values: list[int], prefixed: bool
+) -> None:
+    """Whoever writes a list of fingerprints as format hex has it can call it .txt, and is told."""
+    path = tmp_path_factory.mktemp("meant") / "a.txt"
+    path.write_text("".join(f"{'0x' if prefixed else ''}{value:016x}\n" for value in values))
+    assert [value for batch in read([path], format="hex") for value in batch.fingerprints.tolist()] == values
+    with pytest.raises(BadInput, match="hexadecimal fingerprints"):
+        list(read([path]))
+
+
+def test_fingerprints_of_the_width_that_is_asked_for_are_known(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("beef\ncafe\n")
+    with pytest.raises(BadInput, match=r"hexadecimal fingerprints of 16 bits.*--format\) hex, or text"):
+        list(read([path], bits=16))
+
+
+@pytest.mark.parametrize(("text", "found", "meant"), ROWS.values(), ids=ROWS)
+def test_a_job_refuses_what_may_be_many_texts(text: str, found: str, meant: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text(text)
+    with pytest.raises(BadInput, match=rf"found {found}.*{meant}, or text"):
+        list(documents([path]))
+    assert len(list(documents([path], format="text"))) == 1
+
+
+def test_where_only_texts_can_be_meant_a_list_of_fingerprints_is_one(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("\n".join(HEX))
+    table = tmp_path / "b.csv"
+    table.write_text("text\none two\n")
+    assert len(list(documents([path]))) == 1
+    assert sum(len(batch.fingerprints) for batch in read([path], recipe=recipes()["minhash-128"])) == 1
+    assert sum(len(batch.fingerprints) for batch in read([path, table], text_column="text")) == 2
+
+
+def test_the_first_of_a_folder_decides_and_of_the_others_it_is_noted(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "b.txt").write_text("\n".join(HEX))
+    (folder / "c.txt").write_text(OBJECTS)
+    with pytest.raises(BadInput, match=r"b\.txt: found nothing but hexadecimal"):
+        list(read([folder]))
+    (folder / "a.txt").write_text("one two three")
+    reader = read([folder])
+    assert sum(len(batch.fingerprints) for batch in reader) == 3
+    assert reader.notes == {
+        "text of nothing but hexadecimal fingerprints of 64 bits, read as one": 1,
+        "text of JSON objects, one a line, read as one": 1,
+    }
+    with pytest.raises(BadInput, match=r"c\.txt: found JSON objects"):
+        list(read([folder / "a.txt", folder / "c.txt"]))
+
+
+@pytest.mark.parametrize(
+    ("text", "more"),
+    [(HEX, ["--format", "hex"]), (DECIMAL, ["--format", "hex", "--fingerprint-format", "decimal"])],
+    ids=["hexadecimal", "decimal"],
+)
+def test_the_advice_of_a_build_works(text: list[str], more: list[str], tmp_path: Path, command: Command) -> None:
+    path, store = tmp_path / "a.txt", tmp_path / "s"
+    path.write_text("\n".join(text) + "\n")
+    outcome = command("build", store, path)
+    assert outcome.status == 1
+    assert "--format) hex" in outcome.err
+    assert not store.exists()
+    assert command("build", store, path, *more).status == 0
+    expected: list[Any] = sorted(int(value, 10 if more[2:] else 16) for value in text)
+    with fpstore.open(store) as opened:
+        assert [row.fingerprint for rows in opened.rows() for row in rows] == expected
