@@ -246,8 +246,22 @@ def test_texts_for_a_store_without_a_recipe_are_refused(command: Command, store:
     (tmp_path / "new.jsonl").write_text('{"text": "four words or more", "id": 1}\n')
     outcome = command("add", store, tmp_path / "new.jsonl", "--id-column", "id")
     assert (outcome.status, outcome.out, outcome.err.count("\n")) == (2, "", 1)
-    assert "found no recipe for texts in the store" in outcome.err
+    assert "found no recipe for texts in the store, expected one built from texts, or inputs of" in outcome.err
     assert len(rows_of(store)) == 2
+
+
+def test_the_advice_for_a_list_of_fingerprints_that_looks_like_a_text_works(
+    command: Command, store: Path, tmp_path: Path
+) -> None:
+    hashes = tmp_path / "hashes.txt"
+    hashes.write_text("0123456789abcdef\t77\n")
+    for words in (("add", store, hashes), ("probe", store, "--input", hashes), ("nearest", store, "--input", hashes)):
+        ids = ("--ids", "from:1000") if words[0] == "add" else ()
+        refused = command(*words, *ids)
+        assert (refused.status, refused.err.count("\n")) == (2, 1)
+        assert "or inputs of fingerprints (--format hex, --fingerprint-column)" in refused.err
+        assert command(*words, "--format", "hex").status == 0
+    assert len(rows_of(store)) == 3
 
 
 def test_rows_of_several_batches_are_all_added(

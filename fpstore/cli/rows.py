@@ -15,10 +15,14 @@ if TYPE_CHECKING:
     from fpstore.text import Recipe
 
 
-def recipe_of(store: "Store | MinHashStore", idf_path: str | None) -> "Recipe":
-    """The recipe of a store built from texts, with the model of --idf. UsageError where it has none, or needs one."""
+def recipe_of(store: "Store | MinHashStore", idf_path: str | None, *, ways: str = "") -> "Recipe":
+    """The recipe of a store built from texts, with the model of --idf. UsageError where it has none, or needs one.
+
+    ways: what else may be meant than texts, for the message.
+    """
     if store.recipe is None:
-        raise click.UsageError(f"{store.path}: found no recipe for texts in the store, expected one built from texts")
+        expected = f"one built from texts{ways}"
+        raise click.UsageError(f"{store.path}: found no recipe for texts in the store, expected {expected}")
     return with_model_at(store.recipe, idf_path)
 
 
@@ -49,4 +53,5 @@ def read_for(
         refuse_unused(OF_TEXTS, *(() if has_text else (ANY_TEXT,)))
         return reader
     # They are texts, so a recipe is asked for; nothing was read so far.
-    return read(inputs, recipe=recipe_of(store, idf_path), max_distance=store.max_distance, **options)
+    recipe = recipe_of(store, idf_path, ways=", or inputs of fingerprints (--format hex, --fingerprint-column)")
+    return read(inputs, recipe=recipe, max_distance=store.max_distance, **options)
