@@ -389,6 +389,14 @@ def parse_ids(column: Column) -> Parsed:
     return values, bad
 
 
+def zeros_before(column: Column) -> int:
+    """How many ids of a column are written with zeros before the number."""
+    if isinstance(column, np.ndarray):
+        return 0
+    marked = "\n\n".join(["", *(value for value in column if isinstance(value, str)), ""])
+    return marked.count("\n0") - marked.count("\n0\n")
+
+
 def parse_names(column: Column, text: bool) -> tuple[npt.NDArray[Any], dict[int, str]]:
     """As parse_ids, ids that are names: strings, or bytes; whole numbers are the digits that write them."""
     values = np.empty(len(column), dtype=object)
