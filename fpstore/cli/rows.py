@@ -49,4 +49,8 @@ def read_for(
         refuse_unused(OF_TEXTS, *(() if has_text else (ANY_TEXT,)))
         return reader
     # They are texts, so a recipe is asked for; nothing was read so far.
+    if store.recipe is None:
+        found = f"{store.path}: found no recipe for texts in the store, expected one built from texts"
+        told = "inputs, which are read as texts here, or fingerprints (--format hex, --fingerprint-column)"
+        raise click.UsageError(f"{found} for {told}")
     return read(inputs, recipe=recipe_of(store, idf_path), max_distance=store.max_distance, **options)
