@@ -196,6 +196,12 @@ ADVICE: dict[str, tuple[Make, str, str, list[str]]] = {
         "fingerprint_format (--fingerprint-format) hex, for fewer digits",
         ["build s a.hex --fingerprint-format hex"],
     ),
+    "the bits of narrow hexadecimal": (
+        write(a__csv="hash\ndeadbeef\n"),
+        "build s a.csv",
+        "; it has 32 bits; or fingerprint_format (--fingerprint-format) hex, for fewer digits",
+        ["build s a.csv --bits 32", "build t a.csv --fingerprint-format hex"],
+    ),
     "narrow hexadecimal with zeros in front": (
         write(a__csv="hash\n0012\n0034\n"),
         "build s a.csv",

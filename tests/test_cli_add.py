@@ -411,3 +411,22 @@ def test_an_upsert_that_cannot_be_is_refused(command: Command, store: Path, bare
         outcome = command("add", path, table, "--upsert", *more)
         assert (outcome.status, outcome.out, outcome.err.count("\n")) == (2, "", 1)
         assert said in outcome.err
+
+
+@pytest.mark.parametrize(("first", "is_told"), [(1, True), (5, True), (6, False), (2**64 - 2, False)])
+def test_row_numbers_that_may_be_ids_of_others_are_warned_of(
+    command: Command, tmp_path: Path, first: int, is_told: bool
+) -> None:
+    """from:0 is refused; from:5 of a store with an id 5 is no less wrong, but may be a command that goes on."""
+    store, path = tmp_path / "s", tmp_path / "a.csv"
+    path.write_text("doc_id,fp\n9,00000000000000ff\n8,00000000000000fe\n")
+    with fpstore.create(store) as made:
+        made.add([1, 2], ids=[2, 5])
+    outcome = command("add", store, path, "--ids", f"from:{first}")
+    assert outcome.status == 0
+    told = f"ids up to 5 were stored, and --ids from:{first} gives them to other rows"
+    assert (told in outcome.err, "from:6 does not" in outcome.err) == (is_told, is_told)
+    with fpstore.open(store) as opened:
+        assert [match.id for match in opened.probe(0xFF, max_distance=0)] == [first]
+    again = command("add", store, path, "--ids", f"from:{first}", "--upsert")
+    assert (again.status, "ids up to" in again.err) == (0, False)

@@ -327,3 +327,40 @@ def test_an_input_of_bad_lines_only_is_not_said_to_be_empty(command: Command, tm
         "fpstore: inputs: read 0 of 2, as all that was found is bad (2 bad lines), expected one that can be read\n"
     )
     assert not (tmp_path / "s.fpstore").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "more", "by_row"),
+    [
+        ("a.csv", "doc_id,fp\n9,00000000000000ff\n8,00000000000000fe\n", [], True),
+        ("a.csv", "doc_id,fp\n9,00000000000000ff\n8,00000000000000fe\n", ["--workers", "2"], True),
+        ("a.csv", "doc_id,fp\n9,00000000000000ff\n8,00000000000000fe\n", ["--ids", "from:5"], True),
+        ("a.csv", "doc_id,fp\n9,00000000000000ff\n8,00000000000000fe\n", ["--id-column", "doc_id"], False),
+        ("a.csv", "id,fp\n9,00000000000000ff\n8,00000000000000fe\n", [], False),
+        ("a.csv", "id,fp\n9,00000000000000ff\n8,00000000000000fe\n", ["--workers", "2"], False),
+        ("a.csv", "id,fp\n9,00000000000000ff\n8,00000000000000fe\n", ["--ids", "row"], True),
+        ("a.jsonl", '{"url": "a", "fp": "00000000000000ff"}\n{"url": "b", "fp": "00000000000000fe"}\n', [], True),
+        ("a.jsonl", '{"url": "a", "text": "one"}\n{"url": "b", "text": "two"}\n', ["--id-type", "string"], False),
+        ("a.hex", "00000000000000ff\n00000000000000fe\n", [], True),
+    ],
+)
+def test_ids_that_are_row_numbers_are_said_to_be(
+    command: Command, tmp_path: Path, name: str, data: str, more: list[str], by_row: bool
+) -> None:
+    """A table that calls its ids doc_id, or has urls, loses them here; the counts alone read as if these were kept."""
+    (tmp_path / name).write_text(data)
+    outcome = command("build", tmp_path / "s", tmp_path / name, *more)
+    assert (outcome.status, "with 2 ids" in outcome.err) == (0, True), outcome.err
+    assert ("with 2 ids, the numbers of the rows, " in outcome.err) == by_row
+
+
+def test_a_list_in_a_file_of_texts_is_told_its_format_by_a_store_of_fingerprints(
+    command: Command, npy: Path, tmp_path: Path
+) -> None:
+    store, path = tmp_path / "s", tmp_path / "a.txt"
+    path.write_text("00000000000000ff\n00000000000000fe\n")
+    assert command("build", store, npy, "--ids", "none").status == 0
+    for line in (("add", store, path), ("probe", store, "--input", path), ("remove", store, "--input", path)):
+        refused = command(*line)
+        assert (refused.status, "or fingerprints (--format hex, --fingerprint-column)" in refused.err) == (2, True)
+        assert command(*line, "--format", "hex").status == 0

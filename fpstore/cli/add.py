@@ -9,6 +9,7 @@ import click
 from fpstore import Progress
 from fpstore.cli import signed as signatures
 from fpstore.cli.columns import (
+    MAX_ID,
     IdSource,
     fingerprint_options,
     header_option,
@@ -217,6 +218,11 @@ def _ids(store: "Store", id_column: str | int | None, asked: IdSource | None, up
             f"{store.path}: found rows in it, and --ids row or from:0, whose numbers they may have; expected --ids"
             " column, or from:N with an N above every id that is there"
         )
+    largest = store.max_id() if asked.ids == "row" and id_column is None and not upsert else None
+    if largest is not None and asked.first <= largest:
+        met = f"ids up to {largest} were stored, and --ids from:{asked.first} gives them to other rows"
+        free = f"; from:{largest + 1} does not" if largest < MAX_ID else ""
+        say(f"fpstore: warning: {store.path}: {met}, unless this command goes on where it was{free}")
     return {"ids": asked.ids, "first_id": asked.first}
 
 

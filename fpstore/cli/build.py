@@ -309,7 +309,8 @@ def _tell(
     tell_short(reader.lengths)
     rows, files = reader.seen.rows, reader.seen.files
     read_in = {"row_count": rows, "file_count": files, **passed_over(reader, reader.lengths)}
-    with_ids = f" with {counted(ids, 'id')}" if ids else ""
+    by_row = ", the numbers of the rows" if reader.numbers_rows else ""
+    with_ids = f" with {counted(ids, 'id')}{by_row}" if ids else ""
     held = f"{counted(count, noun)}{with_ids}, {decimal_size(whole)}"
     if not count:
         held = "nothing" if rows else "nothing, as the input is empty"

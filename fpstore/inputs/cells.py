@@ -68,6 +68,7 @@ _DECIMAL = re.compile(r"[-+]?[0-9]{1,20}")
 Column = Sequence[object] | npt.NDArray[Any]
 # Digits of the widths that hashes mostly have.
 _WHOLE = (16, 32, 64)
+_NARROW = (4, 8)
 Parsed = tuple[npt.NDArray[np.uint64], dict[int, str]]
 
 
@@ -359,7 +360,8 @@ def _hint(value: str, of: Width, order: ByteOrder = "big") -> str:
     if len(value) in _WHOLE and re.fullmatch(r"[0-9a-fA-F]+", value) is not None:
         return f"; it has {4 * len(value)} bits"
     if order == "big" and of.said["hex"].fullmatch(value) is not None:
-        return f"; or {ASK_WAY} {'hex or decimal' if value.isdecimal() else 'hex'}, for fewer digits"
+        narrow = f"; it has {4 * len(value)} bits" if len(value) in _NARROW and value.isalnum() else ""
+        return f"{narrow}; or {ASK_WAY} {'hex or decimal' if value.isdecimal() else 'hex'}, for fewer digits"
     return f"; or {ASK_WAY} base64" if of.number(value, "base64") is not None else ""
 
 
@@ -387,6 +389,14 @@ def parse_ids(column: Column) -> Parsed:
         else:
             values[index] = number
     return values, bad
+
+
+def zeros_before(column: Column) -> int:
+    """How many ids of a column are written with zeros before the number."""
+    if isinstance(column, np.ndarray):
+        return 0
+    marked = "\n\n".join(["", *(value for value in column if isinstance(value, str)), ""])
+    return marked.count("\n0") - marked.count("\n0\n")
 
 
 def parse_names(column: Column, text: bool) -> tuple[npt.NDArray[Any], dict[int, str]]:

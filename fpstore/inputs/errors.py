@@ -19,6 +19,9 @@ BLANK = "blank line"
 # Noted of a text that nobody called HTML.
 WITH_TAGS = "text with tags of HTML, which stay without --html"
 
+# Noted of an id that is a number by the kind of store: 007 is 7, and that of another row perhaps.
+WITH_ZEROS = "id with zeros before it, of which the number alone is kept (names, of --id-type string, keep them)"
+
 # Noted of a page of which nothing is visible.
 DAMAGED = "page with damaged characters"
 WITHOUT_TEXT = "page without text, near none but those of the same bytes"

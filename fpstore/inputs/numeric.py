@@ -99,7 +99,7 @@ def read_hex(path: str, request: Request) -> Iterator[Piece]:
     column = FingerprintColumn.of_hex_lines(bits, order) if way == "auto" else FingerprintColumn(way, bits, order)
     reading: _HexLines | None = None
     line_number = 1
-    with open_stream(path, request.on_bytes) as stream:
+    with open_stream(path, request.on_bytes, is_text=True) as stream:
         while block := _hex_block(stream, max(request.rows * _HEX_LINE_BYTES, _MIN_BLOCK_BYTES), line_number):
             if reading is None and block.strip():
                 first = block.lstrip().partition(b"\n")[0].strip()

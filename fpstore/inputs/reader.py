@@ -112,6 +112,14 @@ class Reader(Iterator[Batch]):
     def __next__(self) -> Batch:
         return next(self._batches)
 
+    @property
+    def numbers_rows(self) -> bool:
+        """Whether the ids of what was read are the numbers of its rows."""
+        asked = self._request.asked
+        return asked.ids == "row" or (
+            asked.ids == "auto" and self._request.decided.ids is False and not self._request.names_texts
+        )
+
     def settle_origin(self, record: Record | None = None, said_by: str | Path = "") -> None:
         """Have RecipeError, before anything is read, where sources say that their fingerprints are by other recipes.
 

@@ -17,10 +17,11 @@ from fpstore.inputs.cells import (
     FingerprintColumn,
     parse_ids,
     parse_names,
+    zeros_before,
 )
 from fpstore.inputs.columns import Asked, Decided
 from fpstore.inputs.decoding import EXPECTED_TEXT, text_of
-from fpstore.inputs.errors import WITH_TAGS, BadInput, Faults, cut, shown
+from fpstore.inputs.errors import WITH_TAGS, WITH_ZEROS, BadInput, Faults, cut, shown
 from fpstore.inputs.pages import begin_to_show, note_pages, page_of
 from fpstore.origin import Origin
 from fpstore.text import Recipe
@@ -436,7 +437,11 @@ def piece_of_ids(records: Records, request: Request) -> Piece:
 
 def _parse_ids(column: Column, request: Request) -> tuple[npt.NDArray[Any], dict[int, str]]:
     if request.id_type == "uint64":
-        return parse_ids(column)
+        ids, bad = parse_ids(column)
+        with_zeros = zeros_before([value for index, value in enumerate(column) if index not in bad] if bad else column)
+        if with_zeros:
+            request.faults.notes[WITH_ZEROS] += with_zeros
+        return ids, bad
     return parse_names(column, request.id_type == "string")
 
 
