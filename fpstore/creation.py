@@ -34,7 +34,7 @@ from fpstore.living.locks import WRITER_LOCK_NAME
 from fpstore.living.mending import make_again
 from fpstore.living.records import Log
 from fpstore.living.snapshot import Snapshot
-from fpstore.living.state import NAMED, Settings, new_identity
+from fpstore.living.state import NAMED, Settings, State, new_identity
 from fpstore.living.sweep import (
     expect_sweepable,
     name_segment,
@@ -157,7 +157,8 @@ Write = Callable[[Place, Path, int], Content]
 def make_store(path: Path, write: Write, mode: int | None, *, force: bool) -> None:
     """The store of what `write` writes, whole and durable at path; mode: as of fpstore.build.
 
-    Raises FileExistsError where path exists, unless force and it is a store, which is then replaced.
+    Raises FileExistsError where path exists, unless force and it is a store, which is then replaced; ValueError where
+    that holds something and nothing would take its place, as inputs may be empty by mistake.
     """
     if expect_replaceable(path, force=force):
         _replace(path, write, mode)
@@ -224,7 +225,7 @@ def create_store(
 def create_empty(path: Path, settings: Settings, *, mode: int | None, force: bool) -> None:
     """Make an empty store with these settings at path; all else as of create_store."""
     if force and (path.is_symlink() or path.exists()):
-        _replace(path, lambda place, scratch, position: Content(settings), mode)
+        _replace(path, lambda place, scratch, position: Content(settings), mode, by_nothing=True)
         return
     _expect_nothing(path)
     with _new_store(path, mode) as (folder, _):
@@ -324,7 +325,8 @@ def _expect_nothing(path: Path) -> None:
         raise FileExistsError(errno.EEXIST, "already there", str(path))
 
 
-def _replace(path: Path, write: Write, mode: int | None) -> None:
+def _replace(path: Path, write: Write, mode: int | None, *, by_nothing: bool = False) -> None:
+    """Have what is written in place of all that the store holds; by_nothing: also where that is nothing."""
     with Catalog.open(path, writable=True) as catalog:
         state, mode_before = catalog.state(), catalog.folder.mode
         if mode is not None:
@@ -335,6 +337,9 @@ def _replace(path: Path, write: Write, mode: int | None) -> None:
         try:
             place = unpublished_place(catalog, state.next_segment, state.identity)
             settings, entry, max_id = write(place, catalog.folder.reach, state.next_change)
+            if not by_nothing and (entry is None or not entry.key_count) and _holds_rows(state):
+                expected = "some; create with --force (force=True) makes an empty one of it"
+                raise ValueError(f"{path}: found nothing to replace what the store holds, expected {expected}")
             published = catalog.publish(
                 settings=settings,
                 segments=() if entry is None else (entry,),
@@ -356,6 +361,11 @@ def _replace(path: Path, write: Write, mode: int | None) -> None:
             raise
         notes.forget(catalog.folder)
         sweep_segments(catalog)
+
+
+def _holds_rows(state: State) -> bool:
+    """Whether a store may hold any, in a segment or pending."""
+    return any(entry.key_count for entry in state.segments) or state.first_change < state.next_change
 
 
 def _change_mode(catalog: Catalog, mode: int) -> None:

@@ -95,8 +95,8 @@ def build_documents(
                     at.folder.unlink(name, missing_ok=True)
                 raise
         if not entry.key_count:  # which has no sketches, so no file of them
-            for name in entry.made:
-                at.folder.unlink(name)
+            for name in (at.name, names_name(at.name)):  # as they are called till they are published
+                at.folder.unlink(name, missing_ok=True)
             return Content(wanted)
         return Content(wanted, entry, written.max_id)
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from fpstore.errors import PathLike, RecipeError
 
-# The key of the metadata.
-KEY = b"fpstore.recipe"
+# The keys of the metadata; the second where an export has fingerprints of other bits than their numbers, and of 64.
+KEY, BITS_KEY = b"fpstore.recipe", b"fpstore.bits"
 # How many bits recipes make that say nothing of it.
 RECIPE_BITS = 64
 ADVICE = "fingerprints of two recipes tell nothing of each other: make them by the same one, or give each a store"
@@ -78,9 +78,17 @@ def bits_of(record: Record) -> Any:
     return record.get("bits", RECIPE_BITS)
 
 
-def metadata_of(record: Record | None) -> dict[bytes, bytes] | None:
-    """The metadata of a field of fingerprints by a recipe; None where nobody said by which."""
-    return None if record is None else {KEY: json.dumps(record, sort_keys=True, separators=(",", ":")).encode()}
+def metadata_of(record: Record | None, bits: int = RECIPE_BITS) -> dict[bytes, bytes] | None:
+    """The metadata of a field of fingerprints of so many bits by a recipe; None where nobody said by which."""
+    of_recipe = {} if record is None else {KEY: json.dumps(record, sort_keys=True, separators=(",", ":")).encode()}
+    of_bits = {} if bits == RECIPE_BITS else {BITS_KEY: str(bits).encode()}
+    return {**of_recipe, **of_bits} or None
+
+
+def other_bits(field: Any, bits: int) -> str:
+    """How many bits a field of Arrow's says that its fingerprints have, where it says others; empty where not."""
+    data = (field.metadata or {}).get(BITS_KEY, b"")
+    return "" if data in (b"", str(bits).encode()) else data[:_SHOWN].decode("ascii", "backslashreplace")
 
 
 def _told(record: Record, other: Record) -> str:

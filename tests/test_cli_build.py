@@ -362,5 +362,8 @@ def test_a_list_in_a_file_of_texts_is_told_its_format_by_a_store_of_fingerprints
     assert command("build", store, npy, "--ids", "none").status == 0
     for line in (("add", store, path), ("probe", store, "--input", path), ("remove", store, "--input", path)):
         refused = command(*line)
-        assert (refused.status, "or fingerprints (--format hex, --fingerprint-column)" in refused.err) == (2, True)
+        assert (refused.status, "or inputs of fingerprints (--format hex, --fingerprint-column)" in refused.err) == (
+            2,
+            True,
+        )
         assert command(*line, "--format", "hex").status == 0

@@ -10,7 +10,8 @@ from itertools import starmap
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from helpers import distinct, uniform
 from outcome import Command, Outcome, running
@@ -130,7 +131,7 @@ def test_signed_is_the_same_bits(command: Command, store: Path, tmp_path: Path, 
     elif format == "npy":
         assert np.load(out).dtype == np.int64
     else:
-        assert {str(field.type) for field in pyarrow.parquet.read_schema(out)} == {"int64"}
+        assert {str(field.type) for field in pq.read_schema(out)} == {"int64"}
     ids = ["--ids", "none"] if no_ids else []
     assert command("build", tmp_path / "t.fpstore", out, *ids).status == 0
     expected = [(key, None) for key in distinct(KEYS).tolist()] if no_ids else sorted(rows_of(store))
@@ -146,7 +147,7 @@ def test_the_lines_are_those_that_are_described(command: Command, tmp_path: Path
     lines = command("export", tmp_path / "s.fpstore", "-", "--format", "jsonl").lines
     assert json.loads(lines[0]) == {"fingerprint": f"{5:016x}", "id": "9"}
     assert command("export", tmp_path / "s.fpstore", tmp_path / "out.parquet").status == 0
-    table = pyarrow.parquet.read_table(tmp_path / "out.parquet")
+    table = pq.read_table(tmp_path / "out.parquet")
     assert table.to_pydict() == {"fingerprint": [5, 255, 255], "id": [9, 7, 8]}
     assert [str(field.type) for field in table.schema] == ["uint64", "uint64"]
 
@@ -269,3 +270,29 @@ def test_an_interrupted_export_says_so_and_leaves_nothing(store: Path, tmp_path:
         assert process.wait(60) == 130
         assert process.stderr.read() == b"fpstore: interrupted\n"
     assert os.listdir(tmp_path) == ["s.fpstore"]
+
+
+@pytest.mark.parametrize("bits", [32, 64, 128])
+def test_parquet_says_of_how_many_bits_its_fingerprints_are(command: Command, tmp_path: Path, bits: int) -> None:
+    """Numbers of 32 bits are fingerprints of 64 bits too, of which half are 0."""
+    store, hashes, out = tmp_path / "s", tmp_path / "a.hex", tmp_path / "a.parquet"
+    hashes.write_text(f"{'9f' * (bits // 8)}\n")
+    assert command("build", store, hashes, "--bits", bits).status == 0
+    assert command("export", store, out).status == 0
+    told = f"column fingerprint: found fingerprints of {bits} bits, as it says, expected 64 (--bits)"
+    for other in (32, 64):
+        refused = command("build", tmp_path / f"of {other}", out, "--bits", other)
+        if other != bits:
+            assert (refused.status, refused.err.count("\n")) == (1, 1)
+            assert told in refused.err or bits > 32  # which do not fit
+    assert command("build", tmp_path / "t", out, "--bits", bits).status == 0
+    with fpstore.open(store) as one, fpstore.open(tmp_path / "t") as two:
+        assert (one.bits, [*one.rows()]) == (two.bits, [*two.rows()])
+
+
+def test_what_a_file_says_of_its_bits_is_shown_as_it_is(command: Command, tmp_path: Path) -> None:
+    field = pa.field("fingerprint", pa.uint64(), metadata={b"fpstore.bits": b"\xff\n" * 100})
+    pq.write_table(pa.table([pa.array([1], pa.uint64())], schema=pa.schema([field])), tmp_path / "a.parquet")
+    refused = command("build", tmp_path / "s", tmp_path / "a.parquet")
+    assert (refused.status, refused.err.count("\n")) == (1, 1)
+    assert r"found fingerprints of \xff" in refused.err

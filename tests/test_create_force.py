@@ -125,3 +125,51 @@ def test_the_command_replaces_stores_of_each_kind(command: Command, tmp_path: Pa
     assert (done.status, done.err.count("\n")) == (0, 1)
     with fpstore.open(tmp_path / "s") as store:
         assert (store.id_type, store.count()) == (None if id_type == "none" else id_type, 0)
+
+
+@pytest.mark.parametrize("id_type", BEFORE)
+@pytest.mark.parametrize("is_pending", [False, True])
+def test_a_build_of_nothing_takes_the_place_of_nothing_alone(tmp_path: Path, id_type: Any, is_pending: bool) -> None:
+    """An empty input may be a mistake; who wants the store empty makes an empty one in its place."""
+    path = tmp_path / "s"
+    fpstore.create(path, id_type=id_type).close()
+    fpstore.build(path, [], ids=None, force=True).close()  # nothing is lost
+    ids: dict[str, Any] = {None: {}, "uint64": {"ids": [1]}, "string": {"ids": ["a"]}, "bytes": {"ids": [b"a"]}}[
+        id_type
+    ]
+    with fpstore.create(path, id_type=id_type, force=True) as store:
+        store.add([7], **given[id_type])
+        if not is_pending:
+            store._flush()
+    before = files_of(path)
+    for build in (
+        lambda: fpstore.build(path, [], ids=None, force=True),
+        lambda: fpstore.build(path, iter(()), force=True),
+        lambda: fpstore.minhash.build(path, [], ids=[], recipe="minhash-128", force=True),
+    ):
+        with pytest.raises(
+            ValueError, match="found nothing to replace what the store holds, expected some; create with"
+        ):
+            build()
+    with fpstore.open(path) as store:
+        assert store.count() == 1
+    assert {name: file for name, file in files_of(path).items() if "catalog" not in name} == {
+        name: file for name, file in before.items() if "catalog" not in name
+    }
+    fpstore.create(path, force=True).close()
+    with fpstore.open(path) as store:
+        assert store.count() == 0
+
+
+def test_an_empty_input_replaces_no_store_by_any_way_to_build(command: Command, tmp_path: Path) -> None:
+    store, some, empty = tmp_path / "s", tmp_path / "some.hex", tmp_path / "empty.hex"
+    some.write_text("00000000000000ff\n")
+    empty.touch()
+    assert command("build", store, some).status == 0
+    for more in ((), ("--workers", "2"), ("--workers", "2", "--folder", tmp_path / "job")):
+        outcome = command("build", store, empty, "--force", *more)
+        assert (outcome.status, outcome.out) == (2, "")
+        assert "found nothing to replace what the store holds" in outcome.err
+        assert command("probe", store, "ff").out.count("\n") == 1
+    assert command("create", store, "--force").status == 0
+    assert command("build", store, empty, "--force").status == 0

@@ -83,7 +83,11 @@ Examples:
     help="What sorting may take; more keys than it holds are sorted through files beside the store. Reading CSV or "
     "Parquet takes some 100 MB besides.",
 )
-@click.option("--force", is_flag=True, help="Replace a store that is there; it stays until the new one is complete.")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Replace a store that is there; it stays until the new one is complete, and where the inputs hold nothing.",
+)
 @mode_option
 @skip_bad_option
 @id_type_option

@@ -231,7 +231,7 @@ def _write_parquet(file: BinaryIO, batches: "Rows", rows: _Rows) -> None:
     number = arrow.int64() if rows.signed else arrow.uint64()
     types = {"string": arrow.string(), "bytes": arrow.binary()}
     of_fingerprints = arrow.binary(rows.bits // 8) if rows.bits > 64 else number
-    fields = [arrow.field("fingerprint", of_fingerprints, metadata=metadata_of(rows.recipe))]
+    fields = [arrow.field("fingerprint", of_fingerprints, metadata=metadata_of(rows.recipe, rows.bits))]
     if rows.with_ids:
         fields.append(arrow.field("id", types.get(rows.id_type or "", number)))
     schema = arrow.schema(fields)

@@ -34,7 +34,6 @@ from fpstore.inputs.records import (
     pieces_of_texts,
 )
 from fpstore.inputs.resolving import (
-    OF_DOCUMENTS,
     TABLES,
     expect_one_kind,
     expect_texts,
@@ -44,7 +43,7 @@ from fpstore.inputs.resolving import (
     telling_of,
 )
 from fpstore.inputs.shares import Share, batch_of, shares_of
-from fpstore.inputs.sources import Input, Source, inputs_of, is_stream, total_bytes
+from fpstore.inputs.sources import Input, Source, is_stream, total_bytes
 from fpstore.inputs.tabular import look_at_origin, read_delimited, read_parquet
 from fpstore.inputs.text import (
     FORMATS_OF_FIELDS,
@@ -394,16 +393,6 @@ def _ahead(sources: list[Input], request: Request) -> Request:
     of_pages = request.html or not {kind.format for kind in kinds_of(sources)}.isdisjoint(_PAGES)
     is_live = any(is_stream(source.path) for source in sources)  # who writes to it may wait for an answer
     return replace(request, reads_ahead=not is_live and (of_pages or request.recipe.is_prepared))
-
-
-def has_columns(source: str | Path, format: str = "auto") -> bool:
-    """Whether any file of a source holds rows of columns or fields, and not whole documents. Errors as of read."""
-    return any(kind.format not in OF_DOCUMENTS for kind in kinds_of(inputs_of([source], format)))
-
-
-def has_header(source: str | Path, format: str = "auto") -> bool:
-    """Whether any file of a source is CSV or TSV, of which a header can be said. Errors as of read."""
-    return any(kind.format in DIALECTS for kind in kinds_of(inputs_of([source], format)))
 
 
 def _sources(inputs: list[Input], request: Request) -> Iterator[Source]:

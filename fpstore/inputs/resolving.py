@@ -150,3 +150,13 @@ def expect_one_kind(inputs: list[Input], request: Request) -> None:
         found = f"found texts (format {texts[0].format}), and fingerprints in {other} (format {others[0].format})"
         expected = "only one of the two in all sources, or text_column (--text-column) for texts in columns"
         raise ValueError(f"{text}: {found}; expected {expected}")
+
+
+def has_columns(source: str | Path, format: str = "auto") -> bool:
+    """Whether any file of a source holds rows of columns or fields, and not whole documents. Errors as of read."""
+    return any(kind.format not in OF_DOCUMENTS for kind in kinds_of(inputs_of([source], format)))
+
+
+def has_header(source: str | Path, format: str = "auto") -> bool:
+    """Whether any file of a source is CSV or TSV, of which a header can be said. Errors as of read."""
+    return any(kind.format in DIALECTS for kind in kinds_of(inputs_of([source], format)))

@@ -23,7 +23,7 @@ from fpstore.inputs.errors import BLANK, BadInput, about, cut
 from fpstore.inputs.escapes import cells_read
 from fpstore.inputs.header import columns_and_header
 from fpstore.inputs.records import Group, Layout, Records, Request
-from fpstore.origin import said
+from fpstore.origin import other_bits, said
 from fpstore.text.packages import need
 
 _NOT_UTF8 = re.compile("[\udc80-\udcff]")  # what delimited makes of such bytes
@@ -61,7 +61,11 @@ def look_at_origin(path: str, request: Request) -> bool:
 
 
 def _meet_origin(path: str, request: Request, field: Any) -> None:
-    request.origin.meet(field, f"{path}, column {field.name}")
+    where = f"{path}, column {field.name}"
+    found = other_bits(field, request.bits)
+    if found:
+        raise BadInput(f"{where}: found fingerprints of {found} bits, as it says, expected {request.bits} (--bits)")
+    request.origin.meet(field, where)
 
 
 @contextlib.contextmanager
