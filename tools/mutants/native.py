@@ -643,6 +643,22 @@ MUTANTS = (
         ("tests/test_joins.py::test_keys_meet_each_near_one_in_one_table_of_several",),
     ),
     Mutant(
+        "keys of a large window meet one that is behind them twice",
+        "fpstore/native/pairs_body.h",
+        "(FAR_ENOUGH + EACH_STEPS - step)",
+        "(FAR_ENOUGH + EACH_STEPS - step - 1)",
+        "pairs come twice",
+        ("tests/test_joins.py::test_neighbours_come_once_however_little_room_there_is",),
+    ),
+    Mutant(
+        "a key of a large window does not meet the first one that its vector meets at once",
+        "fpstore/native/pairs_body.h",
+        "(FAR_ENOUGH + EACH_STEPS - step)",
+        "(FAR_ENOUGH + EACH_STEPS - step + 1)",
+        "pairs are missed",
+        ("tests/test_joins.py::test_neighbours_come_once_however_little_room_there_is",),
+    ),
+    Mutant(
         "a merge of runs keeps what both have twice",
         "fpstore/native/merge.c",
         "lane->j += y <= x;",
