@@ -185,13 +185,10 @@ ALWAYS_INLINE void KERNEL(behind_all)(const NeighbourJoin *join, uint64_t i, uin
     if (partly) *difference |= *(const LanesAnywhere *)(too_near + (FAR_ENOUGH + EACH_STEPS - step));
 }
 
-/* Whether of NEIGHBOUR_STEP steps from this one on the keys are no EACH_STEPS behind some of a vector. */
-ALWAYS_INLINE int KERNEL(has_near)(uint64_t step) { return step < EACH_STEPS + KERNEL_LANES; }
-
 /* Of NEIGHBOUR_STEP steps, behind each key or all of them. */
 static __attribute__((noinline)) void KERNEL(add_neighbours)(NeighbourJoin *join, uint64_t i, uint64_t step, int each) {
     const uint64_t limit = low_bits(join->window_shift);
-    const int partly = KERNEL(has_near)(step);
+    const int partly = step < EACH_STEPS + KERNEL_LANES;
     for (uint64_t end = step + NEIGHBOUR_STEP; step < end; step += QUAD) {
         uint64_t near = 0; /* of several steps: one loop to leave */
         for (unsigned more = 0; more < QUAD; more++) {
@@ -212,31 +209,27 @@ static __attribute__((noinline)) void KERNEL(add_neighbours)(NeighbourJoin *join
     }
 }
 
-/* Whether any of NEIGHBOUR_STEP steps, behind all, is near. */
-ALWAYS_INLINE int KERNEL(following_near)(const NeighbourJoin *join, uint64_t step, int partly) {
-    Lanes noted = NOTED_NONE, difference;
-#pragma GCC unroll 8
-    for (unsigned more = 0; more < NEIGHBOUR_STEP; more++) {
-        KERNEL(behind_all)(join, join->i, step + more, partly, &difference);
-        KERNEL(note)(&noted, &difference, join->found.distance);
-    }
-    return KERNEL(noted_lanes)(&noted, join->found.distance) != 0;
-}
-
 /* The vector of keys at join->i with those that are more than EACH_STEPS behind. In so large windows each of these
    meets the whole vector, which takes no load across two lines of the cache. 0: stopped before the end. */
 static __attribute__((noinline)) int KERNEL(join_following)(NeighbourJoin *join) {
     Found *found = &join->found;
     const uint64_t limit = low_bits(join->window_shift), i = join->i, last = join->keys[i + KERNEL_LANES - 1];
+    const uint32_t *const following = join->folds + i;
+    const Lanes left = *(const LanesAnywhere *)following;
+    const unsigned distance = found->distance;
     uint64_t step = join->step;
     for (; i + step < join->count && (join->keys[i + step] ^ last) <= limit; step += NEIGHBOUR_STEP) {
         if (UNLIKELY(KERNEL(must_stop)(found))) {
             join->step = step;
             return 0;
         }
-        if (UNLIKELY(KERNEL(has_near)(step) ? KERNEL(following_near)(join, step, 1)
-                                            : KERNEL(following_near)(join, step, 0)))
-            KERNEL(add_neighbours)(join, i, step, 0);
+        Lanes noted = NOTED_NONE;
+#pragma GCC unroll 8
+        for (unsigned more = 0; more < NEIGHBOUR_STEP; more++) {
+            Lanes difference = left ^ following[step + more]; /* also of what is too near, which is seldom near */
+            KERNEL(note)(&noted, &difference, distance);
+        }
+        if (UNLIKELY(KERNEL(noted_lanes)(&noted, distance))) KERNEL(add_neighbours)(join, i, step, 0);
         found->work += 2;
     }
     return 1;

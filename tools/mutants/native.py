@@ -649,6 +649,7 @@ MUTANTS = (
         "(FAR_ENOUGH + EACH_STEPS - step - 1)",
         "pairs come twice",
         ("tests/test_joins.py::test_neighbours_come_once_however_little_room_there_is",),
+        at_import=True,
     ),
     Mutant(
         "a key of a large window does not meet the first one that its vector meets at once",
@@ -657,6 +658,7 @@ MUTANTS = (
         "(FAR_ENOUGH + EACH_STEPS - step + 1)",
         "pairs are missed",
         ("tests/test_joins.py::test_neighbours_come_once_however_little_room_there_is",),
+        at_import=True,
     ),
     Mutant(
         "a merge of runs keeps what both have twice",
