@@ -78,7 +78,7 @@ def test_neighbours_come_once_however_little_room_there_is(view: SegmentView, wi
     assert sorted(found) == [row for row in near_pairs(KEYS, 3) if row[0] >> shift == row[1] >> shift]
 
 
-@pytest.mark.parametrize("count", [0, 1, 2, 15, 16, 17, 24, 25, 40])
+@pytest.mark.parametrize("count", [0, 1, 2, 15, 16, 17, 24, 25, 40, 47, 48, 49, 50, 56, 57, 63, 64, 65, 81])
 def test_neighbours_of_every_number_of_keys(view: SegmentView, count: int) -> None:
     assert sorted(found_by(Neighbours(view, 0, KEYS[:count], 2, 0))) == near_pairs(KEYS[:count], 2)
 

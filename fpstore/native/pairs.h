@@ -16,6 +16,7 @@ enum {
     MAX_LANES = 16,     /* folds compared at once, where the registers are as wide */
     QUAD = 4,           /* keys of a window that have a place of their own in a tile */
     NEIGHBOUR_STEP = 8, /* how many next neighbours are compared before looking whether the window goes on */
+    EACH_STEPS = 2 * NEIGHBOUR_STEP, /* how many it is for each key; those behind meet a vector of keys at once */
     JOIN_ROOM = 128, /* the most pairs found between two looks at the room that is left: NEIGHBOUR_STEP * MAX_LANES */
     JOIN_WORK = 1 << 20, /* comparisons of lanes in one call: a few milliseconds */
     KEYS_PAD = 16,       /* keys that may be read after the last */

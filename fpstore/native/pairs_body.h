@@ -152,6 +152,17 @@ ALWAYS_INLINE int KERNEL(window_goes_on)(const NeighbourJoin *join, uint64_t i, 
     const uint64_t limit = low_bits(join->window_shift), *keys = join->keys + i;
     uint64_t end = join->count - i < step ? 0 : join->count - i - step;
     int on = 0;
+#if KERNEL_LANES == 16
+    if (LIKELY(end >= KERNEL_LANES)) {
+        const __m512i low = _mm512_xor_si512(_mm512_loadu_si512(keys), _mm512_loadu_si512(keys + step));
+        const __m512i high = _mm512_xor_si512(_mm512_loadu_si512(keys + 8), _mm512_loadu_si512(keys + 8 + step));
+        const __m512i most = _mm512_set1_epi64((long long)limit);
+        __mmask16 within = _mm512_cmple_epu64_mask(_mm512_min_epu64(low, high), most);
+        unsigned lanes;
+        __asm__("kmovw %1, %0" : "=r"(lanes) : "k"(within)); /* as in noted_lanes() */
+        return (lanes & 0xFF) != 0;
+    }
+#endif
     if (LIKELY(end >= KERNEL_LANES))
         for (unsigned lane = 0; lane < KERNEL_LANES; lane++) on |= (keys[lane] ^ keys[lane + step]) <= limit;
     else
@@ -159,23 +170,69 @@ ALWAYS_INLINE int KERNEL(window_goes_on)(const NeighbourJoin *join, uint64_t i, 
     return on;
 }
 
-static __attribute__((noinline)) void KERNEL(add_neighbours)(NeighbourJoin *join, uint64_t i, uint64_t step) {
+/* How a vector of keys differs from those `step` behind each, by their folds. */
+ALWAYS_INLINE void KERNEL(behind_each)(const NeighbourJoin *join, uint64_t i, uint64_t step, Lanes *difference) {
+    *difference = *(const LanesAnywhere *)(join->folds + i) ^ *(const LanesAnywhere *)(join->folds + i + step);
+}
+
+/* How it differs from the one key that is `step` behind its first, more than EACH_STEPS; partly: with all bits where
+   that is not so far behind, which is asked of the first LANES + NEIGHBOUR_STEP steps alone. */
+ALWAYS_INLINE void KERNEL(behind_all)(const NeighbourJoin *join, uint64_t i, uint64_t step, int partly,
+                                      Lanes *difference) {
+    enum { FAR_ENOUGH = NEIGHBOUR_STEP + KERNEL_LANES };
+    static const uint32_t too_near[FAR_ENOUGH + KERNEL_LANES] = {[FAR_ENOUGH ... FAR_ENOUGH + KERNEL_LANES - 1] = ~0u};
+    *difference = *(const LanesAnywhere *)(join->folds + i) ^ join->folds[i + step];
+    if (partly) *difference |= *(const LanesAnywhere *)(too_near + (FAR_ENOUGH + EACH_STEPS - step));
+}
+
+/* Of NEIGHBOUR_STEP steps, behind each key or all of them. */
+static __attribute__((noinline)) void KERNEL(add_neighbours)(NeighbourJoin *join, uint64_t i, uint64_t step, int each) {
     const uint64_t limit = low_bits(join->window_shift);
-    const Lanes left = *(const LanesAnywhere *)(join->folds + i);
-    for (uint64_t first = i + step; first < i + step + NEIGHBOUR_STEP; first += QUAD) {
+    const int partly = step < EACH_STEPS + KERNEL_LANES;
+    for (uint64_t end = step + NEIGHBOUR_STEP; step < end; step += QUAD) {
         uint64_t near = 0; /* of several steps: one loop to leave */
         for (unsigned more = 0; more < QUAD; more++) {
-            Lanes difference = left ^ *(const LanesAnywhere *)(join->folds + first + more);
+            Lanes difference;
+            if (each)
+                KERNEL(behind_each)(join, i, step + more, &difference);
+            else
+                KERNEL(behind_all)(join, i, step + more, partly, &difference);
             near |= (uint64_t)KERNEL(near_lanes)(&difference, join->found.distance) << more * KERNEL_LANES;
         }
         for (; near != 0; near &= near - 1) {
             unsigned bit = (unsigned)__builtin_ctzll(near), lane = bit % KERNEL_LANES;
-            uint64_t other = first + bit / KERNEL_LANES + lane;
+            uint64_t other = i + step + bit / KERNEL_LANES + (each ? lane : 0);
             if (other >= join->count) continue;
             uint64_t one = join->keys[i + lane], another = join->keys[other];
             KERNEL(add_pair)(&join->found, one, another, (one ^ another) <= limit);
         }
     }
+}
+
+/* The vector of keys at join->i with those that are more than EACH_STEPS behind. In so large windows each of these
+   meets the whole vector, which takes no load across two lines of the cache. 0: stopped before the end. */
+static __attribute__((noinline)) int KERNEL(join_following)(NeighbourJoin *join) {
+    Found *found = &join->found;
+    const uint64_t limit = low_bits(join->window_shift), i = join->i, last = join->keys[i + KERNEL_LANES - 1];
+    const uint32_t *const following = join->folds + i;
+    const Lanes left = *(const LanesAnywhere *)following;
+    const unsigned distance = found->distance;
+    uint64_t step = join->step;
+    for (; i + step < join->count && (join->keys[i + step] ^ last) <= limit; step += NEIGHBOUR_STEP) {
+        if (UNLIKELY(KERNEL(must_stop)(found))) {
+            join->step = step;
+            return 0;
+        }
+        Lanes noted = NOTED_NONE;
+#pragma GCC unroll 8
+        for (unsigned more = 0; more < NEIGHBOUR_STEP; more++) {
+            Lanes difference = left ^ following[step + more]; /* also of what is too near, which is seldom near */
+            KERNEL(note)(&noted, &difference, distance);
+        }
+        if (UNLIKELY(KERNEL(noted_lanes)(&noted, distance))) KERNEL(add_neighbours)(join, i, step, 0);
+        found->work += 2;
+    }
+    return 1;
 }
 
 /* Each key is compared with those behind it, a vector of keys at a time with the next NEIGHBOUR_STEP of each, which is
@@ -184,20 +241,22 @@ void KERNEL(neighbour_join_run)(NeighbourJoin *join) {
     Found *found = &join->found;
     const unsigned distance = found->distance;
     for (; join->i < join->count; join->i += KERNEL_LANES, join->step = 1) {
-        const uint32_t *folds = join->folds + join->i;
-        const Lanes left = *(const LanesAnywhere *)folds;
-        do {
+        int goes_on = 1;
+        while (goes_on && join->step <= EACH_STEPS) {
             if (KERNEL(must_stop)(found)) return;
             Lanes noted = NOTED_NONE;
 #pragma GCC unroll 8
-            for (unsigned i = 0; i < NEIGHBOUR_STEP; i++) {
-                Lanes difference = left ^ *(const LanesAnywhere *)(folds + join->step + i);
+            for (unsigned more = 0; more < NEIGHBOUR_STEP; more++) {
+                Lanes difference;
+                KERNEL(behind_each)(join, join->i, join->step + more, &difference);
                 KERNEL(note)(&noted, &difference, distance);
             }
-            if (UNLIKELY(KERNEL(noted_lanes)(&noted, distance))) KERNEL(add_neighbours)(join, join->i, join->step);
+            if (UNLIKELY(KERNEL(noted_lanes)(&noted, distance))) KERNEL(add_neighbours)(join, join->i, join->step, 1);
             found->work += 2;
             join->step += NEIGHBOUR_STEP;
-        } while (KERNEL(window_goes_on)(join, join->i, join->step));
+            goes_on = KERNEL(window_goes_on)(join, join->i, join->step);
+        }
+        if (UNLIKELY(goes_on) && join->count - join->i >= KERNEL_LANES && !KERNEL(join_following)(join)) return;
     }
     found->done = 1;
 }
