@@ -134,9 +134,7 @@ def test_a_build_of_nothing_takes_the_place_of_nothing_alone(tmp_path: Path, id_
     path = tmp_path / "s"
     fpstore.create(path, id_type=id_type).close()
     fpstore.build(path, [], ids=None, force=True).close()  # nothing is lost
-    ids: dict[str, Any] = {None: {}, "uint64": {"ids": [1]}, "string": {"ids": ["a"]}, "bytes": {"ids": [b"a"]}}[
-        id_type
-    ]
+    given: dict[Any, Any] = {None: {}, "uint64": {"ids": [1]}, "string": {"ids": ["a"]}, "bytes": {"ids": [b"a"]}}
     with fpstore.create(path, id_type=id_type, force=True) as store:
         store.add([7], **given[id_type])
         if not is_pending:
