@@ -61,6 +61,43 @@ def test_results_are_written_while_a_commit_is_under_way() -> None:
     assert done == ["written", "committed"]
 
 
+def test_who_has_time_writes_what_nothing_is_before() -> None:
+    behind, go_on, order = Behind(), threading.Event(), list[tuple[int, bool]]()
+    own = threading.get_ident()
+
+    def note(number: int) -> None:
+        order.append((number, threading.get_ident() == own))
+
+    def wait() -> None:
+        assert go_on.wait(_SECONDS)
+        note(1)
+
+    with behind.waited_for():
+        behind.write(lambda: note(0), has_time=True)
+        behind.write(wait)
+        behind.write(lambda: note(2), has_time=True)
+        go_on.set()
+        behind.wait_for_writes()
+        behind.write(lambda: note(3), has_time=True)
+    behind.end()
+    assert order == [(0, True), (1, False), (2, False), (3, True)]
+
+
+def test_nothing_is_written_behind_what_the_caller_failed_to_write() -> None:
+    behind, written = Behind(), list[int]()
+
+    def fail() -> None:
+        raise OSError(errno.ENOSPC, "no room")
+
+    with pytest.raises(OSError, match="no room"):
+        behind.write(fail, has_time=True)
+    for has_time in (False, True):
+        behind.write(lambda: written.append(1), has_time=has_time)
+    behind.wait()
+    behind.end()
+    assert written == []
+
+
 @pytest.mark.parametrize("writes", [False, True])
 def test_a_commit_begins_when_the_one_before_is_done(writes: bool) -> None:
     """Whether the caller writes, or another thread does."""

@@ -2,11 +2,15 @@
 
 import itertools
 import os
+import platform
+import re
+import resource
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+from helpers import uniform
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,6 +38,14 @@ def plain(held: list[int], queries: list[int], distance: int, limit: int) -> lis
         near = sorted(((asked ^ key).bit_count(), key, row) for row, key in enumerate(held))
         found += [(query, key, apart, row) for apart, key, row in near if apart <= distance][:limit]
     return found
+
+
+def populates() -> bool:
+    """Whether the system gives memory that is only asked for."""
+    if sys.platform != "linux":
+        return False
+    release = platform.release().split(".")
+    return (int(release[0]), int(re.sub(r"\D.*", "", release[1]))) >= (5, 14)
 
 
 def keys_of(numbers: list[int]) -> Keys:
@@ -182,3 +194,21 @@ def test_what_is_added_without_a_thread_to_give_is_added_by_who_asks(monkeypatch
     memory = KeyMemory(2, threads=2)
     memory.add(np.arange(9, dtype=np.uint64), ids=np.arange(9, dtype=np.uint64))
     assert memory.nearest_many(np.arange(9, dtype=np.uint64), 1).fingerprint.tolist() == list(range(9))
+
+
+@pytest.mark.skipif(not populates(), reason="no Linux of 5.14 or later")
+def test_tables_have_all_their_memory_when_the_first_keys_are_added() -> None:
+    """Else each page that was looked at before it is written to is given again, for which all threads are stopped."""
+
+    def faults() -> int:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+    rng = np.random.default_rng(1)
+    first, queries, more = uniform(64, rng), uniform(4096, rng), uniform(2048, rng)
+    index = KeyIndex(6)
+    index.add(first)
+    index.near(queries, 1)
+    before = faults()
+    index.add(more)
+    # Two tables of 1 MiB have 512 pages, of which most keys come to eight.
+    assert faults() - before < 64

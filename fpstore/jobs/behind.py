@@ -27,11 +27,17 @@ class Behind:
         self._commit: Piece | None = None
         self._has_failed = False
 
-    def write(self, work: Callable[[], object]) -> None:
-        """Have it done behind all that was given to this. Waits where that is much; raises what that did."""
+    def write(self, work: Callable[[], object], *, has_time: bool = False) -> None:
+        """Have it done behind all that was given to this. Waits where that is much; raises what that did.
+
+        has_time: whether the caller would only wait otherwise: then it does it, where nothing is under way before it.
+        """
         while self._written and (len(self._written) >= _MOST_WRITES or self._written[0].done):
             self._finish_first()
-        self._written.append(self._writes.give(partial(self._unless_failed, work)))
+        if has_time and not self._written:
+            self._unless_failed(work)
+        else:
+            self._written.append(self._writes.give(partial(self._unless_failed, work)))
 
     def _unless_failed(self, work: Callable[[], object]) -> None:
         if self._has_failed:

@@ -28,7 +28,7 @@ from fpstore.text.deduplication import begin_to_measure_apart
 from fpstore.text.held import KeptHashes
 from fpstore.text.recipe import Measured
 from fpstore.text.short import Lengths
-from fpstore.threads import ahead, begun_ahead, thread_count
+from fpstore.threads import Coming, ahead, begun_ahead, thread_count
 from fpstore.types import Array, Keys, expect_flags
 from fpstore.workers import Workers
 
@@ -84,7 +84,7 @@ class Corpus:
     """The documents of several sources, one after the other, and their fingerprints.
 
     bytes_read: of the sources, in the pass under way; read_bytes: in all of them. text_bytes: of the texts that became
-    fingerprints.
+    fingerprints. coming: the next batch that is measured.
     """
 
     def __init__(
@@ -117,9 +117,9 @@ class Corpus:
         self._given: dict[int, Rows] = {}
         self.sources = self._named(sources.paths)
         self.bytes_read = self.read_bytes = self.text_bytes = 0
+        self.coming = Coming()
         self._handed: Callable[[int], Handed] | None = None
-        self._beside = 0
-        self._passed_over = passed_over
+        self._beside, self._passed_over = 0, passed_over
         self._options: dict[str, Any] = {
             "format": sources.format,
             "text_column": sources.text_column,
@@ -344,7 +344,7 @@ class Corpus:
                     yield replace(batch, hashes=hashes, made=None), found
                     del batch, measured, found, hashes
 
-        with closing(ahead(measure()) if reads_ahead else measure()) as every:
+        with closing(ahead(measure(), self.coming) if reads_ahead else measure()) as every:
             for batch, found in every:
                 self.text_bytes += batch.text_bytes
                 self._lengths.see(batch.texts, found)

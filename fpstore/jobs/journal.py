@@ -315,16 +315,16 @@ class Job:
         self.work_folder.sync_later()  # of one that was there, too: who made it may have been killed before that
         return folder
 
-    def write_behind(self, write: Callable[[], object]) -> None:
+    def write_behind(self, write: Callable[[], object], *, has_time: bool = False) -> None:
         """Have the results written to while the caller goes on, in a context of `behind`: by this alone, from then on.
 
         What is given is done in its order, and nothing behind what has failed. This waits where there is much of it,
-        and raises what that did which it waited for.
+        and raises what that did which it waited for. has_time: as of Behind.write; what is compressed takes long.
         """
         if not self._is_written_behind:
             self._is_written_behind = True
             self._begin_to_compress()
-        self._behind.write(partial(self._write, write))
+        self._behind.write(partial(self._write, write), has_time=has_time and not self._compressing)
 
     def _write(self, write: Callable[[], object]) -> None:
         write()

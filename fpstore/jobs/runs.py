@@ -80,7 +80,8 @@ class FirstRun:
                 self._repeats.see(batch.names)
                 write = self._told(batch, verdicts)
                 if self._writes_behind:
-                    self._job.write_behind(write)
+                    # Else three threads share two processors, while this one waits for what it is to decide about.
+                    self._job.write_behind(write, has_time=self._corpus.coming.is_under_way)
                 else:
                     write()
                 del write

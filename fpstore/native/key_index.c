@@ -5,6 +5,8 @@
 #define FIRST_ROOM 1024
 #define FIRST_SLOT_BITS 10
 #define AHEAD 8
+/* From so many keys on, tables have their memory at once when the first are added: these come to nearly all pages. */
+#define POPULATED_KEYS 64
 
 typedef struct {
     void (*ask)(const KeyIndex *, uint64_t, unsigned, unsigned);
@@ -163,6 +165,11 @@ static Status make_room(KeyIndex *index, uint64_t more) {
 
 Status key_index_add(KeyIndex *index, const uint64_t *keys, uint64_t count) {
     if (make_room(index, count) != OK) return NO_MEMORY;
+    if (index->count == 0 && count >= POPULATED_KEYS) {
+        /* Else a page that is looked at before it is written to is given twice, and all threads are stopped for that. */
+        large_populate(index->lines.memory, index->lines.bytes);
+        large_populate(index->line_rows.memory, index->line_rows.bytes);
+    }
     uint64_t *own = index->keys.memory;
     uint32_t *next = index->next.memory, *last = index->last.memory;
     for (uint64_t i = 0; i < count; i++) {

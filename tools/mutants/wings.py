@@ -1512,6 +1512,14 @@ MUTANTS = (
         ("tests/test_jobs_own.py::test_what_is_written_while_a_commit_is_under_way_is_not_told_of_by_it",),
     ),
     Mutant(
+        "who has time writes before what was given earlier",
+        "fpstore/jobs/behind.py",
+        "if has_time and not self._written:",
+        "if has_time:",
+        "documents stand in a result in another order, and where the index says none does",
+        ("tests/test_jobs_behind.py::test_who_has_time_writes_what_nothing_is_before",),
+    ),
+    Mutant(
         "a commit is made behind a write that has failed",
         "fpstore/jobs/behind.py",
         "        if self._has_failed:\n            return\n",
