@@ -55,7 +55,8 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def sources(tmp_path: Path) -> list[Path]:
     paths = [write_jsonl(tmp_path / f"{seed}.jsonl", some_texts(seed)) for seed in range(3)]
-    again = some_texts(0)[100:400] + some_texts(1)[200:300]
+    again = some_texts(0)[100:400] + some_texts(1)[:60] + some_texts(1)[200:300]
+    random.Random(9).shuffle(again)  # so that those of a batch lie in several files, and in none
     paths.append(write_jsonl(tmp_path / "3.jsonl", again))
     for path in paths:
         path.write_bytes(path.read_bytes().rstrip(b"\n"))
@@ -107,6 +108,22 @@ def test_lines_of_inputs_make_no_other_results(
     assert len(files) == 3, "of the fourth none is read again"
     assert sum(count for file, count in asked if file is not None) > 300
     assert any(file is None for file, _ in asked) == (part == 8), "the first blocks are so short that they are copied"
+
+
+def test_lines_of_several_files_come_in_the_order_of_their_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sources: list[Path]
+) -> None:
+    real, several = Spool._placed_lines, list[bool]()
+
+    def noted(spool: Spool, rows: Counts, fields: Any) -> Any:
+        several.append(len(spool._placed.parts(rows)) > 1)
+        behind = rows[::-1].copy()
+        assert [*real(spool, behind, fields)] == [*spool._lines_of_result(behind, fields)]
+        return real(spool, rows, fields)
+
+    monkeypatch.setattr(Spool, "_placed_lines", noted)
+    job(tmp_path, "out", sources)
+    assert any(several)
 
 
 def test_a_result_goes_past_the_cache_where_the_inputs_have_its_lines(

@@ -1439,7 +1439,7 @@ MUTANTS = (
         "take(np.argsort(np.concatenate([which for which, _, _ in parts])))",
         "take(np.arange(len(rows)))",
         "documents are compared with the texts of others",
-        ("tests/test_jobs_placed.py::test_lines_of_inputs_make_no_other_results",),
+        ("tests/test_jobs_placed.py::test_lines_of_several_files_come_in_the_order_of_their_rows",),
     ),
     Mutant(
         "the place of a line in its block is not that in the file",
