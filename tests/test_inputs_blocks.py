@@ -502,7 +502,10 @@ def test_lines_that_fill_their_block_are_taken_as_a_part_of_it_and_all_others_co
             reader.passed(1, len(odd))
             at = reader.at
         _, _, (data, offsets), _, _ = reader.take()
-        return data.tobytes(), offsets.tolist(), np.shares_memory(data, held)
+        is_part = np.shares_memory(data, held)
+        assert (reader.taken_at >= 0) == is_part
+        assert not is_part or block[reader.taken_at :].startswith(data.tobytes())
+        return data.tobytes(), offsets.tolist(), is_part
 
     ends = [at * len(line) for at in range(31)]
     assert taken(line * 30) == (line * 30, ends, True)
@@ -527,6 +530,30 @@ def test_lines_stay_as_they_are_while_more_blocks_of_their_file_are_read(
         held = [one for one in found.in_columns() if isinstance(one, Columns)]
     assert len(held) > 4
     assert [row.data for one in held for row in one.rows] == lines
+    assert all(one.rows.file is None for one in held), "of short files none is held open"
+
+
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_lines_that_are_a_part_of_a_block_tell_where_the_file_has_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: bytes
+) -> None:
+    lines = [b'{"text": "%d %s"}\n' % (i, b"a" * (37 * i % 7000)) for i in range(300)]
+    lines[150] = b'{"text": 5}\n'  # so that those of its block are copied
+    data = mark + b"".join(lines)
+    (tmp_path / "in.jsonl").write_bytes(data)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 200_000)
+    monkeypatch.setattr(blocks, "LONG_BYTES", 1)
+    with closing(documents([tmp_path / "in.jsonl"], skip_bad=True)) as found:
+        held = [one.rows for one in found.in_columns() if isinstance(one, Columns)]
+    placed = [rows for rows in held if rows.file is not None]
+    assert len({rows.file for rows in placed}) == 1
+    assert 3 < len(placed) < len(held) - 1
+    for rows in placed:
+        for part in (rows, rows[2:5], rows[3:][1:]):
+            own = part.offsets + part.begin
+            assert part.file is rows.file
+            assert [data[own[i] : own[i + 1]] for i in range(len(part))] == [row.data for row in part]
+        assert rows.take(np.arange(2)).file is None, "these are copied"
 
 
 def test_a_file_that_was_opened_is_read_though_its_name_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -359,6 +359,28 @@ def test_values_are_read_in_the_order_of_their_rows(tmp_path: Path, column: str)
         assert [*Encoded(data, offsets)] == [values[row] for row in rows]
 
 
+def test_values_are_read_of_where_another_file_has_them(tmp_path: Path) -> None:
+    record, _, texts = made(tmp_path, 1, 64)
+    rows = [5, 6, 7, 3, 3, 0, 1, 32, 31, 2]
+    other, begins = b"..", list[int]()
+    for row in rows:
+        begins.append(len(other))
+        other += texts[row] + b"."
+    (tmp_path / "other").write_bytes(other)
+    index, values = (os.open(path, os.O_RDONLY) for path in (record.paths[2], tmp_path / "other"))
+    own = index, 33, fields_of(record.entry, "text_end", "text_crc"), indexes_of(rows), values, sum(map(len, texts))
+    data, offsets, wrong = read_values(*own, indexes_of(begins))
+    assert wrong is None
+    assert [*Encoded(data, offsets)] == [texts[row] for row in rows]
+    last = next(at for at in reversed(range(10)) if texts[rows[at]])
+    for begin, told in ((begins[last] - 1, 3), (len(other), 2), (-1, 2)):
+        assert len(read_values(*own, indexes_of([*begins[:last], begin, *begins[last + 1 :]]))[2] or ()) == told
+    with pytest.raises(ValueError, match="begins: found 9 of them, expected one of each of 10 values"):
+        read_values(*own, indexes_of(begins[1:]))
+    os.close(index)
+    os.close(values)
+
+
 def test_each_changed_byte_of_a_value_and_of_what_the_index_says_of_it_is_told(tmp_path: Path) -> None:
     record, names, _ = made(tmp_path, 1, 64)
     rows = list(range(33))

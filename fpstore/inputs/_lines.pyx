@@ -76,8 +76,10 @@ cdef class LineReader:
     """Reads lines; for one thread.
 
     number: of lines read so far; blank: how many of them are blank, behind the first that is not; is_begun: whether one
-    that is not was there. at: where in the block that was read last the next line begins.
+    that is not was there. at: where in the block that was read last the next line begins. taken_at: where in it the
+    lines that were taken last begin; -1 where they are no part of it.
     """
+    cdef readonly int64_t taken_at
     cdef LineFields fields
     cdef LinesPlace place
     cdef LineRows rows
@@ -169,8 +171,10 @@ cdef class LineReader:
             tags, of_lines = may_have_tags, numbers
             memcpy(&tags[0], self.rows.may_have_tags, count)
             memcpy(&of_lines[0], self.rows.numbers, count * sizeof(uint64_t))
+        self.taken_at = <int64_t>self.rows.first
         lines = in_block(&self.rows, self.block)
         if lines is None:
+            self.taken_at = -1
             lines = packed_of(&self.rows.lines, count)
         taken = (packed_of(&self.rows.texts, count), packed_of(&self.rows.names, count), lines,
                  may_have_tags.view(bool), numbers)

@@ -21,6 +21,7 @@ from fpstore.inputs._lines import LineReader
 from fpstore.inputs.compressed import MAX_LINE_BYTES, Stream, open_stream
 from fpstore.inputs.errors import BLANK, WITH_TAGS, BadInput, Faults
 from fpstore.inputs.fields import Names, named
+from fpstore.inputs.held_file import HeldFile
 from fpstore.inputs.pages import begin_to_show, note_pages
 from fpstore.inputs.records import GROUP_BYTES, JSON_OBJECTS, Records, Request, Row, Seen
 from fpstore.inputs.remote import is_remote
@@ -54,9 +55,20 @@ Document = tuple[str, str, Row]
 
 
 class Lines(Packed[Row]):
-    """The lines that documents were read from, packed."""
+    """The lines that documents were read from, packed.
 
-    __slots__ = ()
+    file: that has the bytes of data from begin on, and was read; None where nothing has them as they are.
+    """
+
+    __slots__ = ("begin", "file")
+
+    def __init__(self, data: Bytes, offsets: Offsets, file: HeldFile | None = None, begin: int = 0) -> None:
+        super().__init__(data, offsets)
+        self.file, self.begin = file, begin
+
+    def part(self, offsets: Offsets) -> Lines:
+        """As of Packed."""
+        return Lines(self.data, offsets, self.file, self.begin)
 
     def value_of(self, data: bytes) -> Row:
         """As the reader of single lines has it."""
@@ -106,10 +118,12 @@ def read_blocks(path: str, request: Request, names: Names | None, base: int) -> 
     """The documents of a file of JSON lines, those that are out of the ordinary one by one; base: rows before it."""
     # Who writes to a stream may wait for an answer, and what is elsewhere is fetched by threads of its own.
     ahead = request.workers.are_several and not is_stream(path) and not is_remote(path)
-    part = FIRST_PART if _is_long(path, request) else 1  # asked first, as what is open may have lost its name
+    is_long = _is_long(path, request)  # asked first, as what is open may have lost its name
     with open_stream(path, request.on_bytes, is_text=True, within=request.within, reads_ahead=ahead) as stream:
         if stream.name.isprintable():
-            every = _Blocks(stream, request, names, base).read(part)
+            # Of many short ones none is held open.
+            file = HeldFile.of(stream.file) if is_long and stream.file is not None else None
+            every = _Blocks(stream, request, names, base, file).read(FIRST_PART if is_long else 1)
             yield from _shown(every, stream.name, request) if request.html else every
         else:  # packed names begin with it, and it may be no UTF-8
             yield from named(read_rest(stream, 0, request, is_begun=False), request, names, base)
@@ -149,9 +163,11 @@ class LineTexts:
 class _Blocks:
     """The way through one file."""
 
-    def __init__(self, stream: Stream, request: Request, names: Names | None, base: int) -> None:
+    def __init__(self, stream: Stream, request: Request, names: Names | None, base: int, file: HeldFile | None) -> None:
+        """file: that has the bytes of the stream, for Lines."""
         name = None if request.name_column is None else str(request.name_column).encode()
         self._stream, self._request, self._names = stream, request, names
+        self._file = file
         self._lines = LineReader(str(field_of_texts(request)).encode(), name, stream.name.encode())
         self._rows, self._blank = base, 0
         self._together_bytes = 0  # that went to `text` last
@@ -179,7 +195,7 @@ class _Blocks:
         of_pages = self._request.html
         while self._read_lines(block, at):
             if of_pages:  # they are shown in their order, and those that are read alone as they are read
-                yield from self._take()
+                yield from self._take(block)
             held, self._together_bytes = block.lines(lines.at, self._together_bytes)
             numbered = enumerate(held, lines.number + 1)
             lines.passed(len(held), self._together_bytes)
@@ -194,14 +210,14 @@ class _Blocks:
                         lines.add(text.encode(), name.encode(), row.data)
                     except UnicodeEncodeError:  # half of a surrogate pair
                         if lines.count:
-                            yield from self._take()
+                            yield from self._take(block)
                         yield name, text, row
             except BadInput:
-                yield from self._take()
+                yield from self._take(block)
                 raise
             self._rows = self._request.seen.rows
             at = lines.at
-        yield from self._take()
+        yield from self._take(block)
 
     def _read_lines(self, block: _Block, at: int) -> bool:
         """Whether it stopped at a line that is not read here."""
@@ -217,11 +233,13 @@ class _Blocks:
             self._blank = lines.blank
         return stopped
 
-    def _take(self) -> Iterator[Columns]:
+    def _take(self, block: _Block) -> Iterator[Columns]:
         if not self._lines.count:
             return
         texts, names, lines, may_have_tags, numbers = self._lines.take()
-        found = Columns(Texts(*names), Texts(*texts), Lines(*lines), numbers)
+        at = self._lines.taken_at
+        rows = Lines(*lines) if at < 0 else Lines(*lines, self._file, block.begin + at)
+        found = Columns(Texts(*names), Texts(*texts), rows, numbers)
         if self._request.html:
             yield found
             return
@@ -270,7 +288,7 @@ class _Block:
     """Bytes of a stream: those that were left of the ones before, and the next, in memory of their own for each.
 
     is_last: nothing comes behind them. is_full: no line that may be read ends in them. failure: what the stream had
-    instead of more.
+    instead of more. begin: how many bytes of the stream lie before them.
     """
 
     def __init__(self, reader: io.BufferedReader, size: int, most: int) -> None:
@@ -279,6 +297,7 @@ class _Block:
         self._size, self._most = size, most
         self._bytes: Bytes = np.empty(0, dtype=np.uint8)
         self.is_last = False
+        self.begin = 0
         self.failure: Exception | None = None
 
     @property
@@ -315,6 +334,7 @@ class _Block:
     def leave(self, at: int) -> None:
         """The bytes before at were read."""
         self._bytes = self._bytes[at:]
+        self.begin += at
 
     def lines(self, at: int, size: int) -> tuple[list[bytes], int]:
         """The lines from at on that begin within size bytes, the first at least, and how many bytes they have.

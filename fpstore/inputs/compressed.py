@@ -37,12 +37,14 @@ OnBytes = Callable[[int], object]
 class Stream:
     """The bytes of one input, decompressed.
 
-    name: for messages. plain_bytes: how many bytes there are, None where only reading tells.
+    name: for messages. plain_bytes: how many bytes there are, None where only reading tells. file: the descriptor of a
+    file of this machine that has just these bytes, from its beginning on; None where there is none.
     """
 
     name: str
     reader: io.BufferedReader
     plain_bytes: int | None
+    file: int | None = None
 
     def line(self, number: int) -> bytes:
         """The next line, with its end; empty at the end of the input. number: its own, for messages.
@@ -172,7 +174,8 @@ def open_stream(
         read: _Raw | _Unpacked | _Ahead = bare
         if reads_ahead and bare is not raw:
             read = stack.enter_context(contextlib.closing(_Ahead(bare)))
-        yield Stream(name, io.BufferedReader(read, _BUFFER_BYTES), size)
+        is_whole = size is not None and not elsewhere and within is None
+        yield Stream(name, io.BufferedReader(read, _BUFFER_BYTES), size, file.fileno() if is_whole else None)
 
 
 def plain_file(path: str, limit: int) -> bytes | None:

@@ -29,5 +29,11 @@ def append_documents(
     rooms: Sequence[Bytes],
 ) -> tuple[int, int]: ...
 def read_values(
-    index: int, entries: int, fields: Sequence[int], rows: Offsets, values: int, value_bytes: int
+    index: int,
+    entries: int,
+    fields: Sequence[int],
+    rows: Offsets,
+    values: int,
+    value_bytes: int,
+    begins: Offsets | None = None,
 ) -> tuple[Any, Any, tuple[int, ...] | None]: ...

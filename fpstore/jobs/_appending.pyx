@@ -374,7 +374,8 @@ cdef int read_runs(int fd, const uint64_t *starts, const int64_t *offsets, Py_ss
     return 0
 
 
-def read_values(int index, uint64_t entries, fields, const int64_t[::1] rows not None, int values, uint64_t value_bytes):
+def read_values(int index, uint64_t entries, fields, const int64_t[::1] rows not None, int values, uint64_t value_bytes,
+                const int64_t[::1] begins=None):
     """What documents in rows of an index have in a file of values: uint8[bytes], and where each begins: int64[n + 1].
 
     index, values: the files, of so many entries and bytes. fields: the size of an entry, and where the end of its value
@@ -382,6 +383,7 @@ def read_values(int index, uint64_t entries, fields, const int64_t[::1] rows not
     error of the system) or (which, 0), where a file ends before; (i,), where value i does not lie behind those before it
     and within the file; (i, found, expected), where the checksum of value i is another. ValueError for rows that are not
     there. Nothing of the files is mapped. Values of rows that increase take no more memory than their file has bytes.
+    begins: int64[n], where each value begins in values, if that is another file than the one of so many bytes.
     """
     cdef size_t size, end_at, crc_at
     cdef Py_ssize_t i, count = rows.shape[0], bad = -1, misplaced = 0
@@ -394,6 +396,8 @@ def read_values(int index, uint64_t entries, fields, const int64_t[::1] rows not
     size, end_at, crc_at = fields
     if end_at + 8 > size or crc_at + 4 > size:
         raise ValueError(f"fields: found some at {end_at} and {crc_at}, expected them in an entry of {size} bytes")
+    if begins is not None and begins.shape[0] != count:
+        raise ValueError(f"begins: found {begins.shape[0]} of them, expected one of each of {count} values")
     expect_indexes(rows, entries)
     places = np.zeros(count + 1, dtype=np.int64)
     if not count:
@@ -410,6 +414,9 @@ def read_values(int index, uint64_t entries, fields, const int64_t[::1] rows not
         return None, None, (OF_INDEX, max(failed, 0))
     held = np.empty(offsets[count] + 1, dtype=np.uint8)
     out = held
+    if begins is not None:
+        for i in range(count):
+            starts[i] = <uint64_t>begins[i]
     with nogil:
         failed = read_runs(values, &starts[0], &offsets[0], count, &out[0])
         if not failed:

@@ -20,9 +20,11 @@ from fpstore.closing import close_all
 from fpstore.disk import Folder, replace_whole
 from fpstore.errors import CorruptStore, JobError
 from fpstore.fingerprints import single_of
+from fpstore.inputs.held_file import HeldFile
 from fpstore.jobs._appending import OF_INDEX, append_documents, read_values
 from fpstore.jobs.files import AppendFile, files_of_jobs
 from fpstore.jobs.laid import LaidHashes
+from fpstore.jobs.placed import Placed
 from fpstore.ledger import (
     AFTER_ONE,
     INDEX,
@@ -87,6 +89,7 @@ class Spool:
         self.folder = folder
         self._files: list[AppendFile] = []
         self._laid: LaidHashes | None = None
+        self._placed = Placed()
         self._settings: AppendFile | None = None  # not durable yet
         try:
             settings: dict[str, Any] | None
@@ -221,6 +224,8 @@ class Spool:
         )
         if self._texts is not None:
             self._texts.length = text_end
+        if self._lines is not None and isinstance(texts, Packed):
+            self._placed.add(self.count, texts, which)
         self._index.length += entries.nbytes
         self._last = entries[-1].copy()
         if not self.count:
@@ -314,13 +319,33 @@ class Spool:
             return self._packed(self._names, "name", rows)  # which is of none
         if rows.min() < 0:
             return None
+        held = self._placed_lines(rows, fields_of(self._entry, "text_end", "text_crc"))
+        return self._lines.texts_of(held.data, held.offsets)
+
+    def _placed_lines(self, rows: Counts, fields: tuple[int, ...]) -> Packed[Any]:
+        """The lines of documents in rows: of the inputs where these have them, else of the result."""
+        parts = self._placed.parts(rows)
+        found = [self._lines_of(file, rows[which], begins, fields) for which, file, begins in parts]
+        if len(found) == 1:
+            return found[0]
+        return Passed.join(found).take(np.argsort(np.concatenate([which for which, _, _ in parts])))
+
+    def _lines_of(self, file: HeldFile | None, rows: Counts, begins: Counts, fields: tuple[int, ...]) -> Passed:
+        if file is not None and self._last is not None:
+            index, most = self._index.fileno(), int(self._last["text_end"])
+            data, offsets, wrong = read_values(index, self.count, fields, rows, file.fileno(), most, begins)
+            if wrong is None:
+                return Passed(data, offsets)
+            self._placed.forget()
+        return self._lines_of_result(rows, fields)
+
+    def _lines_of_result(self, rows: Counts, fields: tuple[int, ...]) -> Passed:
+        assert self._lines is not None
         end = int(self._entries()["text_end"][rows.max()])
         if end > self._lines.file.length:
             self._lines.wait()
         self._lines.file.begin_to_read()
-        fields = fields_of(self._entry, "text_end", "text_crc")
-        held = _read(self._index, self.count, fields, "line", rows, self._lines.file, end)
-        return self._lines.texts_of(held.data, held.offsets)
+        return _read(self._index, self.count, fields, "line", rows, self._lines.file, end)
 
     def _values(self, file: AppendFile, column: str, ids: Ids) -> list[str | None]:
         rows = self._rows(ids)

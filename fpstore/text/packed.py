@@ -61,7 +61,7 @@ class Packed(Sequence[_Value]):
             start, stop, step = index.indices(len(self))
             if step != 1:
                 return self.take(np.arange(start, stop, step))
-            return self._like(self.data, self.offsets[start : max(start, stop) + 1])
+            return self.part(self.offsets[start : max(start, stop) + 1])
         if not -len(self) <= index < len(self):
             raise IndexError(f"found index {index}, expected one of {len(self)} values")
         index += len(self) if index < 0 else 0
@@ -90,6 +90,10 @@ class Packed(Sequence[_Value]):
         """The values with these indexes. scratch: where they are, until others are put there."""
         offsets = offsets_of(self.sizes[indexes])
         return self._like(self.together(indexes, None if scratch is None else scratch.of(int(offsets[-1]))), offsets)
+
+    def part(self, offsets: Offsets) -> Packed[_Value]:
+        """Some of the values, which follow one another: offsets of these."""
+        return self._like(self.data, offsets)
 
     @classmethod
     def _like(cls, data: Bytes, offsets: Offsets) -> Self:
