@@ -287,6 +287,27 @@ def test_slots_have_24_keys_or_more_where_the_aim_is_bytes_and_6_where_it_is_spe
     assert choose(10**7, 3, "speed").slot_keys == 6
 
 
+def test_slots_of_23_keys_serve_where_those_of_24_are_twice_as_large() -> None:
+    # 2^22 slots of 10^8 keys have 23.8 each, 2^21 of them 47.7.
+    size = choose(10**8, 3, "size")
+    assert (size.name, size.slot_keys, slot_bits(10**8, size.slot_keys)) == ("flips-2:1,1", 23, 22)
+    of_24 = predict(replace(size, slot_keys=24), 10**8)
+    assert of_24.slot_bits == 21
+    found = predict(size, 10**8)
+    assert found.file_bytes / of_24.file_bytes < of_24.nanoseconds / found.nanoseconds
+    assert choose((23 << 22) - 1, 3, "size").slot_keys == choose(24 << 22, 3, "size").slot_keys == 24
+
+
+@pytest.mark.parametrize("k", [0, 1, 2, 3, 5, 8])
+def test_aims_are_monotone_where_slots_of_23_keys_serve(k: int) -> None:
+    for bits in range(17, 33):
+        n = 47 << bits - 1
+        predictions = [predict(choose(n, k, aim), n) for aim in planner.AIMS]
+        for one, other in pairwise(predictions):
+            assert one.file_bytes <= other.file_bytes
+            assert one.nanoseconds >= other.nanoseconds
+
+
 def test_few_keys_get_the_plan_of_a_million() -> None:
     for aim in planner.AIMS:
         assert {choose(n, 3, aim) for n in (0, 1, 1000, 10**6)} == {choose(10**6, 3, aim)}
