@@ -11,7 +11,7 @@ enum {
     MANY_LEAST = 3,   /* blocks of one class of codes that are worth so many lanes */
     FENCES_LEAST = 4, /* large slots that are; of fewer the processor guesses the next step and does not wait */
     FENCES_AT_ONCE = 64,
-    FIRST_LINES_A_STEP = 24, /* that are asked for with each step of the search for fences */
+    FIRST_LINES_A_STEP = 8,  /* that are asked for with each step of the search for fences */
     LONG_THOUSANDS = 3,      /* bits of blocks that are begun first, in 1024s */
     /* In a search's first two turns, of which all would be asked for before any is scanned: blocks that are asked for
        where they are resolved. The lines of all are asked for while the blocks are scanned, so many of them before, and
@@ -628,36 +628,29 @@ ALWAYS_INLINE void KERNEL(ask_first_lines)(const uint8_t *base, Beginnings *bloc
 static __attribute__((noinline)) void KERNEL(find_fences)(const Search *search, const uint16_t *which, unsigned count,
                                                           uint64_t *found, Beginnings *blocks) {
     const SlotColumns *slots = &search->columns.slots;
-    const __m512i one = _mm512_set1_epi64(1);
-    uint64_t wanted[FENCES_AT_ONCE], fences[FENCES_AT_ONCE], counts[FENCES_AT_ONCE];
-    __m512i low[FENCES_AT_ONCE / 8], left[FENCES_AT_ONCE / 8];
-    const unsigned vectors = (count + 7) / 8;
-    for (unsigned i = 0; i < 8 * vectors; i++) {
-        const unsigned slot = which[i < count ? i : 0];
+    uint64_t wanted[FENCES_AT_ONCE], left[FENCES_AT_ONCE];
+    const uint8_t *fences[FENCES_AT_ONCE];
+    for (unsigned i = 0; i < count; i++) {
+        const unsigned slot = which[i];
         const Table *table = search->tables[KERNEL(table_of)(slots->tag[slot])];
         const uint64_t first = slots->first_wanted[slot], start = slots->start[slot];
-        wanted[i] = first > start ? first : start, counts[i] = i < count ? table->fence_count : 0;
-        fences[i] = table->fence_count > 0 ? table->fences_offset : slots->line[slot]; /* which is there to be read */
+        wanted[i] = first > start ? first : start, left[i] = table->fence_count, found[i] = 0;
+        fences[i] = search->pages->base + table->fences_offset;
     }
-    for (unsigned v = 0; v < vectors; v++)
-        low[v] = _mm512_setzero_si512(), left[v] = _mm512_loadu_si512(counts + 8 * v);
-    for (int any = 1; any;) {
+    for (uint64_t any = 1; any != 0;) {
         any = 0;
         KERNEL(ask_first_lines)(search->pages->base, blocks, FIRST_LINES_A_STEP);
-        for (unsigned v = 0; v < vectors; v++) {
-            uint64_t offsets[8];
-            const __m512i keys = _mm512_loadu_si512(wanted + 8 * v), begin = _mm512_loadu_si512(fences + 8 * v);
-            const __mmask8 open = _mm512_test_epi64_mask(left[v], left[v]);
-            const __m512i half = _mm512_srli_epi64(left[v], 1), middle = _mm512_add_epi64(low[v], half);
-            _mm512_storeu_si512(offsets, _mm512_mask_add_epi64(begin, open, begin, _mm512_slli_epi64(middle, 4)));
-            const __mmask8 below =
-                _mm512_mask_cmplt_epu64_mask(open, KERNEL(words_at)(search->pages->base, offsets), keys);
-            low[v] = _mm512_mask_add_epi64(low[v], below, middle, one);
-            left[v] = _mm512_mask_sub_epi64(half, below, _mm512_sub_epi64(left[v], half), one);
-            any |= open;
+#pragma GCC unroll 1
+        for (unsigned i = 0; i < count; i++) {
+            const uint64_t half = left[i] >> 1;
+            if (UNLIKELY(left[i] == 0)) continue;
+            /* Nobody can foresee the answer, which would be waited for: so it is a mask. */
+            const uint64_t below = -(uint64_t)(load64(fences[i] + (found[i] + half) * FENCE_BYTES) < wanted[i]);
+            found[i] += (half + 1) & below;
+            left[i] = half - ((2 * half + 1 - left[i]) & below);
+            any |= left[i];
         }
     }
-    for (unsigned v = 0; v < vectors; v++) _mm512_storeu_si512(found + 8 * v, low[v]);
 }
 
 /* The blocks of the large slots among those that were resolved. */

@@ -102,7 +102,7 @@ static __attribute__((noinline)) void KERNEL(name_one)(Search *search, const Tab
     }
 }
 
-static void KERNEL(begin_one)(Search *search, uint64_t query) {
+static __attribute__((noinline)) void KERNEL(begin_one)(Search *search, uint64_t query) {
     OneColumns *one = &search->columns.one;
     one->query = query;
     one->groups = 0, one->waiting = search->waits = KERNEL(waits)(search);
@@ -263,13 +263,38 @@ static __attribute__((noinline)) Status KERNEL(add_large)(Search *search, unsign
     return OK;
 }
 
-static Status KERNEL(ask_one)(Search *search) {
+/* Code that is asked for before it runs. How long each part is the compiler decides: a line too many or too few only
+   takes time, some 12 ns each where no near cache has it. */
+typedef struct {
+    const void *code;
+    unsigned lines;
+} AskedCode;
+static __attribute__((noinline)) void KERNEL(ask_code_parts)(const AskedCode *parts, unsigned count) {
+    for (unsigned i = 0; i < count; i++)
+        for (unsigned line = 0; line < parts[i].lines; line++)
+            __builtin_prefetch((const char *)parts[i].code + CACHE_LINE * line, 0, 2);
+}
+
+/* Ask for the code of large slots, where tables have fences. */
+ALWAYS_INLINE void KERNEL(ask_code_of_large)(const Search *search) {
+    static const AskedCode parts[] = {{(const void *)&KERNEL(keep_large), 5},
+                                      {(const void *)&KERNEL(find_fences), 9},
+                                      {(const void *)&KERNEL(add_large), 12},
+                                      {(const void *)&KERNEL(next_large), 8},
+                                      {(const void *)&fence_block, 8}};
+    uint64_t fences = 0;
+    for (unsigned t = 0; t < search->table_count; t++) fences |= search->tables[t]->fence_count;
+    if (fences != 0) KERNEL(ask_code_parts)(parts, sizeof parts / sizeof *parts);
+}
+
+static __attribute__((noinline)) Status KERNEL(ask_one)(Search *search) {
     OneColumns *one = &search->columns.one;
     const uint8_t *base = search->pages->base;
     unsigned first = 0, kept = 0;
     int room = 1;
     Status status = OK;
     search->columns.slots.large_count = 0;
+    KERNEL(ask_code_of_large)(search);
     for (unsigned t = 0; t < search->table_count; t++)
         one->queries[t] = KERNEL(apply)(&search->tables[t]->permutation, one->query);
     for (unsigned group = 0; group < one->groups; group++) {
@@ -468,17 +493,14 @@ static Status KERNEL(end_one)(Search *search) {
     return search->tables[0]->codec == CODEC_XOR ? KERNEL(scan_one_xor)(search) : KERNEL(scan_one_gap)(search);
 }
 
-/* Ask for the code of all this, as far into the second-level cache as what has to run before it. How long each part is
-   the compiler decides: a line too many or too few only takes time. */
+/* Ask for the code of all this, as far into the second-level cache as what has to run before it. */
 static void KERNEL(ask_code_of_one)(void) {
-    static const struct {
-        const void *code;
-        unsigned lines;
-    } parts[] = {{(const void *)&KERNEL(search_begin), 44}, {(const void *)&KERNEL(name_one), 23},
-                 {(const void *)&KERNEL(search_ask), 24},   {(const void *)&KERNEL(resolve_one), 18},
-                 {(const void *)&KERNEL(take_table), 7},    {(const void *)&KERNEL(scan_one_gap), 95},
-                 {(const void *)&KERNEL(report), 6},        {(const void *)&KERNEL(careful_pair), 28}};
-    for (unsigned i = 0; i < sizeof parts / sizeof *parts; i++)
-        for (unsigned line = 0; line < parts[i].lines; line++)
-            __builtin_prefetch((const char *)parts[i].code + CACHE_LINE * line, 0, 2);
+    static const AskedCode parts[] = {
+        {(const void *)&KERNEL(search_begin), 2},  {(const void *)&KERNEL(begin_one), 7},
+        {(const void *)&KERNEL(name_one), 23},     {(const void *)&KERNEL(search_ask), 1},
+        {(const void *)&KERNEL(ask_one), 23},      {(const void *)&KERNEL(resolve_one), 18},
+        {(const void *)&KERNEL(take_table), 7},    {(const void *)&KERNEL(scan_one_gap), 92},
+        {(const void *)&KERNEL(report), 6},        {(const void *)&KERNEL(careful_pair), 23},
+        {(const void *)&KERNEL(wait_no_more), 10}};
+    KERNEL(ask_code_parts)(parts, sizeof parts / sizeof *parts);
 }
