@@ -38,6 +38,7 @@ typedef struct {
         query[SLOT_ROOM], payload[SLOT_ROOM], payload_bits[SLOT_ROOM], scale[SLOT_ROOM], tag[SLOT_ROOM];
     uint16_t large[SLOT_ROOM]; /* indexes of those that fences tell of */
     unsigned large_count;
+    int new; /* whether a line lies in a page that was not used before */
 } SlotColumns;
 
 /* Blocks: bits [at, end) of the file, the key before, and what is wanted, which likely lies up to bit `reached`. */
@@ -45,6 +46,7 @@ typedef struct {
     uint64_t at[BLOCK_ROOM], key[BLOCK_ROOM], end[BLOCK_ROOM], last_wanted[BLOCK_ROOM], query[BLOCK_ROOM],
         tag[BLOCK_ROOM], reached[BLOCK_ROOM];
     unsigned asked_at_once; /* of these; of the others while those before them are scanned */
+    int new;                /* of those that wait: whether one may lie in a page that was not used before */
 } BlockColumns;
 
 /* One query of few slots, see search_one.h: a row for each slot, then for each of their blocks, in the same place. The

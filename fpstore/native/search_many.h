@@ -175,13 +175,16 @@ typedef struct {
     unsigned count, asked;
 } Lines;
 
-/* The lines of blocks as far as the scan is likely to come. */
-static __attribute__((noinline)) void KERNEL(list_lines)(const BlockColumns *blocks, unsigned count, Lines *lines) {
+/* The lines of blocks, from their line `from` on, as far as the scan is likely to come. */
+static __attribute__((noinline)) void KERNEL(list_lines)(const BlockColumns *blocks, unsigned count, unsigned from,
+                                                         Lines *lines) {
     unsigned n = 0;
     for (unsigned i = 0; i < count; i += 8) {
-        __m512i line = _mm512_srli_epi64(_mm512_loadu_si512(blocks->at + i), 9);
+        __m512i line = _mm512_add_epi64(_mm512_srli_epi64(_mm512_loadu_si512(blocks->at + i), 9),
+                                        _mm512_set1_epi64(from));
         const __m512i last = _mm512_srli_epi64(_mm512_loadu_si512(blocks->reached + i), 9);
-        for (__mmask8 more = (__mmask8)low_bits(count - i < 8 ? count - i : 8); more != 0 && n < LINE_ROOM;) {
+        __mmask8 more = _mm512_mask_cmple_epu64_mask((__mmask8)low_bits(count - i < 8 ? count - i : 8), line, last);
+        while (more != 0 && n < LINE_ROOM) {
             _mm512_storeu_si512(lines->line + n, _mm512_maskz_compress_epi64(more, _mm512_slli_epi64(line, 6)));
             n += (unsigned)__builtin_popcount(more);
             line = _mm512_add_epi64(line, _mm512_set1_epi64(1));
@@ -391,7 +394,7 @@ static __attribute__((noinline)) Status KERNEL(scan_classes)(Search *search, con
     if (count > blocks->asked_at_once) {
         for (unsigned i = 0; i < count; i++)
             same.at[i] = blocks->at[order[i]], same.reached[i] = blocks->reached[order[i]];
-        KERNEL(list_lines)(&same, count, ahead);
+        KERNEL(list_lines)(&same, count, 0, ahead);
         KERNEL(ask_more)(search->pages->base, ahead, LINES_FIRST);
     }
     for (unsigned first = 0; first < count;) {
@@ -442,14 +445,34 @@ static __attribute__((noinline)) Status KERNEL(begin_blocks)(Search *search, Blo
     return OK;
 }
 
+/* Ask for the other lines of blocks whose first ones were asked for, where these are so few that the scan does not ask;
+   and for the first page of each block that has one which was not used before, perhaps: then `new` says to check them.
+   Pages come last: to see which were used takes memory too, which is waited for together with the lines. */
+static void KERNEL(ask_resolved)(Search *search, BlockColumns *blocks, unsigned count, Lines *lines) {
+    Pages *pages = search->pages;
+    if (count <= blocks->asked_at_once) {
+        KERNEL(list_lines)(blocks, count, 1, lines);
+        KERNEL(ask_more)(pages->base, lines, LINE_ROOM);
+    }
+    blocks->new = 0;
+    for (unsigned i = 0; !pages_sound(pages) && i < count; i++) {
+        const uint64_t first = blocks->at[i] / 8 / PAGE_BYTES, last = (blocks->end[i] - 1) / 8 / PAGE_BYTES;
+        if (LIKELY(page_seen(pages, first) && page_seen(pages, last) && last - first <= 1)) continue;
+        blocks->new = 1;
+        if (!page_seen(pages, first)) page_ask(pages, first);
+    }
+}
+
 /* Scan what was resolved one turn ago, and have wait what was resolved since. */
 static Status KERNEL(turn_many)(Search *search) {
     BlockColumns *blocks = search->columns.waiting;
     unsigned count = search->waiting_count;
+    Lines ahead;
     search->columns.waiting = search->columns.resolved, search->waiting_count = search->resolved_count;
     search->columns.resolved = blocks, search->resolved_count = 0;
+    KERNEL(ask_resolved)(search, search->columns.waiting, search->waiting_count, &ahead);
     search->blocks_scanned += count;
-    for (unsigned i = 0; i < count; i++) {
+    for (unsigned i = 0; i < count && UNLIKELY(blocks->new); i++) {
         Status status = pages_check(search->pages, blocks->at[i] >> 3, (blocks->end[i] - 1) >> 3);
         if (UNLIKELY(status != OK)) return status;
     }
@@ -458,10 +481,9 @@ static Status KERNEL(turn_many)(Search *search) {
         if (status != OK) return status;
     }
     if (count == 0 || search->done) return OK;
-    Lines ahead;
     ahead.count = ahead.asked = 0;
     if (search->columns.one_class && count > blocks->asked_at_once) {
-        KERNEL(list_lines)(blocks, count, &ahead);
+        KERNEL(list_lines)(blocks, count, 0, &ahead);
         KERNEL(ask_more)(search->pages->base, &ahead, LINES_FIRST);
     }
     const Status status = search->columns.one_class
@@ -500,22 +522,12 @@ static __attribute__((noinline)) Status KERNEL(want_large_many)(Search *search, 
         resolved->at[n] = block.start, resolved->end[n] = block.end, resolved->key[n] = block.previous;
         resolved->last_wanted[n] = probe.last_wanted, resolved->query[n] = probe.query,
         resolved->tag[n] = slots->tag[i], resolved->reached[n] = block.start + bits;
-        bytes_ask(search->pages, block.start >> 3);
         if (n < resolved->asked_at_once)
-            for (uint64_t byte = (block.start >> 3) + 64; byte <= block.end >> 3; byte += 64)
+            for (uint64_t byte = block.start >> 3; byte <= block.end >> 3; byte += 64)
                 __builtin_prefetch(search->pages->base + byte);
         if (search->resolved_count == BATCH_BLOCKS) status = KERNEL(turn_many)(search);
     }
     return status;
-}
-
-/* Ask for bytes [first, last] of eight blocks, of pages that may not have been checked. */
-ALWAYS_INLINE void KERNEL(ask_many)(Pages *pages, __mmask8 lanes, __m512i first, __m512i last) {
-    uint64_t byte[8];
-    _mm512_storeu_si512(byte, first);
-    for (unsigned left = lanes; left != 0; left &= left - 1) bytes_ask(pages, byte[__builtin_ctz(left)]);
-    first = _mm512_add_epi64(first, _mm512_set1_epi64(64));
-    KERNEL(ask_lines)(pages->base, _mm512_mask_cmple_epu64_mask(lanes, first, last), first, last);
 }
 
 /* Words of eight bytes at these offsets; in a fraction of the time of a gather where processors are guarded. */
@@ -576,7 +588,7 @@ ALWAYS_INLINE Status KERNEL(read_eight)(const uint8_t *base, const SlotColumns *
 
 /* Store what is known of the blocks of `filled`, behind block n. */
 ALWAYS_INLINE void KERNEL(store_eight)(const SlotColumns *slots, unsigned first, const EightBlocks *found,
-                                       BlockColumns *blocks, unsigned n, int with_reached) {
+                                       BlockColumns *blocks, unsigned n) {
 #define STORE(column, value) \
     _mm512_storeu_si512(blocks->column + n, _mm512_maskz_compress_epi64(found->filled, value))
     STORE(at, found->at);
@@ -585,25 +597,25 @@ ALWAYS_INLINE void KERNEL(store_eight)(const SlotColumns *slots, unsigned first,
     STORE(last_wanted, COLUMN(last_wanted));
     STORE(query, COLUMN(query));
     STORE(tag, COLUMN(tag));
-    if (with_reached) STORE(reached, found->reached);
+    STORE(reached, found->reached);
 #undef STORE
 }
 #undef COLUMN
 
-/* Read slots [first, first + 8), those of `lanes`; asks for their blocks, which join those resolved. */
+/* Read slots [first, first + 8), those of `lanes`; asks for the first lines of their blocks, which join those
+   resolved. */
 static Status KERNEL(resolve_eight)(Search *search, unsigned first, __mmask8 lanes) {
-    Pages *pages = search->pages;
+    const uint8_t *base = search->pages->base;
     SlotColumns *slots = &search->columns.slots;
     EightBlocks found;
-    Status status = KERNEL(read_eight)(pages->base, slots, first, lanes, &found);
+    Status status = KERNEL(read_eight)(base, slots, first, lanes, &found);
     if (UNLIKELY(status != OK)) return status;
     BlockColumns *resolved = search->columns.resolved;
-    const unsigned n = search->resolved_count;
+    const unsigned n = search->resolved_count, added = (unsigned)__builtin_popcount(found.filled);
+    KERNEL(store_eight)(slots, first, &found, resolved, n);
     if (n < resolved->asked_at_once)
-        KERNEL(ask_many)(pages, found.filled, _mm512_srli_epi64(found.at, 3), _mm512_srli_epi64(found.reached, 3));
-    KERNEL(store_eight)(slots, first, &found, resolved, n,
-                        resolved->asked_at_once != ALL_AT_ONCE || !search->columns.one_class);
-    search->resolved_count += (unsigned)__builtin_popcount(found.filled);
+        for (unsigned i = n; i < n + added; i++) __builtin_prefetch(base + (resolved->at[i] >> 3));
+    search->resolved_count += added;
     if (UNLIKELY(search->resolved_count >= BATCH_BLOCKS)) status = KERNEL(turn_many)(search);
     for (unsigned left = found.large; UNLIKELY(left != 0); left &= left - 1)
         slots->large[slots->large_count++] = (uint16_t)(first + (unsigned)__builtin_ctz(left));
@@ -679,6 +691,8 @@ static __attribute__((noinline)) Status KERNEL(resolve_many)(Search *search) {
     const unsigned count = search->slot_count;
     Status status = OK;
     search->slot_count = 0;
+    const int new = slots->new;
+    slots->new = 0;
     if (count > 0 && search->tables[0]->block_bytes != 0) {
         for (unsigned i = 0; i < count && status == OK && !search->done; i++) {
             uint64_t index;
@@ -687,7 +701,7 @@ static __attribute__((noinline)) Status KERNEL(resolve_many)(Search *search) {
         }
         return status == OK ? KERNEL(turn_many)(search) : status;
     }
-    for (unsigned i = 0; i < count; i++) {
+    for (unsigned i = 0; UNLIKELY(new) && i < count; i++) {
         status = pages_check(search->pages, slots->line[i], slots->line[i]);
         if (UNLIKELY(status != OK)) return status;
     }
@@ -719,7 +733,7 @@ static Status KERNEL(name_slots)(Search *search, unsigned table_index, uint64_t 
         SlotColumns *slots = &search->columns.slots;
         const unsigned n = search->slot_count++;
         slots->line[n] = KERNEL(place_of)(table, slot, first_wanted);
-        bytes_ask(search->pages, slots->line[n]);
+        slots->new |= bytes_ask(search->pages, slots->line[n]);
         slots->index[n] = slot % GROUP_SLOTS, slots->start[n] = slot_start(slot, slot_shift);
         slots->first_wanted[n] = first_wanted, slots->last_wanted[n] = last_wanted, slots->query[n] = query;
         slots->payload[n] = table->payload_offset * 8, slots->payload_bits[n] = table->payload_bits;
@@ -767,7 +781,7 @@ static Status KERNEL(name_flips)(Search *search, unsigned table_index, uint64_t 
         STORE(scale, _mm512_set1_epi64(reach_shift(slot_shift)));
         STORE(tag, _mm512_set1_epi64((long long)KERNEL(tag_of)(search, table_index)));
 #undef STORE
-        for (unsigned i = n; i < n + added; i++) bytes_ask(search->pages, slots->line[i]);
+        for (unsigned i = n; i < n + added; i++) slots->new |= bytes_ask(search->pages, slots->line[i]);
         search->slot_count += added;
         if (UNLIKELY(search->slot_count >= BATCH_SLOTS)) {
             Status status = KERNEL(resolve_many)(search);
@@ -795,7 +809,7 @@ static Status KERNEL(name_probes)(Search *search, unsigned table_index, uint64_t
 static void KERNEL(begin_many)(Search *search) {
     SearchColumns *columns = &search->columns;
     columns->resolved = &columns->blocks[0], columns->waiting = &columns->blocks[1];
-    columns->one_class = 1;
+    columns->one_class = 1, columns->slots.new = 0;
     for (unsigned t = 0; t < search->table_count; t++) columns->one_class &= search->tables[t]->code_class == 0;
     /* Blocks that have to be begun are all looked at first. */
     const int in_turn = pages_sound(search->pages) && search->table_count > 0 && search->tables[0]->block_bytes == 0;

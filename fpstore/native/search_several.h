@@ -187,7 +187,7 @@ static Status KERNEL(resolve_several)(Search *search, const Several *several, Bl
         if (UNLIKELY(status != OK)) return status;
         found.reached = _mm512_min_epu64(_mm512_add_epi64(found.reached, _mm512_set1_epi64(SEVERAL_BEYOND)), found.end);
         if (*count < SEVERAL_AHEAD) KERNEL(ask_ends)(several->base, &found, slot_count <= SEVERAL_EACH);
-        KERNEL(store_eight)(slots, i, &found, blocks, *count, 1);
+        KERNEL(store_eight)(slots, i, &found, blocks, *count);
         const __m512i moved = _mm512_loadu_si512(columns->moved + i),
                       last = _mm512_srli_epi64(_mm512_sub_epi64(found.end, _mm512_set1_epi64(1)), 3);
         *new |= KERNEL(new_pages)(found.filled, _mm512_loadu_si512(columns->seen + i),
@@ -382,7 +382,7 @@ Status KERNEL(search_several)(Search *search, const Several *several, uint64_t q
         Lines ahead;
         ahead.count = ahead.asked = 0;
         if (count > SEVERAL_AHEAD) {
-            KERNEL(list_lines)(blocks, count, &ahead);
+            KERNEL(list_lines)(blocks, count, 0, &ahead);
             KERNEL(ask_more)(several->base, &ahead, LINES_FIRST);
         }
         status = KERNEL(scan_class)(search, blocks, count, &several->codes[0], &ahead);

@@ -56,12 +56,14 @@ Status pages_warm(Pages *pages, uint64_t first, uint64_t end);
    they may have to come from the disk, and several can come at once. */
 void page_ask(Pages *pages, uint64_t page);
 
-/* Byte `offset` will be read soon. */
-ALWAYS_INLINE void bytes_ask(Pages *pages, uint64_t offset) {
-    if (UNLIKELY(!page_seen(pages, offset / PAGE_BYTES)))
+/* Byte `offset` will be read soon. Whether it lies in a page that was not used before. */
+ALWAYS_INLINE int bytes_ask(Pages *pages, uint64_t offset) {
+    const int new = !page_seen(pages, offset / PAGE_BYTES);
+    if (UNLIKELY(new))
         page_ask(pages, offset / PAGE_BYTES);
     else
         __builtin_prefetch(pages->base + offset);
+    return new;
 }
 
 /* Bytes [first, last] lie in pages whose checksums hold. The caller knows that last < checked_bytes. */
