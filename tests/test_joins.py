@@ -83,6 +83,16 @@ def test_neighbours_of_every_number_of_keys(view: SegmentView, count: int) -> No
     assert sorted(found_by(Neighbours(view, 0, KEYS[:count], 2, 0))) == near_pairs(KEYS[:count], 2)
 
 
+@pytest.mark.parametrize("distance", [0, 3, 16, 31, 32, 33, 63, 64])
+@pytest.mark.parametrize("count", [2, 16, 17, 18, 32, 33, 34, 48, 79, 153])
+def test_neighbours_come_once_at_every_distance(count: int, distance: int) -> None:
+    """Folds have 32 bits, so at larger distances all of them are near, also those that were compared before."""
+    keys = distinct(np.random.default_rng(count).integers(0, 1 << 64, count, dtype=np.uint64))
+    with segment_of(keys, plans.scan(distance)) as segment:
+        found = found_by(Neighbours(segment.view, 0, keys, distance, 0))
+    assert sorted(found) == near_pairs(keys, distance)
+
+
 @pytest.mark.parametrize("room", ROOMS)
 def test_queries_are_compared_with_every_key_however_little_room_there_is(view: SegmentView, room: int) -> None:
     queries = fingerprint_array([0, 3, 77, (1 << 63) + 5])

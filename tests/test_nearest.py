@@ -470,4 +470,4 @@ def test_of_many_queries_some_teach_the_others_how_near_is_near_enough(
     with fpstore.build(tmp_path / "s", keys, ids=None, max_distance=3) as store:
         found = store.nearest_many(keys ^ np.uint64(1), max_distance=64)
     assert (found.fingerprint == keys).all()
-    assert asked == [(63, 12), (937, 2)]
+    assert asked == [(33, 12), (967, 2)]  # one of 31, as 32 are enough

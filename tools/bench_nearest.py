@@ -7,7 +7,9 @@ Uniform fingerprints (u), and skewed ones (s): of words that are real 64-bit has
 (a line each, hexadecimal, up to a tab), most of them copies with errors. A query is a stored one with so many bits
 inverted, or any. One processor, its time. A single query is `Store.nearest`, by turns with one query of FAISS, so
 that it finds little of its own in the caches, and once more with a scan for one query too: medians of all queries, and
-what all took over what all scans took, as some are nearer than others. Queries of a row come after as many of the same
+what all took over what all scans took, as some are nearer than others. What the clock takes, that is a call of nothing
+among them, is taken off each. In a row are other queries, one after the other, with nothing between: what a service
+that does nothing else sees. Queries of a row come after as many of the same
 kind, which is what the store remembers of them. Batches go by turns too. FAISS is IndexBinaryFlat, pynear
 MIHBinaryIndex, which looks no further than 8 bits, each where it is installed. Answers are compared with brute force.
 """
@@ -42,6 +44,7 @@ from fpstore.store import Store
 NEAR_BITS = 8  # up to which a single query is to take a twentieth of FAISS's time
 NEAR_BAR, FAR_BAR = 20.0, 1.0
 SET_NAMES = {"u": "uniform", "s": "skewed"}
+IN_A_ROW = 1 << 11
 COUNTS = (1, 10)
 APART = ["0", "4", "8", "10", "12", "far"]
 PYNEAR_RADIUS = 8
@@ -113,8 +116,10 @@ def by_turns(calls: list[Callable[[int], Any]], count: int) -> list[list[float]]
     return taken
 
 
-def measure_row(store: Store, asked: Any, count: int, near: bool, peers: dict[str, Any], rounds: int) -> dict[str, Any]:
-    """Microseconds of a query."""
+def measure_row(
+    store: Store, asked: Any, count: int, others: list[Any] | None, peers: dict[str, Any], rounds: int
+) -> dict[str, Any]:
+    """Microseconds of a query; others: those in a row, of near ones."""
     queries = asked[:, 0] if asked.shape[1] == 1 else asked
     each = queries.tolist() if asked.shape[1] == 1 else list(asked)
     faiss = peers.get("FAISS flat")
@@ -129,10 +134,16 @@ def measure_row(store: Store, asked: Any, count: int, near: bool, peers: dict[st
     for index in range(len(each)):
         single(index)
     scan = scanning(store, queries)
-    own, other = by_turns([single, of_faiss], len(each))
+    own, other, nothing, _ = by_turns([single, of_faiss, lambda index: None, of_faiss], len(each))
     again, _, scanned, _ = by_turns([single, of_faiss, lambda index: scan(), of_faiss], len(each))
-    row: dict[str, Any] = {"single us": median(own), "scan us": median(scanned)}
-    row["single / scan"] = sum(again) / sum(scanned)
+    clock = median(nothing)
+    row: dict[str, Any] = {"single us": median(own) - clock, "in a row us": None, "scan us": median(scanned) - clock}
+    row["single / scan"] = (sum(again) - clock * len(again)) / (sum(scanned) - clock * len(scanned))
+    if others is not None:
+        begin = process_time_ns()
+        for query in others:
+            store.nearest(query, count)
+        row["in a row us"] = (process_time_ns() - begin) / 1000 / len(others)
     sizes = [size for size in BATCHES if size < len(queries)] + [len(queries)]
     calls: list[Callable[[], Any]] = [partial(store.nearest_many, queries[:size], count, threads=1) for size in sizes]
     if faiss is not None:
@@ -142,8 +153,8 @@ def measure_row(store: Store, asked: Any, count: int, near: bool, peers: dict[st
         row["batch us" if size == len(queries) else f"batch of {size} us"] = 1e6 / size * median_cpu(taken)
     row["FAISS flat us"] = row["FAISS batch us"] = row["pynear MIH us"] = None
     if faiss is not None:
-        row["FAISS flat us"], row["FAISS batch us"] = median(other), 1e6 / len(queries) * median_cpu(times[-1])
-    if near and "pynear MIH" in peers:
+        row["FAISS flat us"], row["FAISS batch us"] = median(other) - clock, 1e6 / len(queries) * median_cpu(times[-1])
+    if others is not None and "pynear MIH" in peers:
         # By itself, as the threads of pynear go on for a while after a call.
         (taken,) = interleaved([partial(peers["pynear MIH"], asked, count)], 1)
         row["pynear MIH us"] = 1e6 / len(queries) * median_cpu(taken)
@@ -157,6 +168,8 @@ def measure(name: str, codes: Any, store: Store, peers: dict[str, Any], given: N
         asked = queries_of(codes, apart, given.queries, source)
         queries = asked[:, 0] if codes.shape[1] == 1 else asked
         near = apart != "far" and int(apart) <= NEAR_BITS
+        row_of = queries_of(codes, apart, IN_A_ROW, source) if near else asked[:0]
+        others = None if not near else row_of[:, 0].tolist() if codes.shape[1] == 1 else list(row_of)
         for count in COUNTS:
             found = store.nearest_many(queries, count)
             for index in range(min(4, len(queries))):
@@ -165,7 +178,7 @@ def measure(name: str, codes: Any, store: Store, peers: dict[str, Any], given: N
                 query = queries.tolist()[index] if codes.shape[1] == 1 else asked[index]
                 same &= store.nearest(query, count).distance.tolist() == expected
                 results.expect(same, f"{name}, {apart}, {count}: another nearest")
-            row = measure_row(store, asked, count, near, peers, given.rounds)
+            row = measure_row(store, asked, count, others, peers, given.rounds)
             rows.append({"apart": apart, "nearest": count, **row})
             if apart == "far":
                 results.bar(f"{name}, far, {count}: single, over one scan", row["single / scan"], at_most=FAR_BAR)

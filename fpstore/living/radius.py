@@ -29,16 +29,17 @@ from fpstore.types import Array, Keys
 
 # A radius is looked within where that takes at most this share of the time of the rest: of a look at everything, or at
 # the distance that is asked for. Of one query by itself, of which it is known what lately was worth it, a larger one.
-SHARE, ALONE_SHARE = 1 / 8, 2 / 3
+SHARE, ALONE_SHARE = 1 / 3, 2 / 3
 # The next radius is the largest that takes at most so many times as long as the one before. The first is the largest
 # that takes so much more than the least.
-GROWTH, ALONE_GROWTH = 3.0, 1.5
+GROWTH, ALONE_GROWTH = 2.0, 1.5
 FIRST_NS = 1500.0
 # What a look of one query by itself takes, beside the model's so many times: that is of queries which find some of what
 # they read in the caches. Measured at 10^6 keys within 5 to 18 bits, 64 bits, after 24 MB of other data were read.
 LOOK_NS, LOOK_TIMES = 3000.0, 1.5
-# Of several queries every so many is asked before the others, to learn which radii are worth it, as if it were as many.
-SAMPLED = 16
+# Of several queries one of so many, or so many of all, are asked before the others, to learn which radii are worth it,
+# each as if it were as many as there are for one.
+SAMPLED, SAMPLES = 16, 32
 # Queries of which the first few matches are looked for together: of each at most the square of the count is held.
 FIRST_QUERIES = 256
 # A row in memory takes so many times a word that is read, where the nearest are looked for among all: 2.6 to 5.3 ns, by
@@ -251,10 +252,11 @@ def _nearest_many(snapshot: Snapshot, queries: Keys, distance: int, count: int, 
     """As nearest_rows, of any number of queries together, by what some of them show first."""
     reaches = Reaches(*_radii(snapshot, distance, len(queries)))
     every = np.arange(len(queries))
-    some = every % SAMPLED == 0
+    step = max(SAMPLED, len(queries) // SAMPLES)
+    some = every % step == 0
     parts: list[Matches] = []
     last = []
-    for left, times in ((every[some], SAMPLED), (every[~some], 0)):
+    for left, times in ((every[some], step), (every[~some], 0)):
         at = reaches.following(0)
         while at < len(reaches.radii) and len(left):
             radius = reaches.radii[at]

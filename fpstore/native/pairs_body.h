@@ -175,20 +175,14 @@ ALWAYS_INLINE void KERNEL(behind_each)(const NeighbourJoin *join, uint64_t i, ui
     *difference = *(const LanesAnywhere *)(join->folds + i) ^ *(const LanesAnywhere *)(join->folds + i + step);
 }
 
-/* How it differs from the one key that is `step` behind its first, more than EACH_STEPS; partly: with all bits where
-   that is not so far behind, which is asked of the first LANES + NEIGHBOUR_STEP steps alone. */
-ALWAYS_INLINE void KERNEL(behind_all)(const NeighbourJoin *join, uint64_t i, uint64_t step, int partly,
-                                      Lanes *difference) {
-    enum { FAR_ENOUGH = NEIGHBOUR_STEP + KERNEL_LANES };
-    static const uint32_t too_near[FAR_ENOUGH + KERNEL_LANES] = {[FAR_ENOUGH ... FAR_ENOUGH + KERNEL_LANES - 1] = ~0u};
+/* How it differs from the one key that is `step` behind its first. */
+ALWAYS_INLINE void KERNEL(behind_all)(const NeighbourJoin *join, uint64_t i, uint64_t step, Lanes *difference) {
     *difference = *(const LanesAnywhere *)(join->folds + i) ^ join->folds[i + step];
-    if (partly) *difference |= *(const LanesAnywhere *)(too_near + (FAR_ENOUGH + EACH_STEPS - step));
 }
 
 /* Of NEIGHBOUR_STEP steps, behind each key or all of them. */
 static __attribute__((noinline)) void KERNEL(add_neighbours)(NeighbourJoin *join, uint64_t i, uint64_t step, int each) {
     const uint64_t limit = low_bits(join->window_shift);
-    const int partly = step < EACH_STEPS + KERNEL_LANES;
     for (uint64_t end = step + NEIGHBOUR_STEP; step < end; step += QUAD) {
         uint64_t near = 0; /* of several steps: one loop to leave */
         for (unsigned more = 0; more < QUAD; more++) {
@@ -196,13 +190,14 @@ static __attribute__((noinline)) void KERNEL(add_neighbours)(NeighbourJoin *join
             if (each)
                 KERNEL(behind_each)(join, i, step + more, &difference);
             else
-                KERNEL(behind_all)(join, i, step + more, partly, &difference);
+                KERNEL(behind_all)(join, i, step + more, &difference);
             near |= (uint64_t)KERNEL(near_lanes)(&difference, join->found.distance) << more * KERNEL_LANES;
         }
         for (; near != 0; near &= near - 1) {
             unsigned bit = (unsigned)__builtin_ctzll(near), lane = bit % KERNEL_LANES;
             uint64_t other = i + step + bit / KERNEL_LANES + (each ? lane : 0);
             if (other >= join->count) continue;
+            if (!each && other - i - lane <= EACH_STEPS) continue; /* it was compared with each key, and may be near */
             uint64_t one = join->keys[i + lane], another = join->keys[other];
             KERNEL(add_pair)(&join->found, one, another, (one ^ another) <= limit);
         }
