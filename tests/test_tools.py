@@ -193,6 +193,20 @@ def test_bench_pairs_finds_as_many_pairs_under_every_plan() -> None:
 
 
 @pytest.mark.slow
+def test_bench_pairs_compares_several_segments_with_the_same_store_compacted_and_with_one_built_anew() -> None:
+    found = result_of("bench_pairs", "--parts", "2", "--sets", "u", "--plans", "balanced")
+    rows = rows_of(found, "uniform")
+    assert [row["what"].split(",")[0] for row in rows] == ["pairs", "count_pairs"]
+    for row in rows:
+        several = row["several CPU s"]
+        assert several > 0
+        for over in ("compacted", "built"):
+            assert row[f"/ {over}"] > 0
+            assert row[f"{over} CPU s"] > 0
+    assert len(found["bars"]) == 4
+
+
+@pytest.mark.slow
 def test_bench_text_gives_rates_of_words_and_of_shingles(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("Each word of Größe " * 100)
     (tmp_path / "empty.txt").write_text("")

@@ -246,7 +246,9 @@ def main() -> int:
     parser = new_parser(__doc__, rounds=3)
     parser.add_argument("--sets", type=parse_list, default=list(SET_NAMES), help="u, c or u,c; default both")
     parser.add_argument("--plans", type=parse_list, default=list(planner.AIMS), help="separated by commas; default all")
-    parser.add_argument("--parts", type=int, help="measure a store of so many segments over one segment instead")
+    parser.add_argument(
+        "--parts", type=int, help="measure a store of so many segments instead, over it compacted and one built of all"
+    )
     arguments = parse_arguments(parser)
     results = Results("bench_pairs", arguments)
     with scratch_folder(arguments) as folder:
