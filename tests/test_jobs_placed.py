@@ -1,5 +1,6 @@
 """Lines of kept documents that are read again of the inputs: no result is another for it, whatever becomes of these."""
 
+import gc
 import gzip
 import io
 import os
@@ -15,6 +16,7 @@ from jobs_model import write_jsonl
 from fpstore.inputs import blocks
 from fpstore.inputs.blocks import Lines
 from fpstore.inputs.compressed import open_stream
+from fpstore.inputs.errors import BadInput
 from fpstore.inputs.held_file import HeldFile
 from fpstore.jobs import corpus, dedup, placed, reread
 from fpstore.jobs.files import AppendFile
@@ -174,6 +176,33 @@ def test_inputs_that_change_when_they_were_read_make_no_other_results(
         assert expected[0].startswith(kept), "what was read before is decided as if nothing had happened"
     assert changed
     assert fetched
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_no_input_stays_open_behind_a_job_and_for_who_holds_its_error_only_what_was_being_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sources: list[Path], threads: int
+) -> None:
+    """Nor until the next collection: a file that was removed would go on to take its room on the disk."""
+    monkeypatch.setattr(blocks, "FIRST_PART", 1)
+
+    def still_open() -> list[str]:
+        links = [f"/proc/self/fd/{fd}" for fd in os.listdir("/proc/self/fd")]
+        found = [os.readlink(link) for link in links if os.path.lexists(link)]
+        return [to for to in found if to.startswith(str(tmp_path))]
+
+    gc.collect()
+    gc.disable()
+    try:
+        job(tmp_path, "done", sources, threads=threads)
+        assert still_open() == []
+        with sources[-1].open("ab") as last:
+            last.write(b"\nno JSON\n")
+        with pytest.raises(BadInput) as error:
+            job(tmp_path, "failed", sources, threads=threads)
+        assert error.value.__traceback__ is not None
+        assert {*still_open()} <= {str(sources[-1])}
+    finally:
+        gc.enable()
 
 
 def of_lines(count: int, file: HeldFile | None, begin: int) -> Lines:

@@ -156,7 +156,8 @@ class Spool:
         return self._laid
 
     def close(self) -> None:
-        """Close its files."""
+        """Close its files, and let go of those of the inputs, whoever holds an error of the job."""
+        self._placed.forget()
         laid = [] if self._laid is None else [self._laid.close]
         close_all(*(file.close for file in self._files), *laid, self.folder.close)
 
