@@ -549,7 +549,8 @@ def test_lines_that_are_a_part_of_a_block_tell_where_the_file_has_them(
     assert len({rows.file for rows in placed}) == 1
     assert 3 < len(placed) < len(held) - 1
     for rows in placed:
-        for part in (rows, rows[2:5], rows[3:][1:]):
+        parts: list[Any] = [rows, rows[2:5], rows[3:][1:]]
+        for part in parts:
             own = part.offsets + part.begin
             assert part.file is rows.file
             assert [data[own[i] : own[i + 1]] for i in range(len(part))] == [row.data for row in part]
