@@ -16,7 +16,7 @@ from fpstore.inputs.held_file import HeldFile
 from fpstore.text.packed import Packed
 from fpstore.types import Counts
 
-# Of so many documents at most, 8 bytes each, and of so many files.
+# Of so many documents at most, 8 bytes each, and of so many stretches of files, which a copied block ends.
 _MOST, _MOST_FILES = 1 << 20, 16
 _FIRST_ROOM = 1 << 12
 
