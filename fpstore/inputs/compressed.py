@@ -141,7 +141,8 @@ def open_stream(
     bytes tell that it is compressed, else only the suffix does. is_text: by a byte order mark UTF-16 and UTF-32
     become UTF-8. within: of a plain file, the bytes from which to which alone. reads_ahead: whether another thread
     decompresses while what it has made is worked with, up to twice _AHEAD_BYTES; leaving the context ends that. Raises
-    BadInput where the first bytes contradict the suffix and, while reading, for damaged or cut compressed data.
+    BadInput where the first bytes contradict the suffix and, while reading, for damaged or cut compressed data and
+    where a file ends before all that it had when it was opened: who cuts it meanwhile would leave a shorter input.
     """
     name = display_name(path)
     with contextlib.ExitStack() as stack:
@@ -152,7 +153,11 @@ def open_stream(
             file = stack.enter_context(remote.opened(path))
         else:
             file = stack.enter_context(open(path, "rb", buffering=0))
-        raw = _Raw(name, file if within is None else _Bounded(file, *within), on_bytes)
+        length = None if elsewhere else _length_of(file)
+        if within is None:
+            raw = _Raw(name, file, length, on_bytes)
+        else:
+            raw = _Raw(name, _Bounded(file, *within), within[1] - within[0], on_bytes)
         head = raw.peek(_HEAD_BYTES)
         said = SUFFIXES.get(os.path.splitext(remote.naming_part(path))[1].lower())
         found = packing_of(head)
@@ -166,8 +171,7 @@ def open_stream(
         elif elsewhere:
             size = remote.size(path)
         elif path != STANDARD_INPUT:
-            status = os.fstat(file.fileno())
-            size = status.st_size if stat.S_ISREG(status.st_mode) else None
+            size = length
         codec = marked(bare.peek(MARK_BYTES)) if is_text else None
         if codec is not None and codec != "utf-8-sig":
             bare, size = _Unpacked(name, Chunks(_as_utf8(bare, codec)).fill), None
@@ -213,6 +217,15 @@ def packing_of(head: bytes) -> str | None:
     return "xz" if head.startswith(b"\xfd7zXZ\x00") else None
 
 
+def _length_of(file: BinaryIO) -> int | None:
+    """How many bytes a file of this machine has from where it stands on; None of what is no file, such as a pipe."""
+    try:
+        status = os.fstat(file.fileno())
+    except io.UnsupportedOperation:  # a program may have put anything in the place of standard input
+        return None
+    return status.st_size - file.tell() if stat.S_ISREG(status.st_mode) else None
+
+
 @contextlib.contextmanager
 def _named(name: str) -> Iterator[None]:
     """The system's errors name the file that is read."""
@@ -244,22 +257,30 @@ class _Bounded(io.RawIOBase):
 class _Raw(io.RawIOBase):
     """Bytes as they are stored: shows the first ahead, and counts them. It does not own the file.
 
-    name: in the system's errors, which know none of an open file.
+    name: in the system's errors, which know none of an open file. least: how many there are at least, as far as that is
+    known.
     """
 
-    def __init__(self, name: str, file: Any, on_bytes: OnBytes | None) -> None:
+    def __init__(self, name: str, file: Any, least: int | None, on_bytes: OnBytes | None) -> None:
         # readinto1 asks a buffered file (standard input) for what is there, instead of waiting for all.
         self._given: Callable[[Any], int | None] = getattr(file, "readinto1", None) or file.readinto
         self._name = name
+        self._least, self._count = least or 0, 0
         self._on_bytes = on_bytes
         self._head = b""
 
     def readable(self) -> bool:
         return True
 
-    def _fill(self, room: Any) -> int | None:
+    def _fill(self, room: Any) -> int:
         with _named(self._name):
-            return self._given(room)
+            count = self._given(room) or 0
+        self._count += count
+        if not count and len(room) and self._count < self._least:
+            found = f"its end after {self._count} bytes"
+            expected = f"{self._least}, as there were when it was opened: it was cut while it was read"
+            raise BadInput(f"{self._name}: found {found}, expected {expected}", "file that was cut")
+        return count
 
     def peek(self, count: int) -> bytes:
         """The first bytes, fewer where there are no more; read gives them again."""
@@ -280,7 +301,7 @@ class _Raw(io.RawIOBase):
             view[:count] = self._head[:count]
             self._head = self._head[count:]
         else:
-            count = self._fill(view) or 0
+            count = self._fill(view)
         if self._on_bytes is not None and count:
             self._on_bytes(count)
         return count

@@ -6,10 +6,10 @@ are called follows from where they are in all of a file, so only the latter know
 
 from __future__ import annotations
 
-import mmap
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import BinaryIO
 
 from fpstore.inputs import remote
 from fpstore.inputs.columns import Asked
@@ -25,6 +25,7 @@ from fpstore.text.shared import Show
 # What a line begins with at which a file may be cut: no mark of another encoding, and not that of compressed data.
 _BEGINNING = b"\n{"
 _HEAD_BYTES = 16
+_LOOKED_AT_BYTES = 1 << 16  # of a file, together, for such a line
 # Bytes that are read and measured in a second: of plain text (150 to 190 MB), of what packages read or cut (11 to 17).
 PLAIN_RATE, PREPARED_RATE = 100e6, 10e6
 
@@ -127,13 +128,28 @@ def _stretches(source: Source, size: int, most_bytes: int) -> list[tuple[int, in
         head = file.read(_HEAD_BYTES)
         if packing_of(head) is not None or marked(head) not in (None, "utf-8-sig"):
             return []
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            count, cuts = -(-size // most_bytes), [0]
-            for number in range(1, count):
-                at = data.find(_BEGINNING, size * number // count - 1, size * (number + 1) // count)
-                if at >= 0:
-                    cuts.append(at + 1)
-            return list(zip(cuts, [*cuts[1:], len(data)], strict=True))
+        count, cuts = -(-size // most_bytes), [0]
+        for number in range(1, count):
+            at = _beginning_in(file, size * number // count - 1, size * (number + 1) // count)
+            if at is not None:
+                cuts.append(at)
+        return list(zip(cuts, [*cuts[1:], os.fstat(file.fileno()).st_size], strict=True))
+
+
+def _beginning_in(file: BinaryIO, start: int, end: int) -> int | None:
+    """Where the first line begins that may be cut at, its _BEGINNING among the bytes from start to end.
+
+    They are read, not mapped: who cuts the file meanwhile would end the process.
+    """
+    held = b""
+    file.seek(start)
+    while start < end and (some := file.read(min(_LOOKED_AT_BYTES, end - start))):
+        held = held[-1:] + some
+        start += len(some)
+        at = held.find(_BEGINNING)
+        if at >= 0:
+            return start - len(held) + at + 1
+    return None
 
 
 def size_of(path: str) -> int:

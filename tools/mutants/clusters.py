@@ -381,10 +381,18 @@ MUTANTS = (
     Mutant(
         "a file is cut within a line",
         "fpstore/inputs/portions.py",
-        "cuts.append(at + 1)",
-        "cuts.append(at + 2)",
+        "return start - len(held) + at + 1",
+        "return start - len(held) + at + 2",
         "two workers meet half a line each",
         ("tests/test_jobs_shared.py::test_portions_have_the_documents_of_the_whole_in_order",),
+    ),
+    Mutant(
+        "where a line may begin is not seen at the border of two pieces",
+        "fpstore/inputs/portions.py",
+        "held = held[-1:] + some",
+        "held = some",
+        "a file is cut elsewhere by how much of it is read at once",
+        ("tests/test_inputs_cut.py::test_where_a_file_is_cut_into_stretches_is_read_piece_by_piece",),
     ),
     Mutant(
         "what was measured stays where a document is passed over",

@@ -545,6 +545,25 @@ MUTANTS = (
         ("tests/test_inputs_unpacking.py::test_zstd_frames_of_every_form_are_followed_to_their_ends",),
     ),
     Mutant(
+        "a file that is cut while it is read is a shorter one",
+        "fpstore/inputs/compressed.py",
+        "if not count and len(room) and self._count < self._least:",
+        "if False:",
+        "a job ends well, and documents are missing",
+        (
+            "tests/test_inputs_cut.py::test_texts_of_a_file_that_is_cut_are_an_error",
+            "tests/test_inputs_cut.py::test_dedup_of_a_file_that_is_cut_says_so_and_leaves_nothing",
+        ),
+    ),
+    Mutant(
+        "a file as standard input is counted from its beginning",
+        "fpstore/inputs/compressed.py",
+        "return status.st_size - file.tell() if",
+        "return status.st_size if",
+        "what somebody read the first lines of is refused",
+        ("tests/test_inputs_cut.py::test_a_file_as_standard_input_is_counted_from_where_it_stands_on",),
+    ),
+    Mutant(
         "what another thread read before an error is not given",
         "fpstore/inputs/compressed.py",
         "if end: yield room[:end]",
