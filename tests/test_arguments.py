@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow
 import pytest
 from outcome import Command
 
 import fpstore
-from fpstore import jobs, minhash, text
+from fpstore import cluster, inputs, jobs, minhash, text
 
 WRONG: dict[str, tuple[Callable[[Any], object], type[Exception], str]] = {
     "a name for a recipe": (
@@ -25,6 +26,21 @@ WRONG: dict[str, tuple[Callable[[Any], object], type[Exception], str]] = {
         "recipe: found 5, a int, expected a Recipe$",
     ),
     "one path for several": (lambda path: jobs.dedup(path, "k"), TypeError, "inputs: found one str, expected a list"),
+    "one table for several": (
+        lambda _: jobs.dedup(pyarrow.table({"a.jsonl": ["one"]}), "k"),
+        TypeError,
+        r"inputs: found one Table, expected a list of paths, or of rows: \[rows\]$",
+    ),
+    "one table of another package": (
+        lambda path: jobs.dedup(type("DataFrame", (list,), {"__dataframe__": None})([path]), "k"),
+        TypeError,
+        "inputs: found one DataFrame, expected a list of paths",
+    ),
+    "one mapping for several": (
+        lambda path: jobs.cluster(jobs.Inputs({path: "one"}), "k"),
+        TypeError,
+        "inputs: found one dict, expected a list of paths",
+    ),
     "no result": (
         lambda path: jobs.dedup([path], None),  # type: ignore[arg-type]
         TypeError,
@@ -97,7 +113,9 @@ def flags() -> Iterator[tuple[Callable[..., object], str]]:
     """Each public function, and method of a store, that takes True or False, and the name of what it takes so."""
     public = [*vars(fpstore.Store).values(), *(getattr(fpstore, name) for name in fpstore.__all__)]
     own = [*vars(minhash.MinHashStore).values(), *(getattr(minhash, name) for name in minhash.__all__)]
-    for function in [*public, fpstore.Store.close, *own, *(getattr(jobs, name) for name in jobs.__all__)]:
+    rest = [getattr(room, name) for room in (jobs, cluster) for name in room.__all__]
+    readers = [inputs.read, inputs.read_ids, inputs.documents]
+    for function in [*public, fpstore.Store.close, *own, *rest, *readers]:
         if inspect.isroutine(function) and not isinstance(function, classmethod | staticmethod):  # compiled ones, too
             for name, parameter in inspect.signature(function).parameters.items():
                 if parameter.annotation in (bool, "bool"):
@@ -116,6 +134,7 @@ def test_what_is_neither_true_nor_false_is_refused_before_anything_is_done(
         "signatures": [],
         "store": path,
         "inputs": [],
+        "sources": [],
         "self": store,
         "folder": tmp_path / "f",
         "rank": 0,
@@ -125,7 +144,7 @@ def test_what_is_neither_true_nor_false_is_refused_before_anything_is_done(
     required = [
         parameter
         for parameter in inspect.signature(function).parameters.values()
-        if parameter.default is inspect.Parameter.empty
+        if parameter.default is inspect.Parameter.empty and parameter.kind is not inspect.Parameter.VAR_KEYWORD
     ]
     named = {each.name: arguments[each.name] for each in required if each.kind is inspect.Parameter.KEYWORD_ONLY}
     others = [arguments[each.name] for each in required if each.name not in named]
@@ -141,7 +160,7 @@ def test_what_is_neither_true_nor_false_is_refused_before_anything_is_done(
 def test_all_flags_are_found() -> None:
     found = {f"{function.__name__} {name}" for function, name in flags()}
     assert {"open warm", "open signed", "create force", "build force", "close wait", "dedup tag"} <= found
-    assert len(found) == 22  # of a name that both kinds of stores have, one
+    assert len(found) == 31  # of a name that both kinds of stores have, one
 
 
 @pytest.mark.parametrize(("call", "error", "message"), WRONG.values(), ids=WRONG)

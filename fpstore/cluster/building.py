@@ -166,7 +166,6 @@ def _reader_of(
     inputs: Sequence[PathLike], recipe: Recipe | str | None, *, bits: int | None, **how: Any
 ) -> tuple[Reader, Recipe | None]:
     """What reads the inputs, and the recipe that is asked for."""
-    expect_flags(skip_bad=how["skip_bad"])
     made = recipe_of(recipe, "hamming")
     paths = [Path(each) if isinstance(each, Path) else str(each) for each in inputs]
     reader = read(paths, bits=recipe_record(made, bits)[1], recipe=made, threads=1, **how)

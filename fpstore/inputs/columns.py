@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fpstore.inputs.errors import BadInput, cut
+from fpstore.types import expect_flags
 
 FINGERPRINT_NAMES = ("fingerprint", "simhash", "hash", "fp")
 ID_NAME = "id"
@@ -52,7 +53,7 @@ class Asked:
     rows_serve: bool = True
 
     def check(self) -> None:
-        """ValueError for what no source could give."""
+        """ValueError for what no source could give, TypeError for a header that is neither True, False nor None."""
         if self.fingerprint is not None and self.text is not None:
             raise ValueError("fingerprint_column and text_column: found both, expected one: fingerprints or texts")
         columns = {"fingerprint_column": self.fingerprint, "text_column": self.text, "id_column": self.id}
@@ -65,8 +66,8 @@ class Asked:
             )
         if self.id is not None and self.ids not in ("auto", "column") and not self.of_ids:
             raise ValueError(f"id_column: found it with ids {self.ids!r}, expected ids 'column'")
-        if self.header is not None and not isinstance(self.header, bool):
-            raise TypeError(f"header: found a {type(self.header).__name__}, expected True, False or None")
+        if self.header is not None:
+            expect_flags(header=self.header)
         for name, value in columns.items():
             if self.header is False and isinstance(value, str):
                 raise ValueError(f"{name}: found a name, expected a number, as {ASK_HEADER} says that none is named")

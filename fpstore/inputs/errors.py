@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from fpstore.errors import Error
+from fpstore.types import expect_flags
 
 SHOWN_CHARACTERS = 40  # of what was found; a line of an input can be long
 TOLD_CHARACTERS = 200  # of what a package says of it, or of a name that an input holds
@@ -70,6 +71,8 @@ class Faults:
     """
 
     def __init__(self, skip: bool) -> None:
+        """skip: called skip_bad by whoever asks for it; TypeError for what is neither True nor False."""
+        expect_flags(skip_bad=skip)
         self.skip = skip
         self.counts: Counter[str] = Counter()
         self.bad = 0

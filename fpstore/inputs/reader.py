@@ -351,7 +351,7 @@ def documents(
         faults=Faults(skip_bad),
         on_bytes=on_bytes,
         html=html,
-        all_columns=all_columns or id_column is not None,
+        all_columns=all_columns if id_column is None else True,
         is_part=is_part,
         name_column=id_column,
         workers=Workers(1) if workers is None else workers,

@@ -29,7 +29,7 @@ from fpstore.text.cleaning import has_tags
 from fpstore.text.recipe import Measured
 from fpstore.text.shared import NO_PAGE, Show, Shown, begin_to_measure
 from fpstore.threads import begun_ahead
-from fpstore.types import ByteOrder
+from fpstore.types import ByteOrder, expect_flags
 from fpstore.workers import Workers
 
 # A group of records is full at this size, so that long texts do not fill the memory.
@@ -159,6 +159,10 @@ class Request:
     name_column: str | int | None = None  # of the names of documents, where they are not those of their places
     workers: Workers = field(default_factory=lambda: Workers(1))  # for what holds the interpreter's lock
     reads_ahead: bool = False  # whether the next records are read before what workers make of some is asked for
+
+    def __post_init__(self) -> None:
+        """TypeError for what is neither True nor False of what callers say so."""
+        expect_flags(html=self.html, all_columns=self.all_columns, is_part=self.is_part)
 
     @property
     def value_column(self) -> str | int | None:

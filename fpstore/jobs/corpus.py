@@ -29,7 +29,7 @@ from fpstore.text.held import KeptHashes
 from fpstore.text.recipe import Measured
 from fpstore.text.short import Lengths
 from fpstore.threads import Coming, ahead, begun_ahead, thread_count
-from fpstore.types import Array, Keys, expect_flags
+from fpstore.types import Array, Keys
 from fpstore.workers import Workers
 
 _Measuring = Callable[[], tuple[Measured, KeptHashes | None]]
@@ -106,13 +106,8 @@ class Corpus:
         Raises what fpstore.inputs.documents does.
         """
         expect_settings(recipe, max_distance)
-        if isinstance(sources, str | bytes | os.PathLike):
-            raise TypeError(f"inputs: found one {type(sources).__name__}, expected a list of paths")
         if not isinstance(sources, Inputs):
             sources = Inputs(sources)
-        expect_flags(html=sources.html, skip_bad=sources.skip_bad)
-        if sources.header is not None:
-            expect_flags(header=sources.header)
         # Of each source that is no path, by its number, the rows.
         self._given: dict[int, Rows] = {}
         self.sources = self._named(sources.paths)
@@ -147,6 +142,10 @@ class Corpus:
 
     def _named(self, every: Iterable[PathLike | Rows]) -> list[str]:
         """What each source is called; what is no path is kept as rows. TypeError for what can be neither."""
+        of_names = isinstance(every, str | bytes | os.PathLike | Mapping)
+        if of_names or hasattr(every, "__arrow_c_stream__") or hasattr(every, "__dataframe__"):
+            # To go through a text, a mapping or a table of columns gives names, which would be taken for paths.
+            raise TypeError(f"inputs: found one {type(every).__name__}, expected a list of paths, or of rows: [rows]")
         names: list[str] = []
         for each in every:
             if isinstance(each, str | os.PathLike):
