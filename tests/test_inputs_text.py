@@ -119,6 +119,19 @@ def test_a_bad_line_of_json_is_named_or_counted(tmp_path: Path, line: str, messa
     assert rows(path, id_column="id", skip_bad=True) == ([fingerprint("one"), fingerprint("three")], [1, 3], 1 + 1)
 
 
+@pytest.mark.parametrize("data", ['[{"text": "one"}, {"text": "two"}]\n', '[\n{"text": "one"},\n{"text": "two"}\n]\n'])
+@pytest.mark.usefixtures("loader")
+def test_a_list_in_json_lines_is_refused_with_the_format_that_reads_it(tmp_path: Path, data: str) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(data)
+    with pytest.raises(BadInput, match=r"line 1: found .*, expected a JSON object; a list of them is of --format json"):
+        rows(path)
+    assert rows(path, format="json")[0] == [fingerprint("one"), fingerprint("two")]
+    path.write_text('{"text": "one"}\n' + data)
+    with pytest.raises(BadInput, match=r"line 2: found .*, expected a JSON object$"):
+        rows(path)
+
+
 @pytest.mark.usefixtures("loader")
 def test_json_that_is_not_utf8_is_a_bad_line(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b'{"text": "\xff"}\n')

@@ -24,6 +24,8 @@ DEFAULT_FIELD = "text"
 FORMATS_OF_FIELDS = frozenset(("jsonl", "json"))
 _CALLED_ID = frozenset(("id", "ID", "Id", "iD"))
 MAX_DOCUMENT_BYTES = 256 << 20
+# Where the first line of JSON lines begins a list.
+_A_LIST = "a JSON object; a list of them is of --format json (format='json')"
 MISSING = object()
 BOTH = object()
 # A character that is written by its number, and whether the string that it stands in is a key.
@@ -138,15 +140,16 @@ def _read_objects(
             if is_begun:
                 request.faults.pass_over(BLANK)
             continue
+        expected = _A_LIST if unit == "line" and place == 1 and line.lstrip().startswith(b"[") else "a JSON object"
         is_begun = True
         try:
             record = load(line)
         except (ValueError, RecursionError) as error:
             why = cut(str(error).partition("\n")[0])
-            group.refuse(place, f"{_shown(line)} ({why})", "a JSON object")
+            group.refuse(place, f"{_shown(line)} ({why})", expected)
             continue
         if not isinstance(record, dict):
-            group.refuse(place, _shown(line), "a JSON object")
+            group.refuse(place, _shown(line), expected)
             continue
         if not fields:
             where = f"{stream.name}, {unit} {place}"
