@@ -240,6 +240,29 @@ def test_a_field_that_no_document_has_is_refused(command: Command, tmp_path: Pat
     assert dedup([source], kept, keep="max:v", force=True).results == 0
 
 
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
+def test_texts_that_read_as_numbers_in_another_order_are_refused(command: Command, tmp_path: Path, suffix: str) -> None:
+    def written(*values: str | None) -> Path:
+        rows = [{"id": n, "text": SAME, "v": value} for n, value in enumerate(values)]
+        return write_rows(tmp_path / f"in{suffix}", rows)
+
+    more = ["--text-column", "text"] if suffix == ".parquet" else []
+    for values in (("1000", "999"), ("0.9", "-1.5", ".95", "1e-3", None), (" 10", "9 ")):
+        told = f'found texts that all read as numbers in v, such as "{values[0]}", "{values[1]}"'
+        for keep in ("max:v", "min:v"):
+            for _ in range(2):  # as the job that it leaves says again
+                outcome = command("dedup", written(*values), "-o", tmp_path / "kept", "--keep", keep, *more)
+                assert outcome.status == 1
+                assert told in outcome.err
+                assert "which have two orders; expected numbers" in outcome.err
+                assert "remove it, as the same command would meet the same values" in outcome.err
+                assert not (tmp_path / "kept").exists()
+            shutil.rmtree(tmp_path / "kept.job")
+    # One text that is no number makes texts of all, and with one order of both there is nothing to ask.
+    for values, largest in ((("1000", "999", "n/a"), "2"), (("0999", "1000"), "1"), (("20240101", "20231231"), "0")):
+        assert kept_of(written(*values), "max:v") == [largest]
+
+
 def test_a_field_of_a_struct_that_no_document_has_is_refused(tmp_path: Path) -> None:
     inputs = Inputs([tmp_path / "in.parquet"], text_column="text")
     dates = pa.struct([("date", pa.int64())])

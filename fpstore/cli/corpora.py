@@ -176,7 +176,7 @@ def write_summary(path: str | None, summary: "Summary") -> None:
 def _telling_what_stays(result: Path) -> Iterator[None]:
     """Where a job ends before its end, say what it leaves, if it leaves anything."""
     from fpstore.inputs import BadInput
-    from fpstore.jobs.keep import NoField
+    from fpstore.jobs.keep import NoOrder
     from fpstore.jobs.packing import NoColumn
 
     try:
@@ -185,7 +185,7 @@ def _telling_what_stays(result: Path) -> Iterator[None]:
         work = result.with_name(f"{result.name}.job")
         if work.is_dir():
             goes_on = "the same command goes on with it, or remove it"
-            if isinstance(error, NoColumn | NoField):
+            if isinstance(error, NoColumn | NoOrder):
                 goes_on = "remove it, as the same command would meet the same values"
             say(f"{work}: has what was done; {goes_on}")
         raise

@@ -3,9 +3,11 @@
 The values of a field are all numbers, or all texts, which are compared by their code points: dates as ISO 8601 writes
 them come in the order of time. Dates and times of Parquet are such texts, and cells of CSV and TSV that read as decimal
 numbers are numbers. What has no value (no such field, null, NaN, an empty cell, true, a list) comes after all that have
-one. Of equal values the first comes first. A field that no document has is refused: it was mistyped, most likely.
+one. Of equal values the first comes first. A field that no document has is refused: it was mistyped, most likely. So
+are texts that all read as numbers, where these have another order.
 """
 
+import json
 import math
 import re
 from dataclasses import dataclass
@@ -29,8 +31,8 @@ _NAMES = ("no value", "a number", "a text")
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?", re.ASCII)
 
 
-class NoField(BadInput):
-    """No document has the field to keep by: the same job would find none again."""
+class NoOrder(BadInput):
+    """Documents cannot be put in order by the field to keep by: the same job would meet the same values."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,10 @@ class Keep:
         return self.by == "first"
 
     def order(self, ranks: Array, texts: memoryview) -> Counts:
-        """The numbers of documents, in the order in which they are decided: int64[n]."""
+        """The numbers of documents, in the order in which they are decided: int64[n].
+
+        Raises NoOrder where texts all read as numbers, and come in another order as numbers.
+        """
         largest = self.by != "min"
         if (ranks["kind"] == TEXT).any():
             having = np.flatnonzero(ranks["kind"] == TEXT)
@@ -66,6 +71,7 @@ class Keep:
             values = [bytes(texts[start:end]) for start, end in zip(starts, ends, strict=True)]
             # Stable, with reverse too: of equal ones the first comes first.
             ranked = sorted(range(len(values)), key=values.__getitem__, reverse=largest)
+            self._expect_one_order(values, ranked)
             having = having[np.array(ranked, dtype=np.intp)]
         else:
             having = np.flatnonzero(ranks["kind"] == NUMBER)
@@ -74,10 +80,22 @@ class Keep:
         return np.concatenate([having, np.flatnonzero(is_without(ranks))])
 
     def expect_field(self, ranks: Array) -> None:
-        """Raises NoField where none of the documents, of which there are some, has the field."""
+        """Raises NoOrder where none of the documents, of which there are some, has the field."""
         if len(ranks) and (ranks["kind"] == ABSENT).all():
             found = f"no field {self.field} in any of {len(ranks)} documents"
-            raise NoField(f"found {found}, expected one at least that has it (--keep)")
+            raise NoOrder(f"found {found}, expected one at least that has it (--keep)")
+
+    def _expect_one_order(self, values: list[bytes], ranked: list[int]) -> None:
+        """Raises NoOrder where texts, ranked as such, have another order as numbers, which all of them read as."""
+        numbers = []
+        for value in values:
+            if not _DECIMAL.fullmatch(value.decode("utf-8", "surrogatepass").strip()):
+                return
+            numbers.append(Decimal(value.decode()))
+        if ranked != sorted(range(len(values)), key=numbers.__getitem__, reverse=self.by != "min"):
+            shown = ", ".join(json.dumps(value.decode()) for value in values[:3])
+            found = f"texts that all read as numbers in {self.field}, such as {shown}, which have two orders"
+            raise NoOrder(f"found {found}; expected numbers, which stand without quotation marks (--keep)")
 
 
 def is_without(ranks: Array) -> Array:

@@ -545,6 +545,14 @@ MUTANTS = (
         ("tests/test_inputs_unpacking.py::test_zstd_frames_of_every_form_are_followed_to_their_ends",),
     ),
     Mutant(
+        "texts that read as numbers are put in order as texts",
+        "fpstore/jobs/keep.py",
+        "if ranked != sorted(",
+        "if False and ranked != sorted(",
+        "999 is kept as the largest, beside 1000",
+        ("tests/test_jobs_options.py::test_texts_that_read_as_numbers_in_another_order_are_refused",),
+    ),
+    Mutant(
         "a file that is cut while it is read is a shorter one",
         "fpstore/inputs/compressed.py",
         "if not count and len(room) and self._count < self._least:",
