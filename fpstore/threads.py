@@ -368,27 +368,8 @@ class Piece:
                 self._turn.ended.set()
 
 
-class Coming:
-    """The next item of `ahead`, for who may do something else until it is there."""
-
-    def __init__(self) -> None:
-        self._piece: Piece | None = None
-
-    def see(self, piece: Piece | None) -> None:
-        """This makes it; None: nothing more comes."""
-        self._piece = piece
-
-    @property
-    def is_under_way(self) -> bool:
-        """Whether who asked for it now would wait."""
-        piece = self._piece
-        return piece is not None and not piece.done
-
-
-def ahead(every: Generator[_Item], coming: Coming | None = None) -> Generator[_Item]:
+def ahead(every: Generator[_Item]) -> Generator[_Item]:
     """The items of every, none of them None, each made in another thread while its user works with the one before it.
-
-    coming: what is told of the next one.
 
     Where the system has no thread to give, they are made as they are asked for. What every raises is raised when all
     items before it were given. Closing it waits for the item under way, and closes every.
@@ -408,13 +389,9 @@ def ahead(every: Generator[_Item], coming: Coming | None = None) -> Generator[_I
             if item is None:
                 break
             upcoming = line.give(make)
-            if coming is not None:
-                coming.see(upcoming)
             yield item
             del item
     finally:
-        if coming is not None:
-            coming.see(None)
         try:
             line.wait()
         finally:

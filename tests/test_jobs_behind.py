@@ -38,69 +38,23 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_results_are_written_while_a_commit_is_under_way() -> None:
-    behind, given, written = Behind(), threading.Event(), threading.Event()
+    behind, written = Behind(), threading.Event()
     done: list[str] = []
 
     def commit() -> None:
         assert written.wait(_SECONDS)
         done.append("committed")
 
-    def write() -> None:
+    with behind.waited_for(int):
+        behind.commit(commit)
+        behind.expect_none_failed()
         done.append("written")
         written.set()
-
-    def begin() -> None:
-        behind.commit(commit)
-        given.set()
-
-    with behind.waited_for():
-        behind.write(begin)
-        assert given.wait(_SECONDS)
-        behind.write(write)
     behind.end()
     assert done == ["written", "committed"]
 
 
-def test_who_has_time_writes_what_nothing_is_before() -> None:
-    behind, go_on, order = Behind(), threading.Event(), list[tuple[int, bool]]()
-    own = threading.get_ident()
-
-    def note(number: int) -> None:
-        order.append((number, threading.get_ident() == own))
-
-    def wait() -> None:
-        assert go_on.wait(_SECONDS)
-        note(1)
-
-    with behind.waited_for():
-        behind.write(lambda: note(0), has_time=True)
-        behind.write(wait)
-        behind.write(lambda: note(2), has_time=True)
-        go_on.set()
-        behind.wait_for_writes()
-        behind.write(lambda: note(3), has_time=True)
-    behind.end()
-    assert order == [(0, True), (1, False), (2, False), (3, True)]
-
-
-def test_nothing_is_written_behind_what_the_caller_failed_to_write() -> None:
-    behind, written = Behind(), list[int]()
-
-    def fail() -> None:
-        raise OSError(errno.ENOSPC, "no room")
-
-    with pytest.raises(OSError, match="no room"):
-        behind.write(fail, has_time=True)
-    for has_time in (False, True):
-        behind.write(lambda: written.append(1), has_time=has_time)
-    behind.wait()
-    behind.end()
-    assert written == []
-
-
-@pytest.mark.parametrize("writes", [False, True])
-def test_a_commit_begins_when_the_one_before_is_done(writes: bool) -> None:
-    """Whether the caller writes, or another thread does."""
+def test_a_commit_begins_when_the_one_before_is_done() -> None:
     behind, at_work, most = Behind(), 0, 0
     order: list[int] = []
 
@@ -115,39 +69,75 @@ def test_a_commit_begins_when_the_one_before_is_done(writes: bool) -> None:
 
         return work
 
-    with behind.waited_for():
+    with behind.waited_for(int):
         for number in range(5):
-            if writes:
-                behind.write(lambda number=number: behind.commit(commit(number)))  # type: ignore[misc]
-            else:
-                behind.commit(commit(number))
+            behind.commit(commit(number))
     behind.end()
     assert (order, most) == ([0, 1, 2, 3, 4], 1)
 
 
-def test_nothing_is_written_behind_a_commit_that_is_known_to_have_failed() -> None:
-    behind, failed = Behind(), threading.Event()
+def test_nothing_is_written_behind_a_commit_that_is_known_to_have_failed(source: Path) -> None:
     written: list[int] = []
 
     def fail() -> None:
-        failed.set()
         raise OSError(errno.EIO, "a disk that fails")
 
-    def write(number: int) -> None:
-        behind._commits.wait()
-        written.append(number)
+    def work() -> None:
+        with Job([source.parent / "out"], {}, [], force=False) as job, job.behind(int):
+            job.write(lambda: written.append(0))
+            job.commit_behind({}, fail)
+            job._behind._commits.wait()
+            job.write(lambda: written.append(1))
+
+    with pytest.raises(OSError, match="a disk that fails"):
+        work()
+    assert written == [0]
+
+
+def test_a_commit_that_failed_is_told_before_what_the_caller_met_later() -> None:
+    behind, is_later = Behind(), threading.Event()
+
+    def fail() -> None:
+        assert is_later.wait(_SECONDS)
+        raise OSError(errno.EIO, "a disk that fails")
 
     def work() -> None:
-        with behind.waited_for():
-            behind.write(lambda: behind.commit(fail))
-            for number in range(100):
-                behind.write(lambda number=number: write(number))  # type: ignore[misc]
+        with behind.waited_for(int):
+            behind.commit(fail)
+            is_later.set()
+            raise LookupError("later")
 
     with pytest.raises(OSError, match="a disk that fails"):
         work()
     behind.end()
-    assert failed.is_set()
-    assert written in ([], [0])
+
+
+def test_a_commit_is_not_begun_behind_one_that_failed() -> None:
+    behind, begun = Behind(), list[int]()
+
+    def fail() -> None:
+        raise OSError(errno.EIO, "a disk that fails")
+
+    def work() -> None:
+        with behind.waited_for(int):
+            behind.commit(fail)
+            behind.commit(lambda: begun.append(1))
+
+    with pytest.raises(OSError, match="a disk that fails"):
+        work()
+    behind.end()
+    assert begun == []
+
+
+def test_what_was_decided_about_is_waited_for_in_the_context_of_who_writes_it() -> None:
+    behind, waited = Behind(), list[int]()
+    behind.wait_for_writes()
+    with behind.waited_for(lambda: waited.append(0)):
+        behind.wait_for_writes()
+        assert waited == [0]
+    behind.wait_for_writes()
+    assert waited == [0]
+    behind.end()
 
 
 def failing_syncs(patch: pytest.MonkeyPatch, is_one: Callable[[AppendFile], bool], number: int) -> None:

@@ -19,7 +19,6 @@ from fpstore.jobs.compressing import Compressing
 from fpstore.jobs.files import AppendFile
 from fpstore.jobs.forms import Compress
 from fpstore.jobs.journal import Job
-from fpstore.jobs.runs import FirstRun
 
 CHUNK = 1 << 16  # that shutil.copyfileobj asks for
 DISTINCT = [f"{number * 7919 % 4001} and {number} of {number % 97} documents " * 3 for number in range(4000)]
@@ -219,7 +218,7 @@ def test_an_interrupted_job_leaves_nobody_who_compresses(tmp_path: Path, monkeyp
 
     with monkeypatch.context() as patch:
         patch.setattr(Claim, "pack", packed)
-        patch.setattr(FirstRun, "_commit_behind", interrupted)
+        patch.setattr(Job, "commit_behind", interrupted)
         patch.setattr(Compressing, "close", closed)
         with pytest.raises(KeyboardInterrupt):
             dedup([source], tmp_path / "kept.jsonl.zst", dropped=tmp_path / "dropped.tsv.gz", threads=2)
@@ -256,7 +255,7 @@ def test_who_is_interrupted_between_two_that_compress_leaves_neither_at_it(
 
     monkeypatch.setattr(Compressing, "begin", began)
     monkeypatch.setattr(Job, "__init__", made)
-    monkeypatch.setattr(FirstRun, "_commit_behind", fail)
+    monkeypatch.setattr(Job, "commit_behind", fail)
     with pytest.raises(KeyboardInterrupt):
         dedup([source], tmp_path / "kept.jsonl.zst", dropped=tmp_path / "dropped.tsv.gz", threads=2)
     assert len(begun) == 2

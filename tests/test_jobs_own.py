@@ -245,16 +245,61 @@ def test_a_write_that_fails_behind_is_told_before_what_comes_later_and_nothing_i
         assert lines_of(tmp_path / name.format("begun")) == lines_of(tmp_path / name.format("whole"))
 
 
-@pytest.mark.parametrize(("count", "has_time"), [(1, False), (2, False), (2, True)])
-def test_results_are_written_by_another_thread_where_there_are_several_and_who_decides_has_no_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int, has_time: bool
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_each_batch_is_written_by_who_decided_about_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
-    monkeypatch.setattr(threads.Coming, "is_under_way", property(lambda _: has_time))
+    """By as many threads as the job has, as long as there are batches for them."""
+    monkeypatch.setattr(corpus, "BATCH_DOCUMENTS", 1)
     source = write_jsonl(tmp_path / "in.jsonl", DOCUMENTS)
-    by: list[bool] = []
-    after_each_write(monkeypatch, lambda _: by.append(threading.current_thread() is threading.main_thread()))
+    decided, written, all_begun = list[int](), list[int](), threading.Barrier(count)
+    firsts = iter(range(count))
+    decide, begin_to_measure = FirstRun._decide, begin_to_measure_apart
+
+    def decide_too(run: FirstRun, *given: Any) -> Any:
+        decided.append(threading.get_ident())
+        return decide(run, *given)
+
+    def begin(*given: Any, **keeps: Any) -> Callable[[], Any]:
+        measure = begin_to_measure(*given, **keeps)
+
+        def measured() -> Any:
+            if next(firsts, None) is not None:
+                all_begun.wait(30)
+            return measure()
+
+        return measured
+
+    monkeypatch.setattr(FirstRun, "_decide", decide_too)
+    monkeypatch.setattr("fpstore.jobs.corpus.begin_to_measure_apart", begin)
+    after_each_write(monkeypatch, lambda _: written.append(threading.get_ident()))
     jobs.dedup([source], tmp_path / "kept", threads=count, **NEAR)
-    assert by == [count == 1 or has_time]
+    assert written == decided
+    assert len({*written}) == count
+
+
+def test_a_standing_store_is_committed_to_before_what_comes_next_is_decided_about(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(corpus, "BATCH_DOCUMENTS", 7)
+    monkeypatch.setattr(corpus, "COMMIT_DOCUMENTS", 7)
+    source = write_jsonl(tmp_path / "in.jsonl", DOCUMENTS)
+    events: list[str] = []
+    commit, decide = Job.commit, FirstRun._decide
+
+    def committed(job: Job, *given: Any, **more: Any) -> None:
+        time.sleep(0.01)
+        commit(job, *given, **more)
+        events.append("committed")
+
+    def decided(run: FirstRun, *given: Any) -> Any:
+        events.append("decided")
+        return decide(run, *given)
+
+    monkeypatch.setattr(Job, "commit", committed)
+    monkeypatch.setattr(FirstRun, "_decide", decided)
+    jobs.dedup([source], tmp_path / "kept", store=tmp_path / "store.fpstore", threads=2, **NEAR)
+    assert events[:-1] == ["decided", "committed"] * (len(DOCUMENTS) // 7 + 1)
 
 
 def slow_commits(patch: pytest.MonkeyPatch, seconds: float) -> list[str]:
@@ -306,7 +351,7 @@ def test_a_job_that_is_interrupted_ends_when_nobody_writes_to_it_any_more(
     job = Job([tmp_path / "kept"], {"job": "x"}, [], force=False)
 
     def write() -> None:
-        time.sleep(0.5)
+        time.sleep(1)
         job.files[0].write(b"line\n")
         written.append(job.files[0]._fd >= 0)
 
@@ -319,9 +364,8 @@ def test_a_job_that_is_interrupted_ends_when_nobody_writes_to_it_any_more(
     interrupting = threading.Thread(target=interrupt)
 
     def run() -> None:
-        with job, job.behind():
-            for _ in range(3):
-                job.write_behind(write)
+        with job, job.behind(int):
+            job.commit_behind({}, write)
             interrupting.start()
             while goes_on:
                 time.sleep(0.01)
@@ -331,7 +375,7 @@ def test_a_job_that_is_interrupted_ends_when_nobody_writes_to_it_any_more(
     while interrupting.is_alive():  # which finds nobody who waits, where the job has not
         with suppress(KeyboardInterrupt):
             interrupting.join(0.1)
-    assert written == [True] * 3
+    assert written == [True]
 
 
 def test_what_a_commit_raises_ends_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -391,14 +435,15 @@ def test_without_a_thread_to_give_a_commit_is_made_when_it_is_waited_for(
     ("recipe", "threads", "confirm", "keep", "measures", "compares"),
     [
         ("text-1", 2, "jaccard>=0.5", "first", 1, 1),
-        ("text-1", 3, "jaccard>=0.5", "first", 3, 3),
-        ("text-1", 2, None, "first", 2, None),
+        ("text-1", 3, "jaccard>=0.5", "first", 1, 3),
+        ("text-1", 9, "jaccard>=0.5", "first", 2, 9),
+        ("text-1", 2, None, "first", 1, None),
         ("text-1", 2, "jaccard>=0.5", "longest", 2, 2),
-        ("minhash-128", 2, "jaccard>=0.5", "first", 2, 2),
+        ("minhash-128", 2, "jaccard>=0.5", "first", 1, 1),
         ("text-1", 1, "jaccard>=0.5", "first", 1, 1),
     ],
 )
-def test_of_two_threads_one_measures_while_the_other_compares(
+def test_of_two_threads_each_measures_and_compares_a_batch_of_its_own(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     recipe: str,
@@ -426,5 +471,5 @@ def test_of_two_threads_one_measures_while_the_other_compares(
     assert (measuring, comparing) == ({measures}, set() if compares is None else {compares})
 
 
-def test_rows_which_nobody_reads_ahead_are_measured_by_all_threads() -> None:
-    assert corpus.Corpus([[{"text": "a b"}]], DEFAULT_RECIPE, 6, 2).threads_apart == 2
+def test_rows_are_read_by_their_caller_alone() -> None:
+    assert corpus.Corpus([[{"text": "a b"}]], DEFAULT_RECIPE, 6, 2).passing_threads == 1

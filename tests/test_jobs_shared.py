@@ -322,8 +322,8 @@ def test_workers_of_long_work_begin_at_once_and_the_job_helps_until_one_answers(
     assert made[last] == (2, 0.0 if is_long else None, 3, is_long)
     assert made[last + 1] == ("brought" if is_long else "begun",)
     made.clear()
-    dedup([source], tmp_path / "plain", threads=2)  # which threads share
-    assert made[-1] == (2, None, 3, False)
+    dedup([source], tmp_path / "plain", threads=2)  # of which each of two threads does its own
+    assert made[-1] == (1, None, 3, False)
 
 
 @pytest.mark.parametrize("html", [False, True])
@@ -837,7 +837,7 @@ def test_a_job_that_ends_before_its_workers_have_begun_does_not_wait_for_all_the
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(corpus.Corpus, "measured", interrupted)
+    monkeypatch.setattr(corpus.Corpus, "begun", interrupted)
     with pytest.raises(KeyboardInterrupt):
         dedup([source], tmp_path / "out", workers=2, folder=tmp_path / "f")
     assert len(list((tmp_path / "f").glob("*.part"))) < 20  # of some hundred

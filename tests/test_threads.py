@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from fpstore import threads as threads_module
 from fpstore.awaited import Leash
-from fpstore.threads import Background, Coming, Line, Piece, Threads, ahead, begun_ahead, is_unwanted, slices
+from fpstore.threads import Background, Line, Piece, Threads, ahead, begun_ahead, is_unwanted, slices
 
 
 @pytest.mark.parametrize("count", [1, 2, 7])
@@ -249,27 +249,6 @@ def test_what_comes_next_is_made_while_the_caller_has_what_came_before() -> None
         assert begun[item + 1].wait(30)
         found.append(item)
     assert found == [0, 1, 2]
-
-
-def test_it_is_told_whether_the_next_item_is_under_way() -> None:
-    going_on, coming = threading.Event(), Coming()
-
-    def items() -> Generator[int]:
-        yield 0
-        assert going_on.wait(30)
-        yield 1
-
-    every = ahead(items(), coming)
-    assert not coming.is_under_way
-    assert next(every) == 0
-    assert coming.is_under_way
-    going_on.set()
-    end = time.monotonic() + 30
-    while coming.is_under_way and time.monotonic() < end:
-        time.sleep(0.001)
-    assert not coming.is_under_way
-    assert list(every) == [1]
-    assert not coming.is_under_way
 
 
 def test_what_fails_ahead_is_raised_in_its_turn() -> None:

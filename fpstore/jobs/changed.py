@@ -26,6 +26,12 @@ def changed(told: str, path: PathLike | None = None) -> InputsChangedError:
     return InputsChangedError(told, AGAIN, path=path)
 
 
+def changed_before(source: str) -> InputsChangedError:
+    """The same of one that was read up to a place."""
+    told = "has changed before the place where the interrupted job goes on"
+    return changed(f"{told}, expected the same documents up to there", source)
+
+
 def advised(job: Callable[_Given, _Made]) -> Callable[_Given, _Made]:
     """A job with an argument folder: where others have measured there, what is left there is of the old inputs."""
 

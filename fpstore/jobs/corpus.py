@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from fpstore.errors import JobError, PathLike
+from fpstore.errors import PathLike
 from fpstore.inputs import BadInput, Documents, GivenDocuments, Layout, Row, documents, has_columns, has_header, remote
 from fpstore.inputs.blocks import FIRST_PART
 from fpstore.inputs.errors import Faults, expect_some
@@ -18,7 +18,7 @@ from fpstore.inputs.portions import Portion, portions_of
 from fpstore.inputs.sources import expand, is_stream
 from fpstore.jobs.arguments import expect_settings
 from fpstore.jobs.batches import START, Batch, Handed, Place
-from fpstore.jobs.changed import changed
+from fpstore.jobs.changed import changed, changed_before
 from fpstore.jobs.helping import Help
 from fpstore.jobs.memory import keep_memory
 from fpstore.jobs.parts import Digest, Part, parts_of
@@ -28,11 +28,12 @@ from fpstore.text.deduplication import begin_to_measure_apart
 from fpstore.text.held import KeptHashes
 from fpstore.text.recipe import Measured
 from fpstore.text.short import Lengths
-from fpstore.threads import Coming, ahead, begun_ahead, thread_count
+from fpstore.threads import ahead, begun_ahead, thread_count
 from fpstore.types import Array, Keys
 from fpstore.workers import Workers
 
-_Measuring = Callable[[], tuple[Measured, KeptHashes | None]]
+# Measures a batch; with the hashes of its shingles where they are to be kept.
+Measuring = Callable[[], tuple[Measured, KeptHashes | None]]
 
 # Rows of Python: mappings of names to values.
 Rows = Iterable[Mapping[str, Any]]
@@ -49,6 +50,10 @@ COMMIT_BYTES = 32 << 20
 
 # So many batches are with the workers while one is waited for: where one takes long to decide they still have work.
 _BEGUN_BATCHES = 2
+
+# So many threads take batches through the stages of a job at most: the last would mostly wait for its turn to decide,
+# which is a third of the work, and each holds a batch.
+MOST_PASSING = 4
 
 # So many workers have enough to do by who reads, shares out and decides, which is a fourth of the work of pages, and a
 # third of that of Chinese texts; of more some wait for it.
@@ -84,7 +89,7 @@ class Corpus:
     """The documents of several sources, one after the other, and their fingerprints.
 
     bytes_read: of the sources, in the pass under way; read_bytes: in all of them. text_bytes: of the texts that became
-    fingerprints. coming: the next batch that is measured.
+    fingerprints. lengths: what the warning is told of, by `see`, and by who drops some.
     """
 
     def __init__(
@@ -100,7 +105,7 @@ class Corpus:
         passed_over: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         """threads: that make fingerprints; all processors where None. max_distance: for the warning. all_columns: for
-        Batch.rows. drops: whether see_dropped hears of the texts that are dropped. cut: for the warning, the bands of
+        Batch.rows. drops: whether lengths hears of the texts that are dropped. cut: for the warning, the bands of
         signatures and the values of each. passed_over: what was before, how many by reason.
 
         Raises what fpstore.inputs.documents does.
@@ -112,7 +117,6 @@ class Corpus:
         self._given: dict[int, Rows] = {}
         self.sources = self._named(sources.paths)
         self.bytes_read = self.read_bytes = self.text_bytes = 0
-        self.coming = Coming()
         self._handed: Callable[[int], Handed] | None = None
         self._beside, self._passed_over = 0, passed_over
         self._options: dict[str, Any] = {
@@ -128,9 +132,7 @@ class Corpus:
         self.recipe, self._max_distance = recipe, max_distance
         self.threads = thread_count(threads)
         self._help = Help(recipe, html=sources.html)
-        self._lengths = Lengths(recipe, max_distance, drops=drops, cut=cut)
-        # The texts of the last batch, and what was measured of them.
-        self._measured: tuple[Sequence[str], Measured] | None = None
+        self.lengths = Lengths(recipe, max_distance, drops=drops, cut=cut)
         self._checks: list[tuple[Callable[[str, Row], BadInput | None], bool]] = []
         self.total_bytes: int | None = None
         paths = self._paths
@@ -252,7 +254,7 @@ class Corpus:
         return {
             "place": astuple(place),
             "skip_bad": self._options["skip_bad"],
-            "token_counts": self._lengths.state,
+            "token_counts": self.lengths.state,
         }
 
     def go_on(self, state: dict[str, Any] | None) -> Place:
@@ -261,7 +263,7 @@ class Corpus:
             return Place()
         self._options["skip_bad"] |= bool(state.get("skip_bad"))
         if "token_counts" in state:
-            self._lengths.go_on(state["token_counts"])
+            self.lengths.go_on(state["token_counts"])
         return Place(*state["place"])
 
     def expect_same(self, state: dict[str, Any], changed: Sequence[int]) -> None:
@@ -273,7 +275,7 @@ class Corpus:
                 continue
             count = read.document if number == read.source else None
             if number >= len(read.digests) or self._digest_of(number, count) != read.digests[number]:
-                raise _changed(self.sources[number])
+                raise changed_before(self.sources[number])
 
     def _digest_of(self, number: int, count: int | None) -> str | None:
         """The digest of the first documents of a source, all where count is None; None where there are fewer."""
@@ -290,7 +292,7 @@ class Corpus:
     @property
     def warning(self) -> str | None:
         """What to say where most of the texts that became fingerprints are short."""
-        return self._lengths.warning
+        return self.lengths.warning
 
     @property
     def _reads_ahead(self) -> bool:
@@ -298,66 +300,68 @@ class Corpus:
         return self.threads > 1 and len(self.files) == len(self.sources) and not any(map(remote.is_remote, self.files))
 
     @property
-    def threads_apart(self) -> int:
-        """How many threads measure texts, and as many compare those before them by the hashes that were kept.
+    def passing_threads(self) -> int:
+        """How many threads take batches through the stages of a job, each its own.
 
-        Of two one does each, so that neither waits for a processor that the other has: both take about as long.
+        One where only the caller may read. Where others measure, two: more would take a processor from those.
         """
-        recipe = self.recipe
-        are_even = recipe.keeps_hashes and recipe.sketch != "minhash" and not recipe.is_prepared
-        return 1 if self.threads == 2 and self._reads_ahead and are_even else self.threads
+        if not self._reads_ahead:
+            return 1
+        return 2 if self.is_shared or self._beside else min(self.threads, MOST_PASSING)
 
-    def measured(self, start: Place = START, *, keeps: bool = False) -> Generator[tuple[Batch, Keys]]:
-        """The batches from a place on, and their fingerprints, uint64[n]; texts without tokens are told apart.
+    def begun(
+        self, start: Place = START, *, keeps: bool = False, together: int = 1
+    ) -> Generator[tuple[Batch, Measuring]]:
+        """The batches from a place on, each with what measures it, by any thread; workers do so from now on.
 
-        keeps: whether the batches have the hashes of their shingles, where these take no more than the texts.
-
-        While one is worked with, the next is read and measured, where the sources are files and there are threads;
-        where workers measure, they do so while the one after that is read.
+        keeps: whether the hashes of the shingles are kept, where these take no more than the texts. together: how many
+        batches share the threads. Of sources that are files the next are read while workers measure.
         """
         keep_memory()
-        reads_ahead, threads = self._reads_ahead, self.threads_apart if keeps else self.threads
+        threads = max(1, self.threads // together)
+        # Of two that take batches by turns none has time to unpack ahead.
+        helping = 1 if together == self.threads == 2 and not self.is_shared else None
 
-        def begin(every: Iterator[Batch], workers: Workers) -> Generator[tuple[Batch, _Measuring]]:
+        def begin(every: Iterator[Batch], workers: Workers) -> Generator[tuple[Batch, Measuring]]:
             for batch in every:
-                yield batch, begin_to_measure(batch, workers)
+                yield replace(batch, made=None), begin_to_measure(batch, workers)
                 del batch  # not held while the next is read
 
-        def begin_to_measure(batch: Batch, workers: Workers) -> _Measuring:
+        def begin_to_measure(batch: Batch, workers: Workers) -> Measuring:
             made = batch.made
             if made is not None:
                 are_features = self.recipe.sketch == "minhash"
                 return lambda: (made.measured, made.kept(are_features=are_features) if keeps else None)
             return begin_to_measure_apart(self.recipe, batch.texts, threads, workers, keeps=keeps)
 
+        with self._workers(helping) as workers, closing(self._batches(start, workers, measures=True)) as every:
+            begun = begin(every, workers)
+            yield from begun_ahead(begun, _BEGUN_BATCHES) if self._reads_ahead and self.recipe.is_prepared else begun
+
+    def measured(self, start: Place = START, *, keeps: bool = False) -> Generator[tuple[Batch, Keys]]:
+        """The batches from a place on, and their fingerprints, uint64[n]; texts without tokens are told apart.
+
+        keeps: as begun. While one is worked with, the next is read and measured, where the sources are files and there
+        are threads.
+        """
+
         def measure() -> Generator[tuple[Batch, Measured]]:
-            with (
-                self._workers() as workers,
-                closing(self._batches(start, workers, measures=True)) as every,
-            ):
-                begun = begin(every, workers)
-                if reads_ahead and self.recipe.is_prepared:
-                    begun = begun_ahead(begun, _BEGUN_BATCHES)
+            with closing(self.begun(start, keeps=keeps)) as begun:
                 for batch, measured in begun:
                     found, hashes = measured()
-                    yield replace(batch, hashes=hashes, made=None), found
+                    yield replace(batch, hashes=hashes), found
                     del batch, measured, found, hashes
 
-        with closing(ahead(measure(), self.coming) if reads_ahead else measure()) as every:
+        with closing(ahead(measure()) if self._reads_ahead else measure()) as every:
             for batch, found in every:
-                self.text_bytes += batch.text_bytes
-                self._lengths.see(batch.texts, found)
-                self._measured = batch.texts, found
+                self.see(batch, found)
                 yield batch, found.fingerprints
-                self._measured = None
                 del batch, found
 
-    def see_dropped(
-        self, texts: Sequence[str], places: Sequence[int], kept_of: Callable[[list[int]], Sequence[str | None]]
-    ) -> None:
-        """For the warning: which texts of a batch were dropped, and the kept ones of some, as of Lengths."""
-        measured = self._measured[1] if self._measured is not None and self._measured[0] is texts else None
-        self._lengths.see_dropped(texts, places, kept_of, measured)
+    def see(self, batch: Batch, found: Measured) -> None:
+        """What was measured of the next batch."""
+        self.text_bytes += batch.text_bytes
+        self.lengths.see(batch.texts, found)
 
     @property
     def files(self) -> list[str]:
@@ -386,9 +390,9 @@ class Corpus:
         with self._workers() as workers:
             yield from self._batches(start, workers)
 
-    def _workers(self) -> Workers:
+    def _workers(self, threads: int | None = None) -> Workers:
         """Who shares what holds the interpreter's lock: begun at once where it is known that this takes long."""
-        return self._help.workers(self.threads, self.total_bytes)
+        return self._help.workers(threads or self.threads, self.total_bytes)
 
     def _batches(self, start: Place, workers: Workers, *, measures: bool = False) -> Generator[Batch]:
         """measures: whether the batches are to have what others measured."""
@@ -415,7 +419,7 @@ class Corpus:
                         digest.add(own)
                         index += len(own)
                         if index == first and was_read and digest.told() != start.digests[number]:
-                            raise _changed(self.sources[number])
+                            raise changed_before(self.sources[number])
                         own, good_ones = self._without_faults(own, faults)
                         if was_read:
                             continue
@@ -437,7 +441,7 @@ class Corpus:
                             count = size = 0
                             yield Batch.of_parts(held, read, end, *so_far, settles=settles)
                 if index < first:
-                    raise _changed(self.sources[number])
+                    raise changed_before(self.sources[number])
                 skipped += Counter(found.skipped) + faults.counts
                 notes += Counter(found.notes)
                 bad += found.bad + faults.bad
@@ -492,8 +496,3 @@ class Corpus:
     def _count(self, count: int) -> None:
         self.bytes_read += count
         self.read_bytes += count
-
-
-def _changed(source: str) -> JobError:
-    told = "has changed before the place where the interrupted job goes on"
-    return changed(f"{told}, expected the same documents up to there", source)

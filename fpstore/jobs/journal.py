@@ -11,7 +11,6 @@ import os
 import secrets
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -95,7 +94,7 @@ class Job:
         self._claims: list[Claim] = []
         self._files: list[AppendFile] = []
         self._lengths: list[int] = [0] * len(results)
-        self._behind, self._is_written_behind = Behind(), False
+        self._behind = Behind()
         self._syncing = Threads(len(results) + 1)
         self._compressing: dict[int, Compressing] = {}  # while they grow, by place
         for path in results:
@@ -315,24 +314,15 @@ class Job:
         self.work_folder.sync_later()  # of one that was there, too: who made it may have been killed before that
         return folder
 
-    def write_behind(self, write: Callable[[], object], *, has_time: bool = False) -> None:
-        """Have the results written to while the caller goes on, in a context of `behind`: by this alone, from then on.
-
-        What is given is done in its order, and nothing behind what has failed. This waits where there is much of it,
-        and raises what that did which it waited for. has_time: as of Behind.write; what is compressed takes long.
-        """
-        if not self._is_written_behind:
-            self._is_written_behind = True
-            self._begin_to_compress()
-        self._behind.write(partial(self._write, write), has_time=has_time and not self._compressing)
-
-    def _write(self, write: Callable[[], object]) -> None:
+    def write(self, write: Callable[[], object]) -> None:
+        """Have the results written to, in a context of `behind`; not where a commit behind is known to have failed."""
+        self._behind.expect_none_failed()
         write()
         for each in self._compressing.values():
             each.go_on()
 
-    def _begin_to_compress(self) -> None:
-        """Have results compressed while they are written behind what is done."""
+    def begin_to_compress(self) -> None:
+        """Have results compressed while they are written to, in a context of `behind`, by threads of their own."""
         for place, (claim, file) in enumerate(zip(self._claims, self._files, strict=True)):
             pack = self._pack(place)
             if isinstance(pack, Compress):
@@ -344,30 +334,24 @@ class Job:
 
         One is under way at a time: who writes waits for that before, and raises what it did.
         """
-
-        def begin() -> None:
-            lengths = [file.length for file in self._files]
-            self._behind.commit(lambda: self.commit(state, first, lengths=lengths))
-
-        if self._is_written_behind:
-            self._behind.write(begin)
-        else:
-            begin()
+        lengths = [file.length for file in self._files]
+        self._behind.commit(lambda: self.commit(state, first, lengths=lengths))
 
     def wait_for_writes(self) -> None:
-        """Until all that was given is written; raises what that did."""
+        """Until all that was decided about in a context of `behind` is written."""
         self._behind.wait_for_writes()
 
     def wait(self) -> None:
-        """Until nothing is behind any more; raises what that did."""
-        self._behind.wait()
+        """Until that is written, and no commit is under way any more; raises what the last one did."""
+        self._behind.wait_for_writes()
+        self._behind.wait_for_commit()
 
-    def behind(self) -> AbstractContextManager[None]:
+    def behind(self, wait_for_writes: Callable[[], object]) -> AbstractContextManager[None]:
         """A context that does not end before what is behind in it; an error of that came before those of the caller.
 
-        However often it is interrupted: files and claims go when it ends.
+        However often it is interrupted: files and claims go when it ends. wait_for_writes: as the method.
         """
-        return self._behind.waited_for()
+        return self._behind.waited_for(wait_for_writes)
 
     def commit_last(self, state: dict[str, Any]) -> None:
         """Pack the results, and commit; nothing is left to do but finish."""

@@ -1,20 +1,22 @@
 """The two ways of dedup through a corpus: once, keeping the first of near-duplicates, or twice, in another order."""
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, astuple, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from fpstore.jobs.batches import Batch, Place
 from fpstore.jobs.changed import changed
-from fpstore.jobs.corpus import BATCH_BYTES, BATCH_DOCUMENTS, Corpus
+from fpstore.jobs.corpus import BATCH_BYTES, BATCH_DOCUMENTS, Corpus, Measuring
 from fpstore.jobs.files import AppendFile
 from fpstore.jobs.journal import Job
 from fpstore.jobs.keep import RANK, Keep, Ranker, is_without
 from fpstore.jobs.keeping import Keeping
 from fpstore.jobs.kept import kept_of
+from fpstore.jobs.passing import Passing, Turn
 from fpstore.jobs.repeats import Repeats
 from fpstore.jobs.rows import Lines
 from fpstore.jobs.settings import Settings
@@ -25,6 +27,7 @@ from fpstore.progress import OnProgress, Progress
 from fpstore.query.leaders import VERDICT
 from fpstore.text.confirm import Confirm
 from fpstore.text.packed import taken
+from fpstore.text.recipe import Measured
 from fpstore.types import Array, Counts
 
 # So many bytes of its digest are enough that no two versions of a document have one digest by chance.
@@ -56,8 +59,10 @@ class FirstRun:
         self._workplace = workplace
         self._repeats = repeats
         self._progress = progress
+        self._passing, self._threads = Passing(), corpus.passing_threads
         deciding = corpus.deciding_threads
-        comparing = min(deciding, corpus.threads_apart) if keep.is_first else deciding
+        # Of two that take batches by turns the other is at work meanwhile, where it does not wait for this very one.
+        comparing = 1 if keep.is_first and self._threads == corpus.threads == 2 else deciding
         self._kept = kept_of(workplace, settings, confirm, deciding, comparing)
         self._tally = Tally.of(job.state)
         self._kept.refused = self._tally.refused
@@ -66,28 +71,60 @@ class FirstRun:
         self._keeping: Keeping = forms[0]
         self._dropping: Sequence[Lines] = forms[1:]
         self._measures = confirm is not None
-        self._writes_behind = corpus.threads > 1
+        self._compresses_beside = corpus.threads > 1
         # Nothing that takes long is left after the last batch: the last commit is the one behind it.
         self._ends_at_once = workplace.is_own and not job.packs and keep.is_first
 
     def to_the_end(self) -> None:
         """Do what is left."""
-        with self._job.behind(), closing(self._read("deduplicating", keeps=self._measures)) as every:
-            for batch, fingerprints in every:
-                if self._workplace.is_full:  # what goes to a store is committed first
-                    self._job.wait()
-                verdicts = self._decide(batch, fingerprints)
-                self._repeats.see(batch.names)
-                write = self._told(batch, verdicts)
-                if self._writes_behind:
-                    # Else three threads share two processors, while this one waits for what it is to decide about.
-                    self._job.write_behind(write, has_time=self._corpus.coming.is_under_way)
-                else:
-                    write()
-                del write
-                if batch.settles and not (self._ends_at_once and batch.end.source == len(self._corpus.sources)):
-                    self._commit_behind()
-                del batch, fingerprints, verdicts  # not held while the next is read
+        passing, threads = self._passing, self._threads
+        with (
+            self._job.behind(passing.wait_for_writes),
+            closing(self._corpus.begun(self._place, keeps=self._measures, together=threads)) as every,
+        ):
+            if self._compresses_beside:
+                self._job.begin_to_compress()
+            passing.go(partial(self._take, every), threads, partial(self._show_bytes, "deduplicating"))
+
+    def _take(self, every: Iterator[tuple[Batch, Measuring]], turn: Turn) -> bool:
+        """Take the next batch through all stages; whether there was one."""
+        measured = None
+        with turn.at(self._passing.reading):
+            begun = next(every, None)
+            # What packages cut holds the interpreter's lock until workers do it: only one thread has a use for that.
+            if begun is not None and self._corpus.recipe.is_prepared:
+                measured = begun[1]()
+        if begun is None:
+            return False
+        batch, measure = begun
+        found, hashes = measured or measure()
+        batch = replace(batch, hashes=hashes)
+        del begun, measure, measured, hashes
+        with turn.at(self._passing.deciding):
+            if self._workplace.is_full:  # what goes to a store is committed first
+                self._job.wait()
+            write = self._decided_about(batch, found)
+            commits = batch.settles and not (self._ends_at_once and batch.end.source == len(self._corpus.sources))
+            del batch, found
+            if commits and not self._workplace.is_own:  # a standing store has what comes next after this alone
+                with turn.at(self._passing.writing):
+                    self._job.write(write)
+                    self._commit()
+                return True
+            state = self._state() if commits else None
+        with turn.at(self._passing.writing):
+            self._job.write(write)
+            if state is not None:
+                self._job.commit_behind(state, self._sync)
+        return True
+
+    def _decided_about(self, batch: Batch, found: Measured) -> Callable[[], None]:
+        """Decide about a batch; what writes what became of it."""
+        self._corpus.see(batch, found)
+        self._come_to(batch)
+        verdicts = self._decide(batch, found.fingerprints)
+        self._repeats.see(batch.names)
+        return self._told(batch, verdicts, found)
 
     def pause(self) -> None:
         """Make what is done durable, for a call that goes on."""
@@ -125,14 +162,20 @@ class FirstRun:
         self._tally.refused, self._tally.cut_short = self._kept.refused, self._kept.cut_short
         return verdicts
 
-    def _told(self, batch: Batch, verdicts: Array) -> Callable[[], None]:
-        """What writes the results of a batch, given the verdict on each of its documents; it asks nobody for more."""
+    def _told(self, batch: Batch, verdicts: Array, found: Measured | None = None) -> Callable[[], None]:
+        """What writes the results of a batch, given the verdict on each of its documents; it asks nobody for more.
+
+        found: what was measured of them, where that is known.
+        """
         leads = verdicts["leads"]
         added = self._tags_of(verdicts) if self._tags else None
         indexes = np.flatnonzero(~leads)
         dropped = verdicts[indexes]
-        self._corpus.see_dropped(
-            batch.texts, indexes.tolist(), lambda some: self._texts_of_equals(dropped[some], batch.texts, verdicts)
+        self._corpus.lengths.see_dropped(
+            batch.texts,
+            indexes.tolist(),
+            lambda some: self._texts_of_equals(dropped[some], batch.texts, verdicts),
+            found,
         )
         kept_names = self._kept.names_later(dropped["id"]) if self._dropping else list
         columns = [self._kept.nearness(dropped["distance"])] + ([dropped["measure"]] if self._measures else [])
@@ -195,14 +238,6 @@ class FirstRun:
     def _commit(self) -> None:
         self._sync()
         self._job.commit(self._state())
-
-    def _commit_behind(self) -> None:
-        """The same while the next batch is decided about; where a standing store is added to it is done at once."""
-        if self._workplace.is_own:
-            self._job.commit_behind(self._state(), self._sync)
-        else:
-            self._job.wait()
-            self._commit()
 
     def _sync(self) -> None:
         self._workplace.sync()
