@@ -4,6 +4,14 @@ from mutants.record import Mutant
 
 MUTANTS = (
     Mutant(
+        "a measure in the middle of two is rounded up",
+        "fpstore/native/packed.c",
+        "number += rest > half || (rest == half && (number & 1));",
+        "number += rest >= half;",
+        "measures of dropped documents differ from those that were written before",
+        ("tests/test_text_packed.py::test_measures_are_rounded_as_python_rounds_them",),
+    ),
+    Mutant(
         "hashes that are kept are put where those before them are",
         "fpstore/native/text_simhash_body.h",
         "if (document->keeps) document->kept.used += count;",
