@@ -719,6 +719,12 @@ cdef extern from "packed.h" nogil:
         const uint8_t *data
         const int64_t *offsets
     void packed_lines(const PackedColumn *columns, uint64_t column_count, uint64_t count, uint8_t *out)
+    int packed_are_plain(const uint8_t *data, uint64_t size)
+    enum:
+        MOST_DIGITS
+    const double MOST_MEASURE
+    uint64_t packed_integer(uint64_t number, uint8_t *out)
+    uint64_t packed_measure(double measure, uint8_t *out)
     void packed_digests(const uint8_t *names, const int64_t *name_offsets, const uint8_t *values,
                         const int64_t *value_offsets, uint64_t count, uint64_t seed, uint8_t *out)
 

@@ -295,3 +295,16 @@ def test_only_a_plain_file_that_is_read_as_it_is_has_the_bytes_of_its_stream(
             assert (stream.file is not None) == expected, (path, options)
             assert stream.file is None or os.pread(stream.file, 9, 0) == plain.read_bytes()
     sys.stdin.close()
+
+
+def test_the_last_line_of_the_only_file_is_in_none_where_it_has_no_newline() -> None:
+    file: Any = object()
+    lines = Lines(np.frombuffer(b"one\ntwo\nlast", dtype=np.uint8), np.array([0, 4, 8, 12]), file, 100)
+    where = Placed()
+    where.add(0, lines, np.arange(3))
+    ((which, found, begins),) = where.parts(np.array([1, 0, 1]))
+    assert (which.tolist(), found, begins.tolist()) == ([0, 1, 2], file, [104, 100, 104])
+    told = {found: (which.tolist(), begins.tolist()) for which, found, begins in where.parts(np.array([1, 2, 0]))}
+    assert told == {file: ([0, 2], [104, 100]), None: ([1], [-1])}
+    places = {found: which.tolist() for which, found, _ in where.parts(np.array([0, 3]))}
+    assert places == {file: [0], None: [1]}, "of one that is not there nothing is known"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fpstore.jobs.forms import TSV, Form
 from fpstore.jobs.rows import Lines
 from fpstore.text import Recipe, recipes
-from fpstore.text._packed import count_marked, digests, gather, lines, ranges
+from fpstore.text._packed import count_marked, digests, gather, lines, ranges, written
 from fpstore.text._shingles import features_many
 from fpstore.text._simhash import measure
 from fpstore.text.packed import (
@@ -173,6 +173,7 @@ def test_only_lines_that_python_writes_as_they_stand_are_written_so(odd: str) ->
     for names in ([*plain], [*plain, odd], ["", odd]):
         assert bytes(written.encode(texts_of(names))) == written.encode(names)
     assert plain_lines([plain, texts_of([odd] * len(plain))]) is None
+    assert plain_lines([plain[1:2], texts_of(["a", odd])[:1]]) is not None, "what lies behind is not looked at"
 
 
 def test_numbers_are_written_as_python_writes_them() -> None:
@@ -234,3 +235,37 @@ def test_shingles_are_sorted_also_where_their_hashes_are_alike(hash: str) -> Non
     text = " ".join(chr(97 + i % 26) * (1 + i // 26) for i in range(26 * 60))
     (found,) = recipe.features_many([text])
     assert found.hashes.tolist() == recipe.features(text).hashes.tolist() == sorted({*found.hashes.tolist()})
+
+
+def numbers_of(column: np.ndarray[Any, Any]) -> list[str]:
+    return [*Texts(*written(column))]
+
+
+def test_measures_are_rounded_as_python_rounds_them() -> None:
+    """Also those that lie in the middle of two: a half is rounded to the even digit, where it is one exactly."""
+    rng = np.random.default_rng(3)
+    middles = (np.arange(1, 20_000, 2) / 20_000).astype(np.float64)
+    halves = np.arange(1, 4096) / 2.0**12
+    wide = 2.0 ** rng.uniform(-80, 40, 5000)
+    ends = [0.0, 1.0, 5e-5, 0.99995, 0.999949999, 9.99995, 5e-324, 2.0**-66, 2.0**40 - 2**-13, 1099511627775.99995]
+    others = [2.0**40, 1e300, -0.0, -0.5, float("nan"), float("inf"), -float("inf")]
+    for column in (middles, np.nextafter(middles, 0), np.nextafter(middles, 1), halves, wide, rng.random(5000), ends):
+        measures = np.array(column, dtype=np.float64)
+        assert numbers_of(measures) == [f"{measure:.4f}" for measure in measures.tolist()]
+    for other in others:
+        assert numbers_of(np.array([0.5, other, 0.25])) == ["0.5000", f"{other:.4f}", "0.2500"]
+    assert numbers_of(np.array([0.125, 7.0, 0.0625, 7.0])[::2]) == ["0.1250", "0.0625"]
+    narrow = rng.random(5000).astype(np.float32)
+    assert numbers_of(narrow) == [f"{measure:.4f}" for measure in narrow.tolist()]
+
+
+def test_integers_of_any_type_are_written_as_python_writes_them() -> None:
+    for kind in (np.uint8, np.uint16, np.int64, np.uint64):
+        bounds = np.iinfo(kind)
+        values = [0, 9, 10, 99, 100, bounds.max, bounds.max - 1, bounds.max // 10]
+        assert numbers_of(np.array(values, dtype=kind)) == [*map(str, values)]
+    assert numbers_of(np.array([3, -4, np.iinfo(np.int64).min])) == ["3", "-4", "-9223372036854775808"]
+    assert numbers_of(np.empty(0, dtype=np.int64)) == numbers_of(np.empty(0)) == []
+    for column in (np.array(["1"]), np.array([True])):
+        with pytest.raises(TypeError, match="expected integers or floats"):
+            written(column)

@@ -73,6 +73,10 @@ class Placed:
         The file is None of those that lie in none, or of which that is not known.
         """
         places = rows - self._first
+        if len(self._files) == 1 and places.min() >= 0 and places.max() < self._count:  # as a rule, and all are there
+            begins = self._begins[places]
+            if begins.min() >= 0:
+                return [(np.arange(len(rows)), self._files[0][1], begins)]
         is_known = (places >= 0) & (places < self._count)
         begins = np.where(is_known, self._begins[np.where(is_known, places, 0)], -1)
         starts = np.array([start for start, _ in self._files], dtype=np.int64)

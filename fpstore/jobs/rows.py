@@ -11,6 +11,7 @@ from fpstore.inputs.escapes import escaped, json_of
 from fpstore.jobs.forms import CSV, JSON, PARQUET, TSV, Form, csv_row
 from fpstore.jobs.packing import expect_utf8, is_utf8, no_utf8, parquet_of_json
 from fpstore.origin import Record
+from fpstore.text._packed import written
 from fpstore.text.packed import Encoded, Packed, plain_lines
 from fpstore.types import Array, Bytes
 
@@ -79,8 +80,7 @@ def _packed_lines(columns: Sequence[Iterable[object] | Array]) -> Bytes | None:
     packed: list[Packed[Any]] = []
     for column in columns:
         if isinstance(column, np.ndarray):
-            distinct, which = np.unique(column, return_inverse=True)
-            column = Encoded.pack(str(_measured(value)).encode() for value in distinct.tolist()).take(which)
+            column = Encoded(*written(column))
         if not isinstance(column, Packed):
             return None
         packed.append(column)

@@ -210,8 +210,10 @@ class FirstRun:
         texts: list[str | None] = [None] * len(dropped)
         if not self._kept.has_texts:
             return texts
-        alike = np.flatnonzero((dropped["distance"] == 0) & ~(dropped["measure"] < 1))
-        leads = np.flatnonzero(verdicts["leads"])
+        alike = ((dropped["distance"] == 0) & ~(dropped["measure"] < 1)).nonzero()[0]
+        if not len(alike):
+            return texts
+        leads = verdicts["leads"].nonzero()[0]
         leads = leads[np.argsort(verdicts["id"][leads])]
         ids, places = dropped["id"][alike], verdicts["id"][leads].searchsorted(dropped["id"][alike])
         is_own = places < len(leads)

@@ -250,8 +250,8 @@ class Spool:
     def texts(self, ids: Ids) -> list[str | None]:
         """The texts of documents, ids uint64[n]; None for one that is not here."""
         rows = self._rows(ids)
-        here = np.flatnonzero(rows >= 0)
-        return _at(here, len(rows), self._packed_texts(rows[here]))
+        here = (rows >= 0).nonzero()[0]
+        return _at(here, len(rows), self._packed_texts(rows[here]) if len(here) else None)
 
     def came_again(self, end: int | None = None) -> Array:
         """Which documents, of those below end, have the name and the text of a later one of these: bool[n].

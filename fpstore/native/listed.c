@@ -55,19 +55,21 @@ static void mark(Listed *listed) {
 static void take(Listed *listed, const Shingles *document) {
     const uint64_t *hashes = document->hashes, count = document->count, words = listed_room(count) / 4;
     const unsigned shift = 64 - bit_length(64 * words - 1);
-    uint64_t again[MOST_REPEATED + 1], found = 0, repeated = 0;
+    uint64_t again[MOST_REPEATED + AT_ONCE], found = 0, repeated = 0;
     listed->document = document;
     listed->is_marked = 0;
-    for (uint64_t i = 0; i < count; i++) { /* without a branch */
-        const uint64_t place = hashes[i] * listed->secret >> shift, bit = UINT64_C(1) << (place & 63);
-        uint64_t *word = listed->bits + (place >> 6);
-        again[found] = i;
-        found += (*word & bit) != 0;
-        found = found < MOST_REPEATED ? found : MOST_REPEATED;
-        *word |= bit;
+    for (uint64_t first = 0; first < count && found < MOST_REPEATED; first += AT_ONCE) {
+        const uint64_t end = count - first < AT_ONCE ? count : first + AT_ONCE;
+        for (uint64_t i = first; i < end; i++) { /* without a branch */
+            const uint64_t place = hashes[i] * listed->secret >> shift, bit = UINT64_C(1) << (place & 63);
+            uint64_t *word = listed->bits + (place >> 6);
+            again[found] = i;
+            found += (*word & bit) != 0;
+            *word |= bit;
+        }
     }
     memset(listed->bits, 0, words * sizeof *listed->bits);
-    if (found == MOST_REPEATED) {
+    if (found >= MOST_REPEATED) {
         mark(listed);
         return;
     }

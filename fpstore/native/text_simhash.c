@@ -124,24 +124,23 @@ static void begin_to_keep(Document *document, int keeps, const Given *texts, siz
     document->keeps = keeps;
     kept->used = 0;
     if (!keeps || kept->hashes != NULL) return;
-    kept->room = 0;
+    kept->room = SHINGLES_AT_ONCE + 1;
     for (size_t i = 0; i < count; i++)
         kept->room += texts[i].size * (texts[i].width + (texts[i].width == 0)) / BYTES_OF_SHINGLE;
 }
 
-Status keep_hashes(Document *document, size_t count) {
+uint64_t *place_of_hashes(Document *document, size_t count) {
     Kept *kept = &document->kept;
+    if (!document->keeps) return document->hashes;
     if (kept->hashes == NULL || count >= kept->room - kept->used) {
         const uint64_t least = 2 * (kept->used + count) + 1;
         const uint64_t room = kept->hashes == NULL && kept->room > least ? kept->room : least;
         uint64_t *hashes = realloc(kept->hashes, room * sizeof *hashes);
-        if (hashes == NULL) return NO_MEMORY;
+        if (hashes == NULL) return NULL;
         kept->hashes = hashes;
         kept->room = room;
     }
-    memcpy(kept->hashes + kept->used, document->hashes, count * sizeof *kept->hashes);
-    kept->used += count;
-    return OK;
+    return kept->hashes + kept->used;
 }
 
 int is_outweighed(const Sums *sums, unsigned words) {

@@ -82,7 +82,7 @@ typedef struct {
 typedef struct {
     Utf8 utf8;
     Tokens tokens;
-    uint64_t hashes[SHINGLES_AT_ONCE];
+    uint64_t hashes[SHINGLES_AT_ONCE]; /* of those that are not kept */
     CellTable shingles;
     Sums sums;
     Minima minima;
@@ -130,8 +130,9 @@ ALWAYS_INLINE size_t cells_for(size_t bytes) {
 /* Count hashes in a table, which grows as they need. */
 Status count_shingles(CellTable *table, const uint64_t *hashes, size_t count);
 
-/* Keep so many of the hashes that a document has at hand. */
-Status keep_hashes(Document *document, size_t count);
+/* Where the next hashes of a document are put, up to SHINGLES_AT_ONCE: where they are kept, if they are, so that they
+   need not be copied. NULL without memory. */
+uint64_t *place_of_hashes(Document *document, size_t count);
 
 /* The weight of a shingle that occurs so often, in units of 2^-16. */
 int64_t weight_of(const Steps *steps, uint64_t hash, uint64_t count);

@@ -173,7 +173,8 @@ static void KERNEL(hash_slices)(const uint8_t *bytes, const uint32_t *starts, co
 #endif
 
 /* The hashes of count shingles of length tokens, from token first on. */
-static void KERNEL(hash_shingles)(Document *document, const Steps *steps, size_t first, size_t count, size_t length) {
+static void KERNEL(hash_shingles)(const Document *document, const Steps *steps, size_t first, size_t count,
+                                  size_t length, uint64_t *hashes) {
     const uint8_t *bytes = document->tokens.bytes;
     const uint32_t *starts = document->tokens.starts + first, *ends = starts + length;
     const size_t gap = steps->tokens.kind != CHARACTERS;
@@ -184,30 +185,42 @@ static void KERNEL(hash_shingles)(Document *document, const Steps *steps, size_t
         ends[count - 1] <= INT32_MAX) {
         for (size_t i = 0; i < count; i += HASHED_AT_ONCE) {
             const size_t some = count - i < HASHED_AT_ONCE ? count - i : HASHED_AT_ONCE;
-            KERNEL(hash_slices)(bytes, starts + i, ends + i, gap, some, document->hashes + i);
+            KERNEL(hash_slices)(bytes, starts + i, ends + i, gap, some, hashes + i);
         }
         return;
     }
 #endif
     if (steps->hash == XXH3)
-        for (size_t i = 0; i < count; i++) document->hashes[i] = xxh3(bytes + starts[i], ends[i] - starts[i] - gap);
+        for (size_t i = 0; i < count; i++) hashes[i] = xxh3(bytes + starts[i], ends[i] - starts[i] - gap);
     else
-        for (size_t i = 0; i < count; i++)
-            document->hashes[i] = hash_slice(steps, bytes + starts[i], ends[i] - starts[i] - gap);
+        for (size_t i = 0; i < count; i++) hashes[i] = hash_slice(steps, bytes + starts[i], ends[i] - starts[i] - gap);
 }
 
-/* What hashes become. */
-ALWAYS_INLINE Status KERNEL(take_hashes)(Document *document, const Steps *steps, Reading reading, size_t count) {
-    if (document->keeps && keep_hashes(document, count) != OK) return NO_MEMORY;
+/* What hashes become, which are in their place. */
+ALWAYS_INLINE Status KERNEL(take_hashes)(Document *document, const Steps *steps, Reading reading,
+                                         const uint64_t *hashes, size_t count) {
+    if (document->keeps) document->kept.used += count;
     if (reading == LISTED) return OK;
-    if (reading == COUNTED) return count_shingles(&document->shingles, document->hashes, count);
+    if (reading == COUNTED) return count_shingles(&document->shingles, hashes, count);
     if (steps->sketch == MINHASH_1BIT) {
-        KERNEL(lower_minima)(&document->minima, &steps->permutations, document->hashes, count, steps->words);
+        KERNEL(lower_minima)(&document->minima, &steps->permutations, hashes, count, steps->words);
     } else if (steps->sketch == MINHASH) {
-        signature_take(&document->signature, &steps->signer, document->hashes, count);
+        signature_take(&document->signature, &steps->signer, hashes, count);
     } else {
-        KERNEL(count_bits)(document->sums.ones, document->hashes, count, steps->words);
+        KERNEL(count_bits)(document->sums.ones, hashes, count, steps->words);
         document->sums.total += (int64_t)count;
+    }
+    return OK;
+}
+
+/* Hash the first count shingles of length tokens. */
+static Status KERNEL(take_first)(Document *document, const Steps *steps, Reading reading, size_t count, size_t length) {
+    for (size_t first = 0; first < count; first += SHINGLES_AT_ONCE) {
+        const size_t some = count - first < SHINGLES_AT_ONCE ? count - first : SHINGLES_AT_ONCE;
+        uint64_t *hashes = place_of_hashes(document, some);
+        if (hashes == NULL) return NO_MEMORY;
+        KERNEL(hash_shingles)(document, steps, first, some, length, hashes);
+        if (KERNEL(take_hashes)(document, steps, reading, hashes, some) != OK) return NO_MEMORY;
     }
     return OK;
 }
@@ -217,15 +230,14 @@ ALWAYS_INLINE Status KERNEL(take_hashes)(Document *document, const Steps *steps,
 static Status KERNEL(take_mixed)(Document *document, const Steps *steps, Reading reading, int last) {
     const Tokens *tokens = &document->tokens;
     size_t first = 0, some = 0;
-    while (!tokens->has_dense && tokens->count - first >= steps->shingle) { /* all of one length, and with a space */
-        const size_t left = tokens->count - first - steps->shingle + 1;
-        some = left < SHINGLES_AT_ONCE ? left : SHINGLES_AT_ONCE;
-        KERNEL(hash_shingles)(document, steps, first, some, steps->shingle);
-        if (KERNEL(take_hashes)(document, steps, reading, some) != OK) return NO_MEMORY;
-        document->shingle_count += some;
-        first += some;
+    if (!tokens->has_dense && tokens->count >= steps->shingle) { /* all of one length, and with a space */
+        first = tokens->count - steps->shingle + 1;
+        if (KERNEL(take_first)(document, steps, reading, first, steps->shingle) != OK) return NO_MEMORY;
+        document->shingle_count += first;
     }
-    some = 0;
+    const size_t left = tokens->count - first + 1, most = left < SHINGLES_AT_ONCE ? left : SHINGLES_AT_ONCE;
+    uint64_t *hashes = place_of_hashes(document, most);
+    if (hashes == NULL) return NO_MEMORY;
     for (; first < tokens->count; first++) {
         const size_t length = is_dense_token(tokens, first) ? steps->dense_shingle : steps->shingle;
         if (tokens->count - first < length) {
@@ -234,19 +246,20 @@ static Status KERNEL(take_mixed)(Document *document, const Steps *steps, Reading
         }
         const uint32_t start = tokens->starts[first], end = tokens->starts[first + length];
         const size_t size = end - start - (tokens->bytes[end - 1] == ' ');
-        document->hashes[some++] =
+        hashes[some++] =
             steps->hash == XXH3 ? xxh3(tokens->bytes + start, size) : hash_slice(steps, tokens->bytes + start, size);
         document->shingle_count++;
         if (some < SHINGLES_AT_ONCE) continue;
-        if (KERNEL(take_hashes)(document, steps, reading, some) != OK) return NO_MEMORY;
+        if (KERNEL(take_hashes)(document, steps, reading, hashes, some) != OK) return NO_MEMORY;
         some = 0;
+        hashes = place_of_hashes(document, most);
+        if (hashes == NULL) return NO_MEMORY;
     }
-    if (KERNEL(take_hashes)(document, steps, reading, some) != OK) return NO_MEMORY;
     if (last && document->shingle_count == 0 && tokens->count > 0) {
         const uint32_t end = tokens->starts[tokens->count];
-        document->hashes[0] = hash_slice(steps, tokens->bytes, end - (tokens->bytes[end - 1] == ' '));
-        if (KERNEL(take_hashes)(document, steps, reading, 1) != OK) return NO_MEMORY;
+        hashes[some++] = hash_slice(steps, tokens->bytes, end - (tokens->bytes[end - 1] == ' '));
     }
+    if (KERNEL(take_hashes)(document, steps, reading, hashes, some) != OK) return NO_MEMORY;
     document->token_count += first;
     tokens_slide(&document->tokens, tokens->count - first);
     return OK;
@@ -256,11 +269,7 @@ static Status KERNEL(take_mixed)(Document *document, const Steps *steps, Reading
 static Status KERNEL(take_shingles)(Document *document, const Steps *steps, Reading reading, size_t length) {
     if (document->tokens.count < length) return OK;
     const size_t count = document->tokens.count - length + 1;
-    for (size_t first = 0; first < count; first += SHINGLES_AT_ONCE) {
-        const size_t some = count - first < SHINGLES_AT_ONCE ? count - first : SHINGLES_AT_ONCE;
-        KERNEL(hash_shingles)(document, steps, first, some, length);
-        if (KERNEL(take_hashes)(document, steps, reading, some) != OK) return NO_MEMORY;
-    }
+    if (KERNEL(take_first)(document, steps, reading, count, length) != OK) return NO_MEMORY;
     document->token_count += count;
     tokens_slide(&document->tokens, length - 1);
     return OK;

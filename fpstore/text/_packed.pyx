@@ -4,10 +4,14 @@ import os
 
 import numpy as np
 
+from libc.math cimport signbit
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcpy
 
-from fpstore._native cimport PackedColumn, packed_digests, packed_gather, packed_lines, read_at
+from fpstore._native cimport (
+    MOST_DIGITS, MOST_MEASURE, PackedColumn, packed_are_plain, packed_digests, packed_gather, packed_integer, packed_lines,
+    packed_measure, read_at,
+)
 
 
 cdef int expect_offsets(const uint8_t[::1] data, const int64_t[::1] offsets) except -1:
@@ -147,10 +151,11 @@ def has_halves(const uint8_t[::1] data not None):
     return found
 
 
-def lines(list columns not None):
+def lines(list columns not None, *, bint plain=False):
     """Columns of values, each (data, offsets) as for gather, as lines: parted by tabs, and no value is looked into.
 
-    Raises ValueError for columns of other lengths, and for none.
+    plain: but for whether each byte is printable ASCII, and no backslash; None where one is not. Raises ValueError for
+    columns of other lengths, and for none.
     """
     cdef uint64_t count, i, number = <uint64_t>len(columns)
     cdef uint8_t[::1] room = np.empty((number + 1) * sizeof(PackedColumn), dtype=np.uint8)
@@ -158,6 +163,7 @@ def lines(list columns not None):
     cdef const uint8_t[::1] data
     cdef const int64_t[::1] offsets
     cdef uint8_t[::1] out
+    cdef bint is_plain
     if not columns or len({len(offsets) for _, offsets in columns}) > 1:
         raise ValueError(f"found columns of {[len(offsets) - 1 for _, offsets in columns]} values, expected as many in each")
     size = 0
@@ -166,6 +172,11 @@ def lines(list columns not None):
         expect_offsets(data, offsets)
         size += offsets[offsets.shape[0] - 1] - offsets[0] + offsets.shape[0] - 1
         column[i].data, column[i].offsets = &data[0] if data.shape[0] else NULL, &offsets[0]
+        if plain and data.shape[0]:
+            with nogil:
+                is_plain = packed_are_plain(&data[0] + offsets[0], <uint64_t>(offsets[offsets.shape[0] - 1] - offsets[0]))
+            if not is_plain:
+                return None
     count = <uint64_t>offsets.shape[0] - 1
     found = np.empty(size, dtype=np.uint8)
     if size:
@@ -173,6 +184,46 @@ def lines(list columns not None):
         with nogil:
             packed_lines(column, number, count, &out[0])
     return found
+
+
+def written(column not None):
+    """Numbers as Python writes them, packed: the bytes, uint8[m], and where each begins, int64[n + 1].
+
+    column: integers, or floats, which have four digits behind the point. TypeError for others.
+    """
+    cdef const uint64_t[::1] integers
+    cdef const double[::1] measures
+    cdef uint8_t[::1] out
+    cdef int64_t[::1] ends
+    cdef uint64_t i, used = 0, count = <uint64_t>len(column)
+    cdef bint is_other = False
+    if column.dtype.kind not in "uif":
+        raise TypeError(f"found numbers of type {column.dtype}, expected integers or floats")
+    places, room = np.zeros(count + 1, dtype=np.int64), np.empty(MOST_DIGITS * count + 1, dtype=np.uint8)
+    ends, out = places, room
+    if column.dtype.kind == "f":
+        measures = np.ascontiguousarray(column, dtype=np.float64)
+        with nogil:
+            for i in range(count):
+                if not 0 <= measures[i] < MOST_MEASURE or signbit(measures[i]):
+                    is_other = True
+                    break
+                used += packed_measure(measures[i], &out[used])
+                ends[i + 1] = <int64_t>used
+    elif count and column.min() < 0:
+        is_other = True
+    else:
+        integers = np.ascontiguousarray(column, dtype=np.uint64)
+        with nogil:
+            for i in range(count):
+                used += packed_integer(integers[i], &out[used])
+                ends[i + 1] = <int64_t>used
+    if not is_other:
+        return room[:used], places
+    form = ".4f" if column.dtype.kind == "f" else ""
+    texts = [format(number, form).encode() for number in column.tolist()]
+    np.cumsum([len(text) for text in texts], out=places[1:])
+    return np.frombuffer(b"".join(texts), dtype=np.uint8), places
 
 
 def digests(const uint8_t[::1] names not None, const int64_t[::1] name_offsets not None,

@@ -258,7 +258,7 @@ class Checker:
         else:
             characters = int(texts.sizes.sum())
             if tell is not None:
-                left = np.flatnonzero(~tell(places, texts))
+                left = (~tell(places, texts)).nonzero()[0]
                 places, texts = places[left], texts if len(left) == asked else texts.take(left)
         made = self._recipe.features_many(texts, threads=self._threads) if len(places) else None
         self._told += asked - len(places)

@@ -197,6 +197,8 @@ class Held:
     def slots(self, ids: npt.ArrayLike) -> Counts:
         """Where documents are held, for sets: int64[n], -1 for one that is not."""
         asked = np.asarray(ids, dtype=np.uint64)
+        if not self._count:
+            return np.full(len(asked), -1, dtype=np.int64)
         slots = self._slots[self._places(asked)]
         return np.where((slots >= 0) & (self._ids[slots] == asked), slots, -1).astype(np.int64)
 

@@ -203,8 +203,4 @@ def offsets_of(sizes: Sequence[int] | npt.NDArray[Any]) -> Offsets:
 
 def plain_lines(columns: Sequence[Packed[Any]]) -> Bytes | None:
     """Values as lines that are parted by tabs; None where one is more than printable ASCII, or has a backslash."""
-    for column in columns:
-        data = column.together()
-        if not (((data - 0x20) < 0x5F) & (data != ord("\\"))).all():
-            return None
-    return lines([(column.data, column.offsets) for column in columns])
+    return lines([(column.data, column.offsets) for column in columns], plain=True)

@@ -47,9 +47,9 @@ def replaced(recipe: Recipe, texts: Packed[Any], indexes: Counts, others: Packed
     tokens = max(2, recipe.shingle, recipe.dense_shingle)
     own = texts.data, texts.offsets, indexes
     data, offsets, counts = apart(*own, others.data, others.offsets, which, tokens)
-    told = np.flatnonzero(counts >= 0)
+    told = (counts >= 0).nonzero()[0]
     counts = counts[told]
     kept = recipe.measure_and_keep(Texts(data, offsets), threads=1)[1]
-    ends = 2 * np.cumsum(counts)  # in passages
+    ends = 2 * counts.cumsum()  # in passages
     starts, middles, ends = (kept.offsets[at] for at in (ends - 2 * counts, ends - counts, ends))
     return Replaced(told, starts, middles, ends, kept.hashes)

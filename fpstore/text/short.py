@@ -36,6 +36,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from fpstore.text import saturation, scripts
 from fpstore.text.cleaning import is_stand_in
@@ -122,12 +123,7 @@ class Lengths:
     def see(self, texts: Sequence[str], measured: Measured) -> None:
         """More texts, and what was measured of them."""
         counts = measured.token_counts
-        is_short = (counts > 0) & (counts < self._enough)
-        # Few texts of most corpora are between the two bounds, and those are small.
-        between = np.flatnonzero((counts >= self._enough) & (counts < self._enough_dense))
-        dense = between[2 * scripts.dense_counts(texts, between) > counts[between]]
-        is_short[dense] = True
-        self.dense += len(dense)
+        is_short = self._see_short(texts, counts)
         numbers = list(scripts.looked_at(self.texts, self.texts + len(texts)))
         ats = [number - self.texts for number in numbers]
         found = self._kinds(texts, ats, measured, ats)
@@ -138,13 +134,25 @@ class Lengths:
             if not kinds:  # as most are
                 continue
             self.weak.update(dict.fromkeys(kinds, weight))
-            if is_short[at]:
+            if is_short is not None and is_short[at]:
                 self.weak.update({f"short {kind}": weight for kind in kinds})
         self.texts += len(counts)
+        self.outweighed += int(np.count_nonzero(measured.outweighed))
+
+    def _see_short(self, texts: Sequence[str], counts: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_] | None:
+        """Count those that are short or empty; which are short, bool[n], None where all are long, as a rule."""
+        if not len(counts) or counts.min() > max(self._enough, self._enough_dense):
+            return None
+        is_short: npt.NDArray[np.bool_] = (counts > 0) & (counts < self._enough)
+        # Few texts of most corpora are between the two bounds, and those are small.
+        between = np.flatnonzero((counts >= self._enough) & (counts < self._enough_dense))
+        dense = between[2 * scripts.dense_counts(texts, between) > counts[between]]
+        is_short[dense] = True
+        self.dense += len(dense)
         self.short += int(is_short.sum())
         self.empty += int(np.count_nonzero(counts == 0))
         self.without_text += sum(is_stand_in(texts[at]) for at in np.flatnonzero(counts == 0).tolist())
-        self.outweighed += int(np.count_nonzero(measured.outweighed))
+        return is_short
 
     def see_dropped(
         self,
@@ -159,6 +167,9 @@ class Lengths:
         """
         numbers = list(scripts.looked_at(self.dropped, self.dropped + len(places)))
         indexes = [number - self.dropped for number in numbers]
+        self.dropped += len(places)
+        if not indexes:
+            return
         looked_at = zip(numbers, (int(places[index]) for index in indexes), kept_of(indexes), strict=True)
         some = [(number, at) for number, at, kept in looked_at if kept is None or texts[at] != kept]
         for (number, _), kinds in zip(some, self._kinds_of(texts, [at for _, at in some], measured), strict=True):
@@ -166,7 +177,6 @@ class Lengths:
             self.unequal += weight
             if kinds:
                 self.dropped_weak.update(dict.fromkeys(kinds, weight))
-        self.dropped += len(places)
 
     def _kinds_of(self, texts: Sequence[str], ats: Sequence[int], measured: Measured | None) -> list[tuple[str, ...]]:
         """As _kinds, of texts that see may have seen just now, with what was measured of them."""
@@ -189,12 +199,13 @@ class Lengths:
         if not found:
             return found
         rows = np.array(of, dtype=np.int64)
-        is_told = (measured.token_counts[rows] > 0) & ~measured.outweighed[rows]
-        can_be_few = is_told & saturation.can_be_few(measured, rows)
-        asked = [ats[place] for place in np.flatnonzero(can_be_few).tolist()]
-        few = set(saturation.few_among(self._recipe, texts, asked))
-        is_unseen = measured.unseen[rows] > UNSEEN
+        can_be_few, is_unseen = saturation.can_be_few(measured, rows), measured.unseen[rows] > UNSEEN
         can_be = can_be_few | is_unseen | scripts.can_be_cut_badly(texts, ats, self._recipe.tokens)
+        if not can_be.any():  # as a rule
+            return found
+        is_told = (measured.token_counts[rows] > 0) & ~measured.outweighed[rows]
+        asked = [ats[place] for place in np.flatnonzero(is_told & can_be_few).tolist()]
+        few = set(saturation.few_among(self._recipe, texts, asked))
         for place in np.flatnonzero(is_told & can_be).tolist():
             if ats[place] in few:
                 (beginning,) = heads(texts, [ats[place]], saturation.LOOKED_AT_CHARACTERS)

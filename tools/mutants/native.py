@@ -4,6 +4,22 @@ from mutants.record import Mutant
 
 MUTANTS = (
     Mutant(
+        "a measure in the middle of two is rounded up",
+        "fpstore/native/packed.c",
+        "number += rest > half || (rest == half && (number & 1));",
+        "number += rest >= half;",
+        "measures of dropped documents differ from those that were written before",
+        ("tests/test_text_packed.py::test_measures_are_rounded_as_python_rounds_them",),
+    ),
+    Mutant(
+        "hashes that are kept are put where those before them are",
+        "fpstore/native/text_simhash_body.h",
+        "if (document->keeps) document->kept.used += count;",
+        "if (document->keeps && document->kept.used == 0) document->kept.used += count;",
+        "what a text has for its shingles are those of another",
+        ("tests/test_text_shingles.py::test_shingles_by_kept_hashes_are_those_of_the_texts",),
+    ),
+    Mutant(
         "queries that find more together than there is room for are left",
         "fpstore/native/key_index.c",
         "if (status == TOO_MANY) status = near_each(index, queries, first, first + some, &near, found);",
