@@ -12,9 +12,12 @@ import numpy as np
 
 from fpstore._native cimport (
     CHUNK_ROOM,
+    GATHER_PAD,
+    MAX_KEY_BITS,
     SPILLED_GROUP,
     SPILLED_SLACK,
     Items,
+    c_gather_all,
     c_keys_increase,
     c_keys_up_to,
     c_mark_at_least,
@@ -23,6 +26,7 @@ from fpstore._native cimport (
     c_merge_keys,
     c_merge_pairs,
     c_merge_room,
+    low_bits,
     spilled_most,
     spilled_pack,
     spilled_unpack,
@@ -136,6 +140,24 @@ ctypedef struct HeldKeys:
     bint ended
 
 
+cdef class AnyOrder:
+    """Leave to hand on keys that differ in `width` low bits at most in any order, and as often as several sources have them.
+
+    Whatever is handed on so is all that there is of the others in these bits. Who hands on and who takes may end it: what
+    is asked for from then on is in order, each key once.
+    """
+
+    cdef readonly unsigned width
+
+    def __init__(self, unsigned width):
+        if width > MAX_KEY_BITS:
+            raise ValueError(f"keys that differ in {width} bits")
+        self.width = width
+
+    def end(self):
+        self.width = 0
+
+
 cdef class MergedKeys:
     """The distinct keys of sources in order: an iterator of arrays, none empty, that stay until the next one is asked for.
 
@@ -143,6 +165,7 @@ cdef class MergedKeys:
     next one is asked for. least: of how many keys of a source, or all that are left, some are merged at a time. room: in
     which sources decode; it is given arrays in which what is decoded stays, so that nobody copies it. into: where the next
     keys are to come (uint64[n]), asked each time; where there is no room for all that are merged they come elsewhere.
+    order: leave to hand on what is not in order; it is ended where those of one width are more than are held.
 
     Raises ValueError where keys of a source do not increase, also of what a cursor decodes, whose file may change meanwhile.
     """
@@ -154,11 +177,13 @@ cdef class MergedKeys:
     cdef uint64_t source_count, least
     cdef uint64_t[:, ::1] rooms
     cdef object merged, into
+    cdef AnyOrder order
 
-    def __cinit__(self, sources, uint64_t least, DecodeRoom room=None, into=None):
+    def __cinit__(self, sources, uint64_t least, DecodeRoom room=None, into=None, AnyOrder order=None):
         self.sources = [iter(source) for source in sources]
         self.source_count, self.least = <uint64_t>len(self.sources), max(least, <uint64_t>1)
         self.room, self.into = room, into
+        self.order = AnyOrder(0) if order is None else order
         self.arrays = [np.empty(0, dtype=np.uint64)] * len(self.sources)
         self.rooms = np.empty((2, c_merge_room(self.source_count)), dtype=np.uint64)
         self.merged = np.empty(0, dtype=np.uint64)
@@ -182,7 +207,10 @@ cdef class MergedKeys:
             for i in range(self.source_count):
                 self.fill(i)
             total = self.cut(&count)
-            place = self.place_for(total)
+            if total == 0 and self.order.width:
+                self.order.end()
+                total = self.cut(&count)
+            place = self.place_for(total + (GATHER_PAD if self.order.width else 0))
         except BaseException:
             self.source_count = 0  # nothing comes after it, least of all what is left of what was held
             raise
@@ -190,8 +218,12 @@ cdef class MergedKeys:
             raise StopIteration
         room[0], room[1] = &self.rooms[0, 0], &self.rooms[1, 0]
         merged = place
+        merged_count = total
         with nogil:
-            merged_count = c_merge_all(self.runs, self.runs + count, count, room, &merged[0])
+            if self.order.width:
+                c_gather_all(self.runs, count, self.order.width, &merged[0])
+            else:
+                merged_count = c_merge_all(self.runs, self.runs + count, count, room, &merged[0])
         return place[:merged_count]
 
     cdef object place_for(self, uint64_t n):
@@ -259,7 +291,10 @@ cdef class MergedKeys:
         held.first = 0
 
     cdef uint64_t cut(self, uint64_t *count) noexcept nogil:
-        """Make runs, *count of them, of the keys up to the least that anything may still come after; how many they are."""
+        """Make runs, *count of them, of the keys up to the least that anything may still come after; how many they are.
+
+        Without those for which order gives leave to come beside what may still come.
+        """
         cdef HeldKeys *held
         cdef uint64_t last, least_last = 0, i, n, total = 0
         cdef bint goes_on = False
@@ -270,6 +305,11 @@ cdef class MergedKeys:
                 last = held.keys[held.first + held.count - 1]
                 least_last = min(last, least_last) if goes_on else last
                 goes_on = True
+        if goes_on and self.order.width:
+            least_last &= ~low_bits(self.order.width)
+            if least_last == 0:
+                return 0
+            least_last -= 1
         for i in range(self.source_count):
             held = &self.held[i]
             n = c_keys_up_to(held.keys + held.first, held.count, least_last) if goes_on else held.count

@@ -284,6 +284,9 @@ cdef extern from "merge.h" nogil:
         const uint64_t *ids
         uint64_t count
     uint64_t c_merge_keys "merge_keys"(const Items *a, const Items *b, uint64_t *keys)
+    enum: GATHER_PAD
+    uint64_t low_bits(unsigned count)
+    void c_gather_all "gather_all"(Items *runs, uint64_t run_count, unsigned width, uint64_t *out)
     uint64_t c_keys_up_to "keys_up_to"(const uint64_t *keys, uint64_t count, uint64_t last)
     uint64_t c_merge_all "merge_all"(Items *runs, Items *pieces, uint64_t run_count, uint64_t *const *rooms,
                                      uint64_t *merged)
@@ -491,13 +494,16 @@ cdef extern from "pairs.h" nogil:
         uint64_t found
         uint64_t work
         int done
+        int repeated
     ctypedef struct NeighbourJoin:
         Found found
         const uint64_t *keys
         const uint32_t *folds
         uint64_t count
         unsigned window_shift
+        uint64_t i
         uint64_t step
+        uint64_t near
     ctypedef struct QueryJoinState "QueryJoin":
         Found found
         const uint64_t *queries

@@ -34,6 +34,8 @@ from fpstore._native cimport (
 )
 from fpstore._view cimport SegmentView
 
+from fpstore._sort import sort_keys
+
 
 cdef class Windows:
     """Sorted keys of a table and where among them each window starts: the keys that share their top window_bits bits.
@@ -163,14 +165,18 @@ cdef class Join:
 
 
 cdef class Neighbours(Join):
-    """Pairs of keys (uint64[n], sorted) which share their top window_bits bits."""
+    """Pairs of keys (uint64[n], sorted) which share their top window_bits bits.
+
+    any_order: the keys of a window may be in any order, and some may come several times. Where that is found, or pairs are
+    more than one stretch of work finds, the keys are put in order where they are, and in_order tells of it.
+    """
 
     cdef NeighbourJoin state
+    cdef readonly bint in_order
 
-    def __cinit__(self, SegmentView view not None, unsigned table, const uint64_t[::1] keys not None, unsigned distance,
-                  unsigned window_bits):
-        cdef uint64_t n = <uint64_t>keys.shape[0]
-        cdef uint32_t[::1] folds
+    def __cinit__(self, SegmentView view not None, unsigned table, keys not None, unsigned distance, unsigned window_bits, *,
+                  bint any_order=False):
+        cdef uint64_t n = <uint64_t>len(keys)
         memset(&self.state, 0, cython.sizeof(NeighbourJoin))
         self.init(view, table, distance, &self.state.found)
         if window_bits > view.bits:
@@ -178,16 +184,38 @@ cdef class Neighbours(Join):
         if n == 0:
             self.state.found.done = 1
             return
-        folds = np.empty(n + MAX_LANES + NEIGHBOUR_STEP, dtype=np.uint32)
+        self.in_order = not any_order
+        self.state.window_shift = view.bits - window_bits
+        self.begin(keys)
+
+    cdef begin(self, array):
+        cdef const uint64_t[::1] keys = array
+        cdef uint64_t n = <uint64_t>keys.shape[0]
+        cdef uint32_t[::1] folds = np.empty(n + MAX_LANES + NEIGHBOUR_STEP, dtype=np.uint32)
         folds[n:] = 0
         with nogil:
             fold_keys(&keys[0], n, &folds[0])
-        self.kept = keys, folds
+        self.kept = array, folds
         self.state.keys, self.state.folds, self.state.count = &keys[0], &folds[0], n
-        self.state.window_shift, self.state.step = view.bits - window_bits, 1
+        self.state.i, self.state.step = 0, 1
 
     cdef void run(self) noexcept nogil:
         neighbour_join_run(&self.state)
+
+    @property
+    def near_count(self):
+        """How many pairs were looked at one by one so far, as they seemed to be near."""
+        return self.state.near
+
+    cdef uint64_t run_for(self, uint64_t room) except? 0:
+        cdef uint64_t found = Join.run_for(self, room)
+        if self.in_order or (self.state.found.done and not self.state.found.repeated):
+            return found
+        # Nothing of it has been returned yet.
+        keys = self.kept[0]
+        self.begin(keys[:sort_keys(keys)])
+        self.in_order, self.state.found.done = True, 0
+        return Join.run_for(self, room)
 
 
 cdef class Queries(Join):

@@ -16,7 +16,8 @@ from fpstore.types import Keys
 
 KEYS = fingerprint_array([*range(300), 1 << 63, (1 << 63) + 1])
 TOP = 1 << 63
-ROOMS = [128, 1000, 1 << 16]
+JOIN_ROOM = 128  # the least that a join takes, and what it leaves when it stops
+ROOMS = [JOIN_ROOM, 1000, 1 << 16]
 
 Rows = list[tuple[int, int, int]]
 
@@ -91,6 +92,43 @@ def test_neighbours_come_once_at_every_distance(count: int, distance: int) -> No
     with segment_of(keys, plans.scan(distance)) as segment:
         found = found_by(Neighbours(segment.view, 0, keys, distance, 0))
     assert sorted(found) == near_pairs(keys, distance)
+
+
+@pytest.mark.parametrize("distance", [0, 3, 31, 32, 33, 64])
+@pytest.mark.parametrize("window_bits", [0, 3, 60])
+@pytest.mark.parametrize("copies", [0, 1, 200])
+@pytest.mark.parametrize("room", ROOMS)
+def test_neighbours_may_be_in_any_order_and_come_again(distance: int, window_bits: int, copies: int, room: int) -> None:
+    """Where they do, or have more pairs than there is room for, their windows are put in order."""
+    rng = np.random.default_rng(copies)
+    keys = distinct(np.concatenate([rng.integers(0, 1 << 64, 120, dtype=np.uint64), clusters(rng)[:80]]))
+    shuffled = rng.permutation(np.concatenate([keys, rng.choice(keys, copies)]))
+    shift = 64 - window_bits
+    windows = shuffled >> np.uint64(shift) if window_bits else np.zeros(len(shuffled))
+    found_keys = shuffled[np.argsort(windows, kind="stable")]
+    expected = [row for row in near_pairs(keys, distance) if row[0] >> shift == row[1] >> shift]
+    with segment_of(keys, plans.scan(distance)) as segment:
+        join = Neighbours(segment.view, 0, found_keys.copy(), distance, window_bits, any_order=True)
+        assert not join.in_order
+        assert sorted(found_by(join, room)) == expected
+        assert join.in_order or copies == 0
+        assert not join.in_order or copies > 0 or len(expected) > room - JOIN_ROOM
+        counted = Neighbours(segment.view, 0, found_keys.copy(), distance, window_bits, any_order=True)
+        assert (counted.count(), counted.done, counted.in_order) == (len(expected), True, copies > 0)
+
+
+@pytest.mark.parametrize("copies", [0, 1])
+def test_neighbours_of_more_than_one_stretch_of_work_are_put_in_order(view: SegmentView, copies: int) -> None:
+    """What has been returned is right, also where a key comes again only then."""
+    keys = np.arange(1 << 14, dtype=np.uint64) << np.uint64(13)
+    join = Neighbours(view, 0, np.concatenate([keys, keys[-2 : copies - 2]]), 3, 0, any_order=True)
+    counts = []
+    while not join.done:
+        counts.append(join.count())
+    assert len(counts) > 1
+    assert join.in_order
+    # Numbers of 14 bits, which differ in 1, 2 or 3; each pair has two ends.
+    assert sum(counts) == (1 << 14) * (14 + 91 + 364) // 2
 
 
 @pytest.mark.parametrize("room", ROOMS)
@@ -239,6 +277,21 @@ def test_keys_meet_each_near_one_in_one_table_of_several(plan: Plan, window_bits
             found += found_by(Neighbours(segment.view, index, own, 3, window_bits))
             found += found_by(Flips(segment.view, index, windows_of(own, window_bits), 3, flips))
     assert sorted(found) == near_pairs(keys, 3)
+
+
+@pytest.mark.parametrize("window_bits", [1, 4])
+@pytest.mark.parametrize("plan", MANY_TABLES, ids=lambda plan: plan.name)
+def test_a_key_that_comes_again_is_noticed_in_every_table(plan: Plan, window_bits: int) -> None:
+    """Also where an earlier table is the first to catch it with itself."""
+    keys = clusters(np.random.default_rng(22))
+    with segment_of(keys, plan) as segment:
+        for index, table in enumerate(plan.tables):
+            own = np.sort(Permutation(table.prefix_mask).apply(keys))
+            expected = sorted(found_by(Neighbours(segment.view, index, own, 3, window_bits)))
+            again = np.sort(np.concatenate([own, own[7:8]]))
+            join = Neighbours(segment.view, index, again, 3, window_bits, any_order=True)
+            assert sorted(found_by(join)) == expected
+            assert join.in_order
 
 
 def test_keys_that_lie_already_where_they_are_appended_stay_there() -> None:

@@ -10,7 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fpstore._merge import MergedKeys, Rooms, mark_at_least, mark_pairs_at_least, merge_keys, merge_pairs
+from fpstore._merge import (
+    AnyOrder,
+    MergedKeys,
+    Rooms,
+    mark_at_least,
+    mark_pairs_at_least,
+    merge_keys,
+    merge_pairs,
+)
 from fpstore._view import DecodeRoom
 
 LAST = (1 << 64) - 1
@@ -184,6 +192,84 @@ def test_keys_that_all_sources_have_come_once(copies: int, size: int) -> None:
     parts = [every[np.arange(size) % (2 + i) != 0] for i in range(copies)]
     (found,) = merged([in_chunks(part, []) for part in parts], size)
     np.testing.assert_array_equal(found, np.unique(np.concatenate(parts)))
+
+
+def by_windows(sources: list[np.ndarray], width: int, least: int, end_after: int = 1 << 60) -> tuple[list[int], int]:
+    """What comes of sources with leave to be in any order, which ends after some chunks, and how many came so.
+
+    Chunks that came so are whole windows; what comes from then on is in order, each key once.
+    """
+    order = AnyOrder(width)
+    every = np.sort(np.concatenate(sources)).tolist()
+    keys = MergedKeys([in_chunks(source, list(range(7, len(source), 7))) for source in sources], least, order=order)
+    loose: list[int] = []
+    found: list[int] = []
+    chunks = 0
+    for chunk in keys:
+        if not order.width:
+            found += chunk.tolist()
+            continue
+        windows = [key >> width for key in chunk.tolist()]
+        assert windows == sorted(windows)
+        assert not loose or loose[-1] >> width < windows[0]
+        loose += chunk.tolist()
+        chunks += 1
+        if chunks == end_after:
+            order.end()
+    assert sorted(loose) == every[: len(loose)]
+    assert found == sorted(set(every[len(loose) :]))
+    return loose + found, len(loose)
+
+
+@given(st.lists(KEY_SETS, min_size=1, max_size=9), st.integers(1, 64), st.integers(1, 70), st.integers(1, 5))
+def test_keys_of_one_window_come_together_as_long_as_they_may(
+    sources: list[set[int]], width: int, least: int, end_after: int
+) -> None:
+    by_windows([u64(sorted(keys)) for keys in sources], width, least, end_after)
+
+
+@pytest.mark.parametrize("size", [1, 8, 9, 31, 32, 33, 64, 65, 200])
+def test_windows_of_any_size_are_gathered(size: int) -> None:
+    """Of three parts: all that there is in two of them, and a third of it."""
+    every = u64([window << 40 | low for window in (0, 1, 7, (1 << 24) - 1) for low in range(size)])
+    sources = [every, every[::3], every]
+    found, loose = by_windows(sources, 40, 1000)
+    assert loose == len(found) == sum(map(len, sources))
+    assert found[:size] + found[size : size + len(range(0, size, 3))] == every[:size].tolist() + every[:size:3].tolist()
+
+
+@pytest.mark.parametrize("width", [1, 3, 5])
+@pytest.mark.parametrize("least", [40, 100])
+def test_what_is_gathered_at_a_time_ends_with_a_window(width: int, least: int) -> None:
+    sources = [np.arange(first, 1000, step, dtype=np.uint64) for first, step in ((0, 1), (5, 2), (700, 1))]
+    found, loose = by_windows(sources, width, least)
+    assert loose == len(found) == sum(map(len, sources))
+
+
+def test_a_window_of_more_keys_than_are_held_ends_the_leave() -> None:
+    """Some keys of it are still to come: what is behind it is in order too."""
+    sources = [u64([*range(5), *range(1 << 20, (1 << 20) + 40), 1 << 21]), u64([3, 4])]
+    found, loose = by_windows(sources, 20, 10)
+    assert found[:loose] == [0, 1, 2, 3, 4, 3, 4]
+    assert found[loose:] == [*range(1 << 20, (1 << 20) + 40), 1 << 21]
+
+
+@pytest.mark.parametrize("room", [6, 37, 38, 50])
+def test_windows_are_gathered_into_an_array_that_has_room_behind_them(room: int) -> None:
+    """For 32 keys more, which may be written."""
+    given_array = np.full(60, 77, dtype=np.uint64)
+    sources = [iter([u64([1, 3, 9])]), iter([u64([2, 3, 8])])]
+    keys = MergedKeys(sources, 5, None, partial(given_array.__getitem__, slice(room)), AnyOrder(3))
+    found = next(keys)
+    assert found.tolist() == [1, 3, 2, 3, 9, 8]
+    assert np.shares_memory(found, given_array) == (room >= 38)
+    assert (given_array[38:] == 77).all()
+    assert list(keys) == []
+
+
+def test_no_order_is_of_more_bits_than_a_key_has() -> None:
+    with pytest.raises(ValueError, match=r"^keys that differ in 65 bits$"):
+        AnyOrder(65)
 
 
 def test_a_source_is_asked_for_no_more_than_is_merged_at_a_time() -> None:

@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 
 import fpstore
 from fpstore import StoreClosed
+from fpstore._merge import AnyOrder
 from fpstore._pairs import Windows
 from fpstore.plans import families as plans
 from fpstore.plans.plan import Plan
@@ -140,7 +141,7 @@ def test_the_parts_of_a_table_are_cut_anew_between_windows(part_count: int) -> N
     with segment_of(keys, plans.paper("paper-4")) as segment:
         cut = iter(np.array_split(keys, part_count))
         # Their room is used again.
-        parts = [part.copy() for part in pairs._whole_windows(segment, 0, cut, 4, 3, 1 << 20)]
+        parts = [part.copy() for part in pairs._whole_windows(segment, 0, cut, 4, 3, 1 << 20, AnyOrder(0))]
     assert np.concatenate(parts).tolist() == keys.tolist()
     windows = [set((part >> np.uint64(60)).tolist()) for part in parts]
     assert sum(map(len, windows)) == len(set().union(*windows)) == 4

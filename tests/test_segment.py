@@ -35,7 +35,7 @@ from hypothesis import strategies as st
 
 from fpstore import threads as line_threads
 from fpstore._codec import begin_to_sync
-from fpstore._merge import MergedKeys
+from fpstore._merge import AnyOrder, MergedKeys
 from fpstore.disk import UNCACHED, Folder, Place
 from fpstore.errors import CorruptStore, StoreClosed, UnsupportedVersion
 from fpstore.format import (
@@ -732,6 +732,16 @@ def test_a_table_with_another_number_of_keys_than_recorded_is_refused(path: Path
         assert caught.value.path == path
         assert list(keys) == []
     segment.close()
+
+
+def test_keys_are_in_order_whatever_leave_there_is(path: Path) -> None:
+    """Which is ended, so that who takes them knows."""
+    order = AnyOrder(60)
+    segment = Segment(path)
+    keys = np.concatenate(list(segment.keys(1, order=order)))
+    segment.close()
+    assert (keys[1:] > keys[:-1]).all()
+    assert order.width == 0
 
 
 def test_the_records_say_what_was_written(path: Path) -> None:

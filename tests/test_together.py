@@ -13,12 +13,15 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
+from helpers import distinct
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from test_id_pairs import by_brute_force, found_pairs
 from test_nearest import Row, play, u64
 
 import fpstore
+from fpstore._merge import AnyOrder, MergedKeys
+from fpstore.living import together
 from fpstore.living.writer import Writer
 from fpstore.types import IdType
 
@@ -45,12 +48,20 @@ def near(held: set[Row], k: int) -> set[tuple[int, int, int]]:
     return {pair for pair in pairs if pair[2] <= k}
 
 
+@contextmanager
+def gathered(least: int) -> Iterator[None]:
+    """Windows of so many keys of each part come in no order, where there may be more than these tests have."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(together, "LEAST_GATHERED", least)
+        yield
+
+
 @pytest.mark.slow
-@given(parts, st.sampled_from(PLANS), st.booleans(), st.integers(0, K))
+@given(parts, st.sampled_from(PLANS), st.booleans(), st.integers(0, K), st.sampled_from([0, 8]))
 def test_pairs_of_many_parts_are_those_of_brute_force(
-    history: Sequence[tuple[str, object]], plan: str, with_ids: bool, k: int
+    history: Sequence[tuple[str, object]], plan: str, with_ids: bool, k: int, least: int
 ) -> None:
-    with TemporaryDirectory() as folder, unmerged():
+    with TemporaryDirectory() as folder, unmerged(), gathered(least):
         path = Path(folder) / "s"
         fpstore.create(path, plan=plan, id_type="uint64" if with_ids else None).close()
         with fpstore.open(path, "w") as store:
@@ -88,13 +99,46 @@ def in_parts(path: Path, sizes: Sequence[int], plan: str, *, id_type: IdType | N
 @pytest.mark.slow
 @pytest.mark.parametrize("memory", [9000, 60_000, "1GiB"])
 @pytest.mark.parametrize("plan", PLANS)
-def test_parts_of_any_size_are_read_in_the_same_chunks(tmp_path: Path, plan: str, memory: int | str) -> None:
+@pytest.mark.parametrize("least", [0, 8])
+def test_parts_of_any_size_are_read_in_the_same_chunks(
+    tmp_path: Path, plan: str, memory: int | str, least: int
+) -> None:
     """Their slots are of different widths, and chunks of a small budget lie within one slot of the smallest."""
     expected = near(in_parts(tmp_path / "s", [1200, 300, 5, 70, 40], plan), K)
-    with fpstore.open(tmp_path / "s") as store:
+    with fpstore.open(tmp_path / "s") as store, gathered(least):
         found = [tuple(pair) for some in store.pairs(memory=memory) for pair in some]
         assert (len(found), set(found)) == (len(expected), expected)
         assert store.count_pairs(memory=memory) == len(expected)
+
+
+@pytest.mark.parametrize(
+    ("of_window", "parts", "expected"), [(40, 5, True), (39, 5, False), (512, 2, True), (513, 2, False)]
+)
+def test_windows_of_many_keys_come_in_no_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, of_window: int, parts: int, expected: bool
+) -> None:
+    """Of eight keys of each part, and of no more than 512 in all; then what several parts have comes once still."""
+    widths: list[int] = []
+
+    class Merged(MergedKeys):
+        def __init__(self, sources: object, least: int, room: object, into: object, order: AnyOrder) -> None:
+            widths.append(order.width)
+
+    rng, count = np.random.default_rng(2), of_window << 8
+    keys = rng.permutation(distinct(rng.integers(0, 1 << 32, count + 99, dtype=np.uint64)))[:count]
+    assert len(keys) == count
+    keys[-3:] = keys[:3]
+    fpstore.create(tmp_path / "s", plan="flips-4:0,0,0,0", id_type=None, bits=32).close()
+    with unmerged(), fpstore.open(tmp_path / "s", "w") as store:
+        for part in np.array_split(keys, parts):
+            store._flush()
+            store.add(part)
+        assert len(store._segments) == parts - 1
+        monkeypatch.setattr(together, "MergedKeys", Merged)
+        found = store.count_pairs()
+    assert widths == [24 * expected] * 4
+    with fpstore.build(tmp_path / "one", keys, plan="flips-4:0,0,0,0", ids=None, bits=32) as store:
+        assert found == store.count_pairs() > 0
 
 
 def test_what_was_removed_while_pending_makes_no_pair(tmp_path: Path) -> None:

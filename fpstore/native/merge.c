@@ -93,19 +93,27 @@ static int keys_increase_any(const uint64_t *keys, uint64_t count) {
     return all;
 }
 
+static uint64_t gather_run_any(const Items *run, uint64_t last, uint64_t *out) {
+    uint64_t count = 0;
+    for (; count < run->count && run->keys[count] <= last; count++) out[count] = run->keys[count];
+    return count;
+}
+
 /* merge: of what is merged again, those that both hold once, or as often as they came; merge_last: once. */
 typedef uint64_t (*MergeKeys)(const Items *, const Items *, uint64_t *);
 static struct {
     MergeKeys merge, merge_last;
     int (*increase)(const uint64_t *, uint64_t);
-} of_keys = {merge_keys_any, merge_keys_any, keys_increase_any};
+    uint64_t (*gather)(const Items *, uint64_t, uint64_t *);
+} of_keys = {merge_keys_any, merge_keys_any, keys_increase_any, gather_run_any};
 
 void merge_choose(InstructionSet set) {
-    of_keys.merge = of_keys.merge_last = merge_keys_any, of_keys.increase = keys_increase_any;
+    of_keys.merge = of_keys.merge_last = merge_keys_any;
+    of_keys.increase = keys_increase_any, of_keys.gather = gather_run_any;
 #if FPSTORE_X86
     if (set >= SET_WIDE) {
         of_keys.merge = merge_repeated_wide, of_keys.merge_last = merge_distinct_wide;
-        of_keys.increase = keys_increase_wide;
+        of_keys.increase = keys_increase_wide, of_keys.gather = gather_run_wide;
     }
 #else
     (void)set;
@@ -200,6 +208,32 @@ uint64_t merge_all(Items *runs, Items *pieces, uint64_t run_count, uint64_t *con
         written += merge_pieces(pieces, count, rooms, merged + written);
     }
     return written;
+}
+
+/* Leave out the runs that have ended; how many have not. */
+static uint64_t going_on(Items *runs, uint64_t run_count) {
+    uint64_t kept = 0;
+    for (uint64_t i = 0; i < run_count; i++)
+        if (runs[i].count > 0) runs[kept++] = runs[i];
+    return kept;
+}
+
+void gather_all(Items *runs, uint64_t run_count, unsigned width, uint64_t *out) {
+    int is_ended = 1;
+    for (;;) {
+        uint64_t next = UINT64_MAX;
+        if (UNLIKELY(is_ended)) run_count = going_on(runs, run_count);
+        if (run_count == 0) return;
+        for (uint64_t i = 0; i < run_count; i++) next = least(next, runs[i].keys[0]);
+        is_ended = 0;
+        for (uint64_t i = 0; i < run_count; i++) {
+            const uint64_t own = of_keys.gather(&runs[i], next | low_bits(width), out);
+            runs[i].keys += own;
+            runs[i].count -= own;
+            is_ended |= runs[i].count == 0;
+            out += own;
+        }
+    }
 }
 
 uint64_t merge_pairs(const Items *a, const Items *b, uint64_t *keys, uint64_t *ids) {

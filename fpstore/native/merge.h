@@ -10,6 +10,8 @@ typedef struct {
     uint64_t count;
 } Items;
 
+enum { GATHER_PAD = 32 }; /* keys that may be written behind the last */
+
 /* Merge a and b, whichever of an item that both hold, into keys and ids, which have room for all of both and overlap
    neither; how many items there are. */
 uint64_t merge_keys(const Items *a, const Items *b, uint64_t *keys);
@@ -19,6 +21,11 @@ uint64_t merge_pairs(const Items *a, const Items *b, uint64_t *keys, uint64_t *i
    pieces: for as many runs; each of the rooms is for merge_room() keys, which stay in the cache; runs is used up. */
 uint64_t merge_all(Items *runs, Items *pieces, uint64_t run_count, uint64_t *const rooms[2], uint64_t *merged);
 uint64_t merge_room(uint64_t run_count);
+
+/* Put all keys of the runs to where there is room for them and GATHER_PAD more: the windows in order, each of the keys
+   that differ in their low `width` bits at most, in which come one run's after another's, as often as several have
+   them. runs is used up. */
+void gather_all(Items *runs, uint64_t run_count, unsigned width, uint64_t *out);
 
 /* How many of the keys, which are sorted, are not above `last`. */
 uint64_t keys_up_to(const uint64_t *keys, uint64_t count, uint64_t last);
@@ -31,6 +38,9 @@ int keys_increase_wide(const uint64_t *keys, uint64_t count);
    it as often as both together, merge_distinct once. */
 uint64_t merge_repeated_wide(const Items *a, const Items *b, uint64_t *keys);
 uint64_t merge_distinct_wide(const Items *a, const Items *b, uint64_t *keys);
+
+/* Copy the keys of a run that are not above `last`, and perhaps some behind them; how many these are. */
+uint64_t gather_run_wide(const Items *run, uint64_t last, uint64_t *out);
 
 void merge_choose(InstructionSet set);
 

@@ -203,6 +203,27 @@ uint64_t merge_distinct_wide(const Items *a, const Items *b, uint64_t *keys) {
     return merge_as(a, b, keys, 1) ? count : keep_distinct(keys, count);
 }
 
+/* How many of eight keys are not above the last; all eight are copied. */
+ALWAYS_INLINE uint64_t gathered(const uint64_t *keys, __m512i last, uint64_t *out) {
+    const __m512i here = _mm512_loadu_si512(keys);
+    _mm512_storeu_si512(out, here);
+    return _mm512_cmple_epu64_mask(here, last);
+}
+
+/* So many vectors are copied before it is asked where the run ends, that a short one takes no branch on its length. */
+uint64_t gather_run_wide(const Items *run, uint64_t last, uint64_t *out) {
+    const __m512i most = _mm512_set1_epi64((long long)last);
+    uint64_t count = 0;
+    for (; count + GATHER_PAD <= run->count; count += GATHER_PAD) {
+        uint64_t within = 0;
+#pragma GCC unroll 4
+        for (unsigned i = 0; i < GATHER_PAD; i += LANES) within |= gathered(run->keys + count + i, most, out + count + i) << i;
+        if (LIKELY(within != low_bits(GATHER_PAD))) return count + (uint64_t)__builtin_ctzll(~within);
+    }
+    for (; count < run->count && run->keys[count] <= last; count++) out[count] = run->keys[count];
+    return count;
+}
+
 /* Of each key the one before it: of the first the last of `before`. */
 ALWAYS_INLINE __m512i keys_before(__m512i keys, __m512i before) { return _mm512_alignr_epi64(keys, before, LANES - 1); }
 

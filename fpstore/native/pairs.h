@@ -41,9 +41,10 @@ typedef struct {
     uint64_t room, found;     /* room is JOIN_ROOM or more */
     uint64_t work;
     int done;
+    int repeated; /* whether two keys were equal */
 } Found;
 
-/* Pairs of keys of one window. */
+/* Pairs of keys of one window, which may be in any order in it. */
 typedef struct {
     Found found;
     const uint64_t *keys;  /* count */
@@ -52,6 +53,7 @@ typedef struct {
     unsigned window_shift; /* of window_of() */
     /* Where the join stands: the first of the keys compared, how far behind them the next partner is. */
     uint64_t i, step;
+    uint64_t near; /* pairs that were looked at one by one, as their folds are near */
 } NeighbourJoin;
 
 /* Queries with the keys of the windows that differ from their own by `flips`. */

@@ -129,6 +129,7 @@ static __attribute__((noinline)) void KERNEL(add_pair)(Found *found, uint64_t le
     const Table *table = found->tables[found->table];
     uint64_t difference = left ^ right, bits = KERNEL(invert)(&table->permutation, difference);
     unsigned distance = KERNEL(ones)(difference);
+    if (UNLIKELY(difference == 0)) found->repeated |= (int)wanted; /* whichever table is the first to catch it */
     wanted &= distance <= found->distance;
     wanted &= KERNEL(ones)(bits & table->permutation.prefix_mask) <= table->flips;
     for (unsigned earlier = 0; earlier < found->table; earlier++)
@@ -193,6 +194,7 @@ static __attribute__((noinline)) void KERNEL(add_neighbours)(NeighbourJoin *join
                 KERNEL(behind_all)(join, i, step + more, &difference);
             near |= (uint64_t)KERNEL(near_lanes)(&difference, join->found.distance) << more * KERNEL_LANES;
         }
+        join->near += KERNEL(ones)(near);
         for (; near != 0; near &= near - 1) {
             unsigned bit = (unsigned)__builtin_ctzll(near), lane = bit % KERNEL_LANES;
             uint64_t other = i + step + bit / KERNEL_LANES + (each ? lane : 0);

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from fpstore._merge import AnyOrder
 from fpstore._pairs import Flips, Join, Neighbours, Windows
 from fpstore._view import SegmentView
 from fpstore.plans.planner import pattern_count
@@ -39,6 +40,10 @@ COUNTER_SHARE_BYTES = 8 * 8
 # A table with one flip and windows of 22 bits: 17 ns a key, 22 in halves, 34 in eighths, which read 1.5 partners each:
 # what tasks take more than one search is this, so that they are cut no finer than it takes to share the work.
 NEIGHBOUR_NS, FLIP_NS, PARTNER_NS = 6.0, 0.5, 10.0
+
+# Where keys of a window are in no order, those that are near do not stand side by side, so that they are looked at with
+# others of fewer vectors: gathering takes more than it saves where more than one in so many is near.
+KEYS_PER_NEAR = 32
 
 
 class JoinedTable(Protocol):
@@ -81,12 +86,19 @@ class Joined(Protocol):
         ...
 
     def keys(
-        self, table: int, first_slot: int = 0, end_slot: int | None = None, *, into: Callable[[], Keys] | None = None
+        self,
+        table: int,
+        first_slot: int = 0,
+        end_slot: int | None = None,
+        *,
+        into: Callable[[], Keys] | None = None,
+        order: AnyOrder | None = None,
     ) -> Iterator[Keys]:
         """The keys of a table, or of some of its slots, in order, each once, in chunks that are not empty.
 
         The room of a chunk may be used again once the next one is asked for. into: says where a chunk had best lie,
-        which it then may, where there is room for it.
+        which it then may, where there is room for it. order: leave to hand them on in another order, chunk by chunk as
+        long as nobody ends it; such a chunk may be written to.
         """
         ...
 
@@ -218,12 +230,14 @@ def load_windows(segment: Segment, index: int, window_bits: int, chunk: int, spl
     return windows
 
 
-def _parts_of(segment: Joined, stretch: Stretch, into: Callable[[], Keys] | None = None) -> Iterator[Keys]:
-    """The keys of a stretch, in order, some at a time; into: of Joined.keys."""
+def _parts_of(
+    segment: Joined, stretch: Stretch, into: Callable[[], Keys] | None = None, order: AnyOrder | None = None
+) -> Iterator[Keys]:
+    """The keys of a stretch, in order, some at a time; into, order: of Joined.keys."""
     if stretch.bits == 0:
-        return segment.keys(stretch.table, into=into)
+        return segment.keys(stretch.table, into=into, order=order)
     slots = 1 << (segment.tables[stretch.table].slot_bits - stretch.bits)
-    return segment.keys(stretch.table, stretch.first * slots, stretch.end * slots, into=into)
+    return segment.keys(stretch.table, stretch.first * slots, stretch.end * slots, into=into, order=order)
 
 
 def _neighbour_joins(
@@ -233,10 +247,14 @@ def _neighbour_joins(
     index = stretch.table
     prefix_bits, done = segment.tables[index].prefix_mask.bit_count(), 0
     expected = segment.key_count * (stretch.end - stretch.first) / (1 << stretch.bits)
-    parts = _parts_of(segment, stretch)
-    for keys in _whole_windows(segment, index, parts, prefix_bits, distance, memory_bytes):
+    order = AnyOrder(segment.view.bits - prefix_bits)
+    parts = _parts_of(segment, stretch, order=order)
+    for keys in _whole_windows(segment, index, parts, prefix_bits, distance, memory_bytes, order):
         if len(keys) > 1:
-            yield Neighbours(segment.view, index, keys, distance, prefix_bits), min(1.0, done / expected)
+            join = Neighbours(segment.view, index, keys, distance, prefix_bits, any_order=order.width > 0)
+            yield join, min(1.0, done / expected)
+            if join.in_order or join.near_count > len(keys) // KEYS_PER_NEAR:
+                order.end()
         done += len(keys)
 
 
@@ -304,12 +322,24 @@ def _chunks_read(stretch: Stretch, flips: dict[int, list[int]]) -> list[Stretch]
 
 
 def _whole_windows(
-    segment: Joined, index: int, parts: Iterator[Keys], window_bits: int, distance: int, memory_bytes: int
+    segment: Joined,
+    index: int,
+    parts: Iterator[Keys],
+    window_bits: int,
+    distance: int,
+    memory_bytes: int,
+    order: AnyOrder,
 ) -> Iterator[Keys]:
-    """The parts cut anew, so that none ends within a window; one that ends with a part comes by itself, as a copy."""
+    """The parts cut anew, so that none ends within a window; one that ends with a part comes by itself, as a copy.
+
+    Those for which there was leave not to be in order end with a window, and come before all others.
+    """
     in_window = np.uint64((1 << (segment.view.bits - window_bits)) - 1)
     held: list[Keys] = []  # of one window, the last
     for part in parts:
+        if order.width:
+            yield part
+            continue
         begin = int(np.searchsorted(part, held[0][0] | in_window, side="right")) if held else 0
         if begin:
             held.append(part[:begin].copy())

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from fpstore import format as layout
-from fpstore._merge import TableKeys
+from fpstore._merge import AnyOrder, TableKeys
 from fpstore._probe import IdColumn, IdCursor
 from fpstore._view import DecodeRoom, SegmentView, TableCursor
 from fpstore.disk import ADVISED_BYTES, Place, placed
@@ -80,14 +80,17 @@ class Segment:
         room: DecodeRoom | None = None,
         *,
         into: Callable[[], Keys] | None = None,
+        order: AnyOrder | None = None,
     ) -> Iterator[Keys]:
         """The keys of a table, or of some of its slots, in order, in chunks; every check of the decoder on.
 
         room: what is decoded in, chunks too: each is done with when another one is asked of whoever uses the room,
         unless it has been given another array for that one. into: of pairs.Joined, and not asked, as what is decoded at
-        once takes more room than its keys.
+        once takes more room than its keys. order: of pairs.Joined, and ended.
         """
         del into
+        if order is not None:
+            order.end()
         slots = 1 << self.tables[table].slot_bits
         cursor = TableCursor(self.view, table, first_slot, slots if end_slot is None else end_slot, room=room)
         whole = first_slot == 0 and end_slot is None

@@ -26,6 +26,39 @@ static void merge_halves(const uint64_t *keys, uint64_t count, uint64_t *own, in
     free(dealt[1]);
 }
 
+/* Keys dealt out to runs, some to several, and gathered by windows. */
+static void gather_dealt(const uint64_t *keys, uint64_t count, int set) {
+    enum { RUNS = 5 };
+    uint64_t *dealt[RUNS], *found, *sorted, total = 0, at = 0;
+    Items runs[RUNS];
+    const unsigned width = (unsigned)below(65);
+    const uint64_t of_several = 1 + below(30), stretch = 1 + below(40), used = 1 + below(RUNS);
+    uint64_t run_count = 0;
+    for (unsigned run = 0; run < used; run++) {
+        dealt[run] = room(count, 8);
+        uint64_t own = 0;
+        for (uint64_t i = 0; i < count; i++)
+            if (i / stretch % used == run || i % of_several == run) dealt[run][own++] = keys[i];
+        if (own > 0) runs[run_count++] = (Items){dealt[run], NULL, own};
+        total += own;
+    }
+    found = room(total + GATHER_PAD, 8);
+    sorted = room(total, 8);
+    for (unsigned run = 0; run < run_count; run++) {
+        memcpy(sorted + at, runs[run].keys, runs[run].count * 8);
+        at += runs[run].count;
+    }
+    qsort(sorted, total, 8, key_order);
+    gather_all(runs, run_count, width, found);
+    for (uint64_t i = 0; i < total; i++)
+        EXPECT((found[i] | low_bits(width)) == (sorted[i] | low_bits(width)), "set %d: a key of another window", set);
+    qsort(found, total, 8, key_order);
+    compare(found, total, sorted, total, set);
+    for (unsigned run = 0; run < used; run++) free(dealt[run]);
+    free(found);
+    free(sorted);
+}
+
 void test_sort(void) {
     const uint64_t most = 1 + below(below(3) ? 3000 : 90), repeats = 1 + below(3);
     uint64_t *expected = room(most, 8), *keys = room(repeats * most, 8), *own = room((1 + repeats) * most + 1, 8);
@@ -61,6 +94,7 @@ void test_sort(void) {
         own[2 * held] = 0x5EA1;
         merge_halves(expected, held, own, set);
         EXPECT(own[2 * held] == 0x5EA1, "set %d: merged past the keys of both runs", set);
+        gather_dealt(expected, held, set);
     }
     free(expected);
     free(keys);
