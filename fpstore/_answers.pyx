@@ -4,7 +4,7 @@ Four arrays are most of what it takes to answer a query that finds one row, and 
 """
 
 cimport cython
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.object cimport PyObject, PyTypeObject
 from libc.stdint cimport uint16_t, uint64_t
 
@@ -40,6 +40,8 @@ cdef class Columns:
     @property
     def _columns(self):
         if self.columns is None:
+            if self.is_one:
+                self.rows = self.row()
             if self.rows is None:
                 raise AttributeError("_columns")
             self.columns = self.of_rows()
@@ -51,9 +53,19 @@ cdef class Columns:
 
     @cython.boundscheck(True)  # of what others gave
     def __len__(self):
+        if self.columns is None and self.is_one:
+            return 1
         if self.columns is None and self.rows is not None:
             return PyBytes_GET_SIZE(self.rows) // (8 * max(self.words, 1) + 10)
         return len(self._columns[0])
+
+    cdef bytes row(self):
+        # The one row, as Answers.of has rows.
+        cdef bytes data = PyBytes_FromStringAndSize(NULL, 18)
+        cdef uint64_t *words = <uint64_t *>PyBytes_AS_STRING(data)
+        words[0], words[1] = self.fingerprint, self.id
+        (<uint16_t *>(words + 2))[0] = <uint16_t>self.distance
+        return data
 
     cdef tuple of_rows(self):
         # query, fingerprint, distance, and id or None.
@@ -84,7 +96,18 @@ cdef class Answers:
     cdef object of(self, bytes rows, bint signed, object method):
         # Of n rows: their fingerprints, then their ids (or anything where there are none), of eight bytes a word; then the
         # distances, of two. method: None for that of a query that is looked up.
+        cdef Columns made = self.made(signed, method)
+        made.rows = rows
+        return made
+
+    cdef object of_one(self, uint64_t fingerprint, uint64_t id, unsigned distance, bint signed, object method):
+        # Of one row, of fingerprints that are no words: most answers, of which most have no need for more than this.
+        cdef Columns made = self.made(signed, method)
+        made.is_one, made.fingerprint, made.id, made.distance = True, fingerprint, id, distance
+        return made
+
+    cdef Columns made(self, bint signed, object method):
         cdef Columns made = (<PyTypeObject *>self.kind).tp_new(self.kind, <PyObject *>NONE, NULL)
-        made.rows, made.signed, made.with_ids, made.named, made.words = rows, signed, self.with_ids, self.named, self.words
+        made.signed, made.with_ids, made.named, made.words = signed, self.with_ids, self.named, self.words
         made._recipe, made._method = self.recipe, METHOD if method is None else method
         return made

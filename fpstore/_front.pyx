@@ -26,7 +26,13 @@ cdef class Front:
 
     cdef object first(self, fingerprint, count, max_distance):
         # As first() of what answers from the newest snapshot.
-        single = self.newest.snapshot.single if self.known is None else self.known.answering()
+        cdef Following known = self.known
+        # Where nothing has to be done before, what answers is at hand. Another thread may go on until it is known to be.
+        if known is not None and not known.is_unready and self.watch.following is known and self.watch.holds_now():
+            single = known.single if known.single is not None else known.own()
+            if type(single) is Single:
+                return (<Single>single).first_rows(None, fingerprint, count, max_distance, self.signed, None, None)
+        single = self.newest.snapshot.single if known is None else known.answering()
         if type(single) is Single:
             return (<Single>single).first_rows(self.watch, fingerprint, count, max_distance, self.signed, None, None)
         return single.first(self.watch, fingerprint, count, max_distance, self.signed)

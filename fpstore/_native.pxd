@@ -614,6 +614,8 @@ cdef extern from "single.h" nogil:
         uint64_t most
         uint64_t keep
 
+    void found_init(FoundRows *found, uint64_t most, uint64_t keep)
+    void found_free(FoundRows *found)
     ctypedef struct ScanRoom:
         Chunk *chunk
         uint64_t *room

@@ -16,6 +16,9 @@ cdef class Reaches:
     cdef unsigned ends[MAX_RADII]
     cdef unsigned counts[MAX_RADII + 1]
     cdef int next_of[MAX_RADII + 1]
+    cdef unsigned total
+    cdef object made_of  # the segments that they are of, once any was looked up, as `parts`
+    cdef const void *parts[MAX_RADII]
     cdef int count
     cdef int choose(self) except -1
     cdef bint reads(self, uint64_t count, scanned) except -1

@@ -32,6 +32,7 @@ cdef class Reaches:
             self.shares[i], self.ends[i] = shares[i], radii[i]
         for i in range(self.count + 1):
             self.counts[i] = 1
+        self.total = self.count + 1
         self.choose()
 
     def following(self, int at):
@@ -51,18 +52,21 @@ cdef class Reaches:
 
     cdef int told(self, unsigned distance, unsigned times) except -1:
         cdef int i = 0
-        cdef unsigned total = 0
+        cdef unsigned more = WEIGHT * min(times, <unsigned>HELD)
         while i < self.count and self.ends[i] < distance:
             i += 1
-        self.counts[i] += WEIGHT * min(times, <unsigned>HELD)
-        while True:
-            total = 0
-            for i in range(self.count + 1):
-                total += self.counts[i]
-            if total <= HELD:
-                return self.choose()
+        self.counts[i] += more
+        self.total += more
+        # What is found within the first radius that is looked within, and no nearer one, is found for least as it is: no
+        # choice is better for it, and those behind it do not depend on it.
+        if self.total <= HELD and i == self.next_of[0] and i < self.count:
+            return 0
+        while self.total > HELD:
+            self.total = 0
             for i in range(self.count + 1):
                 self.counts[i] = (self.counts[i] + 1) // 2
+                self.total += self.counts[i]
+        return self.choose()
 
     cdef int choose(self) except -1:
         # From the last one back: what the rest of a search takes that has not found enough before `at`, at the least, where

@@ -13,8 +13,6 @@ cdef enum:
     MOST_ROWS = 4096  # more are another answer than a single query mostly has
     FEW_ROWS = 64  # where the first are wanted, what reads no others is as fast from here on
 
-cdef bint as_key(object value, uint64_t *key, unsigned bits) except -1
-cdef bint as_distance(object value, unsigned own, unsigned most, unsigned *distance) except -1
 cdef bint enter_all(tuple views) except -1
 cdef bint leave_all(tuple views) except -1
 cdef bint is_newest(Watch watch, single) except -1
@@ -31,7 +29,11 @@ cdef class Segments:
     cdef list flipped
     cdef Part *parts
     cdef unsigned part_count
+    cdef bint is_here  # none of them lies elsewhere
     cdef Reaches reaches_of(self, unsigned distance, unsigned count)
+    cdef Segments looked_up(self, tuple flips)
+    cdef int take(self, Reaches reaches) except -1
+    cdef int look_up(self, Reaches reaches, int at) except -1
 
 
 cdef class Single:

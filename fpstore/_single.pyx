@@ -5,21 +5,24 @@ rows) the answer is None, and the caller asks in the general way, which knows wh
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
-from cpython.exc cimport PyErr_Clear, PyErr_Occurred
 from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 
 import numpy as np
 
 from fpstore._answers cimport INT64, NDARRAY, UINT64, Answers
+from fpstore._asked cimport as_distance, as_key, is_alone
 from fpstore._native cimport (
     OK,
     MAX_KEY_BITS,
+    FoundRow,
     FoundRows,
     Part,
     ScanRoom,
     Sources,
     Status,
+    found_free,
+    found_init,
     keys_fit,
     parts_free_several,
     parts_make_several,
@@ -40,36 +43,10 @@ from fpstore._view cimport Flipped, SegmentView, enter_open, is_sound, leave_ope
 from fpstore._watch cimport Watch
 
 cdef extern from "Python.h":
-    long long PyLong_AsLongLongAndOverflow(object value, int *overflow) except? -1
-    unsigned long long PyLong_AsUnsignedLongLong(object value) noexcept
-
-cdef bint as_key(object value, uint64_t *key, unsigned bits) except -1:
-    # Whether it is an int of so many bits; one of 64 may have a sign, as those of int64 do; of these most are.
-    cdef int overflow = 0
-    if type(value) is not int:
-        return False
-    key[0] = <uint64_t>PyLong_AsLongLongAndOverflow(value, &overflow)
-    if overflow > 0:
-        key[0] = PyLong_AsUnsignedLongLong(value)
-        if key[0] == <uint64_t>-1 and PyErr_Occurred():
-            PyErr_Clear()
-            return False
-    return overflow >= 0 and (bits == 64 or key[0] >> bits == 0)
-
-
-cdef bint as_distance(object value, unsigned own, unsigned most, unsigned *distance) except -1:
-    # Whether it is None, for the store's own, or a distance up to `most`.
-    cdef int overflow = 0
-    cdef long long number
-    if value is None:
-        distance[0] = own
-        return own <= most
-    if type(value) is not int:
-        return False
-    number = PyLong_AsLongLongAndOverflow(value, &overflow)
-    distance[0] = <unsigned>number
-    return overflow == 0 and 0 <= number <= most
-
+    ctypedef struct PyThreadState:
+        pass
+    PyThreadState *PyEval_SaveThread()
+    void PyEval_RestoreThread(PyThreadState *state)
 
 cdef bint enter_all(tuple views) except -1:
     # Whether all are open; then none of them goes before leave_all().
@@ -91,6 +68,21 @@ cdef bint leave_all(tuple views) except -1:
         sound &= is_sound(<SegmentView>views[i])
         leave_open(<SegmentView>views[i], main)
     return sound
+
+
+cdef Status searched(
+    const Sources *sources, uint64_t key, unsigned distance, ScanRoom *scan, bint is_here, FoundRows *found
+) noexcept:
+    # single_search(), in which other threads run, where there are any. No look-up of what is here takes long, and to let
+    # others run takes half a microsecond after other work.
+    cdef PyThreadState *own = NULL
+    cdef Status status
+    if not (is_here and scan == NULL and is_alone()):
+        own = PyEval_SaveThread()
+    status = single_search(sources, key, distance, scan, found)
+    if own != NULL:
+        PyEval_RestoreThread(own)
+    return status
 
 
 # For looks at every key: those that nobody is using.
@@ -118,6 +110,7 @@ cdef class Segments:
         cdef IdColumn ids
         cdef Flipped tables
         cdef int i
+        self.is_here = True
         self.made_of, self.reaches, self.others, self.flipped = tuple(parts), {}, {}, []
         self.views, self.ids = tuple(part[0] for part in parts), tuple(part[1] for part in parts)
         self.parts = <Part *>calloc(len(self.views) + 1, sizeof(Part))
@@ -125,6 +118,7 @@ cdef class Segments:
             raise MemoryError()
         for i in range(len(self.views)):
             view, ids = self.views[i], self.ids[i]
+            self.is_here = self.is_here and view.lying is None
             self.parts[i].pages, self.parts[i].tables = &view.pages, view.tables
             self.parts[i].table_count, self.parts[i].position = <unsigned>view.table_count, parts[i][2]
             self.parts[i].key_count = parts[i][3]
@@ -154,11 +148,26 @@ cdef class Segments:
             self.recent_distance, self.recent_count = distance, count
         return self.recent
 
-    def looked_up(self, tuple flips not None):
-        """The same segments, of which each is looked up with these flips, or with its own where they are None."""
+    cdef Segments looked_up(self, tuple flips):
+        # The same segments, of which each is looked up with these flips, or with its own where they are None.
         if flips not in self.others:
             self.others[flips] = Segments(self.made_of, flips)
         return self.others[flips]
+
+    cdef int take(self, Reaches reaches) except -1:
+        # Radii that were of no segments are of these.
+        if reaches.made_of is not None:
+            raise ValueError("a reach of other segments")
+        reaches.made_of = self.made_of
+        return 0
+
+    cdef int look_up(self, Reaches reaches, int at) except -1:
+        # Have what is looked up within a radius, where nothing was yet.
+        cdef Segments found = self.looked_up(reaches.lookups[at])
+        if reaches.parts[at] == NULL:  # others may have had it meanwhile, and look at theirs
+            reaches.lookups[at] = found
+            reaches.parts[at] = found.parts
+        return 0
 
 
 cdef class Single:
@@ -251,11 +260,11 @@ cdef class Single:
         # As first. After other work no near cache has the code of the search: it comes while what is before it runs.
         search_ask_code()
         cdef uint64_t key
+        cdef uint64_t wanted
         cdef unsigned distance
         cdef int at = 0
-        cdef Segments lookup
         cdef FoundRows found
-        if not (not self.answers.named and type(count) is int and 0 < count <= FEW_ROWS
+        if not (not self.answers.named and as_key(count, &wanted, 64) and 0 < wanted <= FEW_ROWS
                 and as_key(fingerprint, &key, self.pending.bits) and keys_fit(&key, 1, self.pending.bits)
                 and as_distance(max_distance, self.pending.bits, self.pending.bits, &distance)):
             return None
@@ -263,25 +272,24 @@ cdef class Single:
         if single is not self:
             return single is None or single.first_rows(None, fingerprint, count, max_distance, signed, reaches, scanned)
         if reaches is None:
-            reaches = self.segments.reaches_of(distance, count)
+            reaches = self.segments.reaches_of(distance, <unsigned>wanted)
         if reaches is None or reaches.lookups is None:
             return None
-        found.rows, found.room, found.most, found.keep = NULL, 0, MOST_ROWS, 0 if self.alive is not None else count
+        found_init(&found, MOST_ROWS, 0 if self.alive is not None else wanted)
         self.pending.compare(self.sources.pending_end)
         try:
             while reaches.next_of[at] < reaches.count:
                 at = reaches.next_of[at]
-                if type(reaches.lookups[at]) is tuple:
-                    reaches.lookups[at] = self.segments.looked_up(reaches.lookups[at])
-                lookup = reaches.lookups[at]
-                part_ask(lookup.parts)
-                if lookup.made_of is not self.segments.made_of:
-                    raise ValueError("a reach of other segments")
-                if not self.search(lookup.parts, key, reaches.radii[at], None, &found):
+                if reaches.made_of is not self.segments.made_of:
+                    self.segments.take(reaches)
+                if reaches.parts[at] == NULL:
+                    self.segments.look_up(reaches, at)
+                part_ask(<const Part *>reaches.parts[at])
+                if not self.search(<const Part *>reaches.parts[at], key, reaches.ends[at], None, &found):
                     return None
                 at += 1
-                if found.count >= count or (reaches.whole and at == reaches.count):
-                    return self.told(reaches, &found, count, signed)
+                if found.count >= wanted or (reaches.whole and at == reaches.count):
+                    return self.told(reaches, &found, wanted, signed)
             if self.alive is not None or not reaches.reads(self.segments.key_count, scanned):
                 return False
             scanner = scanners.pop() if scanners else Scanner()
@@ -290,9 +298,9 @@ cdef class Single:
                     return None
             finally:
                 scanners.append(scanner)
-            return self.told(reaches, &found, count, signed, "scan")
+            return self.told(reaches, &found, wanted, signed, "scan")
         finally:
-            free(found.rows)
+            found_free(&found)
 
     cdef object told(self, Reaches reaches, FoundRows *found, uint64_t count, bint signed, method=None):
         # The first rows of these; of their last one the radii are told.
@@ -310,8 +318,7 @@ cdef class Single:
         sources.parts, found.count, room.chunk = parts, 0, NULL
         if scanner is not None:
             room.chunk, room.room = scanner.chunk, scanner.room
-        with nogil:
-            status = single_search(&sources, key, distance, &room if room.chunk != NULL else NULL, found)
+        status = searched(&sources, key, distance, &room if room.chunk != NULL else NULL, self.segments.is_here, found)
         if not self.leave() or status != OK:
             return False
         if self.alive is not None and found.count > 0:
@@ -327,9 +334,10 @@ cdef class Single:
         if distance > self.most or not keys_fit(&key, 1, self.pending.bits) or not self.enter(distance):
             return None
         scanner = self.scanner(distance, &room)
-        found.rows, found.count, found.room, found.most, found.keep = NULL, 0, 0, most, 0
-        with nogil:
-            status = single_search(&self.sources, key, distance, &room if room.chunk != NULL else NULL, &found)
+        found_init(&found, most, 0)
+        status = searched(
+            &self.sources, key, distance, &room if room.chunk != NULL else NULL, self.segments.is_here, &found
+        )
         if scanner is not None:
             scanners.append(scanner)
         try:
@@ -343,7 +351,7 @@ cdef class Single:
                     found.count = 1
             return self.answer(&found, signed, None if scanner is None else "scan")
         finally:
-            free(found.rows)
+            found_free(&found)
 
     def contains(self, Watch watch, fingerprint, max_distance):
         """Whether anything is within the distance, None where it cannot tell; as probe, and stops at the first."""
@@ -378,7 +386,7 @@ cdef class Single:
         cdef FoundRows found
         cdef ScanRoom room
         cdef Scanner scanner
-        found.rows, found.room, found.most, found.keep = NULL, 0, MOST_ROWS, 0
+        found_init(&found, MOST_ROWS, 0)
         if queries.shape[0] > 0 and not keys_fit(&queries[0], <uint64_t>queries.shape[0], self.pending.bits):
             return None
         if not self.enter(distance):
@@ -395,7 +403,7 @@ cdef class Single:
                 if status != OK:
                     break
                 count += found.count + any
-        free(found.rows)
+        found_free(&found)
         if scanner is not None:
             scanners.append(scanner)
         return count if self.leave() and status == OK else None
@@ -441,6 +449,9 @@ cdef class Single:
 
     cdef object answer(self, FoundRows *found, bint signed, method=None):
         # Of no rows that were looked up, always the same.
+        cdef const FoundRow *row = found.rows
+        if found.count == 1:
+            return self.answers.of_one(row.fingerprint, row.id, row.distance, signed, method)
         if found.count > 0 or method is not None:
             return self.answers.of(self.rows(found), signed, method)
         if self.nothing[signed] is None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from living import writer_of
 from test_wide import many, near
@@ -78,6 +78,30 @@ def test_what_came_lately_counts_most() -> None:
     for _ in range(40):
         reaches.tell(11)
     assert chosen(reaches)[-1] == 11
+
+
+@given(told=st.lists(st.tuples(st.sampled_from([2, 5, 8, 11, 14]), st.integers(1, 80)), max_size=8))
+@example(told=[(8, 80), (8, 80), (14, 8)])
+@settings(deadline=None, max_examples=200)
+def test_the_choice_is_the_same_whether_it_was_made_after_each_query_or_once(told: list[tuple[int, int]]) -> None:
+    """Of runs of queries that are alike, after which nothing may have to be chosen."""
+    shares = [0.01, 0.02, 0.05, 0.2]
+    radii = [2, 5, 8, 11]
+    reaches, counts = Reaches(radii, shares, False), [1] * 5
+    for distance in (distance for distance, times in told for _ in range(times)):
+        reaches.tell(distance)
+        counts[next((i for i, most in enumerate(radii) if distance <= most), 4)] += 64
+        while sum(counts) > 32 * 64:
+            counts = [(count + 1) // 2 for count in counts]
+
+    def cost(which: tuple[int, ...]) -> float:
+        total, left = 0.0, sum(counts)
+        for index in which:
+            total, left = total + left * shares[index], sum(counts[index + 1 :])
+        return total + left
+
+    every = [each for size in range(5) for each in combinations(range(4), size)]
+    assert cost(tuple(radii.index(each) for each in chosen(reaches))) == pytest.approx(min(map(cost, every)))
 
 
 def test_radii_are_as_many_as_their_shares_and_no_more_than_there_is_room_for() -> None:

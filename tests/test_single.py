@@ -5,6 +5,8 @@
 import os
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -189,6 +191,7 @@ def store(tmp_path: Path) -> Iterator[fpstore.Store]:
         (-(1 << 63), 1 << 63),
         ((1 << 63) - 1, (1 << 63) - 1),
         (1 << 63, 1 << 63),
+        *((number, number) for place in (30, 60) for number in ((1 << place) - 1, 1 << place, 3 << place)),
     ],
 )
 def test_an_int_of_64_bits_with_a_sign_or_without_is_answered_in_one_call(
@@ -197,6 +200,8 @@ def test_an_int_of_64_bits_with_a_sign_or_without_is_answered_in_one_call(
     found = store._latest.single.probe(ALWAYS, given_as, None, False)
     assert found == store.probe_many([key])
     assert store.probe(given_as) == found
+    least = min((key ^ row).bit_count() for row in [*SOME.tolist(), 5, LAST - 1])
+    assert store.nearest(given_as).distance.tolist() == [least]
 
 
 @pytest.mark.parametrize("odd", [True, 1.0, "1", None, b"\0" * 8, np.uint64(4), 1 << 64, 1 << 70, -(1 << 63) - 1])
@@ -331,6 +336,78 @@ def test_the_nearest_are_one_call_once_the_newest_state_was_asked(
                 context.setattr(fpstore.Store, "_nearest_again", None)
                 assert store.nearest(6).distance.tolist() == [distance]
             assert writer.nearest(6).distance.tolist() == [distance]
+
+
+@pytest.mark.parametrize("ids", [False, True])
+@pytest.mark.parametrize("count", [1, 2, 15, 16, 17, 33, 64])
+def test_rows_are_all_found_and_in_order_whether_they_are_few_or_not(tmp_path: Path, count: int, ids: bool) -> None:
+    """Few take no memory of their own, and another way to be put in order."""
+    rows = uniform(400, np.random.default_rng(count)).tolist()
+    near = [rows[0] ^ (1 << bit) for bit in np.random.default_rng(1).permutation(64)[: count - 1].tolist()]
+    keys, numbers = [*rows, *near], list(range(len(rows) + len(near)))
+    for each in (keys, keys + 8 * keys[:1]):
+        with fpstore.build(
+            tmp_path / f"{len(each)}", each, ids=[*numbers, *range(1000, 1000 + len(each) - len(keys))] if ids else None
+        ) as store:
+            expected = sorted(
+                ((key ^ rows[0]).bit_count(), key, id)
+                for key, id in zip(each, [*numbers, *range(1000, 2000)], strict=False)
+            )
+            if not ids:
+                expected = [(*row, None) for row in sorted({row[:2] for row in expected})]
+            found = store.nearest(rows[0], count)
+            again = [None] * len(found) if found.id is None else found.id.tolist()
+            own = list(zip(found.distance.tolist(), found.fingerprint.tolist(), again, strict=True))
+            assert own == expected[:count]
+            probed = store.probe(rows[0], max_distance=1)
+            assert len(probed) == sum(row[0] <= 1 for row in expected)
+            assert probed[:count] == found[: len(probed)]
+
+
+def test_while_one_looks_up_others_run(store: fpstore.Store) -> None:
+    """Nobody is made to give way meanwhile: the other, who may go on, does so where a look-up lets it."""
+    gate, ran = threading.Lock(), []
+    gate.acquire()
+    other = threading.Thread(target=lambda: gate.acquire() and ran.append(True))
+    other.start()
+    time.sleep(0.2)
+    ended = time.monotonic() + 20
+    interval = sys.getswitchinterval()
+    try:
+        sys.setswitchinterval(1000)
+        gate.release()
+        while not ran and time.monotonic() < ended:
+            store._latest.single.nearest(5, 3)
+        assert ran
+    finally:
+        sys.setswitchinterval(interval)
+        other.join()
+
+
+def test_threads_that_search_at_once_find_each_its_own(path: Path) -> None:
+    with fpstore.open(path) as store, ThreadPoolExecutor(2) as pool:
+        single = store._latest.single
+        lots = [np.tile(fingerprint_array(queries()[at::2]), 100) for at in range(2)]
+        expected = [single.each(lot, 3, False) for lot in lots]
+        for _ in range(3):
+            assert list(pool.map(lambda lot: single.each(lot, 3, False), lots)) == expected
+
+
+def test_radii_of_some_segments_are_looked_within_in_no_others(tmp_path: Path) -> None:
+    base = 0x123456789ABCDEF0
+    reaches = Reaches([3, 5], [0.001, 0.002], False, [(None,), ((2, 2),)])
+    for _ in range(40):
+        reaches.tell(3)
+    with (
+        fpstore.build(tmp_path / "one", [base ^ 0b111], ids=None, plan="flips-2:1,1") as one,
+        fpstore.build(tmp_path / "other", [base ^ 0b1], ids=None, plan="flips-2:1,1") as other,
+    ):
+        assert one._latest.single.first(None, base, 1, None, False, reaches).distance.tolist() == [3]
+        for _ in range(40):
+            reaches.tell(5)  # so that it is looked for further, where nobody has looked
+        with pytest.raises(ValueError, match="a reach of other segments"):
+            other._latest.single.first(None, base, 1, None, False, reaches)
+        assert one._latest.single.first(None, base, 1, None, False, reaches).distance.tolist() == [3]
 
 
 def test_of_rows_that_were_removed_none_is_among_the_first(tmp_path: Path) -> None:

@@ -12,10 +12,26 @@ int match_order(const void *a, const void *b) {
     return left->fingerprint < right->fingerprint ? -1 : left->fingerprint > right->fingerprint;
 }
 
+void sort_few(void *items, uint64_t count, size_t bytes, int (*order)(const void *, const void *)) {
+    char *at = items, item[MOST_ITEM_BYTES];
+    if (count > FEW_ITEMS) {
+        qsort(items, count, bytes, order);
+        return;
+    }
+    for (uint64_t i = 1; i < count; i++) {
+        uint64_t place = i;
+        while (place > 0 && order(at + (place - 1) * bytes, at + i * bytes) > 0) place--;
+        if (place == i) continue;
+        memcpy(item, at + i * bytes, bytes);
+        memmove(at + (place + 1) * bytes, at + place * bytes, (i - place) * bytes);
+        memcpy(at + place * bytes, item, bytes);
+    }
+}
+
 uint64_t match_keep(void *matches, uint64_t count, size_t bytes, uint64_t keep, Match *bounds) {
     char *at = matches;
     uint64_t kept = 0, of_query = 0;
-    if (count > 1) qsort(matches, count, bytes, match_order);
+    sort_few(matches, count, bytes, match_order);
     for (uint64_t i = 0; i < count; i++) {
         const Match *match = (const Match *)(at + i * bytes);
         of_query = i > 0 && match->query == ((const Match *)(at + (kept - 1) * bytes))->query ? of_query + 1 : 1;

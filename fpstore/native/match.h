@@ -14,6 +14,12 @@ typedef struct {
 /* For qsort(): by query, distance and fingerprint. */
 int match_order(const void *a, const void *b);
 
+/* As qsort(), of items of at most MOST_ITEM_BYTES. A few are put in order here: after other work no cache has any of the
+   system's code. */
+#define MOST_ITEM_BYTES 64
+#define FEW_ITEMS 16
+void sort_few(void *items, uint64_t count, size_t bytes, int (*order)(const void *, const void *));
+
 /* Of records of `bytes` each that begin with a Match, put in order, the first `keep` of every query come to the front;
    how many these are. bounds: NULL, or match_bounds, which gets the last of `keep` of each query that has so many. */
 uint64_t match_keep(void *matches, uint64_t count, size_t bytes, uint64_t keep, Match *bounds);

@@ -20,7 +20,7 @@ KERNELS_CHOSEN_AT_LOAD(search_choose)
 
 void search_init(Search *search, Pages *pages, Table *const *tables, unsigned table_count, unsigned distance,
                  uint64_t query_count) {
-    memset(search, 0, offsetof(Search, rows)); /* what comes after these is written before it is read */
+    memset(search, 0, offsetof(Search, few)); /* what comes after these is written before it is read */
     search->pages = pages;
     search->tables = tables;
     search->table_count = search->own_tables = table_count;
@@ -52,15 +52,24 @@ Status search_add(Search *search, uint32_t query, uint64_t fingerprint, unsigned
     }
     if (search->match_most != 0 && search->match_count == search->match_most) return TOO_MANY;
     if (search->match_count == search->match_room) {
-        uint64_t room = search->match_room ? 2 * search->match_room : 16;
-        Match *matches = realloc(search->matches, room * sizeof *matches);
+        const uint64_t room = search->match_room ? 2 * search->match_room : 16;
+        const int few = search->matches == search->few;
+        Match *matches = realloc(few ? NULL : search->matches, room * sizeof *matches);
         if (matches == NULL) return NO_MEMORY;
+        if (few) memcpy(matches, search->few, search->match_count * sizeof *matches);
         search->matches = matches;
         search->match_room = room;
     }
     search->matches[search->match_count++] = match;
     search->done = search->first_only;
     return OK;
+}
+
+void search_keep_few(Search *search) { search->matches = search->few, search->match_room = FEW_MATCHES; }
+
+void search_free(Search *search) {
+    if (search->matches != search->few) free(search->matches);
+    free(search->bounds);
 }
 
 Status search_begin(Search *search, const uint64_t *queries, uint64_t count, uint64_t first_index) {

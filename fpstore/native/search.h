@@ -80,6 +80,8 @@ typedef struct {
     };
 } SearchColumns;
 
+#define FEW_MATCHES 16
+
 typedef struct {
     Pages *pages;
     Table *const *tables; /* all of one codec */
@@ -105,6 +107,7 @@ typedef struct {
     unsigned slot_count, resolved_count, waiting_count;
     int is_one; /* the stages are those of search_one.h */
     unsigned waits; /* 1 where slots of the first table wait there, which comes behind the others; else 0 */
+    Match few[FEW_MATCHES]; /* what matches are kept in at first, after search_keep_few() */
     union {
         SearchRows rows;
         SearchColumns columns; /* see search_many.h */
@@ -117,6 +120,10 @@ ALWAYS_INLINE unsigned reach_shift(unsigned slot_shift) { return slot_shift > 8 
 /* A search of so many queries that has found nothing yet, and is to find everything. */
 void search_init(Search *search, Pages *pages, Table *const *tables, unsigned table_count, unsigned distance,
                  uint64_t query_count);
+
+/* Have the first few matches in the search itself, without memory of their own. Such a search is freed by search_free(). */
+void search_keep_few(Search *search);
+void search_free(Search *search);
 
 /* The three stages of a search for queries[0..count), which are numbered from first_index on: name slots and ask for
    their directory lines; read these and ask for blocks; scan them. Matches go to search->matches. Searches of several

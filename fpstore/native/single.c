@@ -40,14 +40,20 @@ void part_ask(const Part *part) {
 static Status add_row(FoundRows *found, uint64_t fingerprint, unsigned distance, uint64_t id, uint64_t position) {
     if (found->count == found->most) return TOO_MANY;
     if (found->count == found->room) {
-        uint64_t room = found->room ? 2 * found->room : 16;
-        FoundRow *rows = realloc(found->rows, room * sizeof *rows);
+        const uint64_t room = 2 * found->room;
+        const int few = found->rows == found->few;
+        FoundRow *rows = realloc(few ? NULL : found->rows, room * sizeof *rows);
         if (rows == NULL) return NO_MEMORY;
+        if (few) memcpy(rows, found->few, sizeof found->few);
         found->rows = rows;
         found->room = room;
     }
     found->rows[found->count++] = (FoundRow){fingerprint, id, position, distance};
     return OK;
+}
+
+void found_free(FoundRows *found) {
+    if (found->rows != found->few) free(found->rows);
 }
 
 /* A row for each id of a fingerprint that the search has found. */
@@ -90,16 +96,23 @@ static void keep_first(Search *search, uint64_t parts, uint64_t keep) {
     search->query_count = parts;
 }
 
-static void end_search(Search *search) {
-    free(search->matches);
-    free(search->bounds);
+/* Not on the stack, which has 128 KiB in small threads. A thread that searches alone has the first ones, as to find its
+   own takes three waits for memory after other work. */
+static Search first_searches[IN_FLIGHT];
+static int first_are_taken;
+static _Thread_local Search own_searches[IN_FLIGHT];
+
+static Search *take_searches(void) {
+    return __atomic_exchange_n(&first_are_taken, 1, __ATOMIC_ACQUIRE) ? own_searches : first_searches;
 }
 
-/* Not on the stack, which has 128 KiB in small threads. */
-static _Thread_local Search searches[IN_FLIGHT];
+static void give_back(const Search *searches) {
+    if (searches == first_searches) __atomic_store_n(&first_are_taken, 0, __ATOMIC_RELEASE);
+}
 
 /* Search segments in turns: each stage of one comes after the stage before it of the next few. */
-static Status search_in_turns(const Part *parts, unsigned count, uint64_t query, unsigned distance, FoundRows *found) {
+static Status search_in_turns(Search *searches, const Part *parts, unsigned count, uint64_t query, unsigned distance,
+                              FoundRows *found) {
     Status status = OK;
     unsigned begun = 0, ended = 0;
     for (unsigned turn = 0; turn < count + 2 * LAG && status == OK; turn++) {
@@ -107,6 +120,7 @@ static Status search_in_turns(const Part *parts, unsigned count, uint64_t query,
             const Part *part = &parts[turn];
             Search *search = &searches[turn % IN_FLIGHT];
             search_init(search, part->pages, part->tables, part->table_count, distance, 1);
+            search_keep_few(search);
             search->match_most = found->most;
             if (found->keep > 0) keep_first(search, 1, found->keep);
             status = search_begin(search, &query, 1, 0);
@@ -117,40 +131,45 @@ static Status search_in_turns(const Part *parts, unsigned count, uint64_t query,
             Search *search = &searches[ended % IN_FLIGHT];
             status = search_end(search);
             if (status == OK) status = add_parts(&parts[ended], search, found);
-            end_search(search);
+            search_free(search);
             ended++;
         }
     }
-    for (; ended < begun; ended++) end_search(&searches[ended % IN_FLIGHT]);
+    for (; ended < begun; ended++) search_free(&searches[ended % IN_FLIGHT]);
     return status;
 }
 
 /* Search the segments that parts[0].several is of. */
-static Status search_together(const Part *parts, uint64_t query, unsigned distance, FoundRows *found) {
+static Status search_together(Search *searches, const Part *parts, uint64_t query, unsigned distance,
+                              FoundRows *found) {
     const Several *several = parts[0].several;
     Search *search = &searches[0];
     int answered;
     search_several_init(search, several, distance);
+    search_keep_few(search);
     search->match_most = found->most;
     if (found->keep > 0) keep_first(search, several->part_count, found->keep);
     Status status = search_several(search, several, query, &answered);
     if (status == OK && answered) status = add_parts(parts, search, found);
-    end_search(search);
-    return status == OK && !answered ? search_in_turns(parts, several->part_count, query, distance, found) : status;
+    search_free(search);
+    if (status != OK || answered) return status;
+    return search_in_turns(searches, parts, several->part_count, query, distance, found);
 }
 
 static Status search_parts(const Sources *sources, uint64_t query, unsigned distance, FoundRows *found) {
+    Search *searches = take_searches();
     Status status = OK;
     for (unsigned first = 0, end; first < sources->part_count && status == OK; first = end) {
         const Part *parts = sources->parts;
         if (parts[first].several != NULL) {
             end = first + parts[first].several->part_count;
-            status = search_together(&parts[first], query, distance, found);
+            status = search_together(searches, &parts[first], query, distance, found);
             continue;
         }
         for (end = first + 1; end < sources->part_count && parts[end].several == NULL;) end++;
-        status = search_in_turns(&parts[first], end - first, query, distance, found);
+        status = search_in_turns(searches, &parts[first], end - first, query, distance, found);
     }
+    give_back(searches);
     return status;
 }
 
@@ -176,7 +195,7 @@ static Status scan_parts(const Sources *sources, uint64_t query, unsigned distan
         if (found->keep > 0) keep_first(&search, 1, found->keep);
         status = scan_part(part, query, room, &search);
         if (status == OK) status = add_parts(part, &search, found);
-        end_search(&search);
+        search_free(&search);
     }
     return status;
 }
@@ -264,7 +283,7 @@ static int row_order(const void *a, const void *b) {
 
 void single_order(FoundRows *found) {
     uint64_t kept = 0;
-    if (found->count > 1) qsort(found->rows, found->count, sizeof *found->rows, row_order);
+    sort_few(found->rows, found->count, sizeof *found->rows, row_order);
     for (uint64_t i = 0; i < found->count; i++)
         if (i == 0 || row_order(&found->rows[kept - 1], &found->rows[i]) != 0) found->rows[kept++] = found->rows[i];
     found->count = kept;

@@ -34,6 +34,8 @@ typedef struct {
     uint64_t *room;
 } ScanRoom;
 
+#define FEW_ROWS_FOUND 16
+
 /* position: when it was stored, which decides whether a removal masks it. */
 typedef struct {
     uint64_t fingerprint, id, position;
@@ -47,12 +49,19 @@ typedef struct {
     uint32_t pending_end; /* rows numbered up to it belong to the answer */
 } Sources;
 
-/* Rows that were found, at most `most`; the caller frees them. keep: 0, or how many rows are wanted, those that come
+/* Rows that were found, at most `most`, from found_init() to found_free(). keep: 0, or how many rows are wanted, those that come
    first: of each segment only the rows of its nearest so many fingerprints are had. */
 typedef struct {
     FoundRow *rows;
     uint64_t count, room, most, keep;
+    FoundRow few[FEW_ROWS_FOUND]; /* the first ones, which need no memory of their own */
 } FoundRows;
+
+ALWAYS_INLINE void found_init(FoundRows *found, uint64_t most, uint64_t keep) {
+    found->rows = found->few, found->room = FEW_ROWS_FOUND, found->count = 0, found->most = most, found->keep = keep;
+}
+
+void found_free(FoundRows *found);
 
 /* Add what is within `distance` of query to found, in no order and maybe twice. TOO_MANY where there are more. scan:
    NULL where segments are looked up, or for a look at all their keys. */
