@@ -26,6 +26,7 @@ from fpstore.types import Array, Counts, Ids, Keys
 
 # So many bytes of text are decided together, or one text: their shingles take 3 to 16 times as many.
 PIECE_BYTES = 3 << 20
+_NO_SETS = Sets.of([])
 
 
 class _Workplaced(Leaders):
@@ -51,7 +52,7 @@ class _Workplaced(Leaders):
         # Of leaders of this batch, of which the spool need not have the texts yet: the first id, and the indexes.
         self._first_unspooled, self._unspooled = self.next_id, list[int]()
         # The features of documents that may be near some, and their indexes.
-        self._ahead = Sets.of([])
+        self._ahead = _NO_SETS
         self._looked_at: Counts = np.empty(0, dtype=np.int64)
         self.refused = self.cut_short = 0
         self._is_settled = True
@@ -76,9 +77,9 @@ class _Workplaced(Leaders):
         self._first_unspooled, self._unspooled = self.next_id, []
         if self._is_settled:
             self._workplace.settle()
-        self._ends = np.cumsum(text_sizes(texts))
+        self._ends = text_sizes(texts).cumsum()
         verdicts = self.decide(fingerprints)
-        self._names, self._texts, self._hashes, self._ahead, self._lines = (), (), None, Sets.of([]), None
+        self._names, self._texts, self._hashes, self._ahead, self._lines = (), (), None, _NO_SETS, None
         self._is_settled = settles
         return verdicts
 

@@ -26,8 +26,8 @@ uint64_t packed_integer(uint64_t number, uint8_t *out);
 
 #define MOST_MEASURE 1099511627776.0 /* 2^40 */
 
-/* The same of one from 0 to below MOST_MEASURE, with four digits behind the point: what it is exactly is rounded, a half
-   to the even digit, as Python and printf do. */
+/* The same of one from 0 to below MOST_MEASURE, with four digits behind the point: what it is exactly is rounded, as
+   Python and printf do, a half to the even digit. */
 uint64_t packed_measure(double measure, uint8_t *out);
 
 /* What tells a document from others: 16 bytes of its name and its value, for each of count of them. Two XXH3, with
