@@ -113,6 +113,26 @@ def test_by_columns_and_by_rows_a_search_finds_what_brute_force_does(plan: Plan,
             assert rows(search_each(segment.view, queries, 3)) == expected, codec
 
 
+@pytest.mark.parametrize("codec", ["gap", "xor"])
+@pytest.mark.parametrize("slot_bits", range(7, 19))
+def test_as_many_blocks_as_lanes_or_a_few_more_or_less_are_scanned_to_their_ends(slot_bits: int, codec: str) -> None:
+    # One query has 2 * (slot_bits + 1) blocks, 16 to 38, of which none is empty: up to 32 have a lane each.
+    rng = np.random.default_rng(slot_bits)
+    queries = uniform(40, rng)
+    near = flipped(np.repeat(queries, 30), rng.integers(0, 4, 1200), rng)
+    places = np.concatenate([np.arange(top, top - slot_bits, -1) for top in (63, 31)]).astype(np.uint64)
+    other = np.repeat(queries, len(places)) ^ np.tile(np.uint64(1) << places, len(queries))
+    keys = distinct(np.concatenate([queries, near, other, other ^ np.uint64(3), uniform(3000, rng)]))
+    with segment_of(keys, HALVES, codec=codec, slot_bits=slot_bits) as segment:
+        expected = rows(brute_force(keys, queries, 3))
+        assert len(expected) > 1000
+        assert rows(search_each(segment.view, queries, 3)) == expected
+        segment.view.warm(0, segment.view.page_count)
+        assert rows(search_each(segment.view, queries, 3)) == expected
+        assert rows(search(segment.view, queries, 3)) == expected
+        assert blocks_decoded(segment.view, queries, 3) == len(queries) * 2 * (slot_bits + 1)
+
+
 def test_tables_are_searched_together_whether_their_codes_are_alike_or_not() -> None:
     # With each key the one whose halves are exchanged: both tables have the same keys. Of the others, 16 bits have few
     # values, so that the differences of their table are short.
