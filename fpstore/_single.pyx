@@ -11,7 +11,6 @@ from libc.stdlib cimport calloc, free
 import numpy as np
 
 from fpstore._answers cimport INT64, NDARRAY, UINT64, Answers
-from fpstore._asked cimport as_distance, as_key, is_alone
 from fpstore._native cimport (
     OK,
     MAX_KEY_BITS,

@@ -6,7 +6,6 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
 from fpstore._answers cimport NDARRAY, Answers
-from fpstore._asked cimport as_distance
 from fpstore._codes cimport CodeIndex
 from fpstore._native cimport (
     OK,
@@ -22,6 +21,7 @@ from fpstore._reaches cimport Reaches
 from fpstore._single cimport (
     FEW_ROWS,
     MOST_ROWS,
+    as_distance,
     enter_all,
     is_newest,
     leave_all,

@@ -10,10 +10,9 @@ from libc.string cimport memcpy
 
 import numpy as np
 
-from fpstore._asked cimport as_distance, as_key
 from fpstore._native cimport pending_append
 from fpstore._pending cimport PendingIndex
-from fpstore._single cimport Single
+from fpstore._single cimport Single, as_distance, as_key
 from fpstore._watch cimport Watch
 
 cdef object NDARRAY = np.ndarray, INT64 = np.dtype(np.int64), UINT64 = np.dtype(np.uint64)

@@ -366,9 +366,14 @@ def test_rows_are_all_found_and_in_order_whether_they_are_few_or_not(tmp_path: P
 
 def test_while_one_looks_up_others_run(store: fpstore.Store) -> None:
     """Nobody is made to give way meanwhile: the other, who may go on, does so where a look-up lets it."""
-    gate, ran = threading.Lock(), []
+    gate, ran = threading.Lock(), threading.Event()
+
+    def go_on() -> None:
+        gate.acquire()
+        ran.set()
+
     gate.acquire()
-    other = threading.Thread(target=lambda: gate.acquire() and ran.append(True))
+    other = threading.Thread(target=go_on)
     other.start()
     time.sleep(0.2)
     ended = time.monotonic() + 20
@@ -376,9 +381,9 @@ def test_while_one_looks_up_others_run(store: fpstore.Store) -> None:
     try:
         sys.setswitchinterval(1000)
         gate.release()
-        while not ran and time.monotonic() < ended:
+        while not ran.is_set() and time.monotonic() < ended:
             store._latest.single.nearest(5, 3)
-        assert ran
+        assert ran.is_set()
     finally:
         sys.setswitchinterval(interval)
         other.join()

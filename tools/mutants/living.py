@@ -121,7 +121,7 @@ MUTANTS = (
     ),
     Mutant(
         "of an int of three digits the last is cut off",
-        "fpstore/_asked.pxd",
+        "fpstore/_single.pxd",
         "|| (count == 3 && digits[2] >> 4 != 0)",
         "",
         "a fingerprint of more than 64 bits is looked for as another one",
@@ -129,7 +129,7 @@ MUTANTS = (
     ),
     Mutant(
         "a look-up lets nobody else run",
-        "fpstore/_asked.pxd",
+        "fpstore/_single.pxd",
         "return own->prev == NULL && own->next == NULL;",
         "return own != NULL;",
         "threads ask one after the other",
