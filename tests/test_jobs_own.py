@@ -339,7 +339,9 @@ def test_a_job_that_fails_ends_when_its_commit_is_done(
     monkeypatch.setattr(FirstRun, "_decide", fail)
     with pytest.raises(failure):
         jobs.dedup([source], tmp_path / "kept", **NEAR)
-    assert events == ["begun", "done"]
+    # Of two threads one may decide about the second batch while the other begins to commit the first.
+    assert (events[0], events[-1]) == ("begun", "done")
+    assert events.count("begun") == events.count("done")
 
 
 @pytest.mark.parametrize(("moments", "goes_on"), [((0.1,), False), ((0.1, 0.3), True), ((0.1, 0.3, 0.5), True)])
