@@ -1,13 +1,18 @@
 """A file that is cut while it is read is an error in every format, never a shorter input."""
 
+import bz2
+import contextlib
 import gzip
 import io
 import json
+import lzma
 import os
 import random
 import sys
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -124,6 +129,54 @@ def test_a_file_as_standard_input_is_counted_from_where_it_stands_on(
                 with pytest.raises(BadInput, match="standard input: found its end after") as caught:
                     stream.whole(1 << 30)
         assert f"expected {len(LINES) - 17}, as there were" in str(caught.value)
+
+
+class Bare:
+    """Bytes that can be read, and nothing else."""
+
+    def __init__(self, data: bytes) -> None:
+        self.readinto = io.BytesIO(data).readinto
+
+
+def _in_tar(path: Path, held: contextlib.ExitStack) -> Any:
+    with tarfile.open(path, "w") as archive:
+        member = tarfile.TarInfo("a")
+        member.size = 34
+        archive.addfile(member, io.BytesIO(LINES[:34]))
+    return held.enter_context(held.enter_context(tarfile.open(path)).extractfile("a") or io.BytesIO())
+
+
+def _of_file(pack: Callable[[bytes], bytes], opened: Callable[..., Any], *how: Any) -> Any:
+    def open_in(path: Path, held: contextlib.ExitStack) -> Any:
+        path.write_bytes(pack(LINES[:34]))
+        return held.enter_context(opened(path, *how))
+
+    return open_in
+
+
+@pytest.mark.parametrize(
+    "opened",
+    [
+        _of_file(gzip.compress, gzip.open),
+        _of_file(bz2.compress, bz2.open),
+        _of_file(lzma.compress, lzma.open),
+        _of_file(zstandard.compress, zstandard.open),
+        _in_tar,
+        lambda path, held: Bare(LINES[:34]),
+        lambda path, held: io.BytesIO(LINES[:34]),
+        _of_file(bytes, open, "rb"),
+        _of_file(bytes, open, "r+b"),
+        _of_file(bytes, open, "rb", 0),
+    ],
+    ids=["gzip", "bz2", "lzma", "zstd", "tar", "bare", "bytes", "file", "random", "raw"],
+)
+def test_whatever_stands_in_the_place_of_standard_input_is_read_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opened: Callable[[Path, contextlib.ExitStack], Any]
+) -> None:
+    with contextlib.ExitStack() as held:
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=opened(tmp_path / "a", held)))
+        with open_stream("-", None) as stream:
+            assert stream.whole(1 << 20) == LINES[:34]
 
 
 def test_what_is_added_to_a_file_while_it_is_read_is_no_fault(tmp_path: Path) -> None:
