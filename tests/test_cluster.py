@@ -609,3 +609,11 @@ def test_a_part_that_vanished_is_an_error_that_leaves_no_file_open(
     with pytest.raises(FileNotFoundError):
         cluster.probe(stores["grown uint64"], some_keys(900, 5), tasks=3)
     assert set(os.listdir("/proc/self/fd")) <= before
+
+
+def test_what_cannot_be_read_while_a_part_is_written_keeps_its_name(tmp_path: Path) -> None:
+    with Folder.open(tmp_path) as home:
+        with pytest.raises(FileNotFoundError) as caught, parts.whole_file(home, "a"):
+            (tmp_path / "input").read_bytes()
+        assert caught.value.filename == str(tmp_path / "input")
+        assert not home.names()

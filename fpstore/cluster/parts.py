@@ -59,13 +59,22 @@ def whole_file(folder: Folder, name: str, *, durable: bool = True) -> Iterator[I
     durable: where not, nobody waits for the disk: after a power cut there may be any part of it under the name.
     """
     own, fd = _fresh(folder, name)
+    failure: OSError | None = None
     try:
         with naming(folder.path / own), os.fdopen(fd, "wb") as file:  # which writes also when it is closed
-            yield file
-            file.flush()
-            if durable:
-                os.fsync(fd)
-            folder.rename(own, name)  # while it is open, and so locked
+            try:
+                yield file
+            except OSError as error:
+                if error.filename is None:
+                    raise
+                failure = error  # of another file, such as one that is read meanwhile, which keeps its name
+            else:
+                file.flush()
+                if durable:
+                    os.fsync(fd)
+                folder.rename(own, name)  # while it is open, and so locked
+        if failure is not None:
+            raise failure
     except BaseException:
         folder.unlink(own, missing_ok=True)
         raise
