@@ -2,6 +2,7 @@
 
 import inspect
 import os
+from collections import UserDict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ WRONG: dict[str, tuple[Callable[[Any], object], type[Exception], str]] = {
         r"inputs: found one Table, expected a list of paths, or of rows: \[rows\]$",
     ),
     "one table of another package": (
-        lambda path: jobs.dedup(type("DataFrame", (list,), {"__dataframe__": None})([path]), "k"),
+        lambda path: jobs.dedup(type("DataFrame", (list,), {"columns": ["text"]})([path]), "k"),
         TypeError,
         "inputs: found one DataFrame, expected a list of paths",
     ),
@@ -40,6 +41,21 @@ WRONG: dict[str, tuple[Callable[[Any], object], type[Exception], str]] = {
         lambda path: jobs.cluster(jobs.Inputs({path: "one"}), "k"),
         TypeError,
         "inputs: found one dict, expected a list of paths",
+    ),
+    "one table for several files of documents": (
+        lambda _: inputs.documents(pyarrow.table({"a.jsonl": ["one"]})),
+        TypeError,
+        "sources: found one Table, expected a list of paths$",
+    ),
+    "one mapping for several files of fingerprints": (
+        lambda path: cluster.build("s", {path: "one"}),  # type: ignore[arg-type]
+        TypeError,
+        "sources: found one dict, expected a list of paths$",
+    ),
+    "one mapping for several in shards": (
+        lambda path: jobs.dedup(UserDict({path: "one"}), "k", shards=True),
+        TypeError,
+        "inputs: found one UserDict, expected a list of paths",
     ),
     "no result": (
         lambda path: jobs.dedup([path], None),  # type: ignore[arg-type]

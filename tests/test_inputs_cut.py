@@ -179,6 +179,15 @@ def test_whatever_stands_in_the_place_of_standard_input_is_read_to_its_end(
             assert stream.whole(1 << 20) == LINES[:34]
 
 
+def test_a_file_that_tells_another_size_than_it_has_is_read_to_its_end() -> None:
+    path = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+    if not path.exists():
+        pytest.skip("this system has no /sys with that file")
+    assert path.stat().st_size != len(path.read_bytes())
+    with open_stream(str(path), None) as stream:
+        assert stream.whole(1 << 20) == path.read_bytes()
+
+
 def test_what_is_added_to_a_file_while_it_is_read_is_no_fault(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(LINES)

@@ -130,6 +130,9 @@ def test_a_list_in_json_lines_is_refused_with_the_format_that_reads_it(tmp_path:
     path.write_text('{"text": "one"}\n' + data)
     with pytest.raises(BadInput, match=r"line 2: found .*, expected a JSON object$"):
         rows(path)
+    path.write_text('["one"]\n')
+    with pytest.raises(BadInput, match=r"line 1: found .*, expected a JSON object$"):
+        rows(path)
 
 
 @pytest.mark.usefixtures("loader")

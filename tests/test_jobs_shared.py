@@ -531,11 +531,31 @@ def test_an_input_that_changes_meanwhile_is_one_error(
 ) -> None:
     source = some_source(tmp_path)
     data = source.read_text()
-    for changed in (data.replace("a b 16", "a b 61"), data + '{"id": 1, "text": "one more"}\n'):
+    lines = data.splitlines(keepends=True)
+    for changed in (
+        data.replace("a b 16", "a b 61"),
+        data + '{"id": 1, "text": "one more"}\n',
+        "".join(lines[:-1]),
+        "".join(lines[: len(lines) // 2]),
+        "".join(lines[1:]),
+        "",
+    ):
         source.write_text(data)
         changing(monkeypatch, partial(source.write_text, changed))
         with pytest.raises(JobError, match=r"in\.jsonl: found other documents than those that a task has measured"):
             dedup(Inputs([source], html=html), tmp_path / "out", workers=2, force=True)
+
+
+@pytest.mark.parametrize("count", [0, 1, 59])
+@pytest.mark.parametrize("name", WORKS)
+def test_an_input_of_which_a_part_goes_meanwhile_is_one_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, count: int
+) -> None:
+    first, second = write_jsonl(tmp_path / "first.jsonl", ["a", "b", "a"]), some_source(tmp_path)
+    lines = second.read_text().splitlines(keepends=True)
+    changing(monkeypatch, lambda: second.write_text("".join(lines[:count])) and None)
+    with pytest.raises(JobError, match=r"in\.jsonl: found other documents than those that a task has measured"):
+        WORKS[name]([first, second], tmp_path / "out", workers=2)
 
 
 def test_a_part_that_goes_or_is_damaged_is_one_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -167,8 +167,7 @@ def _reader_of(
 ) -> tuple[Reader, Recipe | None]:
     """What reads the inputs, and the recipe that is asked for."""
     made = recipe_of(recipe, "hamming")
-    paths = [Path(each) if isinstance(each, Path) else str(each) for each in inputs]
-    reader = read(paths, bits=recipe_record(made, bits)[1], recipe=made, threads=1, **how)
+    reader = read(inputs, bits=recipe_record(made, bits)[1], recipe=made, threads=1, **how)
     reader.settle_origin()
     return reader, made
 

@@ -220,13 +220,14 @@ def packing_of(head: bytes) -> str | None:
 def _length_of(file: BinaryIO) -> int | None:
     """How many bytes a file of this machine has from where it stands on; None of what is no file, such as a pipe.
 
-    A program may have put anything in the place of standard input: what unpacks a file has its descriptor too.
+    A program may have put anything in the place of standard input: what unpacks a file has its descriptor too. What
+    takes no room on a disk, as a file of /sys, has another size than it tells, or as many zeros.
     """
     bare = file.raw if isinstance(file, io.BufferedReader | io.BufferedRandom) else file
     if not isinstance(bare, io.FileIO):
         return None
     status = os.fstat(bare.fileno())
-    return status.st_size - file.tell() if stat.S_ISREG(status.st_mode) else None
+    return status.st_size - file.tell() if stat.S_ISREG(status.st_mode) and status.st_blocks else None
 
 
 @contextlib.contextmanager

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
+from fpstore.errors import PathLike
 from fpstore.inputs.columns import Asked
 from fpstore.inputs.compressed import OnBytes, display_name
 from fpstore.inputs.errors import Faults, expect_some, shown
@@ -20,7 +20,7 @@ EXPECTED = "a list of tokens or of pairs [token, weight], or an object of tokens
 
 
 def fingerprints_of_features(
-    sources: Sequence[str | Path],
+    sources: Sequence[PathLike],
     field: str,
     *,
     format: str = "auto",

@@ -9,6 +9,7 @@ from itertools import groupby
 from pathlib import Path
 
 from fpstore.closing import close_all
+from fpstore.errors import PathLike
 from fpstore.inputs.blocks import Columns, Document, read_blocks, reads_blocks
 from fpstore.inputs.cells import width
 from fpstore.inputs.columns import ASK_TEXT, Asked
@@ -208,7 +209,7 @@ class Documents(Iterator[tuple[str, str]]):
 
 
 def read(
-    sources: Sequence[str | Path],
+    sources: Sequence[PathLike],
     *,
     format: str = "auto",
     fingerprint_column: str | int | None = None,
@@ -292,7 +293,7 @@ def read(
 
 
 def read_ids(
-    sources: Sequence[str | Path],
+    sources: Sequence[PathLike],
     *,
     format: str = "auto",
     id_column: str | int | None = None,
@@ -320,7 +321,7 @@ def read_ids(
 
 
 def documents(
-    sources: Sequence[str | Path],
+    sources: Sequence[PathLike],
     *,
     format: str = "auto",
     text_column: str | int | None = None,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from fpstore.errors import RecipeError
+from fpstore.errors import PathLike, RecipeError
 from fpstore.inputs import remote
 from fpstore.inputs.cells import ASK_ORDER, ASK_WAY, EXPECTED_BYTES, MAX_VALUE, WAYS, WIDE_BITS, expect_byte_order
 from fpstore.inputs.columns import ASK_FINGERPRINT, ASK_HEADER, ASK_TEXT, FINGERPRINT_NAMES
@@ -22,7 +22,7 @@ OF_PIECES = ("hex", "npy", "u64")  # these hold nothing but numbers
 
 
 def resolve(
-    sources: Sequence[str | Path], format: str, request: Request, *, of_documents: bool = False
+    sources: Sequence[PathLike], format: str, request: Request, *, of_documents: bool = False
 ) -> tuple[list[Input], Request]:
     """The sources with their formats, and the request with the field of fingerprints of JSON objects that have no text.
 

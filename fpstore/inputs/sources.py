@@ -18,11 +18,12 @@ import glob
 import os
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+from fpstore.errors import PathLike
 from fpstore.inputs import remote
 from fpstore.inputs.compressed import STANDARD_INPUT, SUFFIXES, display_name, open_stream
 from fpstore.inputs.decoding import marked, text_of
@@ -104,7 +105,7 @@ class Input:
             yield Source(path, format_of_name(path) if self.format == "auto" else self.format)
 
 
-def inputs_of(paths: Sequence[str | Path], format: str, standard_input: str | None = None) -> list[Input]:
+def inputs_of(paths: Sequence[PathLike], format: str, standard_input: str | None = None) -> list[Input]:
     """What paths stand for, with format where that is not `auto`. Looks at names and sizes, and reads nothing.
 
     standard_input: its format, where `auto` would not tell.
@@ -120,13 +121,21 @@ def inputs_of(paths: Sequence[str | Path], format: str, standard_input: str | No
     return found
 
 
-def expand(paths: Sequence[str | Path]) -> list[str]:
+def expect_several(name: str, value: object, expected: str) -> None:
+    """TypeError for one path in place of several, and for what gives names of its own that would be taken for paths.
+
+    So a mapping does, and a table with columns, when somebody goes through it.
+    """
+    if isinstance(value, str | bytes | os.PathLike | Mapping) or hasattr(value, "columns"):
+        raise TypeError(f"{name}: found one {type(value).__name__}, expected {expected}")
+
+
+def expand(paths: Sequence[PathLike]) -> list[str]:
     """The paths with patterns replaced by what matches them, and every name of standard input by `-`.
 
-    TypeError for one path in place of several.
+    Raises TypeError as expect_several does.
     """
-    if isinstance(paths, str | Path):
-        raise TypeError(f"sources: found one {type(paths).__name__}, expected a list of paths")
+    expect_several("sources", paths, "a list of paths")
     expanded: list[str] = []
     for each in paths:
         path = remote.local_path(os.fspath(each))

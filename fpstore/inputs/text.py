@@ -24,7 +24,8 @@ DEFAULT_FIELD = "text"
 FORMATS_OF_FIELDS = frozenset(("jsonl", "json"))
 _CALLED_ID = frozenset(("id", "ID", "Id", "iD"))
 MAX_DOCUMENT_BYTES = 256 << 20
-# Where the first line of JSON lines begins a list.
+# Where the first line of JSON lines begins a list of objects.
+_OF_OBJECTS = re.compile(rb"\s*\[\s*(?:\{|$)")
 _A_LIST = "a JSON object; a list of them is of --format json (format='json')"
 MISSING = object()
 BOTH = object()
@@ -140,7 +141,7 @@ def _read_objects(
             if is_begun:
                 request.faults.pass_over(BLANK)
             continue
-        expected = _A_LIST if unit == "line" and place == 1 and line.lstrip().startswith(b"[") else "a JSON object"
+        expected = _A_LIST if unit == "line" and place == 1 and _OF_OBJECTS.match(line) else "a JSON object"
         is_begun = True
         try:
             record = load(line)

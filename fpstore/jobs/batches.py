@@ -85,5 +85,8 @@ class Handed(Protocol):
     def made(self, texts: Sequence[str]) -> Made:
         """What was measured of the next texts, at least one."""
 
+    def expect_end(self, *, of_texts: bool) -> None:
+        """JobError where others met more than was read of the source; of_texts: of the texts, too, all being asked."""
+
     def close(self) -> None:
         """Nothing more is read of the source."""

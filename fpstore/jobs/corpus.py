@@ -15,7 +15,7 @@ from fpstore.inputs import BadInput, Documents, GivenDocuments, Layout, Row, doc
 from fpstore.inputs.blocks import FIRST_PART
 from fpstore.inputs.errors import Faults, expect_some
 from fpstore.inputs.portions import Portion, portions_of
-from fpstore.inputs.sources import expand, is_stream
+from fpstore.inputs.sources import expand, expect_several, is_stream
 from fpstore.jobs.arguments import expect_settings
 from fpstore.jobs.batches import START, Batch, Handed, Place
 from fpstore.jobs.changed import changed, changed_before
@@ -144,10 +144,7 @@ class Corpus:
 
     def _named(self, every: Iterable[PathLike | Rows]) -> list[str]:
         """What each source is called; what is no path is kept as rows. TypeError for what can be neither."""
-        of_names = isinstance(every, str | bytes | os.PathLike | Mapping)
-        if of_names or hasattr(every, "__arrow_c_stream__") or hasattr(every, "__dataframe__"):
-            # To go through a text, a mapping or a table of columns gives names, which would be taken for paths.
-            raise TypeError(f"inputs: found one {type(every).__name__}, expected a list of paths, or of rows: [rows]")
+        expect_several("inputs", every, "a list of paths, or of rows: [rows]")
         names: list[str] = []
         for each in every:
             if isinstance(each, str | os.PathLike):
@@ -442,6 +439,8 @@ class Corpus:
                             yield Batch.of_parts(held, read, end, *so_far, settles=settles)
                 if index < first:
                     raise changed_before(self.sources[number])
+                if handed is not None:
+                    handed.expect_end(of_texts=measures)
                 skipped += Counter(found.skipped) + faults.counts
                 notes += Counter(found.notes)
                 bad += found.bad + faults.bad

@@ -14,7 +14,7 @@ from fpstore.inputs.compressed import display_name
 from fpstore.inputs.errors import Faults
 from fpstore.inputs.records import kind_of
 from fpstore.inputs.remote import is_remote, name_within, naming_part, stamp_of
-from fpstore.inputs.sources import Input, Source, inputs_of, is_stream
+from fpstore.inputs.sources import Input, Source, expect_several, inputs_of, is_stream
 from fpstore.jobs.claims import SUFFIX
 from fpstore.jobs.corpus import Inputs, Rows
 from fpstore.jobs.forms import CSV, JSON, PARQUET, TSV, form_of
@@ -49,6 +49,7 @@ class EachFile:
     def __init__(self, sources: Inputs | Iterable[PathLike | Rows]) -> None:
         """ValueError for what has no shard of its own: rows, streams, texts, pages; and for two of one name."""
         given = sources if isinstance(sources, Inputs) else Inputs(sources)
+        expect_several("inputs", given.paths, "a list of paths")
         paths = []
         for path in given.paths:
             if not isinstance(path, str | os.PathLike):

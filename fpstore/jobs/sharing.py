@@ -368,6 +368,11 @@ class _Handed:
         """What was measured of the next texts, at least one."""
         return Made.join([made_of(*taken) for taken in self._texts.take(marks_of(packed(texts)))])
 
+    def expect_end(self, *, of_texts: bool) -> None:
+        """As of Handed."""
+        for columns in (self._pages, self._texts) if of_texts else (self._pages,):
+            columns.expect_end()
+
     def close(self) -> None:
         """Nothing more is read of the source."""
         close_all(self._pages.close, self._texts.close)
@@ -399,8 +404,18 @@ class _Columns:
             first += count
         return taken
 
+    def expect_end(self) -> None:
+        """JobError where there is a row that was not taken: who reads the source would not miss what has gone there."""
+        if self._is_filled():
+            raise self._changed()
+
     def _fill(self) -> None:
-        """Hold a block of which not all was taken."""
+        """Hold a block of which not all was taken. JobError where there is none."""
+        if not self._is_filled():
+            raise self._changed()
+
+    def _is_filled(self) -> bool:
+        """Hold a block of which not all was taken; whether there is one."""
         while not self._block or self._at == len(self._block[0]):
             block = next(self._blocks, None)
             if block is not None:
@@ -408,10 +423,11 @@ class _Columns:
                 continue
             self.close()
             if not self._left:
-                raise self._changed()
+                return False
             self._task = self._left.pop()
             self._part = self._opened(self._task)
             self._blocks = self._part.blocks(self._kind)
+        return True
 
     def _changed(self) -> Error:
         told = "found other documents than those that a task has measured, expected the same: it has changed meanwhile"

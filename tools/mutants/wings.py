@@ -553,6 +553,14 @@ MUTANTS = (
         ("tests/test_inputs_unpacking.py::test_zstd_frames_of_every_form_are_followed_to_their_ends",),
     ),
     Mutant(
+        "what tasks have measured beyond the end of an input is not missed",
+        "fpstore/jobs/corpus.py",
+        "handed.expect_end(of_texts=measures)",
+        "handed.expect_end(of_texts=False)",
+        "an input is cut between two readings, and a job ends well without its documents",
+        ("tests/test_jobs_shared.py::test_an_input_of_which_a_part_goes_meanwhile_is_one_error",),
+    ),
+    Mutant(
         "texts that read as numbers are put in order as texts",
         "fpstore/jobs/keep.py",
         "if ranked != sorted(",
