@@ -413,6 +413,27 @@ def test_a_parquet_column_of_another_type_is_refused_with_the_width_that_there_i
         rows(tmp_path / "a.parquet")
 
 
+@pytest.mark.parametrize(
+    "kind",
+    [pa.binary(), pa.binary(2), pa.large_binary(), pa.binary_view(), pa.dictionary(pa.int8(), pa.binary(2))],
+    ids=str,
+)
+def test_names_of_bytes_in_parquet_are_read_whatever_holds_them(tmp_path: Path, kind: Any) -> None:
+    names = [b"\xff\0", b"ab", b"\0\0"]
+    if pa.types.is_dictionary(kind):
+        ids = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2], pa.int8()), pa.array(names, pa.binary(2)))
+    else:
+        ids = pa.array(names, kind)
+    pq.write_table(pa.table({"fingerprint": np.arange(3, dtype=np.uint64), "id": ids}), tmp_path / "a.parquet")
+    found: list[Any] = list(rows(tmp_path / "a.parquet", id_type="bytes")[1])
+    assert found == names
+    with pytest.raises(BadInput, match=r"column id: found .*, expected integers or strings$"):
+        rows(tmp_path / "a.parquet")
+    pq.write_table(pa.table({"fingerprint": [1], "id": [1.5]}), tmp_path / "a.parquet")
+    with pytest.raises(BadInput, match=r"column id: found double, expected integers, strings or bytes$"):
+        rows(tmp_path / "a.parquet", id_type="bytes")
+
+
 def test_ids_alone_are_read_from_a_column_or_from_all_there_is(tmp_path: Path) -> None:
     values = [7, 2**64 - 1]
     np.save(tmp_path / "a.npy", np.array(values, dtype=np.uint64))

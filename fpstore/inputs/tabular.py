@@ -275,23 +275,21 @@ def _check_texts(path: str, name: str, found: Any, types: Any) -> None:
 
 
 def _check_ids(path: str, name: str, found: Any, types: Any, request: Request) -> None:
-    if request.id_type == "bytes" and _is_binary(found, types):
+    if request.id_type == "bytes" and (_is_binary(found, types) or _is_fixed_binary(found, types)):
         return
     if not (_is_string(found, types) or _is_whole_number(found, types)):
-        raise BadInput(f"{path}, column {name}: found {found}, expected integers or strings")
+        expected = "integers, strings or bytes" if request.id_type == "bytes" else "integers or strings"
+        raise BadInput(f"{path}, column {name}: found {found}, expected {expected}")
 
 
 def _check_fingerprints(path: str, name: str, found: Any, types: Any, request: Request) -> None:
     plain, bits = _plain_type(found, types), request.bits
     if request.byte_order == "little" and _is_whole_number(found, types):
         raise ValueError(f"{path}, column {name}: found {found}, expected {EXPECTED_BYTES}")
-    if types.is_fixed_size_binary(plain) and not types.is_decimal(plain):
-        is_known = plain.byte_width == bits // 8
-    else:
-        is_known = _is_binary(plain, types)
+    is_known = plain.byte_width == bits // 8 if _is_fixed_binary(found, types) else _is_binary(plain, types)
     if not (is_known or _is_string(found, types) or _is_whole_number(found, types)):
         expected = f"fingerprints of {bits} bits: integers, strings or {bits // 8} bytes"
-        if types.is_fixed_size_binary(plain) and not types.is_decimal(plain):
+        if _is_fixed_binary(found, types):
             expected += f"; it has {8 * plain.byte_width} bits"
         raise BadInput(f"{path}, column {name}: found {found}, expected {expected}")
 
@@ -308,6 +306,11 @@ def _is_string(found: Any, types: Any) -> bool:
 def _is_binary(found: Any, types: Any) -> bool:
     plain = _plain_type(found, types)
     return bool(types.is_binary(plain) or types.is_large_binary(plain) or types.is_binary_view(plain))
+
+
+def _is_fixed_binary(found: Any, types: Any) -> bool:
+    plain = _plain_type(found, types)
+    return bool(types.is_fixed_size_binary(plain) and not types.is_decimal(plain))
 
 
 def _is_whole_number(found: Any, types: Any) -> bool:
