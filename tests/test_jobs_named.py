@@ -206,6 +206,15 @@ def test_a_store_with_other_ids_than_a_moment_ago_is_refused(monkeypatch: pytest
         dedup(documents, tmp_path / "out", store=store)
 
 
+def test_a_name_that_comes_again_may_have_a_text_longer_than_a_name(tmp_path: Path) -> None:
+    """Texts of names that are there twice are compared when the next job begins: there is no longest one."""
+    long = " ".join(map(str, range(20_000)))
+    inputs = write_named(tmp_path / "in.jsonl", [("x", "few words"), ("x", long), ("y", "other ones"), ("x", long)])
+    for results in (3, 0):
+        found = dedup(inputs, tmp_path / f"{results}.jsonl", store=tmp_path / "s.fpstore", confirm=CONFIRM)
+        assert found.results == results
+
+
 def test_a_name_that_no_store_takes_is_a_bad_row(tmp_path: Path) -> None:
     folder, unreadable = tmp_path / "in", b"half \xff.txt"
     folder.mkdir()

@@ -278,6 +278,35 @@ def test_each_batch_is_written_by_who_decided_about_it(
     assert len({*written}) == count
 
 
+def test_what_was_measured_is_told_of_in_the_order_of_the_batches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though some take longer: what the warning says, and the journal, follows from where texts are looked at."""
+    monkeypatch.setattr(corpus, "BATCH_DOCUMENTS", 1)
+    source = write_jsonl(tmp_path / "in.jsonl", DOCUMENTS)
+    begun, seen = list[int](), list[int]()
+    see, begin_to_measure = corpus.Corpus.see, begin_to_measure_apart
+
+    def begin(*given: Any, **keeps: Any) -> Callable[[], Any]:
+        measure, number = begin_to_measure(*given, **keeps), len(begun)
+        begun.append(number)
+
+        def measured() -> Any:
+            time.sleep(0.005 if number % 2 == 0 else 0)
+            return measure()
+
+        return measured
+
+    def see_too(self: corpus.Corpus, batch: Any, found: Any) -> None:
+        seen.append(batch.end.document)
+        see(self, batch, found)
+
+    monkeypatch.setattr("fpstore.jobs.corpus.begin_to_measure_apart", begin)
+    monkeypatch.setattr(corpus.Corpus, "see", see_too)
+    jobs.dedup([source], tmp_path / "kept", threads=2, **NEAR)
+    assert seen[: len(DOCUMENTS)] == [*range(1, len(DOCUMENTS) + 1)]
+
+
 def test_a_standing_store_is_committed_to_before_what_comes_next_is_decided_about(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -165,6 +165,36 @@ def test_the_error_of_the_first_batch_is_raised_though_one_behind_it_has_failed_
     assert way.done["writing"] == [0]
 
 
+@pytest.mark.parametrize("stage", STAGES)
+def test_nobody_waits_for_a_thread_that_could_not_say_that_it_failed(
+    stage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, end, is_late = threading.get_ident(), Passing._end, threading.Event()
+
+    def lack_memory(passing: Passing, number: int, error: BaseException | None = None) -> None:
+        if threading.get_ident() != own:
+            raise MemoryError
+        end(passing, number, error)
+
+    def fail_elsewhere() -> None:
+        time.sleep(0.001)  # so that the other comes to something
+        if threading.get_ident() != own:
+            raise _Failed
+
+    def let_go() -> None:
+        is_late.set()
+        end(way.passing, -1)
+
+    monkeypatch.setattr(Passing, "_end", lack_memory)
+    way = Way(10_000, {(stage, number): fail_elsewhere for number in range(10_000)})
+    timer = threading.Timer(5, let_go)
+    timer.start()
+    with pytest.raises(MemoryError):
+        way.go(2)
+    timer.cancel()
+    assert (way.at_work, is_late.is_set()) == (0, False)
+
+
 def test_what_is_raised_holds_no_batch_of_others() -> None:
     way = Way(3, {("reading", 1): fail("the second")})
     with pytest.raises(_Failed):

@@ -66,6 +66,7 @@ class Passing:
         self.reading, self.deciding, self.writing = Stage(), Stage(), Stage()
         # Of batches of which nothing came what they raised, by number; None of the first that was none.
         self._ends: dict[int, BaseException | None] = {}
+        self._is_broken = False  # a thread ended that could not say at which batch, as for want of memory
 
     def go(self, work: Callable[["Turn"], bool], threads: int, done: Callable[[], object]) -> None:
         """Have so many threads, the caller's among them, take batches through all stages until there are no more.
@@ -78,6 +79,13 @@ class Passing:
         numbers, caller = count(), threading.get_ident()
 
         def take_all(_: int) -> None:
+            try:
+                take_each()
+            except BaseException:
+                self._is_broken = True  # who waits looks again by itself
+                raise
+
+        def take_each() -> None:
             is_one = True
             while is_one:
                 number = next(numbers)
@@ -114,7 +122,7 @@ class Passing:
 
     def is_over(self, number: int) -> bool:
         """Whether nothing comes of a batch, as of one before it."""
-        return is_unwanted() or any(end < number for end in [*self._ends])
+        return self._is_broken or is_unwanted() or any(end < number for end in [*self._ends])
 
     def wait_for_writes(self) -> None:
         """Until all that was decided about is written; to be called by who decides, or has a batch no longer."""

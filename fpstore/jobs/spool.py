@@ -41,6 +41,7 @@ from fpstore.ledger import (
     sealed,
 )
 from fpstore.notes import MAX_ID, cut_back, document_count
+from fpstore.text._packed import digests
 from fpstore.text.packed import Encoded, Packed, Passed, packed, taken
 from fpstore.types import Array, Bytes, Counts, Ids, Keys
 
@@ -269,10 +270,13 @@ class Spool:
         for at in range(0, len(several), _TEXTS_AT_ONCE):
             texts = self.packed_texts(ids[several[at : at + _TEXTS_AT_ONCE]].copy())
             assert texts is not None
-            hashes.append(_names.hashes(texts.data, texts.offsets[1:], key))
+            # Not as names, which are shorter than texts may be.
+            unnamed = np.empty(0, dtype=np.uint8), np.zeros(len(texts) + 1, dtype=np.int64)
+            found = digests(*unnamed, texts.data, texts.offsets, key)
+            hashes.append(found[:, :8].copy().view(np.uint64)[:, 0])
         # The last of each name and text is the first from behind.
-        found = np.column_stack([group[several].astype(np.uint64), np.concatenate(hashes)])[::-1]
-        _, last = np.unique(found, axis=0, return_index=True)
+        equal = np.column_stack([group[several].astype(np.uint64), np.concatenate(hashes)])[::-1]
+        _, last = np.unique(equal, axis=0, return_index=True)
         again[several] = True
         again[several[len(several) - 1 - last]] = False
         return again
