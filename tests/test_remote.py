@@ -572,6 +572,48 @@ def test_a_handler_does_not_wait_for_a_call_of_its_thread_that_waits_for_pages(
         store.probe(int(keys_of()[0]))
 
 
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_handler_may_ask_another_store_while_its_thread_waits_for_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others: int
+) -> None:
+    """Also where another thread waits too; what the call that waits has found so far stays."""
+    near, far = keys_of(500, 5).tolist(), keys_of().tolist()
+    asked, ended = threading.Event(), threading.Event()
+    read_many, found = Objects.read_many, list[int]()
+
+    def wait(objects: Objects, ranges: Any) -> Any:
+        asked.set()
+        assert ended.wait(60)
+        return read_many(objects, ranges)
+
+    def asks(*_: object) -> None:
+        for key in near[:3]:
+            found.extend(here.probe(key).fingerprint.tolist())
+        ended.set()
+
+    fpstore.build(tmp_path / "near", near, ids=None).close()
+    fpstore.build(tmp_path / "far", far, ids=None).close()
+    with fpstore.open(f"local://{tmp_path}/far") as store, fpstore.open(tmp_path / "near") as here:
+        single = store._newest.snapshot.single  # without whoever asks once more where it tells nothing
+        assert here.probe(near[0]).fingerprint.tolist() == near[:1]
+        monkeypatch.setattr(Objects, "read_many", wait)
+        threads = [threading.Thread(target=single.probe, args=(None, far[1 + i], 3, False)) for i in range(others)]
+        before = signal.signal(signal.SIGALRM, asks)
+        try:
+            for thread in threads:
+                thread.start()
+                assert asked.wait(20)
+            signal.setitimer(signal.ITIMER_REAL, 0.3)
+            assert single.probe(None, far[0], 3, False).fingerprint.tolist() == far[:1]
+        finally:
+            ended.set()
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+            for thread in threads:
+                thread.join(20)
+        assert found == near[:3]
+
+
 def test_a_view_has_one_source(url: str) -> None:
     with fpstore.open(url) as store, pytest.raises(ValueError, match="the view has a source"):
         store._segments[0].view.attach(PageSource(), "x")

@@ -1,5 +1,6 @@
 """The exact scan: what brute force finds, at any distance, of any codec and width, in any pieces."""
 
+import gc
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -259,6 +260,41 @@ def test_keys_that_are_not_all_there_are_damage(monkeypatch: pytest.MonkeyPatch)
         for ask in (scan, partial(scan_nearest, keep=1, bits=None, fingerprints=None)):
             with pytest.raises(CorruptStore, match="5000 keys"):
                 ask(segment, u64([0]), 1)
+
+
+def test_a_scan_in_the_midst_of_another_of_its_thread_has_memory_of_its_own() -> None:
+    """As that of a signal's handler, or of what the garbage collector calls: its keys are coded in another way."""
+    rng = np.random.default_rng(9)
+    stored = distinct(rng.integers(0, 1 << 64, 3000, dtype=np.uint64))
+    others = distinct(rng.integers(0, 1 << 64, 400, dtype=np.uint64) & ~np.uint64(0xFFFFF))
+    asked: list[int] = []
+    busy: list[bool] = []
+
+    def ask_other(phase: str, _: object) -> None:
+        if phase == "start" and not busy:
+            busy.append(True)
+            asked.append(len(scan(other, others[:1], 30)[0]))
+            busy.clear()
+
+    with segment_of(stored, plan_of(64)) as segment, segment_of(others, plan_of(64)) as other:
+        asks = [
+            lambda: scan(segment, stored[:2], 20),
+            lambda: scan_nearest(segment, stored[:2], 64, 5, None, None),
+            lambda: (scan_any(segment, ~stored[:1], 2),),
+        ]
+        expected = [[np.asarray(column).tolist() for column in ask()] for ask in asks]
+        before = gc.get_threshold()
+        gc.callbacks.append(ask_other)
+        try:
+            gc.set_threshold(1)
+            for ask, rows in zip(asks, expected, strict=True):
+                for _ in range(3):
+                    asked.clear()
+                    assert [np.asarray(column).tolist() for column in ask()] == rows
+                    assert asked
+        finally:
+            gc.set_threshold(*before)
+            gc.callbacks.remove(ask_other)
 
 
 @pytest.mark.parametrize("ids", ["row", None])

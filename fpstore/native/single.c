@@ -97,17 +97,28 @@ static void keep_first(Search *search, uint64_t parts, uint64_t keep) {
 }
 
 /* Not on the stack, which has 128 KiB in small threads. A thread that searches alone has the first ones, as to find its
-   own takes three waits for memory after other work. */
+   own takes three waits for memory after other work. Where its own are taken too, a signal's handler asks while the
+   thread waits for a page (source.h): that has others. */
 static Search first_searches[IN_FLIGHT];
 static int first_are_taken;
 static _Thread_local Search own_searches[IN_FLIGHT];
+static _Thread_local int own_are_taken;
 
+/* NULL without memory. */
 static Search *take_searches(void) {
-    return __atomic_exchange_n(&first_are_taken, 1, __ATOMIC_ACQUIRE) ? own_searches : first_searches;
+    if (!__atomic_exchange_n(&first_are_taken, 1, __ATOMIC_ACQUIRE)) return first_searches;
+    if (own_are_taken) return malloc(sizeof own_searches);
+    own_are_taken = 1;
+    return own_searches;
 }
 
-static void give_back(const Search *searches) {
-    if (searches == first_searches) __atomic_store_n(&first_are_taken, 0, __ATOMIC_RELEASE);
+static void give_back(Search *searches) {
+    if (searches == first_searches)
+        __atomic_store_n(&first_are_taken, 0, __ATOMIC_RELEASE);
+    else if (searches == own_searches)
+        own_are_taken = 0;
+    else
+        free(searches);
 }
 
 /* Search segments in turns: each stage of one comes after the stage before it of the next few. */
@@ -158,7 +169,7 @@ static Status search_together(Search *searches, const Part *parts, uint64_t quer
 
 static Status search_parts(const Sources *sources, uint64_t query, unsigned distance, FoundRows *found) {
     Search *searches = take_searches();
-    Status status = OK;
+    Status status = searches == NULL ? NO_MEMORY : OK;
     for (unsigned first = 0, end; first < sources->part_count && status == OK; first = end) {
         const Part *parts = sources->parts;
         if (parts[first].several != NULL) {

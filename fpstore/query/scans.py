@@ -4,7 +4,8 @@ Finds what looking up finds, at any distance, in the same order.
 """
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -99,19 +100,21 @@ def scan_nearest(
 
 def scan_any(segment: Segment, query: Keys, distance: int) -> bool:
     """Whether anything is within distance of the one query; stops at the first."""
-    scanner = _scanner()
-    return any(
-        len(scanner.search(segment.view, query, distance, first, end, first_only=True)[0])
-        for first, end in _ranges(segment, 1, ALONE_TIMES)
-    )
+    with _scanner() as scanner:
+        return any(
+            len(scanner.search(segment.view, query, distance, first, end, first_only=True)[0])
+            for first, end in _ranges(segment, 1, ALONE_TIMES)
+        )
 
 
-def _scanner() -> Scanner:
-    """This thread's."""
-    scanner: Scanner | None = getattr(_own, "scanner", None)
-    if scanner is None:
-        _own.scanner = scanner = Scanner()
-    return scanner
+@contextmanager
+def _scanner() -> Iterator[Scanner]:
+    """This thread's. Who comes in the midst of its scan, as a handler of a signal may, has another."""
+    scanner = _own.__dict__.pop("scanner", None) or Scanner()
+    try:
+        yield scanner
+    finally:
+        _own.scanner = scanner
 
 
 def _pieces(
@@ -121,7 +124,8 @@ def _pieces(
 
     def piece(range_: tuple[int, int]) -> tuple[Counts, Keys, Array, int]:
         _ask(segment, *range_)
-        return work(_scanner(), *range_)
+        with _scanner() as scanner:
+            return work(scanner, *range_)
 
     parts = list(run(piece, _ranges(segment, query_count, ALONE_TIMES if run is map else 1)))
     count = sum(part[3] for part in parts)
