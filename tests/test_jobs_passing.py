@@ -202,6 +202,22 @@ def test_what_is_raised_holds_no_batch_of_others() -> None:
     assert way.passing._ends == {}
 
 
+def test_who_is_interrupted_holds_no_batch_of_others() -> None:
+    own, has_failed = threading.get_ident(), threading.Event()
+
+    def come() -> None:
+        if threading.get_ident() == own:
+            assert has_failed.wait(_SECONDS)
+            raise KeyboardInterrupt
+        has_failed.set()
+        raise _Failed
+
+    way = Way(3, {("measuring", number): come for number in range(3)})
+    with pytest.raises(KeyboardInterrupt):
+        way.go(2)
+    assert way.passing._ends == {}
+
+
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_the_caller_is_told_of_what_it_has_done_alone(threads: int) -> None:
     told: list[int] = []

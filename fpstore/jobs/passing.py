@@ -104,15 +104,17 @@ class Passing:
                     self._end(_AT_ONCE)
                     raise
 
-        with closing(Threads(threads)) as team:
-            team.map(take_all, range(threads))
-        failure = self._ends.pop(min(self._ends))
+        try:
+            with closing(Threads(threads)) as team:
+                team.map(take_all, range(threads))
+            failure = self._ends.pop(min(self._ends))
+        finally:
+            self._ends.clear()  # errors, which know frames that know this: also where the caller was interrupted
         if failure is not None:
             try:
                 raise failure
             finally:
                 del failure  # which knows this frame
-                self._ends.clear()
 
     def _end(self, number: int, error: BaseException | None = None) -> None:
         """Nothing comes of the batch of this number, nor of those behind it."""
