@@ -1,6 +1,7 @@
 """The exact scan: what brute force finds, at any distance, of any codec and width, in any pieces."""
 
 import gc
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -277,7 +278,7 @@ def test_a_scan_in_the_midst_of_another_of_its_thread_has_memory_of_its_own() ->
             busy.clear()
 
     with segment_of(stored, plan_of(64)) as segment, segment_of(others, plan_of(64)) as other:
-        asks = [
+        asks: list[Callable[[], Any]] = [
             lambda: scan(segment, stored[:2], 20),
             lambda: scan_nearest(segment, stored[:2], 64, 5, None, None),
             lambda: (scan_any(segment, ~stored[:1], 2),),

@@ -107,7 +107,7 @@ static _Thread_local int own_are_taken;
 /* NULL without memory. */
 static Search *take_searches(void) {
     if (!__atomic_exchange_n(&first_are_taken, 1, __ATOMIC_ACQUIRE)) return first_searches;
-    if (own_are_taken) return malloc(sizeof own_searches);
+    if (own_are_taken) return calloc(1, sizeof own_searches);
     own_are_taken = 1;
     return own_searches;
 }

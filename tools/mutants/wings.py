@@ -1640,7 +1640,7 @@ MUTANTS = (
     Mutant(
         "who waits for its turn does not hear that the caller was interrupted",
         "fpstore/jobs/passing.py",
-        "return is_unwanted() or any(",
+        "return self._is_broken or is_unwanted() or any(",
         "return any(",
         "a Ctrl-C at the wrong moment leaves a job that never ends",
         (
