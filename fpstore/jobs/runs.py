@@ -84,7 +84,8 @@ class FirstRun:
         ):
             if self._compresses_beside:
                 self._job.begin_to_compress()
-            passing.go(partial(self._take, every), threads, partial(self._show_bytes, "deduplicating"))
+            done = partial(self._show_bytes, "deduplicating")
+            passing.go(partial(self._take, every), threads=threads, done=done)
 
     def _take(self, every: Iterator[tuple[Batch, Measuring]], turn: Turn) -> bool:
         """Take the next batch through all stages; whether there was one."""
