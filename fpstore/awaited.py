@@ -7,6 +7,7 @@ before anybody is to let go of it, and whoever tells, or waits, then waits for e
 import math
 import threading
 from collections import deque
+from collections.abc import Callable
 
 # How often a waiting thread looks for a Ctrl-C: one that comes just before it falls asleep does not wake it.
 HEARING_SECONDS = 0.05
@@ -39,6 +40,32 @@ class Ended:
         return self._is_set
 
 
+class Waiters:
+    """Those who wait until something holds: each looks again when it is woken, or after a while."""
+
+    def __init__(self) -> None:
+        self._waiting = deque[Ended]()  # by each who waits
+
+    def wait_until(self, holds: Callable[[], bool]) -> None:
+        """Until that holds; who makes it hold wakes them."""
+        waiting: Ended | None = None
+        while not holds():
+            if waiting is None or waiting.is_set():
+                waiting = Ended()
+                self._waiting.append(waiting)  # and look again: who wakes may not have seen it
+            else:
+                waiting.wait()
+
+    def wake(self) -> None:
+        """Have all who wait look again."""
+        while self._waiting:
+            try:
+                waiting = self._waiting.popleft()
+            except IndexError:  # another thread has woken the last
+                return
+            waiting.set()
+
+
 class Leash:
     """How far those who work may be ahead of who needs what they make, item by item in order.
 
@@ -50,25 +77,17 @@ class Leash:
         self._length = length
         self._end: float = length
         self._is_let_go = False
-        self._waiting = deque[Ended]()  # by each who waits, who looks again when it is set, or after a while
+        self._waiters = Waiters()
 
     def come_to(self, number: int) -> None:
         """The item of that number, from 0 on, is needed, and none before it any more; by one thread."""
         self._end = max(self._end, number + self._length)
-        self._wake()
+        self._waiters.wake()
 
     def let_go(self) -> None:
         """All may be begun."""
         self._is_let_go = True
-        self._wake()
-
-    def _wake(self) -> None:
-        while self._waiting:
-            try:
-                waiting = self._waiting.popleft()
-            except IndexError:  # another thread has woken the last
-                return
-            waiting.set()
+        self._waiters.wake()
 
     def reaches(self, number: int) -> bool:
         """Whether that item may be begun."""
@@ -76,10 +95,4 @@ class Leash:
 
     def wait(self, number: int) -> None:
         """Until that item may be begun."""
-        waiting: Ended | None = None
-        while not self.reaches(number):
-            if waiting is None or waiting.is_set():
-                waiting = Ended()
-                self._waiting.append(waiting)  # and look again: who moves the end may not have seen it
-            else:
-                waiting.wait()
+        self._waiters.wait_until(lambda: self.reaches(number))

@@ -6,13 +6,15 @@ import ctypes
 import mmap
 import os
 import shutil
+import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations, pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -451,3 +453,23 @@ class Passed(Passage):
     def come_to(self, offset: int) -> None:
         self.told.append(offset)
         super().come_to(offset)
+
+
+class InterruptedAt:
+    """Raises what Ctrl-C does at that call of the caller, from 0 on, of what has such names; a context manager."""
+
+    def __init__(self, names: Collection[str], moment: int) -> None:
+        self._names, self._left = names, moment
+
+    def __call__(self, frame: Any, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_name in self._names:
+            self._left -= 1
+            if self._left < 0:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+
+    def __enter__(self) -> None:
+        sys.settrace(self)
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(None)

@@ -2,14 +2,13 @@
 
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
 
 import pytest
+from helpers import InterruptedAt
 
 from fpstore import threads as threads_module
 from fpstore.jobs.passing import OverError, Passing, Stage, Turn
@@ -289,9 +288,9 @@ def test_all_who_wait_are_woken_at_once() -> None:
     waiting = [threading.Thread(target=wait) for _ in range(3)]
     for each in waiting:
         each.start()
-    while len(stage._waiting) < 3:
+    while len(stage._waiters._waiting) < 3:
         time.sleep(0.001)
-    held = [*stage._waiting]
+    held = [*stage._waiters._waiting]
     stage.passes(0)
     assert all(each.is_set() for each in held)
     for each in waiting:
@@ -338,26 +337,11 @@ def test_who_is_interrupted_ends_when_nobody_is_at_work_any_more(stage: str, mom
     assert way.done["writing"] == [*range(len(way.done["writing"]))]
 
 
-class InterruptedAt:
-    """Raises what Ctrl-C does at that call of the caller's own, of all that lead batches; a context manager."""
-
-    NAMES = ("take_all", "_end", "wake", "wait", "passes", "at", "is_over", "work", "map", "_await", "_drop", "_begin")
-
-    def __init__(self, moment: int) -> None:
-        self._left = moment
-
-    def __call__(self, frame: Any, event: str, _: object) -> None:
-        if event == "call" and frame.f_code.co_name in self.NAMES:
-            self._left -= 1
-            if self._left < 0:
-                sys.settrace(None)
-                raise KeyboardInterrupt
-
-    def __enter__(self) -> None:
-        sys.settrace(self)
-
-    def __exit__(self, *_: object) -> None:
-        sys.settrace(None)
+# All that leads batches.
+NAMES = (
+    *("take_all", "take_each", "_end", "wake", "wait", "wait_until", "passes", "at", "is_over", "work", "map"),
+    *("_await", "_drop", "_begin"),
+)
 
 
 def test_a_second_ctrl_c_before_the_others_heard_of_the_first_leaves_nobody_waiting(
@@ -367,7 +351,7 @@ def test_a_second_ctrl_c_before_the_others_heard_of_the_first_leaves_nobody_wait
 
     def interrupt() -> None:
         if threading.get_ident() == own:
-            while not way.passing.deciding._waiting and not is_late.is_set():
+            while not way.passing.deciding._waiters._waiting and not is_late.is_set():
                 time.sleep(0.001)
             raise KeyboardInterrupt
 
@@ -396,7 +380,7 @@ def test_a_ctrl_c_at_any_call_leaves_nobody_at_work(fails: bool) -> None:
     while not is_whole:
         way = Way(6, {("deciding", 4): fail("the fifth")} if fails else {})
         try:
-            with InterruptedAt(moment):
+            with InterruptedAt(NAMES, moment):
                 way.go(2)
             is_whole = True
         except _Failed:

@@ -17,6 +17,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from helpers import InterruptedAt
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -560,26 +561,8 @@ def test_a_call_that_is_interrupted_while_it_waits_ends_when_no_helper_is_at_wor
     assert sorted(done) == [1, 2]
 
 
-class InterruptedAt:
-    """Raises what Ctrl-C does at that call of a map, of all that is called; a context manager."""
-
-    NAMES = ("map", "_begin", "_drop", "_await", "withdraw", "take", "wait")
-
-    def __init__(self, moment: int) -> None:
-        self._left = moment + 1  # the call of map itself has begun nothing yet
-
-    def __call__(self, frame: Any, event: str, _: object) -> None:
-        if event == "call" and frame.f_code.co_name in self.NAMES:
-            self._left -= 1
-            if self._left < 0:
-                sys.settrace(None)
-                raise KeyboardInterrupt
-
-    def __enter__(self) -> None:
-        sys.settrace(self)
-
-    def __exit__(self, *_: object) -> None:
-        sys.settrace(None)
+# All that a map calls.
+NAMES = ("map", "_begin", "_drop", "_await", "withdraw", "take", "wait")
 
 
 def test_a_ctrl_c_at_any_call_of_a_map_leaves_no_helper_at_work() -> None:
@@ -601,7 +584,7 @@ def test_a_ctrl_c_at_any_call_of_a_map_leaves_no_helper_at_work() -> None:
         for moment in range(10_000):
             began.clear()
             try:
-                with InterruptedAt(moment):
+                with InterruptedAt(NAMES, moment + 1):  # the call of map itself has begun nothing yet
                     threads.map(work, range(6))
                 break
             except KeyboardInterrupt:

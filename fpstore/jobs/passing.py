@@ -5,12 +5,11 @@ for what another thread makes, but for its turn, and what a batch takes is had a
 """
 
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from itertools import count
 
-from fpstore.awaited import HEARING_SECONDS, Ended
+from fpstore.awaited import Waiters
 from fpstore.threads import Threads, is_unwanted
 
 # Before all batches: there they end where it is over at once.
@@ -29,20 +28,13 @@ class Stage:
 
     def __init__(self) -> None:
         self.passed = 0
-        self._waiting = deque[Ended]()  # by each who waits, who looks again when it is set, or after a while
+        self._waiters = Waiters()
 
     def wait(self, number: int, is_over: Callable[[], bool]) -> None:
         """Until all batches before that of this number, from 0 on, have passed. OverError where it is over."""
-        waiting: Ended | None = None
-        while not is_over():
-            if self.passed >= number:
-                return
-            if waiting is None or waiting.is_set():
-                waiting = Ended()
-                self._waiting.append(waiting)  # and look again: who passes may not have seen it
-            else:
-                waiting.wait(HEARING_SECONDS)
-        raise OverError
+        self._waiters.wait_until(lambda: is_over() or self.passed >= number)
+        if is_over():
+            raise OverError
 
     def passes(self, number: int) -> None:
         """The batch of that number is done with it."""
@@ -51,12 +43,7 @@ class Stage:
 
     def wake(self) -> None:
         """Have all who wait look again."""
-        while self._waiting:
-            try:
-                waiting = self._waiting.popleft()
-            except IndexError:  # another thread has woken the last
-                return
-            waiting.set()
+        self._waiters.wake()
 
 
 class Passing:

@@ -1605,8 +1605,8 @@ MUTANTS = (
     Mutant(
         "batches come to a stage as they are ready",
         "fpstore/jobs/passing.py",
-        "if self.passed >= number:",
-        "if True:",
+        "lambda: is_over() or self.passed >= number",
+        "lambda: True",
         "documents are decided about in another order, and which is kept depends on which thread is faster",
         ("tests/test_jobs_passing.py::test_batches_come_to_each_stage_in_their_order",),
     ),
