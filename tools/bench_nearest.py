@@ -8,10 +8,11 @@ Uniform fingerprints (u), and skewed ones (s): of words that are real 64-bit has
 inverted, or any. One processor, its time. A single query is `Store.nearest`, by turns with one query of FAISS, so
 that it finds little of its own in the caches, and once more with a scan for one query too: medians of all queries, and
 what all took over what all scans took, as some are nearer than others. What the clock takes, that is a call of nothing
-among them, is taken off each. In a row are other queries, one after the other, with nothing between: what a service
-that does nothing else sees. Queries of a row come after as many of the same
-kind, which is what the store remembers of them. Batches go by turns too. FAISS is IndexBinaryFlat, pynear
-MIHBinaryIndex, which looks no further than 8 bits, each where it is installed. Answers are compared with brute force.
+among them, is taken off each. In a row is each engine alone, with nothing between, as where a service does nothing
+else: near ones are other queries than those by turns, and a far one's part is of scans that are in a row too. Queries
+of a row come after as many of the same kind, which is what the store remembers of them. Batches go by turns too. FAISS
+is IndexBinaryFlat, pynear MIHBinaryIndex, which looks no further than 8 bits, each where it is installed. Answers are
+compared with brute force.
 """
 
 import os
@@ -45,6 +46,7 @@ NEAR_BITS = 8  # up to which a single query is to take a twentieth of FAISS's ti
 NEAR_BAR, FAR_BAR = 20.0, 1.0
 SET_NAMES = {"u": "uniform", "s": "skewed"}
 IN_A_ROW = 1 << 11
+ASKED_BEFORE = 8
 COUNTS = (1, 10)
 APART = ["0", "4", "8", "10", "12", "far"]
 PYNEAR_RADIUS = 8
@@ -116,6 +118,19 @@ def by_turns(calls: list[Callable[[int], Any]], count: int) -> list[list[float]]
     return taken
 
 
+def in_a_row(call: Callable[[Any], Any], queries: Any) -> float:
+    """Microseconds of the processor that each takes of all, one after the other; the last ones were asked before.
+
+    So caches that all processors share hold what it reads, in place of what others read before.
+    """
+    for query in queries[-ASKED_BEFORE:]:
+        call(query)
+    begin = process_time_ns()
+    for query in queries:
+        call(query)
+    return (process_time_ns() - begin) / 1000 / len(queries)
+
+
 def measure_row(
     store: Store, asked: Any, count: int, others: list[Any] | None, peers: dict[str, Any], rounds: int
 ) -> dict[str, Any]:
@@ -137,13 +152,18 @@ def measure_row(
     own, other, nothing, _ = by_turns([single, of_faiss, lambda index: None, of_faiss], len(each))
     again, _, scanned, _ = by_turns([single, of_faiss, lambda index: scan(), of_faiss], len(each))
     clock = median(nothing)
-    row: dict[str, Any] = {"single us": median(own) - clock, "in a row us": None, "scan us": median(scanned) - clock}
+    row: dict[str, Any] = {"single us": median(own) - clock, "scan us": median(scanned) - clock}
     row["single / scan"] = (sum(again) - clock * len(again)) / (sum(scanned) - clock * len(scanned))
-    if others is not None:
-        begin = process_time_ns()
-        for query in others:
-            store.nearest(query, count)
-        row["in a row us"] = (process_time_ns() - begin) / 1000 / len(others)
+    rows: dict[str, Callable[[], float]] = {
+        "in a row us": partial(in_a_row, lambda query: store.nearest(query, count), each if others is None else others),
+        "scan in a row us": partial(in_a_row, lambda query: scan(), each),
+        "FAISS in a row us": partial(in_a_row, of_faiss, range(len(each))),
+    }
+    taken_of: dict[str, list[float]] = {name: [] for name in rows}
+    for _ in range(rounds):
+        for name, call_row in rows.items():
+            taken_of[name].append(call_row())
+    row.update({name: median(taken) for name, taken in taken_of.items()})
     sizes = [size for size in BATCHES if size < len(queries)] + [len(queries)]
     calls: list[Callable[[], Any]] = [partial(store.nearest_many, queries[:size], count, threads=1) for size in sizes]
     if faiss is not None:
@@ -182,6 +202,8 @@ def measure(name: str, codes: Any, store: Store, peers: dict[str, Any], given: N
             rows.append({"apart": apart, "nearest": count, **row})
             if apart == "far":
                 results.bar(f"{name}, far, {count}: single, over one scan", row["single / scan"], at_most=FAR_BAR)
+                part = row["in a row us"] / row["scan in a row us"]
+                results.bar(f"{name}, far, {count}: in a row, over one scan", part, at_most=FAR_BAR)
             if "FAISS flat" not in peers:
                 continue
             if apart == "far":
@@ -190,6 +212,8 @@ def measure(name: str, codes: Any, store: Store, peers: dict[str, Any], given: N
             elif near and count == 1:
                 times = row["FAISS flat us"] / row["single us"]
                 results.bar(f"{name}, {apart} apart: single, times FAISS flat", times, at_least=NEAR_BAR)
+                times = row["FAISS in a row us"] / row["in a row us"]
+                results.bar(f"{name}, {apart} apart: in a row, times FAISS flat", times, at_least=NEAR_BAR)
     results.table(f"{name}: the nearest by plan {store.plan.name}, one processor", rows)
 
 
