@@ -458,7 +458,7 @@ static __attribute__((noinline)) Status KERNEL(begin_blocks)(Search *search, Blo
 static void KERNEL(ask_resolved)(Search *search, BlockColumns *blocks, unsigned count, Lines *lines) {
     Pages *pages = search->pages;
     if (count <= blocks->asked_at_once) {
-        KERNEL(list_lines)(blocks, count, 1, lines);
+        KERNEL(list_lines)(blocks, count, 2, lines);
         KERNEL(ask_more)(pages->base, lines, LINE_ROOM);
     }
     blocks->new = 0;
@@ -609,6 +609,21 @@ ALWAYS_INLINE void KERNEL(store_eight)(const SlotColumns *slots, unsigned first,
 }
 #undef COLUMN
 
+/* Ask for the first two lines of eight blocks, as far as they have them. The second one lies in the page of the first
+   mostly, whose address is being looked for: asked for later it waits again, and where what is wanted ends is a guess.
+   Of two tables of 10^8 keys one query takes 0.92 to 0.95 of the time so, of 10^7 0.93 to 0.98. */
+ALWAYS_INLINE void KERNEL(ask_two_lines)(const uint8_t *base, const EightBlocks *blocks) {
+    uint64_t first[8], second[8];
+    const __m512i begin = _mm512_maskz_srli_epi64(blocks->filled, blocks->at, 3),
+                  end = _mm512_maskz_srli_epi64(blocks->filled, blocks->end, 3);
+    _mm512_storeu_si512(first, begin);
+    _mm512_storeu_si512(second, _mm512_min_epu64(_mm512_add_epi64(begin, _mm512_set1_epi64(CACHE_LINE)), end));
+    for (unsigned i = 0; i < 8; i++) {
+        __builtin_prefetch(base + first[i]);
+        __builtin_prefetch(base + second[i]);
+    }
+}
+
 /* Read slots [first, first + 8), those of `lanes`; asks for the first lines of their blocks, which join those
    resolved. */
 static Status KERNEL(resolve_eight)(Search *search, unsigned first, __mmask8 lanes) {
@@ -619,9 +634,8 @@ static Status KERNEL(resolve_eight)(Search *search, unsigned first, __mmask8 lan
     if (UNLIKELY(status != OK)) return status;
     BlockColumns *resolved = search->columns.resolved;
     const unsigned n = search->resolved_count, added = (unsigned)__builtin_popcount(found.filled);
+    if (n < resolved->asked_at_once) KERNEL(ask_two_lines)(base, &found);
     KERNEL(store_eight)(slots, first, &found, resolved, n);
-    if (n < resolved->asked_at_once)
-        for (unsigned i = n; i < n + added; i++) __builtin_prefetch(base + (resolved->at[i] >> 3));
     search->resolved_count += added;
     if (UNLIKELY(search->resolved_count >= BATCH_BLOCKS)) status = KERNEL(turn_many)(search);
     for (unsigned left = found.large; UNLIKELY(left != 0); left &= left - 1)

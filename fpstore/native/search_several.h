@@ -32,16 +32,16 @@ ALWAYS_INLINE __mmask8 KERNEL(new_pages)(__mmask8 lanes, __m512i seen, __m512i f
 }
 _Static_assert(PAGE_BYTES == 1 << 12, "new_pages() divides by it");
 
-/* Name the slots of all segments, and ask for their lines. keys: the query's of each table, SEVERAL_TABLES of them.
-   Returns whether a line may lie in a page that was not used before. */
+/* Name the slots of all segments, and ask for their lines. keys: the query's of each table, SEVERAL_TABLES of them, and
+   the same in two vectors. Returns whether a line may lie in a page that was not used before. */
 static __attribute__((noinline)) unsigned KERNEL(name_several)(Search *search, const Several *several,
-                                                               const uint64_t *keys) {
+                                                               const uint64_t *keys, __m512i low_keys,
+                                                               __m512i high_keys) {
     SlotColumns *slots = &search->columns.slots;
     const SeveralColumns *columns = several->columns;
     const unsigned count = columns->slot_count;
     unsigned new = 0;
-    const __m512i two_52 = _mm512_set1_epi64(0x4330000000000000), low_keys = _mm512_loadu_si512(keys),
-                  high_keys = _mm512_loadu_si512(keys + 8);
+    const __m512i two_52 = _mm512_set1_epi64(0x4330000000000000);
     for (unsigned i = 0; i < count; i += 8) {
 #define KNOWN(column) _mm512_loadu_si512(columns->column + i)
 #define STORE(column, value) _mm512_storeu_si512(slots->column + i, value)
@@ -59,7 +59,7 @@ static __attribute__((noinline)) unsigned KERNEL(name_several)(Search *search, c
                       byte = _mm512_sub_epi64(place, KNOWN(moved));
         STORE(line, place);
         for (unsigned row = i; row < i + 8; row++) __builtin_prefetch(several->base + slots->line[row]);
-        new |= KERNEL(new_pages)(255, KNOWN(seen), byte, byte);
+        new |= KERNEL(new_pages)((__mmask8)low_bits(count - i < 8 ? count - i : 8), KNOWN(seen), byte, byte);
         STORE(index, _mm512_sub_epi64(slot, _mm512_add_epi64(_mm512_slli_epi64(line, 3), _mm512_slli_epi64(line, 2))));
         STORE(start, _mm512_sllv_epi64(slot, shift));
         STORE(first_wanted, _mm512_andnot_si512(below, key));
@@ -361,14 +361,25 @@ static __attribute__((noinline)) Status KERNEL(scan_several_xor)(Search *search,
     return KERNEL(scan_several_as)(search, several, blocks, count, left, CODEC_XOR);
 }
 
+_Static_assert(SEVERAL_TABLES == 16, "search_several() has the keys of the tables in two vectors");
+
 Status KERNEL(search_several)(Search *search, const Several *several, uint64_t query, int *answered) {
     BlockColumns *blocks = &search->columns.blocks[0];
     uint64_t keys[SEVERAL_TABLES] = {0};
     unsigned count = 0;
     Pages all = {.base = several->base};
-    for (unsigned t = 0; t < several->table_count; t++)
-        keys[t] = KERNEL(apply)(&several->tables[t]->permutation, query);
-    unsigned new = KERNEL(name_several)(search, several, keys);
+    /* A vector that is loaded from words just stored waits until they are in the cache. The first segment's lines are
+       asked for before there is any: of one segment and six tables a query takes 0.92 to 0.96 of the time so. */
+    __m512i low_keys = _mm512_setzero_si512(), high_keys = low_keys;
+    for (unsigned t = 0; t < several->table_count; t++) {
+        const Table *table = several->tables[t];
+        const uint64_t key = KERNEL(apply)(&table->permutation, query), slot = slot_of(key, table->slot_shift);
+        __builtin_prefetch(several->base + several->moved[0] + line_offset(table, slot));
+        keys[t] = key;
+        low_keys = _mm512_mask_set1_epi64(low_keys, (__mmask8)(1u << t), (long long)key);
+        high_keys = _mm512_mask_set1_epi64(high_keys, (__mmask8)(1u << t >> 8), (long long)key);
+    }
+    unsigned new = KERNEL(name_several)(search, several, keys, low_keys, high_keys);
     Status status = new ? KERNEL(check_lines)(several, &search->columns.slots, search->slot_count) : OK;
     new = 0;
     if (status == OK) status = KERNEL(resolve_several)(search, several, blocks, &count, &new);
