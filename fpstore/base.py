@@ -292,9 +292,9 @@ class _BaseStore(ABC):
         return latest
 
     def _holds_any(self) -> bool:
-        """Whether anything is stored, or was and its rows are still there."""
-        latest = self._latest
-        return bool(latest.pending_end) or any(part.segment.key_count for part in latest.parts)
+        """Whether a row is stored that was not removed; reads as far as the first."""
+        with Reading(self) as snapshot:
+            return snapshot.has_rows
 
     def max_id(self) -> int | None:
         """The largest id that was ever stored here, None before any was; known without a scan.

@@ -116,11 +116,6 @@ class Snapshot:
         """Whether it is one segment and nothing else."""
         return len(self.parts) == 1 and not self.pending_count and not self.removals
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether it has neither a segment nor anything pending."""
-        return not self.parts and not self.pending_end
-
     # --- Searching ---
 
     @cached_property
@@ -421,6 +416,12 @@ class Snapshot:
         if self.is_plain:
             return self.parts[0].segment.record.id_count
         return sum(len(keys) for keys, _ in self.rows())
+
+    @cached_property
+    def has_rows(self) -> bool:
+        """Whether anything lives; reads as far as the first row that does."""
+        chunks = (chunk for part in self.parts for chunk in part.rows(lambda keys: None))
+        return len(self.pending_rows()[0]) > 0 or any(len(keys) for keys, *_ in chunks)
 
     # --- Moving on ---
 
