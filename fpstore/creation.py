@@ -426,8 +426,10 @@ def _locked(folder: Folder) -> Iterator[None]:
     try:
         yield
     finally:
+        # Whoever was interrupted on the way in has closed the folder, and with it let go of the lock.
         with suppress(OSError):
-            fcntl.flock(folder.fd, fcntl.LOCK_UN)
+            if folder.fd >= 0:
+                fcntl.flock(folder.fd, fcntl.LOCK_UN)
 
 
 def _try_lock(folder: Folder) -> bool:

@@ -4,6 +4,7 @@ Python 3.11 looks whether there was a signal when a call has ended, when a funct
 again. There it is raised, at the very instruction, by the interpreter's own means to trace.
 """
 
+import contextlib
 import dis
 import itertools
 import sys
@@ -16,16 +17,18 @@ from typing import Any, NamedTuple
 import fpstore
 
 LOOKS = {"CALL", "CALL_FUNCTION_EX", "JUMP_BACKWARD", "RESUME"}
-HOME = str(Path(fpstore.__file__).parent)
+# What enters and leaves contexts runs between two lines of a package that has any.
+HOMES = str(Path(fpstore.__file__).parent), contextlib.__file__
 
 
 class Moment(NamedTuple):
-    """A place in the code at which the interpreter looks, and how often it had been there before."""
+    """A place in the code at which the interpreter looks; by: the place of the package for which it is there."""
 
     file: str
     function: str
     line: int
     instruction: int
+    by: str
 
 
 @cache
@@ -49,7 +52,7 @@ class _Interruption:
 
     def enter(self, frame: FrameType, event: str, argument: Any) -> Any:
         # What is raised in __del__ the interpreter tells and forgets.
-        if not frame.f_code.co_filename.startswith(HOME) or frame.f_code.co_name == "__del__":
+        if not frame.f_code.co_filename.startswith(HOMES) or frame.f_code.co_name == "__del__":
             return None
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         return self.look
@@ -58,7 +61,11 @@ class _Interruption:
         code = frame.f_code
         if event == "opcode" and frame.f_lasti in moments_of(code):
             self.count += 1
-            moment = Moment(code.co_filename, code.co_qualname, frame.f_lineno or 0, frame.f_lasti)
+            by: FrameType | None = frame
+            while by is not None and by.f_code.co_filename == contextlib.__file__:
+                by = by.f_back
+            place = "" if by is None or by is frame else f"{Path(by.f_code.co_filename).name} {by.f_lineno}"
+            moment = Moment(code.co_filename, code.co_qualname, frame.f_lineno or 0, frame.f_lasti, place)
             self.seen.setdefault(moment, []).append(self.count)
             if self.count == self.at:
                 sys.settrace(None)
@@ -68,11 +75,12 @@ class _Interruption:
         return self.look
 
 
-def moments(work: Callable[[], object]) -> list[int]:
-    """The numbers of the moments of work, done once: of each place in the code the first and the last."""
+def moments(work: Callable[[], object], wanted: Callable[[Moment], bool] = lambda moment: True) -> list[int]:
+    """The numbers of the moments of work, done once: of each place in the code that is wanted the first and the last."""
     counted = _Interruption(0)
     _traced(work, counted)
-    return sorted({number for numbers in counted.seen.values() for number in (numbers[0], numbers[-1])})
+    seen = [numbers for moment, numbers in counted.seen.items() if wanted(moment)]
+    return sorted({number for numbers in seen for number in (numbers[0], numbers[-1])})
 
 
 def interrupted(work: Callable[[], object], at: int) -> Moment | None:

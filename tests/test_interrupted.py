@@ -1,9 +1,11 @@
 """A KeyboardInterrupt at any moment of a call: the process goes on with the store, for writing too."""
 
+import fcntl
 import gc
 import itertools
 import os
 import shutil
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,7 +16,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
-from interruptions import interrupted, moments
+from interruptions import Moment, interrupted, moments
 
 import fpstore
 from fpstore import Store
@@ -117,6 +119,53 @@ def goes_on(path: Path) -> None:
         store.verify()
     with fpstore.open(path) as store:
         assert 1 << 42 in [match.id for match in store.probe(LATER)]
+
+
+def make_anew(path: Path) -> None:
+    fpstore.build(path / "new", KEYS).close()
+
+
+def make_a_copy(path: Path) -> None:
+    with fpstore.open(path / "old") as store:
+        store.copy(path / "new")
+
+
+def _enters_or_leaves(moment: Moment) -> bool:
+    return moment.by.startswith("creation.py") and moment.function.startswith("_GeneratorContextManager.__e")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("work", [make_anew, make_a_copy])
+def test_who_is_interrupted_as_a_store_is_made_leaves_no_lock_and_no_noise(
+    work: Callable[[Path], None], original: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it enters or leaves a context of a generator; what the interpreter cannot raise it prints."""
+    noise: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", noise.append)
+
+    def prepared(name: str) -> Path:
+        (tmp_path / name).mkdir()
+        shutil.copytree(original, tmp_path / name / "old")
+        return tmp_path / name
+
+    with leaving_some_open():
+        numbers = moments(partial(work, prepared("first")), _enters_or_leaves)
+        assert len(numbers) > 8
+        for number in numbers:
+            folder = prepared(str(number))
+            where = interrupted(partial(work, folder), number)
+            shutil.rmtree(folder / "new", ignore_errors=True)  # an error of here would wait for ever
+            gc.collect()
+            with Folder.open(folder) as parent:
+                fcntl.flock(parent.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            try:
+                work(folder)
+                goes_on(folder / "old")
+            except Exception as error:
+                raise AssertionError(f"interrupted at {where}") from error
+            assert not noise, (where, noise)
+            assert {path.name for path in folder.iterdir()} <= {"old", "new"}, where
+            shutil.rmtree(folder)
 
 
 KINDS: dict[str, dict[str, Any]] = {
