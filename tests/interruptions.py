@@ -9,10 +9,10 @@ import dis
 import itertools
 import sys
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import fpstore
 
@@ -43,9 +43,12 @@ def _interrupt() -> None:
 
 
 class _Interruption:
-    def __init__(self, at: int, act: Callable[[], object] = _interrupt) -> None:
+    """counts: whether moments count yet; until then those of calls that are under way are looked at, too."""
+
+    def __init__(self, at: int, act: Callable[[], object] = _interrupt, counts: bool = True) -> None:
         self.at = at
         self.act = act
+        self.counts = counts
         self.count = 0
         self.seen: dict[Moment, list[int]] = {}
         self.where: Moment | None = None
@@ -59,7 +62,7 @@ class _Interruption:
 
     def look(self, frame: FrameType, event: str, argument: Any) -> Any:
         code = frame.f_code
-        if event == "opcode" and frame.f_lasti in moments_of(code):
+        if event == "opcode" and self.counts and frame.f_lasti in moments_of(code):
             self.count += 1
             by: FrameType | None = frame
             while by is not None and by.f_code.co_filename == contextlib.__file__:
@@ -76,7 +79,7 @@ class _Interruption:
 
 
 def moments(work: Callable[[], object], wanted: Callable[[Moment], bool] = lambda moment: True) -> list[int]:
-    """The numbers of the moments of work, done once: of each place in the code that is wanted the first and the last."""
+    """The numbers of the moments of work, done once: of each wanted place in the code the first and the last."""
     counted = _Interruption(0)
     _traced(work, counted)
     seen = [numbers for moment, numbers in counted.seen.items() if wanted(moment)]
@@ -94,6 +97,23 @@ def interrupted(work: Callable[[], object], at: int) -> Moment | None:
     except KeyboardInterrupt:
         assert interruption.where is not None
     return interruption.where
+
+
+def interrupted_twice(work: Callable[[Callable[[], NoReturn]], object], at: int) -> tuple[Moment | None, list[int]]:
+    """Do work, which calls what it is given and is interrupted there, and once more as it ends, as interrupted does.
+
+    Where that was, None where it had ended before, and the numbers of the moments up to it, as moments gives them.
+    """
+    interruption = _Interruption(at, counts=False)
+
+    def first() -> NoReturn:
+        interruption.counts = True
+        raise KeyboardInterrupt
+
+    with contextlib.suppress(KeyboardInterrupt):
+        _traced(partial(work, first), interruption)
+    seen = interruption.seen.values()
+    return interruption.where, sorted({number for numbers in seen for number in (numbers[0], numbers[-1])})
 
 
 def acting(work: Callable[[], object], at: int, act: Callable[[], object]) -> Moment | None:

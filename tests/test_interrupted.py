@@ -12,19 +12,22 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 import pytest
-from interruptions import Moment, interrupted, moments
+from interruptions import Moment, interrupted, interrupted_twice, moments
+from jobs_model import write_jsonl
 
 import fpstore
-from fpstore import Store
+from fpstore import Store, jobs
 from fpstore.disk import CATALOG_NAME, Folder
+from fpstore.jobs import corpus, own
 from fpstore.jobs.claims import Claim
 from fpstore.jobs.files import AppendFile
 from fpstore.living import environment as environments
 from fpstore.remote.cache import Held
+from fpstore.text import load_recipe
 
 KEYS = np.random.default_rng(5).integers(0, 1 << 63, 600, dtype=np.uint64)
 # Of each call so many moments are tried; all of them by hand, with a million.
@@ -128,6 +131,49 @@ def make_anew(path: Path) -> None:
 def make_a_copy(path: Path) -> None:
     with fpstore.open(path / "old") as store:
         store.copy(path / "new")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["in memory", "spilled", "of signatures", "standing"])
+def test_a_job_that_is_interrupted_again_as_it_ends_can_be_run_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """All that it has locked is let go of by then, though nobody collects."""
+    monkeypatch.setattr(corpus, "BATCH_DOCUMENTS", 10)
+    monkeypatch.setattr(corpus, "COMMIT_DOCUMENTS", 10)
+    monkeypatch.setattr(own, "MOST_HELD", 20 if kind == "spilled" else 1000)
+    words = [" ".join(f"{word}{number // 2}" for word in "abcdefghij") for number in range(60)]
+    source = write_jsonl(tmp_path / "in.jsonl", words)
+    more: dict[str, Any] = {"recipe": load_recipe("minhash-128")} if kind == "of signatures" else {}
+
+    def dedup(folder: Path, progress: Any = None) -> int:
+        standing: dict[str, Any] = {"store": folder / "store"} if kind == "standing" else {}
+        done = jobs.dedup([source], folder / "kept.jsonl", threads=1, progress=progress, **more, **standing)
+        return done.documents
+
+    def begun(number: int) -> tuple[Path, Moment | None, list[int]]:
+        (folder := tmp_path / f"{number}").mkdir()
+
+        def work(interrupt: Callable[[], NoReturn]) -> None:
+            told = iter(range(4))
+            dedup(folder, lambda progress: None if next(told, None) is not None else interrupt())
+
+        return folder, *interrupted_twice(work, number)
+
+    gc.collect()
+    with leaving_some_open():
+        gc.disable()
+        try:
+            *_, numbers = begun(0)
+            assert len(numbers) > 100
+            for number in Random(13).sample(numbers, min(TRIED, len(numbers))):
+                folder, where, _ = begun(number)
+                try:
+                    assert dedup(folder) == len(words)
+                except Exception as error:
+                    raise AssertionError(f"interrupted at {where}") from error
+        finally:
+            gc.enable()
 
 
 def _enters_or_leaves(moment: Moment) -> bool:

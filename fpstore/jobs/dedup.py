@@ -152,7 +152,7 @@ def dedup(
         expect_same=corpus.expect_same,
     )
     leaving = Leaving()
-    with leaving, job:
+    with leaving, closing(job), job:
         if sharding is not None and job.state is None:
             sharding.begin(job, force=force)
         if not job.is_finished:

@@ -223,9 +223,7 @@ def standing_workplace(
                 _expect_last(store, spool)
         rows: NamedRows | HeldRows | None = None
         if named and texts and isinstance(store, Store):
-            scratch = stack.enter_context(
-                scratch_store(job.work / _OWN_STORE, settings.max_distance, settings.recipe.bits)
-            )
+            scratch = stack.enter_context(scratch_store(job, _OWN_STORE, settings.max_distance, settings.recipe.bits))
             rows = ConfirmedRows(store, spool, scratch)
         elif named and isinstance(store, Store):
             rows = NamedRows(store, spool)
@@ -398,7 +396,7 @@ def _opened(path: Path, job: Job, settings: Settings, *, is_new: bool) -> Iterat
         asker = Asker(job.id, str(job.folder))
         kind: type[Any] = MinHashStore if settings.signs else Store
         try:
-            store = stack.enter_context(kind(path, "w", "batch", job=asker, before_commit=spools.sync))
+            store = stack.enter_context(job.hold(kind(path, "w", "batch", job=asker, before_commit=spools.sync)))
         except (FileNotFoundError, fpstore.NotAStore):
             if is_new:
                 raise
