@@ -20,7 +20,7 @@ import numpy as np
 import fpstore
 from fpstore import Store, later, notes
 from fpstore.disk import Folder
-from fpstore.errors import Error, JobError
+from fpstore.errors import Error, JobError, StoreChanged
 from fpstore.jobs.files import AppendFile, files_of_jobs
 from fpstore.jobs.held import KEPT, HeldRows, opened_rows
 from fpstore.jobs.journal import Job
@@ -188,12 +188,17 @@ def standing_workplace(
     named = settings.named
     is_made = job.state is None and not os.path.lexists(path)
     if is_made:
-        _create(path, settings, "string" if named else "uint64")
+        try:
+            _create(path, settings, "string" if named else "uint64")
+        except FileExistsError:
+            raise _made_meanwhile(path) from None
     with (
         _opened(path, job, settings, is_new=job.state is None) as (store, spools),
         Folder.open(path) as home,
         ExitStack() as stack,
     ):
+        if job.state is None and not is_made and store.identity != settings.store:
+            raise _made_meanwhile(path)  # by settings that nobody has compared
         if named is not store._settings.named:
             raise JobError("found other ids than a moment ago: replaced meanwhile?", path=path)
         with files_of_jobs():
@@ -256,6 +261,11 @@ def standing_workplace(
                         _discard(path)
                         store.close()
             raise
+
+
+def _made_meanwhile(path: Path) -> StoreChanged:
+    told = "found a store that another process has made since this job began, expected what was there then"
+    return StoreChanged(f"{told}; run it again", path=path)
 
 
 def _expect_kind(path: Path, store: AnyStore, record: Folder, clusters: str | None) -> None:
