@@ -409,7 +409,7 @@ class _BaseStore(ABC):
 
     def _out(self, table: SomeTable) -> SomeTable:
         """A table as it goes out: signed where that was asked for, with the recipe of its fingerprints."""
-        return table._of_store(self._settings.recipe, self._signed)
+        return table._of_store(self._settings.made_by, self._signed)
 
 
 # What a store that is closed meanwhile says: a mapping ValueError, or EBADF, or that it has the size of another file;

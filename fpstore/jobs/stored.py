@@ -192,7 +192,7 @@ def _of_fingerprints(
     near: NearOf | None,
 ) -> Tally:
     most = opened.max_distance if max_distance is None else max_distance
-    recipe, bits = opened._settings.recipe, opened.bits
+    bits = opened.bits
     keys, ids = _rows_of(opened, progress)
     columns = {"cluster": "uint64", "id": "uint64", "fingerprint": "string", "distance": "uint16"}
     if ids is None:
@@ -200,7 +200,7 @@ def _of_fingerprints(
     elif isinstance(ids, list):
         columns["id"] = "string"
     form = form_of(result, TSV)
-    lines = Lines(form, columns, "cluster-rows", recipe)
+    lines = Lines(form, columns, "cluster-rows", opened._settings.made_by)
     identity = {"job": f"{method} of a store", "store": None, "results": [str(result)], "max_distance": most}
     job = _job(opened, result, identity, lines, force)
     with closing(job), job:

@@ -131,7 +131,7 @@ class Snapshot:
     def _answers(self, words: int = 0) -> Answers:
         """What makes the answers of single queries; words: of fingerprints that have a row of them each."""
         settings = self.settings
-        return Answers(Matches, settings.recipe, settings.ids, settings.named, words)
+        return Answers(Matches, settings.made_by, settings.ids, settings.named, words)
 
     def search(self, queries: Keys, distance: int, first_query: int = 0, room: Room | None = None) -> Matches:
         """Every live fingerprint within distance of each query, a row for each of its ids.
