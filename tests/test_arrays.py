@@ -338,12 +338,15 @@ def test_an_integer_is_taken_whatever_number_it_is(form: str) -> None:
 
 
 def test_a_single_decimal_is_asked_for_as_an_integer_is(tmp_path: Path) -> None:
+    seven: Any
+    large: Any
+    seven, large = Decimal(7), Decimal(1 << 127)
     with fpstore.create(tmp_path / "s") as store, fpstore.create(tmp_path / "w", bits=128, max_distance=9) as wide:
         store.add([Decimal(7)], ids=[Decimal(LARGE)])
         wide.add([Decimal(1 << 127)], ids=[1])
-        assert [row.id for row in store.probe(Decimal(7))] == [LARGE]
+        assert [row.id for row in store.probe(seven)] == [LARGE]
         assert [row.fingerprint for row in store.lookup([Decimal(LARGE)])] == [7]
-        assert len(wide.probe(Decimal(1 << 127), max_distance=0)) == 1
+        assert len(wide.probe(large, max_distance=0)) == 1
 
 
 @pytest.mark.parametrize(

@@ -827,12 +827,17 @@ def test_a_store_that_another_process_makes_as_a_job_begins_is_not_gone_on_with(
     source = write_jsonl(tmp_path / "in.jsonl", ["some words", "other words that are here"])
     run: Callable[..., Any] = getattr(fpstore.jobs, job)
 
-    def make(*arguments: Any, **more: Any) -> None:
+    def make() -> None:
         fpstore.create(path, max_distance=1, recipe=DEFAULT_RECIPE, id_type="uint64").close()
 
     def later(place: Any, name: str) -> None:
         original = getattr(place, name)
-        monkeypatch.setattr(place, name, lambda *given, **more: (make(), original(*given, **more))[1])
+
+        def made_before(*given: Any, **more: Any) -> Any:
+            make()
+            return original(*given, **more)
+
+        monkeypatch.setattr(place, name, made_before)
 
     if is_seen:
         later(module, "standing_workplace")
