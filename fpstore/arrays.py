@@ -3,12 +3,13 @@
 import importlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Set
+from decimal import Decimal
 from operator import index
 from typing import Any
 
 import numpy as np
 
-from fpstore.origin import Origin
+from fpstore.origin import Origin, expect_bits_said
 from fpstore.types import Array, Keys
 
 _EXPECTED = "expected integers of 64 bits"
@@ -77,7 +78,7 @@ def as_key(value: object, what: str, bits: int = 64) -> int:
         if len(value) != bits // 8:
             raise ValueError(f"{what}: found {len(value)} bytes, expected {bits // 8}")
         return int.from_bytes(value, "big")
-    key = value if type(value) is int else as_integer(value)
+    key = value if type(value) is int else as_number(value)
     if key is None:
         is_name = isinstance(value, str) and what.startswith("ids")
         names = ", or names in a store made with id_type 'string'" if is_name else ""
@@ -151,6 +152,16 @@ def as_integer(value: Any) -> int | None:
         return None
 
 
+def as_number(value: Any) -> int | None:
+    """As as_integer; also of a decimal without a fraction, as databases give integers of 64 bits without a sign.
+
+    One with a point is none, nor one with an exponent, as no column of Arrow's of scale 0 has such.
+    """
+    if isinstance(value, Decimal):
+        return int(value) if value.as_tuple().exponent == 0 else None
+    return as_integer(value)
+
+
 def parse_memory(text: str | int) -> int:
     """Bytes, from a number of them or from text such as "2GiB", "512 MiB", "1.5gb"; else ValueError."""
     size: int | None = 0
@@ -219,7 +230,7 @@ def _narrow(value: Any, where: str) -> str:
 
 def _as_array(values: object, what: str, origin: Origin | None = None, bits: int = 64) -> Array:
     expect_no_nulls(values, what)
-    if isinstance(values, np.ndarray):
+    if isinstance(values, np.ndarray) and (values.dtype != object or values.ndim != 1):
         return values
     if hasattr(values, "__arrow_c_stream__") or hasattr(values, "__arrow_c_array__"):
         pyarrow = _pyarrow()
@@ -232,7 +243,7 @@ def _as_array(values: object, what: str, origin: Origin | None = None, bits: int
             raise ImportError(f"{what}: Arrow data needs pyarrow: pip install 'fpstore[arrow]'")
     if hasattr(values, "__array__") or _has_buffer(values):
         array = np.asarray(values)
-        # Python's own integers in a column that does not speak Arrow, as those of pandas before its version 3.
+        # Python's own integers, as in a column of pandas before its version 3, which does not speak Arrow.
         return _of_objects(array, what, bits) if array.dtype == object and array.ndim == 1 else array
     if isinstance(values, Iterable) and not isinstance(values, _NO_VALUES):
         return _of_objects(values, what, bits)
@@ -291,7 +302,7 @@ def _pyarrow() -> Any:
 def _from_arrow(values: Any, what: str, pyarrow: Any, origin: Origin | None, bits: int) -> Array:
     """What speaks Arrow, as an array of integers."""
     try:
-        column = _arrow_column(values, what, pyarrow, _EXPECTED, origin)
+        column = _arrow_column(values, what, pyarrow, _EXPECTED, origin, bits)
     except _UnreadableError:
         return _without_arrow(values, what, bits)
     kind = column.type
@@ -309,8 +320,13 @@ def _from_arrow(values: Any, what: str, pyarrow: Any, origin: Origin | None, bit
     return np.asarray(column)
 
 
-def _arrow_column(values: Any, what: str, pyarrow: Any, expected: str, origin: Origin | None = None) -> Any:
-    """What speaks Arrow: a column, or a table of one, in one piece or in several, without nulls."""
+def _arrow_column(
+    values: Any, what: str, pyarrow: Any, expected: str, origin: Origin | None = None, bits: int | None = None
+) -> Any:
+    """What speaks Arrow: a column, or a table of one, in one piece or in several, without nulls.
+
+    bits: those of fingerprints.
+    """
     try:
         if hasattr(values, "__arrow_c_stream__"):
             column = pyarrow.chunked_array(values)
@@ -322,6 +338,8 @@ def _arrow_column(values: Any, what: str, pyarrow: Any, expected: str, origin: O
         names = [field.name for field in column.type]
         if len(names) != 1:
             raise ValueError(f"{what}: found a table with columns {', '.join(names) or 'none'}, expected one column")
+        if bits is not None:
+            expect_bits_said(column.type.field(0), bits, what)
         if origin is not None:
             origin.meet(column.type.field(0), what)
         column = column.flatten()[0] if hasattr(column, "flatten") else column
@@ -363,7 +381,7 @@ def _without_arrow(values: Any, what: str, bits: int) -> Array:
     raise TypeError(f"{what}: found {_described(values)}, {_EXPECTED}")
 
 
-def arrow_bytes(values: object, what: str, width: int, expected: str) -> Array | None:
+def arrow_bytes(values: object, what: str, width: int, expected: str, origin: Origin | None = None) -> Array | None:
     """What speaks Arrow, values of `width` bytes each, as uint8 one after the other; None for what does not speak it.
 
     TypeError for another type, ValueError for nulls and for a table of several columns.
@@ -374,7 +392,7 @@ def arrow_bytes(values: object, what: str, width: int, expected: str) -> Array |
     if pyarrow is None:
         raise ImportError(f"{what}: Arrow data needs pyarrow: pip install 'fpstore[arrow]'")
     try:
-        column = _arrow_column(values, what, pyarrow, expected)
+        column = _arrow_column(values, what, pyarrow, expected, origin, 8 * width)
     except _UnreadableError:
         raise TypeError(f"{what}: found {_described(values)}, {expected}") from None
     if pyarrow.types.is_binary(column.type) or pyarrow.types.is_large_binary(column.type):

@@ -292,9 +292,9 @@ class _BaseStore(ABC):
         return latest
 
     def _holds_any(self) -> bool:
-        """Whether anything is stored, or was and its rows are still there."""
-        latest = self._latest
-        return bool(latest.pending_end) or any(part.segment.key_count for part in latest.parts)
+        """Whether a row is stored that was not removed; reads as far as the first."""
+        with Reading(self) as snapshot:
+            return snapshot.has_rows
 
     def max_id(self) -> int | None:
         """The largest id that was ever stored here, None before any was; known without a scan.
@@ -409,7 +409,7 @@ class _BaseStore(ABC):
 
     def _out(self, table: SomeTable) -> SomeTable:
         """A table as it goes out: signed where that was asked for, with the recipe of its fingerprints."""
-        return table._of_store(self._settings.recipe, self._signed)
+        return table._of_store(self._settings.made_by, self._signed)
 
 
 # What a store that is closed meanwhile says: a mapping ValueError, or EBADF, or that it has the size of another file;

@@ -19,6 +19,7 @@ from typing import NamedTuple
 from fpstore import notes
 from fpstore.arrays import parse_memory
 from fpstore.building.rows import Build, Written
+from fpstore.closing import close_all
 from fpstore.codes.reader import CodesSegment
 from fpstore.codes.rows import write_of
 from fpstore.codes.sorting import Spool
@@ -30,11 +31,12 @@ from fpstore.living import changes
 from fpstore.living.catalog import SEGMENTS, Catalog, create_catalog
 from fpstore.living.documents import columns_of as document_columns
 from fpstore.living.documents import pending_documents
-from fpstore.living.locks import WRITER_LOCK_NAME
 from fpstore.living.mending import make_again
+from fpstore.living.modes import change_mode
+from fpstore.living.opening import open_snapshot
 from fpstore.living.records import Log
 from fpstore.living.snapshot import Snapshot
-from fpstore.living.state import NAMED, Settings, State, new_identity
+from fpstore.living.state import NAMED, Settings, new_identity
 from fpstore.living.sweep import (
     expect_sweepable,
     name_segment,
@@ -49,7 +51,7 @@ from fpstore.origin import Origin
 from fpstore.plans.choice import EXPECTED_KEYS, PlanChoice
 from fpstore.plans.plan import Plan
 from fpstore.progress import Tell
-from fpstore.segment.entry import NamesEntry, SegmentEntry, is_segment_name, names_name, segment_name, segment_of
+from fpstore.segment.entry import NamesEntry, SegmentEntry, names_name, segment_name
 from fpstore.segment.files import check_file
 from fpstore.segment.reader import Segment
 from fpstore.sketches.reader import SketchesReader
@@ -327,17 +329,15 @@ def _expect_nothing(path: Path) -> None:
 
 def _replace(path: Path, write: Write, mode: int | None, *, by_nothing: bool = False) -> None:
     """Have what is written in place of all that the store holds; by_nothing: also where that is nothing."""
-    with Catalog.open(path, writable=True) as catalog:
-        state, mode_before = catalog.state(), catalog.folder.mode
-        if mode is not None:
-            _change_mode(catalog, mode)
-        catalog.make_segments()
-        expect_sweepable(catalog)
-        remove_unpublished(catalog, state)  # not the strays: where this fails, another catalog may be put back
+    with Catalog.open(path, writable=True) as catalog, ExitStack() as undo:
+        state = catalog.state()
         try:
+            change_mode(catalog, mode, undo)  # first: what is written may be for nobody else either
+            expect_sweepable(catalog)
+            remove_unpublished(catalog, state)  # not the strays: where this fails, another catalog may be put back
             place = unpublished_place(catalog, state.next_segment, state.identity)
             settings, entry, max_id = write(place, catalog.folder.reach, state.next_change)
-            if not by_nothing and (entry is None or not entry.key_count) and _holds_rows(state):
+            if not by_nothing and (entry is None or not entry.key_count) and _may_hold_rows(catalog):
                 expected = "some; create with --force (force=True) makes an empty one of it"
                 raise ValueError(f"{path}: found nothing to replace what the store holds, expected {expected}")
             published = catalog.publish(
@@ -349,38 +349,31 @@ def _replace(path: Path, write: Write, mode: int | None, *, by_nothing: bool = F
                 identity=new_identity(),
                 max_id=max_id,
             )
+            undo.pop_all()
             catalog.repeat(published)
         except BaseException:
-            if not catalog.has_changed:
+            if catalog.has_changed:
+                undo.pop_all()  # what lies there by now is another store's
+            else:
                 now = catalog.state()
                 remove_unpublished(catalog, now)
                 own = tuple(entry for entry in now.strays if entry not in state.strays)
                 remove_replaced(catalog, dataclasses.replace(now, strays=own))
-                if mode is not None:
-                    _change_mode(catalog, mode_before)
             raise
         notes.forget(catalog.folder)
         sweep_segments(catalog)
 
 
-def _holds_rows(state: State) -> bool:
-    """Whether a store may hold any, in a segment or pending."""
-    return any(entry.key_count for entry in state.segments) or state.first_change < state.next_change
-
-
-def _change_mode(catalog: Catalog, mode: int) -> None:
-    """Let this mode hold for what the store has made already, too: not for what somebody else has put there."""
-    for folder in (catalog.folder, catalog.make_segments()):
-        folder.set_mode(mode)
-        for name in folder.names():
-            if name in (CATALOG_NAME, WRITER_LOCK_NAME) or is_segment_name(segment_of(name)):
-                with suppress(CorruptStore):  # what is no file
-                    fd = folder.open_file(name)
-                    try:
-                        if os.fstat(fd).st_nlink == 1:  # or it may be anybody's file by another name
-                            os.fchmod(fd, mode & 0o666)
-                    finally:
-                        os.close(fd)
+def _may_hold_rows(catalog: Catalog) -> bool:
+    """Whether a row lives in the store, or it is too damaged to tell."""
+    try:
+        snapshot = open_snapshot(catalog)
+        try:
+            return snapshot.has_rows
+        finally:
+            close_all(*(part.close for part in snapshot.parts))
+    except CorruptStore:
+        return True
 
 
 @contextmanager
@@ -433,8 +426,10 @@ def _locked(folder: Folder) -> Iterator[None]:
     try:
         yield
     finally:
+        # Whoever was interrupted on the way in has closed the folder, and with it let go of the lock.
         with suppress(OSError):
-            fcntl.flock(folder.fd, fcntl.LOCK_UN)
+            if folder.fd >= 0:
+                fcntl.flock(folder.fd, fcntl.LOCK_UN)
 
 
 def _try_lock(folder: Folder) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fpstore.arrays import arrow_bytes, as_integer, as_key, as_keys, expect_no_nulls
+from fpstore.arrays import arrow_bytes, as_key, as_keys, as_number, expect_no_nulls
 from fpstore.format import KEY_BITS, WIDE_BITS, WORD_BITS
 from fpstore.origin import Origin
 from fpstore.types import Array, Counts, Ids, Keys
@@ -20,7 +20,7 @@ _NO_VALUES = (str, bytes, bytearray, set, frozenset, dict)
 
 def as_fingerprints(values: object, what: str, origin: Origin | None = None, bits: int = KEY_BITS) -> Keys:
     """values as fingerprints of so many bits: as as_keys says, or, where these are wide, as as_codes does."""
-    return as_codes(values, what, bits) if bits in WIDE_BITS else as_keys(values, what, origin, bits)
+    return as_codes(values, what, bits, origin) if bits in WIDE_BITS else as_keys(values, what, origin, bits)
 
 
 def as_fingerprint(value: Any, what: str, bits: int = KEY_BITS) -> Keys:
@@ -119,17 +119,18 @@ def words_of(bits: int) -> int:
     return -(-bits // WORD_BITS)
 
 
-def as_codes(values: Any, what: str, bits: int) -> Keys:
+def as_codes(values: Any, what: str, bits: int, origin: Origin | None = None) -> Keys:
     """values, each of so many bits, as uint64[n, words], contiguous, without a copy where they are that already.
 
     Takes uint64[n, words] and int64 of the same bits, uint8[n, bits / 8] and numpy's V type of as many bytes, Arrow's
     fixed_size_binary, and what yields bytes or integers from 0 on. Bytes have the highest one first, as hexadecimal
     digits do. TypeError for anything else, ValueError for other shapes and lengths, and for nulls.
+    origin: as of as_keys.
     """
     words, width = words_of(bits), bits // 8
     expect_no_nulls(values, what)
     if not isinstance(values, np.ndarray):
-        stored = arrow_bytes(values, what, width, expected(bits))
+        stored = arrow_bytes(values, what, width, expected(bits), origin)
         if stored is not None:
             return _of_bytes(stored, words)
         if hasattr(values, "__array__"):
@@ -150,7 +151,7 @@ def as_code(value: Any, what: str, bits: int) -> Keys:
     if isinstance(value, np.void):
         value = value.tobytes()
     if not isinstance(value, bytes | bytearray):
-        number = as_integer(value)
+        number = as_number(value)
         if number is None:
             raise TypeError(f"{what}: found {value!r:.40}, a {type(value).__name__}, {expected(bits)}")
         if not 0 <= number < 1 << bits:

@@ -177,14 +177,20 @@ def _expect_made_so(
     if recipe is not None and settings.recipe != recipe:
         name = settings.recipe.get("name") if settings.recipe else None
         asked.append(("recipe", name, f"{recipe['name']} with the fields that were given"))
-    if mode is not None:
-        found, wanted = (folder_mode(bits) & 0o777 for bits in (store._living.home.mode, mode))
-        asked.append(("mode", f"{found:#o}", f"{wanted:#o}"))
+    asked += modes_asked(store, mode)
     wrong = [
         f"{name}: found {found!r:.80}, expected {wanted!r:.80}" for name, found, wanted in asked if found != wanted
     ]
     if wrong:
         raise ValueError(f"{store.path}: {'; '.join(wrong)}")
+
+
+def modes_asked(store: _BaseStore, mode: int | None) -> list[tuple[str, object, object]]:
+    """What is to be compared of the mode of a store that is there, where one was given."""
+    if mode is None:
+        return []
+    found, wanted = (folder_mode(bits) & 0o777 for bits in (store._living.home.mode, mode))
+    return [("mode", f"{found:#o}", f"{wanted:#o}")]
 
 
 def open(

@@ -1,16 +1,17 @@
 """By which recipe fingerprints were made, where what they come in says so: a column of Arrow's, or of a Parquet file.
 
 Such a column has the recipe of its fingerprints in the metadata of its field, as JSON, as the catalog of a store keeps
-it. Slices, tables and files of it keep that; the bare values have lost it, and nothing is assumed of those.
+it, and of how many bits they are where that is not 64. Slices, tables and files of it keep that; the bare values have
+lost it, and nothing is assumed of those.
 """
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from fpstore.errors import PathLike, RecipeError
 
-# The keys of the metadata; the second where an export has fingerprints of other bits than their numbers, and of 64.
+# The keys of the metadata; the second where fingerprints have other bits than their numbers, and than 64.
 KEY, BITS_KEY = b"fpstore.recipe", b"fpstore.bits"
 # How many bits recipes make that say nothing of it.
 RECIPE_BITS = 64
@@ -18,6 +19,18 @@ ADVICE = "fingerprints of two recipes tell nothing of each other: make them by t
 _SHOWN = 60
 
 Record = Mapping[str, Any]
+
+
+class Made(NamedTuple):
+    """What a table says of its fingerprints: by which recipe they are, None where nobody said, and their bits."""
+
+    recipe: Record | None
+    bits: int
+
+    @property
+    def metadata(self) -> dict[bytes, bytes] | None:
+        """That of a field of them."""
+        return metadata_of(self.recipe, self.bits)
 
 
 class Origin:
@@ -85,10 +98,12 @@ def metadata_of(record: Record | None, bits: int = RECIPE_BITS) -> dict[bytes, b
     return {**of_recipe, **of_bits} or None
 
 
-def other_bits(field: Any, bits: int) -> str:
-    """How many bits a field of Arrow's says that its fingerprints have, where it says others; empty where not."""
+def expect_bits_said(field: Any, bits: int, where: str) -> None:
+    """ValueError for a field of Arrow's that says that its fingerprints have other bits than so many."""
     data = (field.metadata or {}).get(BITS_KEY, b"")
-    return "" if data in (b"", str(bits).encode()) else data[:_SHOWN].decode("ascii", "backslashreplace")
+    if data not in (b"", str(bits).encode()):
+        found = data[:_SHOWN].decode("ascii", "backslashreplace")
+        raise ValueError(f"{where}: found fingerprints of {found} bits, as it says, expected {bits}")
 
 
 def _told(record: Record, other: Record) -> str:

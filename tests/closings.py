@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from interruptions import HOME, Moment, acting, moments
+from interruptions import HOMES, Moment, acting, moments
 
 import fpstore
 from fpstore import Store, StoreClosed
@@ -117,7 +117,7 @@ def main() -> None:
         except BaseException:
             print(f"moment {number}", file=sys.stderr)
             raise
-        assert where is None or where.file.startswith(HOME)
+        assert where is None or where.file.startswith(HOMES)
     gc.collect()
     print(*(f"{count} {outcome}" for outcome, count in sorted(found.items())), sep=", ")
 

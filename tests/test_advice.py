@@ -209,10 +209,39 @@ ADVICE: dict[str, tuple[Make, str, str, list[str]]] = {
         [f"build {way} a.csv --fingerprint-format {way}" for way in ("hex", "decimal")],
     ),
     "decimal lines": (
+        write(a__hex="77\n78\n"),
+        "build s a.hex",
+        "fingerprint_format (--fingerprint-format) hex, for fewer digits, or decimal, where all are that",
+        [f"build {way} a.hex --fingerprint-format {way}" for way in ("hex", "decimal")],
+    ),
+    "decimal lines among others": (
         write(a__hex=f"{HEX}\n77\n"),
         "build s a.hex",
-        "fingerprint_format (--fingerprint-format)",
+        "fingerprint_format (--fingerprint-format) hex, for fewer digits, or",
         ["build s a.hex --fingerprint-format hex"],
+    ),
+    "decimal lines that are said to be hexadecimal": (
+        write(a__txt="12345678901234567890\n77\n"),
+        "build s a.txt --format hex",
+        "expected hexadecimal, as format hex has it; or fingerprint_format (--fingerprint-format) decimal, where all",
+        ["build s a.txt --format hex --fingerprint-format decimal"],
+    ),
+    "lines of fingerprints and names": (
+        write(a__hex=f"{HEX}\tone\n{HEX}\ttwo\n"),
+        "build s a.hex",
+        "or ids (--ids) row (from:N in a store with rows), or names as ids, read as a table (--format tsv"
+        " --no-input-header --fingerprint-column 0 --id-column 1), in a store made with id_type (--id-type) string",
+        [
+            "build s a.hex --ids row",
+            "build t a.hex --format tsv --no-input-header --fingerprint-column 0 --id-column 1 --id-type string",
+        ],
+    ),
+    "lines of fingerprints and names, in a store of names": (
+        write(a__hex=f"{HEX}\tone\n"),
+        "build s a.hex --id-type string",
+        "format hex does not hold; expected a table, or to read lines as a table (--format tsv --no-input-header"
+        " --fingerprint-column 0 --id-column 1)",
+        ["build s a.hex --id-type string --format tsv --no-input-header --fingerprint-column 0 --id-column 1"],
     ),
     "a folder of one kind": (
         write(in___a="one", in___b="two"),

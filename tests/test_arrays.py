@@ -5,6 +5,8 @@
 import array
 import sys
 from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,9 @@ from helpers import LAST, fingerprint_array
 from hypothesis import given
 from hypothesis import strategies as st
 
+import fpstore
 from fpstore.arrays import as_count, as_integer, as_key, as_keys, as_plain
+from fpstore.fingerprints import as_code
 from fpstore.types import Array
 
 EXTREMES = [0, 1, 1 << 63, LAST - 1, LAST]
@@ -293,7 +297,6 @@ def test_nothing_is_an_empty_array_whatever_its_type(empty: Any) -> None:
         (np.array([1, 2], dtype=np.float32), "float32"),
         (np.array([True]), "bool"),
         (np.array(["1"]), "<U1"),
-        (np.array([1, 1 << 64], dtype=object), "object"),
         (np.array([1], dtype="datetime64[s]"), r"datetime64\[s\]"),
         (array.array("d", [1.0]), "float64"),
     ],
@@ -312,7 +315,64 @@ def test_what_is_no_array_is_a_type_error_that_names_the_type(values: Any, kind:
         as_keys(values, "ids")
 
 
+LARGE = (1 << 64) - 1
+SAME: dict[str, Any] = {
+    "integers": [5, LARGE],
+    "decimals": [Decimal(5), Decimal(LARGE)],
+    "both": [5, Decimal(LARGE)],
+    "a tuple": (Decimal(5), LARGE),
+    "a stream": lambda: iter([Decimal(5), LARGE]),
+    "objects": np.array([Decimal(5), LARGE], dtype=object),
+    "integers as objects": np.array([5, LARGE], dtype=object),
+    "arrays without dimensions": [np.array(5), np.array(LARGE, dtype=np.uint64)],
+    "numpy's own": [np.uint8(5), np.uint64(LARGE)],
+    "arrow": pyarrow.array([Decimal(5), Decimal(LARGE)], pyarrow.decimal128(20, 0)),
+    "below 0": [5, Decimal(-1)],
+}
+
+
+@pytest.mark.parametrize("form", SAME)
+def test_an_integer_is_taken_whatever_number_it_is(form: str) -> None:
+    given = SAME[form]() if callable(SAME[form]) else SAME[form]
+    assert as_keys(given, "ids").tolist() == [5, LARGE]
+
+
+def test_a_single_decimal_is_asked_for_as_an_integer_is(tmp_path: Path) -> None:
+    seven: Any
+    large: Any
+    seven, large = Decimal(7), Decimal(1 << 127)
+    with fpstore.create(tmp_path / "s") as store, fpstore.create(tmp_path / "w", bits=128, max_distance=9) as wide:
+        store.add([Decimal(7)], ids=[Decimal(LARGE)])
+        wide.add([Decimal(1 << 127)], ids=[1])
+        assert [row.id for row in store.probe(seven)] == [LARGE]
+        assert [row.fingerprint for row in store.lookup([Decimal(LARGE)])] == [7]
+        assert len(wide.probe(large, max_distance=0)) == 1
+
+
+@pytest.mark.parametrize(
+    "value",
+    [True, np.True_, np.array(True), 5.0, np.float64(5), 5j, Fraction(5), Fraction(1, 2), "5", None, np.array(5.0)]
+    + [Decimal(each) for each in ("5.5", "5.0", "5E+1", "1E+999999", "NaN", "sNaN", "Infinity", "-Infinity")],
+    ids=repr,
+)
+def test_what_is_no_integer_is_refused_wherever_it_is(value: Any) -> None:
+    kind = type(value).__name__
+    objects = np.array([5, None], dtype=object)
+    objects[1] = value
+    for values in ([5, value], (5, value), iter([5, value]), objects):
+        with pytest.raises(TypeError, match=rf"^fingerprints, item 1: found .*, a {kind}, expected an integer$"):
+            as_keys(values, "fingerprints")
+    with pytest.raises(TypeError, match=rf"^fingerprint: found .*, a {kind}, expected an integer$"):
+        as_key(value, "fingerprint")
+    with pytest.raises(TypeError, match=rf"^fingerprint: found .*, a {kind}, expected fingerprints of 128 bits"):
+        as_code(value, "fingerprint", 128)
+
+
 def test_a_number_of_more_than_64_bits_is_refused_with_its_place() -> None:
+    with pytest.raises(ValueError, match=rf"^ids, item 1: found {1 << 64}, expected integers of 64 bits$"):
+        as_keys(np.array([1, 1 << 64], dtype=object), "ids")
+    with pytest.raises(ValueError, match=rf"^ids, item 1: found {1 << 64}, expected integers of 64 bits$"):
+        as_keys([1, Decimal(1 << 64)], "ids")
     for number in (1 << 64, -(1 << 63) - 1):
         with pytest.raises(ValueError, match=rf"^ids, item 1: found {number}, expected integers of 64 bits$"):
             as_keys([5, number], "ids")

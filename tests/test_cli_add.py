@@ -390,7 +390,7 @@ def test_an_upsert_takes_the_place_of_all_that_has_its_id(
     recrawled.write_text("doc,hash\n10,0x5\n20,0x6\n20,0x7\n30,0x8\n20,0x9\n")
     arguments = ("--fingerprint-column", "hash", "--id-column", "doc", "--upsert")
     assert command("add", store, recrawled, *arguments) == Outcome(
-        0, "", f"{store}: wrote 5 rows, each in place of all that had its id\n"
+        0, "", f"{store}: read 5 rows, each put in place of all that had its id, those before it too\n"
     )
     expected = {(5, 10), (BASE, 11), (9, 20), (8, 30)}
     assert rows_of(store) == expected

@@ -9,7 +9,7 @@ from living import SOME
 from outcome import Command
 
 import fpstore
-from fpstore.errors import PlanError, RecipeError
+from fpstore.errors import CorruptStore, PlanError, RecipeError
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "all as they are": {},
@@ -65,6 +65,10 @@ def files_of(path: Path) -> dict[str, tuple[int, bytes]]:
     }
 
 
+def _flipped(data: bytes, at: int) -> bytes:
+    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+
+
 def told(store: fpstore.Store) -> dict[str, Any]:
     """What a store says of itself that is not its own: no path, no size of its log."""
     stats = store.stats()
@@ -118,6 +122,72 @@ def test_a_build_that_fails_changes_no_mode(tmp_path: Path, before: Any) -> None
     assert {name: mode for name, (mode, _) in files_of(tmp_path / "s").items()} == modes
 
 
+def odd_modes(path: Path) -> dict[str, int]:
+    """Give each folder and file of a store a mode that its folder's would not give it; what they are."""
+    (path / "own.txt").write_text("a user's")
+    for number, each in enumerate(sorted(set(path.rglob("*")) - {path / "writer.lock"})):  # every writer sets its mode
+        each.chmod(0o700 | number % 8 if each.is_dir() else 0o600 | number % 8)
+    return modes_of(path)
+
+
+def modes_of(path: Path) -> dict[str, int]:
+    return {str(each.relative_to(path)): each.stat().st_mode for each in [path, *path.rglob("*")]}
+
+
+FAILS: dict[str, tuple[type[BaseException], dict[str, Any]]] = {
+    "of nothing": (ValueError, {"fingerprints": []}),
+    "of no array": (TypeError, {"fingerprints": [SOME, "no array"]}),
+    "of an interrupted stream": (KeyboardInterrupt, {"fingerprints": SOME}),
+    "of a plan that is none": (PlanError, {"fingerprints": SOME, "plan": "paper-5"}),
+}
+
+
+@pytest.mark.parametrize("mode", [None, 0o600, 0o664])
+@pytest.mark.parametrize("fails", FAILS)
+def test_a_build_that_fails_leaves_each_mode_as_it_was(tmp_path: Path, fails: str, mode: int | None) -> None:
+    """Also those that are not what the mode of the folder would give."""
+    path = used(tmp_path / "s", "string")
+    expected = odd_modes(path)
+    error, given = FAILS[fails]
+
+    def interrupt(progress: object) -> None:
+        raise KeyboardInterrupt
+
+    asked = {**given, "progress": interrupt if error is KeyboardInterrupt else None}
+    if fails == "of no array":
+        asked["fingerprints"] = iter(given["fingerprints"])
+    with pytest.raises(error):
+        fpstore.build(path, ids=None, force=True, mode=mode, **asked)
+    assert modes_of(path) == expected
+
+
+def test_a_store_that_cannot_be_swept_keeps_its_modes_and_its_missing_folder(tmp_path: Path) -> None:
+    path = used(tmp_path / "s", None)
+    (path / "aside").write_text("in the way")
+    expected = odd_modes(path)
+    with pytest.raises(CorruptStore, match="aside"):
+        fpstore.build(path, SOME, ids=None, force=True, mode=0o666)
+    assert modes_of(path) == expected
+    fpstore.create(tmp_path / "e").close()
+    (tmp_path / "e" / "segments").rmdir()
+    (tmp_path / "e" / "aside").write_text("in the way")
+    with pytest.raises(CorruptStore, match="aside"):
+        fpstore.build(tmp_path / "e", SOME, force=True, mode=0o666)
+    assert not (tmp_path / "e" / "segments").exists()
+
+
+def test_what_the_command_refuses_leaves_each_mode_as_it_was(command: Command, tmp_path: Path) -> None:
+    path = used(tmp_path / "s", "string")
+    expected = odd_modes(path)
+    (tmp_path / "empty.hex").touch()
+    (tmp_path / "bad.hex").write_text("00000000000000ff\nno fingerprint\n")
+    for given, more in (("empty.hex", ()), ("bad.hex", ()), ("none.hex", ()), ("bad.hex", ("--workers", "2"))):
+        assert command("build", path, tmp_path / given, "--force", "--mode", "666", *more).status in (1, 2)
+        assert modes_of(path) == expected
+    assert command("create", path, "--exist-ok", "--mode", "666", "--id-type", "string").status == 2
+    assert modes_of(path)["catalog.mdb"] == expected["catalog.mdb"]
+
+
 @pytest.mark.parametrize("id_type", ["uint64", "string", "bytes", "none"])
 def test_the_command_replaces_stores_of_each_kind(command: Command, tmp_path: Path, id_type: str) -> None:
     used(tmp_path / "s", "string")
@@ -157,6 +227,73 @@ def test_a_build_of_nothing_takes_the_place_of_nothing_alone(tmp_path: Path, id_
     fpstore.create(path, force=True).close()
     with fpstore.open(path) as store:
         assert store.count() == 0
+
+
+@pytest.mark.parametrize("by", ["fingerprint", "id", "pair"])
+@pytest.mark.parametrize("kind", ["pending", "segment", "both", "compacted", "wide", "names", "signatures"])
+def test_a_store_all_of_whose_rows_were_removed_holds_nothing(tmp_path: Path, kind: str, by: str) -> None:
+    path = tmp_path / "s"
+    ids: list[Any] = [1, 2]
+    made: dict[str, Any] = {"names": {"id_type": "string"}, "wide": {"bits": 128, "max_distance": 9}}
+    rows: Any = np.arange(4, dtype=np.uint64).reshape(2, 2) if kind == "wide" else [5, 6]
+    if kind == "signatures":
+        rows = np.arange(2 * 128, dtype=np.uint32).reshape(2, 128)
+    if kind == "names":
+        ids = ["a", "b"]
+    create = fpstore.minhash.create if kind == "signatures" else fpstore.create
+    open_it: Any = fpstore.minhash.open if kind == "signatures" else fpstore.open
+    create(path, **made.get(kind, {})).close()
+    with open_it(path, "w") as store:
+        assert not store._holds_any()
+        for at in range(2):
+            store.add(rows[at : at + 1], ids=ids[at : at + 1])
+            if kind not in ("pending", "both") or (kind, at) == ("both", 0):
+                store._flush()
+        whole = {"fingerprint": {"fingerprints": rows}, "id": {"ids": ids}, "pair": {"fingerprints": rows, "ids": ids}}
+        asked = whole["id"] if kind == "signatures" else whole[by]
+        store.remove(**{name: values[:1] for name, values in asked.items()})
+        assert store._holds_any()
+    with pytest.raises(ValueError, match="found nothing to replace what the store holds"):
+        fpstore.build(path, [], ids=None, force=True)
+    with open_it(path, "w") as store:
+        store.remove(**asked)
+        assert not store._holds_any()
+        if kind == "compacted":
+            store.compact()
+            assert not store._holds_any()
+    fpstore.build(path, [], ids=None, force=True).close()
+    with fpstore.open(path) as store:
+        assert store.count() == 0
+
+
+def test_a_store_that_is_too_damaged_to_tell_is_replaced_by_something_alone(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    fpstore.build(path, SOME).close()
+    (segment,) = (path / "segments").iterdir()
+    whole = segment.read_bytes()
+    for damaged in (bytes(len(whole)), whole[: len(whole) // 2], _flipped(whole, len(whole) // 2)):
+        segment.write_bytes(damaged)
+        with pytest.raises(ValueError, match="found nothing to replace what the store holds"):
+            fpstore.build(path, [], force=True)
+    fpstore.build(path, SOME[:3], force=True).close()
+    with fpstore.open(path) as store:
+        assert store.count() == 3
+
+
+def test_the_command_says_empty_of_a_store_all_of_whose_rows_were_removed(command: Command, tmp_path: Path) -> None:
+    for kind in ((), ("--recipe", "minhash-128")):
+        store = tmp_path / f"s{len(kind)}"
+        assert command("create", store, *kind).status == 0
+        lines = tmp_path / "in.jsonl"
+        lines.write_text('{"text": "some words that are long enough for shingles", "id": 1}\n')
+        if kind:
+            assert command("add", store, lines).status == 0
+        else:
+            with fpstore.open(store, "w") as opened:
+                opened.add([7], ids=[1])
+        assert "there already" in command("create", store, *kind, "--exist-ok").err
+        assert command("remove", store, "--id", "1").status == 0
+        assert "empty" in command("create", store, *kind, "--exist-ok").err
 
 
 def test_an_empty_input_replaces_no_store_by_any_way_to_build(command: Command, tmp_path: Path) -> None:

@@ -306,3 +306,15 @@ def test_a_name_that_is_a_field_and_a_path_is_a_bad_line(tmp_path: Path) -> None
         rows(tmp_path / "a.parquet", text_column="page.body")
     pq.write_table(table.select(["page.body"]), tmp_path / "a.parquet")
     assert rows(tmp_path / "a.parquet", text_column="page.body")[0] == [fingerprint("flat")]
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n"])
+def test_a_bad_last_line_without_an_end_is_told_as_the_end_of_a_file_that_may_be_cut(tmp_path: Path, end: str) -> None:
+    """As who copied a part of it leaves it: of a line with its end nothing is missing."""
+    whole = '{"text": "one"}\n{"text": "two"}'
+    for cut in range(whole.index("\n") + 2, len(whole)):
+        path = tmp_path / "a.jsonl"
+        path.write_bytes(f"{whole[:cut]}{end}".encode())
+        told = r"expected a JSON object" + ("" if end else "; the file ends in this line, and may be cut")
+        with pytest.raises(BadInput, match=f"line 2: found .*, {told}$"):
+            list(documents([path]))

@@ -1,28 +1,33 @@
 """A KeyboardInterrupt at any moment of a call: the process goes on with the store, for writing too."""
 
+import fcntl
 import gc
 import itertools
 import os
 import shutil
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 import pytest
-from interruptions import interrupted, moments
+from interruptions import Moment, interrupted, interrupted_twice, moments
+from jobs_model import write_jsonl
 
 import fpstore
-from fpstore import Store
+from fpstore import Store, jobs
 from fpstore.disk import CATALOG_NAME, Folder
+from fpstore.jobs import corpus, own
 from fpstore.jobs.claims import Claim
 from fpstore.jobs.files import AppendFile
 from fpstore.living import environment as environments
 from fpstore.remote.cache import Held
+from fpstore.text import load_recipe
 
 KEYS = np.random.default_rng(5).integers(0, 1 << 63, 600, dtype=np.uint64)
 # Of each call so many moments are tried; all of them by hand, with a million.
@@ -117,6 +122,96 @@ def goes_on(path: Path) -> None:
         store.verify()
     with fpstore.open(path) as store:
         assert 1 << 42 in [match.id for match in store.probe(LATER)]
+
+
+def make_anew(path: Path) -> None:
+    fpstore.build(path / "new", KEYS).close()
+
+
+def make_a_copy(path: Path) -> None:
+    with fpstore.open(path / "old") as store:
+        store.copy(path / "new")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["in memory", "spilled", "of signatures", "standing"])
+def test_a_job_that_is_interrupted_again_as_it_ends_can_be_run_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """All that it has locked is let go of by then, though nobody collects."""
+    monkeypatch.setattr(corpus, "BATCH_DOCUMENTS", 10)
+    monkeypatch.setattr(corpus, "COMMIT_DOCUMENTS", 10)
+    monkeypatch.setattr(own, "MOST_HELD", 20 if kind == "spilled" else 1000)
+    words = [" ".join(f"{word}{number // 2}" for word in "abcdefghij") for number in range(60)]
+    source = write_jsonl(tmp_path / "in.jsonl", words)
+    more: dict[str, Any] = {"recipe": load_recipe("minhash-128")} if kind == "of signatures" else {}
+
+    def dedup(folder: Path, progress: Any = None) -> int:
+        standing: dict[str, Any] = {"store": folder / "store"} if kind == "standing" else {}
+        done = jobs.dedup([source], folder / "kept.jsonl", threads=1, progress=progress, **more, **standing)
+        return done.documents
+
+    def begun(number: int) -> tuple[Path, Moment | None, list[int]]:
+        (folder := tmp_path / f"{number}").mkdir()
+
+        def work(interrupt: Callable[[], NoReturn]) -> None:
+            told = iter(range(4))
+            dedup(folder, lambda progress: None if next(told, None) is not None else interrupt())
+
+        return folder, *interrupted_twice(work, number)
+
+    gc.collect()
+    with leaving_some_open():
+        gc.disable()
+        try:
+            *_, numbers = begun(0)
+            assert len(numbers) > 100
+            for number in Random(13).sample(numbers, min(TRIED, len(numbers))):
+                folder, where, _ = begun(number)
+                try:
+                    assert dedup(folder) == len(words)
+                except Exception as error:
+                    raise AssertionError(f"interrupted at {where}") from error
+        finally:
+            gc.enable()
+
+
+def _enters_or_leaves(moment: Moment) -> bool:
+    return moment.by.startswith("creation.py") and moment.function.startswith("_GeneratorContextManager.__e")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("work", [make_anew, make_a_copy])
+def test_who_is_interrupted_as_a_store_is_made_leaves_no_lock_and_no_noise(
+    work: Callable[[Path], None], original: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it enters or leaves a context of a generator; what the interpreter cannot raise it prints."""
+    noise: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", noise.append)
+
+    def prepared(name: str) -> Path:
+        (tmp_path / name).mkdir()
+        shutil.copytree(original, tmp_path / name / "old")
+        return tmp_path / name
+
+    with leaving_some_open():
+        numbers = moments(partial(work, prepared("first")), _enters_or_leaves)
+        assert len(numbers) > 8
+        for number in numbers:
+            folder = prepared(str(number))
+            where = interrupted(partial(work, folder), number)
+            shutil.rmtree(folder / "new", ignore_errors=True)  # an error of here would wait for ever
+            gc.collect()
+            with Folder.open(folder) as parent:
+                fcntl.flock(parent.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            try:
+                work(folder)
+                goes_on(folder / "old")
+            except Exception as error:
+                raise AssertionError(f"interrupted at {where}") from error
+            assert not noise, (where, noise)
+            assert {path.name for path in folder.iterdir()} <= {"old", "new"}, where
+            shutil.rmtree(folder)
 
 
 KINDS: dict[str, dict[str, Any]] = {

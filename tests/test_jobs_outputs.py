@@ -20,7 +20,7 @@ from outcome import Command
 from fpstore.inputs import BadInput
 from fpstore.jobs import Inputs, cluster, components, corpus, dedup, document_pairs, packing, runs
 
-SUFFIXES = ("jsonl", "ndjson", "json", "csv", "tsv", "parquet")
+SUFFIXES = ("jsonl", "ndjson", "csv", "tsv", "parquet")
 TEXTS = ["a b c", "d, e\nf", "a b c", "", 'g "h"']
 KEPT = [0, 1, 3, 4]
 
@@ -40,7 +40,7 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
         return list(pq.read_table(path).to_pylist())
     text = unpacked(path).decode()
     suffix = path.suffixes[0]
-    if suffix in (".jsonl", ".ndjson", ".json"):
+    if suffix in (".jsonl", ".ndjson"):
         return [json.loads(line) for line in text.splitlines()]
     return list(csv.DictReader(io.StringIO(text, newline=""), delimiter="," if suffix == ".csv" else "\t"))
 
@@ -240,8 +240,8 @@ def test_files_have_a_name_and_a_text(tmp_path: Path, suffix: str) -> None:
 def test_inputs_of_several_kinds_become_objects_each_with_its_columns(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("id,text\n1,a b c\n")
     (tmp_path / "b.jsonl").write_text('{"text":"d e f" }\n')
-    dedup(Inputs([tmp_path / "a.csv", tmp_path / "b.jsonl"], text_column="text"), tmp_path / "kept.json.gz")
-    assert unpacked(tmp_path / "kept.json.gz") == b'{"id": "1", "text": "a b c"}\n{"text":"d e f" }\n'
+    dedup(Inputs([tmp_path / "a.csv", tmp_path / "b.jsonl"], text_column="text"), tmp_path / "kept.jsonl.gz")
+    assert unpacked(tmp_path / "kept.jsonl.gz") == b'{"id": "1", "text": "a b c"}\n{"text":"d e f" }\n'
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet"])
@@ -353,6 +353,8 @@ def refused_inputs(folder: Path) -> dict[str, list[Path]]:
         ("half.jsonl", "kept.parquet", "half.jsonl:1: found half of a surrogate pair, expected text for kept.parquet"),
         ("half.jsonl", "kept.csv", "half.jsonl:1: found half of a surrogate pair, expected text for kept.csv"),
         ("nothing.jsonl", "kept.parquet", r"found what Parquet cannot hold \(.*\), expected other values"),
+        ("a.csv", "kept.json", r"kept\.json: found suffix \.json, expected \.jsonl: a result has an object a line"),
+        ("a.csv", "kept.JSON.zst", r"found suffix \.json, expected \.jsonl"),
         ("a.csv", "kept.txt", r"found suffix \.txt, expected one of \.jsonl"),
         ("a.csv", "kept.parquet.gz", r"found suffix \.parquet\.gz, expected one of"),
         ("a.csv", "kept.jsonl.bz2", r"found suffix \.bz2, expected one of"),
@@ -636,7 +638,7 @@ def test_a_suffix_that_is_not_known_is_the_command_lines_fault(command: Command,
     for arguments in (["dedup", "-o"], ["cluster", "-o"], ["document-pairs", "-o"]):
         outcome = command(*arguments, tmp_path / "out.txt", source)
         assert outcome.status == 2
-        assert "found suffix .txt, expected one of .jsonl, .ndjson, .json, .csv, .tsv, .parquet" in outcome.err
+        assert "found suffix .txt, expected one of .jsonl, .ndjson, .csv, .tsv, .parquet" in outcome.err
     assert command("dedup", source, "-o", tmp_path / "kept", "--dropped", tmp_path / "x.xml").status == 2
     assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
 

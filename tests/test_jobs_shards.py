@@ -169,6 +169,15 @@ def test_each_shard_has_the_format_of_its_file(tmp_path: Path, html: bool) -> No
         assert rows_of(name.split(".")[1].replace("ndjson", "jsonl"), tmp_path / "kept" / name) == expected
 
 
+def test_a_shard_is_called_json_where_it_is_said_that_its_file_has_lines(tmp_path: Path) -> None:
+    lines = '{"text":"a b c"}\n{"text": "d e f"}\n'
+    (tmp_path / "a.json").write_text(lines)
+    with pytest.raises(ValueError, match=r"found json, expected JSON lines, .*, and a name that says so, for a shard"):
+        dedup([tmp_path / "a.json"], tmp_path / "kept", shards=True)
+    dedup(Inputs([tmp_path / "a.json"], format="jsonl"), tmp_path / "kept", shards=True)
+    assert (tmp_path / "kept" / "a.json").read_text() == lines
+
+
 def test_a_standing_store_of_names_passes_over_in_shards_what_it_does_elsewhere(tmp_path: Path) -> None:
     fpstore.create(tmp_path / "s", id_type="string", recipe=load_recipe("text-1")).close()
     (tmp_path / "in").mkdir()

@@ -7,6 +7,8 @@ import re
 import shutil
 import stat
 import struct
+import subprocess
+import sys
 import tracemalloc
 from collections.abc import Callable
 from importlib import import_module
@@ -22,6 +24,7 @@ import fpstore
 from fpstore import CorruptStore, JobError, ledger, notes
 from fpstore._codec import crc32c
 from fpstore.disk import Folder
+from fpstore.errors import StoreChanged
 from fpstore.jobs import corpus, dedup, runs
 from fpstore.jobs.journal import Job
 from fpstore.jobs.standing import standing_workplace
@@ -809,3 +812,62 @@ def test_a_store_that_is_replaced_forgets_its_texts_and_leaves_what_a_user_put_t
     (store / notes.JOBS / "index.new").write_text("of a process that died")
     fpstore.build(store, [1], force=True).close()
     assert [path.name for path in (store / notes.JOBS).iterdir()] == ["mine.txt"]
+
+
+# --- A store that appears as the job begins ---
+
+
+@pytest.mark.parametrize("job", ["dedup", "cluster"])
+@pytest.mark.parametrize("is_seen", [False, True])
+def test_a_store_that_another_process_makes_as_a_job_begins_is_not_gone_on_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: str, is_seen: bool
+) -> None:
+    """It may be of other settings. is_seen: it is there when the job looks, though not when it settled on its own."""
+    path, module = tmp_path / "store", import_module(f"fpstore.jobs.{'grouping' if job == 'cluster' else job}")
+    source = write_jsonl(tmp_path / "in.jsonl", ["some words", "other words that are here"])
+    run: Callable[..., Any] = getattr(fpstore.jobs, job)
+
+    def make() -> None:
+        fpstore.create(path, max_distance=1, recipe=DEFAULT_RECIPE, id_type="uint64").close()
+
+    def later(place: Any, name: str) -> None:
+        original = getattr(place, name)
+
+        def made_before(*given: Any, **more: Any) -> Any:
+            make()
+            return original(*given, **more)
+
+        monkeypatch.setattr(place, name, made_before)
+
+    if is_seen:
+        later(module, "standing_workplace")
+    else:
+        later(import_module("fpstore.jobs.standing"), "_create")
+    with pytest.raises(StoreChanged, match=r"made since this job began, expected .* run it again$"):
+        run([source], tmp_path / "out", store=path, max_distance=2)
+    monkeypatch.undo()
+    with fpstore.open(path) as store:
+        assert store.count() == 0
+    with pytest.raises(ValueError, match="max_distance"):
+        run([source], tmp_path / "out", store=path, max_distance=2)
+
+
+@pytest.mark.slow
+def test_of_first_jobs_at_once_all_but_one_end_with_the_status_that_says_to_try_again(tmp_path: Path) -> None:
+    source = write_jsonl(tmp_path / "in.jsonl", [f"document {number} of some words" for number in range(50)])
+    for attempt in range(3):
+        store = tmp_path / f"store-{attempt}"
+        begun = [
+            subprocess.Popen(
+                [sys.executable, "-m", "fpstore", "dedup", source, "-o", f"{store}-{number}.jsonl", "--store", store],
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for number in range(3)
+        ]
+        told = [process.communicate(timeout=100)[1] for process in begun]
+        statuses = [process.returncode for process in begun]
+        assert set(statuses) <= {0, 4}, told
+        assert 0 in statuses, told
+        with fpstore.open(store) as opened:
+            assert opened.count("rows") == 50

@@ -481,6 +481,30 @@ def test_nothing_that_is_told_of_signatures_speaks_of_fingerprints(command: Comm
         assert "fingerprint" not in outcome.out + outcome.err, line
 
 
+@pytest.mark.parametrize("id_type", ["uint64", "string"])
+@pytest.mark.parametrize("keeps", ["--keep-signatures", "--no-keep-signatures"])
+def test_as_many_documents_are_said_to_be_removed_as_there_were(
+    command: Command, tmp_path: Path, id_type: str, keeps: str
+) -> None:
+    """Ids that are asked for twice, are not there, or came with two texts, are each counted once."""
+    store, texts, asked = tmp_path / "own", tmp_path / "texts.jsonl", tmp_path / "asked.txt"
+    words = [" ".join(f"{word}{number}" for word in ("a", "b", "c", "d", "e")) for number in range(4)]
+    lines = (f'{{"id": {id}, "text": "{text}"}}\n' for id, text in zip([1, 2, 2, 3], words, strict=True))
+    texts.write_text("".join(lines))
+    asked.write_text("2\n3\n2\n9\n")
+    assert command("create", store, "--recipe", "minhash-128", "--id-type", id_type, keeps).status == 0
+    assert command("add", store, texts).status == 0
+    with fpstore.minhash.open(store) as opened:
+        before = opened.count()
+    done = command("remove", store, "--id-input", asked, "--format", "csv", "--no-input-header")
+    with fpstore.minhash.open(store) as opened:
+        assert (before, opened.count()) == (3, 1)
+    rows = 3 if keeps == "--keep-signatures" else 2
+    assert (done.status, done.err) == (0, f"{store}: removed {rows} rows, for 4 ids\n")
+    assert command("remove", store, "--id", "1", "--id", "1").err.endswith("removed 1 row, for 2 ids\n")
+    assert command("remove", store, "--id", "1").err.endswith("removed 0 rows, for 1 id\n")
+
+
 @pytest.mark.usefixtures("here")
 def test_of_signatures_without_ids_nothing_is_removed(command: Command) -> None:
     for asked in (("--id", "1"), ("00ff",), ("--input", "some.hex")):

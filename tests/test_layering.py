@@ -142,6 +142,7 @@ FOLDERS = {
         "mending",
         "sweep",
         "census",
+        "modes",
         "together",
         "warming",
         "waiting",

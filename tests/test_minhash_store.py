@@ -839,6 +839,9 @@ def test_a_store_that_is_there_is_taken_if_its_settings_are_those_asked_for(tmp_
         assert repr(store).endswith("open for writing, 4 bands of 3 values>")
     with pytest.raises(ValueError, match="bands: found 4, expected 2"):
         minhash.create(tmp_path / "s", exist_ok=True, values=VALUES, bands=2, rows_per_band=ROWS)
+    minhash.create(tmp_path / "s", exist_ok=True, values=VALUES, mode=0o600, **SETTINGS).close()
+    with pytest.raises(ValueError, match="mode: found '0o700', expected '0o750'"):
+        minhash.create(tmp_path / "s", exist_ok=True, values=VALUES, mode=0o640, **SETTINGS)
     with pytest.raises(FileExistsError):
         minhash.create(tmp_path / "s", values=VALUES, **SETTINGS)
     with minhash.open(tmp_path / "s") as store:

@@ -3,6 +3,7 @@
 import json
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -177,6 +178,40 @@ def test_every_column_of_fingerprints_that_goes_out_says_the_recipe(tmp_path: Pa
             assert pickle.loads(pickle.dumps(opened.probe(1))) == opened.probe(1)
         with pytest.raises(RecipeError, match="found fingerprints by recipe text-1"):
             fpstore.build(tmp_path / "u", next(store.rows()).to_arrow().select(["fingerprint"]), recipe=OTHER)
+
+
+@pytest.mark.parametrize("bits", [16, 32, 64, 128])
+def test_every_column_of_fingerprints_that_goes_out_says_its_bits(tmp_path: Path, bits: int) -> None:
+    """As a file does that export writes; and each door refuses a column that says others."""
+    one = np.array([[1, 2]], dtype=np.uint64) if bits == 128 else [1]
+    expected = None if bits == 64 else {b"fpstore.bits": str(bits).encode()}
+    with fpstore.create(tmp_path / "s", bits=bits, max_distance=2) as store:
+        store.add(one, ids=[1])
+        rows = next(store.rows())
+        for table in (rows, store.probe_many(one), store.lookup([1]), store.add_if_new(one, ids=[2])):
+            for each in (table, table[:0], table.signed(), pickle.loads(pickle.dumps(table))):
+                names = [name for name in each.schema.names if name.endswith("fingerprint")]
+                assert [each.to_arrow().schema.field(name).metadata for name in names] == [expected] * len(names)
+                assert names
+        out = rows.to_arrow().select(["fingerprint"])
+    for other in (16, 32, 64, 128):
+        with fpstore.create(tmp_path / f"of {other}", bits=other, max_distance=2) as others:
+            for form in FORMS.values():
+                for door in DOORS.values() if bits not in (64, other) else ():
+                    with pytest.raises(ValueError, match=rf"found fingerprints of {bits} .* expected {other}$"):
+                        door(others, form(out))
+                if bits == other:
+                    others.add(form(out), ids=[1])
+            assert others.count() == (bits == other)
+
+
+def test_wide_fingerprints_that_say_another_recipe_are_refused(tmp_path: Path) -> None:
+    one, other = (replace(recipe, name=f"wide {recipe.name}", bits=128) for recipe in (OWN, OTHER))
+    with fpstore.create(tmp_path / "s", recipe=one) as store, fpstore.create(tmp_path / "t", recipe=other) as others:
+        store.add(np.array([[1, 2]], dtype=np.uint64), ids=[1])
+        for form in FORMS.values():
+            with pytest.raises(RecipeError, match="found fingerprints by recipe"):
+                others.add(form(next(store.rows()).to_arrow().select(["fingerprint"])), ids=[1])
 
 
 # --- On the command line ---

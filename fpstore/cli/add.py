@@ -63,6 +63,7 @@ JSON_LINE = (
     '{{"format": "fpstore.add/1", "id": {}, "fingerprint": "{}", "match_fingerprint": "{}", "match_distance": {},'
     ' "match_id": {}}}\n'
 )
+UPSERTED = ", each put in place of all that had its id, those before it too"
 NO_ID = "-"
 JSON_NO_ID = "null"
 
@@ -255,5 +256,6 @@ def _tell(store: str, if_new: bool, upsert: bool, added: int, done: int) -> None
     if if_new:
         say(f"{store}: added {added} of {counted(done, 'row')}")
     else:
-        known = ", each in place of all that had its id" if upsert else "; where one was there already, nothing changed"
-        say(f"{store}: wrote {counted(done, 'row')}{known if done else ''}")
+        # How many of them are there then nobody knows, of ids that come again, unless all ids were held.
+        way, known = ("read", UPSERTED) if upsert else ("wrote", "; where one was there already, nothing changed")
+        say(f"{store}: {way} {counted(done, 'row')}{known if done else ''}")

@@ -123,7 +123,7 @@ def command(
         force=force,
     ) as made:
         ids = {"uint64": "with ids", "none": "without ids"}.get(id_type, "with names as ids")
-        is_empty = made.stats().fingerprint_count == 0
+        is_empty = not made._holds_any()
         settings = {
             "id_type": made.id_type,
             "bits": made.bits,

@@ -235,12 +235,16 @@ def expect_ids_to_remove(store: "MinHashStore", *, by_fingerprint: bool) -> None
 
 
 def remove_ids(store: "MinHashStore", batches: Iterator[Any], bar: OnProgress | None) -> tuple[int, int]:
-    """Remove the documents of ids; how many were asked for, and how many signatures there were, of those kept."""
-    done = removed = 0
+    """Remove the documents of ids; how many were asked for, and how many documents there were.
+
+    Where no signatures are kept that is how many fewer there are then, for which all rows are read twice.
+    """
+    looks_up = store._settings.kept is not None
+    done, removed = 0, 0 if looks_up else store.count()
     for batch in batches:
         ids = batch.fingerprints
-        if store._settings.kept is not None:
+        if looks_up:
             removed += len(store.lookup(ids))
         store.remove(ids=ids)
         done += len(ids)
-    return done, removed
+    return done, removed if looks_up else removed - store.count()

@@ -59,6 +59,8 @@ def id_number(typed: str) -> int:
     is_number = digits.isascii() and digits.isdigit() and len(digits) <= 20
     if not (is_number and -(1 << 63) <= int(typed) < 1 << 64):
         raise click.BadParameter(f"id: found {typed!r:.40}, expected a decimal number from -2**63 to 2**64 - 1")
+    if typed != str(int(typed)):
+        raise click.BadParameter(f"id: found {typed}, expected {int(typed)}: the ids of the store are numbers")
     return int(typed) % (1 << 64)
 
 

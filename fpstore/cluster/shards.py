@@ -303,7 +303,7 @@ class Shards:
             yield from self._halved(half, distance, threads, most, memory_bytes)
 
     def _out(self, table: _Table) -> _Table:
-        return table._of_store(self._settings.recipe)
+        return table._of_store(self._settings.made_by)
 
     @property
     def recipe(self) -> Recipe | None:

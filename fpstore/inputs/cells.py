@@ -62,6 +62,8 @@ MAX_NAME_BYTES = 1 << 16
 EXPECTED_NAME = f"text of at most {MAX_NAME_BYTES} bytes, or a whole number"
 EXPECTED_ID = "a decimal number from -2**63 to 2**64 - 1"
 
+# A number in decimal, alone: how an id is written that is kept as one.
+ALONE = re.compile(r"0|-?[1-9][0-9]*")
 _DECIMAL = re.compile(r"[-+]?[0-9]{1,20}")
 
 # A column as the format readers hold it: Python objects, or integers straight from Parquet.
@@ -247,6 +249,7 @@ class FingerprintColumn:
         unsaid = None if order == "big" else "hex"
         self._said = way if way != "auto" else unsaid
         self.way = self._said
+        self._of_lines = False
         self._told = 0  # how many values said so, no more than SURE
 
     @classmethod
@@ -260,7 +263,7 @@ class FingerprintColumn:
     def of_hex_lines(cls, bits: int = BITS, order: ByteOrder = "big") -> FingerprintColumn:
         """That of a file which is hexadecimal by its format: all digits, or `0x` and up to as many."""
         column = cls(bits=bits, order=order)
-        column.way = "hex"
+        column.way, column._of_lines = "hex", True
         return column
 
     @property
@@ -351,6 +354,9 @@ class FingerprintColumn:
         if kind == "bad":
             return None, f"{of.expected[self.way or 'any']}{_hint(value, of)}"
         if kind not in ("either", self.way) or self.way is None:
+            if self._of_lines:
+                fewer = " hex, for fewer digits, or" if of.number(value, "hex") is not None else ""
+                return None, f"hexadecimal, as format hex has it; or {ASK_WAY}{fewer} decimal, where all are that"
             return None, EXPECTED_SAME.get(self.way or "", ASK_WAY)
         return of.number(value, self.way), of.expected["decimal"]
 
@@ -391,12 +397,16 @@ def parse_ids(column: Column) -> Parsed:
     return values, bad
 
 
-def zeros_before(column: Column) -> int:
-    """How many ids of a column are written with zeros before the number."""
+def written_otherwise(column: Column) -> int:
+    """How many ids of a column, numbers, are written in another way than the number alone."""
     if isinstance(column, np.ndarray):
         return 0
-    marked = "\n\n".join(["", *(value for value in column if isinstance(value, str)), ""])
-    return marked.count("\n0") - marked.count("\n0\n")
+    texts = [value for value in column if isinstance(value, str)]
+    digits = "".join(texts)
+    if digits.isascii() and digits.isdigit():  # nearly all: there can be zeros before them, and nothing else
+        marked = "\n\n".join(["", *texts, ""])
+        return marked.count("\n0") - marked.count("\n0\n")
+    return sum(ALONE.fullmatch(text) is None for text in texts)
 
 
 def parse_names(column: Column, text: bool) -> tuple[npt.NDArray[Any], dict[int, str]]:

@@ -20,8 +20,11 @@ BLANK = "blank line"
 # Noted of a text that nobody called HTML.
 WITH_TAGS = "text with tags of HTML, which stay without --html"
 
-# Noted of an id that is a number by the kind of store: 007 is 7, and that of another row perhaps.
-WITH_ZEROS = "id with zeros before it, of which the number alone is kept (names, of --id-type string, keep them)"
+# Noted of an id that is a number by the kind of store: 007 and +7 are 7, and that of another row perhaps.
+NOT_ALONE = "id with more than its number, as 007 or +7, of which that is kept (names, of --id-type string, keep all)"
+
+# How lines of a fingerprint, a tab and a name are read, which format hex does not.
+AS_A_TABLE = "as a table (--format tsv --no-input-header --fingerprint-column 0 --id-column 1)"
 
 # Noted of a page of which nothing is visible.
 DAMAGED = "page with damaged characters"

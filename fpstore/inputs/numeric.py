@@ -175,9 +175,10 @@ class _HexLines:
                 places.append(place)
                 rows.append(row)
                 values.append(value.strip())
-                ids.append(id_cell.strip())
+                ids.append(id_cell)
             row += 1
-        return Records(self._name, "line", places, rows, values, ids if self._reads_ids else None, row)
+        own_ids = ids if self._reads_ids else None
+        return Records(self._name, "line", places, rows, values, own_ids, row, holds_names=False)
 
 
 def _expect_raw(stream: Stream, head: bytes) -> None:

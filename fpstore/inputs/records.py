@@ -17,11 +17,11 @@ from fpstore.inputs.cells import (
     FingerprintColumn,
     parse_ids,
     parse_names,
-    zeros_before,
+    written_otherwise,
 )
 from fpstore.inputs.columns import Asked, Decided
 from fpstore.inputs.decoding import EXPECTED_TEXT, text_of
-from fpstore.inputs.errors import WITH_TAGS, WITH_ZEROS, BadInput, Faults, cut, shown
+from fpstore.inputs.errors import AS_A_TABLE, NOT_ALONE, WITH_TAGS, BadInput, Faults, cut, shown
 from fpstore.inputs.pages import begin_to_show, note_pages, page_of
 from fpstore.origin import Origin
 from fpstore.text import Recipe
@@ -212,6 +212,7 @@ class Records:
     places: what a message calls each: a line or row number, or (unit "") the name of a document.
     rows: which row of the source each is, counted from 0. end: as in Piece. lines: those that they were read from,
     where these are a document's own; arrow: the batch of all columns. layout: of the source, where it has one.
+    holds_names: whether ids that are names are read of a source of this format.
     """
 
     source: str
@@ -224,6 +225,7 @@ class Records:
     lines: list[bytes] | None = None
     arrow: Any = None
     layout: Layout = DOCUMENTS
+    holds_names: bool = True
 
     def row(self, index: int) -> Row:
         """All that the source has of one of the records."""
@@ -442,9 +444,13 @@ def piece_of_ids(records: Records, request: Request) -> Piece:
 def _parse_ids(column: Column, request: Request) -> tuple[npt.NDArray[Any], dict[int, str]]:
     if request.id_type == "uint64":
         ids, bad = parse_ids(column)
-        with_zeros = zeros_before([value for index, value in enumerate(column) if index not in bad] if bad else column)
-        if with_zeros:
-            request.faults.notes[WITH_ZEROS] += with_zeros
+        if any(isinstance(value := column[index], str) and value != value.strip() for index in bad):
+            ids, bad = parse_ids([value.strip() if isinstance(value, str) else value for value in column])
+        otherwise = written_otherwise(
+            [value for index, value in enumerate(column) if index not in bad] if bad else column
+        )
+        if otherwise:
+            request.faults.notes[NOT_ALONE] += otherwise
         return ids, bad
     return parse_names(column, request.id_type == "string")
 
@@ -464,7 +470,8 @@ def _piece(records: Records, request: Request, fingerprints: npt.NDArray[np.uint
     for position, index in enumerate(kept):
         if index in bad:
             found = f"id {shown(_plain(records.ids[index]))}"
-            expected = f"{bad[index]}{_other_ids(records.ids[index])}" if request.asked.rows_serve else bad[index]
+            others = _other_ids(records.ids[index], holds_names=records.holds_names)
+            expected = f"{bad[index]}{others}" if request.asked.rows_serve else bad[index]
             request.faults.meet(records.error(index, f"found {found}, expected {expected}"))
         else:
             good.append(position)
@@ -472,9 +479,10 @@ def _piece(records: Records, request: Request, fingerprints: npt.NDArray[np.uint
     return Piece(fingerprints[good], ids[good], rows[good], records.end)
 
 
-def _other_ids(value: object) -> str:
+def _other_ids(value: object, *, holds_names: bool) -> str:
     """What else could be ids, for advice, where this value is none that is a number."""
-    names = ", or names as ids, in a store made with id_type (--id-type) string" if _is_name(value) else ""
+    way = "" if holds_names else f", read {AS_A_TABLE}"
+    names = f", or names as ids{way}, in a store made with id_type (--id-type) string" if _is_name(value) else ""
     return f", or ids (--ids) row (from:N in a store with rows){names}"
 
 

@@ -11,7 +11,7 @@ from fpstore.inputs.cells import ASK_ORDER, ASK_WAY, EXPECTED_BYTES, MAX_VALUE, 
 from fpstore.inputs.columns import ASK_FINGERPRINT, ASK_HEADER, ASK_TEXT, FINGERPRINT_NAMES
 from fpstore.inputs.compressed import SUFFIXES, display_name
 from fpstore.inputs.delimited import DIALECTS
-from fpstore.inputs.errors import BadInput
+from fpstore.inputs.errors import AS_A_TABLE, BadInput
 from fpstore.inputs.records import Request
 from fpstore.inputs.sources import FORMATS, Input, Source, inputs_of, is_stream
 from fpstore.inputs.text import DEFAULT_FIELD, FORMATS_OF_FIELDS, first_fields
@@ -104,7 +104,10 @@ def _check(source: Source, request: Request, *, takes_column: bool) -> None:
     if format in OF_PIECES and asked.id is not None and not asked.of_ids:
         raise ValueError(f"{name}: found id_column {asked.id!r}, expected none for format {format}")
     if request.id_type != "uint64" and (format == "hex" or (asked.of_ids and format in ("npy", "u64"))):
-        raise ValueError(f"{name}: found ids that are names, which format {format} does not hold; expected a table")
+        way = f", or to read lines {AS_A_TABLE}" if format == "hex" and not asked.of_ids else ""
+        raise ValueError(
+            f"{name}: found ids that are names, which format {format} does not hold; expected a table{way}"
+        )
     if format in ("npy", "u64", *OF_DOCUMENTS) and (asked.id is not None or asked.ids == "column"):
         others = "row, none or from:N" if request.id_type == "uint64" else "auto (no --ids and no --id-column)"
         raise ValueError(f"{name}: found ids of a column, expected ids (--ids) {others} for format {format}")

@@ -23,7 +23,7 @@ from fpstore.inputs.errors import BLANK, BadInput, about, cut
 from fpstore.inputs.escapes import cells_read
 from fpstore.inputs.header import columns_and_header
 from fpstore.inputs.records import Group, Layout, Records, Request
-from fpstore.origin import other_bits, said
+from fpstore.origin import expect_bits_said, said
 from fpstore.text.packages import need
 
 _NOT_UTF8 = re.compile("[\udc80-\udcff]")  # what delimited makes of such bytes
@@ -62,9 +62,10 @@ def look_at_origin(path: str, request: Request) -> bool:
 
 def _meet_origin(path: str, request: Request, field: Any) -> None:
     where = f"{path}, column {field.name}"
-    found = other_bits(field, request.bits)
-    if found:
-        raise BadInput(f"{where}: found fingerprints of {found} bits, as it says, expected {request.bits} (--bits)")
+    try:
+        expect_bits_said(field, request.bits, where)
+    except ValueError as error:
+        raise BadInput(f"{error} (--bits)") from None
     request.origin.meet(field, where)
 
 
@@ -133,10 +134,10 @@ def read_delimited(path: str, request: Request, *, format: str) -> Iterator[Reco
                 group.refuse(place, f"{len(cells)} cells", f"{width}, as line {first} has")
                 continue
             named = request.id_type != "uint64"  # a name is what stands there
-            id_cell = None if found.id is None else cells[found.id] if named else cells[found.id].strip()
+            id_cell = None if found.id is None else cells[found.id]
             if named and format == "tsv" and "\\" in text:
                 _expect_clear(stream.name, place, id_cell, cells[found.value] if request.asked.of_ids else None)
-            as_it_is = request.reads_texts or (named and request.asked.of_ids)
+            as_it_is = request.reads_texts or request.asked.of_ids
             cell = cells[found.value] if as_it_is else cells[found.value].strip()
             is_bytes = request.id_type == "bytes" and request.asked.of_ids
             if not cell.isascii() and not is_bytes and _NOT_UTF8.search(cell):

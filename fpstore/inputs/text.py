@@ -147,7 +147,8 @@ def _read_objects(
             record = load(line)
         except (ValueError, RecursionError) as error:
             why = cut(str(error).partition("\n")[0])
-            group.refuse(place, f"{_shown(line)} ({why})", expected)
+            ends = "" if unit != "line" or line.endswith(b"\n") else "; the file ends in this line, and may be cut"
+            group.refuse(place, f"{_shown(line)} ({why})", f"{expected}{ends}")
             continue
         if not isinstance(record, dict):
             group.refuse(place, _shown(line), expected)

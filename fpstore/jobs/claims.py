@@ -74,7 +74,7 @@ class Claim:
         self.result = result
         self.path = folder_of(result)
         self.parent = Folder.open(result.parent)
-        self._lock_fd = -1
+        self._lock_fd, self._owner = -1, os.getpid()
         try:
             while not self._take():  # it went while this waited for its turn
                 pass
@@ -138,6 +138,11 @@ class Claim:
     def close(self) -> None:
         """Let others have it."""
         close_all(self._let_go, self.parent.close)
+
+    def __del__(self) -> None:
+        # Of a job that was interrupted before anybody had it; None where the interpreter ends.
+        if getattr(self, "_lock_fd", -1) >= 0 and os is not None and self._owner == os.getpid():
+            self._let_go()
 
     # --- Whose it is ---
 

@@ -124,7 +124,7 @@ def cluster(
         forms=forms,
         expect_same=corpus.expect_same,
     )
-    with job:
+    with closing(job), job:
         tally = Tally.of(job.state)
         if not job.is_finished:
             place = corpus.go_on(job.state)

@@ -67,7 +67,7 @@ def dedup(
     """Write the documents of inputs that are near none kept before to output, and to dropped the others and why.
 
     inputs: paths and URLs, and rows: iterables of mappings, such as data sets of Hugging Face. Both results are written
-    as their suffixes say: .jsonl (or .ndjson, .json), .csv, .tsv, each also before .gz or .zst, or .parquet. output has
+    as their suffixes say: .jsonl (or .ndjson), .csv, .tsv, each also before .gz or .zst, or .parquet. output has
     all columns of its documents; JSON lines without a suffix, each as it was read where it was read as one. Documents
     that are whole files or pages have a name and a text. dropped: name, name of the kept document, distance and, with
     confirm, how alike the two are; without a suffix lines of tabs. keep: "first", or "longest", "max:FIELD",
@@ -152,7 +152,7 @@ def dedup(
         expect_same=corpus.expect_same,
     )
     leaving = Leaving()
-    with leaving, job:
+    with leaving, closing(job), job:
         if sharding is not None and job.state is None:
             sharding.begin(job, force=force)
         if not job.is_finished:

@@ -17,7 +17,7 @@ from fpstore.inputs.remote import is_remote, name_within, naming_part, stamp_of
 from fpstore.inputs.sources import Input, Source, expect_several, inputs_of, is_stream
 from fpstore.jobs.claims import SUFFIX
 from fpstore.jobs.corpus import Inputs, Rows
-from fpstore.jobs.forms import CSV, JSON, PARQUET, TSV, form_of
+from fpstore.jobs.forms import CSV, JSON, PARQUET, TSV, form_of_shard
 from fpstore.jobs.record import record_of
 
 # What tells that all shards are there; what is called so is passed over by those who read a folder.
@@ -75,7 +75,7 @@ class EachFile:
         name = _within(one.path, source.path) if one.is_folder else os.path.basename(naming_part(source.path))
         expect_below(source.path, name)
         kind = kind_of(source.format)
-        if kind not in (JSON, CSV, TSV, PARQUET) or form_of(Path(name), JSON).kind != kind:
+        if kind not in (JSON, CSV, TSV, PARQUET) or form_of_shard(Path(name)).kind != kind:
             told = f"found {source.format}, expected JSON lines, CSV, TSV or Parquet, and a name that says so"
             raise ValueError(f"{source.path}: {told}, for a shard of that name; without shards a KEPT.jsonl holds any")
         if name in self._names:

@@ -6,7 +6,7 @@ is packed follows from these bytes alone.
 
 import gzip
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -18,7 +18,6 @@ JSON, CSV, TSV, PARQUET = "jsonl", "csv", "tsv", "parquet"
 _KINDS = {
     ".jsonl": JSON,
     ".ndjson": JSON,
-    ".json": JSON,
     ".csv": CSV,
     ".tsv": TSV,
     ".parquet": PARQUET,
@@ -67,18 +66,22 @@ class Form:
         return pack
 
 
-def form_of(path: Path, otherwise: str) -> Form:
+def form_of(path: Path, otherwise: str, kinds: Mapping[str, str] = _KINDS) -> Form:
     """The form of a result by its suffix; one without a suffix is of the kind `otherwise`.
 
-    Raises ValueError for a suffix that is not known, and ImportError where a package for it is missing.
+    Raises ValueError for a suffix that is not known, and ImportError where a package for it is missing. A file called
+    .json is one value to all who read it, and a result grows by lines.
     """
     if path.name == STANDARD_OUTPUT:
         raise ValueError(f"{path}: found the sign of standard output, expected the name of a file")
     suffix, packing = path.suffix.lower(), ""
     if suffix in _PACKINGS:
         packing, suffix = suffix, Path(path.stem).suffix.lower()
-    kind = _KINDS.get(suffix) if suffix else otherwise
+    kind = kinds.get(suffix) if suffix else otherwise
     if kind is None or (kind == PARQUET and packing):
+        if suffix == ".json":
+            expected = "expected .jsonl: a result has an object a line, and not one value"
+            raise ValueError(f"{path}: found suffix .json, {expected}")
         known = f"{', '.join(_KINDS)}, none, or these but .parquet before {' or '.join(_PACKINGS)}"
         raise ValueError(f"{path}: found suffix {suffix}{packing}, expected one of {known}")
     if kind == PARQUET:
@@ -86,6 +89,11 @@ def form_of(path: Path, otherwise: str) -> Form:
     if packing == ".zst":
         need("zstandard", "zstd", "writing .zst")
     return Form(kind, packing, path.name)
+
+
+def form_of_shard(path: Path) -> Form:
+    """That of a file named for an input, of which it was said that it has JSON lines where it is called .json."""
+    return form_of(path, JSON, {**_KINDS, ".json": JSON})
 
 
 def _gzip(out: BinaryIO) -> Any:

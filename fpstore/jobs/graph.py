@@ -229,7 +229,8 @@ def _run(
     identity = {**named, **corpus.identity, "results": list(map(str, results)), **settings.told}
     row = np.dtype([("fingerprint", *settings.sketch_type)])
     measured: Measured = "components" if kind is ClusterSummary else "document-pairs"
-    with Job(results, identity, corpus.look(), force=force, forms=forms, expect_same=corpus.expect_same) as job:
+    job = Job(results, identity, corpus.look(), force=force, forms=forms, expect_same=corpus.expect_same)
+    with closing(job), job:
         tally = Tally.of(job.state)
         if not job.is_finished:
             with (

@@ -174,7 +174,7 @@ def own_grouping(
             yield _Leaders(_kept(workplace, settings, confirm, tally), workplace, 0)
         return
     distance, bits = settings.max_distance, settings.recipe.bits
-    with _members(job, tally.documents, bits) as members, scratch_store(job.work / "store", distance, bits) as store:
+    with _members(job, tally.documents, bits) as members, scratch_store(job, "store", distance, bits) as store:
         votes = Votes(job.work_folder, VOTES, words_of(bits))
         yield _Centers(_restored(store, members, votes, distance), members)
 
@@ -197,7 +197,7 @@ def standing_grouping(
             return
         with (
             _members(job, tally.documents, bits) as members,
-            scratch_store(job.work / "centers", settings.max_distance, bits) as scratch,
+            scratch_store(job, "centers", settings.max_distance, bits) as scratch,
         ):
             votes = Votes(job.work_folder, VOTES, words_of(bits), Place(workplace.spool.folder, VOTES))
             if votes.count != known - workplace.first_number:

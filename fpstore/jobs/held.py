@@ -168,7 +168,7 @@ def _own_rows(
         shutil.rmtree(path, ignore_errors=True)
         create_store(path, settings, store._settings.bits)
     with (
-        minhash.open(path, "w", durability="batch") as own,
+        job.hold(minhash.open(path, "w", durability="batch")) as own,
         closing(AppendFile(job.work_folder, file, count * own_bytes(own))) as rows,
     ):
         yield OwnRows(own, rows, spilled)

@@ -116,7 +116,7 @@ def leading(store: MinHashStore, job: Job, found: Listed, order: Counts) -> Iter
     shutil.rmtree(path, ignore_errors=True)
     cut = {"bands": store.bands, "rows_per_band": store.rows_per_band, "bits": store._settings.bits}
     with (
-        minhash.create(path, values=store.values, durability="batch", **cut) as own,  # type: ignore[arg-type]
+        job.hold(minhash.create(path, values=store.values, durability="batch", **cut)) as own,  # type: ignore[arg-type]
         closing(AppendFile(job.work_folder, "leaders", 0)) as file,
     ):
         yield IdRows(found.rows, found.starts[order], found.sizes[order], OwnRows(own, file, 0))

@@ -10,10 +10,11 @@ import json
 import os
 import secrets
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeVar
 
 from fpstore.closing import close_all
 from fpstore.disk import Folder
@@ -34,6 +35,13 @@ _FINISHED = "finished"
 ExpectSame = Callable[[dict[str, Any], list[int]], None]
 
 
+class _Closed(Protocol):
+    def close(self) -> None: ...
+
+
+_Held = TypeVar("_Held", bound=_Closed)
+
+
 class Form(Protocol):
     """How a result begins, and what makes it of its part; None where the part is the result."""
 
@@ -48,6 +56,8 @@ class Form(Protocol):
 
 class Job:
     """A piece of work with results that are files; a context manager, which leaves what was done for another run.
+
+    It is used as `with closing(job), job`: an interruption may come as the one begins to end, and then the other ends.
 
     state: what the job itself has in its journal, None before its first commit. id: of this job and no other, for as
     long as it goes on. work: a folder for what it needs until it ends, held open as work_folder.
@@ -93,6 +103,8 @@ class Job:
         self._replaces: list[list[int] | None] = look(results) if force else [None] * len(results)
         self._claims: list[Claim] = []
         self._files: list[AppendFile] = []
+        self._held: list[Callable[[], None]] = []
+        self._is_closed = False
         self._lengths: list[int] = [0] * len(results)
         self._behind = Behind()
         self._syncing = Threads(len(results) + 1)
@@ -210,6 +222,22 @@ class Job:
         if numbers and self._expect_same_inputs is not None:
             self._expect_same_inputs(journal["state"], numbers)
 
+    def hold(self, store: _Held) -> _Held:
+        """The same, which is closed when all ends: where its own end was interrupted it would stay locked."""
+        self._held.append(store.close)
+        return store
+
+    def close(self) -> None:
+        """Let go of all that the job has; may be called again: one that was interrupted goes on."""
+        if self._is_closed:
+            return
+        try:
+            self._close()
+        except Exception:
+            self._is_closed = True
+            raise
+        self._is_closed = True
+
     def __enter__(self) -> Self:
         return self
 
@@ -229,7 +257,7 @@ class Job:
                 for claim in reversed(self._claims):
                     claim.remove()
         finally:
-            self._close()
+            self.close()
 
     def _end_compressing(self) -> None:
         """Nobody is at it any more then, however often this is interrupted: what is compressed goes when it ends."""
@@ -246,7 +274,8 @@ class Job:
     def _close(self) -> None:
         folders = [self.work_folder.close] if hasattr(self, "work_folder") else []
         files, claims = [file.close for file in self._files], [claim.close for claim in self._claims]
-        close_all(self._behind.end, self._syncing.close, *files, *folders, *claims)
+        held = [partial(_quietly, close) for close in reversed(self._held)]
+        close_all(*held, self._behind.end, self._syncing.close, *files, *folders, *claims)
 
     @property
     def is_finished(self) -> bool:
@@ -389,3 +418,9 @@ class Job:
         self._claims[0].remove_work()  # while the journal still says that all is done
         for claim in reversed(self._claims):
             claim.remove()
+
+
+def _quietly(close: Callable[[], None]) -> None:
+    """Close what an interruption may have left open, which is what is told then."""
+    with suppress(Exception):
+        close()

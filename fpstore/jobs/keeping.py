@@ -16,7 +16,7 @@ from fpstore.inputs import DOCUMENTS, BadInput, Layout, Row, cells_of, plain
 from fpstore.jobs.adding import batch_with, delimited_with, expect_room, header_with, json_with, schema_with
 from fpstore.jobs.batches import Batch
 from fpstore.jobs.corpus import Corpus
-from fpstore.jobs.forms import CSV, JSON, PARQUET, TSV, Pack, form_of
+from fpstore.jobs.forms import CSV, JSON, PARQUET, TSV, Form, Pack, form_of
 from fpstore.jobs.packing import (
     ADVICE,
     JsonTypes,
@@ -45,14 +45,16 @@ class Keeping:
     the part, None where the part is the result.
     """
 
-    def __init__(self, path: Path, corpus: Corpus, added: Mapping[str, str] = MappingProxyType({})) -> None:
-        """added: the columns that each document gets, and their types in Arrow.
+    def __init__(
+        self, path: Path, corpus: Corpus, added: Mapping[str, str] = MappingProxyType({}), form: Form | None = None
+    ) -> None:
+        """added: the columns that each document gets, and their types in Arrow. form: by default that of the name.
 
         Raises ValueError for a suffix that is not known, and for inputs whose columns that form cannot hold.
         """
         self._path = path
         self._added = dict(added)
-        form = form_of(path, JSON)
+        form = form or form_of(path, JSON)
         self._kind = form.kind
         self.refuses_packed = form.kind != JSON
         self._first: tuple[str, Layout] | None = None

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 from fpstore.inputs import BadInput
 from fpstore.jobs.forms import Pack, csv_row
-from fpstore.origin import Record, metadata_of
+from fpstore.origin import Made
 from fpstore.text.packages import need
 
 # A group of rows is full with so many, or with so many bytes of their part.
@@ -140,12 +140,12 @@ def _traits(value: Any) -> set[str]:
 def parquet_of_json(
     columns: Mapping[str, str] | None,
     added: Mapping[str, str] = MappingProxyType({}),
-    recipe: Record | None = None,
+    made_by: Made | None = None,
 ) -> Pack:
     """Parquet of JSON lines; columns: name and type of each in Arrow, where None the fields that there are.
 
     added: columns that come behind these. Fields in the order in which they first come, with the type that all values
-    have; NoColumn where there is none. recipe: by which a column `fingerprint` is, among those given.
+    have; NoColumn where there is none. made_by: what a column `fingerprint` says, among those given.
     """
 
     def pack(part: BinaryIO, out: BinaryIO) -> None:
@@ -154,7 +154,7 @@ def parquet_of_json(
             if columns is None:
                 schema = _schema_of(part, added, pa)
             else:
-                says = {"fingerprint": metadata_of(recipe)}
+                says = {"fingerprint": None if made_by is None else made_by.metadata}
                 schema = pa.schema(
                     [pa.field(name, pa.type_for_alias(kind), metadata=says.get(name)) for name, kind in columns.items()]
                 )

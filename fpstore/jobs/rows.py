@@ -10,7 +10,7 @@ from fpstore.inputs import BadInput, Row
 from fpstore.inputs.escapes import escaped, json_of
 from fpstore.jobs.forms import CSV, JSON, PARQUET, TSV, Form, csv_row
 from fpstore.jobs.packing import expect_utf8, is_utf8, no_utf8, parquet_of_json
-from fpstore.origin import Record
+from fpstore.origin import Made
 from fpstore.text._packed import written
 from fpstore.text.packed import Encoded, Packed, plain_lines
 from fpstore.types import Array, Bytes
@@ -37,15 +37,15 @@ class Lines:
 
     refuses_packed = False  # names that are packed are UTF-8
 
-    def __init__(self, form: Form, columns: Mapping[str, str], name: str, recipe: Record | None = None) -> None:
-        """columns: the name of each, and its type in Arrow. name: what a line of JSON says that it is. recipe: that of
-        a column `fingerprint`.
+    def __init__(self, form: Form, columns: Mapping[str, str], name: str, made_by: Made | None = None) -> None:
+        """columns: the name of each, and its type in Arrow. name: what a line of JSON says that it is.
+        made_by: what is said of a column `fingerprint`.
         """
         self.kind, self._file = form.kind, form.name
         self._says = {"format": f"fpstore.{name}/1"} if form.kind == JSON else {}
         self._names = list(columns)
         self.head = csv_row(self._names) if form.kind == CSV else b""
-        self.pack = form.pack(parquet_of_json(columns, recipe=recipe) if form.kind == PARQUET else None)
+        self.pack = form.pack(parquet_of_json(columns, made_by=made_by) if form.kind == PARQUET else None)
 
     def fault_of(self, name: str, row: Row) -> BadInput | None:
         """What is wrong with the name of a document that these lines cannot hold, None where they can."""

@@ -3,16 +3,17 @@
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import fpstore
 from fpstore import Store
+from fpstore.jobs.journal import Job
 
 
 @contextmanager
-def scratch_store(path: Path, max_distance: int, bits: int) -> Iterator[Store]:
-    """An empty store at path, for writing, of fingerprints of so many bits; whatever is there goes."""
+def scratch_store(job: Job, name: str, max_distance: int, bits: int) -> Iterator[Store]:
+    """An empty store in the job's folder, for writing, of fingerprints of so many bits; whatever is there goes."""
+    path = job.work / name
     shutil.rmtree(path, ignore_errors=True)
     fpstore.create(path, max_distance=max_distance, bits=bits).close()
-    with fpstore.open(path, "w", durability="batch") as store:
+    with job.hold(fpstore.open(path, "w", durability="batch")) as store:
         yield store

@@ -39,6 +39,7 @@ from fpstore.jobs.changed import changed
 from fpstore.jobs.corpus import Corpus, Inputs
 from fpstore.jobs.each import MARKER, RESERVED, EachFile, Shard
 from fpstore.jobs.files import look, read_json, write_json
+from fpstore.jobs.forms import form_of_shard
 from fpstore.jobs.journal import Job
 from fpstore.jobs.keeping import Keeping
 from fpstore.jobs.rows import json_line
@@ -285,7 +286,7 @@ class ShardTask(OfModule):
     def _write(self, shard: Shard, inputs: Inputs) -> dict[str, Any]:
         corpus = Corpus(inputs, self.recipe, 0, 1, all_columns=True)
         place = self.output / shard.name
-        keeping = Keeping(place, corpus)
+        keeping = Keeping(place, corpus, form=form_of_shard(place))
         with Folder.open(place.parent) as folder, whole_file(folder, place.name) as file:
             if keeping.pack is None:
                 self._fill(file, keeping, corpus, shard)

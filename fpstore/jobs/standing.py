@@ -20,7 +20,7 @@ import numpy as np
 import fpstore
 from fpstore import Store, later, notes
 from fpstore.disk import Folder
-from fpstore.errors import Error, JobError
+from fpstore.errors import Error, JobError, StoreChanged
 from fpstore.jobs.files import AppendFile, files_of_jobs
 from fpstore.jobs.held import KEPT, HeldRows, opened_rows
 from fpstore.jobs.journal import Job
@@ -188,12 +188,17 @@ def standing_workplace(
     named = settings.named
     is_made = job.state is None and not os.path.lexists(path)
     if is_made:
-        _create(path, settings, "string" if named else "uint64")
+        try:
+            _create(path, settings, "string" if named else "uint64")
+        except FileExistsError:
+            raise _made_meanwhile(path) from None
     with (
         _opened(path, job, settings, is_new=job.state is None) as (store, spools),
         Folder.open(path) as home,
         ExitStack() as stack,
     ):
+        if job.state is None and not is_made and store.identity != settings.store:
+            raise _made_meanwhile(path)  # by settings that nobody has compared
         if named is not store._settings.named:
             raise JobError("found other ids than a moment ago: replaced meanwhile?", path=path)
         with files_of_jobs():
@@ -223,9 +228,7 @@ def standing_workplace(
                 _expect_last(store, spool)
         rows: NamedRows | HeldRows | None = None
         if named and texts and isinstance(store, Store):
-            scratch = stack.enter_context(
-                scratch_store(job.work / _OWN_STORE, settings.max_distance, settings.recipe.bits)
-            )
+            scratch = stack.enter_context(scratch_store(job, _OWN_STORE, settings.max_distance, settings.recipe.bits))
             rows = ConfirmedRows(store, spool, scratch)
         elif named and isinstance(store, Store):
             rows = NamedRows(store, spool)
@@ -258,6 +261,11 @@ def standing_workplace(
                         _discard(path)
                         store.close()
             raise
+
+
+def _made_meanwhile(path: Path) -> StoreChanged:
+    told = "found a store that another process has made since this job began, expected what was there then"
+    return StoreChanged(f"{told}; run it again", path=path)
 
 
 def _expect_kind(path: Path, store: AnyStore, record: Folder, clusters: str | None) -> None:
@@ -398,7 +406,7 @@ def _opened(path: Path, job: Job, settings: Settings, *, is_new: bool) -> Iterat
         asker = Asker(job.id, str(job.folder))
         kind: type[Any] = MinHashStore if settings.signs else Store
         try:
-            store = stack.enter_context(kind(path, "w", "batch", job=asker, before_commit=spools.sync))
+            store = stack.enter_context(job.hold(kind(path, "w", "batch", job=asker, before_commit=spools.sync)))
         except (FileNotFoundError, fpstore.NotAStore):
             if is_new:
                 raise

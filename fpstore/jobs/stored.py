@@ -9,7 +9,7 @@ was interrupted.
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -192,7 +192,7 @@ def _of_fingerprints(
     near: NearOf | None,
 ) -> Tally:
     most = opened.max_distance if max_distance is None else max_distance
-    recipe, bits = opened._settings.recipe, opened.bits
+    bits = opened.bits
     keys, ids = _rows_of(opened, progress)
     columns = {"cluster": "uint64", "id": "uint64", "fingerprint": "string", "distance": "uint16"}
     if ids is None:
@@ -200,9 +200,10 @@ def _of_fingerprints(
     elif isinstance(ids, list):
         columns["id"] = "string"
     form = form_of(result, TSV)
-    lines = Lines(form, columns, "cluster-rows", recipe)
+    lines = Lines(form, columns, "cluster-rows", opened._settings.made_by)
     identity = {"job": f"{method} of a store", "store": None, "results": [str(result)], "max_distance": most}
-    with _job(opened, result, identity, lines, force) as job:
+    job = _job(opened, result, identity, lines, force)
+    with closing(job), job:
         if method == "components":
             graph = Graph(keys, job.work, bits) if near is None else _Shared(keys, opened, near)
             numbers, distances, count = graph.components(Settings(DEFAULT_RECIPE, most), *budget, progress)
@@ -234,7 +235,8 @@ def _components(
     place[order] = np.arange(len(order))
     lines, identity = _of_ids("components", opened.id_type, result, min_similarity, {})
     with ExitStack() as held:
-        job = held.enter_context(_job(opened, result, identity, lines, force))
+        job = held.enter_context(closing(_job(opened, result, identity, lines, force)))
+        held.enter_context(job)
         # Tasks are done when there is a job that wants them.
         pairs = found if near is None else held.enter_context(near(opened, min_similarity, memory))
         edges = (
@@ -261,7 +263,8 @@ def _leaders(
     least, nearness = opened._least(min_similarity), {"similarity": "float32"}
     # Which ids there are is known when the job has begun.
     lines, identity = _of_ids("leaders", opened.id_type, result, min_similarity, nearness)
-    with _job(opened, result, identity, lines, force) as job, listed(opened, job) as found:
+    job = _job(opened, result, identity, lines, force)
+    with closing(job), job, listed(opened, job) as found:
         ids, order = _in_order(found.ids)
         numbers, similarities = np.empty(len(ids), dtype=np.uint64), np.empty(len(ids), dtype=np.float32)
         with leading(opened, job, found, order) as rows:
@@ -369,7 +372,7 @@ def _grouped(
 ) -> tuple[Array, Array, int]:
     """Of each fingerprint the number of its cluster, and the distance; how many clusters there are."""
     numbers, distances = np.empty(len(keys), dtype=np.uint64), np.empty(len(keys), dtype=np.uint16)
-    with scratch_store(job.work / "store", max_distance, bits) as store:
+    with scratch_store(job, "store", max_distance, bits) as store:
         votes = Votes(job.work_folder, VOTES, words_of(bits)) if update_center else None
         leaders = Leaders(store, max_distance, 0) if votes is None else Centers(store, votes, max_distance, 0)
         for at in range(0, len(keys), BATCH_DOCUMENTS):

@@ -169,17 +169,21 @@ class WriterLock:
         """Let another become the writer; may be called again."""
         _locks.discard(self)
         while self._held:
-            name, (file, _) = self._held.popitem()
-            fd = file.fileno()
-            # Explicitly, for a child of this process may have a copy of the descriptor.
-            if name == WRITER_LOCK_NAME:
-                if self._has_number:
-                    with contextlib.suppress(OSError):  # the number in it is for people
-                        os.ftruncate(fd, 0)
-                fcntl.flock(fd, fcntl.LOCK_UN)
-            else:
-                fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _NONE[_WRITER])
-            file.close()
+            name, (file, _) = [*self._held.items()][-1]
+            if not file.closed:
+                self._unlock(name, file.fileno())
+                file.close()
+            self._held.pop(name, None)  # once it is closed: who is interrupted before that comes again
+
+    def _unlock(self, name: str, fd: int) -> None:
+        """Explicitly, for a child of this process may have a copy of the descriptor."""
+        if name == WRITER_LOCK_NAME:
+            if self._has_number:
+                with contextlib.suppress(OSError):  # the number in it is for people
+                    os.ftruncate(fd, 0)
+            fcntl.flock(fd, fcntl.LOCK_UN)
+        else:
+            fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _NONE[_WRITER])
 
     def forget(self) -> None:
         """In a fork: what was inherited is the parent's."""

@@ -50,14 +50,14 @@ class Current:
         snapshot, settings = self.snapshot, self.snapshot.settings
         if settings.named or settings.is_wide or not all(job is None or job.went_well for job in jobs):
             return
-        state, recipe = snapshot.state, settings.recipe
+        state, made_by = snapshot.state, settings.made_by
         logged = max(snapshot.pending_count, state.next_change - state.first_change)
         most = min(sizes.flush_rows - logged, sizes.deferred_rows - waiting.row_count) - 1
         single = snapshot.single.grown(snapshot.pending, snapshot.pending_end)
-        stored = all_stored(settings.ids)._of_store(recipe)
+        stored = all_stored(settings.ids)._of_store(made_by)
 
         def made(matches: Matches) -> Additions:
-            return of_one(matches)._of_store(recipe)
+            return of_one(matches)._of_store(made_by)
 
         since = state.next_change, snapshot.removals.last_position
         self.singly.begin(single, *since, most, stored, made)

@@ -116,11 +116,6 @@ class Snapshot:
         """Whether it is one segment and nothing else."""
         return len(self.parts) == 1 and not self.pending_count and not self.removals
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether it has neither a segment nor anything pending."""
-        return not self.parts and not self.pending_end
-
     # --- Searching ---
 
     @cached_property
@@ -136,7 +131,7 @@ class Snapshot:
     def _answers(self, words: int = 0) -> Answers:
         """What makes the answers of single queries; words: of fingerprints that have a row of them each."""
         settings = self.settings
-        return Answers(Matches, settings.recipe, settings.ids, settings.named, words)
+        return Answers(Matches, settings.made_by, settings.ids, settings.named, words)
 
     def search(self, queries: Keys, distance: int, first_query: int = 0, room: Room | None = None) -> Matches:
         """Every live fingerprint within distance of each query, a row for each of its ids.
@@ -421,6 +416,12 @@ class Snapshot:
         if self.is_plain:
             return self.parts[0].segment.record.id_count
         return sum(len(keys) for keys, _ in self.rows())
+
+    @cached_property
+    def has_rows(self) -> bool:
+        """Whether anything lives; reads as far as the first row that does."""
+        chunks = (chunk for part in self.parts for chunk in part.rows(lambda keys: None))
+        return len(self.pending_rows()[0]) > 0 or any(len(keys) for keys, *_ in chunks)
 
     # --- Moving on ---
 

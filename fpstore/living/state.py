@@ -4,6 +4,7 @@ The bytes are one canonical JSON object under a checksum; what is read back is c
 """
 
 import dataclasses
+import functools
 import json
 import re
 import secrets
@@ -19,7 +20,7 @@ from fpstore.fingerprints import words_of
 from fpstore.forks import cached_property
 from fpstore.format import BITS_STEP, CODECS, KEY_BITS, MAX_KEY_BITS, MIN_KEY_BITS, WIDE_BITS
 from fpstore.living.changes import LogForm
-from fpstore.origin import bits_of
+from fpstore.origin import RECIPE_BITS, Made, bits_of
 from fpstore.segment.entry import MAX_SEGMENT, SegmentEntry, entry_of
 from fpstore.segment.listing import Listing
 from fpstore.sketches.bands import Banding
@@ -99,6 +100,11 @@ class Settings:
         if self.minhash is not None:
             self.minhash.banding(self.bits).expect_sound(self.minhash.values)
             expect("max_distance", self.max_distance, self.max_distance == 0, "0, as bands must be equal")
+
+    @functools.cached_property
+    def made_by(self) -> Made | None:
+        """What its answers say of their fingerprints, None where there is nothing to say."""
+        return None if self.recipe is None and self.bits == RECIPE_BITS else Made(self.recipe, self.bits)
 
     @property
     def is_wide(self) -> bool:

@@ -93,6 +93,7 @@ def stats_of(
     writer = find_writer(home)
     with naming(home.path / CATALOG_NAME):
         written = os.stat(CATALOG_NAME, dir_fd=home.fd, follow_symlinks=False).st_mtime
+    is_new = not snapshot.parts and not snapshot.pending_end
     return Stats(
         path=path,
         identity=snapshot.state.identity,
@@ -104,7 +105,7 @@ def stats_of(
         id_type=settings.id_type,
         recipe=settings.recipe,
         minhash=None if settings.minhash is None else _signatures(snapshot, settings.minhash),
-        fingerprint_count=snapshot.key_count if snapshot.is_plain or snapshot.is_empty else None,
+        fingerprint_count=snapshot.key_count if snapshot.is_plain or is_new else None,
         pending_count=snapshot.pending_count,
         removal_count=len(snapshot.removals),
         segment_count=len(snapshot.parts),

@@ -13,7 +13,7 @@ from fpstore.documents import Given, build_documents
 from fpstore.errors import PathLike, RecipeError, WrongKind
 from fpstore.living.memory import as_least as as_least
 from fpstore.living.state import Minhash, Settings
-from fpstore.making import DURABILITIES, _expect_id_type, opened, recipe_of
+from fpstore.making import DURABILITIES, _expect_id_type, modes_asked, opened, recipe_of
 from fpstore.minhash.store import MinHashStore
 from fpstore.names.column import Names, as_names
 from fpstore.plans import families
@@ -125,14 +125,15 @@ def create(
     if values is None:
         values = made_by.values if made_by is not None else _usual_values(asked)
     settings = _settings(values, wanted, asked, keep_signatures, bits, recipe, CREATED_FOR)
+    file_mode = as_mode(mode)
     try:
-        create_empty(Path(path), settings, mode=as_mode(mode), force=force)
+        create_empty(Path(path), settings, mode=file_mode, force=force)
     except FileExistsError:
         if not exist_ok:
             raise
     store = open(path, "w", durability=durability)
     try:
-        _expect_made_so(store, settings, recipe is not None, bits is not None)
+        _expect_made_so(store, settings, recipe is not None, bits is not None, file_mode)
     except BaseException:
         store.close()
         raise
@@ -343,7 +344,7 @@ class _Documents:
         return found
 
 
-def _expect_made_so(store: MinHashStore, asked: Settings, with_recipe: bool, with_bits: bool) -> None:
+def _expect_made_so(store: MinHashStore, asked: Settings, with_recipe: bool, with_bits: bool, mode: int | None) -> None:
     """ValueError for a store with other settings than were given to create."""
     settings = store._settings
     one, other = settings.minhash, asked.minhash
@@ -353,6 +354,7 @@ def _expect_made_so(store: MinHashStore, asked: Settings, with_recipe: bool, wit
         *([("bits", settings.bits, asked.bits)] if with_bits else []),
         *((name, getattr(one, name), getattr(other, name)) for name in names),
         *([("recipe", settings.recipe, asked.recipe)] if with_recipe else []),
+        *modes_asked(store, mode),
     ]
     wrong = [
         f"{name}: found {found!r:.80}, expected {wanted!r:.80}" for name, found, wanted in pairs if found != wanted

@@ -16,8 +16,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar, overload
 import numpy as np
 
 from fpstore._answers import Columns
-from fpstore.origin import Record as Recorded
-from fpstore.origin import metadata_of
+from fpstore.origin import Made
 from fpstore.types import Array
 
 Record = TypeVar("Record")
@@ -40,8 +39,8 @@ class Table(Columns, ABC, Generic[Record]):
     FINGERPRINTS: ClassVar[tuple[str, ...]]
 
     _columns: tuple[Any, ...]
-    # By which its fingerprints are, as the catalog has it; None where nobody said.
-    _recipe: Recorded | None
+    # What there is to say of its fingerprints; None where nobody said.
+    _recipe: Made | None
 
     @abstractmethod
     def _records(self, columns: Sequence[Any]) -> Iterator[Record]:
@@ -107,14 +106,14 @@ class Table(Columns, ABC, Generic[Record]):
         )
 
     @property
-    def _made_by(self) -> Recorded | None:
+    def _made_by(self) -> Made | None:
         return self._recipe
 
-    def _of_store(self, recipe: Recorded | None, signed: bool = False) -> Self:
-        """This table, whose fingerprints are by this recipe, as the catalog has it; signed: that of signed()."""
+    def _of_store(self, made_by: Made | None, signed: bool = False) -> Self:
+        """This table, of whose fingerprints this is to be said; signed: that of signed()."""
         table = self.signed() if signed else self
-        if recipe is not None:
-            table._recipe = recipe
+        if made_by is not None:
+            table._recipe = made_by
         return table
 
     # --- Shown ---
@@ -175,12 +174,13 @@ class Table(Columns, ABC, Generic[Record]):
     def schema(self) -> Any:
         """The pyarrow.Schema, the same for every answer of a store. Needs the extra fpstore[arrow].
 
-        The recipe of the store, if it has one, is in the metadata of the fields of fingerprints (fpstore.origin).
+        The recipe of the store, if it has one, and its bits, if not 64, are in the metadata of the fields of
+        fingerprints (fpstore.origin).
         """
         pyarrow = _package("pyarrow", "Arrow needs pyarrow: pip install 'fpstore[arrow]'")
-        recipe = metadata_of(self._made_by)
+        says = None if self._made_by is None else self._made_by.metadata
         return pyarrow.schema(
-            pyarrow.field(name, _arrow_type(pyarrow, column), metadata=recipe if name in self.FINGERPRINTS else None)
+            pyarrow.field(name, _arrow_type(pyarrow, column), metadata=says if name in self.FINGERPRINTS else None)
             for name, column in self._present()
         )
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from fpstore.inputs import BadInput
 from fpstore.inputs.cells import Column
-from fpstore.origin import Origin
+from fpstore.origin import Origin, expect_bits_said
 from fpstore.serve.forms import too_long
 from fpstore.text.packages import need
 
@@ -38,8 +38,8 @@ def columns_of(
         with pyarrow.ipc.open_stream(body) as reader:
             schema = reader.schema
         _expect_columns(pyarrow, schema, allowed, bits)
-        if origin is not None and "fingerprints" in schema.names:
-            origin.meet(schema.field("fingerprints"), "column fingerprints")
+        if "fingerprints" in schema.names:
+            _meet(schema.field("fingerprints"), origin, bits)
         source = pyarrow.BufferReader(body)
         messages = pyarrow.ipc.MessageReader.open_stream(source)
         next(messages)  # the schema
@@ -80,6 +80,16 @@ def _column(name: str, column: Any, types: Any) -> Column:
         raise BadInput(f"column {name}: found {column.null_count} nulls, expected none")
     found: Column = column.to_numpy() if types.is_integer(column.type) else column.to_pylist()
     return found
+
+
+def _meet(field: Any, origin: Origin | None, bits: int) -> None:
+    where = "column fingerprints"
+    try:
+        expect_bits_said(field, bits, where)
+    except ValueError as error:
+        raise BadInput(str(error)) from None
+    if origin is not None:
+        origin.meet(field, where)
 
 
 def _expect_columns(pyarrow: Any, schema: Any, allowed: tuple[str, ...], bits: int) -> None:

@@ -13,7 +13,15 @@ import numpy as np
 from fpstore import Additions, Error, Matches, Rows, TooManyMatches
 from fpstore.fingerprints import as_numbers
 from fpstore.inputs import BadInput
-from fpstore.inputs.cells import EXPECTED_ID, Column, FingerprintColumn, parse_ids, parse_names
+from fpstore.inputs.cells import (
+    ALONE,
+    EXPECTED_ID,
+    Column,
+    FingerprintColumn,
+    parse_ids,
+    parse_names,
+    written_otherwise,
+)
 from fpstore.inputs.errors import shown
 from fpstore.text.loading import each_name_once
 from fpstore.types import Array, IdType, Keys
@@ -81,6 +89,9 @@ def ids_of(values: Column, id_type: IdType | None, what: str = "ids") -> Array:
         _expect(values, what, str | int, EXPECTED_ID)
     found, bad = parse_ids(values)
     _expect_none_bad(values, what, bad)
+    for index, value in enumerate(values) if written_otherwise(values) else ():
+        if isinstance(value, str) and not ALONE.fullmatch(value):  # who sends 007 may mean another row than 7
+            raise BadInput(f"{_item(what, index)}: found {shown(value)}, expected {int(value)}: ids are numbers")
     return found
 
 

@@ -221,7 +221,9 @@ class Service:
         """What is said of a change that was made, given what the store said. TooManyMatches where that is too much."""
         if not isinstance(result, Additions | SimilarAdditions):
             told = ("changed", "row_count") if kind in ADDING else ("removed", "asked_count")
-            return Answer(_document(told[0], f'"{told[1]}": {asked.rows}'))
+            # Of an id that comes again the last row is there.
+            count = len(set(asked.ids.tolist())) if kind == "upsert" and asked.ids is not None else asked.rows
+            return Answer(_document(told[0], f'"{told[1]}": {count}'))
         most = self.limits.answer_bytes
         try:
             if media_type == arrow.MEDIA_TYPE:
