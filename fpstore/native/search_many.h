@@ -611,7 +611,7 @@ ALWAYS_INLINE void KERNEL(store_eight)(const SlotColumns *slots, unsigned first,
 
 /* Ask for the first two lines of eight blocks, as far as they have them. The second one lies in the page of the first
    mostly, whose address is being looked for: asked for later it waits again, and where what is wanted ends is a guess.
-   Of two tables of 10^8 keys one query takes 0.92 to 0.95 of the time so, of 10^7 0.93 to 0.98. */
+   Of two tables of 10^8 keys one query takes 0.92 of the time so, of 10^7 0.97. */
 ALWAYS_INLINE void KERNEL(ask_two_lines)(const uint8_t *base, const EightBlocks *blocks) {
     uint64_t first[8], second[8];
     const __m512i begin = _mm512_maskz_srli_epi64(blocks->filled, blocks->at, 3),
