@@ -5,14 +5,13 @@ import struct
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import pytest
-from helpers import view_of_image, write_segment
+from helpers import view_of_image
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,9 +21,7 @@ from fpstore._probe import search
 from fpstore._view import SegmentView
 from fpstore.errors import CorruptStore
 from fpstore.format import GROUP_SLOTS, TableRecord
-from fpstore.plans import families as plans
 from fpstore.plans.plan import Plan, TablePlan
-from fpstore.segment.reader import Segment
 from fpstore.store import Store
 from fpstore.types import Keys
 
@@ -97,25 +94,6 @@ def test_the_nearest_are_those_of_brute_force(store: tuple[Store, Keys], count: 
             found = own.nearest(query, count)
             assert found.fingerprint.tolist() == keys[order].tolist()
             assert found.distance.tolist() == apart[order].tolist()
-
-
-def test_a_block_that_ends_where_a_part_of_all_keys_begins_is_looked_at(tmp_path: Path) -> None:
-    """Where fences are sought is noted by their top eight bits, slots have seven: in each a block ends in the middle.
-
-    A key there is looked for at the middle alone where its slot differs in as many bits as there are flips.
-    """
-    source = np.random.default_rng(7)
-    middles = np.arange(1, 256, 2, dtype=np.uint64) << np.uint64(56)
-    before, behind = (np.unique(source.integers(1, 2**56, 64, dtype=np.uint64)) for _ in range(2))
-    around = middles[:, None]
-    keys = np.unique(np.concatenate([around - before[:63], around, around + behind], axis=1))
-    path = write_segment(tmp_path / "x.fpseg", keys, plans.flips(3, (2, 2, 2), 8), codec="gap", slot_bits=7)
-    with closing(Segment(path)) as segment:
-        assert all(table.fence_count >= 128 for table in segment.tables[:1])
-        segment.view.warm(0, segment.view.page_count)
-        for middle in middles:
-            _, found, _ = search(segment.view, np.array([middle], dtype=np.uint64), 8)
-            assert sorted(found.tolist()) == keys[np.bitwise_count(keys ^ middle) <= 8].tolist()
 
 
 @pytest.mark.parametrize("setting", ["0", "1"])

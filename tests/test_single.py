@@ -339,13 +339,19 @@ def test_the_nearest_are_one_call_once_the_newest_state_was_asked(
             assert writer.nearest(6).distance.tolist() == [distance]
 
 
-def test_what_is_no_open_store_has_no_nearest() -> None:
+def ask_what_is_no_open_store() -> None:
     with pytest.raises(TypeError, match="found int, expected a store"):
         fpstore.Store.nearest(7, 5)
     with pytest.raises(TypeError, match="found Mock, expected a store"):
         fpstore.Store.nearest(Mock(spec=fpstore.Store), 5)  # which says that it is one
     with pytest.raises(AttributeError, match="_front"):
         fpstore.Store.__new__(fpstore.Store).nearest(5)
+
+
+def test_what_is_no_open_store_has_no_nearest() -> None:
+    """In a process of its own, which memory that is no store's would end."""
+    program = "import test_single; test_single.ask_what_is_no_open_store()"
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parent)
 
 
 def test_stores_of_two_kinds_are_asked_in_turn(tmp_path: Path) -> None:

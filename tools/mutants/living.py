@@ -63,8 +63,8 @@ MUTANTS = (
     Mutant(
         "an answer becomes the next one with what others have added to it",
         "fpstore/_answers.pyx",
-        "            if self.again:\n",
-        "            if True:\n",
+        "if self.again:",
+        "if True:",
         "what was said of one answer is said of another",
         ("tests/test_answers.py::test_an_answer_of_a_kind_with_more_than_columns_is_another_each_time",),
     ),

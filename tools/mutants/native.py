@@ -953,22 +953,6 @@ MUTANTS = (
         ("tests/test_search_one.py::test_all_within_the_distance_is_found[crowded-gap-8]",),
     ),
     Mutant(
-        "a fence that is where its part of all keys begins is of the part before",
-        "fpstore/native/view.c",
-        "if (load64(last_keys + middle * FENCE_BYTES) < key)",
-        "if (load64(last_keys + middle * FENCE_BYTES) <= key)",
-        "a single query misses the last key of a block in a crowded slot",
-        ("tests/test_search_one.py::test_a_block_that_ends_where_a_part_of_all_keys_begins_is_looked_at",),
-    ),
-    Mutant(
-        "the high half of what lanes gather begins a byte too early",
-        "fpstore/native/lanes.h",
-        "_mm512_i64gather_epi64(offsets, base + 8, 1)",
-        "_mm512_i64gather_epi64(offsets, base + 7, 1)",
-        "where gathers are fast a search misses keys, or finds a sound block damaged",
-        ("tests/test_search_one.py::test_with_and_without_gathers_a_query_finds_the_same[1]",),
-    ),
-    Mutant(
         "of a table with large slots the other blocks are left out",
         "fpstore/native/search_one.h",
         "KERNEL(run_of)(begin, n);\n            runs[0].more = runs[1].next < runs[1].end;",
