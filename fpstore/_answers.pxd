@@ -21,6 +21,9 @@ cdef class Answers:
     cdef object kind, recipe
     cdef unsigned words
     cdef bint with_ids, named
+    cdef bint again  # an object of this kind has nothing but what Columns has
+    cdef Columns last  # the last one of one row that was made
+    cdef Columns filled(self, Columns made, bint signed, object method)
     cdef Columns made(self, bint signed, object method)
     cdef object of(self, bytes rows, bint signed, object method)
     cdef object of_one(self, uint64_t fingerprint, uint64_t id, unsigned distance, bint signed, object method)

@@ -12,6 +12,19 @@ import numpy as np
 
 from fpstore._native cimport MAX_CODE_WORDS
 
+cdef extern from *:
+    """
+    /* Whether nothing else refers to it, nor may while the lock of the interpreter is held. */
+    static inline int fpstore_is_only(PyObject *value) {
+    #ifdef Py_GIL_DISABLED
+        return 0;
+    #else
+        return Py_REFCNT(value) == 1;
+    #endif
+    }
+    """
+    bint is_only "fpstore_is_only"(PyObject *value)
+
 FROMBUFFER = np.frombuffer
 NDARRAY, INT64, UINT64, UINT16 = np.ndarray, np.dtype(np.int64), np.dtype(np.uint64), np.dtype(np.uint16)
 cdef object METHOD = "probe"
@@ -92,6 +105,8 @@ cdef class Answers:
         if not issubclass(kind, Columns) or words > MAX_CODE_WORDS:
             raise TypeError(f"answers: found {kind} of {words} words, expected a table of columns")
         self.kind, self.recipe, self.with_ids, self.named, self.words = kind, recipe, with_ids, named, words
+        self.again = (kind.__basicsize__ == Columns.__basicsize__
+                      and kind.__dictoffset__ == kind.__weakrefoffset__ == 0)
 
     cdef object of(self, bytes rows, bint signed, object method):
         # Of n rows: their fingerprints, then their ids (or anything where there are none), of eight bytes a word; then the
@@ -101,13 +116,25 @@ cdef class Answers:
         return made
 
     cdef object of_one(self, uint64_t fingerprint, uint64_t id, unsigned distance, bint signed, object method):
-        # Of one row, of fingerprints that are no words: most answers, of which most have no need for more than this.
-        cdef Columns made = self.made(signed, method)
+        # Of one row, of fingerprints that are no words: most answers, of which most have no need for more than this. To
+        # make and to end an object takes lines of code and memory of which after other work no cache has any: so one that
+        # nobody has any more is the next one. It has nothing that tells the two from each other.
+        cdef Columns made
+        if self.last is not None and is_only(<PyObject *>self.last):
+            made = self.last  # before anything ends: what is called then makes another
+            made.columns = made.rows = None
+            self.filled(made, signed, method)
+        else:
+            made = self.made(signed, method)
+            if self.again:
+                self.last = made
         made.is_one, made.fingerprint, made.id, made.distance = True, fingerprint, id, distance
         return made
 
     cdef Columns made(self, bint signed, object method):
-        cdef Columns made = (<PyTypeObject *>self.kind).tp_new(self.kind, <PyObject *>NONE, NULL)
+        return self.filled((<PyTypeObject *>self.kind).tp_new(self.kind, <PyObject *>NONE, NULL), signed, method)
+
+    cdef Columns filled(self, Columns made, bint signed, object method):
         made.signed, made.with_ids, made.named, made.words = signed, self.with_ids, self.named, self.words
         made._recipe, made._method = self.recipe, METHOD if method is None else method
         return made

@@ -8,4 +8,7 @@ from fpstore.query.matches import Matches
 class Front:
     def __init__(self, newest: Following | Singly, watch: Watch, signed: bool) -> None: ...
 
+class Fronted:
+    _front: Front
+
 def nearest(self: Any, fingerprint: int | bytes, count: int = 1, *, max_distance: int | None = None) -> Matches: ...

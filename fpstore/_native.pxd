@@ -620,6 +620,7 @@ cdef extern from "single.h" nogil:
         Chunk *chunk
         uint64_t *room
 
+    void single_ask_code()
     Status single_search(const Sources *sources, uint64_t query, unsigned distance, ScanRoom *scan, FoundRows *found)
     Status single_any(const Sources *sources, uint64_t query, unsigned distance, ScanRoom *scan, int *any)
     void single_order(FoundRows *found)

@@ -79,6 +79,7 @@ cdef inline bint as_distance(object value, unsigned own, unsigned most, unsigned
     return number <= most  # one with a sign is more
 
 
+cdef void ask_code() noexcept
 cdef bint enter_all(tuple views) except -1
 cdef bint leave_all(tuple views) except -1
 cdef bint is_newest(Watch watch, single) except -1

@@ -29,6 +29,7 @@ from fpstore._native cimport (
     part_ask,
     part_together,
     single_any,
+    single_ask_code,
     single_order,
     single_search,
 )
@@ -46,6 +47,30 @@ cdef extern from "Python.h":
         pass
     PyThreadState *PyEval_SaveThread()
     void PyEval_RestoreThread(PyThreadState *state)
+
+cdef extern from *:
+    """
+    #define fpstore_ask_methods(enter, leave, searched) do { \
+        const struct __pyx_vtabstruct_7fpstore_7_single_Single *own = __pyx_vtabptr_7fpstore_7_single_Single; \
+        ask_code_at((const void *)own->first_rows, 18); \
+        ask_code_at((const void *)own->newest, 3); \
+        ask_code_at((const void *)__pyx_vtabptr_7fpstore_7_single_Segments->reaches_of, 3); \
+        ask_code_at((const void *)own->search, 6); \
+        ask_code_at((const void *)enter, 5); \
+        ask_code_at((const void *)searched, 3); \
+        ask_code_at((const void *)leave, 6); \
+        ask_code_at((const void *)own->told, 4); \
+        ask_code_at((const void *)own->answer, 2); \
+    } while (0)
+    """
+    void ask_methods "fpstore_ask_methods"(const void *enter, const void *leave, const void *searched) noexcept
+
+
+cdef void ask_code() noexcept:
+    # Ask for the code that a query goes through beside its search, which after other work no near cache has.
+    ask_methods(<const void *>&enter_all, <const void *>&leave_all, <const void *>&searched)
+    single_ask_code()
+
 
 cdef bint enter_all(tuple views) except -1:
     # Whether all are open; then none of them goes before leave_all().

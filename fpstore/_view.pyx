@@ -118,7 +118,7 @@ cdef class SegmentView:
             for page in range(self.pages.pages, page_count):
                 self.pages.seen[page >> 6] |= <uint64_t>1 << (page & 63)
         for record in tables:
-            table = <Table *>malloc(cython.sizeof(Table))
+            table = <Table *>calloc(1, cython.sizeof(Table))
             if table == NULL:
                 raise MemoryError()
             self.tables[self.table_count] = table

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, cast
 
 from fpstore import forks
 from fpstore._following import Following
-from fpstore._front import Front
+from fpstore._front import Front, Fronted
 from fpstore._singly import Singly
 from fpstore.arrays import as_mode
 from fpstore.creation import copy_store
@@ -73,7 +73,7 @@ class _Mirror(Protocol):
     def pickled(self, kind: type, signed: bool) -> tuple[Any, ...]: ...
 
 
-class _BaseStore(ABC):
+class _BaseStore(Fronted, ABC):
     """An open store of any kind."""
 
     # What writes to one of this kind.

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import fingerprint_array
 
 import fpstore
 from fpstore._answers import Answers
@@ -37,6 +38,43 @@ def test_the_columns_are_made_once(tmp_path: Path) -> None:
         found = store.probe(0)
         assert found.fingerprint is found.fingerprint
         assert found._columns is found._columns
+
+
+def test_an_answer_that_nobody_has_any_more_leaves_nothing_to_the_next(tmp_path: Path) -> None:
+    with fpstore.build(tmp_path / "s", ROWS, ids=[7, 5, 9, 1]) as store:
+        expected = store.nearest_many([0])
+        store.nearest(0)
+        found = store.nearest(0)
+        fingerprints, number = found.fingerprint, id(found)
+        found.method, found._recipe = "other", {"some": "recipe"}
+        del found
+        again = store.nearest(ROWS[3])
+        assert id(again) == number  # or there is nothing to test
+        assert len(again) == 1
+        assert again == store.nearest_many([ROWS[3]])
+        assert again.method in ("probe", "scan")
+        assert again._recipe == expected._recipe
+        assert fingerprints.tolist() == [0]
+
+
+def test_an_answer_that_somebody_has_stays_as_it_is(tmp_path: Path) -> None:
+    with fpstore.build(tmp_path / "s", ROWS, ids=[7, 5, 9, 1]) as store:
+        found = [store.nearest(asked) for asked in ROWS]
+        assert [list(each) for each in found] == [list(store.nearest_many([asked])) for asked in ROWS]
+
+
+def test_an_answer_of_a_kind_with_more_than_columns_is_another_each_time() -> None:
+    class Noted(Matches):
+        pass
+
+    pending = PendingIndex([0xFF << 56], [0], with_ids=False, capacity=4)
+    pending.append(fingerprint_array([5]), None, 1)
+    single = Single(Segments(()), pending, 1, 3, 3, None, Answers(Noted, None, False, False))
+    found = single.probe(None, 5, 0, False)
+    assert len(found) == 1
+    found.note = "mine"
+    del found
+    assert not hasattr(single.probe(None, 5, 0, False), "note")
 
 
 def test_an_answer_of_wide_codes_has_rows_of_words(tmp_path: Path) -> None:

@@ -1,6 +1,9 @@
 """One query of some hundred slots, which the wide kernels search in a way of its own, in pages that are all sound."""
 
+import os
 import struct
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -91,6 +94,13 @@ def test_the_nearest_are_those_of_brute_force(store: tuple[Store, Keys], count: 
             found = own.nearest(query, count)
             assert found.fingerprint.tolist() == keys[order].tolist()
             assert found.distance.tolist() == apart[order].tolist()
+
+
+@pytest.mark.parametrize("setting", ["0", "1"])
+def test_with_and_without_gathers_a_query_finds_the_same(setting: str) -> None:
+    chosen = "(all_within or nearest_are) and (crowded-gap or even-xor)"
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", chosen, __file__]
+    subprocess.run(command, check=True, env=os.environ | {"FPSTORE_GATHERS": setting})
 
 
 # Plans with the first table in the order of the fingerprints, whose slots with all its flips wait for the others; the

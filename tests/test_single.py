@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -336,6 +337,45 @@ def test_the_nearest_are_one_call_once_the_newest_state_was_asked(
                 context.setattr(fpstore.Store, "_nearest_again", None)
                 assert store.nearest(6).distance.tolist() == [distance]
             assert writer.nearest(6).distance.tolist() == [distance]
+
+
+def ask_what_is_no_open_store() -> None:
+    with pytest.raises(TypeError, match="found int, expected a store"):
+        fpstore.Store.nearest(7, 5)
+    with pytest.raises(TypeError, match="found Mock, expected a store"):
+        fpstore.Store.nearest(Mock(spec=fpstore.Store), 5)  # which says that it is one
+    with pytest.raises(AttributeError, match="_front"):
+        fpstore.Store.__new__(fpstore.Store).nearest(5)
+
+
+def test_what_is_no_open_store_has_no_nearest() -> None:
+    """In a process of its own, which memory that is no store's would end."""
+    program = "import test_single; test_single.ask_what_is_no_open_store()"
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parent)
+
+
+def test_stores_of_two_kinds_are_asked_in_turn(tmp_path: Path) -> None:
+    class Own(fpstore.Store):
+        """What users make of one."""
+
+    fpstore.build(tmp_path / "s", [5, 9], ids=None).close()
+    with fpstore.open(tmp_path / "s") as store, Own(tmp_path / "s") as own:
+        for asked, expected in ((4, 5), (8, 9)):
+            assert [each.nearest(asked).fingerprint.tolist() for each in (store, own)] == [[expected], [expected]]
+
+
+def test_a_query_after_the_state_that_was_asked_has_ended_is_answered(tmp_path: Path) -> None:
+    rows = uniform(3000, np.random.default_rng(3))
+    with fpstore.build(tmp_path / "s", rows, ids=None) as store, fpstore.open(tmp_path / "s", mode="w") as writer:
+        for count in range(1, 6):
+            for asked in (rows[:20] ^ np.uint64(1)).tolist():
+                expected = sorted(np.bitwise_count(rows ^ np.uint64(asked)).tolist())[:count]
+                assert store.nearest(asked, count).distance.tolist() == expected
+            new = uniform(50, np.random.default_rng(count + 100))
+            rows = np.unique(np.append(rows, new))
+            writer.add(new)
+            writer._flush()
+            writer.compact()
 
 
 @pytest.mark.parametrize("ids", [False, True])

@@ -168,6 +168,7 @@ static uint64_t codec_answer(Room *room, int codec) {
         if (fences > 0) memcpy(room->image + FENCES_AT, encoder->fences, fences * FENCE_BYTES);
         table->payload_bits = encoder->payload_bits;
         table->fence_count = fences;
+        table->fences = FENCES_UNKNOWN;
         decode_init(table->decode, lengths);
         chunk_code_init(&room->chunk.code, table->decode);
         tables_share_codes(&table, 1);

@@ -29,6 +29,17 @@ ALWAYS_INLINE void KERNEL(load_words)(const uint8_t *base, __m512i offsets, __m5
     *high = _mm512_unpackhi_epi64(words[0], words[1]);
 }
 
+/* The same for searches, by gathers where these are fast. On a Xeon (Granite Rapids) a query of 363 slots, of which no
+   near cache has any, takes 2 to 3.4 us less of 31 to 41 by them; to decode all keys takes as long either way. */
+ALWAYS_INLINE void KERNEL(bring_words)(const uint8_t *base, __m512i offsets, __m512i *low, __m512i *high) {
+    if (UNLIKELY(!lanes_gather)) {
+        KERNEL(load_words)(base, offsets, low, high);
+        return;
+    }
+    *low = _mm512_i64gather_epi64(offsets, base, 1);
+    *high = _mm512_i64gather_epi64(offsets, base + 8, 1);
+}
+
 /* How codes decode, in registers. */
 typedef struct {
     __m512i near_tail, far_tail[2], advance, far_ones, far_shift;

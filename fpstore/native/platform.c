@@ -55,6 +55,12 @@ static unsigned saved_registers(void) {
     return low;
 }
 
+static const Feature avx512_fp16 = {7, 0, EDX, 23};
+
+/* Of Intel's processors that the wide set is for, those without AVX512-FP16 are guarded against what a gather gave
+   away: it takes several times as long there, as on AMD's (Zen 4). */
+static int has_fast_gathers(void) { return processor_gains_by_asking() && cpu_has(&avx512_fp16); }
+
 int processor_gains_by_asking(void) {
     unsigned leaf, maker[3];
     return __get_cpuid(0, &leaf, &maker[0], &maker[1], &maker[2]) && maker[0] == signature_INTEL_ebx;
@@ -79,11 +85,17 @@ static InstructionSet machine_set(void) { return SET_PORTABLE; }
 
 #if !FPSTORE_X86
 int processor_gains_by_asking(void) { return 0; }
+static int has_fast_gathers(void) { return 0; }
 #endif
 
 static int environment_says(const char *name) {
     const char *value = getenv(name);
     return value != NULL && value[0] != '\0' && strcmp(value, "0") != 0;
+}
+
+int processor_gathers(void) {
+    const char *value = getenv("FPSTORE_GATHERS");
+    return value != NULL && value[0] != '\0' ? strcmp(value, "0") != 0 : has_fast_gathers();
 }
 
 InstructionSet fpstore_instruction_set(void) {

@@ -23,6 +23,12 @@
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 enum { CACHE_LINE = 64 }; /* bytes that memory is asked for by */
+
+/* Ask for so many lines of code before it runs. How long each function is the compiler decides: a line too many or too
+   few only takes time, some 12 ns each where no near cache has it. */
+static inline void ask_code_at(const void *code, unsigned lines) {
+    for (unsigned line = 0; line < lines; line++) __builtin_prefetch((const char *)code + CACHE_LINE * line, 0, 2);
+}
 #define HIDDEN __attribute__((visibility("hidden"))) /* of data: read without a detour */
 
 #if defined(__x86_64__)
@@ -64,6 +70,10 @@ const char *const *instruction_set_features(InstructionSet set);
 /* Whether memory that is read in order is to be asked for long before. Intel's processors gain by it where no near
    cache has it, AMD's lost by it. Asked once: a virtual machine takes long to tell. */
 int processor_gains_by_asking(void);
+
+/* Whether a gather is faster than as many loads. FPSTORE_GATHERS=1 or 0 in the environment decides, for tests. Asked
+   once, too. */
+int processor_gathers(void);
 
 /* Which of the copies of a kernel runs, by one function of the file that holds the choice. */
 #define CHOSEN_AT_LOAD(choose) \

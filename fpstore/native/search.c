@@ -34,6 +34,7 @@ Table *tables_with_flips(Table *const *tables, unsigned count, const unsigned *f
     for (unsigned i = 0; copies != NULL && i < count; i++) {
         copies[i] = *tables[i];
         copies[i].flips = flips[i];
+        copies[i].fences = FENCES_UNKNOWN; /* of the other they may be noted just now */
         made[i] = &copies[i];
     }
     return copies;

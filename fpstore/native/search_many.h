@@ -140,7 +140,7 @@ static __attribute__((noinline)) Status KERNEL(careful_pair)(Search *search, con
         const __m512i before_at = lanes->at, before_key = lanes->key;
         __m512i low, high, found, bit = _mm512_and_si512(before_at, _mm512_set1_epi64(7));
         Status status = OK;
-        KERNEL(load_words)(search->pages->base, _mm512_srli_epi64(before_at, 3), &low, &high);
+        KERNEL(bring_words)(search->pages->base, _mm512_srli_epi64(before_at, 3), &low, &high);
         KERNEL(lane_step)(codes, low, high, lanes->active, codec, &lanes->at, &lanes->key, &bit, &found);
         const __mmask8 slow = _mm512_mask_test_epi64_mask(lanes->active, found, lanes->tag);
         if (slow) {
@@ -234,7 +234,7 @@ ALWAYS_INLINE Status KERNEL(scan_lanes)(Search *search, BlockColumns *blocks, un
 #pragma GCC unroll 4
         for (unsigned v = 0; v < vectors; v++) {
             at[v] = lanes.at[v], key[v] = lanes.key[v], active[v] = lanes.active[v];
-            KERNEL(load_words)(base, _mm512_srli_epi64(at[v], 3), &low[v], &high[v]);
+            KERNEL(bring_words)(base, _mm512_srli_epi64(at[v], 3), &low[v], &high[v]);
             bit[v] = _mm512_and_si512(at[v], seven);
         }
 #pragma GCC unroll 2
@@ -667,7 +667,9 @@ static __attribute__((noinline)) void KERNEL(find_fences)(const Search *search, 
         const unsigned slot = which[i];
         const Table *table = search->tables[KERNEL(table_of)(slots->tag[slot])];
         const uint64_t first = slots->first_wanted[slot], start = slots->start[slot];
-        wanted[i] = first > start ? first : start, left[i] = table->fence_count, found[i] = 0;
+        wanted[i] = first > start ? first : start;
+        fences_around(table, wanted[i], &found[i], &left[i]);
+        left[i] -= found[i];
         fences[i] = search->pages->base + table->fences_offset;
     }
     for (uint64_t any = 1; any != 0;) {

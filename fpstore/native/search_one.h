@@ -12,6 +12,7 @@ enum {
        first lines of all blocks before them, of 24 the others, one query of 363 slots takes 2 to 4 % more where keys are
        uniform, and as long where they are skewed. */
     ONE_AHEAD = 64,
+    FENCE_LINES = 4, /* of the fences among which a key's is sought */
 };
 
 /* Whether a query is one of few slots: of tables of codes whose slots are all within a prefix, in sound pages. */
@@ -140,6 +141,21 @@ ALWAYS_INLINE void KERNEL(ask_block)(const uint8_t *base, const OneColumns *one,
     for (uint64_t byte = first + 192; UNLIKELY(byte <= last); byte += 64) __builtin_prefetch(base + byte);
 }
 
+/* Ask for the fences among which a key's is sought: most have no more than these lines, of others it is the middle. */
+ALWAYS_INLINE void KERNEL(ask_fences)(const uint8_t *base, const Table *table, uint64_t key) {
+    uint64_t low, high;
+    if (!fences_known(table)) return;
+    fences_around(table, key, &low, &high);
+    const uint8_t *fences = base + table->fences_offset;
+    const uint64_t first = (low > 0 ? low - 1 : 0) * FENCE_BYTES, last = high * FENCE_BYTES;
+    if (last - first >= FENCE_LINES * CACHE_LINE) {
+        __builtin_prefetch(fences + (low + (high - low) / 2) * FENCE_BYTES);
+        return;
+    }
+    for (unsigned line = 0; line < FENCE_LINES; line++)
+        __builtin_prefetch(fences + (first + line * CACHE_LINE < last ? first + line * CACHE_LINE : last));
+}
+
 /* A slot that fences tell of, for add_large(). What is begun last runs on while most lanes have nothing to do: so large
    ones do not wait. */
 static __attribute__((noinline)) void KERNEL(keep_large)(Search *search, unsigned group, unsigned i) {
@@ -148,10 +164,11 @@ static __attribute__((noinline)) void KERNEL(keep_large)(Search *search, unsigne
     const OneColumns *one = &search->columns.one;
     const unsigned n = slots->large_count++, shift = search->tables[t]->slot_shift;
     if (n >= BATCH_SLOTS) return; /* more of them are another search */
+    const uint64_t start = slot_start(slot_of(one->key[i], shift), shift), first_wanted = one->first_wanted[i];
+    KERNEL(ask_fences)(search->pages->base, search->tables[t], first_wanted > start ? first_wanted : start);
     slots->large[n] = (uint16_t)n, slots->index[n] = group - (group == LATE ? one->waiting : 0);
-    slots->line[n] = search->tables[t]->directory_offset,
-    slots->start[n] = slot_start(slot_of(one->key[i], shift), shift);
-    slots->first_wanted[n] = one->first_wanted[i], slots->last_wanted[n] = one->last_wanted[i];
+    slots->line[n] = search->tables[t]->directory_offset, slots->start[n] = start;
+    slots->first_wanted[n] = first_wanted, slots->last_wanted[n] = one->last_wanted[i];
     slots->query[n] = one->queries[t], slots->tag[n] = KERNEL(tag_of)(search, t);
 }
 
@@ -263,27 +280,31 @@ static __attribute__((noinline)) Status KERNEL(add_large)(Search *search, unsign
     return OK;
 }
 
-/* Code that is asked for before it runs. How long each part is the compiler decides: a line too many or too few only
-   takes time, some 12 ns each where no near cache has it. */
+/* Code that is asked for before it runs. */
 typedef struct {
     const void *code;
     unsigned lines;
 } AskedCode;
 static __attribute__((noinline)) void KERNEL(ask_code_parts)(const AskedCode *parts, unsigned count) {
-    for (unsigned i = 0; i < count; i++)
-        for (unsigned line = 0; line < parts[i].lines; line++)
-            __builtin_prefetch((const char *)parts[i].code + CACHE_LINE * line, 0, 2);
+    for (unsigned i = 0; i < count; i++) ask_code_at(parts[i].code, parts[i].lines);
 }
 
-/* Ask for the code of large slots, where tables have fences. */
-ALWAYS_INLINE void KERNEL(ask_code_of_large)(const Search *search) {
+/* Ask for the code of large slots, where tables have fences, and for what is noted of these. */
+ALWAYS_INLINE void KERNEL(ask_large)(const Search *search) {
     static const AskedCode parts[] = {{(const void *)&KERNEL(keep_large), 5},
                                       {(const void *)&KERNEL(find_fences), 9},
                                       {(const void *)&KERNEL(add_large), 12},
                                       {(const void *)&KERNEL(next_large), 8},
                                       {(const void *)&fence_block, 8}};
     uint64_t fences = 0;
-    for (unsigned t = 0; t < search->table_count; t++) fences |= search->tables[t]->fence_count;
+    for (unsigned t = 0; t < search->table_count; t++) {
+        Table *table = search->tables[t];
+        fences |= table->fence_count;
+        if (table->fence_count < FENCES_NOTED) continue;
+        if (UNLIKELY(!fences_known(table))) fences_note(table, search->pages->base);
+        for (size_t at = 0; at < sizeof table->first_fence; at += CACHE_LINE)
+            __builtin_prefetch((const char *)table->first_fence + at);
+    }
     if (fences != 0) KERNEL(ask_code_parts)(parts, sizeof parts / sizeof *parts);
 }
 
@@ -294,7 +315,7 @@ static __attribute__((noinline)) Status KERNEL(ask_one)(Search *search) {
     int room = 1;
     Status status = OK;
     search->columns.slots.large_count = 0;
-    KERNEL(ask_code_of_large)(search);
+    KERNEL(ask_large)(search);
     for (unsigned t = 0; t < search->table_count; t++)
         one->queries[t] = KERNEL(apply)(&search->tables[t]->permutation, one->query);
     for (unsigned group = 0; group < one->groups; group++) {
@@ -410,7 +431,7 @@ ALWAYS_INLINE Status KERNEL(scan_one_as)(Search *search, int codec) {
     OneColumns *one = &search->columns.one;
     OneLanes lanes[MANY_VECTORS];
     OneTable own[MANY_VECTORS];
-    unsigned past = 0, running;
+    unsigned past = 0, running, all_taken = 0;
 #pragma GCC unroll 3
     for (unsigned v = 0; v < MANY_VECTORS; v++) {
         lanes[v].active = 0;
@@ -426,7 +447,10 @@ ALWAYS_INLINE Status KERNEL(scan_one_as)(Search *search, int codec) {
                 if (run != NULL && run->more) {
                     run = own[v].run = run + 1;
                 } else if (lanes[v].active == 0) {
-                    if (!KERNEL(take_table)(search, &own[v])) continue;
+                    if (all_taken || !KERNEL(take_table)(search, &own[v])) {
+                        all_taken = 1;
+                        continue;
+                    }
                     run = own[v].run;
                     past |= _mm512_cmpgt_epu64_mask(lanes[v].at, lanes[v].end);
                     /* A lane without a block stands where the first one does. */
@@ -453,7 +477,7 @@ ALWAYS_INLINE Status KERNEL(scan_one_as)(Search *search, int codec) {
             const __m512i at = lanes[v].at, key = lanes[v].key;
             __m512i low, high, next_at = at, first_key = key, found[2], bit = _mm512_and_si512(at, seven);
             __mmask8 active = lanes[v].active;
-            KERNEL(load_words)(base, _mm512_srli_epi64(at, 3), &low, &high);
+            KERNEL(bring_words)(base, _mm512_srli_epi64(at, 3), &low, &high);
             KERNEL(lane_step)(&own[v].codes, low, high, active, codec, &next_at, &first_key, &bit, &found[0]);
             active = _mm512_mask_cmplt_epu64_mask(_mm512_mask_cmple_epu64_mask(active, first_key, lanes[v].last_wanted),
                                                   next_at, lanes[v].end);
@@ -496,11 +520,12 @@ static Status KERNEL(end_one)(Search *search) {
 /* Ask for the code of all this, as far into the second-level cache as what has to run before it. */
 static void KERNEL(ask_code_of_one)(void) {
     static const AskedCode parts[] = {
-        {(const void *)&KERNEL(search_begin), 2},  {(const void *)&KERNEL(begin_one), 7},
+        {(const void *)&KERNEL(search_begin), 9},  {(const void *)&KERNEL(begin_one), 7},
         {(const void *)&KERNEL(name_one), 23},     {(const void *)&KERNEL(search_ask), 1},
         {(const void *)&KERNEL(ask_one), 23},      {(const void *)&KERNEL(resolve_one), 18},
         {(const void *)&KERNEL(take_table), 7},    {(const void *)&KERNEL(scan_one_gap), 92},
         {(const void *)&KERNEL(report), 6},        {(const void *)&KERNEL(careful_pair), 23},
-        {(const void *)&KERNEL(wait_no_more), 10}};
+        {(const void *)&KERNEL(wait_no_more), 10}, {(const void *)&KERNEL(look_again), 4},
+        {(const void *)&KERNEL(report_lanes), 4},  {(const void *)&KERNEL(slow_lanes), 8}};
     KERNEL(ask_code_parts)(parts, sizeof parts / sizeof *parts);
 }

@@ -321,7 +321,7 @@ ALWAYS_INLINE Status KERNEL(scan_several_as)(Search *search, const Several *seve
             const __m512i at = lanes[v].at, key = lanes[v].key;
             __m512i low, high, next_at = at, first_key = key, found[2], bit = _mm512_and_si512(at, seven);
             __mmask8 active = lanes[v].active;
-            KERNEL(load_words)(base, _mm512_srli_epi64(at, 3), &low, &high);
+            KERNEL(bring_words)(base, _mm512_srli_epi64(at, 3), &low, &high);
             KERNEL(lane_step)(&own[v].codes, low, high, active, codec, &next_at, &first_key, &bit, &found[0]);
             active = _mm512_mask_cmplt_epu64_mask(
                 _mm512_mask_cmple_epu64_mask(active, first_key, lanes[v].last_wanted), next_at, lanes[v].end);

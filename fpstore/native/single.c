@@ -257,6 +257,23 @@ Status single_search(const Sources *sources, uint64_t query, unsigned distance, 
     return status;
 }
 
+void single_ask_code(void) {
+    ask_code_at((const void *)&keys_fit, 1);
+    ask_code_at((const void *)&part_ask, 2);
+    ask_code_at((const void *)&single_search, 12);
+    ask_code_at((const void *)&search_in_turns, 9);
+    ask_code_at((const void *)&search_init, 2);
+    ask_code_at((const void *)&search_keep_few, 1);
+    ask_code_at((const void *)&match_keep_room, 1);
+    ask_code_at((const void *)&search_begin, 1);
+    ask_code_at((const void *)&search_add, 5);
+    ask_code_at((const void *)&search_end, 2);
+    ask_code_at((const void *)&match_keep, 2);
+    ask_code_at((const void *)&add_parts, 7);
+    ask_code_at((const void *)&single_order, 3);
+    ask_code_at((const void *)&sort_few, 2);
+}
+
 Status single_any(const Sources *sources, uint64_t query, unsigned distance, ScanRoom *scan, int *any) {
     Status status = OK;
     *any = 0;

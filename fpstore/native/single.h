@@ -65,6 +65,9 @@ void found_free(FoundRows *found);
 
 /* Add what is within `distance` of query to found, in no order and maybe twice. TOO_MANY where there are more. scan:
    NULL where segments are looked up, or for a look at all their keys. */
+/* Ask for the code that a single search goes through around that of search_ask_code(). */
+void single_ask_code(void);
+
 Status single_search(const Sources *sources, uint64_t query, unsigned distance, ScanRoom *scan, FoundRows *found);
 
 /* Whether anything is within `distance` of query; stops at the first. */

@@ -9,6 +9,10 @@
 /* Of 2^MAX_CODE_BITS, for codes of one class: one of 64 keys. */
 #define MOST_DIFFERENT (1 << (MAX_CODE_BITS - 6))
 
+int lanes_gather;
+
+__attribute__((constructor)) static void choose_gathers(void) { lanes_gather = processor_gathers(); }
+
 static void page_mark(Pages *pages, uint64_t page) {
     const uint64_t bit = (uint64_t)1 << (page & 63);
     const uint64_t before = __atomic_fetch_or(&pages->seen[page >> 6], bit, __ATOMIC_RELEASE);
@@ -309,6 +313,33 @@ Status fence_find(Pages *pages, const Table *table, uint64_t key, uint64_t *foun
     }
     *found = low;
     return OK;
+}
+
+void fences_note(Table *table, const uint8_t *base) {
+    const uint64_t count = table->fence_count;
+    int unknown = FENCES_UNKNOWN;
+    if (count < FENCES_NOTED || count > UINT32_MAX || table->block_bytes != 0) return;
+    if (!__atomic_compare_exchange_n(&table->fences, &unknown, FENCES_BEGUN, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+        return;
+    const uint8_t *last_keys = base + table->fences_offset;
+    uint64_t low = 0;
+    for (uint64_t top = 0; top < 1 << FENCE_BITS; top++) {
+        const uint64_t key = top << fence_shift(table);
+        /* They are not far from those of the number before. */
+        uint64_t step = 1, high;
+        for (; step <= count - low && load64(last_keys + (low + step - 1) * FENCE_BYTES) < key; step *= 2) low += step;
+        high = step <= count - low ? low + step - 1 : count;
+        while (low < high) {
+            const uint64_t middle = low + (high - low) / 2;
+            if (load64(last_keys + middle * FENCE_BYTES) < key)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        table->first_fence[top] = (uint32_t)low;
+    }
+    table->first_fence[1 << FENCE_BITS] = (uint32_t)count;
+    __atomic_store_n(&table->fences, FENCES_KNOWN, __ATOMIC_RELEASE);
 }
 
 Status fence_block(Pages *pages, const Table *table, uint64_t begin, uint64_t index, Block *block, uint64_t *last_key) {

@@ -76,6 +76,9 @@ ALWAYS_INLINE Status pages_check(Pages *pages, uint64_t first, uint64_t last) {
     return OK;
 }
 
+/* Whether the lanes of a search have their words by gathers, see lanes.h. */
+extern HIDDEN int lanes_gather;
+
 enum { WIDE_BITS = 56, WIDE_DIFFERS = 64, WIDE_FAR = 128 };
 
 /* How codes decode without a table in memory, see lanes.h: the low bytes of 64-bit lanes choose among 64. What a code
@@ -96,6 +99,12 @@ typedef struct {
     const uint32_t *starts;
 } Traces;
 
+/* Where among a table's fences a key's place is sought, in memory, by its top FENCE_BITS bits: of each number of so many
+   bits the first fence whose last key is not below all keys that begin with it. Fences of which no near cache has any
+   are waited for at each step of a search: so 4 steps are left of 12, in a table of 3,000. */
+enum { FENCE_BITS = 8, FENCES_NOTED = 64 /* of fewer there are few steps */ };
+enum { FENCES_UNKNOWN, FENCES_BEGUN, FENCES_KNOWN };
+
 typedef struct {
     int codec;
     unsigned key_bits, slot_bits, slot_shift, flips;
@@ -105,13 +114,34 @@ typedef struct {
     /* Tables whose codes are nearly alike, so that blocks of all of them are decoded side by side: the first of them.
      */
     unsigned code_class;
+    int fences; /* whether first_fence is FENCES_KNOWN */
     Traces traces;
     uint64_t payload_offset, payload_bits, directory_offset, fences_offset, fence_count;
     Permutation permutation; /* what is needed for each probe stands before it, and at its begin */
     DecodeEntry decode[1 << MAX_CODE_BITS];
     WideCode own;    /* of this table alone */
     WideCode common; /* of the first table of a class: its own; tails by which others do not go have WIDE_DIFFERS */
+    uint32_t first_fence[(1 << FENCE_BITS) + 1]; /* the last one: how many there are */
 } Table;
+
+/* Note first_fence of a table of slots whose pages have all been checked, unless it is, or is being, noted. */
+void fences_note(Table *table, const uint8_t *base);
+
+ALWAYS_INLINE int fences_known(const Table *table) {
+    return __atomic_load_n(&table->fences, __ATOMIC_ACQUIRE) == FENCES_KNOWN;
+}
+
+ALWAYS_INLINE unsigned fence_shift(const Table *table) {
+    return table->key_bits > FENCE_BITS ? table->key_bits - FENCE_BITS : 0;
+}
+
+/* fence_find() of a key finds one of [*low, *high]. */
+ALWAYS_INLINE void fences_around(const Table *table, uint64_t key, uint64_t *low, uint64_t *high) {
+    *low = 0, *high = table->fence_count;
+    if (!fences_known(table)) return;
+    const uint32_t *first = table->first_fence + (key >> fence_shift(table));
+    *low = first[0], *high = first[1];
+}
 
 /* Fill in what follows from key_bits, slot_bits, block_bytes and the permutation. Slots of a table of blocks are ranges
    of keys, which no block keeps to; there a probe needs no more of them than its prefix tells apart. */

@@ -143,6 +143,7 @@ static void read_table(Image *image, unsigned index, TableHead *head, uint64_t k
     table->payload_bits = clamp(table->payload_bits, 0, MAX_PAYLOAD_BITS);
     const uint64_t blocks_least = block_bytes > 0 ? (table->payload_bits + 8 * block_bytes - 1) / (8 * block_bytes) : 0;
     table->fence_count = clamp(head->fence_count, blocks_least < key_count ? blocks_least : key_count, key_count);
+    table->fences = FENCES_UNKNOWN;
     if (codec == CODEC_GAP || codec == CODEC_XOR)
         repair_lengths(head->code_lengths, key_count);
     else

@@ -945,6 +945,14 @@ MUTANTS = (
         ("tests/test_watch.py::test_after_its_time_it_does_not_hold_where_a_file_is_not_in_its_place[another file]",),
     ),
     Mutant(
+        "of the fences that a key's is sought among the first one alone is looked at",
+        "fpstore/native/view.h",
+        "*low = first[0], *high = first[1];",
+        "*low = *high = first[0];",
+        "a single query misses what lies in crowded slots",
+        ("tests/test_search_one.py::test_all_within_the_distance_is_found[crowded-gap-8]",),
+    ),
+    Mutant(
         "of a table with large slots the other blocks are left out",
         "fpstore/native/search_one.h",
         "KERNEL(run_of)(begin, n);\n            runs[0].more = runs[1].next < runs[1].end;",
