@@ -20,7 +20,7 @@ from interruptions import Moment, interrupted, interrupted_twice, moments
 from jobs_model import write_jsonl
 
 import fpstore
-from fpstore import Store, jobs
+from fpstore import JobError, Store, jobs
 from fpstore.disk import CATALOG_NAME, Folder
 from fpstore.jobs import corpus, own
 from fpstore.jobs.claims import Claim
@@ -304,3 +304,13 @@ def test_what_is_closed_again_after_an_interruption_leaves_the_files_of_others(k
             for other in others:
                 os.close(other)
             assert numbers() == before
+
+
+def test_a_claim_that_nobody_has_any_more_is_let_go_of(tmp_path: Path) -> None:
+    """As that of a job that was interrupted before anybody had it."""
+    claim: Claim | None = Claim(tmp_path / "kept.jsonl")
+    with pytest.raises(JobError, match="another process is at this job"):
+        Claim(tmp_path / "kept.jsonl")
+    assert claim is not None
+    claim = None
+    Claim(tmp_path / "kept.jsonl").close()

@@ -1,9 +1,13 @@
 """The benchmarks say what they promise and check their answers; how fast anything is, no test asks."""
 
+import ast
 import json
 import math
+import re
 import subprocess
 import sys
+from argparse import ArgumentParser
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from typing import Any, cast
@@ -13,6 +17,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
 
+import arguments
 import bench_model
 import bench_pairs
 import bench_probe
@@ -50,6 +55,69 @@ def titles(found: dict[str, Any]) -> list[str]:
 
 def rows_of(found: dict[str, Any], part: str) -> list[dict[str, Any]]:
     return [row for table in found["tables"] if part in table["title"] for row in table["rows"]]
+
+
+# What is asked.
+
+
+BAD: dict[str, tuple[Callable[[str], Any], list[str]]] = {
+    "whole": (arguments.parse_whole, ["-1", "1.5", "inf", "nan", "1e400", "x", ""]),
+    "count": (arguments.parse_count, ["0", "-1", "1.5", "inf", "-inf", "nan", "1e400", "x", ""]),
+    "seconds": (arguments.parse_seconds, ["0", "-1", "inf", "nan", "x", ""]),
+    "list": (arguments.parse_list, ["", ",", "a,", ",a", "a,,b"]),
+    "counts": (arguments.parse_counts, ["", "0", "1,0", "1,x", "1e400"]),
+    "wholes": (arguments.parse_wholes, ["", "-1", "1,x"]),
+    "folder": (arguments.parse_folder, ["nowhere", __file__, ""]),
+    "file": (arguments.parse_file, ["nowhere", str(TOOLS), ""]),
+    "names": (arguments.names_among(("u", "c")), ["x", "u,x", "u,", "U", ""]),
+    "plans": (arguments.parse_plans, ["x", "speed,x", "paper-0", "parts-0:0", ""]),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_a_wrong_value_is_a_line_and_status_2(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    parse, wrong = BAD[kind]
+    parser = ArgumentParser(prog="tool")
+    parser.add_argument("--asked", type=parse)
+    for text in wrong:
+        with pytest.raises(SystemExit) as ended:
+            parser.parse_args([f"--asked={text}"])
+        assert ended.value.code == 2
+        assert re.search(r"error: argument --asked: .*found .*, expected ", capsys.readouterr().err), text
+
+
+def test_a_right_value_is_taken() -> None:
+    taken: list[tuple[Callable[[str], Any], str, object]] = [
+        (arguments.parse_whole, "0", 0),
+        (arguments.parse_count, "1e7", 10**7),
+        (arguments.parse_count, str((1 << 64) - 1), (1 << 64) - 1),
+        (arguments.parse_seconds, "0.5", 0.5),
+        (arguments.parse_wholes, "0,3", [0, 3]),
+        (arguments.parse_folder, str(TOOLS), TOOLS),
+        (arguments.names_among(("u", "c")), "c,u", ["c", "u"]),
+        (arguments.parse_plans, "speed,paper-4", ["speed", "paper-4"]),
+    ]
+    for parse, text, expected in taken:
+        assert parse(text) == expected
+
+
+def test_every_tool_says_what_is_wrong_with_each_of_its_values() -> None:
+    """No value is parsed by what raises something else, or takes what the tool fails on later."""
+    own = {name for name in vars(arguments) if name.startswith("parse_")} | {"names_among"}
+    # The first two raise ValueError alone; a Path is one of what is to be written, or may not be there.
+    others = {"part": "check_crash", "parse_memory": "bench_minhash_store", "Path": "bench_quality fuzz make_unicode"}
+    seen = 0
+    for path in TOOLS.glob("*.py"):
+        for call in ast.walk(ast.parse(path.read_text())):
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "add_argument":
+                for keyword in call.keywords:
+                    if keyword.arg == "type":
+                        value = keyword.value.func if isinstance(keyword.value, ast.Call) else keyword.value
+                        assert isinstance(value, ast.Name), f"{path.name}:{call.lineno}"
+                        known = value.id in own or path.stem in others.get(value.id, "").split()
+                        assert known, f"{path.name}:{call.lineno}: {value.id}"
+                        seen += 1
+    assert seen > 100
 
 
 # Each tool, small.

@@ -22,11 +22,12 @@ from statistics import mean, median
 from typing import Any
 
 import numpy as np
-from benchlib import Keys, Results, new_parser, parse_arguments, parse_count, parse_list, scratch_folder, uniform
+from arguments import names_among, parse_count, parse_counts, parse_list, parse_seconds, parse_wholes
+from benchlib import Keys, Results, new_parser, parse_arguments, scratch_folder, uniform
 
 import fpstore
 from fpstore.plans.plan import Plan
-from fpstore.plans.planner import begun_nanoseconds, choose
+from fpstore.plans.planner import AIMS, begun_nanoseconds, choose
 from fpstore.plans.reach import lookup_nanoseconds, reaching
 from fpstore.query.batch import streaming_nanoseconds
 from fpstore.query.matches import MAX_MATCHES
@@ -90,7 +91,7 @@ def batches(
     clock = time.process_time if arguments.threads == 1 else time.perf_counter
     with closing(Threads(arguments.threads)) as threads:
         ways = ways_of(segment, plan, distance, threads)
-        for count in map(parse_count, arguments.queries):
+        for count in arguments.queries:
             picked = way_to_all(segment, plan, distance, count)
             streamed = streaming_nanoseconds(segment, count, distance) / count
             said = {"stream": streamed, "probe": lookup_nanoseconds(plan, distance, segment.key_count)}
@@ -124,7 +125,7 @@ def batches(
 
 def bench(arguments: Namespace, results: Results, folder: Path) -> None:
     rows: list[dict[str, Any]] = []
-    for distance in map(int, arguments.cases):
+    for distance in arguments.cases:
         plans = {choose(arguments.n, distance, aim, arguments.bits): aim for aim in reversed(arguments.aims)}
         for plan, aim in reversed(plans.items()):
             for kind in ("uniform", "clustered"):
@@ -155,15 +156,15 @@ def bench(arguments: Namespace, results: Results, folder: Path) -> None:
 
 def main() -> int:
     parser = new_parser(__doc__, rounds=2, real=REAL_KEYS, small=SMALL_KEYS)
-    parser.add_argument("--cases", type=parse_list, default=parse_list("1,3,5,8,10"), help="distances")
-    parser.add_argument("--aims", type=parse_list, default=parse_list("size,balanced,speed"), help="of plans")
-    parser.add_argument("--queries", type=parse_list, help="of a batch; default 1e3,3e3, and so on, up to 1e6")
-    parser.add_argument("--threads", type=int, default=1, help="that share a batch; default 1")
-    parser.add_argument("--most", type=float, default=4.0, help="seconds of a batch; default 4")
-    parser.add_argument("--bits", type=int, default=64, help="of a fingerprint; default 64")
+    parser.add_argument("--cases", type=parse_wholes, default=parse_wholes("1,3,5,8,10"), help="distances")
+    parser.add_argument("--aims", type=names_among(AIMS), default=parse_list("size,balanced,speed"), help="of plans")
+    parser.add_argument("--queries", type=parse_counts, help="of a batch; default 1e3,3e3, and so on, up to 1e6")
+    parser.add_argument("--threads", type=parse_count, default=1, help="that share a batch; default 1")
+    parser.add_argument("--most", type=parse_seconds, default=4.0, help="seconds of a batch; default 4")
+    parser.add_argument("--bits", type=parse_count, default=64, help="of a fingerprint; default 64")
     arguments = parse_arguments(parser, real=REAL_KEYS, small=SMALL_KEYS)
     default = "1e3,5e3" if arguments.small else "1e3,3e3,1e4,3e4,1e5,3e5,1e6"
-    arguments.queries = arguments.queries or parse_list(default)
+    arguments.queries = arguments.queries or parse_counts(default)
     results = Results("bench_batches", arguments)
     with scratch_folder(arguments) as folder:
         bench(arguments, results, folder)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from arguments import names_among, parse_budget, parse_plans
 from benchlib import (
     DISTANCE,
     SET_NAMES,
@@ -31,7 +32,6 @@ from benchlib import (
     median_wall,
     new_parser,
     parse_arguments,
-    parse_list,
     print_json,
     resident_bytes,
     run_child,
@@ -201,9 +201,13 @@ def main() -> int:
         build_in_child(task)
         return 0
     parser = new_parser(__doc__, rounds=3)
-    parser.add_argument("--sets", type=parse_list, default=list(SET_NAMES), help="u, c or u,c; default both")
-    parser.add_argument("--plans", type=parse_list, default=list(planner.AIMS), help="separated by commas; default all")
-    parser.add_argument("--memory", default="2GiB", help="the budget of every build; default 2GiB")
+    parser.add_argument(
+        "--sets", type=names_among(SET_NAMES), default=list(SET_NAMES), help="u, c or u,c; default both"
+    )
+    parser.add_argument(
+        "--plans", type=parse_plans, default=list(planner.AIMS), help="separated by commas; default all"
+    )
+    parser.add_argument("--memory", type=parse_budget, default="2GiB", help="the budget of every build; default 2GiB")
     parser.add_argument("--ids", action="store_true", help="row numbers as ids in the builds of the second part")
     parser.add_argument("--only-whole", action="store_true", help="skip the comparison with np.sort")
     arguments = parse_arguments(parser)

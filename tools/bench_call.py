@@ -21,6 +21,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+from arguments import names_among, parse_count, parse_plans
 from bench_probe import make_faiss
 from benchlib import (
     DISTANCE,
@@ -32,7 +33,6 @@ from benchlib import (
     make_set,
     new_parser,
     parse_arguments,
-    parse_list,
     scratch_folder,
 )
 
@@ -245,9 +245,11 @@ def bench_durable(arguments: Namespace, folder: Path, results: Results) -> None:
 
 def main() -> int:
     parser = new_parser(__doc__, rounds=3)
-    parser.add_argument("--plans", type=parse_list, default=["speed", "balanced", "size"], help="separated by commas")
-    parser.add_argument("--queries", type=int, help=f"default {QUERIES:,}")
-    parser.add_argument("--parts", type=parse_list, default=PARTS, help=f"separated by commas, of {', '.join(PARTS)}")
+    parser.add_argument("--plans", type=parse_plans, default=["speed", "balanced", "size"], help="separated by commas")
+    parser.add_argument("--queries", type=parse_count, help=f"default {QUERIES:,}")
+    parser.add_argument(
+        "--parts", type=names_among(PARTS), default=PARTS, help=f"separated by commas, of {', '.join(PARTS)}"
+    )
     arguments = parse_arguments(parser)
     if arguments.queries is None:
         arguments.queries = SMALL_QUERIES if arguments.small else QUERIES

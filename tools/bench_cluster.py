@@ -25,6 +25,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+from arguments import parse_count, parse_list
 from benchlib import (
     DISTANCE,
     Keys,
@@ -35,8 +36,6 @@ from benchlib import (
     make_set,
     new_parser,
     parse_arguments,
-    parse_count,
-    parse_list,
     print_json,
     resident_bytes,
     run_child,

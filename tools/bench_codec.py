@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from arguments import names_among
 from benchlib import (
     DISTANCE,
     SET_NAMES,
@@ -28,7 +29,6 @@ from benchlib import (
     median_cpu,
     new_parser,
     parse_arguments,
-    parse_list,
     scratch_folder,
 )
 
@@ -130,7 +130,9 @@ def bits_of_set(name: str, keys: Keys, slot_bits: int, results: Results) -> None
 
 def main() -> int:
     parser = new_parser(__doc__, rounds=7)
-    parser.add_argument("--sets", type=parse_list, default=list(SET_NAMES), help="u, c or u,c; default both")
+    parser.add_argument(
+        "--sets", type=names_among(SET_NAMES), default=list(SET_NAMES), help="u, c or u,c; default both"
+    )
     arguments = parse_arguments(parser)
     results = Results("bench_codec", arguments)
     with scratch_folder(arguments) as folder:

@@ -19,7 +19,8 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from benchlib import Keys, Results, make_queries, make_set, new_parser, parse_arguments, parse_list, scratch_folder
+from arguments import parse_count, parse_plans
+from benchlib import Keys, Results, make_queries, make_set, new_parser, parse_arguments, scratch_folder
 
 import fpstore
 from fpstore.plans.families import SCAN_NAME
@@ -101,8 +102,8 @@ def scans(path: Path, queries: Keys, rounds: int) -> dict[str, Any]:
 
 def main() -> int:
     parser = new_parser(__doc__, rounds=10)
-    parser.add_argument("--plans", type=parse_list, default=["size", "balanced", "speed"])
-    parser.add_argument("--queries", type=int, default=20)
+    parser.add_argument("--plans", type=parse_plans, default=["size", "balanced", "speed"])
+    parser.add_argument("--queries", type=parse_count, default=20)
     arguments = parse_arguments(parser)
     results = Results("bench_cold", arguments)
     keys = make_set("u", arguments.n)

@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from arguments import names_among, parse_folder
 from benchlib import (
     Results,
     child_task,
     new_parser,
     parse_arguments,
-    parse_list,
     print_json,
     resident_bytes,
     run_child,
@@ -129,8 +129,8 @@ def main() -> int:
         return 0
     counted, real, small = "documents of each set, the first ones", REAL_DOCUMENTS, SMALL_DOCUMENTS
     parser = new_parser(__doc__, rounds=3, counted=counted, real=real, small=small)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--sets", type=parse_list, default=[*SETS])
+    parser.add_argument("folder", type=parse_folder)
+    parser.add_argument("--sets", type=names_among(SETS), default=[*SETS])
     arguments = parse_arguments(parser, real=real, small=small)
     results = Results("bench_dropping", arguments)
     rows = [measure(results, arguments, name) for name in arguments.sets]

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from arguments import names_among, parse_count, parse_wholes
 from benchlib import (
     SET_NAMES,
     Keys,
@@ -25,7 +26,6 @@ from benchlib import (
     median_cpu,
     new_parser,
     parse_arguments,
-    parse_list,
     scratch_folder,
 )
 
@@ -122,9 +122,11 @@ def bench_plans(name: str, keys: Keys, arguments: Namespace, folder: Path, resul
 
 def main() -> int:
     parser = new_parser(__doc__, rounds=5)
-    parser.add_argument("--sets", type=parse_list, default=list(SET_NAMES), help="u, c or u,c; default both")
-    parser.add_argument("--distances", type=lambda text: [int(each) for each in parse_list(text)], default=DISTANCES)
-    parser.add_argument("--queries", type=int, default=64)
+    parser.add_argument(
+        "--sets", type=names_among(SET_NAMES), default=list(SET_NAMES), help="u, c or u,c; default both"
+    )
+    parser.add_argument("--distances", type=parse_wholes, default=DISTANCES)
+    parser.add_argument("--queries", type=parse_count, default=64)
     arguments = parse_arguments(parser)
     results = Results("bench_far", arguments)
     for kind in arguments.sets:

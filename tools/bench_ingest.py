@@ -29,6 +29,7 @@ from typing import Any
 
 import lmdb
 import numpy as np
+from arguments import names_among, parse_count
 from benchlib import (
     DISTANCE,
     Keys,
@@ -38,8 +39,6 @@ from benchlib import (
     make_queries,
     new_parser,
     parse_arguments,
-    parse_count,
-    parse_list,
     same_answer,
     scratch_folder,
     stream,
@@ -404,7 +403,9 @@ def main() -> int:
     parser.add_argument("--sustained", type=parse_count, help="keys that come into an empty store; default twice --n")
     parser.add_argument("--singles", type=parse_count, default=300, help="single additions; default 300")
     parser.add_argument("--merge-n", type=parse_count, help="keys of each of two segments; default 5 times --n")
-    parser.add_argument("--parts", type=parse_list, default=list(PARTS), help=f"of {','.join(PARTS)}; default all")
+    parser.add_argument(
+        "--parts", type=names_among(PARTS), default=list(PARTS), help=f"of {','.join(PARTS)}; default all"
+    )
     arguments = parse_arguments(parser)
     arguments.rows = arguments.rows or max(1, arguments.n // 10)
     arguments.tested = arguments.tested or max(1, arguments.n // 50)

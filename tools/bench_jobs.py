@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy as np
 import zstandard
+from arguments import parse_file
 from benchlib import (
     Results,
     child_task,
@@ -193,7 +194,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = new_parser(
         __doc__, rounds=3, counted="short documents that are made", real=REAL_DOCUMENTS, small=SMALL_DOCUMENTS
     )
-    parser.add_argument("files", metavar="FILE", nargs="*", type=Path, help="what is read instead of what is made")
+    parser.add_argument(
+        "files", metavar="FILE", nargs="*", type=parse_file, help="what is read instead of what is made"
+    )
     parser.add_argument("--html", action="store_true", help="the texts are HTML")
     parser.add_argument("--text-column", metavar="FIELD", help="the field of the texts")
     parser.add_argument("--recipe", metavar="NAME", help="of the fingerprints")

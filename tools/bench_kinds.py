@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchlib import Results, new_parser, parse_arguments, parse_list, scratch_folder
+from arguments import names_among, parse_folder
+from benchlib import Results, new_parser, parse_arguments, scratch_folder
 from quality import Labelled, read_set, texts_of
 
 import fpstore
@@ -121,8 +122,8 @@ def measure(results: Results, arguments: Namespace, name: str) -> None:
 
 def main() -> int:
     parser = new_parser(__doc__, rounds=1)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--sets", type=parse_list, default=[*SETS])
+    parser.add_argument("folder", type=parse_folder)
+    parser.add_argument("--sets", type=names_among(SETS), default=[*SETS])
     arguments = parse_arguments(parser)
     results = Results("bench_kinds", arguments)
     for name in arguments.sets:

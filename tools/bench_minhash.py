@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from arguments import parse_there
 from bench_text import first_of, load, rate, words_of
 from benchlib import Results, interleaved, median_cpu, new_parser, parse_arguments
 
@@ -184,8 +185,10 @@ def bench_texts(what: str, documents: list[bytes], least: float, arguments: Name
 
 def main() -> int:
     parser = new_parser(__doc__, rounds=5, counted="bytes of text", real=REAL_BYTES, small=SMALL_BYTES)
-    parser.add_argument("paths", nargs="*", metavar="FILE|FOLDER", help="default: Python's standard library")
-    parser.add_argument("--short", metavar="FILE|FOLDER", help="short texts")
+    parser.add_argument(
+        "paths", type=parse_there, nargs="*", metavar="FILE|FOLDER", help="default: Python's standard library"
+    )
+    parser.add_argument("--short", type=parse_there, metavar="FILE|FOLDER", help="short texts")
     arguments = parse_arguments(parser, real=REAL_BYTES, small=SMALL_BYTES)
     results = Results("bench_minhash", arguments, only_keys=REAL_BYTES)
     with tempfile.TemporaryDirectory() as folder:

@@ -26,13 +26,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from arguments import parse_count, parse_file
 from bench_jobs import LONG_WORDS, made
 from benchlib import (
     Results,
     child_task,
     new_parser,
     parse_arguments,
-    parse_count,
     print_json,
     resident_bytes,
     run_child,
@@ -193,7 +193,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = new_parser(
         __doc__, rounds=3, counted="documents that are made", real=REAL_DOCUMENTS, small=SMALL_DOCUMENTS
     )
-    parser.add_argument("files", metavar="FILE", nargs="*", type=Path, help="what is read instead of what is made")
+    parser.add_argument(
+        "files", metavar="FILE", nargs="*", type=parse_file, help="what is read instead of what is made"
+    )
     parser.add_argument("--exact", type=parse_count, default=1000, help="documents that are compared exactly")
     parser.add_argument("--peers", default="", metavar="FOLDER", help="where the packages are")
     arguments = parse_arguments(parser, argv, real=REAL_DOCUMENTS, small=SMALL_DOCUMENTS)

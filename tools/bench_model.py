@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from arguments import parse_budget, parse_count, parse_list, parse_plan
 from bench_scale import SEED, make_stream_queries
 from benchlib import (
     DISTANCE,
@@ -28,8 +29,6 @@ from benchlib import (
     child_task,
     new_parser,
     parse_arguments,
-    parse_count,
-    parse_list,
     print_json,
     run_child,
     scratch_folder,
@@ -148,8 +147,8 @@ def main() -> int:
     parser = new_parser(__doc__, rounds=3, real=REAL_KEYS, small=SMALL_KEYS)
     parser.add_argument("--fitted", help=f"two sizes, with a comma between; default {FITTED}")
     parser.add_argument("--queries", type=parse_count, help="how many; default 1,000,000")
-    parser.add_argument("--plan", default="size", help="default size")
-    parser.add_argument("--memory", default="12GiB", help="of a build; default 12GiB")
+    parser.add_argument("--plan", type=parse_plan, default="size", help="default size")
+    parser.add_argument("--memory", type=parse_budget, default="12GiB", help="of a build; default 12GiB")
     arguments = parse_arguments(parser, real=REAL_KEYS, small=SMALL_KEYS)
     if arguments.queries is None:
         arguments.queries = 2_000 if arguments.small else 10**6

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from arguments import parse_budget, parse_count
 from benchlib import (
     Keys,
     Results,
@@ -29,7 +30,6 @@ from benchlib import (
     chunk_of_stream,
     new_parser,
     parse_arguments,
-    parse_count,
     print_json,
     resident_bytes,
     run_child,
@@ -269,7 +269,7 @@ def main() -> int:
     parser.add_argument("--added", type=parse_count, help="rows that are added; default 10,000,000, small 50,000")
     parser.add_argument("--batch", type=parse_count, default=1000, help="rows of one addition; default 1,000")
     parser.add_argument("--queries", type=parse_count, default=5000, help="probes; default 5,000")
-    parser.add_argument("--memory", default="64MiB", help="the budget of a build; default 64MiB")
+    parser.add_argument("--memory", type=parse_budget, default="64MiB", help="the budget of a build; default 64MiB")
     arguments = parse_arguments(parser, small=50_000)
     arguments.added = arguments.added or (50_000 if arguments.small else 10_000_000)
     results = Results("bench_names", arguments, only_keys=10_000_000)

@@ -26,6 +26,7 @@ from time import process_time_ns
 from typing import Any
 
 import numpy as np
+from arguments import names_among, parse_count, parse_file, parse_list, parse_wholes
 from bench_wide import skewed, uniform
 from benchlib import (
     Results,
@@ -33,7 +34,6 @@ from benchlib import (
     median_cpu,
     new_parser,
     parse_arguments,
-    parse_list,
     scratch_folder,
 )
 
@@ -217,10 +217,6 @@ def measure(name: str, codes: Any, store: Store, peers: dict[str, Any], given: N
     results.table(f"{name}: the nearest by plan {store.plan.name}, one processor", rows)
 
 
-def numbers(text: str) -> list[int]:
-    return [int(each) for each in parse_list(text)]
-
-
 def read_hashes(path: Path) -> Any:
     values = [line.partition("\t")[0] for line in path.read_text().split("\n")]
     return np.array([int(value, 16) for value in values if len(value) == 16], dtype=np.uint64)
@@ -228,14 +224,16 @@ def read_hashes(path: Path) -> Any:
 
 def main() -> int:
     parser = new_parser(__doc__, rounds=5)
-    parser.add_argument("--bits", default=[64, 256], help="64, 256 or both; default both", type=numbers)
-    parser.add_argument("--sets", type=parse_list, default=list(SET_NAMES), help="u, s or u,s; default both")
-    parser.add_argument("--hashes", type=Path, help="64-bit hashes, in hexadecimal, that skewed ones consist of")
+    parser.add_argument("--bits", default=[64, 256], help="64, 256 or both; default both", type=parse_wholes)
+    parser.add_argument(
+        "--sets", type=names_among(SET_NAMES), default=list(SET_NAMES), help="u, s or u,s; default both"
+    )
+    parser.add_argument("--hashes", type=parse_file, help="64-bit hashes, in hexadecimal, that skewed ones consist of")
     parser.add_argument(
         "--apart", type=parse_list, default=["0", "4", "8", "10", "12", "far"], help="numbers of bits, or far"
     )
-    parser.add_argument("-k", default=[3, 8, 31], help="distances of plans; above 16 of wide ones", type=numbers)
-    parser.add_argument("--queries", type=int, default=64)
+    parser.add_argument("-k", default=[3, 8, 31], help="distances of plans; above 16 of wide ones", type=parse_wholes)
+    parser.add_argument("--queries", type=parse_count, default=64)
     parser.add_argument("--plan", default="balanced", help="the plan of the stores; default balanced")
     given = parse_arguments(parser)
     if hasattr(os, "sched_setaffinity"):

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from arguments import names_among, parse_count, parse_plans
 from benchlib import (
     DISTANCE,
     SET_NAMES,
@@ -32,7 +33,6 @@ from benchlib import (
     median_wall,
     new_parser,
     parse_arguments,
-    parse_list,
     scratch_folder,
 )
 
@@ -244,10 +244,16 @@ def bench_parts(kind: str, arguments: Namespace, folder: Path, results: Results)
 
 def main() -> int:
     parser = new_parser(__doc__, rounds=3)
-    parser.add_argument("--sets", type=parse_list, default=list(SET_NAMES), help="u, c or u,c; default both")
-    parser.add_argument("--plans", type=parse_list, default=list(planner.AIMS), help="separated by commas; default all")
     parser.add_argument(
-        "--parts", type=int, help="measure a store of so many segments instead, over it compacted and one built of all"
+        "--sets", type=names_among(SET_NAMES), default=list(SET_NAMES), help="u, c or u,c; default both"
+    )
+    parser.add_argument(
+        "--plans", type=parse_plans, default=list(planner.AIMS), help="separated by commas; default all"
+    )
+    parser.add_argument(
+        "--parts",
+        type=parse_count,
+        help="measure a store of so many segments instead, over it compacted and one built of all",
     )
     arguments = parse_arguments(parser)
     results = Results("bench_pairs", arguments)

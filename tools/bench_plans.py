@@ -20,9 +20,10 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+from arguments import parse_list
 from bench_wide import queries_of
 from bench_wide import uniform as uniform_codes
-from benchlib import Keys, Results, make_queries, new_parser, parse_arguments, parse_list, scratch_folder, uniform
+from benchlib import Keys, Results, make_queries, new_parser, parse_arguments, scratch_folder, uniform
 
 import fpstore
 from fpstore.plans.planner import Prediction

@@ -26,6 +26,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+from arguments import names_among, parse_count, parse_plans
 from benchlib import (
     DISTANCE,
     REAL_KEYS,
@@ -46,7 +47,6 @@ from benchlib import (
     median_cpu,
     new_parser,
     parse_arguments,
-    parse_list,
     resident_bytes,
     same_answer,
     scratch_folder,
@@ -364,11 +364,15 @@ def bench_simhash(arguments: Namespace, folder: Path, results: Results) -> None:
 
 def main() -> int:
     parser = new_parser(__doc__, rounds=7)
-    parser.add_argument("--sets", type=parse_list, default=list(SET_NAMES), help="u, c or u,c; default both")
-    parser.add_argument("--plans", type=parse_list, default=list(planner.AIMS), help="separated by commas; default all")
+    parser.add_argument(
+        "--sets", type=names_among(SET_NAMES), default=list(SET_NAMES), help="u, c or u,c; default both"
+    )
+    parser.add_argument(
+        "--plans", type=parse_plans, default=list(planner.AIMS), help="separated by commas; default all"
+    )
     parser.add_argument("--layout", choices=LAYOUTS, default="slots", help="default slots")
-    parser.add_argument("--queries", type=int, help=f"default {QUERIES:,}")
-    parser.add_argument("--larger", type=lambda text: int(float(text)), help="so many keys too")
+    parser.add_argument("--queries", type=parse_count, help=f"default {QUERIES:,}")
+    parser.add_argument("--larger", type=parse_count, help="so many keys too")
     arguments = parse_arguments(parser)
     if arguments.queries is None:
         arguments.queries = SMALL_QUERIES if arguments.small else QUERIES

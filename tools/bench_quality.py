@@ -32,7 +32,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchlib import Results, parse_list
+from arguments import parse_count, parse_folder, parse_list, parse_whole
+from benchlib import Results
 from numpy.typing import NDArray
 from quality import (
     LABELS,
@@ -384,22 +385,28 @@ def measure_languages(arguments: Namespace, results: Results, recipes: list[Reci
 
 def main() -> int:
     parser = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folder", type=parse_folder)
     parser.add_argument("--sets", type=parse_list, help="default: all that have pairs")
     parser.add_argument("--recipes", type=parse_list, default=list(recipes()), help="names and files; default: all")
-    parser.add_argument("--k", type=int, default=3, help="the distance of the short table; default 3")
+    parser.add_argument("--k", type=parse_whole, default=3, help="the distance of the short table; default 3")
     parser.add_argument("--png", type=Path, help="where a picture of the distances goes")
     parser.add_argument("--rivals", action="store_true", help="MinHash by datasketch, where it is installed")
     parser.add_argument("--lengths", action="store_true", help="by the words of the shorter document")
     parser.add_argument("--judge", type=parse_list, default=[], help="sets without labels, or with")
     parser.add_argument("--dropped", type=parse_list, default=[], help="sets without labels, or with")
     parser.add_argument("--weak", type=parse_list, default=[], help="sets without labels, or with")
-    parser.add_argument("--show", type=int, default=0, help="so many that are dropped wrongly, of each set and k")
-    parser.add_argument("--messages", type=Path, help="a package with translated messages, unpacked")
-    parser.add_argument("--seeds", type=int, default=1, help="so many draws of the texts of --messages; default 1")
+    parser.add_argument(
+        "--show", type=parse_whole, default=0, help="so many that are dropped wrongly, of each set and k"
+    )
+    parser.add_argument("--messages", type=parse_folder, help="a package with translated messages, unpacked")
+    parser.add_argument(
+        "--seeds", type=parse_count, default=1, help="so many draws of the texts of --messages; default 1"
+    )
     parser.add_argument("--accept", action="store_true", help="the bars of the default; --recipes has it and web-en")
     parser.add_argument("--histograms", action="store_true", help="print the distances of each label")
-    parser.add_argument("--dir", type=Path, help="where stores go, which are removed afterwards; default: temporary")
+    parser.add_argument(
+        "--dir", type=parse_folder, help="where stores go, which are removed afterwards; default: temporary"
+    )
     parser.add_argument("--json", action="store_true")
     parser.set_defaults(small=False, n=0)
     arguments = parser.parse_args()

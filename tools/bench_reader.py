@@ -28,13 +28,12 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+from arguments import names_among, parse_count, parse_seconds
 from benchlib import (
     Results,
     child_task,
     new_parser,
     parse_arguments,
-    parse_count,
-    parse_list,
     print_json,
     run_child,
     scratch_folder,
@@ -373,10 +372,10 @@ def main() -> int:
         return 0
     parser = new_parser(__doc__, rounds=5, real=REAL_KEYS, small=SMALL_KEYS)
     parser.add_argument("--pending", type=parse_count, help="rows that are added before the store is opened")
-    parser.add_argument("--seconds", type=float, help="how long a reader is beside each writer")
-    parser.add_argument("--commits", type=int, help="after which a reader probes")
+    parser.add_argument("--seconds", type=parse_seconds, help="how long a reader is beside each writer")
+    parser.add_argument("--commits", type=parse_count, help="after which a reader probes")
     parser.add_argument("--sizes", default="", help="of living.sizes: NAME=NUMBER,...")
-    parser.add_argument("--parts", type=parse_list, default=list(PARTS), help="separated by commas")
+    parser.add_argument("--parts", type=names_among(PARTS), default=list(PARTS), help="separated by commas")
     arguments = parse_arguments(parser, real=REAL_KEYS, small=SMALL_KEYS)
     for name, real, small in (("pending", 10**6, 10**4), ("seconds", 120.0, 0.5), ("commits", 300, 10)):
         if getattr(arguments, name) is None:

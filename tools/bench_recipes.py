@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
+from arguments import parse_there
 from benchlib import Results, cpu_ratio, interleaved, median_cpu, new_parser, parse_arguments
 
 from fpstore import inputs
@@ -122,8 +123,8 @@ def bench(
 
 def main() -> int:
     parser = new_parser(__doc__, rounds=7, counted="bytes of text", real=REAL_BYTES, small=SMALL_BYTES)
-    parser.add_argument("--chinese", metavar="FILE|FOLDER", help="default: made up")
-    parser.add_argument("--pages", metavar="FILE|FOLDER", help="default: made up")
+    parser.add_argument("--chinese", type=parse_there, metavar="FILE|FOLDER", help="default: made up")
+    parser.add_argument("--pages", type=parse_there, metavar="FILE|FOLDER", help="default: made up")
     arguments = parse_arguments(parser, real=REAL_BYTES, small=SMALL_BYTES)
     results = Results("bench_recipes", arguments, only_keys=REAL_BYTES)
     chinese, web, cut = recipes()["zh"], recipes()["web-en"], Jieba().cut

@@ -24,6 +24,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+from arguments import parse_budget, parse_count, parse_plan
 from benchlib import (
     CHUNK_KEYS,
     DISTANCE,
@@ -35,7 +36,6 @@ from benchlib import (
     flipped,
     new_parser,
     parse_arguments,
-    parse_count,
     print_json,
     resident_bytes,
     run_child,
@@ -267,8 +267,8 @@ def main() -> int:
         build_in_child(task)
         return 0
     parser = new_parser(__doc__, rounds=1)
-    parser.add_argument("--memory", default="12GiB", help="the build's budget; default 12GiB")
-    parser.add_argument("--plan", default="size", help="default size")
+    parser.add_argument("--memory", type=parse_budget, default="12GiB", help="the build's budget; default 12GiB")
+    parser.add_argument("--plan", type=parse_plan, default="size", help="default size")
     parser.add_argument("--queries", type=parse_count, help=f"of a batch; default {QUERIES:,}")
     parser.add_argument("--keep", action="store_true", help="leave the store in --dir; use it if it is there")
     arguments = parse_arguments(parser)

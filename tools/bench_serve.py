@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchlib import Keys, Results, new_parser, parse_arguments, parse_count, parse_list, scratch_folder, uniform
+from arguments import names_among, parse_count, parse_seconds
+from benchlib import Keys, Results, new_parser, parse_arguments, scratch_folder, uniform
 
 import fpstore
 
@@ -40,9 +41,9 @@ MOST_MS = 1.0
 def main() -> int:
     parser = new_parser(__doc__, rounds=3, counted="rows of the store")
     parser.add_argument("--lines", type=parse_count, default=5_000, help="lines of each round; default 5,000")
-    parser.add_argument("--seconds", type=float, default=10, help="of each round over HTTP; default 10")
-    parser.add_argument("--connections", type=int, default=16, help="over HTTP; default 16")
-    parser.add_argument("--parts", type=parse_list, default=list(PARTS), help=f"default {','.join(PARTS)}")
+    parser.add_argument("--seconds", type=parse_seconds, default=10, help="of each round over HTTP; default 10")
+    parser.add_argument("--connections", type=parse_count, default=16, help="over HTTP; default 16")
+    parser.add_argument("--parts", type=names_among(PARTS), default=list(PARTS), help=f"default {','.join(PARTS)}")
     arguments = parse_arguments(parser)
     if arguments.small:
         arguments.lines, arguments.seconds = min(arguments.lines, 200), min(arguments.seconds, 1)

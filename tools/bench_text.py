@@ -23,6 +23,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+from arguments import parse_there
 from benchlib import Results, Timing, best_wall, interleaved, median_cpu, new_parser, parse_arguments
 
 from fpstore import inputs
@@ -189,8 +190,12 @@ def bench_recipes(what: str, documents: list[bytes], least: dict[str, int], roun
 
 def main() -> int:
     parser = new_parser(__doc__, rounds=5, counted="bytes of text", real=REAL_BYTES, small=SMALL_BYTES)
-    parser.add_argument("paths", nargs="*", metavar="FILE|FOLDER", help="default: Python's standard library")
-    parser.add_argument("--chinese", metavar="FILE|FOLDER", help="texts without spaces, for the recipes")
+    parser.add_argument(
+        "paths", type=parse_there, nargs="*", metavar="FILE|FOLDER", help="default: Python's standard library"
+    )
+    parser.add_argument(
+        "--chinese", type=parse_there, metavar="FILE|FOLDER", help="texts without spaces, for the recipes"
+    )
     arguments = parse_arguments(parser, real=REAL_BYTES, small=SMALL_BYTES)
     results = Results("bench_text", arguments, only_keys=REAL_BYTES)
     documents = load(arguments.paths, arguments.n)

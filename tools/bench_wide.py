@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from arguments import parse_count, parse_file, parse_whole
 from benchlib import Results, new_parser, parse_arguments, scratch_folder
 
 import fpstore
@@ -116,11 +117,11 @@ def measure(name: str, codes: Any, bits: int, distance: int, plan: str, folder: 
 def main() -> int:
     """Run from the command line."""
     parser = new_parser(__doc__, rounds=1)
-    parser.add_argument("--bits", type=int, default=256)
-    parser.add_argument("-k", type=int, default=31)
+    parser.add_argument("--bits", type=parse_count, default=256)
+    parser.add_argument("-k", type=parse_whole, default=31)
     parser.add_argument("--plan", default="balanced")
     parser.add_argument(
-        "--hashes", type=Path, help="64-bit hashes, in hexadecimal, that skewed fingerprints consist of"
+        "--hashes", type=parse_file, help="64-bit hashes, in hexadecimal, that skewed fingerprints consist of"
     )
     given = parse_arguments(parser)
     words, random, hashes = given.bits // 64, np.random.default_rng(1), None

@@ -13,9 +13,9 @@ import time
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
 
 import numpy as np
+from arguments import parse_folder
 from numpy.typing import NDArray
 from quality import fingerprints, read_set
 
@@ -30,7 +30,7 @@ WORDS, TEXTS, TURNS = 300, 4000, 9
 def main() -> int:
     assert __doc__
     parser = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, nargs="?")
+    parser.add_argument("folder", type=parse_folder, nargs="?")
     parser.add_argument("--sets", help="by default all of the folder")
     parser.add_argument("--recipes", default="text-1,simhash-1")
     arguments = parser.parse_args()

@@ -19,6 +19,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+from arguments import parse_count, parse_folder
 from numpy.typing import NDArray
 
 Keys = NDArray[np.uint64]
@@ -331,9 +332,11 @@ def new_parser(
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--n", type=parse_count, help=f"{counted}; default {real:,}")
     parser.add_argument("--small", action="store_true", help=f"seconds instead of minutes: --n {small:,}, one round")
-    parser.add_argument("--rounds", type=int, default=rounds, help=f"times that each figure is taken; default {rounds}")
     parser.add_argument(
-        "--dir", type=Path, help="where the stores go, which are removed afterwards; default: temporary"
+        "--rounds", type=parse_count, default=rounds, help=f"times that each figure is taken; default {rounds}"
+    )
+    parser.add_argument(
+        "--dir", type=parse_folder, help="where the stores go, which are removed afterwards; default: temporary"
     )
     parser.add_argument(
         "--json", action="store_true", help="one JSON object on standard output, tables on standard error"
@@ -354,18 +357,6 @@ def parse_arguments(
     if arguments.small:
         arguments.rounds = 1
     return arguments
-
-
-def parse_count(text: str) -> int:
-    """A number of keys, as 10000000 or 1e7."""
-    number = float(text)
-    if number < 1 or number != int(number):
-        raise argparse.ArgumentTypeError(f"found {text}, expected a whole number from 1")
-    return int(number)
-
-
-def parse_list(text: str) -> list[str]:
-    return text.split(",")
 
 
 @contextmanager

@@ -23,6 +23,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from arguments import parse_there
+
 from fpstore.adapters.datasketch import MinHashLSH
 from fpstore.adapters.imagehash import ImageIndex
 
@@ -159,9 +161,9 @@ CHECKS = {
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("package", choices=sorted(CHECKS))
-    parser.add_argument("path", type=Path)
+    parser.add_argument("path", type=parse_there)
     asked = parser.parse_args()
-    return 0 if CHECKS[asked.package](asked.path) else 1
+    return 0 if CHECKS[asked.package](Path(asked.path)) else 1
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+from arguments import parse_count, parse_plans
 from benchlib import (
     DISTANCE,
     Keys,
@@ -29,7 +30,6 @@ from benchlib import (
     in_order,
     new_parser,
     parse_arguments,
-    parse_list,
     same_answer,
     scratch_folder,
     uniform,
@@ -89,8 +89,8 @@ def probe_micros(probe: Callable[[int], Any], queries: Keys) -> list[float]:
 
 def main() -> int:
     parser = new_parser(__doc__, rounds=1)
-    parser.add_argument("--plans", type=parse_list, default=[*planner.AIMS, *PAPER_NAMES], help="default all")
-    parser.add_argument("--queries", type=int, default=200, help="probes of each store; default 200")
+    parser.add_argument("--plans", type=parse_plans, default=[*planner.AIMS, *PAPER_NAMES], help="default all")
+    parser.add_argument("--queries", type=parse_count, default=200, help="probes of each store; default 200")
     arguments = parse_arguments(parser)
     if not arguments.small and "--n" not in " ".join(sys.argv):
         arguments.n = ATTACKED_KEYS

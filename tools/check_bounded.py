@@ -13,7 +13,8 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from benchlib import Results, new_parser, parse_arguments, parse_count, scratch_folder
+from arguments import parse_count
+from benchlib import Results, new_parser, parse_arguments, scratch_folder
 
 import fpstore
 from fpstore.living.sizes import LivingSizes

@@ -40,6 +40,7 @@ from types import TracebackType
 from typing import Any, Self, get_args
 
 import crash_child
+from arguments import parse_whole
 from crash_model import Broken, Passage, Row, State, fixed_operations, judge, names_in, random_operations
 from crash_replay import Tree, cuts, digest, losses, read_trace, write_tree
 from id_types import ID_TYPES, SIGNED, WIDE
@@ -310,19 +311,23 @@ def part(text: str) -> slice:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kill", type=int, default=0, metavar="ROUNDS", help="random kills")
+    parser.add_argument("--kill", type=parse_whole, default=0, metavar="ROUNDS", help="random kills")
     parser.add_argument("--faults", action="store_true", help="every call of a script fails, or is the last")
-    parser.add_argument("--call", type=int, metavar="N", help="only this call of the script, to see a finding again")
+    parser.add_argument(
+        "--call", type=parse_whole, metavar="N", help="only this call of the script, to see a finding again"
+    )
     parser.add_argument(
         "--way",
         choices=("fail", "late", "short", "kill", "kill-before", "kill-after"),
         help="faults: only those of this kind, at each call all of them",
     )
-    parser.add_argument("--power", type=int, default=0, metavar="WRITERS", help="power cuts at every call of writers")
+    parser.add_argument(
+        "--power", type=parse_whole, default=0, metavar="WRITERS", help="power cuts at every call of writers"
+    )
     parser.add_argument("--short", action="store_true", help="a shorter script; faults: each call in one way")
     told = "faults and power: only every Nth call, from the Ith on, 0 being the first"
     parser.add_argument("--part", type=part, default=slice(None), metavar="I/N", help=told)
-    parser.add_argument("--seed", type=int, default=0, help="which random numbers")
+    parser.add_argument("--seed", type=parse_whole, default=0, help="which random numbers")
     parser.add_argument("--json", action="store_true", help="the counts and findings as JSON")
     parser.add_argument("--plant", choices=sorted(crash_child.PLANTS), help="make this mistake first")
     told = "what the ids of the stores are; minhash: stores of signatures; wide: fingerprints of 256 bits"

@@ -26,6 +26,8 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from arguments import parse_count, parse_pattern, parse_whole
+
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from damage import MEMORY_BYTES, MEMORY_FACTOR, MODES, Sample, check_range
@@ -143,17 +145,24 @@ def run_parent(arguments: argparse.Namespace) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--edits", type=int, default=100_000, help="random edits in all, of each of the two kinds")
-    parser.add_argument("--most", type=int, default=100_000, help="damages to one file in one mode")
-    parser.add_argument("--match", default="", help="only the kinds of files whose names match this regular expression")
-    parser.add_argument("--jobs", type=int, default=2, help="child processes at a time")
+    parser.add_argument(
+        "--edits", type=parse_count, default=100_000, help="random edits in all, of each of the two kinds"
+    )
+    parser.add_argument("--most", type=parse_count, default=100_000, help="damages to one file in one mode")
+    parser.add_argument(
+        "--match",
+        type=parse_pattern,
+        default="",
+        help="only the kinds of files whose names match this regular expression",
+    )
+    parser.add_argument("--jobs", type=parse_count, default=2, help="child processes at a time")
     parser.add_argument("--repaired-only", action="store_true", help="only edits under repaired checksums")
     parser.add_argument("--heap", action="store_true", help="read files into memory instead of mapping them")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     for name in ("--kind", "--mode"):
         parser.add_argument(name, help=argparse.SUPPRESS)
     for name in ("--index", "--first", "--end", "--step"):
-        parser.add_argument(name, type=int, help=argparse.SUPPRESS)
+        parser.add_argument(name, type=parse_whole, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     return run_child(arguments) if arguments.child else run_parent(arguments)
 

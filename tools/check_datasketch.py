@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import datasketch
+from arguments import parse_count, parse_whole
 
 from fpstore.adapters.datasketch import MinHashLSH
 
@@ -207,8 +208,8 @@ def random_calls(rounds: int, first: int) -> bool:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--rounds", type=parse_count, default=200)
+    parser.add_argument("--seed", type=parse_whole, default=0)
     arguments = parser.parse_args()
     return 0 if random_calls(arguments.rounds, arguments.seed) else 1
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
 
 import zstandard
+from arguments import parse_folder
 
 from fpstore.text.cleaning import text_of_html
 
@@ -88,7 +89,7 @@ def labelled(path: Path, records: list[dict[str, str]], reason: dict[int, int]) 
 def main() -> int:
     """Run the check."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folder", type=parse_folder)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--k")
     parser.add_argument("--confirm")

@@ -30,6 +30,7 @@ from unittest.mock import patch
 import documents_reference as plain
 import pyarrow.parquet as pq
 import zstandard
+from arguments import parse_count, parse_whole
 from documents_corpora import WHOLE, Input, cell_of, make_input
 from documents_reference import Document, Dropped, Seen
 
@@ -434,8 +435,8 @@ def rounds(count: int, seed: int) -> Iterator[tuple[Round, str | None]]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--rounds", type=parse_count, default=1000)
+    parser.add_argument("--seed", type=parse_whole, default=0)
     arguments = parser.parse_args()
     decisions, differences, drawn = 0, 0, Counter[str]()
     with patch.object(packing, "GROUP_ROWS", 4), patch.object(runs, "BATCH_DOCUMENTS", 5):

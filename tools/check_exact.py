@@ -17,6 +17,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
+from arguments import parse_count, parse_list, parse_whole
 from helpers import (
     CODECS,
     KINDS,
@@ -96,12 +97,12 @@ def check_kind(kind: str, arguments: argparse.Namespace) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--n", type=int, default=10**6, help="keys of each kind before repeats are dropped")
-    parser.add_argument("--queries", type=int, default=10_000)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--n", type=parse_count, default=10**6, help="keys of each kind before repeats are dropped")
+    parser.add_argument("--queries", type=parse_count, default=10_000)
+    parser.add_argument("--seed", type=parse_whole, default=0)
     for name, default in (("kinds", BRUTE_KINDS), ("plans", [*planner.AIMS, *plans.PAPER_NAMES]), ("codecs", ["gap"])):
         said = f"separated by commas; default {','.join(default)}"
-        parser.add_argument(f"--{name}", type=lambda text: text.split(","), default=default, help=said)
+        parser.add_argument(f"--{name}", type=parse_list, default=default, help=said)
     arguments = parser.parse_args()
     unknown = [kind for kind in arguments.kinds if kind not in KINDS]
     unknown += [codec for codec in arguments.codecs if codec not in CODECS]

@@ -32,6 +32,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from arguments import parse_count, parse_folder, parse_pattern, parse_whole
 from id_types import ID_TYPES, SIGNED
 from identity_damage import DAMAGES, beside_damages, job_damages, may_mount, unmount_all
 from identity_judge import Case, Play
@@ -206,17 +207,21 @@ def run(arguments: argparse.Namespace, folder: Path) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--match", default="", help="only the cases whose names match this regular expression")
+    parser.add_argument(
+        "--match", type=parse_pattern, default="", help="only the cases whose names match this regular expression"
+    )
     parser.add_argument(
         "--id-type",
         choices=[*ID_TYPES, "none", SIGNED],
         default="uint64",
         help="what the ids of the stores are; minhash: stores of signatures",
     )
-    parser.add_argument("--every", type=int, default=1, help="only every so many of them")
-    parser.add_argument("--first", type=int, default=0, help="from this one on; with --every N, 0 to N - 1 play all")
-    parser.add_argument("--processes", type=int, default=2, help="how many at once; default 2")
-    parser.add_argument("--dir", type=Path, help="where the stores go; default: temporary")
+    parser.add_argument("--every", type=parse_count, default=1, help="only every so many of them")
+    parser.add_argument(
+        "--first", type=parse_whole, default=0, help="from this one on; with --every N, 0 to N - 1 play all"
+    )
+    parser.add_argument("--processes", type=parse_count, default=2, help="how many at once; default 2")
+    parser.add_argument("--dir", type=parse_folder, help="where the stores go; default: temporary")
     parser.add_argument("--keep", action="store_true", help="leave the folders of findings there")
     parser.add_argument("--plant", choices=PLANTS, default="", help="a mistake that has to be found")
     parser.add_argument("--list", action="store_true", help="print the names of the cases")

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from arguments import parse_count, parse_whole
 
 import fpstore
 from fpstore import jobs, ledger, notes
@@ -336,8 +337,8 @@ def check_scenario(name: str, home: Path, most_kills: int, rng: random.Random) -
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kills", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--kills", type=parse_count, default=1000)
+    parser.add_argument("--seed", type=parse_whole, default=0)
     parser.add_argument("--short", action="store_true")
     arguments = parser.parse_args()
     for module in (corpus, runs):

@@ -20,6 +20,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from arguments import parse_count, parse_folder
 
 import fpstore
 
@@ -116,9 +117,9 @@ def nurse_readers(path: Path, count: int, rng: random.Random, stop: int) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--readers", type=int, default=64, help="reader processes at a time; default 64")
-    parser.add_argument("--additions", type=int, default=100_000, help="additions of one row; default 100000")
-    parser.add_argument("--dir", type=Path, help="where the stores go; default: temporary")
+    parser.add_argument("--readers", type=parse_count, default=64, help="reader processes at a time; default 64")
+    parser.add_argument("--additions", type=parse_count, default=100_000, help="additions of one row; default 100000")
+    parser.add_argument("--dir", type=parse_folder, help="where the stores go; default: temporary")
     arguments = parser.parse_args()
     found = {}
     with tempfile.TemporaryDirectory(prefix="fpstore-killed-", dir=arguments.dir) as folder:

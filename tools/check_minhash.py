@@ -23,7 +23,8 @@ from typing import Any, NamedTuple
 
 import datasketch
 import numpy as np
-from benchlib import Results, new_parser, parse_arguments, parse_count, parse_list, scratch_folder
+from arguments import names_among, parse_count, parse_folder
+from benchlib import Results, new_parser, parse_arguments, scratch_folder
 from quality import Judge, Labelled, read_set, texts_of
 
 from fpstore import minhash
@@ -229,8 +230,8 @@ def check_estimates(results: Results, folder: Path, sets: list[str], most: int) 
 
 def main() -> int:
     parser = new_parser(__doc__, rounds=1, counted="documents", real=DOCUMENTS, small=SMALL_DOCUMENTS)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--sets", type=parse_list, default=[*SETS])
+    parser.add_argument("folder", type=parse_folder)
+    parser.add_argument("--sets", type=names_among(SETS), default=[*SETS])
     parser.add_argument("--signed", type=parse_count, help="documents whose signatures are compared; default all")
     parser.add_argument("--pairs", type=parse_count, default=100_000)
     arguments = parse_arguments(parser, real=DOCUMENTS, small=SMALL_DOCUMENTS)

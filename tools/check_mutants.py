@@ -24,6 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from arguments import parse_count
 from mutants import MUTANTS
 from mutants.record import Mutant
 
@@ -193,7 +194,7 @@ def check(mutants: Sequence[Mutant], jobs: int, all_tests: bool) -> Iterable[Out
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-k", metavar="NAME", action="append", help="only mistakes with this in their name or file")
-    parser.add_argument("--jobs", type=int, default=2, help="copies to work in at once")
+    parser.add_argument("--jobs", type=parse_count, default=2, help="copies to work in at once")
     parser.add_argument("--json", action="store_true", help="print all that is known of each mistake as JSON")
     parser.add_argument("--all-tests", action="store_true", help="run every test that is not slow, not those named")
     asked = parser.parse_args(arguments)

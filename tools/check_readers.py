@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from arguments import parse_count, parse_folder, parse_seconds, parse_whole
 
 import fpstore
 from fpstore.living.sizes import LivingSizes
@@ -423,10 +424,12 @@ def run(arguments: argparse.Namespace, folder: Path) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=600.0, help="how long; default 600")
-    parser.add_argument("--readers", type=int, default=4, help="reader processes; default 4")
-    parser.add_argument("--seed", type=int, default=1, help="of the fingerprints and of what is done; default 1")
-    parser.add_argument("--dir", type=Path, help="where the store goes; default: temporary")
+    parser.add_argument("--seconds", type=parse_seconds, default=600.0, help="how long; default 600")
+    parser.add_argument("--readers", type=parse_count, default=4, help="reader processes; default 4")
+    parser.add_argument(
+        "--seed", type=parse_whole, default=1, help="of the fingerprints and of what is done; default 1"
+    )
+    parser.add_argument("--dir", type=parse_folder, help="where the store goes; default: temporary")
     parser.add_argument("--plant", action="store_true", help="a reader that never moves on, which has to be reported")
     parser.add_argument("--task", nargs="+", help=argparse.SUPPRESS)
     arguments = parser.parse_args()

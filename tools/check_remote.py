@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from arguments import parse_count
 
 import fpstore
 from fpstore.format import PAGE_BYTES
@@ -37,8 +38,8 @@ def block_bytes(store: fpstore.Store, ranges: list[Range]) -> int:
 def main() -> int:
     """Check; 1 where anything differs."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--keys", type=int, default=10_000_000)
-    parser.add_argument("--queries", type=int, default=1_000)
+    parser.add_argument("--keys", type=parse_count, default=10_000_000)
+    parser.add_argument("--queries", type=parse_count, default=1_000)
     parser.add_argument("--here", action="store_true")
     options = parser.parse_args()
     os.environ |= {"AWS_ACCESS_KEY_ID": "none", "AWS_SECRET_ACCESS_KEY": "none", "AWS_DEFAULT_REGION": "us-east-1"}

@@ -32,8 +32,9 @@ from typing import Any
 
 import httpx
 import numpy as np
+from arguments import names_among, parse_count, parse_folder, parse_seconds
 from bench_serve import load, timings
-from benchlib import parse_count, parse_list, uniform
+from benchlib import uniform
 
 import fpstore
 from fpstore import minhash
@@ -66,12 +67,12 @@ def expect(right: bool, what: str) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=60, help="of load; default 60")
-    parser.add_argument("--kills", type=int, default=20, help="default 20")
+    parser.add_argument("--seconds", type=parse_seconds, default=60, help="of load; default 60")
+    parser.add_argument("--kills", type=parse_count, default=20, help="default 20")
     parser.add_argument("--connections", type=parse_count, default=10_000, help="at once; default 10,000")
     parser.add_argument("--rows", type=parse_count, default=ROWS, help=f"of the store under load; default {ROWS:,}")
-    parser.add_argument("--parts", type=parse_list, default=list(PARTS), help=f"default {','.join(PARTS)}")
-    parser.add_argument("--dir", type=Path, help="where the stores go; default: temporary")
+    parser.add_argument("--parts", type=names_among(PARTS), default=list(PARTS), help=f"default {','.join(PARTS)}")
+    parser.add_argument("--dir", type=parse_folder, help="where the stores go; default: temporary")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="fpstore-serve-", dir=arguments.dir) as folder:
         for part in arguments.parts:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from arguments import parse_file, parse_plans
 from benchlib import (
     DISTANCE,
     SET_NAMES,
@@ -30,7 +31,6 @@ from benchlib import (
     make_set,
     new_parser,
     parse_arguments,
-    parse_list,
     scratch_folder,
 )
 
@@ -139,8 +139,10 @@ def check_codecs(arguments: Namespace, results: Results) -> None:
 
 def main() -> int:
     parser = new_parser(__doc__, rounds=1)
-    parser.add_argument("documents", nargs="*", type=Path, help="files of texts or fingerprints")
-    parser.add_argument("--plans", type=parse_list, default=list(planner.AIMS), help="separated by commas; default all")
+    parser.add_argument("documents", nargs="*", type=parse_file, help="files of texts or fingerprints")
+    parser.add_argument(
+        "--plans", type=parse_plans, default=list(planner.AIMS), help="separated by commas; default all"
+    )
     arguments = parse_arguments(parser)
     results = Results("check_size", arguments)
     with scratch_folder(arguments) as folder:

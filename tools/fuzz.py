@@ -24,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 import kernels
 import numpy as np
+from arguments import parse_count, parse_whole
 from helpers import CODECS, distinct, one_prefix, queries_near, uniform, write_segment
 
 from fpstore.format import BITS_STEP, MIN_BLOCK_BYTES, MIN_KEY_BITS
@@ -160,10 +161,10 @@ def run_jobs(fuzzer: Path, seeds: list[Path], arguments: argparse.Namespace, fol
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--inputs", type=lambda text: int(float(text)), default=10**6, help="mutated inputs in all")
-    parser.add_argument("--seconds", type=int, default=3600, help="how long at most")
-    parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
-    parser.add_argument("--seed", type=int, default=0, help="which random numbers")
+    parser.add_argument("--inputs", type=parse_count, default=10**6, help="mutated inputs in all")
+    parser.add_argument("--seconds", type=parse_count, default=3600, help="how long at most")
+    parser.add_argument("--jobs", type=parse_count, default=2, help="processes at a time")
+    parser.add_argument("--seed", type=parse_whole, default=0, help="which random numbers")
     parser.add_argument("--findings", type=Path, default=Path("fuzz-findings"), help="where to keep what was found")
     parser.add_argument("--plant", choices=PLANTS, help="take this check out first")
     arguments = parser.parse_args()

@@ -20,6 +20,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from arguments import parse_count, parse_list
+
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "build" / "gate"
 PARTS = ("fpstore", "tests", "tools", "setup.py", "pyproject.toml", "README.md", "LICENSE")
@@ -78,8 +80,10 @@ class Failed(Exception):
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--reduced", action="store_true", help="gcc at -O0 and -O1, four test files")
-    parser.add_argument("--builds", type=lambda text: text.split(","), help="only these, such as gcc-O1,clang-O3")
-    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="builds at once; default: cores")
+    parser.add_argument("--builds", type=parse_list, help="only these, such as gcc-O1,clang-O3")
+    parser.add_argument(
+        "--jobs", type=parse_count, default=len(os.sched_getaffinity(0)), help="builds at once; default: cores"
+    )
     arguments = parser.parse_args()
     wanted = [Build(*way) for way in REDUCED] if arguments.reduced else every_build()
     if arguments.builds is not None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from arguments import parse_folder
 
 from fpstore.text.unicode import UNICODE_VERSION, Column, pack
 
@@ -182,7 +183,7 @@ def columns(folder: Path) -> dict[str, Column]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folder", type=parse_folder)
     parser.add_argument("output", type=Path)
     arguments = parser.parse_args()
     for name, expected in SHA256.items():

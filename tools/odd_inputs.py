@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from arguments import parse_pattern
 
 import fpstore
 from fpstore.cli import main as main_of_fpstore
@@ -353,7 +354,9 @@ def typed_in(folder: Path, words: list[str]) -> tuple[int, str, str]:
 def main() -> int:
     """Run the cases; the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--match", default="", help="only the cases whose names match this regular expression")
+    parser.add_argument(
+        "--match", type=parse_pattern, default="", help="only the cases whose names match this regular expression"
+    )
     arguments = parser.parse_args()
     cases = [case for case in CASES if re.search(arguments.match, case.name)]
     for module in pkgutil.walk_packages(fpstore.__path__, "fpstore."):

@@ -4,7 +4,6 @@ The bytes are one canonical JSON object under a checksum; what is read back is c
 """
 
 import dataclasses
-import functools
 import json
 import re
 import secrets
@@ -101,7 +100,7 @@ class Settings:
             self.minhash.banding(self.bits).expect_sound(self.minhash.values)
             expect("max_distance", self.max_distance, self.max_distance == 0, "0, as bands must be equal")
 
-    @functools.cached_property
+    @cached_property
     def made_by(self) -> Made | None:
         """What its answers say of their fingerprints, None where there is nothing to say."""
         return None if self.recipe is None and self.bits == RECIPE_BITS else Made(self.recipe, self.bits)

@@ -1,0 +1,127 @@
+"""What tools take on the command line: a wrong value is a line that says what is expected, and status 2."""
+
+import argparse
+import math
+import re
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+
+def parse_whole(text: str) -> int:
+    """A whole number from 0 on, as 10000000 or 1e7."""
+    return _whole(text, 0)
+
+
+def parse_count(text: str) -> int:
+    """A whole number from 1 on, as 10000000 or 1e7."""
+    return _whole(text, 1)
+
+
+def _whole(text: str, least: int) -> int:
+    number = _number(text)
+    if math.isfinite(number) and number == int(number) >= least:
+        return int(text) if text.isdecimal() else int(number)
+    raise argparse.ArgumentTypeError(f"found {text}, expected a whole number from {least}")
+
+
+def parse_seconds(text: str) -> float:
+    """A number above 0."""
+    number = _number(text)
+    if 0 < number < math.inf:
+        return number
+    raise argparse.ArgumentTypeError(f"found {text}, expected a number above 0")
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+def parse_folder(text: str) -> Path:
+    """A folder that is there."""
+    if text and Path(text).is_dir():
+        return Path(text)
+    raise argparse.ArgumentTypeError(f"found {text}, expected a folder that is there")
+
+
+def parse_file(text: str) -> Path:
+    """A file that is there."""
+    if Path(text).is_file():
+        return Path(text)
+    raise argparse.ArgumentTypeError(f"found {text}, expected a file that is there")
+
+
+def parse_there(text: str) -> str:
+    """A file or a folder that is there."""
+    if text and Path(text).exists():
+        return text
+    raise argparse.ArgumentTypeError(f"found {text}, expected a file or a folder that is there")
+
+
+def parse_pattern(text: str) -> str:
+    """A regular expression."""
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"found {text}, expected a regular expression: {error}") from None
+    return text
+
+
+def parse_budget(text: str) -> str:
+    """A number of bytes, as fpstore.build takes it."""
+    from fpstore.arrays import parse_memory
+
+    try:
+        parse_memory(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
+
+
+def parse_list(text: str) -> list[str]:
+    """Several, separated by commas."""
+    found = text.split(",")
+    if all(found):
+        return found
+    raise argparse.ArgumentTypeError(f"found {text!r}, expected one or more, separated by commas")
+
+
+def parse_counts(text: str) -> list[int]:
+    """Several counts."""
+    return [parse_count(each) for each in parse_list(text)]
+
+
+def parse_wholes(text: str) -> list[int]:
+    """Several whole numbers."""
+    return [parse_whole(each) for each in parse_list(text)]
+
+
+def names_among(known: Collection[str]) -> Callable[[str], list[str]]:
+    """What parses several of those that are known."""
+
+    def names(text: str) -> list[str]:
+        for each in parse_list(text):
+            if each not in known:
+                raise argparse.ArgumentTypeError(f"found {each}, expected some of {', '.join(known)}")
+        return parse_list(text)
+
+    return names
+
+
+def parse_plan(text: str) -> str:
+    """A plan: an aim or a name."""
+    return parse_plans(text)[0]
+
+
+def parse_plans(text: str) -> list[str]:
+    """Several plans, aims or names."""
+    from fpstore.plans.choice import PlanChoice
+
+    for each in parse_list(text):
+        try:
+            PlanChoice(3, each)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+    return parse_list(text)
