@@ -11,6 +11,7 @@ import fpstore
 from fpstore._answers import Answers
 from fpstore._pending import PendingIndex
 from fpstore._single import Segments, Single
+from fpstore.origin import Made
 from fpstore.query.matches import Matches
 
 ROWS = [0b0000, 0b0001, 0b0011, 0b1111 << 60]
@@ -46,7 +47,7 @@ def test_an_answer_that_nobody_has_any_more_leaves_nothing_to_the_next(tmp_path:
         store.nearest(0)
         found = store.nearest(0)
         fingerprints, number = found.fingerprint, id(found)
-        found.method, found._recipe = "other", {"some": "recipe"}
+        found.method, found._recipe = "other", Made({"some": "recipe"}, 64)
         del found
         again = store.nearest(ROWS[3])
         assert id(again) == number  # or there is nothing to test
