@@ -24,6 +24,7 @@ from fpstore.inputs.held_file import HeldFile
 from fpstore.jobs._appending import OF_INDEX, append_documents, read_values
 from fpstore.jobs.files import AppendFile, files_of_jobs
 from fpstore.jobs.laid import LaidHashes
+from fpstore.jobs.last import Last, LastBytes
 from fpstore.jobs.placed import Placed
 from fpstore.ledger import (
     AFTER_ONE,
@@ -47,6 +48,9 @@ from fpstore.types import Array, Bytes, Counts, Ids, Keys
 
 _VERSION = 4
 _TEXTS_AT_ONCE = 1 << 10
+# So much of the index and of the names that were appended is in memory: of some 80,000 documents. Else each that is
+# near a kept one takes three more calls of the system, to read what the process has just written.
+_ENTRIES_HELD, _NAMES_HELD = 4 << 20, 2 << 20
 # What an entry of the index has of its name and its text, which goes on from the entry before it.
 _RUNNING = "name_end", "text_end", "name_crc", "text_crc"
 # What stands for the file of what others write.
@@ -137,6 +141,8 @@ class Spool:
             name_end, text_end = (0, 0) if self._last is None else self._last[["name_end", "text_end"]].tolist()
             self._names = self._open(NAME_BYTES, name_end)
             self._texts = None if self._lines is not None else self._open(TEXT_BYTES, text_end)
+            self._last_entries = LastBytes(self._index.length, _ENTRIES_HELD)
+            self._last_names = LastBytes(name_end, _NAMES_HELD)
         except BaseException:
             self.close()
             raise
@@ -229,6 +235,8 @@ class Spool:
         if self._lines is not None and isinstance(texts, Packed):
             self._placed.add(self.count, texts, which)
         self._index.length += entries.nbytes
+        self._last_entries.add(entries.view(np.uint8))
+        self._last_names.add(own_names.together(which))
         self._last = entries[-1].copy()
         if not self.count:
             self._first_id = int(entries["id"][0])
@@ -338,7 +346,8 @@ class Spool:
     def _lines_of(self, file: HeldFile | None, rows: Counts, begins: Counts, fields: tuple[int, ...]) -> Passed:
         if file is not None and self._last is not None:
             index, most = self._index.fileno(), int(self._last["text_end"])
-            data, offsets, wrong = read_values(index, self.count, fields, rows, file.fileno(), most, begins)
+            own = fields, rows, file.fileno(), most, begins
+            data, offsets, wrong = read_values(index, self.count, *own, self._last_entries.told)
             if wrong is None:
                 return Passed(data, offsets)
             self._placed.forget()
@@ -358,20 +367,23 @@ class Spool:
         return _at(here, len(rows), self._packed(file, column, rows[here]))
 
     def names_later(self, ids: Ids) -> Callable[[], Passed] | None:
-        """What reads the names of documents, at any time and by any thread; None where one is not here."""
-        return self._reading(self._names, "name", self._rows(ids))
+        """What reads the names of documents, at any time and by any thread; None where one is not here.
+
+        Of memory, where they are still there as they were written.
+        """
+        return self._reading(self._names, "name", self._rows(ids), self._last_entries.told, self._last_names.told)
 
     def _packed(self, file: AppendFile, column: str, rows: Counts) -> Passed | None:
         """What documents in rows have in a file, None where a row is -1. CorruptStore for what has changed."""
         read = self._reading(file, column, rows)
         return None if read is None else read()
 
-    def _reading(self, file: AppendFile, column: str, rows: Counts) -> Callable[[], Passed] | None:
-        """What reads that, of all that is here now."""
+    def _reading(self, file: AppendFile, column: str, rows: Counts, *last: Last) -> Callable[[], Passed] | None:
+        """What reads that, of all that is here now. last: of the index and of the file, as of read_values."""
         if len(rows) and rows.min() < 0:
             return None
         fields = fields_of(self._entry, f"{column}_end", f"{column}_crc")
-        return partial(_read, self._index, self.count, fields, column, rows, file, file.length)
+        return partial(_read, self._index, self.count, fields, column, rows, file, file.length, *last)
 
 
 def _at(places: Counts, count: int, found: Sequence[str] | None) -> list[str | None]:
@@ -383,9 +395,16 @@ def _at(places: Counts, count: int, found: Sequence[str] | None) -> list[str | N
 
 
 def _read(
-    index: AppendFile, entries: int, fields: tuple[int, ...], column: str, rows: Counts, file: AppendFile, length: int
+    index: AppendFile,
+    entries: int,
+    fields: tuple[int, ...],
+    column: str,
+    rows: Counts,
+    file: AppendFile,
+    length: int,
+    *last: Last,
 ) -> Passed:
-    data, offsets, wrong = read_values(index.fileno(), entries, fields, rows, file.fileno(), length)
+    data, offsets, wrong = read_values(index.fileno(), entries, fields, rows, file.fileno(), length, None, *last)
     if wrong is not None:
         _refuse(index, file, column, rows, wrong)
     return Passed(data, offsets)
