@@ -116,6 +116,9 @@ class Spool:
             if self._entry != entry_of(words):
                 told = f"found fingerprints of {settings.get('words', 1)} words, expected {words}"
                 raise JobError(told, path=folder.path / SETTINGS)
+            self._appended_fields = fields_of(self._entry, *_RUNNING, "crc")
+            self._name_fields = fields_of(self._entry, "name_end", "name_crc")
+            self._text_fields = fields_of(self._entry, "text_end", "text_crc")
             if count is None and settings.get("clusters") != clusters:
                 settings["clusters"] = clusters
                 _write_settings(folder, settings)
@@ -220,7 +223,7 @@ class Spool:
         before = (0, 0, 0, 0) if self._last is None else self._last[list(_RUNNING)].tolist()
         self._names.length, text_end = append_documents(
             entries.view(np.uint8),
-            fields_of(self._entry, *_RUNNING, "crc"),
+            self._appended_fields,
             [(file.fileno(), file.path) if file else _NO_FILE for file in (self._names, self._texts, self._index)],
             (own_names.data, own_names.offsets),
             (own_texts.data, own_texts.offsets),
@@ -332,7 +335,7 @@ class Spool:
             return self._packed(self._names, "name", rows)  # which is of none
         if rows.min() < 0:
             return None
-        held = self._placed_lines(rows, fields_of(self._entry, "text_end", "text_crc"))
+        held = self._placed_lines(rows, self._text_fields)
         return self._lines.texts_of(held.data, held.offsets)
 
     def _placed_lines(self, rows: Counts, fields: tuple[int, ...]) -> Packed[Any]:
@@ -382,7 +385,7 @@ class Spool:
         """What reads that, of all that is here now. last: of the index and of the file, as of read_values."""
         if len(rows) and rows.min() < 0:
             return None
-        fields = fields_of(self._entry, f"{column}_end", f"{column}_crc")
+        fields = self._name_fields if column == "name" else self._text_fields
         return partial(_read, self._index, self.count, fields, column, rows, file, file.length, *last)
 
 
