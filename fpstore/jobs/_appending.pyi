@@ -36,4 +36,6 @@ def read_values(
     values: int,
     value_bytes: int,
     begins: Offsets | None = None,
+    last_entries: tuple[int, Bytes] | None = None,
+    last_values: tuple[int, Bytes] | None = None,
 ) -> tuple[Any, Any, tuple[int, ...] | None]: ...

@@ -50,6 +50,12 @@ cdef struct Lines:
     int flags
 
 
+cdef struct Last:
+    # The last bytes of a file that are in memory, from one place on.
+    const uint8_t *data
+    uint64_t begin, size
+
+
 cdef struct Fields:
     # Of an entry: where its fields begin.
     size_t size, name_end, text_end, name_crc, text_crc, crc
@@ -317,7 +323,30 @@ def append_documents(uint8_t[::1] entries not None, fields, files, names, texts,
     return name_end, text_end
 
 
-cdef int read_entries(int fd, const int64_t *rows, Py_ssize_t count, size_t size, uint8_t *room,
+cdef int last_of(Last *last, held) except -1:
+    """The last bytes of a file, as read_values is told of them; none where that is None."""
+    cdef const uint8_t[::1] data
+    last.data, last.begin, last.size = NULL, 0, 0
+    if held is not None and len(held[1]):
+        data = held[1]
+        last.begin, last.data, last.size = held[0], &data[0], <uint64_t>data.shape[0]
+    return 0
+
+
+cdef bint has_all(const Last *last, uint64_t offset, uint64_t size) noexcept nogil:
+    """Whether all of these bytes of the file are in memory."""
+    return offset >= last.begin and offset - last.begin <= last.size and size <= last.size - (offset - last.begin)
+
+
+cdef int read_of(int fd, const Last *last, uint8_t *out, uint64_t size, uint64_t offset) noexcept nogil:
+    """As read_at, of memory where all is there."""
+    if not has_all(last, offset, size):
+        return read_at(fd, out, <size_t>size, offset)
+    memcpy(out, last.data + (offset - last.begin), <size_t>size)
+    return 0
+
+
+cdef int read_entries(int fd, const Last *last, const int64_t *rows, Py_ssize_t count, size_t size, uint8_t *room,
                       size_t end_at, size_t crc_at, uint64_t *starts, int64_t *offsets, uint32_t *crcs,
                       uint64_t value_bytes, Py_ssize_t *misplaced) noexcept nogil:
     """Of documents in rows: where their values begin, how long all before them are, and the checksums of what lies before
@@ -339,7 +368,7 @@ cdef int read_entries(int fd, const int64_t *rows, Py_ssize_t count, size_t size
         if row == 0:
             memset(own, 0, size)
             own += size
-        failed = read_at(fd, own, size * <size_t>(i - first + 1 + (row > 0)), (row - (row > 0)) * size)
+        failed = read_of(fd, last, own, size * <size_t>(i - first + 1 + (row > 0)), (row - (row > 0)) * size)
         if failed:
             return failed
         own = room
@@ -360,14 +389,15 @@ cdef int read_entries(int fd, const int64_t *rows, Py_ssize_t count, size_t size
     return 0
 
 
-cdef int read_runs(int fd, const uint64_t *starts, const int64_t *offsets, Py_ssize_t count, uint8_t *out) noexcept nogil:
+cdef int read_runs(int fd, const Last *last, const uint64_t *starts, const int64_t *offsets, Py_ssize_t count,
+                   uint8_t *out) noexcept nogil:
     """Read values, those that lie side by side at once."""
     cdef Py_ssize_t i, first = 0
     cdef int failed
     for i in range(count):
         if i + 1 < count and starts[i + 1] == starts[i] + <uint64_t>(offsets[i + 1] - offsets[i]):
             continue
-        failed = read_at(fd, out + offsets[first], <size_t>(offsets[i + 1] - offsets[first]), starts[first])
+        failed = read_of(fd, last, out + offsets[first], <uint64_t>(offsets[i + 1] - offsets[first]), starts[first])
         if failed:
             return failed
         first = i + 1
@@ -375,7 +405,7 @@ cdef int read_runs(int fd, const uint64_t *starts, const int64_t *offsets, Py_ss
 
 
 def read_values(int index, uint64_t entries, fields, const int64_t[::1] rows not None, int values, uint64_t value_bytes,
-                const int64_t[::1] begins=None):
+                const int64_t[::1] begins=None, last_entries=None, last_values=None):
     """What documents in rows of an index have in a file of values: uint8[bytes], and where each begins: int64[n + 1].
 
     index, values: the files, of so many entries and bytes. fields: the size of an entry, and where the end of its value
@@ -384,7 +414,10 @@ def read_values(int index, uint64_t entries, fields, const int64_t[::1] rows not
     and within the file; (i, found, expected), where the checksum of value i is another. ValueError for rows that are not
     there. Nothing of the files is mapped. Values of rows that increase take no more memory than their file has bytes.
     begins: int64[n], where each value begins in values, if that is another file than the one of so many bytes.
+    last_entries, last_values: of either file (place, uint8[bytes]), what was written from that place on: what lies there
+    is taken from this memory.
     """
+    cdef Last of_index, of_values
     cdef size_t size, end_at, crc_at
     cdef Py_ssize_t i, count = rows.shape[0], bad = -1, misplaced = 0
     cdef uint8_t[::1] room, out
@@ -399,6 +432,8 @@ def read_values(int index, uint64_t entries, fields, const int64_t[::1] rows not
     if begins is not None and begins.shape[0] != count:
         raise ValueError(f"begins: found {begins.shape[0]} of them, expected one of each of {count} values")
     expect_indexes(rows, entries)
+    last_of(&of_index, last_entries)
+    last_of(&of_values, last_values)
     places = np.zeros(count + 1, dtype=np.int64)
     if not count:
         return np.empty(0, dtype=np.uint8), places, None
@@ -406,8 +441,8 @@ def read_values(int index, uint64_t entries, fields, const int64_t[::1] rows not
     room = np.empty((count + 1) * size, dtype=np.uint8)
     starts, crcs = np.empty(count, dtype=np.uint64), np.empty(2 * count, dtype=np.uint32)
     with nogil:
-        failed = read_entries(index, &rows[0], count, size, &room[0], end_at, crc_at, &starts[0], &offsets[0], &crcs[0],
-                              value_bytes, &misplaced)
+        failed = read_entries(index, &of_index, &rows[0], count, size, &room[0], end_at, crc_at, &starts[0], &offsets[0],
+                              &crcs[0], value_bytes, &misplaced)
     if failed == MISPLACED:
         return None, None, (misplaced,)
     if failed:
@@ -418,7 +453,7 @@ def read_values(int index, uint64_t entries, fields, const int64_t[::1] rows not
         for i in range(count):
             starts[i] = <uint64_t>begins[i]
     with nogil:
-        failed = read_runs(values, &starts[0], &offsets[0], count, &out[0])
+        failed = read_runs(values, &of_values, &starts[0], &offsets[0], count, &out[0])
         if not failed:
             for i in range(count):
                 crc = c_crc32c(crcs[2 * i], &out[0] + offsets[i], <size_t>(offsets[i + 1] - offsets[i]))

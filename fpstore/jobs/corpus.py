@@ -321,7 +321,7 @@ class Corpus:
 
         def begin(every: Iterator[Batch], workers: Workers) -> Generator[tuple[Batch, Measuring]]:
             for batch in every:
-                yield replace(batch, made=None), begin_to_measure(batch, workers)
+                yield batch if batch.made is None else replace(batch, made=None), begin_to_measure(batch, workers)
                 del batch  # not held while the next is read
 
         def begin_to_measure(batch: Batch, workers: Workers) -> Measuring:

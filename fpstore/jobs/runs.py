@@ -182,9 +182,7 @@ class FirstRun:
         columns = [self._kept.nearness(dropped["distance"])] + ([dropped["measure"]] if self._measures else [])
         as_read, names = self._keeping.lines_of(batch), batch.names
         # What is not written is not held until the rest is.
-        batch = replace(batch, hashes=None)
-        if as_read is not None:
-            batch = replace(batch, texts=(), rows=())
+        batch = replace(batch, hashes=None) if as_read is None else replace(batch, hashes=None, texts=(), rows=())
 
         def write() -> None:
             kept_file, *dropped_files = self._job.files

@@ -24,6 +24,7 @@ from fpstore.inputs.held_file import HeldFile
 from fpstore.jobs._appending import OF_INDEX, append_documents, read_values
 from fpstore.jobs.files import AppendFile, files_of_jobs
 from fpstore.jobs.laid import LaidHashes
+from fpstore.jobs.last import Last, LastBytes
 from fpstore.jobs.placed import Placed
 from fpstore.ledger import (
     AFTER_ONE,
@@ -47,6 +48,9 @@ from fpstore.types import Array, Bytes, Counts, Ids, Keys
 
 _VERSION = 4
 _TEXTS_AT_ONCE = 1 << 10
+# So much of the index and of the names that were appended is in memory: of some 80,000 documents. Else each that is
+# near a kept one takes three more calls of the system, to read what the process has just written.
+_ENTRIES_HELD, _NAMES_HELD = 4 << 20, 2 << 20
 # What an entry of the index has of its name and its text, which goes on from the entry before it.
 _RUNNING = "name_end", "text_end", "name_crc", "text_crc"
 # What stands for the file of what others write.
@@ -112,6 +116,9 @@ class Spool:
             if self._entry != entry_of(words):
                 told = f"found fingerprints of {settings.get('words', 1)} words, expected {words}"
                 raise JobError(told, path=folder.path / SETTINGS)
+            self._appended_fields = fields_of(self._entry, *_RUNNING, "crc")
+            self._name_fields = fields_of(self._entry, "name_end", "name_crc")
+            self._text_fields = fields_of(self._entry, "text_end", "text_crc")
             if count is None and settings.get("clusters") != clusters:
                 settings["clusters"] = clusters
                 _write_settings(folder, settings)
@@ -137,6 +144,8 @@ class Spool:
             name_end, text_end = (0, 0) if self._last is None else self._last[["name_end", "text_end"]].tolist()
             self._names = self._open(NAME_BYTES, name_end)
             self._texts = None if self._lines is not None else self._open(TEXT_BYTES, text_end)
+            self._last_entries = LastBytes(self._index.length, _ENTRIES_HELD)
+            self._last_names = LastBytes(name_end, _NAMES_HELD)
         except BaseException:
             self.close()
             raise
@@ -214,7 +223,7 @@ class Spool:
         before = (0, 0, 0, 0) if self._last is None else self._last[list(_RUNNING)].tolist()
         self._names.length, text_end = append_documents(
             entries.view(np.uint8),
-            fields_of(self._entry, *_RUNNING, "crc"),
+            self._appended_fields,
             [(file.fileno(), file.path) if file else _NO_FILE for file in (self._names, self._texts, self._index)],
             (own_names.data, own_names.offsets),
             (own_texts.data, own_texts.offsets),
@@ -229,6 +238,8 @@ class Spool:
         if self._lines is not None and isinstance(texts, Packed):
             self._placed.add(self.count, texts, which)
         self._index.length += entries.nbytes
+        self._last_entries.add(entries.view(np.uint8))
+        self._last_names.add(own_names.together(which))
         self._last = entries[-1].copy()
         if not self.count:
             self._first_id = int(entries["id"][0])
@@ -324,7 +335,7 @@ class Spool:
             return self._packed(self._names, "name", rows)  # which is of none
         if rows.min() < 0:
             return None
-        held = self._placed_lines(rows, fields_of(self._entry, "text_end", "text_crc"))
+        held = self._placed_lines(rows, self._text_fields)
         return self._lines.texts_of(held.data, held.offsets)
 
     def _placed_lines(self, rows: Counts, fields: tuple[int, ...]) -> Packed[Any]:
@@ -338,7 +349,8 @@ class Spool:
     def _lines_of(self, file: HeldFile | None, rows: Counts, begins: Counts, fields: tuple[int, ...]) -> Passed:
         if file is not None and self._last is not None:
             index, most = self._index.fileno(), int(self._last["text_end"])
-            data, offsets, wrong = read_values(index, self.count, fields, rows, file.fileno(), most, begins)
+            own = fields, rows, file.fileno(), most, begins
+            data, offsets, wrong = read_values(index, self.count, *own, self._last_entries.told)
             if wrong is None:
                 return Passed(data, offsets)
             self._placed.forget()
@@ -358,20 +370,23 @@ class Spool:
         return _at(here, len(rows), self._packed(file, column, rows[here]))
 
     def names_later(self, ids: Ids) -> Callable[[], Passed] | None:
-        """What reads the names of documents, at any time and by any thread; None where one is not here."""
-        return self._reading(self._names, "name", self._rows(ids))
+        """What reads the names of documents, at any time and by any thread; None where one is not here.
+
+        Of memory, where they are still there as they were written.
+        """
+        return self._reading(self._names, "name", self._rows(ids), self._last_entries.told, self._last_names.told)
 
     def _packed(self, file: AppendFile, column: str, rows: Counts) -> Passed | None:
         """What documents in rows have in a file, None where a row is -1. CorruptStore for what has changed."""
         read = self._reading(file, column, rows)
         return None if read is None else read()
 
-    def _reading(self, file: AppendFile, column: str, rows: Counts) -> Callable[[], Passed] | None:
-        """What reads that, of all that is here now."""
+    def _reading(self, file: AppendFile, column: str, rows: Counts, *last: Last) -> Callable[[], Passed] | None:
+        """What reads that, of all that is here now. last: of the index and of the file, as of read_values."""
         if len(rows) and rows.min() < 0:
             return None
-        fields = fields_of(self._entry, f"{column}_end", f"{column}_crc")
-        return partial(_read, self._index, self.count, fields, column, rows, file, file.length)
+        fields = self._name_fields if column == "name" else self._text_fields
+        return partial(_read, self._index, self.count, fields, column, rows, file, file.length, *last)
 
 
 def _at(places: Counts, count: int, found: Sequence[str] | None) -> list[str | None]:
@@ -383,9 +398,16 @@ def _at(places: Counts, count: int, found: Sequence[str] | None) -> list[str | N
 
 
 def _read(
-    index: AppendFile, entries: int, fields: tuple[int, ...], column: str, rows: Counts, file: AppendFile, length: int
+    index: AppendFile,
+    entries: int,
+    fields: tuple[int, ...],
+    column: str,
+    rows: Counts,
+    file: AppendFile,
+    length: int,
+    *last: Last,
 ) -> Passed:
-    data, offsets, wrong = read_values(index.fileno(), entries, fields, rows, file.fileno(), length)
+    data, offsets, wrong = read_values(index.fileno(), entries, fields, rows, file.fileno(), length, None, *last)
     if wrong is not None:
         _refuse(index, file, column, rows, wrong)
     return Passed(data, offsets)

@@ -1509,6 +1509,14 @@ MUTANTS = (
         ("tests/test_jobs_placed.py::test_the_last_documents_and_files_are_known_and_no_more",),
     ),
     Mutant(
+        "what is in memory of a file begins where it did before half of it went",
+        "fpstore/jobs/last.py",
+        "len(own), self._begin + gone",
+        "len(own), self._begin",
+        "documents are told of by the names of others",
+        ("tests/test_jobs_last.py::test_the_last_bytes_are_those_of_the_file_and_stay_as_they_were_told[sizes0]",),
+    ),
+    Mutant(
         "places of values are not counted",
         "fpstore/jobs/_appending.pyx",
         "if begins is not None and begins.shape[0] != count:",
