@@ -90,34 +90,28 @@ ALWAYS_INLINE __m512i KERNEL(shifted_in)(__m512i hash, const int bits) {
     return _mm512_xor_si512(hash, _mm512_srli_epi64(hash, bits));
 }
 
-/* xxh3 of 4 to 8 bytes, and of 9 to 16; firsts, lasts: the first and the last eight bytes, of which the former take the
-   first and the last four. */
-ALWAYS_INLINE __m512i KERNEL(xxh3_of_4)(__m512i firsts, __m512i lasts, __m512i sizes) {
-    const __m512i known = _mm512_set1_epi64((long long)(secret(8) ^ secret(16)));
-    __m512i hash = _mm512_xor_si512(_mm512_shrdi_epi64(lasts, firsts, 32), known);
-    hash = _mm512_ternarylogic_epi64(hash, _mm512_rol_epi64(hash, 49), _mm512_rol_epi64(hash, 24), 0x96);
-    hash = KERNEL(times)(hash, MX_2);
-    hash = _mm512_xor_si512(hash, _mm512_add_epi64(_mm512_srli_epi64(hash, 35), sizes));
-    return KERNEL(shifted_in)(KERNEL(times)(hash, MX_2), 28);
-}
-
-ALWAYS_INLINE __m512i KERNEL(xxh3_of_9)(__m512i firsts, __m512i lasts, __m512i sizes) {
-    const __m512i turned =
-        _mm512_set_epi64(0x08090A0B0C0D0E0F, 0x0001020304050607, 0x08090A0B0C0D0E0F, 0x0001020304050607,
-                         0x08090A0B0C0D0E0F, 0x0001020304050607, 0x08090A0B0C0D0E0F, 0x0001020304050607);
-    const __m512i low = _mm512_xor_si512(firsts, _mm512_set1_epi64((long long)(secret(24) ^ secret(32))));
-    const __m512i high = _mm512_xor_si512(lasts, _mm512_set1_epi64((long long)(secret(40) ^ secret(48))));
-    const __m512i sum = _mm512_add_epi64(_mm512_add_epi64(sizes, _mm512_shuffle_epi8(low, turned)), high);
-    const __m512i hash = KERNEL(shifted_in)(_mm512_add_epi64(sum, KERNEL(fold_products)(low, high)), 37);
-    return KERNEL(shifted_in)(KERNEL(times)(hash, MX_1), 32);
-}
-
-/* Eight slices: their first and their last eight bytes, their sizes, and which have 4 to 8 bytes, 9 to 16, and 17 to 32.
-   The bytes are there of the first two. */
+/* Eight slices: their first eight bytes and the eight behind, whatever they are of, their sizes, and which have 4 to 8
+   bytes, 9 to 16, and 17 to 32. */
 typedef struct {
-    __m512i firsts, lasts, sizes;
+    __m512i low, high, sizes;
     __mmask8 of_4, of_9, of_17;
 } Slices;
+
+/* The 16 bytes that begin `back` before each of eight places: the first eight of each, and the others. By loads, as to
+   gather them takes longer. */
+ALWAYS_INLINE void KERNEL(read_pairs)(const uint8_t *bytes, const uint32_t *places, size_t back, __m512i *low,
+                                      __m512i *high) {
+    __m512i pairs[2]; /* of the places with an even index, and of the others */
+    for (int odd = 0; odd < 2; odd++) {
+        const uint32_t *own = places + odd;
+        pairs[odd] = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)(bytes + own[0] - back)));
+        pairs[odd] = _mm512_inserti32x4(pairs[odd], _mm_loadu_si128((const __m128i *)(bytes + own[2] - back)), 1);
+        pairs[odd] = _mm512_inserti32x4(pairs[odd], _mm_loadu_si128((const __m128i *)(bytes + own[4] - back)), 2);
+        pairs[odd] = _mm512_inserti32x4(pairs[odd], _mm_loadu_si128((const __m128i *)(bytes + own[6] - back)), 3);
+    }
+    *low = _mm512_unpacklo_epi64(pairs[0], pairs[1]);
+    *high = _mm512_unpackhi_epi64(pairs[0], pairs[1]);
+}
 
 /* Which of eight numbers lie in first..last. */
 ALWAYS_INLINE __mmask8 KERNEL(lie_in)(__m256i numbers, uint32_t first, uint32_t last) {
@@ -125,24 +119,52 @@ ALWAYS_INLINE __mmask8 KERNEL(lie_in)(__m256i numbers, uint32_t first, uint32_t 
     return _mm256_cmple_epu32_mask(from_first, _mm256_set1_epi32((int)(last - first)));
 }
 
-/* Slices that end gap bytes before ends; of those behind the first count there is nothing. */
+/* Slices that end gap bytes before ends; of those behind the first count there is nothing. Behind the last token there is
+   room to read. */
 ALWAYS_INLINE Slices KERNEL(read_slices)(const uint8_t *bytes, const uint32_t *starts, const uint32_t *ends, size_t gap,
                                          size_t count) {
     const __mmask8 valid = (__mmask8)low_bits(count < 8 ? (unsigned)count : 8);
     const __m256i start = _mm256_maskz_loadu_epi32(valid, starts);
     const __m256i end = _mm256_sub_epi32(_mm256_maskz_loadu_epi32(valid, ends), _mm256_set1_epi32((int)gap));
     const __m256i size = _mm256_sub_epi32(end, start);
+    uint32_t few[8];
     Slices slices;
-    /* What ends too near behind the beginning of the tokens is none of these; behind the last there is room to read. */
-    slices.of_4 = valid & KERNEL(lie_in)(size, 4, 8) & _mm256_cmpge_epu32_mask(end, _mm256_set1_epi32(8));
+    slices.of_4 = valid & KERNEL(lie_in)(size, 4, 8);
     slices.of_9 = valid & KERNEL(lie_in)(size, 9, 16);
     slices.of_17 = valid & KERNEL(lie_in)(size, 17, 32);
     slices.sizes = _mm512_cvtepu32_epi64(size);
-    const __mmask8 few = slices.of_4 | slices.of_9;
-    slices.firsts = _mm512_mask_i32gather_epi64(_mm512_setzero_si512(), few, start, bytes, 1);
-    slices.lasts =
-        _mm512_mask_i32gather_epi64(_mm512_setzero_si512(), few, _mm256_sub_epi32(end, _mm256_set1_epi32(8)), bytes, 1);
+    if (count < 8) _mm256_storeu_si256((__m256i *)few, start);
+    KERNEL(read_pairs)(bytes, count < 8 ? few : starts, 0, &slices.low, &slices.high);
     return slices;
+}
+
+/* By how many bits the last eight bytes of slices of up to 8 bytes, or of 9 to 16, lie below the end of so many. */
+ALWAYS_INLINE __m512i KERNEL(bits_short)(__m512i sizes, long long most) {
+    return _mm512_slli_epi64(_mm512_sub_epi64(_mm512_set1_epi64(most), sizes), 3);
+}
+
+/* xxh3 of those that have 4 to 8 bytes; of the others anything. */
+ALWAYS_INLINE __m512i KERNEL(xxh3_of_4)(const Slices *slices) {
+    const __m512i known = _mm512_set1_epi64((long long)(secret(8) ^ secret(16)));
+    const __m512i lasts = _mm512_sllv_epi64(slices->low, KERNEL(bits_short)(slices->sizes, 8));
+    __m512i hash = _mm512_xor_si512(_mm512_shrdi_epi64(lasts, slices->low, 32), known);
+    hash = _mm512_ternarylogic_epi64(hash, _mm512_rol_epi64(hash, 49), _mm512_rol_epi64(hash, 24), 0x96);
+    hash = KERNEL(times)(hash, MX_2);
+    hash = _mm512_xor_si512(hash, _mm512_add_epi64(_mm512_srli_epi64(hash, 35), slices->sizes));
+    return KERNEL(shifted_in)(KERNEL(times)(hash, MX_2), 28);
+}
+
+/* The same of 9 to 16. */
+ALWAYS_INLINE __m512i KERNEL(xxh3_of_9)(const Slices *slices) {
+    const __m512i turned =
+        _mm512_set_epi64(0x08090A0B0C0D0E0F, 0x0001020304050607, 0x08090A0B0C0D0E0F, 0x0001020304050607,
+                         0x08090A0B0C0D0E0F, 0x0001020304050607, 0x08090A0B0C0D0E0F, 0x0001020304050607);
+    const __m512i lasts = _mm512_shldv_epi64(slices->high, slices->low, KERNEL(bits_short)(slices->sizes, 16));
+    const __m512i low = _mm512_xor_si512(slices->low, _mm512_set1_epi64((long long)(secret(24) ^ secret(32))));
+    const __m512i high = _mm512_xor_si512(lasts, _mm512_set1_epi64((long long)(secret(40) ^ secret(48))));
+    const __m512i sum = _mm512_add_epi64(_mm512_add_epi64(slices->sizes, _mm512_shuffle_epi8(low, turned)), high);
+    const __m512i hash = KERNEL(shifted_in)(_mm512_add_epi64(sum, KERNEL(fold_products)(low, high)), 37);
+    return KERNEL(shifted_in)(KERNEL(times)(hash, MX_1), 32);
 }
 
 /* xxh3 of those slices that have 4 to 16 bytes. A bit for each that has 17 to 32; the others are left. */
@@ -154,9 +176,9 @@ ALWAYS_INLINE uint64_t KERNEL(hash_short)(const uint8_t *bytes, const uint32_t *
         const Slices own = next; /* the next are read before these are hashed, which takes its time */
         if (count - i > 8) next = KERNEL(read_slices)(bytes, starts + i + 8, ends + i + 8, gap, count - i - 8);
         if (own.of_4 != 0)
-            _mm512_mask_storeu_epi64(hashes + i, own.of_4, KERNEL(xxh3_of_4)(own.firsts, own.lasts, own.sizes));
+            _mm512_mask_storeu_epi64(hashes + i, own.of_4, KERNEL(xxh3_of_4)(&own));
         if (own.of_9 != 0)
-            _mm512_mask_storeu_epi64(hashes + i, own.of_9, KERNEL(xxh3_of_9)(own.firsts, own.lasts, own.sizes));
+            _mm512_mask_storeu_epi64(hashes + i, own.of_9, KERNEL(xxh3_of_9)(&own));
         of_17 |= (uint64_t)own.of_17 << i;
         *left &= ~((uint64_t)(own.of_4 | own.of_9 | own.of_17) << i);
     }
@@ -176,17 +198,9 @@ ALWAYS_INLINE uint64_t KERNEL(find_17)(const uint32_t *starts, const uint32_t *e
     return found;
 }
 
-/* Of eight places, and the 16 bytes that begin `back` before each: the products of their first and second halves. */
 ALWAYS_INLINE __m512i KERNEL(mix_pairs)(const uint8_t *bytes, const uint32_t *places, size_t back, size_t secret_at) {
-    __m512i pairs[2]; /* of the places with an even index, and of the others */
-    for (int odd = 0; odd < 2; odd++) {
-        const uint32_t *own = places + odd;
-        pairs[odd] = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)(bytes + own[0] - back)));
-        pairs[odd] = _mm512_inserti32x4(pairs[odd], _mm_loadu_si128((const __m128i *)(bytes + own[2] - back)), 1);
-        pairs[odd] = _mm512_inserti32x4(pairs[odd], _mm_loadu_si128((const __m128i *)(bytes + own[4] - back)), 2);
-        pairs[odd] = _mm512_inserti32x4(pairs[odd], _mm_loadu_si128((const __m128i *)(bytes + own[6] - back)), 3);
-    }
-    const __m512i low = _mm512_unpacklo_epi64(pairs[0], pairs[1]), high = _mm512_unpackhi_epi64(pairs[0], pairs[1]);
+    __m512i low, high;
+    KERNEL(read_pairs)(bytes, places, back, &low, &high);
     return KERNEL(fold_products)(_mm512_xor_si512(low, _mm512_set1_epi64((long long)secret(secret_at))),
                                  _mm512_xor_si512(high, _mm512_set1_epi64((long long)secret(secret_at + 8))));
 }
@@ -278,10 +292,8 @@ static int KERNEL(hash_shingles)(Document *document, const Steps *steps, size_t 
     const uint32_t *starts = document->tokens.starts + first, *ends = starts + length;
     const size_t gap = steps->tokens.kind != CHARACTERS;
 #ifdef KERNEL_IS_WIDE
-    /* Where they have 24 bytes each at most in the mean, and places that a gather takes, whose offsets have a sign: behind
-       a word of 2 GiB they have not. */
-    const int are_short = count > 0 && length * (ends[count - 1] - starts[0]) < 24 * (count + length) &&
-                          ends[count - 1] <= INT32_MAX;
+    /* Where they have 24 bytes each at most in the mean. */
+    const int are_short = count > 0 && length * (ends[count - 1] - starts[0]) < 24 * (count + length);
     if (steps->hash == XXH3) {
         uint32_t *values = document->minima.values;
         const uint32_t *factors = steps->permutations.factors, *terms = steps->permutations.terms;
