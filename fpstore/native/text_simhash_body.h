@@ -119,8 +119,8 @@ ALWAYS_INLINE __mmask8 KERNEL(lie_in)(__m256i numbers, uint32_t first, uint32_t 
     return _mm256_cmple_epu32_mask(from_first, _mm256_set1_epi32((int)(last - first)));
 }
 
-/* Slices that end gap bytes before ends; of those behind the first count there is nothing. Behind the last token there is
-   room to read. */
+/* Slices that end gap bytes before ends; of those behind the first count there is nothing. Behind the last token there
+   is room to read. */
 ALWAYS_INLINE Slices KERNEL(read_slices)(const uint8_t *bytes, const uint32_t *starts, const uint32_t *ends, size_t gap,
                                          size_t count) {
     const __mmask8 valid = (__mmask8)low_bits(count < 8 ? (unsigned)count : 8);

@@ -15,8 +15,8 @@ ALWAYS_INLINE const uint8_t *KERNEL(ascii_end)(const uint8_t *at, const uint8_t 
 }
 
 #ifdef KERNEL_IS_FAST
-/* Of a block that is ASCII it is foretold where the next one begins. Without the branch the compiler would have that wait
-   until it is known what this one has, which takes longer than all else. */
+/* Of a block that is ASCII it is foretold where the next one begins. Without the branch the compiler would have that
+   wait until it is known what this one has, which takes longer than all else. */
 #define STAYS_A_BRANCH() __asm__ volatile("")
 
 /* Up to 64 bytes, as far as han_size of them says, in lower case if so asked; which of them belong to words, and of
