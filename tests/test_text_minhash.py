@@ -8,13 +8,54 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fpstore.text import Recipe
+from fpstore.text._shingles import measure_and_keep
 from fpstore.text._simhash import measure
+from fpstore.types import Keys
 
+SPLITMIX_STEP = 0x9E3779B97F4A7C15
 SETS = Recipe("sets", tokens="mixed", dense_shingle=5, shingle=1, weights="presence", sketch="minhash-1bit")
 
 
 def distances(first: object, second: object) -> object:
     return np.bitwise_count(np.asarray(first) ^ np.asarray(second))
+
+
+def splitmix(state: int) -> int:
+    """As Steele, Lea and Flood have it."""
+    state = (state ^ state >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+    state = (state ^ state >> 27) * 0x94D049BB133111EB % 2**64
+    return state ^ state >> 31
+
+
+def sketch_of(hashes: Keys, seed: int, words: int) -> list[int]:
+    """Its words, the most significant first: the plain twin."""
+    states = (seed + i * SPLITMIX_STEP for i in range(1, 64 * words + 1))
+    numbers = np.array([splitmix(state % 2**64) for state in states], dtype=np.uint64)
+    factors, terms = numbers.astype(np.uint32) | np.uint32(1), (numbers >> np.uint64(32)).astype(np.uint32)
+    halves = (hashes ^ hashes >> np.uint64(32)).astype(np.uint32)
+    least = (halves[:, None] * factors + terms).min(axis=0)
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)):
+        least = (least ^ least >> np.uint32(shift)) * np.uint32(factor)
+    bits = (least & np.uint32(1)).reshape(words, 64)
+    return [sum(int(bit) << i for i, bit in enumerate(word)) for word in bits[::-1]]
+
+
+# The hashes that are made at once and those that wait, of which fewer are left at the end; and those of a piece.
+@pytest.mark.parametrize("letters", [(1, 2), (3, 5), (4, 9), (1, 14), (9, 40)])
+@pytest.mark.parametrize(("words", "seed"), [(1, 0), (1, 42), (4, 0)])
+def test_a_sketch_has_the_bits_of_the_least_that_its_hashes_become(
+    letters: tuple[int, int], words: int, seed: int
+) -> None:
+    source = random.Random(f"{letters} {words} {seed}")
+    counts = [*range(1, 20), 63, 64, 65, 71, 72, 73, 127, 128, 129, 191, 192, 193, 1019, 1020, 1021, 1084, 3000]
+    texts = [
+        " ".join("".join(source.choices("etaoin", k=source.randint(*letters))) for _ in range(count + 3))
+        for count in counts
+    ]
+    columns, parts = measure_and_keep(texts, weights="presence", sketch="minhash-1bit", seed=seed, bits=64 * words)
+    hashes = [own for kept, ends in parts for own in np.split(kept[:-1], ends[:-1].astype(np.int64))]
+    assert [len(own) for own in hashes] == counts
+    assert columns[0].reshape(-1, words).tolist() == [sketch_of(own, seed, words) for own in hashes]
 
 
 @pytest.mark.slow

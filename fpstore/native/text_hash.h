@@ -97,12 +97,6 @@ ALWAYS_INLINE uint64_t xxh3_with(const uint8_t *at, size_t size, uint64_t seed) 
 
 ALWAYS_INLINE uint64_t xxh3(const uint8_t *at, size_t size) { return xxh3_with(at, size, 0); }
 
-/* Of 17 to 32 bytes: nothing is asked. */
-ALWAYS_INLINE uint64_t xxh3_of_17(const uint8_t *at, size_t size) {
-    if (size < 17 || size > 32) __builtin_unreachable();
-    return xxh3(at, size);
-}
-
 uint64_t xxh3_seeded(const uint8_t *at, size_t size, uint64_t seed);
 
 uint64_t xxh64(const uint8_t *at, size_t size); /* with seed 0 */

@@ -4,21 +4,58 @@
 /* Lower the minima of one word to what hashes make of them: values, factors and terms begin with its own. Permutations
    are taken so many at a time that all of their numbers stay in registers. */
 #ifdef KERNEL_IS_WIDE
+/* A word of minima, with what is permuted, in registers. */
+typedef struct {
+    __m512i factors[4], terms[4], least[4];
+} HeldMinima;
+
+ALWAYS_INLINE HeldMinima KERNEL(hold_minima)(const uint32_t *values, const uint32_t *word_factors,
+                                             const uint32_t *word_terms) {
+    HeldMinima held;
+    for (int lane = 0; lane < 4; lane++) {
+        held.factors[lane] = _mm512_loadu_si512(word_factors + 16 * lane);
+        held.terms[lane] = _mm512_loadu_si512(word_terms + 16 * lane);
+        held.least[lane] = _mm512_loadu_si512(values + 16 * lane);
+    }
+    return held;
+}
+
+/* What of hashes is permuted, with room for up to seven more. It goes through
+   memory, as a load spreads it over a register, which takes nothing of what multiplies. */
+ALWAYS_INLINE void KERNEL(put_halves)(uint32_t *halves, const uint64_t *hashes, size_t count) {
+    for (size_t i = 0; i < count; i += 8) {
+        const __mmask8 valid = (__mmask8)low_bits(count - i < 8 ? (unsigned)(count - i) : 8);
+        const __m512i own = _mm512_maskz_loadu_epi64(valid, hashes + i);
+        const __m256i half = _mm512_cvtepi64_epi32(_mm512_xor_si512(own, _mm512_srli_epi64(own, 32)));
+        _mm256_storeu_si256((__m256i *)(halves + i), half);
+    }
+}
+
+ALWAYS_INLINE void KERNEL(lower_held)(HeldMinima *held, const uint32_t *halves, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        const __m512i half = _mm512_set1_epi32((int)halves[i]);
+        for (int lane = 0; lane < 4; lane++)
+            held->least[lane] = _mm512_min_epu32(
+                held->least[lane], _mm512_add_epi32(_mm512_mullo_epi32(half, held->factors[lane]), held->terms[lane]));
+    }
+}
+
+ALWAYS_INLINE void KERNEL(put_minima)(const HeldMinima *held, uint32_t *values) {
+    for (int lane = 0; lane < 4; lane++) _mm512_storeu_si512(values + 16 * lane, held->least[lane]);
+}
+
+#define PERMUTED_AT_ONCE 64
+
 static void KERNEL(lower_word)(uint32_t *values, const uint32_t *word_factors, const uint32_t *word_terms,
                                const uint64_t *hashes, size_t count) {
-    __m512i factors[4], terms[4], least[4];
-    for (int lane = 0; lane < 4; lane++) {
-        factors[lane] = _mm512_loadu_si512(word_factors + 16 * lane);
-        terms[lane] = _mm512_loadu_si512(word_terms + 16 * lane);
-        least[lane] = _mm512_loadu_si512(values + 16 * lane);
+    uint32_t halves[PERMUTED_AT_ONCE];
+    HeldMinima held = KERNEL(hold_minima)(values, word_factors, word_terms);
+    for (size_t i = 0; i < count; i += PERMUTED_AT_ONCE) {
+        const size_t some = count - i < PERMUTED_AT_ONCE ? count - i : PERMUTED_AT_ONCE;
+        KERNEL(put_halves)(halves, hashes + i, some);
+        KERNEL(lower_held)(&held, halves, some);
     }
-    for (size_t i = 0; i < count; i++) {
-        const __m512i half = _mm512_set1_epi32((int)half_of(hashes[i]));
-        for (int lane = 0; lane < 4; lane++)
-            least[lane] =
-                _mm512_min_epu32(least[lane], _mm512_add_epi32(_mm512_mullo_epi32(half, factors[lane]), terms[lane]));
-    }
-    for (int lane = 0; lane < 4; lane++) _mm512_storeu_si512(values + 16 * lane, least[lane]);
+    KERNEL(put_minima)(&held, values);
 }
 #elif defined(KERNEL_IS_FAST)
 static void KERNEL(lower_word)(uint32_t *values, const uint32_t *word_factors, const uint32_t *word_terms,

@@ -15,6 +15,10 @@ ALWAYS_INLINE const uint8_t *KERNEL(ascii_end)(const uint8_t *at, const uint8_t 
 }
 
 #ifdef KERNEL_IS_FAST
+/* Of a block that is ASCII it is foretold where the next one begins. Without the branch the compiler would have that
+   wait until it is known what this one has, which takes longer than all else. */
+#define STAYS_A_BRANCH() __asm__ volatile("")
+
 /* Up to 64 bytes, as far as han_size of them says, in lower case if so asked; which of them belong to words, and of
    ASCII which are visible. */
 #ifdef KERNEL_IS_WIDE
@@ -36,7 +40,8 @@ ALWAYS_INLINE ByteBlock KERNEL(read_block)(const uint8_t *at, unsigned size, Tok
     const uint64_t valid = low_bits(size);
     ByteBlock block = {_mm512_maskz_loadu_epi8(valid, at), 0, 0, size};
     const uint64_t others = _mm512_movepi8_mask(block.bytes);
-    if (others != 0) {
+    if (UNLIKELY(others != 0)) {
+        STAYS_A_BRANCH();
         const HanMasks masks = KERNEL(han_masks)(block.bytes, others);
         block.size = kind == MIXED ? first_of(others, size) : han_size(&masks, size);
     }
@@ -130,7 +135,8 @@ ALWAYS_INLINE ByteBlock KERNEL(read_block)(const uint8_t *at, unsigned size, Tok
     }
     block.size = size;
     const uint64_t others = KERNEL(within)(at, 0x80, 0xFF);
-    if (others != 0) {
+    if (UNLIKELY(others != 0)) {
+        STAYS_A_BRANCH();
         const HanMasks masks = KERNEL(han_masks)(at, others);
         block.size = kind == MIXED ? first_of(others, size) : han_size(&masks, size);
     }
@@ -158,7 +164,10 @@ ALWAYS_INLINE void KERNEL(write_places)(uint32_t *out, uint64_t bits, uint32_t b
    where that ends: at stop, or before what han_size does not count or what something joins. */
 ALWAYS_INLINE const uint8_t *KERNEL(put_blocks)(Tokens *tokens, const TokenSteps *steps, TokenKind kind, int fold,
                                                 const uint8_t *from, const uint8_t *stop, const uint8_t *end) {
-    uint64_t open = (uint64_t)tokens->in_token;
+    /* Of their own, as what is written could be any of the fields. */
+    uint8_t *const bytes = tokens->bytes, *out = bytes + tokens->used;
+    uint32_t *next_start = tokens->starts + tokens->count + 1;
+    uint64_t open = (uint64_t)tokens->in_token, signs = 0;
     while (from < stop) {
         __builtin_prefetch(from + AHEAD_BYTES);
         const ByteBlock block = KERNEL(read_block)(from, stop - from < 64 ? (unsigned)(stop - from) : 64, kind, fold);
@@ -169,14 +178,17 @@ ALWAYS_INLINE const uint8_t *KERNEL(put_blocks)(Tokens *tokens, const TokenSteps
         if (size == 0) break;
         const uint64_t valid = low_bits(size), words = block.words & valid;
         const uint64_t ends = (words << 1 | open) & ~words & valid, kept = words | ends;
-        KERNEL(keep_bytes)(tokens->bytes + tokens->used, &block, kept);
-        KERNEL(write_places)(tokens->starts + tokens->count + 1, _pext_u64(ends, kept), (uint32_t)tokens->used + 1);
-        tokens->used += (size_t)__builtin_popcountll(kept);
-        tokens->count += (size_t)__builtin_popcountll(ends);
-        if (kind != SEPARATED) tokens->signs += (uint64_t)__builtin_popcountll(block.visible & ~words & valid);
+        KERNEL(keep_bytes)(out, &block, kept);
+        KERNEL(write_places)(next_start, _pext_u64(ends, kept), (uint32_t)(out - bytes) + 1);
+        out += __builtin_popcountll(kept);
+        next_start += __builtin_popcountll(ends);
+        if (kind != SEPARATED) signs += (uint64_t)__builtin_popcountll(block.visible & ~words & valid);
         open = words >> (size - 1) & 1;
         from += size;
     }
+    tokens->used = (size_t)(out - bytes);
+    tokens->count = (size_t)(next_start - tokens->starts) - 1;
+    tokens->signs += signs;
     tokens->in_token = (int)open;
     return from;
 }

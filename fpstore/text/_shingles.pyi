@@ -36,6 +36,7 @@ def measure_and_keep(
     tie: str = "clear",
     sketch: str = "simhash",
     dense_shingle: int = 0,
+    bits: int = 64,
     threads: int = 1,
 ) -> tuple[Columns, list[HashesPart]]: ...
 def features_of(
