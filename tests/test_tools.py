@@ -69,6 +69,7 @@ BAD: dict[str, tuple[Callable[[str], Any], list[str]]] = {
     "wholes": (arguments.parse_wholes, ["", "-1", "1,x"]),
     "folder": (arguments.parse_folder, ["nowhere", __file__, ""]),
     "file": (arguments.parse_file, ["nowhere", str(TOOLS), ""]),
+    "any": (arguments.parse_any, [",", "a,", "a,,b"]),
     "names": (arguments.names_among(("u", "c")), ["x", "u,x", "u,", "U", ""]),
     "plans": (arguments.parse_plans, ["x", "speed,x", "paper-0", "parts-0:0", ""]),
 }
@@ -95,10 +96,21 @@ def test_a_right_value_is_taken() -> None:
         (arguments.parse_wholes, "0,3", [0, 3]),
         (arguments.parse_folder, str(TOOLS), TOOLS),
         (arguments.names_among(("u", "c")), "c,u", ["c", "u"]),
+        (arguments.parse_any, "", []),
+        (arguments.parse_any, "c,u", ["c", "u"]),
         (arguments.parse_plans, "speed,paper-4", ["speed", "paper-4"]),
     ]
     for parse, text, expected in taken:
         assert parse(text) == expected
+
+
+def test_a_set_that_is_not_there_is_a_line_and_status_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "here.jsonl.zst").touch()
+    arguments.expect_sets(ArgumentParser(prog="tool"), tmp_path, ["here"])
+    with pytest.raises(SystemExit) as ended:
+        arguments.expect_sets(ArgumentParser(prog="tool"), tmp_path, ["here", "gone"])
+    assert ended.value.code == 2
+    assert f"error: found no gone.jsonl.zst in {tmp_path}, expected" in capsys.readouterr().err
 
 
 def test_every_tool_says_what_is_wrong_with_each_of_its_values() -> None:

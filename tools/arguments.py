@@ -88,6 +88,18 @@ def parse_list(text: str) -> list[str]:
     raise argparse.ArgumentTypeError(f"found {text!r}, expected one or more, separated by commas")
 
 
+def parse_any(text: str) -> list[str]:
+    """Several, separated by commas, or none."""
+    return parse_list(text) if text else []
+
+
+def expect_sets(parser: argparse.ArgumentParser, folder: Path, names: Collection[str]) -> None:
+    """End where a folder has no set of one of these names."""
+    for name in names:
+        if not (folder / f"{name}.jsonl.zst").is_file():
+            parser.error(f"found no {name}.jsonl.zst in {folder}, expected the sets that are named")
+
+
 def parse_counts(text: str) -> list[int]:
     """Several counts."""
     return [parse_count(each) for each in parse_list(text)]

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from arguments import names_among, parse_folder
+from arguments import expect_sets, parse_folder, parse_list
 from benchlib import (
     Results,
     child_task,
@@ -130,8 +130,9 @@ def main() -> int:
     counted, real, small = "documents of each set, the first ones", REAL_DOCUMENTS, SMALL_DOCUMENTS
     parser = new_parser(__doc__, rounds=3, counted=counted, real=real, small=small)
     parser.add_argument("folder", type=parse_folder)
-    parser.add_argument("--sets", type=names_among(SETS), default=[*SETS])
+    parser.add_argument("--sets", type=parse_list, default=[*SETS])
     arguments = parse_arguments(parser, real=real, small=small)
+    expect_sets(parser, arguments.folder, arguments.sets)
     results = Results("bench_dropping", arguments)
     rows = [measure(results, arguments, name) for name in arguments.sets]
     results.table("pairs with the keys of one document dropped, and with all rows; files and memory in MB", rows)

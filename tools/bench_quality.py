@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from arguments import parse_count, parse_folder, parse_list, parse_whole
+from arguments import expect_sets, parse_any, parse_count, parse_folder, parse_list, parse_whole
 from benchlib import Results
 from numpy.typing import NDArray
 from quality import (
@@ -386,7 +386,7 @@ def measure_languages(arguments: Namespace, results: Results, recipes: list[Reci
 def main() -> int:
     parser = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=parse_folder)
-    parser.add_argument("--sets", type=parse_list, help="default: all that have pairs")
+    parser.add_argument("--sets", type=parse_any, help="'' for none; default: all that have pairs")
     parser.add_argument("--recipes", type=parse_list, default=list(recipes()), help="names and files; default: all")
     parser.add_argument("--k", type=parse_whole, default=3, help="the distance of the short table; default 3")
     parser.add_argument("--png", type=Path, help="where a picture of the distances goes")
@@ -410,10 +410,12 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     parser.set_defaults(small=False, n=0)
     arguments = parser.parse_args()
+    named = [*(arguments.sets or []), *arguments.judge, *arguments.dropped, *arguments.weak]
+    expect_sets(parser, arguments.folder, named)
     results = Results("bench_quality", arguments)
     suffix = ".pairs.tsv.zst"
     every = sorted(path.name.removesuffix(suffix) for path in arguments.folder.glob(f"*{suffix}"))
-    names = every if arguments.sets is None else [name for name in arguments.sets if name]
+    names = every if arguments.sets is None else arguments.sets
     chosen = [recipe_of(text) for text in arguments.recipes]
     measure_labelled(arguments, results, names, chosen)
     for name in arguments.judge:
