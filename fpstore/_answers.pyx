@@ -118,9 +118,10 @@ cdef class Answers:
     cdef object of_one(self, uint64_t fingerprint, uint64_t id, unsigned distance, bint signed, object method):
         # Of one row, of fingerprints that are no words: most answers, of which most have no need for more than this. To
         # make and to end an object takes lines of code and memory of which after other work no cache has any: so one that
-        # nobody has any more is the next one. It has nothing that tells the two from each other.
+        # nobody has any more is the next one. It has nothing that tells the two from each other, unless somebody gave it
+        # another class.
         cdef Columns made
-        if self.last is not None and is_only(<PyObject *>self.last):
+        if self.last is not None and is_only(<PyObject *>self.last) and type(self.last) is self.kind:
             made = self.last  # before anything ends: what is called then makes another
             made.columns = made.rows = None
             self.filled(made, signed, method)

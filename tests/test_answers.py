@@ -78,6 +78,18 @@ def test_an_answer_of_a_kind_with_more_than_columns_is_another_each_time() -> No
     assert not hasattr(single.probe(None, 5, 0, False), "note")
 
 
+def test_an_answer_of_another_kind_by_now_leaves_that_to_no_other(tmp_path: Path) -> None:
+    class Mine(Matches):
+        __slots__ = ()
+
+    with fpstore.build(tmp_path / "s", ROWS, ids=None) as store:
+        store.nearest(0)
+        found = store.nearest(0)
+        found.__class__ = Mine
+        del found
+        assert type(store.nearest(0)) is Matches
+
+
 def test_an_answer_of_wide_codes_has_rows_of_words(tmp_path: Path) -> None:
     codes = np.arange(8, dtype=np.uint64).reshape(2, 4)
     with fpstore.build(tmp_path / "s", codes, bits=256, max_distance=3) as store:

@@ -20,7 +20,7 @@ from fpstore._probe import nearest as nearest_in
 from fpstore._probe import search
 from fpstore._view import SegmentView
 from fpstore.errors import CorruptStore
-from fpstore.format import GROUP_SLOTS, TableRecord
+from fpstore.format import GROUP_SLOTS, MAX_BLOCK_KEYS, TableRecord
 from fpstore.plans.plan import Plan, TablePlan
 from fpstore.store import Store
 from fpstore.types import Keys
@@ -214,6 +214,58 @@ def test_the_first_that_tables_find_are_those_of_brute_force(
                     found = nearest_in(view, np.array([query]), distance, count, flips=flips)
                     assert found[1].tolist() == rows[order[:count]].tolist()
                     assert found[2].tolist() == apart[order[:count]].tolist()
+
+
+def few_slots(flips: int = 0) -> tuple[Keys, list[int], Plan]:
+    """Keys of 64 large slots, the first block of each with a last key where the highest 8 bits change: these, too."""
+    source = np.random.default_rng(5)
+    quarter, edges, keys = 1 << 56, [], []
+    for start in range(0, 1 << 64, 1 << 58):
+        edges.append(start + quarter)
+        for least, most, count in ((1, quarter, MAX_BLOCK_KEYS - 1), (quarter + 1, 4 * quarter, 60)):
+            some = np.unique(source.integers(least, most, 2 * count, dtype=np.uint64))
+            keys += [start + key for key in source.choice(some, count, replace=False).tolist()]
+    tables = tuple(TablePlan(mask, flips) for mask in MASKS["in order"])
+    plan = Plan("few", 3 * flips + 2, BANDS, tables, slot_keys=128)
+    return np.unique(np.array(keys + edges, dtype=np.uint64)), edges, plan
+
+
+def test_a_key_that_ends_a_block_where_the_highest_bits_change_is_found(tmp_path: Path) -> None:
+    """Of a slot that is named by both flips, the first key wanted is that one."""
+    rows, edges, plan = few_slots()
+    source = np.random.default_rng(6)
+    with fpstore.build(tmp_path / "s", rows, max_distance=2, plan=plan, ids=None) as store:
+        assert [table.slot_bits for table in store._segments[0].tables] == [6, 6, 6]
+        store._warm()
+        for edge in edges:
+            places = [source.choice(bits, n, replace=False) for bits, n in ((21, 3), (22, 3), (6, 2))]
+            wrong = [*places[0], *(places[1] + 21), *(places[2] + 58)]
+            query = np.uint64(edge ^ sum(1 << int(bit) for bit in wrong))
+            found = nearest_in(store._segments[0].view, np.array([query]), 8, 64, flips=(2, 2, 2))
+            assert edge in found[1].tolist()
+
+
+def test_what_a_file_says_while_it_is_written_over_is_not_kept(tmp_path: Path) -> None:
+    """As one that is cut within a page and made whole again: meanwhile the rest of it reads as zeros."""
+    rows, _, plan = few_slots(2)
+    fpstore.build(tmp_path / "s", rows, max_distance=8, plan=plan, ids=None).close()
+    [path] = (tmp_path / "s" / "segments").iterdir()
+    whole = path.read_bytes()
+    with fpstore.open(tmp_path / "s") as store:
+        store._warm()
+        [segment] = store._segments
+        with path.open("r+b") as file:
+            for table in segment.tables:
+                file.seek(table.fences_offset)
+                file.write(bytes(16 * table.fence_count))
+            file.seek(-64, os.SEEK_END)
+            file.write(bytes(64))
+        with pytest.raises(CorruptStore, match="another end of the file"):
+            search(segment.view, rows[:1], 8)
+        with path.open("r+b") as file:
+            file.write(whole)
+        for key in rows[::50]:
+            assert key in search(segment.view, np.array([key]), 8)[1]
 
 
 def image_of(bits: int, ends: int | None = None) -> SegmentView:

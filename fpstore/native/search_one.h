@@ -301,7 +301,7 @@ ALWAYS_INLINE void KERNEL(ask_large)(const Search *search) {
         Table *table = search->tables[t];
         fences |= table->fence_count;
         if (table->fence_count < FENCES_NOTED) continue;
-        if (UNLIKELY(!fences_known(table))) fences_note(table, search->pages->base);
+        if (UNLIKELY(!fences_known(table))) fences_note(table, search->pages);
         for (size_t at = 0; at < sizeof table->first_fence; at += CACHE_LINE)
             __builtin_prefetch((const char *)table->first_fence + at);
     }

@@ -315,31 +315,30 @@ Status fence_find(Pages *pages, const Table *table, uint64_t key, uint64_t *foun
     return OK;
 }
 
-void fences_note(Table *table, const uint8_t *base) {
-    const uint64_t count = table->fence_count;
-    int unknown = FENCES_UNKNOWN;
+/* Each page is looked at as it is now, in a copy: of a file that is cut short meanwhile the rest of a page reads as
+   zeros. An answer made of these is not believed, see guard.h; what is noted here would be, once the file is whole. */
+void fences_note(Table *table, const Pages *pages) {
+    const uint64_t count = table->fence_count, end = table->fences_offset + count * FENCE_BYTES;
+    uint64_t at = table->fences_offset, index = 0;
+    unsigned top = 0;
+    int holds = 1, unknown = FENCES_UNKNOWN;
     if (count < FENCES_NOTED || count > UINT32_MAX || table->block_bytes != 0) return;
     if (!__atomic_compare_exchange_n(&table->fences, &unknown, FENCES_BEGUN, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
         return;
-    const uint8_t *last_keys = base + table->fences_offset;
-    uint64_t low = 0;
-    for (uint64_t top = 0; top < 1 << FENCE_BITS; top++) {
-        const uint64_t key = top << fence_shift(table);
-        /* They are not far from those of the number before. */
-        uint64_t step = 1, high;
-        for (; step <= count - low && load64(last_keys + (low + step - 1) * FENCE_BYTES) < key; step *= 2) low += step;
-        high = step <= count - low ? low + step - 1 : count;
-        while (low < high) {
-            const uint64_t middle = low + (high - low) / 2;
-            if (load64(last_keys + middle * FENCE_BYTES) < key)
-                low = middle + 1;
-            else
-                high = middle;
+    while (holds && at < end) {
+        const uint64_t page = at / PAGE_BYTES, begin = page * PAGE_BYTES, rest = pages->checked_bytes - begin,
+                       size = rest < PAGE_BYTES ? rest : PAGE_BYTES;
+        uint8_t now[PAGE_BYTES];
+        memcpy(now, pages->base + begin, size);
+        holds = checksum_holds(now, 0, size, pages->checksums + CRC_BYTES * page);
+        for (; at < end && at < begin + size; at += FENCE_BYTES, index++) {
+            const uint64_t last_key = load64(now + (at - begin));
+            for (; top < 1 << FENCE_BITS && (uint64_t)top << fence_shift(table) <= last_key; top++)
+                table->first_fence[top] = (uint32_t)index;
         }
-        table->first_fence[top] = (uint32_t)low;
     }
-    table->first_fence[1 << FENCE_BITS] = (uint32_t)count;
-    __atomic_store_n(&table->fences, FENCES_KNOWN, __ATOMIC_RELEASE);
+    for (; top <= 1 << FENCE_BITS; top++) table->first_fence[top] = (uint32_t)count;
+    __atomic_store_n(&table->fences, holds ? FENCES_KNOWN : FENCES_UNKNOWN, __ATOMIC_RELEASE);
 }
 
 Status fence_block(Pages *pages, const Table *table, uint64_t begin, uint64_t index, Block *block, uint64_t *last_key) {

@@ -124,8 +124,9 @@ typedef struct {
     uint32_t first_fence[(1 << FENCE_BITS) + 1]; /* the last one: how many there are */
 } Table;
 
-/* Note first_fence of a table of slots whose pages have all been checked, unless it is, or is being, noted. */
-void fences_note(Table *table, const uint8_t *base);
+/* Note first_fence of a table of slots whose pages have all been checked, unless it is, or is being, noted, or a page of
+   the fences has another checksum by now. */
+void fences_note(Table *table, const Pages *pages);
 
 ALWAYS_INLINE int fences_known(const Table *table) {
     return __atomic_load_n(&table->fences, __ATOMIC_ACQUIRE) == FENCES_KNOWN;

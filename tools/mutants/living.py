@@ -69,6 +69,14 @@ MUTANTS = (
         ("tests/test_answers.py::test_an_answer_of_a_kind_with_more_than_columns_is_another_each_time",),
     ),
     Mutant(
+        "an answer becomes the next one with the kind that others have made of it",
+        "fpstore/_answers.pyx",
+        " and type(self.last) is self.kind:",
+        ":",
+        "answers are of a kind that nobody asked for",
+        ("tests/test_answers.py::test_an_answer_of_another_kind_by_now_leaves_that_to_no_other",),
+    ),
+    Mutant(
         "the nearest are asked of what is no store",
         "fpstore/_front.pyx",
         "if not issubclass(type(self), Fronted):",

@@ -945,6 +945,22 @@ MUTANTS = (
         ("tests/test_watch.py::test_after_its_time_it_does_not_hold_where_a_file_is_not_in_its_place[another file]",),
     ),
     Mutant(
+        "a fence at the least key of those with its highest bits is behind where these are sought",
+        "fpstore/native/view.c",
+        "(uint64_t)top << fence_shift(table) <= last_key; top++)",
+        "(uint64_t)top << fence_shift(table) < last_key; top++)",
+        "the last key of a block is not found where the highest bits change there",
+        ("tests/test_search_one.py::test_a_key_that_ends_a_block_where_the_highest_bits_change_is_found",),
+    ),
+    Mutant(
+        "fences are noted of whatever a file says at that time",
+        "fpstore/native/view.c",
+        "holds = checksum_holds(now, 0, size, pages->checksums + CRC_BYTES * page);",
+        "holds = 1;",
+        "of a file that is whole again matches are missing",
+        ("tests/test_search_one.py::test_what_a_file_says_while_it_is_written_over_is_not_kept",),
+    ),
+    Mutant(
         "of the fences that a key's is sought among the first one alone is looked at",
         "fpstore/native/view.h",
         "*low = first[0], *high = first[1];",
