@@ -356,6 +356,8 @@ def _replace(path: Path, write: Write, mode: int | None, *, by_nothing: bool = F
                 undo.pop_all()  # what lies there by now is another store's
             else:
                 now = catalog.state()
+                if now.identity != state.identity:
+                    undo.pop_all()  # interrupted behind what is durable: the new store is there, and of the new mode
                 remove_unpublished(catalog, now)
                 own = tuple(entry for entry in now.strays if entry not in state.strays)
                 remove_replaced(catalog, dataclasses.replace(now, strays=own))

@@ -1,5 +1,6 @@
 """An empty store in the place of one that is there: with all its settings, or what was there stays as it was."""
 
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from outcome import Command
 
 import fpstore
 from fpstore.errors import CorruptStore, PlanError, RecipeError
+from fpstore.living.catalog import Catalog
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "all as they are": {},
@@ -159,6 +161,28 @@ def test_a_build_that_fails_leaves_each_mode_as_it_was(tmp_path: Path, fails: st
     with pytest.raises(error):
         fpstore.build(path, ids=None, force=True, mode=mode, **asked)
     assert modes_of(path) == expected
+
+
+def test_a_build_interrupted_behind_what_is_durable_has_the_mode_that_was_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a Ctrl-C comes while the system writes the new catalog: its rows are not for whom the old ones were for."""
+    path = used(tmp_path / "s", "string")
+    path.chmod(0o755)
+    (path / "catalog.mdb").chmod(0o644)
+    publish = Catalog.publish
+
+    def interrupt(catalog: Catalog, **given: Any) -> None:
+        publish(catalog, **given)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Catalog, "publish", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        fpstore.build(path, SOME, ids=None, force=True, mode=0o600)
+    with fpstore.open(path) as store:
+        assert store.count() == len(SOME)
+    modes = {name: stat.S_IMODE(mode) for name, mode in modes_of(path).items()}
+    assert {name: mode for name, mode in modes.items() if mode & 0o077} == {}
 
 
 def test_a_store_that_cannot_be_swept_keeps_its_modes_and_its_missing_folder(tmp_path: Path) -> None:
