@@ -358,9 +358,10 @@ def _replace(path: Path, write: Write, mode: int | None, *, by_nothing: bool = F
                 now = catalog.state()
                 if now.identity != state.identity:
                     undo.pop_all()  # interrupted behind what is durable: the new store is there, and of the new mode
-                remove_unpublished(catalog, now)
-                own = tuple(entry for entry in now.strays if entry not in state.strays)
-                remove_replaced(catalog, dataclasses.replace(now, strays=own))
+                if catalog.folder.identity_of(SEGMENTS) is not None:  # else nothing was begun
+                    remove_unpublished(catalog, now)
+                    own = tuple(entry for entry in now.strays if entry not in state.strays)
+                    remove_replaced(catalog, dataclasses.replace(now, strays=own))
             raise
         notes.forget(catalog.folder)
         sweep_segments(catalog)

@@ -10,6 +10,7 @@ from living import SOME
 from outcome import Command
 
 import fpstore
+from fpstore.disk import Folder
 from fpstore.errors import CorruptStore, PlanError, RecipeError
 from fpstore.living.catalog import Catalog
 
@@ -183,6 +184,22 @@ def test_a_build_interrupted_behind_what_is_durable_has_the_mode_that_was_asked_
         assert store.count() == len(SOME)
     modes = {name: stat.S_IMODE(mode) for name, mode in modes_of(path).items()}
     assert {name: mode for name, mode in modes.items() if mode & 0o077} == {}
+
+
+def test_a_mode_that_may_not_be_changed_is_told_also_without_a_folder_of_segments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "s.fpstore"
+    fpstore.create(path).close()
+    (path / "segments").rmdir()
+
+    def refuse(folder: Folder, mode: int) -> None:
+        raise PermissionError("not the owner")
+
+    monkeypatch.setattr(Folder, "set_mode", refuse)
+    with pytest.raises(PermissionError, match="not the owner"):
+        fpstore.build(path, SOME, force=True, mode=0o600)
+    assert not (path / "segments").exists()
 
 
 def test_a_store_that_cannot_be_swept_keeps_its_modes_and_its_missing_folder(tmp_path: Path) -> None:

@@ -166,10 +166,12 @@ class _HexLines:
         ids: list[str] = []
         row = self._row
         for place, line in enumerate(block.decode("utf-8", "replace").split("\n")[:-1], start=self._line_number):
-            cell = line.strip()
-            value, tab, id_cell = cell.partition("\t") if self._has_ids else (cell, "", "")
-            if self._has_ids and not tab:
-                told = f"{self._name}, line {place}: found {shown(cell)}, expected a fingerprint, a tab and an id"
+            # Blanks behind an id are its own, of which is told.
+            cell = line.lstrip().removesuffix("\r")
+            value, _, id_cell = cell.partition("\t") if self._has_ids else (cell, "", "")
+            if self._has_ids and not id_cell.strip():
+                found = shown(line.strip())
+                told = f"{self._name}, line {place}: found {found}, expected a fingerprint, a tab and an id"
                 self._request.faults.meet(BadInput(told, "bad line", source=self._name, line=place))
             else:
                 places.append(place)
