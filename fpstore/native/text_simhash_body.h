@@ -254,8 +254,9 @@ static void KERNEL(hash_slices)(const uint8_t *bytes, const uint32_t *starts, co
         const size_t at = (size_t)__builtin_ctzll(left);
         hashes[at] = xxh3(bytes + starts[at], ends[at] - gap - starts[at]);
     }
-    HeldMinima held = *minima;
+    HeldMinima held = {0};
     size_t lowered = 0;
+    if (half_count != 0) held = *minima;
     if (of_17 != 0) {
         const size_t some = (size_t)__builtin_popcountll(of_17);
         const int are_all = some == HASHED_AT_ONCE;
@@ -279,6 +280,7 @@ static void KERNEL(hash_slices)(const uint8_t *bytes, const uint32_t *starts, co
             out += __builtin_popcount(marked);
         }
     }
+    if (half_count == 0) return;
     KERNEL(lower_held)(&held, halves + lowered, half_count - lowered);
     *minima = held;
 }
@@ -297,8 +299,10 @@ static int KERNEL(hash_shingles)(Document *document, const Steps *steps, size_t 
     if (steps->hash == XXH3) {
         uint32_t *values = document->minima.values;
         const uint32_t *factors = steps->permutations.factors, *terms = steps->permutations.terms;
-        HeldMinima held = KERNEL(hold_minima)(values, factors, terms);
+        HeldMinima held = {0};
         uint32_t halves[HASHED_AT_ONCE];
+        lower = lower && count > HASHED_AT_ONCE; /* else no turn is before another */
+        if (lower) held = KERNEL(hold_minima)(values, factors, terms);
         size_t waiting = 0;
         for (size_t i = 0; i < count; i += HASHED_AT_ONCE) {
             const size_t some = count - i < HASHED_AT_ONCE ? count - i : HASHED_AT_ONCE;
@@ -307,9 +311,10 @@ static int KERNEL(hash_shingles)(Document *document, const Steps *steps, size_t 
             KERNEL(put_halves)(halves, hashes + i, some);
             waiting = some;
         }
+        if (!lower) return 0;
         KERNEL(lower_held)(&held, halves, waiting);
-        if (lower) KERNEL(put_minima)(&held, values);
-        return lower;
+        KERNEL(put_minima)(&held, values);
+        return 1;
     }
 #else
     (void)lower;
