@@ -22,7 +22,8 @@ import numpy as np
 from fpstore._codec import crc32c
 from fpstore.checks import expect_integer
 from fpstore.disk import NEW_SUFFIX, FileIdentity, Folder, naming, read_whole, replace_whole, write_all
-from fpstore.errors import CorruptStore, Damage, JobError
+from fpstore.errors import CorruptStore, Damage, JobError, StoreLocked
+from fpstore.file_locks import is_locked
 from fpstore.ledger import (
     INDEX,
     LATER,
@@ -48,7 +49,8 @@ JOBS = "jobs"
 # In a store whose ids are names a document has a number of the record's own, from here on: no handle is as large.
 FIRST_NUMBER = 1 << 63
 
-# In the folder of a job, from its first commit on.
+# In the folder of a job: what says that a job made it, locked while a process is at it; and from its first commit on.
+MARK = "job.json"
 JOURNAL = "journal.json"
 
 PIECE_BYTES = 4 << 20
@@ -108,7 +110,8 @@ def abandoned(folder: Folder, identity: str, asker: Asker | None) -> Note | None
     """The note of a job that can never go on, which is to be undone before anything else is written; None without one.
 
     identity: of the store in folder. asker: who wants to write, if it is a job, whose own note this may be. Raises
-    JobError where another job is not finished, and where the note is about another store.
+    JobError where another job is not finished, and where the note is about another store; StoreLocked while a process
+    is at that other job.
     """
     note = read_note(folder)
     if note is not None and note.store != identity:
@@ -117,6 +120,9 @@ def abandoned(folder: Folder, identity: str, asker: Asker | None) -> Note | None
     if note is None or (asker is not None and note.job == asker.job):
         return None
     if can_go_on(note.folder, note.job):
+        if _is_at_work(note.folder):  # it writes no more, or nobody else would have come so far, but has yet to say so
+            told = f"a process is at the job {note.folder}, and only that job may write here until it has ended"
+            raise StoreLocked(told, path=folder.path)
         ways = "run it again to its end or with --force, or remove that folder and what it stored goes with it"
         raise JobError(f"the job {note.folder} is not finished, and only it may write here: {ways}", path=folder.path)
     return note
@@ -139,6 +145,17 @@ def can_go_on(folder: str, job: str) -> bool:
         return data is not None and bool(parse_json(data)["job"] == job)
     except (CorruptStore, LookupError, TypeError, ValueError):
         return True  # damaged: it is not for others to say that it never ends
+
+
+def _is_at_work(folder: str) -> bool:
+    """Whether a process is at the job in this folder, which is one: has its mark locked."""
+    with suppress(OSError, CorruptStore), Folder.open(Path(folder)) as opened:
+        fd = opened.open_file(MARK)
+        try:
+            return is_locked(fd)
+        finally:
+            os.close(fd)
+    return False
 
 
 def document_count(record: Folder) -> int:

@@ -17,6 +17,7 @@ import pytest
 import fpstore
 from fpstore.disk import CATALOG_NAME, Folder
 from fpstore.errors import StoreChanged, StoreLocked
+from fpstore.file_locks import is_free
 from fpstore.living import changes, environment, locks
 from fpstore.living.environment import MAP_BYTES, Environment, Transaction
 from fpstore.living.header import HeaderFile
@@ -229,7 +230,7 @@ def test_a_reader_whom_commits_overtake_before_it_begins_looks_again(
     assert number == entered[-1] == 1 + 1 + 2 + 1 + 2
     assert found[:8] == b"%08d" % 41
     fd = folder.open_file(NAME)
-    assert all(locks._is_free(fd, locks._EXCLUSIVE[gate]) for gate in range(3))
+    assert all(is_free(fd, locks._EXCLUSIVE[gate]) for gate in range(3))
     os.close(fd)
 
 
@@ -292,7 +293,7 @@ def test_pages_are_checked_and_a_log_is_decoded_when_the_writer_need_not_wait_an
         real = getattr(module, name)
 
         def called(*args: Any, **named: Any) -> Any:
-            free = [locks._is_free(file, locks._EXCLUSIVE[gate]) for gate in range(3)]
+            free = [is_free(file, locks._EXCLUSIVE[gate]) for gate in range(3)]
             done.append((name, free))
             return real(*args, **named)
 

@@ -1,6 +1,7 @@
 """A standing store and the jobs that add to it: nothing that others stored is lost, and who may write is told."""
 
 import dataclasses
+import fcntl
 import json
 import os
 import re
@@ -24,7 +25,8 @@ import fpstore
 from fpstore import CorruptStore, JobError, ledger, notes
 from fpstore._codec import crc32c
 from fpstore.disk import Folder
-from fpstore.errors import StoreChanged
+from fpstore.errors import StoreChanged, StoreLocked
+from fpstore.file_locks import lock_file
 from fpstore.jobs import corpus, dedup, runs
 from fpstore.jobs.journal import Job
 from fpstore.jobs.standing import standing_workplace
@@ -778,9 +780,65 @@ def test_the_asker_of_a_note_is_that_very_job(tmp_path: Path) -> None:
         (job / notes.JOURNAL).write_text(json.dumps({"job": "another"}))
         assert notes.abandoned(folder, "one", None) == note
         (job / notes.JOURNAL).write_text(json.dumps({"job": "job"}))
-        for asker in (None, Asker("other", str(job))):
-            with pytest.raises(JobError, match="is not finished"):
-                notes.abandoned(folder, "one", asker)
+        with (job / notes.MARK).open("w") as mark:
+            for asker in (None, Asker("other", str(job))):
+                with pytest.raises(JobError, match="is not finished"):
+                    notes.abandoned(folder, "one", asker)
+            assert lock_file(mark.fileno(), fcntl.F_WRLCK, wait=False)
+            told = f"a process is at the job {job}, and only that job may write here until it has ended"
+            for asker in (None, Asker("other", str(job))):
+                with pytest.raises(StoreLocked, match=f"^{re.escape(f'{tmp_path}: {told}')}$"):
+                    notes.abandoned(folder, "one", asker)
+        (job / notes.MARK).unlink()
+        with pytest.raises(JobError, match="is not finished"):
+            notes.abandoned(folder, "one", None)
+
+
+@pytest.mark.parametrize("texts", [False, True])
+@pytest.mark.parametrize("job", ["dedup", "cluster"])
+def test_a_job_that_has_let_go_of_the_store_and_has_yet_to_end_is_waited_for(
+    tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch, job: str, texts: bool
+) -> None:
+    """Nobody writes there, and its note is not gone: its end is a moment away, so that it is not to be run again."""
+    store, module = tmp_path / "s.fpstore", import_module(f"fpstore.jobs.{job}")
+    run: Callable[..., Any] = getattr(fpstore.jobs, job)
+    confirm = "jaccard>=0.5" if texts else None
+    original, seen = module.release, []
+    refuses: list[Callable[[], Any]] = [
+        lambda: fpstore.open(store, "w"),
+        lambda: run([source], tmp_path / "2", store=store),
+    ]
+
+    def beside(*given: Any, **more: Any) -> None:
+        command: list[str | Path] = [sys.executable, "-m", "fpstore", "remove", store, "--id", "0"]
+        for refused in refuses:
+            with pytest.raises(StoreLocked, match=r"a process is at the job .*1\.job, and only that job may write"):
+                refused()
+        seen.append(subprocess.run(command, capture_output=True).returncode)
+        original(*given, **more)
+
+    monkeypatch.setattr(module, "release", beside)
+    run([source], tmp_path / "1", store=store, confirm=confirm)
+    assert seen == [4]
+    monkeypatch.undo()
+    run([source], tmp_path / "2", store=store, confirm=confirm)
+
+
+def test_a_store_that_goes_as_a_job_begins_was_changed(
+    tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, original = tmp_path / "s.fpstore", dedup_job.standing_workplace
+    dedup([source], tmp_path / "1", store=store)
+
+    def gone_before(*given: Any, **more: Any) -> Any:
+        store.rename(tmp_path / "elsewhere")
+        return original(*given, **more)
+
+    monkeypatch.setattr(dedup_job, "standing_workplace", gone_before)
+    lexists = os.path.lexists
+    monkeypatch.setattr(os.path, "lexists", lambda path: path == store or lexists(path))  # it goes just behind that
+    with pytest.raises(StoreChanged, match=r"found no store, expected the one that was there .* run it again$"):
+        dedup([source], tmp_path / "2", store=store)
 
 
 def test_the_end_of_a_note_is_on_the_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

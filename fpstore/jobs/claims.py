@@ -19,15 +19,15 @@ from typing import Any
 from fpstore.closing import close_all
 from fpstore.disk import NEW_SUFFIX, FileIdentity, Folder, naming, write_all
 from fpstore.errors import JobError, no_folder
+from fpstore.file_locks import lock_file
 from fpstore.inputs import BadInput
 from fpstore.jobs.files import AppendFile, files_of_jobs, look, read_json, write_json
 from fpstore.jobs.forms import Pack
 from fpstore.ledger import parse_json
-from fpstore.notes import JOURNAL, can_go_on
+from fpstore.notes import JOURNAL, MARK, can_go_on
 
 SUFFIX = ".job"
 # What lies in the folder of a result. The journal and work are in that of the first; in the others is whose they are.
-MARK = "job.json"
 OWNER = "owner.json"
 PART = "part"
 PACKED = "packed"  # what is made of the part in the end, of a result that is compressed or Parquet
@@ -112,10 +112,8 @@ class Claim:
             raise JobError("found a folder that no job made, expected nothing; move it away", path=self.path)
         with files_of_jobs():
             self._lock_fd = self.folder.open_file(MARK, os.O_RDWR | os.O_CREAT)
-        try:
-            fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise JobError("another process is at this job", path=self.path) from None
+        if not lock_file(self._lock_fd, fcntl.F_WRLCK, wait=False):
+            raise JobError("another process is at this job", path=self.path)
         status = os.fstat(self._lock_fd)
         if self.folder.identity_of(MARK) != FileIdentity(status.st_dev, status.st_ino):
             return False

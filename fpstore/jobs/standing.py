@@ -407,7 +407,10 @@ def _opened(path: Path, job: Job, settings: Settings, *, is_new: bool) -> Iterat
         kind: type[Any] = MinHashStore if settings.signs else Store
         try:
             store = stack.enter_context(job.hold(kind(path, "w", "batch", job=asker, before_commit=spools.sync)))
-        except (FileNotFoundError, fpstore.NotAStore):
+        except (FileNotFoundError, fpstore.NotAStore) as error:
+            if is_new and isinstance(error, FileNotFoundError):
+                told = "found no store, expected the one that was there when this job began; run it again"
+                raise StoreChanged(told, path=path) from None
             if is_new:
                 raise
             told = f"found no store, expected the one that the interrupted job {job.folder} adds to"

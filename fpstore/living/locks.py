@@ -16,7 +16,6 @@ import contextlib
 import errno
 import fcntl
 import os
-import struct
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -27,6 +26,7 @@ from weakref import WeakSet
 
 from fpstore.disk import CATALOG_NAME, FileIdentity, Folder
 from fpstore.errors import CorruptStore, StoreChanged, StoreLocked
+from fpstore.file_locks import FLOCK, is_free
 
 WRITER_LOCK_NAME = "writer.lock"
 
@@ -36,20 +36,17 @@ GATE_LOOK_S = 0.0001, 0.005
 MAX_ATTEMPTS = 8
 
 _GATES = 3
-# struct flock of Linux, for single bytes of the catalog's file, far behind its end: one for each gate, one for the
-# writer. Nothing is ever stored there.
-_FLOCK = struct.Struct("hhqqi4x")
+# Single bytes of the catalog's file, far behind its end: one for each gate, one for the writer. Nothing is ever stored
+# there.
 _PLACE = 1 << 62
 _WRITER = _GATES
 
 
 def _requests(kind: int) -> list[bytes]:
-    return [_FLOCK.pack(kind, os.SEEK_SET, _PLACE + place, 1, 0) for place in range(_GATES + 1)]
+    return [FLOCK.pack(kind, os.SEEK_SET, _PLACE + place, 1, 0) for place in range(_GATES + 1)]
 
 
 _SHARED, _EXCLUSIVE, _NONE = _requests(fcntl.F_RDLCK), _requests(fcntl.F_WRLCK), _requests(fcntl.F_UNLCK)
-# What the kernel answers first when it is asked whether a lock could be had.
-_FREE = struct.pack("h", fcntl.F_UNLCK)
 
 
 # --- Gates --------------------------------------------------------------------------------------------------
@@ -77,32 +74,16 @@ def wait_for_overtaken(fd: int, transaction: int, path: Path) -> None:
     Raises StoreLocked after GATE_WAIT_S.
     """
     gate = _EXCLUSIVE[transaction % _GATES]  # that of transaction - 3
-    if _is_free(fd, gate):
+    if is_free(fd, gate):
         return
     started, (pause, longest) = time.monotonic(), GATE_LOOK_S
-    while not _is_free(fd, gate):
+    while not is_free(fd, gate):
         waited = time.monotonic() - started
         if waited > GATE_WAIT_S:
             told = f"a reader has been inside for {waited:.0f} s, two commits behind"
             raise StoreLocked(f"{told}; expected it to leave: nothing was written", path=path)
         time.sleep(pause)
         pause = min(2 * pause, longest)
-
-
-def _is_free(fd: int, request: bytes) -> bool:
-    return fcntl.fcntl(fd, fcntl.F_OFD_GETLK, request)[:2] == _FREE
-
-
-def lock_file(fd: int, kind: int, *, wait: bool) -> bool:
-    """Take or change the lock of the whole of an open file that is no store's: F_RDLCK or F_WRLCK; whether it is had.
-
-    One that is not had changes nothing.
-    """
-    try:
-        fcntl.fcntl(fd, fcntl.F_OFD_SETLKW if wait else fcntl.F_OFD_SETLK, _FLOCK.pack(kind, os.SEEK_SET, 0, 0, 0))
-    except (BlockingIOError, PermissionError):
-        return False
-    return True
 
 
 # --- The one writer -----------------------------------------------------------------------------------------
@@ -263,7 +244,7 @@ def find_writer(folder: Folder) -> AWriter | None:
     with contextlib.suppress(FileNotFoundError):
         fd = folder.open_file(CATALOG_NAME)
         try:
-            return None if _is_free(fd, _SHARED[_WRITER]) else AWriter(_number_in(folder))
+            return None if is_free(fd, _SHARED[_WRITER]) else AWriter(_number_in(folder))
         finally:
             os.close(fd)
     return None

@@ -17,8 +17,8 @@ from pathlib import Path
 from fpstore.arrays import parse_memory
 from fpstore.disk import MIRROR_NAME, PRIVATE_FOLDER, Folder, read_whole, replace_whole
 from fpstore.errors import CorruptStore, PathLike, StoreWarning
+from fpstore.file_locks import lock_file
 from fpstore.living.catalog import SEGMENTS
-from fpstore.living.locks import lock_file
 
 CACHE_VARIABLE, BYTES_VARIABLE = "FPSTORE_CACHE", "FPSTORE_CACHE_BYTES"
 DEFAULT_BYTES = "10GiB"

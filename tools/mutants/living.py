@@ -1646,8 +1646,8 @@ MUTANTS = (
     Mutant(
         "who keeps writers out is taken for one",
         "fpstore/living/locks.py",
-        "return None if _is_free(fd, _SHARED[_WRITER])",
-        "return None if _is_free(fd, _EXCLUSIVE[_WRITER])",
+        "return None if is_free(fd, _SHARED[_WRITER])",
+        "return None if is_free(fd, _EXCLUSIVE[_WRITER])",
         "stats names a writer that nobody can find",
         ("tests/test_locks.py::test_one_who_only_keeps_writers_out_is_no_writer",),
     ),
@@ -1730,6 +1730,22 @@ MUTANTS = (
         "if False:",
         "a job adds fingerprints by other settings than the store's",
         ("tests/test_jobs_standing.py::test_a_store_that_another_process_makes_as_a_job_begins_is_not_gone_on_with",),
+    ),
+    Mutant(
+        "a job that is about to end in another process is told as one that was left",
+        "fpstore/notes.py",
+        "if _is_at_work(note.folder):",
+        "if False:",
+        "of jobs at once one fails, and is not told to be tried again",
+        ("tests/test_jobs_standing.py::test_a_job_that_has_let_go_of_the_store_and_has_yet_to_end_is_waited_for",),
+    ),
+    Mutant(
+        "a store that goes as a job begins is told as a wrong path",
+        "fpstore/jobs/standing.py",
+        "if is_new and isinstance(error, FileNotFoundError):",
+        "if False:",
+        "what may be tried again ends as what may not",
+        ("tests/test_jobs_standing.py::test_a_store_that_goes_as_a_job_begins_was_changed",),
     ),
     Mutant(
         "a generator's lock is opened when its folder is closed",
