@@ -1,4 +1,4 @@
-from typing import Any
+from typing import Any, Self
 
 from fpstore._following import Following
 from fpstore._singly import Singly
@@ -6,7 +6,8 @@ from fpstore._watch import Watch
 from fpstore.query.matches import Matches
 
 class Front:
-    def __init__(self, newest: Following | Singly, watch: Watch, signed: bool) -> None: ...
+    def __init__(self, store: object) -> None: ...
+    def of(self, newest: Following | Singly, watch: Watch, signed: bool) -> Self: ...
 
 class Fronted:
     _front: Front

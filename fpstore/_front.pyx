@@ -4,6 +4,7 @@
 After other work no cache has anything of a call: each object and each dictionary that Python looks at for it is waited for.
 """
 
+cimport cython
 from cpython.object cimport PyObject
 
 from fpstore._following cimport Following
@@ -12,28 +13,43 @@ from fpstore._watch cimport Watch
 
 cdef extern from *:
     """
-    #include <structmember.h>
-    /* Where in an object one of its kind's __slots__ lies. */
-    static inline Py_ssize_t fpstore_place_of(PyObject *slot) {
-        return ((PyMemberDescrObject *)slot)->d_member->offset;
-    }
-    /* What is there; NULL for nothing, and where another thread may change it meanwhile. */
-    static inline PyObject *fpstore_at_place(PyObject *object, Py_ssize_t place) {
+    /* The weak reference to an object that is listed first, by where objects of its kind have it. NULL for none, and where
+       another thread may change the list meanwhile. */
+    static inline PyObject *fpstore_first_reference(PyObject *object, Py_ssize_t place) {
     #ifdef Py_GIL_DISABLED
         return NULL;
     #else
-        return *(PyObject **)((char *)object + place);
+        return place == 0 ? NULL : *(PyObject **)((char *)object + place);
+    #endif
+    }
+    static inline PyObject *fpstore_next_reference(PyObject *reference) {
+    #ifdef Py_GIL_DISABLED
+        return NULL;
+    #else
+        return (PyObject *)((PyWeakReference *)reference)->wr_next;
     #endif
     }
     """
-    Py_ssize_t place_of "fpstore_place_of"(object slot)
-    PyObject *at_place "fpstore_at_place"(object self, Py_ssize_t place)
+    PyObject *first_reference "fpstore_first_reference"(PyObject *object, Py_ssize_t place)
+    PyObject *next_reference "fpstore_next_reference"(PyObject *reference)
+
+cdef extern from "Python.h":
+    ctypedef struct Kind "PyTypeObject":
+        Py_ssize_t tp_weaklistoffset
+    ctypedef class weakref.ReferenceType [object PyWeakReference]:
+        pass
+
+# How many weak references to a store are looked at; whoever has made more of them waits for an attribute.
+cdef enum:
+    REFERENCES = 4
 
 
-cdef class Front:
-    """What the calls of one store need of it.
+@cython.final
+cdef class Front(ReferenceType):
+    """What the calls of one store need of it, and a weak reference to that: so an object has it at hand, whatever its kind.
 
-    newest: has its newest snapshot; watch: over its catalog. signed: fingerprints, and ids that are numbers, as int64.
+    In a slot, or as a field of a compiled class, it was in the way of other bases that have some; and of objects that have none
+    the attributes are in a dictionary, which takes three times as long.
     """
 
     cdef object newest
@@ -41,9 +57,11 @@ cdef class Front:
     cdef Watch watch
     cdef bint signed
 
-    def __cinit__(self, newest, Watch watch not None, bint signed):
+    def of(self, newest, Watch watch not None, bint signed):
+        """newest: has its newest snapshot; watch: over its catalog. signed: fingerprints, and ids that are numbers, as int64."""
         self.newest, self.watch, self.signed = newest, watch, signed
         self.known = newest if type(newest) is Following else None
+        return self
 
     cdef object first(self, fingerprint, count, max_distance):
         # As first() of what answers from the newest snapshot.
@@ -60,29 +78,33 @@ cdef class Front:
 
 
 class Fronted:
-    """A store, as far as these calls look at it: where its `Front` is, at hand.
+    """A store, as far as these calls look at it: its attribute `_front` is the `Front` of it."""
 
-    A class of Python's: of objects of others the attributes would be in a dictionary, which takes three times as long.
-    """
-
-    __slots__ = ("_front",)
+    __slots__ = ()
 
 
-cdef Py_ssize_t place = place_of(Fronted._front)
-# The kind of the store that was asked last, which is known to be Fronted.
+# The kind of the store that was asked last, and where objects of it have the list of weak references to them.
 cdef object kind = None
+cdef Py_ssize_t place = 0
 
 
 cdef Front front_of(self):
     # What a store asks through, without a look through its kinds, of which after other work no cache has any.
-    global kind
-    cdef PyObject *front
+    global kind, place
+    cdef PyObject *reference
     if type(self) is not kind:
-        if not issubclass(type(self), Fronted):  # whatever it says that it is
-            raise TypeError(f"nearest: found {type(self).__name__}, expected a store")
         kind = type(self)
-    front = at_place(self, place)
-    return <Front?>self._front if front == NULL else <Front?><object>front
+        place = (<Kind *>kind).tp_weaklistoffset
+    reference = first_reference(<PyObject *>self, place)
+    for i in range(REFERENCES):
+        if reference == NULL:
+            break
+        if type(<object>reference) is Front:
+            return <Front>reference
+        reference = next_reference(reference)
+    if not issubclass(type(self), Fronted):  # whatever it says that it is
+        raise TypeError(f"nearest: found {type(self).__name__}, expected a store")
+    return <Front?>self._front
 
 
 def nearest(self, fingerprint, count=1, *, max_distance=None):

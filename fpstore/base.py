@@ -113,11 +113,11 @@ class _BaseStore(Fronted, ABC):
         self._newest: Following | Singly = (
             self._living.singly if isinstance(self._living, Writer) else self._living.known
         )
-        self._front = Front(self._newest, self._watch, self._signed)
         _catalogs[self] = self._living._catalog
-        self._closed = self._ended = False
         if mode == "w":
             _open_writers.add(self)
+        self._front = Front(self).of(self._newest, self._watch, self._signed)  # the last weak reference is found first
+        self._closed = self._ended = False
 
     def __bool__(self) -> bool:
         """True: whether it holds anything is for count() to tell, which may read all of it."""

@@ -27,6 +27,17 @@ def no_folder(what: str, path: PathLike) -> FileNotFoundError:
     return FileNotFoundError(errno.ENOENT, f"{what} that is not there{way}", os.fspath(path))
 
 
+def folder_in(path: PathLike) -> str | None:
+    """What tells that a path is one of a folder, None for what may be one of a file: `a folder`.
+
+    Where a file is to be written a folder was meant for something else, or a name was forgotten.
+    """
+    typed = os.fspath(path)
+    if os.path.basename(typed) in ("", os.curdir, os.pardir):
+        return "a path that only a folder has"
+    return "a folder" if os.path.isdir(typed) and not os.path.islink(typed) else None
+
+
 class Error(Exception):
     """The base of fpstore's own errors.
 

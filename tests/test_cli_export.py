@@ -171,7 +171,8 @@ def test_the_lines_are_those_that_are_described(command: Command, tmp_path: Path
         ),
         (["out.NPY", "--format", "hex"], "out.NPY: found --format hex, expected npy, as its suffix says"),
         (["there.csv"], "already there; --force replaces it"),
-        (["folder.csv", "--force"], "found something else than a file, expected a file or nothing"),
+        (["folder.csv", "--force"], "folder.csv: found a folder, expected the path of a file"),
+        (["pipe.csv", "--force"], "found something else than a file, expected a file or nothing"),
     ],
 )
 def test_a_command_line_that_cannot_be_writes_nothing(
@@ -185,10 +186,11 @@ def test_a_command_line_that_cannot_be_writes_nothing(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "there.csv").write_text("something")
     (tmp_path / "folder.csv").mkdir()
+    os.mkfifo(tmp_path / "pipe.csv")
     outcome = command("export", store, *arguments)
     assert (outcome.status, outcome.out, outcome.err.count("\n")) == (2, "", 1)
     assert said in outcome.err
-    assert sorted(os.listdir(tmp_path)) == ["folder.csv", "s.fpstore", "there.csv"]
+    assert sorted(os.listdir(tmp_path)) == ["folder.csv", "pipe.csv", "s.fpstore", "there.csv"]
     assert (tmp_path / "there.csv").read_text() == "something"
 
 

@@ -22,6 +22,7 @@ from fpstore.cli.subcommand import (
     Fact,
     Subcommand,
 )
+from fpstore.cli.values import ResultPath
 
 
 def subcommand(name: str) -> click.Command:
@@ -45,6 +46,64 @@ def typed(option: click.Option) -> list[str]:
     elif option.name == "ids":
         value = "row"
     return [max(option.opts, key=len), value]
+
+
+# Of every path that a command takes: what is read, what is a folder anyhow, and what is written as a file.
+READ_OR_FOLDER = ("inputs", "files", "store", "stores", "destination", "new", "like", "idf_path", "token_file", "other")
+WRITTEN = {
+    ("cluster", "output"),
+    ("cluster", "summary_path"),
+    ("cluster", "topics"),
+    ("dedup", "dropped"),
+    ("dedup", "kept"),
+    ("dedup", "summary_path"),
+    ("document-pairs", "output"),
+    ("document-pairs", "summary_path"),
+    ("export", "output"),
+    ("learn-idf", "output"),
+}
+
+
+def test_every_path_is_read_or_a_folder_or_written_as_a_file() -> None:
+    every = {(name, each) for name in USES for each in subcommand(name).params if isinstance(each.type, click.Path)}
+    written = {(name, str(each.name)) for name, each in every if isinstance(each.type, ResultPath)}
+    assert written == WRITTEN
+    assert {str(each.name) for name, each in every} - {name for _, name in WRITTEN} <= set(READ_OR_FOLDER)
+
+
+@pytest.mark.parametrize("path", ["new/", "new//", "new/.", ".", "..", "there", "there/", "there/..", "there/x.csv/"])
+@pytest.mark.parametrize("role", sorted(WRITTEN))
+def test_a_path_that_only_a_folder_has_is_no_file_to_be_written(
+    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch, role: tuple[str, str], path: str
+) -> None:
+    name, parameter = role
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "there").mkdir()
+    (tmp_path / "in.jsonl").write_text('{"text": "a b c"}\n')
+    fpstore.build("store", [5]).close()
+    before = sorted(tmp_path.rglob("*"))
+    arguments = [name, "store" if name == "export" else "in.jsonl"]
+    if name == "dedup" and parameter != "kept":
+        arguments += ["-o", "kept"]
+    option = options_of(name).get(parameter)
+    told = command(*arguments, *([] if option is None else option.opts[:1]), path)
+    assert told.status == 2
+    what = "a folder" if path == "there" else "a path that only a folder has"
+    begin = path if option is None else f"{option.opts[0]} {path}"
+    assert f"{begin}: found {what}, expected the path of a file" in told.err
+    assert ("; with --shards it is a folder" in told.err) == (parameter == "kept")
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("options", [["--shards", "-o", "kept/"], ["-o", "kept/", "--shards"]])
+def test_shards_are_written_to_a_path_of_a_folder(
+    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch, options: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in.jsonl").write_text('{"text": "a b c"}\n')
+    told = command("dedup", "in.jsonl", *options)
+    assert told.status == 0, told.err
+    assert (tmp_path / "kept" / "in.jsonl").is_file()
 
 
 def test_the_table_has_every_option_of_every_subcommand() -> None:

@@ -607,3 +607,13 @@ def test_a_list_is_refused_by_who_takes_one_store(tmp_path: Path, command: Comma
         assert (outcome.status, outcome.out) == (3, "")
         told = "found a list of stores, expected the folder of one: fpstore probe, nearest, lookup, pairs, serve, stats"
         assert told in outcome.err
+
+
+@pytest.mark.parametrize("path", ["web.shards.json/", "web.shards.json/."])
+def test_a_list_is_written_to_no_path_that_only_a_folder_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=rf"^{path}: found a name without it, expected one that ends in"):
+        Shards.write(path, [])
+    assert not any(tmp_path.iterdir())

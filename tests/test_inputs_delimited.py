@@ -3,6 +3,7 @@
 # mypy: disable-error-code="union-attr"
 
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -167,3 +168,37 @@ def test_a_text_with_a_nul_is_a_bad_line_as_it_is_a_bad_file(tmp_path: Path, suf
     path.write_bytes("text\nwithout a mark\n".encode("utf-16-le"))
     with pytest.raises(BadInput, match=r"line 2: found (a NUL|bytes)"):
         list(documents([path], text_column=0, header=True))
+
+
+CUT = "; the file ends in this line, and may be cut"
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n"])
+@pytest.mark.parametrize(
+    ("name", "before", "last", "found", "may_be"),
+    [
+        ("a.csv", "id,text\n5,one two\n", "7", "1 cells", True),
+        ("a.csv", "id,text,more\n5,one,two\n", "7,one", "2 cells", True),
+        ("a.csv", "id,text\n5,one two\n", "7,a,b", "3 cells", False),
+        ("a.csv", "id,text\n5,one two\n", '7,"one', "a broken record", True),
+        ("a.csv", "id,text\n5,one two\n", '7,"one"x', "a broken record", False),
+        ("a.tsv", "id\ttext\n5\tone two\n", "7", "1 cells", True),
+        ("a.hex", "0123456789abcdef\t5\n1123456789abcdef\t6\n", "212345", "'212345'", True),
+        ("a.hex", "0123456789abcdef\t5\n1123456789abcdef\t6\n", "212345\t", "'212345'", True),
+    ],
+)
+def test_a_last_line_without_an_end_that_lacks_something_is_told_as_one_that_may_be_cut(
+    tmp_path: Path, name: str, before: str, last: str, found: str, may_be: bool, end: str
+) -> None:
+    """Of a line with its end nothing is missing, and what has too much was not cut."""
+    (tmp_path / name).write_bytes(f"{before}{last}{end}".encode())
+    source = [tmp_path / name]
+    with pytest.raises(BadInput, match=f"line 3: found {re.escape(found)}") as raised:
+        list(read(source) if name == "a.hex" else documents(source, text_column="text"))
+    assert str(raised.value).endswith(CUT) == (may_be and not end)
+
+
+def test_a_blank_behind_a_bad_line_is_the_last_line(tmp_path: Path) -> None:
+    (tmp_path / "a.hex").write_bytes(b"0123456789abcdef\t5\n212345\n  ")
+    with pytest.raises(BadInput, match=r"line 2: found '212345', expected a fingerprint, a tab and an id$"):
+        list(read([tmp_path / "a.hex"]))

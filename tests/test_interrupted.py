@@ -1,5 +1,6 @@
 """A KeyboardInterrupt at any moment of a call: the process goes on with the store, for writing too."""
 
+import contextlib
 import fcntl
 import gc
 import itertools
@@ -22,6 +23,7 @@ from jobs_model import write_jsonl
 import fpstore
 from fpstore import JobError, Store, jobs
 from fpstore.disk import CATALOG_NAME, Folder
+from fpstore.inspection import inspect_store
 from fpstore.jobs import corpus, own
 from fpstore.jobs.claims import Claim
 from fpstore.jobs.files import AppendFile
@@ -314,3 +316,36 @@ def test_a_claim_that_nobody_has_any_more_is_let_go_of(tmp_path: Path) -> None:
     assert claim is not None
     claim = None
     Claim(tmp_path / "kept.jsonl").close()
+
+
+def test_what_a_refused_build_leaves_where_its_end_is_interrupted_goes_with_the_next_writer(tmp_path: Path) -> None:
+    """Until then it is in no one's way, and the files are told with what it is."""
+    fpstore.build(tmp_path / "old", KEYS).close()
+    names = {str(path.relative_to(tmp_path / "old")) for path in (tmp_path / "old").rglob("*")}
+    path, left = tmp_path / "store", 0
+
+    def refused() -> None:
+        with contextlib.suppress(ValueError):
+            fpstore.build(path, [], force=True)
+
+    def begun(work: Callable[[], Any]) -> Any:
+        shutil.rmtree(path, ignore_errors=True)
+        shutil.copytree(tmp_path / "old", path)
+        return work()
+
+    def ends(moment: Moment) -> bool:
+        return moment.function.startswith(("remove_", "_replace", "Folder.unlink", "Folder.names"))
+
+    with leaving_some_open():
+        for number in begun(lambda: moments(refused, ends)):
+            where = begun(partial(interrupted, refused, number))
+            more = {str(each.relative_to(path)) for each in path.rglob("*")} - names
+            left += len(more)
+            told = {each["path"]: each["what"] for each in inspect_store(path).to_json()["files"]}
+            assert all("was, when its writer died" in told[each] for each in more), (where, more)
+            with fpstore.open(path) as store:
+                store.verify()
+            with fpstore.open(path, mode="w") as store:
+                assert store.count() == len(KEYS), where
+            assert {str(each.relative_to(path)) for each in path.rglob("*")} == names, where
+    assert left > 0

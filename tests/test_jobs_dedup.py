@@ -312,7 +312,7 @@ def test_results_that_are_there_are_kept_unless_forced(tmp_path: Path) -> None:
     dedup([source], tmp_path / "kept", dropped=tmp_path / "dropped", force=True)
     assert (tmp_path / "dropped").read_text() == ""
     (tmp_path / "folder").mkdir()
-    with pytest.raises(IsADirectoryError):
+    with pytest.raises(ValueError, match="a folder, expected a file; with shards=True it is a folder"):
         dedup([source], tmp_path / "folder", force=True)
 
 

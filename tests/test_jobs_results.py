@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -232,8 +233,10 @@ def test_a_result_is_a_file_or_nothing(
     results: dict[str, Any] = {"output": tmp_path / "kept", "dropped": tmp_path / "dropped"}
     results["output" if role == "kept" else role] = place
     before = place.stat(follow_symlinks=False)
-    said = {"folder": "Is a directory"}.get(kind, rf"{place}: found a .*{kind.split()[-1]}, expected a regular file or")
-    with pytest.raises((ValueError, IsADirectoryError), match=said):
+    said = {"folder": "a folder, expected a file"}.get(
+        kind, rf"{place}: found a .*{kind.split()[-1]}, expected a regular file or"
+    )
+    with pytest.raises(ValueError, match=said):
         dedup([source], **results, force=True)
     after = place.stat(follow_symlinks=False)
     assert (after.st_ino, after.st_mode, after.st_size) == (before.st_ino, before.st_mode, before.st_size)
@@ -526,3 +529,27 @@ def test_a_document_edited_between_two_readings_is_noticed(
             dedup([source], tmp_path / "kept", keep="longest")
     assert not (tmp_path / "kept").exists()
     assert dedup([source], tmp_path / "other", keep="longest").documents == 8
+
+
+@pytest.mark.parametrize("path", ["new/", "new/.", "..", "there/..", "there"])
+@pytest.mark.parametrize(
+    ("job", "role"),
+    [
+        (dedup, "output"),
+        (dedup, "dropped"),
+        (cluster, "output"),
+        (cluster, "topics"),
+        (components, "output"),
+        (components, "topics"),
+        (document_pairs, "output"),
+    ],
+)
+def test_a_path_that_only_a_folder_has_is_no_result(
+    tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch, job: Any, role: str, path: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "there").mkdir()
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(ValueError, match=rf"{role}: found '{re.escape(path)}', a .*folder.*, expected a file"):
+        job([source], **{"output": "kept", role: path})
+    assert sorted(tmp_path.rglob("*")) == before

@@ -2,12 +2,18 @@
 
 # mypy: disable-error-code="arg-type, index, union-attr"
 
+import contextlib
+import copy
+import gc
 import os
+import pickle
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -21,6 +27,7 @@ from hypothesis import strategies as st
 from living import MORE, SOME, writer_of
 
 import fpstore
+import fpstore.minhash
 from fpstore import CorruptStore, StoreClosed
 from fpstore._answers import Answers
 from fpstore._pending import PendingIndex
@@ -740,3 +747,110 @@ assert found == [(1, 1, True, 1)], found
     keys = np.append(uniform(2000, np.random.default_rng(1)), np.uint64(5))
     fpstore.build(tmp_path / "s", keys, ids=None, plan="speed").close()
     subprocess.run([sys.executable, "-c", program, str(tmp_path / "s")], check=True)
+
+
+class Slotted:
+    """A class of others with fields of its own."""
+
+    __slots__ = ("a", "b")
+
+
+class Whole:
+    """One whose objects have all that objects may have."""
+
+    __slots__ = ("__dict__", "__weakref__", "a")
+
+
+OTHERS = [Slotted, Whole, dict, deque]
+
+
+def ask_beside_others(folder: str) -> None:
+    """Stores of all kinds in turn, which have their weak references at other places."""
+    fpstore.build(f"{folder}/s", [5, 9], ids=None).close()
+    with contextlib.ExitStack() as stack:
+        open_ones = []
+        for other in OTHERS:
+            for bases in ((fpstore.Store, other), (other, fpstore.Store)):
+
+                def made(own: Any, *arguments: Any) -> None:
+                    fpstore.Store.__init__(own, *arguments)
+
+                kind: Any = type("Own", bases, {"__init__": made, "__hash__": object.__hash__})
+                open_ones.append(stack.enter_context(kind(Path(folder, "s"))))
+        for _ in range(2):
+            for store in open_ones:
+                assert store.nearest(4).fingerprint.tolist() == [5]
+                assert store.probe(9, max_distance=0).fingerprint.tolist() == [9]
+                store.a = 1
+                assert weakref.ref(store)() is store
+                store.other = 2
+                assert vars(store)["other"] == 2
+
+
+def ask_one_that_others_refer_to(folder: str) -> None:
+    """With more and more weak references to it, of all kinds."""
+
+    class Own(weakref.ref):  # type: ignore[type-arg]
+        pass
+
+    with fpstore.build(f"{folder}/s", [5, 9], ids=None) as store:
+        kept: list[object] = []
+        for made in (weakref.proxy, weakref.ref, Own, lambda one: weakref.ref(one, kept.append)):
+            for _ in range(5):
+                kept.append(made(store))
+                assert store.nearest(4).fingerprint.tolist() == [5]
+        kept.clear()
+        assert store.nearest(8).fingerprint.tolist() == [9]
+
+
+def in_a_process(asked: str, folder: Path) -> None:
+    """Which memory that is read for what it is not would end."""
+    program = f"import test_single; test_single.{asked}({str(folder)!r})"
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parent)
+
+
+def test_stores_are_bases_beside_any_other(tmp_path: Path) -> None:
+    in_a_process("ask_beside_others", tmp_path)
+
+
+def test_a_store_that_others_refer_to_weakly_is_asked(tmp_path: Path) -> None:
+    in_a_process("ask_one_that_others_refer_to", tmp_path)
+
+
+class Own(fpstore.Store):
+    """What users make of one."""
+
+
+class OwnSlotted(Slotted, fpstore.Store):
+    """One with fields."""
+
+
+class OwnMinHash(Slotted, fpstore.minhash.MinHashStore):
+    """One of documents."""
+
+
+@pytest.mark.parametrize("kind", [fpstore.Store, Own, OwnSlotted, fpstore.minhash.MinHashStore, OwnMinHash])
+@pytest.mark.parametrize(
+    "made", [copy.copy, copy.deepcopy, lambda store: pickle.loads(pickle.dumps(store))], ids=["copy", "deep", "pickle"]
+)
+def test_a_copy_of_a_handle_is_open_for_itself(kind: Any, made: Callable[[Any], Any], tmp_path: Path) -> None:
+    if issubclass(kind, fpstore.Store):
+        fpstore.build(tmp_path / "s", [5, 9], ids=None).close()
+    else:
+        fpstore.minhash.build(tmp_path / "s", np.ones((1, 128), np.uint32), ids=[7]).close()
+    with kind(tmp_path / "s") as store:
+        again = made(store)
+        reference = weakref.ref(again)
+        assert type(again) is kind
+        assert again.path == store.path
+        store.close()
+        with again:
+            assert vars(again).keys() == vars(store).keys()
+            assert again.count() == (2 if issubclass(kind, fpstore.Store) else 1)
+            if issubclass(kind, fpstore.Store):
+                assert again.nearest(8).fingerprint.tolist() == [9]
+                with pytest.raises(fpstore.StoreClosed):
+                    store.nearest(8)
+        del again
+        gc.collect()
+        assert reference() is None  # nothing that it consists of refers to it

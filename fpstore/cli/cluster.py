@@ -41,7 +41,7 @@ from fpstore.cli.subcommand import (
     refuse_unused,
     subcommand,
 )
-from fpstore.cli.values import FILE_PATH, counted, distance_option
+from fpstore.cli.values import FILE_PATH, RESULT_PATH, counted, distance_option
 
 if TYPE_CHECKING:
     from fpstore.jobs import ClusterSummary
@@ -81,7 +81,7 @@ Examples:
 @click.option(
     "--topics",
     metavar="FILE",
-    type=FILE_PATH,
+    type=RESULT_PATH,
     help="Write to FILE, for each of the 100 largest clusters, its size and the words that tell it from the rest.",
 )
 @click.option(

@@ -22,7 +22,7 @@ from fpstore.cli.stores import opened_store
 from fpstore.cli.streams import expect_output
 from fpstore.cli.subcommand import STANDARD_OUTPUT
 from fpstore.cli.texts import idf_option, recipe_of_any_kind, recipe_option, text_options
-from fpstore.cli.values import FILE_PATH, column, counted, format_option, skip_bad_option, tell_skipped
+from fpstore.cli.values import RESULT_PATH, column, counted, format_option, skip_bad_option, tell_skipped
 from fpstore.errors import no_folder
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def corpus_options(command: _Command) -> _Command:
             "--summary",
             "summary_path",
             metavar="FILE",
-            type=FILE_PATH,
+            type=RESULT_PATH,
             help="Write to FILE what was done, as a JSON object: counts, bytes, seconds. A summary there is replaced.",
         ),
         click.option("--force", is_flag=True, help="Replace what is there, and begin an interrupted job again."),
@@ -68,7 +68,7 @@ output_option = click.option(
     "-o",
     "--output",
     metavar="FILE",
-    type=FILE_PATH,
+    type=RESULT_PATH,
     help=f"Write to FILE, and go on there after an interruption. Its suffix says how: {FORMS}; none is .tsv.  "
     "[default: standard output, which - is too]",
 )

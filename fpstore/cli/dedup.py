@@ -21,7 +21,7 @@ from fpstore.cli.corpora import (
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.shared import measure_rank, measuring_options, rank_of, shards_rank, who_of
 from fpstore.cli.subcommand import STANDARD_OUTPUT, subcommand
-from fpstore.cli.values import FILE_PATH, counted, distance_option
+from fpstore.cli.values import FILE_PATH, RESULT_PATH, ResultPath, counted, distance_option
 
 EPILOG = """\b
 Examples:
@@ -46,13 +46,13 @@ Examples:
     "kept",
     metavar="KEPT",
     required=True,
-    type=FILE_PATH,
+    type=ResultPath("shards"),
     help=f"The kept documents. The suffix says how: {FORMS}; none is .jsonl. - is standard output, JSON lines.",
 )
 @click.option(
     "--dropped",
     metavar="FILE",
-    type=FILE_PATH,
+    type=RESULT_PATH,
     help=f"The others, and for which kept one. The suffix says how: {FORMS}; none is .tsv.",
 )
 @click.option(
@@ -71,6 +71,7 @@ Examples:
 @click.option(
     "--shards",
     is_flag=True,
+    is_eager=True,
     help="KEPT is a folder: of each file of the inputs it has one of that name and format, with what is kept of it.",
 )
 @distance_option("The largest Hamming distance between near-duplicates.  [default: 6, or that of STORE]")

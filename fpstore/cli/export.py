@@ -19,7 +19,7 @@ from fpstore.cli.progress import progress_bar
 from fpstore.cli.signed_export import Export, expect_format
 from fpstore.cli.stores import opened_store
 from fpstore.cli.subcommand import OF_BITS, SIGNED_FORMAT, STANDARD_OUTPUT, WITH_IDS, refuse_unused, subcommand
-from fpstore.cli.values import FILE_PATH, counted, decimal_size, store_argument
+from fpstore.cli.values import RESULT_PATH, counted, decimal_size, store_argument
 from fpstore.origin import metadata_of
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ OF_SIGNED = ("npy", "csv", "parquet")
 
 @subcommand("export", short_help="Write all fingerprints to a file.", epilog=EPILOG)
 @store_argument
-@click.argument("output", metavar="OUT", type=FILE_PATH)
+@click.argument("output", metavar="OUT", type=RESULT_PATH)
 @click.option(
     "--format",
     type=click.Choice(("auto", "npy", "u64", "hex", "csv", "jsonl", "parquet")),

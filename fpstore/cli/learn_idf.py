@@ -12,7 +12,7 @@ from fpstore.cli.files import new_file
 from fpstore.cli.progress import progress_bar
 from fpstore.cli.subcommand import subcommand
 from fpstore.cli.texts import recipe_asked, recipe_option, text_batches, text_options, workers_asked
-from fpstore.cli.values import FILE_PATH, counted, format_option, skip_bad_option, tell_skipped
+from fpstore.cli.values import FILE_PATH, RESULT_PATH, counted, format_option, skip_bad_option, tell_skipped
 
 EPILOG = """\b
 Examples:
@@ -24,7 +24,7 @@ Examples:
 
 @subcommand("learn-idf", short_help="Learn which shingles of texts are common.", epilog=EPILOG)
 @click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=FILE_PATH)
-@click.option("-o", "--output", metavar="MODEL", required=True, type=FILE_PATH, help="The file to write.")
+@click.option("-o", "--output", metavar="MODEL", required=True, type=RESULT_PATH, help="The file to write.")
 @click.option("--force", is_flag=True, help="Replace a file that is there.")
 @recipe_option
 @format_option

@@ -399,7 +399,7 @@ class Subcommand(click.Command):
     def _expect_once(self, ctx: click.Context, order: Sequence[click.Parameter]) -> None:
         seen: set[int] = set()
         for each in order:
-            if isinstance(each, click.Option) and not each.multiple and not each.is_eager and id(each) in seen:
+            if isinstance(each, click.Option) and not each.multiple and each.expose_value and id(each) in seen:
                 raise click.UsageError(f"{_named(each)}: found it twice, expected it once", ctx)
             seen.add(id(each))
 

@@ -1,5 +1,6 @@
 """How values are typed on the command line, and the options that several subcommands share."""
 
+import os
 import secrets
 from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
@@ -7,6 +8,8 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 import click
+
+from fpstore.errors import folder_in
 
 # Those of fpstore.inputs, fpstore.format and fpstore.text, written again because importing these takes longer than
 # --help may; a test holds them equal.
@@ -49,6 +52,27 @@ UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 # Whether it is there and may be read is for who opens it: then the machine is at fault, not the command line.
 FILE_PATH = click.Path(readable=False)
+
+
+class ResultPath(click.Path):
+    """The path of a file to be written. folder_option: the flag by which it is a folder, which is looked at first."""
+
+    def __init__(self, folder_option: str | None = None) -> None:
+        super().__init__(readable=False)
+        self.folder_option = folder_option
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path as it was typed. UsageError for one that only a folder has."""
+        typed = os.fsdecode(super().convert(value, param, ctx))
+        other = self.folder_option
+        if (other is None or ctx is None or not ctx.params.get(other)) and (found := folder_in(typed)):
+            option = f"{param.opts[0]} " if isinstance(param, click.Option) else ""
+            advice = f"; with --{other} it is a folder" if other else ""
+            raise click.UsageError(f"{option}{typed}: found {found}, expected the path of a file{advice}")
+        return typed
+
+
+RESULT_PATH = ResultPath()
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 

@@ -131,8 +131,8 @@ class Shards:
                 f"stores: found one path, {str(os.fsdecode(stores))!r}, expected several, such as a list of them"
             )
         home = Path(path).absolute()
-        if not home.name.endswith(LIST_ENDING):
-            raise ValueError(f"{home}: found a name without it, expected one that ends in {LIST_ENDING}")
+        if not os.path.basename(os.fspath(path)).endswith(LIST_ENDING):  # that of "web.shards.json/" is empty
+            raise ValueError(f"{os.fspath(path)}: found a name without it, expected one that ends in {LIST_ENDING}")
         with ExitStack() as held:
             opened = [held.enter_context(fpstore.open(each)) for each in stores]
             _expect_alike(opened)

@@ -42,8 +42,12 @@ class _EndlessError(Exception):
     """A record does not end where it must; becomes a BadRow."""
 
 
+# What csv says where the input ends between quotation marks.
+_UNFINISHED = "unexpected end of data"
+
+
 def rows_of(lines: Lines, delimiter: str, quoting: Any) -> Iterator[Row]:
-    """The records of lines, and what is none.
+    """The records of lines, and what is none, which has its line where that ends too soon.
 
     Where the records have one cell, a blank line between two is how pyarrow, polars and DuckDB write one without a
     value. All other blank lines behind the first record come without cells; those before it are left out.
@@ -80,10 +84,10 @@ def rows_of(lines: Lines, delimiter: str, quoting: Any) -> Iterator[Row]:
             yield from blank.taken([""] if width == 1 else [])
             yield 0, error, "", 0
         except (csv.Error, _EndlessError) as error:
-            place = held[0][0]
+            place, text, _ = held[0]
             feed.go_back()
             yield from blank.taken([""] if width == 1 else [])
-            yield place, f"a broken record ({error})", "", 0
+            yield place, f"a broken record ({error})", text if str(error) == _UNFINISHED else "", 0
 
 
 class _Blank:

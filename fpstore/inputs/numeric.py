@@ -20,7 +20,7 @@ import numpy.typing as npt
 from fpstore.inputs.cells import EXPECTED_BYTES, WIDE_BITS, FingerprintColumn, Width, width
 from fpstore.inputs.columns import ASK_IDS, with_ids
 from fpstore.inputs.compressed import Stream, display_name, open_stream
-from fpstore.inputs.errors import BLANK, BadInput, shown
+from fpstore.inputs.errors import BLANK, BadInput, may_be_cut, shown
 from fpstore.inputs.records import Piece, Records, Request, piece_of_fingerprints, piece_of_ids
 
 _HEX_LINE_BYTES = 17  # with 64 bits
@@ -101,13 +101,15 @@ def read_hex(path: str, request: Request) -> Iterator[Piece]:
     line_number = 1
     with open_stream(path, request.on_bytes, is_text=True) as stream:
         while block := _hex_block(stream, max(request.rows * _HEX_LINE_BYTES, _MIN_BLOCK_BYTES), line_number):
+            is_cut = not block.endswith(b"\n")
+            block += b"\n" * is_cut
             if reading is None and block.strip():
                 first = block.lstrip().partition(b"\n")[0].strip()
                 start = block.rindex(b"\n", 0, block.index(first)) + 1 if b"\n" in block[: block.index(first)] else 0
                 line_number, block = line_number + block[:start].count(b"\n"), block[start:]
                 reading = _HexLines(stream.name, line_number, b"\t" in first, request, column)
             if reading is not None:
-                yield from reading.pieces(block)
+                yield from reading.pieces(block, is_cut)
             line_number += block.count(b"\n")
     if reading is not None:
         reading.end()
@@ -127,8 +129,8 @@ class _HexLines:
             rows = f", or {ASK_IDS} for row numbers" if request.asked.rows_serve else ""
             raise BadInput(f"{name}, line {line_number}: found no tab, expected a fingerprint, a tab and an id{rows}")
 
-    def pieces(self, block: bytes) -> Iterator[Piece]:
-        """The rows of whole lines."""
+    def pieces(self, block: bytes, is_cut: bool) -> Iterator[Piece]:
+        """The rows of whole lines; is_cut: the last one had no end."""
         written = len(block.rstrip())
         if written:
             while self._blank:
@@ -136,7 +138,7 @@ class _HexLines:
                 self._blank -= count
                 yield self._piece(b"\n" * count)
             end = block.index(b"\n", written) + 1
-            yield self._piece(block[:end])
+            yield self._piece(block[:end], is_cut and end == len(block))
             block = block[end:]
         self._blank += block.count(b"\n")
 
@@ -145,7 +147,7 @@ class _HexLines:
         for _ in range(self._blank):
             self._request.faults.pass_over(BLANK)
 
-    def _piece(self, block: bytes) -> Piece:
+    def _piece(self, block: bytes, is_cut: bool = False) -> Piece:
         fingerprints = None if self._has_ids else _uniform_lines(block, self._column)
         if fingerprints is not None:
             lines = len(fingerprints)
@@ -153,18 +155,19 @@ class _HexLines:
             piece = Piece(fingerprints, None, np.arange(self._row, end, dtype=np.uint64), end)
         else:
             lines = block.count(b"\n")
-            piece = piece_of_fingerprints(self._records(block), self._request, self._column)
+            piece = piece_of_fingerprints(self._records(block, is_cut), self._request, self._column)
         self._line_number += lines
         self._row = piece.end
         return piece
 
-    def _records(self, block: bytes) -> Records:
+    def _records(self, block: bytes, is_cut: bool) -> Records:
         """The lines of a block, split at the tab where an id is expected after it."""
         places: list[int] = []
         rows: list[int] = []
         values: list[str] = []
         ids: list[str] = []
         row = self._row
+        last = self._line_number + block.count(b"\n") - 1
         for place, line in enumerate(block.decode("utf-8", "replace").split("\n")[:-1], start=self._line_number):
             # Blanks behind an id are its own, of which is told.
             cell = line.lstrip().removesuffix("\r")
@@ -172,6 +175,7 @@ class _HexLines:
             if self._has_ids and not id_cell.strip():
                 found = shown(line.strip())
                 told = f"{self._name}, line {place}: found {found}, expected a fingerprint, a tab and an id"
+                told += may_be_cut("") if is_cut and place == last else ""
                 self._request.faults.meet(BadInput(told, "bad line", source=self._name, line=place))
             else:
                 places.append(place)
@@ -282,13 +286,13 @@ def _most_rows(request: Request, row: int) -> int:
 
 
 def _hex_block(stream: Stream, size: int, line_number: int) -> bytes:
-    """The next lines, about size bytes of them, each with its end; empty at the end of the input."""
+    """The next lines, about size bytes of them, the last of the input as it is; empty at its end."""
     block = stream.reader.read(size)
     if block and not block.endswith(b"\n"):
         block += stream.line(line_number + block.count(b"\n"))
     if line_number == 1:
         block = block.removeprefix(codecs.BOM_UTF8)
-    return block + b"\n" if block and not block.endswith(b"\n") else block
+    return block
 
 
 def _uniform_lines(block: bytes, column: FingerprintColumn) -> npt.NDArray[np.uint64] | None:

@@ -19,7 +19,7 @@ from fpstore.inputs.columns import Asked, Found, columns_of, with_ids
 from fpstore.inputs.compressed import Lines, LongLine, open_stream
 from fpstore.inputs.decoding import EXPECTED_TEXT
 from fpstore.inputs.delimited import DIALECTS, ESCAPED, MARK, rows_of
-from fpstore.inputs.errors import BLANK, BadInput, about, cut
+from fpstore.inputs.errors import BLANK, BadInput, about, cut, may_be_cut
 from fpstore.inputs.escapes import cells_read
 from fpstore.inputs.header import columns_and_header
 from fpstore.inputs.records import Group, Layout, Records, Request
@@ -99,7 +99,8 @@ def read_delimited(path: str, request: Request, *, format: str) -> Iterator[Reco
         first = width = 0
         for place, cells, text, size in rows_of(Lines(stream), delimiter, quoting):
             if isinstance(cells, LongLine | str):
-                told = f"{stream.name}, line {place}: found {cells}, expected fields separated by {delimiter!r}"
+                expected = f"fields separated by {delimiter!r}{may_be_cut(text) if text else ''}"
+                told = f"{stream.name}, line {place}: found {cells}, expected {expected}"
                 error = cells if isinstance(cells, LongLine) else BadInput(told, "bad line", line=place)
                 if found is None and request.asked.header:
                     raise error  # it is the header; the row behind it is none
@@ -131,7 +132,8 @@ def read_delimited(path: str, request: Request, *, format: str) -> Iterator[Reco
                 if is_header:
                     continue
             if len(cells) != width:
-                group.refuse(place, f"{len(cells)} cells", f"{width}, as line {first} has")
+                ends = may_be_cut(text) if len(cells) < width else ""
+                group.refuse(place, f"{len(cells)} cells", f"{width}, as line {first} has{ends}")
                 continue
             named = request.id_type != "uint64"  # a name is what stands there
             id_cell = None if found.id is None else cells[found.id]

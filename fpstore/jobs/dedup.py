@@ -101,7 +101,7 @@ def dedup(
     expect_flags(tag=tag, shards=shards, force=force)
     if tag and shards:
         raise ValueError("tag, shards: found both, expected one: shards have the rows of the inputs as they are")
-    expect_paths(output=output, dropped=dropped, store=store)
+    expect_paths(output=output, dropped=dropped, store=store, shards=shards)
     kept_one = Keep.parse(keep)
     team = Team.asked(workers, engine, address, folder)
     if world_size is not None and not shards:

@@ -2194,10 +2194,31 @@ MUTANTS = (
         ("tests/test_jobs_mended.py::test_what_the_columns_are_is_part_of_what_was_read",),
     ),
     Mutant(
+        "a result is written to a path that only a folder has",
+        "fpstore/errors.py",
+        'if os.path.basename(typed) in ("", os.curdir, os.pardir):',
+        "if False:",
+        "the file is another than was asked for: shards/ without --shards is a file shards",
+        (
+            "tests/test_cli_options.py::test_a_path_that_only_a_folder_has_is_no_file_to_be_written",
+            "tests/test_jobs_results.py::test_a_path_that_only_a_folder_has_is_no_result",
+        ),
+    ),
+    Mutant(
+        "a line with its end is said to be the last one, which may be cut",
+        "fpstore/inputs/errors.py",
+        'return "" if has_end else',
+        'return "" if False else',
+        "who looks for what was cut finds a file that is whole",
+        (
+            "tests/test_inputs_delimited.py::test_a_last_line_without_an_end_that_lacks_something_is_told_as_one_that_may_be_cut",
+        ),
+    ),
+    Mutant(
         "an option may be given twice",
         "fpstore/cli/subcommand.py",
-        "not each.is_eager and id(each) in seen",
-        "each.is_eager and id(each) in seen",
+        "each.expose_value and id(each) in seen",
+        "not each.expose_value and id(each) in seen",
         "the first of two inputs is left out without a word",
         ("tests/test_cli_options.py::test_an_option_is_given_once_unless_it_says_that_it_may_be_given_again",),
     ),
