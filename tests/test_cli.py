@@ -55,6 +55,21 @@ def test_help_imports_neither_numpy_nor_the_store(arguments: list[str]) -> None:
     assert run_python(code).stdout.splitlines()[-1] == ""
 
 
+def test_the_process_ends_without_a_look_for_cycles() -> None:
+    """But all is done first that is to be done at its end, as is what a command registers for it."""
+    code = (
+        "import atexit, gc, os; from fpstore.cli import main\n"
+        "class Told:\n"
+        "    def __del__(self, write=os.write): write(1, b'found')\n"
+        "told = Told()\n"
+        "told.own = told\n"
+        "for _ in range(2): main(['--version'])\n"
+        "atexit.register(lambda: print('frozen before:', gc.get_freeze_count(), flush=True))\n"
+        "del told"
+    )
+    assert run_python(code).stdout.split("\n")[2:] == ["frozen before: 0", ""]
+
+
 def test_the_version_is_that_of_the_package(command: Command) -> None:
     assert command("--version") == Outcome(0, "fpstore 0.1.0\n", "")
 

@@ -4,6 +4,8 @@ Each subcommand is a module of the same name, imported when it is asked for; num
 imported by what uses them, so that help and completion stay quick.
 """
 
+import atexit
+import gc
 import os
 import sys
 import warnings
@@ -112,6 +114,7 @@ def _fpstore(ctx: click.Context) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line (that of the process where None) and return its exit status."""
     mend_standard_streams()
+    _leave_cycles_to_the_system()
     with warnings.catch_warnings():
         warnings.simplefilter("always", StoreWarning)
         warnings.showwarning = _telling(warnings.showwarning)
@@ -129,6 +132,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError:  # the output is what failed: no second word of it, and no other status
         _forget_output()
     return failure.status
+
+
+def _leave_cycles_to_the_system() -> None:
+    """Have the interpreter not look for cycles when it ends, which takes 50 ms: the process is over by then.
+
+    Behind all that is to be done at its end, such as what fpstore.base does: that is registered later, and done before.
+    """
+    atexit.unregister(gc.freeze)  # which a call before this has registered
+    atexit.register(gc.freeze)
 
 
 def _telling(show: Callable[..., None]) -> Callable[..., None]:
