@@ -55,19 +55,22 @@ def test_help_imports_neither_numpy_nor_the_store(arguments: list[str]) -> None:
     assert run_python(code).stdout.splitlines()[-1] == ""
 
 
-def test_the_process_ends_without_a_look_for_cycles() -> None:
+@pytest.mark.parametrize("is_own", [True, False])
+def test_a_process_of_a_command_ends_without_a_look_for_cycles(is_own: bool) -> None:
     """But all is done first that is to be done at its end, as is what a command registers for it."""
+    given = "" if is_own else "['--version']"
     code = (
-        "import atexit, gc, os; from fpstore.cli import main\n"
+        "import atexit, gc, os, sys; from fpstore.cli import main\n"
         "class Told:\n"
         "    def __del__(self, write=os.write): write(1, b'found')\n"
         "told = Told()\n"
         "told.own = told\n"
-        "for _ in range(2): main(['--version'])\n"
+        "sys.argv = ['fpstore', '--version']\n"
+        f"for _ in range(2): main({given})\n"
         "atexit.register(lambda: print('frozen before:', gc.get_freeze_count(), flush=True))\n"
         "del told"
     )
-    assert run_python(code).stdout.split("\n")[2:] == ["frozen before: 0", ""]
+    assert run_python(code).stdout.split("\n")[2:] == ["frozen before: 0", "" if is_own else "found"]
 
 
 def test_the_version_is_that_of_the_package(command: Command) -> None:

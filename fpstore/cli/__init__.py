@@ -114,7 +114,8 @@ def _fpstore(ctx: click.Context) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line (that of the process where None) and return its exit status."""
     mend_standard_streams()
-    _leave_cycles_to_the_system()
+    if arguments is None:  # else the process is somebody's, who may have things that end with it
+        _leave_cycles_to_the_system()
     with warnings.catch_warnings():
         warnings.simplefilter("always", StoreWarning)
         warnings.showwarning = _telling(warnings.showwarning)
