@@ -620,7 +620,12 @@ cdef extern from "single.h" nogil:
         Chunk *chunk
         uint64_t *room
 
-    void single_ask_code()
+    ctypedef struct NotedCode:
+        pass
+    NotedCode code_before_scan, code_from_scan
+    void code_note(NotedCode *noted, const void *code, unsigned lines)
+    void code_ask(const NotedCode *noted)
+    void single_note_code()
     Status single_search(const Sources *sources, uint64_t query, unsigned distance, ScanRoom *scan, FoundRows *found)
     Status single_any(const Sources *sources, uint64_t query, unsigned distance, ScanRoom *scan, int *any)
     void single_order(FoundRows *found)

@@ -20,6 +20,8 @@ from fpstore._native cimport (
     ScanRoom,
     Sources,
     Status,
+    code_ask,
+    code_before_scan,
     found_free,
     found_init,
     keys_fit,
@@ -29,7 +31,7 @@ from fpstore._native cimport (
     part_ask,
     part_together,
     single_any,
-    single_ask_code,
+    single_note_code,
     single_order,
     single_search,
 )
@@ -50,26 +52,45 @@ cdef extern from "Python.h":
 
 cdef extern from *:
     """
-    #define fpstore_ask_methods(enter, leave, searched) do { \
-        const struct __pyx_vtabstruct_7fpstore_7_single_Single *own = __pyx_vtabptr_7fpstore_7_single_Single; \
-        ask_code_at((const void *)own->first_rows, 18); \
-        ask_code_at((const void *)own->newest, 3); \
-        ask_code_at((const void *)__pyx_vtabptr_7fpstore_7_single_Segments->reaches_of, 3); \
-        ask_code_at((const void *)own->search, 6); \
-        ask_code_at((const void *)enter, 5); \
-        ask_code_at((const void *)searched, 3); \
-        ask_code_at((const void *)leave, 6); \
-        ask_code_at((const void *)own->told, 4); \
-        ask_code_at((const void *)own->answer, 2); \
+    #define METHODS(module, kind) __pyx_vtabptr_7fpstore_##module##_##kind
+    #define NOTE(noted, code, lines) code_note(&noted, (const void *)(code), lines)
+    #define fpstore_note_methods(enter, leave, searched) do { \
+        NOTE(code_before_scan, METHODS(6_watch, Watch)->holds_now, 4); \
+        NOTE(code_before_scan, METHODS(6_watch, Watch)->may_hold, 2); \
+        NOTE(code_before_scan, METHODS(6_watch, MappedWords)->are, 1); \
+        NOTE(code_before_scan, &clock_gettime, 2); \
+        NOTE(code_before_scan, METHODS(7_single, Single)->first_rows, 18); \
+        NOTE(code_before_scan, METHODS(7_single, Single)->newest, 3); \
+        NOTE(code_before_scan, METHODS(7_single, Segments)->reaches_of, 3); \
+        NOTE(code_before_scan, METHODS(8_pending, PendingIndex)->compare, 4); \
+        NOTE(code_before_scan, METHODS(7_single, Single)->search, 6); \
+        NOTE(code_before_scan, enter, 5); \
+        NOTE(code_before_scan, __pyx_f_7fpstore_7_source_is_main, 1); \
+        NOTE(code_before_scan, &PyThread_get_thread_ident, 1); \
+        NOTE(code_before_scan, searched, 3); \
+        NOTE(code_from_scan, leave, 6); \
+        NOTE(code_from_scan, METHODS(7_single, Single)->told, 4); \
+        NOTE(code_from_scan, METHODS(8_reaches, Reaches)->told, 3); \
+        NOTE(code_from_scan, METHODS(7_single, Single)->answer, 5); \
+        NOTE(code_from_scan, METHODS(8_answers, Answers)->of_one, 6); \
+        NOTE(code_from_scan, METHODS(8_answers, Answers)->filled, 3); \
     } while (0)
     """
-    void ask_methods "fpstore_ask_methods"(const void *enter, const void *leave, const void *searched) noexcept
+    void note_methods "fpstore_note_methods"(const void *enter, const void *leave, const void *searched) noexcept
+
+
+cdef void note_code() noexcept:
+    # Once, in the order in which a query comes to it.
+    note_methods(<const void *>&enter_all, <const void *>&leave_all, <const void *>&searched)
+    single_note_code()
+
+
+note_code()
 
 
 cdef void ask_code() noexcept:
     # Ask for the code that a query goes through beside its search, which after other work no near cache has.
-    ask_methods(<const void *>&enter_all, <const void *>&leave_all, <const void *>&searched)
-    single_ask_code()
+    code_ask(&code_before_scan)
 
 
 cdef bint enter_all(tuple views) except -1:

@@ -49,9 +49,10 @@ typedef struct {
     int new;                /* of those that wait: whether one may lie in a page that was not used before */
 } BlockColumns;
 
-/* One query of few slots, see search_one.h: a row for each slot, then for each of their blocks, in the same place. The
-   blocks are runs of one group each, a table's or those that wait: those of its slots and those that fences tell of.
-   end: where the rows of a group's slots end. waiting: 1 as long as group LATE waits. */
+/* One query of few slots, see search_one.h: a row for each slot, which has a key alone, then for each of their blocks,
+   in the same place. The blocks are runs of one group each, a table's or those that wait: those of its slots and those
+   that fences tell of. end: where the rows of a group's slots end. waiting: 1 as long as group LATE waits. reached:
+   bytes behind that of `at` up to which what is wanted likely lies; no more than fit are asked for beforehand. */
 #define ONE_TABLES 8
 #define ONE_GROUPS (ONE_TABLES + 1)
 #define ONE_SLOTS 544
@@ -63,8 +64,8 @@ typedef struct {
     unsigned next, ahead, end, more;
 } OneRun;
 typedef struct {
-    uint64_t at[ONE_ROOM], key[ONE_ROOM], last_wanted[ONE_ROOM], end_bit[ONE_ROOM], reached[ONE_ROOM],
-        first_wanted[ONE_ROOM];
+    uint64_t at[ONE_ROOM], key[ONE_ROOM], last_wanted[ONE_ROOM], end_bit[ONE_ROOM];
+    uint16_t reached[ONE_ROOM];
     uint64_t query, queries[ONE_TABLES];
     unsigned groups, waiting, end[ONE_GROUPS];
     OneRun runs[ONE_GROUPS][2];

@@ -52,28 +52,26 @@ ALWAYS_INLINE unsigned KERNEL(table_of_group)(const Search *search, unsigned gro
     return group - (group >= LATE ? search->waits : 0);
 }
 
-/* What is said of slots that have these keys, in vectors of eight: they are the next ones, so many. */
-ALWAYS_INLINE void KERNEL(name_eight)(Search *search, const Table *table, __m512i keys, __m512i set, __m512i cleared,
-                                      unsigned count) {
-    OneColumns *one = &search->columns.one;
-    const __m512i below = _mm512_set1_epi64((long long)low_bits(table->permutation.below_bits)),
-                  two_52 = _mm512_set1_epi64(0x4330000000000000);
-    const __m512i slot = _mm512_srlv_epi64(keys, _mm512_set1_epi64(table->slot_shift));
+/* The numbers of the directory's lines that tell of slots. */
+ALWAYS_INLINE __m512i KERNEL(lines_of)(__m512i slot) {
+    const __m512i two_52 = _mm512_set1_epi64(0x4330000000000000);
     /* Of a whole number below 2^40 and a half, a twelfth is nowhere near a whole number. */
     const __m512d middle =
         _mm512_sub_pd(_mm512_castsi512_pd(_mm512_or_si512(slot, two_52)), _mm512_set1_pd(4503599627370496.0 - 0.5));
-    const __m512i line =
-        _mm512_xor_si512(two_52, _mm512_castpd_si512(_mm512_add_round_pd(
-                                     _mm512_mul_pd(middle, _mm512_set1_pd(1.0 / GROUP_SLOTS)),
-                                     _mm512_castsi512_pd(two_52), _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC)));
-    const __m512i offset =
-        _mm512_add_epi64(_mm512_set1_epi64((long long)table->directory_offset), _mm512_slli_epi64(line, 5));
-    const unsigned n = search->slot_count;
-    _mm512_storeu_si512(one->key + n, keys);
-    _mm512_storeu_si512(one->last_wanted + n, _mm512_or_si512(keys, _mm512_or_si512(below, set)));
-    _mm512_storeu_si512(one->at + n, offset);
-    _mm512_storeu_si512(one->first_wanted + n, _mm512_andnot_si512(_mm512_or_si512(below, cleared), keys));
-    for (unsigned i = 0; i < 8; i++) __builtin_prefetch(search->pages->base + one->at[n + i]);
+    return _mm512_xor_si512(two_52, _mm512_castpd_si512(_mm512_add_round_pd(
+                                        _mm512_mul_pd(middle, _mm512_set1_pd(1.0 / GROUP_SLOTS)),
+                                        _mm512_castsi512_pd(two_52), _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC)));
+}
+
+/* The next slots, so many, are those of these keys, in vectors of eight. Their keys alone are kept: what else is said
+   of them is found again in less time than memory takes that no near cache has. */
+ALWAYS_INLINE void KERNEL(name_eight)(Search *search, const Table *table, __m512i keys, unsigned count) {
+    const __m512i line = KERNEL(lines_of)(_mm512_srlv_epi64(keys, _mm512_set1_epi64(table->slot_shift)));
+    const uint8_t *directory = search->pages->base + table->directory_offset;
+    uint64_t offsets[8];
+    _mm512_storeu_si512(offsets, _mm512_slli_epi64(line, 5));
+    _mm512_storeu_si512(search->columns.one.key + search->slot_count, keys);
+    for (unsigned i = 0; i < 8; i++) __builtin_prefetch(directory + offsets[i]);
     search->slot_count += count;
 }
 
@@ -82,22 +80,16 @@ ALWAYS_INLINE void KERNEL(name_eight)(Search *search, const Table *table, __m512
 static __attribute__((noinline)) void KERNEL(name_one)(Search *search, const Table *table, uint64_t query,
                                                        unsigned used, unsigned most) {
     const uint64_t key = KERNEL(apply)(&table->permutation, query), top = (uint64_t)1 << (table->key_bits - 1);
-    const uint64_t window = low_bits(table->slot_shift) & ~low_bits(table->permutation.below_bits);
     const __m512i keys = _mm512_set1_epi64((long long)key), eight = _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0);
-    const unsigned bits = table->slot_bits, flips = table->flips;
+    const unsigned bits = table->slot_bits;
     for (; used <= most; used++) {
-        uint64_t first = key, last = key;
-        KERNEL(widen_wanted)(window, key, flips - used, &first, &last);
-        const __m512i set = _mm512_set1_epi64((long long)(last ^ key)),
-                      cleared = _mm512_set1_epi64((long long)(first ^ key));
-        if (used == 0) KERNEL(name_eight)(search, table, keys, set, cleared, 1);
+        if (used == 0) KERNEL(name_eight)(search, table, keys, 1);
         for (unsigned outer = 0; outer < (used == 2 ? bits - 1 : used); outer++) {
             const __m512i flipped = used == 2 ? _mm512_set1_epi64((long long)(key ^ top >> outer)) : keys;
             for (unsigned bit = used == 2 ? outer + 1 : 0; bit < bits; bit += 8) {
                 const __m512i flip = _mm512_srlv_epi64(_mm512_set1_epi64((long long)(top >> bit)), eight);
                 const unsigned left = bits - bit;
-                KERNEL(name_eight)
-                (search, table, _mm512_xor_si512(flipped, flip), set, cleared, left < 8 ? left : 8);
+                KERNEL(name_eight)(search, table, _mm512_xor_si512(flipped, flip), left < 8 ? left : 8);
             }
         }
     }
@@ -134,7 +126,7 @@ static Status KERNEL(begin_tables)(Search *search, uint64_t query) {
 
 /* Ask for the lines of a block as far as the scan is likely to come; most have no more than three. */
 ALWAYS_INLINE void KERNEL(ask_block)(const uint8_t *base, const OneColumns *one, unsigned i) {
-    const uint64_t first = one->at[i] >> 3, last = one->reached[i] >> 3;
+    const uint64_t first = one->at[i] >> 3, last = first + one->reached[i];
     __builtin_prefetch(base + first);
     __builtin_prefetch(base + (first + 64 < last ? first + 64 : last));
     __builtin_prefetch(base + (first + 128 < last ? first + 128 : last));
@@ -156,6 +148,14 @@ ALWAYS_INLINE void KERNEL(ask_fences)(const uint8_t *base, const Table *table, u
         __builtin_prefetch(fences + (first + line * CACHE_LINE < last ? first + line * CACHE_LINE : last));
 }
 
+/* What is wanted of a slot that differs from the query's, whose key is `key` there, in `used` bits: its keys from
+   `first` to `last`. */
+ALWAYS_INLINE void KERNEL(wanted_of)(const Table *table, uint64_t key, unsigned used, uint64_t *first, uint64_t *last) {
+    const uint64_t below = low_bits(table->permutation.below_bits);
+    *first = key & ~below, *last = key | below;
+    KERNEL(widen_wanted)(low_bits(table->slot_shift) & ~below, key, table->flips - used, first, last);
+}
+
 /* A slot that fences tell of, for add_large(). What is begun last runs on while most lanes have nothing to do: so large
    ones do not wait. */
 static __attribute__((noinline)) void KERNEL(keep_large)(Search *search, unsigned group, unsigned i) {
@@ -164,11 +164,13 @@ static __attribute__((noinline)) void KERNEL(keep_large)(Search *search, unsigne
     const OneColumns *one = &search->columns.one;
     const unsigned n = slots->large_count++, shift = search->tables[t]->slot_shift;
     if (n >= BATCH_SLOTS) return; /* more of them are another search */
-    const uint64_t start = slot_start(slot_of(one->key[i], shift), shift), first_wanted = one->first_wanted[i];
+    const uint64_t key = one->key[i], start = slot_start(slot_of(key, shift), shift);
+    uint64_t first_wanted, last_wanted;
+    KERNEL(wanted_of)(search->tables[t], key, KERNEL(ones)(key ^ one->queries[t]), &first_wanted, &last_wanted);
     KERNEL(ask_fences)(search->pages->base, search->tables[t], first_wanted > start ? first_wanted : start);
     slots->large[n] = (uint16_t)n, slots->index[n] = group - (group == LATE ? one->waiting : 0);
     slots->line[n] = search->tables[t]->directory_offset, slots->start[n] = start;
-    slots->first_wanted[n] = first_wanted, slots->last_wanted[n] = one->last_wanted[i];
+    slots->first_wanted[n] = first_wanted, slots->last_wanted[n] = last_wanted;
     slots->query[n] = one->queries[t], slots->tag[n] = KERNEL(tag_of)(search, t);
 }
 
@@ -183,18 +185,29 @@ static __attribute__((noinline)) Status KERNEL(resolve_one)(Search *search, unsi
                   directory = _mm512_set1_epi64((long long)table->directory_offset),
                   payload = _mm512_set1_epi64((long long)table->payload_offset * 8),
                   payload_bits = _mm512_set1_epi64((long long)table->payload_bits);
+    const uint64_t query = one->queries[KERNEL(table_of_group)(search, group)];
+    const __m512i query_keys = _mm512_set1_epi64((long long)query);
+    /* Of slots that differ in 0, 1 and 2 bits: what the last key that is wanted has more than the slot's own. */
+    uint64_t more[8] = {0};
+    for (unsigned used = 0; used <= table->flips; used++) {
+        uint64_t first_wanted, last_wanted;
+        KERNEL(wanted_of)(table, query, used, &first_wanted, &last_wanted);
+        more[used] = last_wanted & low_bits(table->slot_shift);
+    }
+    const __m512i lasts = _mm512_loadu_si512(more);
     unsigned n = *kept;
     for (unsigned i = first; i < end; i += 8) {
         const __mmask8 lanes = (__mmask8)low_bits(end - i < 8 ? end - i : 8);
         uint64_t lines[8];
         EightBlocks found;
-        const __m512i line = _mm512_mask_mov_epi64(directory, lanes, _mm512_loadu_si512(one->at + i)),
-                      key = _mm512_loadu_si512(one->key + i), last_wanted = _mm512_loadu_si512(one->last_wanted + i);
-        const __m512i slot = _mm512_srlv_epi64(key, shift), start = _mm512_sllv_epi64(slot, shift);
-        const __m512i line_number = _mm512_srli_epi64(_mm512_sub_epi64(line, directory), 5);
-        const __m512i index = _mm512_maskz_sub_epi64(
-            lanes, slot, _mm512_add_epi64(_mm512_slli_epi64(line_number, 3), _mm512_slli_epi64(line_number, 2)));
-        _mm512_storeu_si512(lines, line);
+        /* In a lane without a slot it is the query's. */
+        const __m512i key = _mm512_mask_loadu_epi64(query_keys, lanes, one->key + i);
+        const __m512i slot = _mm512_srlv_epi64(key, shift), start = _mm512_sllv_epi64(slot, shift),
+                      line = KERNEL(lines_of)(slot), used = _mm512_popcnt_epi64(_mm512_xor_si512(key, query_keys)),
+                      last_wanted = _mm512_or_si512(start, _mm512_permutexvar_epi64(used, lasts));
+        const __m512i index =
+            _mm512_sub_epi64(slot, _mm512_add_epi64(_mm512_slli_epi64(line, 3), _mm512_slli_epi64(line, 2)));
+        _mm512_storeu_si512(lines, _mm512_add_epi64(directory, _mm512_slli_epi64(line, 5)));
         const Status status =
             KERNEL(read_directory)(base, lines, index, start, last_wanted, payload, payload_bits, scale, lanes, &found);
         if (UNLIKELY(status != OK)) return status;
@@ -209,8 +222,10 @@ static __attribute__((noinline)) Status KERNEL(resolve_one)(Search *search, unsi
         STORE(end_bit, found.end);
         STORE(key, start);
         STORE(last_wanted, last_wanted);
-        STORE(reached, found.reached);
 #undef STORE
+        const __m512i bytes = _mm512_sub_epi64(_mm512_srli_epi64(found.reached, 3), _mm512_srli_epi64(found.at, 3));
+        _mm_mask_storeu_epi16(one->reached + n, rows,
+                              _mm512_cvtusepi64_epi16(_mm512_maskz_compress_epi64(found.filled, bytes)));
         n += added;
     }
     *kept = n;
@@ -265,7 +280,9 @@ static __attribute__((noinline)) Status KERNEL(add_large)(Search *search, unsign
             *room = n < ONE_BLOCKS;
             if (!*room) return OK;
             one->at[n] = block.start, one->end_bit[n] = block.end, one->key[n] = block.previous;
-            one->last_wanted[n] = probe.last_wanted, one->reached[n] = block.start + bits;
+            one->last_wanted[n] = probe.last_wanted;
+            const uint64_t reached = ((block.start + bits) >> 3) - (block.start >> 3);
+            one->reached[n] = (uint16_t)(reached < UINT16_MAX ? reached : UINT16_MAX);
             n++;
         }
         OneRun *runs = one->runs[slots->index[i]];
@@ -289,7 +306,7 @@ static __attribute__((noinline)) void KERNEL(ask_code_parts)(const AskedCode *pa
     for (unsigned i = 0; i < count; i++) ask_code_at(parts[i].code, parts[i].lines);
 }
 
-/* Ask for the code of large slots, where tables have fences, and for what is noted of these. */
+/* Ask for the code of large slots, where tables have fences, for the nearest, and for what is noted of fences. */
 ALWAYS_INLINE void KERNEL(ask_large)(const Search *search) {
     static const AskedCode parts[] = {{(const void *)&KERNEL(keep_large), 5},
                                       {(const void *)&KERNEL(find_fences), 9},
@@ -305,7 +322,36 @@ ALWAYS_INLINE void KERNEL(ask_large)(const Search *search) {
         for (size_t at = 0; at < sizeof table->first_fence; at += CACHE_LINE)
             __builtin_prefetch((const char *)table->first_fence + at);
     }
-    if (fences != 0) KERNEL(ask_code_parts)(parts, sizeof parts / sizeof *parts);
+    if (fences != 0 && search->keep != 0) KERNEL(ask_code_parts)(parts, sizeof parts / sizeof *parts);
+}
+
+/* What a vector of lanes is at: blocks of one table. */
+typedef struct {
+    __m512i at, key, end, last_wanted;
+    __mmask8 active;
+} OneLanes;
+
+/* What is the same for all of them. */
+typedef struct {
+    Codes codes;
+    __m512i query;
+    OneRun *run; /* that blocks are taken from; NULL before the first one */
+    unsigned table;
+} OneTable;
+
+static Status KERNEL(scan_one_gap)(Search *search);
+static int KERNEL(take_table)(Search *search, OneTable *own);
+static void KERNEL(wait_no_more)(Search *search);
+static Status KERNEL(look_again)(Search *search, const OneTable *own, int codec, OneLanes *lanes);
+
+/* Ask for the code of the scan while the directory is read, for the nearest, as first_rows() of `Single` does. */
+ALWAYS_INLINE void KERNEL(ask_scan)(void) {
+    static const AskedCode parts[] = {
+        {(const void *)&KERNEL(take_table), 7},    {(const void *)&KERNEL(scan_one_gap), 92},
+        {(const void *)&KERNEL(report), 6},        {(const void *)&KERNEL(careful_pair), 23},
+        {(const void *)&KERNEL(wait_no_more), 10}, {(const void *)&KERNEL(look_again), 4},
+        {(const void *)&KERNEL(report_lanes), 4},  {(const void *)&KERNEL(slow_lanes), 8}};
+    KERNEL(ask_code_parts)(parts, sizeof parts / sizeof *parts);
 }
 
 static __attribute__((noinline)) Status KERNEL(ask_one)(Search *search) {
@@ -316,6 +362,7 @@ static __attribute__((noinline)) Status KERNEL(ask_one)(Search *search) {
     Status status = OK;
     search->columns.slots.large_count = 0;
     KERNEL(ask_large)(search);
+    if (search->keep != 0) KERNEL(ask_scan)();
     for (unsigned t = 0; t < search->table_count; t++)
         one->queries[t] = KERNEL(apply)(&search->tables[t]->permutation, one->query);
     for (unsigned group = 0; group < one->groups; group++) {
@@ -340,20 +387,6 @@ static __attribute__((noinline)) Status KERNEL(ask_one)(Search *search) {
     search->blocks_scanned += kept;
     return OK;
 }
-
-/* What a vector of lanes is at: blocks of one table. */
-typedef struct {
-    __m512i at, key, end, last_wanted;
-    __mmask8 active;
-} OneLanes;
-
-/* What is the same for all of them. */
-typedef struct {
-    Codes codes;
-    __m512i query;
-    OneRun *run; /* that blocks are taken from; NULL before the first one */
-    unsigned table;
-} OneTable;
 
 /* A lane has a key that is near, or a code that is not known: in *lanes the pair of steps again, with care. */
 static __attribute__((noinline)) Status KERNEL(look_again)(Search *search, const OneTable *own, int codec,
@@ -394,8 +427,9 @@ static __attribute__((noinline)) void KERNEL(wait_no_more)(Search *search) {
         KEEP(key);
         KEEP(last_wanted);
         KEEP(end_bit);
-        KEEP(reached);
 #undef KEEP
+        _mm_mask_storeu_epi16(one->reached + kept, rows,
+                              _mm_maskz_compress_epi16(these, _mm_loadu_si128((const void *)(one->reached + i))));
         kept += count;
     }
     *run = KERNEL(run_of)(run->next, kept);
@@ -517,15 +551,11 @@ static Status KERNEL(end_one)(Search *search) {
     return search->tables[0]->codec == CODEC_XOR ? KERNEL(scan_one_xor)(search) : KERNEL(scan_one_gap)(search);
 }
 
-/* Ask for the code of all this, as far into the second-level cache as what has to run before it. */
+/* Ask for the code of all this up to the scan, as far into the second-level cache as what has to run before it. */
 static void KERNEL(ask_code_of_one)(void) {
     static const AskedCode parts[] = {
-        {(const void *)&KERNEL(search_begin), 9},  {(const void *)&KERNEL(begin_one), 7},
-        {(const void *)&KERNEL(name_one), 23},     {(const void *)&KERNEL(search_ask), 1},
-        {(const void *)&KERNEL(ask_one), 23},      {(const void *)&KERNEL(resolve_one), 18},
-        {(const void *)&KERNEL(take_table), 7},    {(const void *)&KERNEL(scan_one_gap), 92},
-        {(const void *)&KERNEL(report), 6},        {(const void *)&KERNEL(careful_pair), 23},
-        {(const void *)&KERNEL(wait_no_more), 10}, {(const void *)&KERNEL(look_again), 4},
-        {(const void *)&KERNEL(report_lanes), 4},  {(const void *)&KERNEL(slow_lanes), 8}};
+        {(const void *)&KERNEL(search_begin), 9}, {(const void *)&KERNEL(begin_one), 7},
+        {(const void *)&KERNEL(name_one), 23},    {(const void *)&KERNEL(search_ask), 1},
+        {(const void *)&KERNEL(ask_one), 23},     {(const void *)&KERNEL(resolve_one), 18}};
     KERNEL(ask_code_parts)(parts, sizeof parts / sizeof *parts);
 }

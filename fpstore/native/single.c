@@ -1,5 +1,7 @@
 #include "single.h"
 
+NotedCode code_before_scan, code_from_scan;
+
 /* Turns from one stage of a segment to its next one: what it asked for arrives meanwhile. */
 #define LAG 1
 #define IN_FLIGHT (2 * LAG + 1)
@@ -140,6 +142,7 @@ static Status search_in_turns(Search *searches, const Part *parts, unsigned coun
         if (status == OK && turn >= LAG && turn - LAG < count) status = search_ask(&searches[(turn - LAG) % IN_FLIGHT]);
         if (status == OK && turn >= 2 * LAG) {
             Search *search = &searches[ended % IN_FLIGHT];
+            if (ended == 0 && found->keep > 0) code_ask(&code_from_scan);
             status = search_end(search);
             if (status == OK) status = add_parts(&parts[ended], search, found);
             search_free(search);
@@ -257,21 +260,26 @@ Status single_search(const Sources *sources, uint64_t query, unsigned distance, 
     return status;
 }
 
-void single_ask_code(void) {
-    ask_code_at((const void *)&keys_fit, 1);
-    ask_code_at((const void *)&part_ask, 2);
-    ask_code_at((const void *)&single_search, 12);
-    ask_code_at((const void *)&search_in_turns, 9);
-    ask_code_at((const void *)&search_init, 2);
-    ask_code_at((const void *)&search_keep_few, 1);
-    ask_code_at((const void *)&match_keep_room, 1);
-    ask_code_at((const void *)&search_begin, 1);
-    ask_code_at((const void *)&search_add, 5);
-    ask_code_at((const void *)&search_end, 2);
-    ask_code_at((const void *)&match_keep, 2);
-    ask_code_at((const void *)&add_parts, 7);
-    ask_code_at((const void *)&single_order, 3);
-    ask_code_at((const void *)&sort_few, 2);
+void code_note(NotedCode *noted, const void *code, unsigned lines) {
+    if (noted->count == NOTED_CODES) return; /* what is not asked for takes longer, and nothing else */
+    noted->pieces[noted->count++] = (uint64_t)(uintptr_t)code / CACHE_LINE << 8 | lines;
+}
+
+void single_note_code(void) {
+    code_note(&code_before_scan, (const void *)&keys_fit, 1);
+    code_note(&code_before_scan, (const void *)&part_ask, 2);
+    code_note(&code_before_scan, (const void *)&single_search, 12);
+    code_note(&code_before_scan, (const void *)&search_in_turns, 9);
+    code_note(&code_before_scan, (const void *)&search_init, 2);
+    code_note(&code_before_scan, (const void *)&search_keep_few, 1);
+    code_note(&code_before_scan, (const void *)&match_keep_room, 1);
+    code_note(&code_before_scan, (const void *)&search_begin, 1);
+    code_note(&code_from_scan, (const void *)&search_add, 5);
+    code_note(&code_from_scan, (const void *)&search_end, 2);
+    code_note(&code_from_scan, (const void *)&match_keep, 7);
+    code_note(&code_from_scan, (const void *)&add_parts, 7);
+    code_note(&code_from_scan, (const void *)&single_order, 3);
+    code_note(&code_from_scan, (const void *)&sort_few, 3);
 }
 
 Status single_any(const Sources *sources, uint64_t query, unsigned distance, ScanRoom *scan, int *any) {

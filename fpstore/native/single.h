@@ -63,11 +63,28 @@ ALWAYS_INLINE void found_init(FoundRows *found, uint64_t most, uint64_t keep) {
 
 void found_free(FoundRows *found);
 
+/* Code that is asked for together, noted once: of each piece the number of its first line, above 8 bits of how many it
+   has. So a loop over a few lines of memory does what each piece would take a line of code for. */
+#define NOTED_CODES 31
+typedef struct {
+    uint64_t count, pieces[NOTED_CODES];
+} NotedCode;
+
+void code_note(NotedCode *noted, const void *code, unsigned lines);
+static inline void code_ask(const NotedCode *noted) {
+    for (unsigned i = 0; i < noted->count; i++)
+        ask_code_at((const void *)(uintptr_t)((noted->pieces[i] >> 8) * CACHE_LINE), noted->pieces[i] & 255);
+}
+
+/* What a query for the nearest goes through beside what search_ask_code() asks for: up to the scan, which is asked for
+   when the call begins, and from the scan on, when that begins. Asked for at once, what comes first waits for all. */
+extern HIDDEN NotedCode code_before_scan, code_from_scan;
+
+/* Note what of it is here. */
+void single_note_code(void);
+
 /* Add what is within `distance` of query to found, in no order and maybe twice. TOO_MANY where there are more. scan:
    NULL where segments are looked up, or for a look at all their keys. */
-/* Ask for the code that a single search goes through around that of search_ask_code(). */
-void single_ask_code(void);
-
 Status single_search(const Sources *sources, uint64_t query, unsigned distance, ScanRoom *scan, FoundRows *found);
 
 /* Whether anything is within `distance` of query; stops at the first. */

@@ -1051,9 +1051,17 @@ MUTANTS = (
     Mutant(
         "flips that are left do not widen what is wanted of a slot",
         "fpstore/native/search_one.h",
-        "(window, key, flips - used, &first, &last);",
-        "(window, key, 0, &first, &last);",
+        "table->flips - used, first, last);",
+        "0, first, last);",
         "a single query misses errors below the bits of a slot",
+        ("tests/test_search_one.py::test_all_within_the_distance_is_found[even-gap-8]",),
+    ),
+    Mutant(
+        "what is wanted of any slot is what is wanted of those that differ in most bits",
+        "fpstore/native/search_one.h",
+        "_mm512_permutexvar_epi64(used, lasts)",
+        "_mm512_set1_epi64((long long)more[table->flips])",
+        "a single query misses errors below the bits of a slot that differs in fewer than there are flips",
         ("tests/test_search_one.py::test_all_within_the_distance_is_found[even-gap-8]",),
     ),
     Mutant(
