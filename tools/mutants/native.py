@@ -1157,7 +1157,7 @@ MUTANTS = (
     Mutant(
         "a key that several bands find is told several times",
         "fpstore/native/key_index_body.h",
-        " || KERNEL(was_met)(index, apart, table)",
+        " || KERNEL(was_met)(index, apart, waiting->held[i].table)",
         "",
         "jobs look at fewer near documents than they say",
         ("tests/test_key_index.py::test_what_is_near_is_what_a_plain_loop_finds",),
