@@ -35,6 +35,7 @@ PARTS = {
     "ids",
     "json",
     "distinct",
+    "listed",
 }
 ROUNDS = 400
 SETS = {"": "2", "FPSTORE_NARROW": "1", "FPSTORE_PORTABLE": "0"}

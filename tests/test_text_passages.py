@@ -267,3 +267,29 @@ def test_hashes_of_long_texts_stay_where_most_texts_are_told_by_passages(
     dedup([source], tmp_path / "kept.jsonl", recipe=recipe, max_distance=12)
     assert [each._hashes.stays for each in checkers] == [stays]
     assert checkers[0]._told + checkers[0]._whole > 30
+
+
+@pytest.mark.parametrize(("words", "stays"), [(300, True), (100, False)])
+def test_of_long_texts_that_are_told_by_passages_so_many_hashes_are_held_and_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: int, stays: bool
+) -> None:
+    """Of short ones as many as there is room for."""
+    rng = Random(6)
+    texts = [some_text(rng, words) for _ in range(60)]
+    monkeypatch.setattr("fpstore.jobs.corpus.BATCH_BYTES", 1 << 12)
+    monkeypatch.setattr("fpstore.jobs.kept.Rooms", lambda: Rooms(Room(1 << 12), Room(1 << 20)))
+    monkeypatch.setattr("fpstore.text.held._OF_LONG", 1 << 15)
+    checkers: list[confirm.Checker] = []
+    init = confirm.Checker.__init__
+
+    def made(self: confirm.Checker, *given: Any, **options: Any) -> None:
+        init(self, *given, **options)
+        checkers.append(self)
+
+    monkeypatch.setattr(confirm.Checker, "__init__", made)
+    source = write_jsonl(tmp_path / "all.jsonl", [" ".join(each) for each in [*texts, *texts]])
+    result = dedup([source], tmp_path / "kept.jsonl")
+    assert result.results == 60
+    held = [each._hashes.have(np.arange(60, dtype=np.uint64)) for each in checkers]
+    assert [bool(each[:6].all()) for each in held] == [True]
+    assert [bool(each.all()) for each in held] == [not stays]

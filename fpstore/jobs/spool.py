@@ -48,9 +48,9 @@ from fpstore.types import Array, Bytes, Counts, Ids, Keys
 
 _VERSION = 4
 _TEXTS_AT_ONCE = 1 << 10
-# So much of the index and of the names that were appended is in memory: of some 80,000 documents. Else each that is
+# So much of the index and of the names that were appended is in memory: of some 170,000 documents. Else each that is
 # near a kept one takes three more calls of the system, to read what the process has just written.
-_ENTRIES_HELD, _NAMES_HELD = 4 << 20, 2 << 20
+_ENTRIES_HELD, _NAMES_HELD = 8 << 20, 4 << 20
 # What an entry of the index has of its name and its text, which goes on from the entry before it.
 _RUNNING = "name_end", "text_end", "name_crc", "text_crc"
 # What stands for the file of what others write.

@@ -37,20 +37,55 @@ void KERNEL(key_ask)(const KeyIndex *index, uint64_t query, unsigned first, unsi
     }
 }
 
-/* The keys of one line that are near the query. */
-ALWAYS_INLINE Status KERNEL(collect_line)(const KeyIndex *index, uint64_t query, unsigned table, uint64_t at,
-                                          uint32_t mark, unsigned most, KeyNears *found) {
-    const KeyRows *rows = index->line_rows.memory;
+/* Places of lines whose marks are near that of the query. What each has is asked for, and looked at when that of others
+   was asked for, too: one after the other they would take as long as memory does, each. */
+#define WAITING_PLACES 64
+typedef struct {
+    struct {
+        const uint32_t *row;
+        unsigned table;
+    } held[WAITING_PLACES];
+    unsigned count;
+} WaitingPlaces;
+
+/* The keys at places that wait which are near the query. */
+ALWAYS_INLINE Status KERNEL(look_at_waiting)(const KeyIndex *index, uint64_t query, WaitingPlaces *waiting,
+                                             KeyNears *found) {
     const uint64_t *keys = index->keys.memory;
+    const uint32_t *next = index->next.memory;
+    uint32_t rows[WAITING_PLACES];
+    unsigned count = 0;
+    for (unsigned i = 0; i < waiting->count; i++) {
+        const uint32_t row = *waiting->held[i].row;
+        if (row == 0) continue; /* nothing is there yet */
+        waiting->held[count].table = waiting->held[i].table;
+        rows[count++] = row - 1;
+        __builtin_prefetch(&keys[row - 1]);
+        __builtin_prefetch(&next[row - 1]); /* for who lists the rows of the key */
+    }
+    waiting->count = 0;
+    for (unsigned i = 0; i < count; i++) {
+        const uint64_t key = keys[rows[i]], apart = key ^ query;
+        const unsigned distance = KERNEL(ones)(apart);
+        if (distance > index->distance || KERNEL(was_met)(index, apart, waiting->held[i].table)) continue;
+        const Status status = key_index_met(found, key, rows[i], distance);
+        if (status != OK) return status;
+    }
+    return OK;
+}
+
+/* Have the places of one line wait whose marks are near. */
+ALWAYS_INLINE Status KERNEL(collect_line)(const KeyIndex *index, uint64_t query, unsigned table, uint64_t at,
+                                          uint32_t mark, unsigned most, WaitingPlaces *waiting, KeyNears *found) {
+    const KeyRows *rows = index->line_rows.memory;
     unsigned near = KERNEL(marks_near)((const KeyLine *)index->lines.memory + at, mark, most);
     for (; UNLIKELY(near != 0); near &= near - 1) {
-        const uint32_t row = rows[at].rows[__builtin_ctz(near)];
-        if (row == 0) break; /* and so are all places behind it */
-        const uint64_t apart = keys[row - 1] ^ query;
-        const unsigned distance = KERNEL(ones)(apart);
-        if (distance > index->distance || KERNEL(was_met)(index, apart, table)) continue;
-        const Status status = key_index_met(found, keys[row - 1], row - 1, distance);
-        if (status != OK) return status;
+        if (waiting->count == WAITING_PLACES && KERNEL(look_at_waiting)(index, query, waiting, found) != OK)
+            return NO_MEMORY;
+        const uint32_t *row = &rows[at].rows[__builtin_ctz(near)];
+        __builtin_prefetch(row);
+        waiting->held[waiting->count].row = row;
+        waiting->held[waiting->count++].table = table;
     }
     return OK;
 }
@@ -58,6 +93,8 @@ ALWAYS_INLINE Status KERNEL(collect_line)(const KeyIndex *index, uint64_t query,
 Status KERNEL(key_collect)(const KeyIndex *index, uint64_t query, unsigned first_table, unsigned last_table,
                            KeyNears *found) {
     const KeyLine *lines = index->lines.memory;
+    WaitingPlaces places;
+    places.count = 0;
     uint32_t behind[KEY_PATTERNS]; /* lines that are looked at when those before them were, as they have to come */
     for (unsigned table = first_table; table < last_table; table++) {
         const uint64_t turned = key_turned(query, table), first = table * key_buckets(index);
@@ -69,7 +106,7 @@ Status KERNEL(key_collect)(const KeyIndex *index, uint64_t query, unsigned first
             for (unsigned i = 0; i < count; i++) {
                 const uint64_t at = first + (key_bucket(index, turned) ^ patterns[i]);
                 const uint32_t next = lines[at].behind;
-                if (KERNEL(collect_line)(index, query, table, at, mark, most, found) != OK) return NO_MEMORY;
+                if (KERNEL(collect_line)(index, query, table, at, mark, most, &places, found) != OK) return NO_MEMORY;
                 __builtin_prefetch(&lines[next]);
                 behind[waiting] = next;
                 waiting += next != 0;
@@ -78,7 +115,8 @@ Status KERNEL(key_collect)(const KeyIndex *index, uint64_t query, unsigned first
                 unsigned left = 0;
                 for (unsigned i = 0; i < waiting; i++) {
                     const uint32_t at = behind[i], next = lines[at].behind;
-                    if (KERNEL(collect_line)(index, query, table, at, mark, most, found) != OK) return NO_MEMORY;
+                    if (KERNEL(collect_line)(index, query, table, at, mark, most, &places, found) != OK)
+                        return NO_MEMORY;
                     __builtin_prefetch(&lines[next]);
                     behind[left] = next;
                     left += next != 0;
@@ -87,5 +125,5 @@ Status KERNEL(key_collect)(const KeyIndex *index, uint64_t query, unsigned first
             }
         }
     }
-    return OK;
+    return KERNEL(look_at_waiting)(index, query, &places, found);
 }

@@ -12,8 +12,7 @@ typedef unsigned __int128 Product;
 #define MOST_REPEATED 64 /* of a document, as its bits show them */
 #define MOST_REPLACED 512
 
-/* Whether a hash is one of count. */
-static int is_among(const uint64_t *hashes, uint64_t count, uint64_t hash) {
+static int is_among_portable(const uint64_t *hashes, uint64_t count, uint64_t hash) {
     uint64_t i = 0;
     for (; i + AT_ONCE <= count; i += AT_ONCE) { /* as vectors */
         uint64_t same = 0;
@@ -24,6 +23,33 @@ static int is_among(const uint64_t *hashes, uint64_t count, uint64_t hash) {
         if (hashes[i] == hash) return 1;
     return 0;
 }
+
+static uint64_t times_among_portable(const uint64_t *hashes, uint64_t count, uint64_t hash) {
+    uint64_t times = 0;
+    for (uint64_t i = 0; i < count; i++) times += hashes[i] == hash;
+    return times;
+}
+
+/* Whether a hash is one of count. */
+static int (*is_among)(const uint64_t *hashes, uint64_t count, uint64_t hash) = is_among_portable;
+
+/* How often it is. */
+static uint64_t (*times_among)(const uint64_t *hashes, uint64_t count, uint64_t hash) = times_among_portable;
+
+void listed_choose(InstructionSet set) {
+    is_among = is_among_portable;
+    times_among = times_among_portable;
+#if FPSTORE_X86
+    if (set == SET_WIDE) {
+        is_among = is_among_wide;
+        times_among = times_among_wide;
+    }
+#else
+    (void)set;
+#endif
+}
+
+CHOSEN_AT_LOAD(listed_choose)
 
 /* Where a hash is, or the free cell that it would be put into. */
 ALWAYS_INLINE Mark *cell_of(const Listed *listed, uint64_t hash) {
@@ -169,13 +195,6 @@ void listed_compare(Listed *listed, const Shingles *document, const Shingles *ot
     }
     *common = lacking <= most ? both : 0;
     *either = listed->count + lacking;
-}
-
-/* How often a hash is one of count. */
-static uint64_t times_among(const uint64_t *hashes, uint64_t count, uint64_t hash) {
-    uint64_t times = 0;
-    for (uint64_t i = 0; i < count; i++) times += hashes[i] == hash;
-    return times;
 }
 
 /* Those of one list that another has not, each once; 0 where they are many. */

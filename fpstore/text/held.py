@@ -23,6 +23,9 @@ _FIRST_ROOM = 1 << 12
 # Texts of so many shingles in the mean are long: where they are compared by their texts that takes little longer than
 # by hashes, and to hold the hashes of each takes half as long.
 _LONG = 1 << 8
+# So many bytes of such are held then. With 64 MiB jobs take as long by processors alone, 40 MB more, and up to a third
+# longer where memory that was free has to come from the host of the machine.
+_OF_LONG = 16 << 20
 
 Counts = npt.NDArray[np.int64]
 Hashes = npt.NDArray[np.uint64]
@@ -286,7 +289,7 @@ class HeldHashes:
 
     def __init__(self, room: Room) -> None:
         """room: of which each document takes 8 bytes beside its hashes."""
-        # Whether no more of long texts are held when it is full, and those that are stay.
+        # Whether no more of long texts are held where there are _OF_LONG bytes, or it is full, and those that are stay.
         self.stays = self._is_full = False
         self._allowed, self._most = room, max(1, max(room.least, room.most) // _BYTES_OF_HASH)
         # So many places of the ring are in use; more when it comes to its end, and so much room is there by then.
@@ -338,9 +341,10 @@ class HeldHashes:
         )
 
     def _is_left(self, counts: Counts) -> bool:
-        """Whether all stays as it is, as the ring is full and these are of long texts."""
+        """Whether all stays as it is, as the ring has enough and these are of long texts."""
         size = int(counts.sum())
-        self._is_full |= self._place + size > max(self._room, self._allowed.after(self._seen) // _BYTES_OF_HASH)
+        room = min(max(self._room, self._allowed.after(self._seen) // _BYTES_OF_HASH), _OF_LONG // _BYTES_OF_HASH)
+        self._is_full |= self._place + size > room
         self._is_full &= size >= _LONG * len(counts)
         return self._is_full
 

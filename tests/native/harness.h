@@ -203,5 +203,6 @@ void test_pairs(void);
 void test_names(void);
 void test_json_lines(void);
 void test_distinct(void);
+void test_listed(void);
 
 #endif

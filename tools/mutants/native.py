@@ -1165,10 +1165,19 @@ MUTANTS = (
     Mutant(
         "a key that several bands find is told several times",
         "fpstore/native/key_index_body.h",
-        " || KERNEL(was_met)(index, apart, table)",
+        " || KERNEL(was_met)(index, apart, waiting->held[i].table)",
         "",
         "jobs look at fewer near documents than they say",
         ("tests/test_key_index.py::test_what_is_near_is_what_a_plain_loop_finds",),
+    ),
+    Mutant(
+        "keys that wait are forgotten where more do than there is room for",
+        "fpstore/native/key_index_body.h",
+        "        if (waiting->count == WAITING_PLACES && KERNEL(look_at_waiting)(index, query, waiting, found) != OK)\n"
+        "            return NO_MEMORY;\n",
+        "        if (waiting->count == WAITING_PLACES) waiting->count = 0;\n",
+        "jobs do not see that documents are near, where they are many",
+        ("tests/test_key_index.py::test_nothing_is_lost_where_lines_of_buckets_are_full_and_tables_grow",),
     ),
     Mutant(
         "the third line of a bucket is not looked at",

@@ -1865,6 +1865,25 @@ MUTANTS = (
         ("tests/test_jobs_compressing.py::test_a_job_that_goes_on_lets_go_of_what_was_being_made_before",),
     ),
     Mutant(
+        "hashes of long texts are held as far as there is room for those of short ones",
+        "fpstore/text/held.py",
+        "self._is_full |= self._place + size > room",
+        "self._is_full |= self._place + size > self._room",
+        "jobs over long texts take four times the memory for hashes that spare them nothing",
+        (
+            "tests/test_text_passages.py::"
+            "test_of_long_texts_that_are_told_by_passages_so_many_hashes_are_held_and_no_more[300-True]",
+        ),
+    ),
+    Mutant(
+        "a hash that is one of the last few of a list is not looked for",
+        "fpstore/native/listed_wide.c",
+        "    for (; i < count; i += LANES)\n",
+        "    for (; i + LANES <= count; i += LANES)\n",
+        "documents that are alike are told to be less so",
+        ("tests/test_native_plain.py::test_every_set_of_kernels_does_what_the_plain_twins_do[1]",),
+    ),
+    Mutant(
         "a hash that a document has at other places, too, counts as if it had gone",
         "fpstore/native/listed.c",
         "        *common -= times_among(own->hashes, own->count, hash) ==\n"
