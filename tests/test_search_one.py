@@ -103,6 +103,24 @@ def test_with_and_without_gathers_a_query_finds_the_same(setting: str) -> None:
     subprocess.run(command, check=True, env=os.environ | {"FPSTORE_GATHERS": setting})
 
 
+def test_a_query_of_a_narrower_store_reads_nothing_of_the_one_before_it(tmp_path: Path) -> None:
+    """Its last vector of slots has one: in the lanes behind that would be keys of 64 bits, whose lines no file has."""
+    source = np.random.default_rng(1)
+    keys = np.unique(source.integers(0, 2**32, 8000, dtype=np.uint64))
+    others = source.integers(0, 2**64, 20_000, dtype=np.uint64)
+    with (
+        fpstore.build(tmp_path / "wide", others, max_distance=8, plan="flips-3:2,2,2", ids=None) as wide,
+        fpstore.build(tmp_path / "s", keys, bits=32, max_distance=8, plan="flips-4:2,2,2,1", ids=None) as store,
+    ):
+        wide._warm()
+        store._warm()
+        assert [table.slot_bits for table in store._segments[0].tables] == [8, 8, 8, 8]
+        for query, other in zip(keys[:40].tolist(), others.tolist(), strict=False):
+            wide.probe(other)
+            near = keys[np.bitwise_count(keys ^ np.uint64(query)) <= 2]
+            assert np.sort(store.probe(query, max_distance=2).fingerprint).tolist() == near.tolist()
+
+
 # Plans with the first table in the order of the fingerprints, whose slots with all its flips wait for the others; the
 # last one's tables overlap, so that none of its slots may.
 WAITING = ("flips-3:2,2,2", "flips-4:2,1,1,1", "flips-4:1,1,1,2", "flips-4:2,2,1,0", "paper-10")

@@ -2,7 +2,7 @@
    are. Included by search_body.h, behind search_many.h.
 
    After other work no near cache has any of what a query uses, and it waits for each line of code and of memory as for
-   those of the file. So a slot is two or three words, and all slots and blocks of the query are there at once. The
+   those of the file. So a slot is a word, and all slots and blocks of the query are there at once. The
    lanes of a vector are of one table, so that its code is known to all of them, and what is the same for them is kept
    once. */
 

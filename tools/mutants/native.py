@@ -1065,6 +1065,14 @@ MUTANTS = (
         ("tests/test_search_one.py::test_all_within_the_distance_is_found[even-gap-8]",),
     ),
     Mutant(
+        "lanes without a slot have the key that is in memory there",
+        "fpstore/native/search_one.h",
+        "_mm512_mask_loadu_epi64(query_keys, lanes, one->key + i)",
+        "_mm512_loadu_si512(one->key + i)",
+        "a directory's lines are read where none are, after a query of a store of more bits",
+        ("tests/test_search_one.py::test_a_query_of_a_narrower_store_reads_nothing_of_the_one_before_it",),
+    ),
+    Mutant(
         "a lane that has gone on beyond its block is not noticed",
         "fpstore/native/search_one.h",
         "return past ? BAD_BLOCK : OK;",
