@@ -12,28 +12,9 @@ import numpy as np
 
 from fpstore._answers cimport INT64, NDARRAY, UINT64, Answers
 from fpstore._native cimport (
-    OK,
-    MAX_KEY_BITS,
-    FoundRow,
-    FoundRows,
-    Part,
-    ScanRoom,
-    Sources,
-    Status,
-    code_ask,
-    code_before_scan,
-    found_free,
-    found_init,
-    keys_fit,
-    parts_free_several,
-    parts_make_several,
-    search_ask_code,
-    part_ask,
-    part_together,
-    single_any,
-    single_note_code,
-    single_order,
-    single_search,
+    OK, MAX_KEY_BITS, FoundRow, FoundRows, Part, ScanRoom, Sources, Status, code_ask, code_before_scan,
+    found_free, found_init, keys_fit, parts_free_several, parts_make_several, search_ask_code, part_ask,
+    part_together, single_any, single_note_code, single_order, single_search,
 )
 from fpstore._following cimport Following
 from fpstore._pending cimport PendingIndex
