@@ -17,7 +17,7 @@ from fpstore.jobs import dedup
 from fpstore.text import Recipe, confirm, load_recipe
 from fpstore.text._passages import apart
 from fpstore.text.confirm import Rooms
-from fpstore.text.held import Room
+from fpstore.text.held import HeldHashes, KeptHashes, Room
 from fpstore.text.packed import Texts, offsets_of
 from fpstore.text.passages import replaced, tells_apart
 
@@ -293,3 +293,18 @@ def test_of_long_texts_that_are_told_by_passages_so_many_hashes_are_held_and_no_
     held = [each._hashes.have(np.arange(60, dtype=np.uint64)) for each in checkers]
     assert [bool(each[:6].all()) for each in held] == [True]
     assert [bool(each.all()) for each in held] == [not stays]
+
+
+@pytest.mark.parametrize("batches_before", [0, 3])
+def test_long_texts_are_held_behind_those_that_there_is_no_room_for(batches_before: int) -> None:
+    """A text that alone takes more than may be held, in the first batch or later, is one that is not held."""
+    held, first = HeldHashes(Room(64 << 20)), 0
+    held.stays = True
+    for counts in [[300] * 10] * batches_before + [[2_500_000]] + [[300] * 10] * 1000:
+        offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        hashes = np.arange(offsets[-1] + 1, dtype=np.uint64)
+        held.add(first, KeptHashes(hashes, offsets, are_features=False), np.arange(len(counts)))
+        first += len(counts)
+    own = held.have(np.arange(first, dtype=np.uint64))
+    assert own[10 * batches_before + 1 :].sum() == (16 << 20) // 8 // 3000 * 10
+    assert not own[: 10 * batches_before + 1].any()

@@ -344,8 +344,11 @@ class HeldHashes:
         """Whether all stays as it is, as the ring has enough and these are of long texts."""
         size = int(counts.sum())
         room = min(max(self._room, self._allowed.after(self._seen) // _BYTES_OF_HASH), _OF_LONG // _BYTES_OF_HASH)
+        are_long = size >= _LONG * len(counts)
+        if size > room and are_long:
+            return True  # these alone: what comes behind them may well have room
         self._is_full |= self._place + size > room
-        self._is_full &= size >= _LONG * len(counts)
+        self._is_full &= are_long
         return self._is_full
 
     def _make_room(self, size: int) -> None:

@@ -1865,6 +1865,14 @@ MUTANTS = (
         ("tests/test_jobs_compressing.py::test_a_job_that_goes_on_lets_go_of_what_was_being_made_before",),
     ),
     Mutant(
+        "after one text that is too long to be held no other is",
+        "fpstore/text/held.py",
+        "if size > room and are_long:",
+        "if False:",
+        "all long texts behind it are read again",
+        ("tests/test_text_passages.py::test_long_texts_are_held_behind_those_that_there_is_no_room_for",),
+    ),
+    Mutant(
         "hashes of long texts are held as far as there is room for those of short ones",
         "fpstore/text/held.py",
         "self._is_full |= self._place + size > room",
