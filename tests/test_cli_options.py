@@ -95,6 +95,19 @@ def test_a_path_that_only_a_folder_has_is_no_file_to_be_written(
     assert sorted(tmp_path.rglob("*")) == before
 
 
+def test_a_folder_called_as_standard_output_is_does_not_stand_in_its_way(
+    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "-").mkdir()
+    (tmp_path / "in.jsonl").write_text('{"text": "a b c"}\n')
+    fpstore.build("store", [5]).close()
+    for arguments in (["dedup", "in.jsonl", "-o", "-"], ["export", "store", "-", "--format", "hex"]):
+        told = command(*arguments)
+        assert told.status == 0, told.err
+        assert told.out
+
+
 @pytest.mark.parametrize("options", [["--shards", "-o", "kept/"], ["-o", "kept/", "--shards"]])
 def test_shards_are_written_to_a_path_of_a_folder(
     tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch, options: list[str]

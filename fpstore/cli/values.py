@@ -65,7 +65,9 @@ class ResultPath(click.Path):
         """The path as it was typed. UsageError for one that only a folder has."""
         typed = os.fsdecode(super().convert(value, param, ctx))
         other = self.folder_option
-        if (other is None or ctx is None or not ctx.params.get(other)) and (found := folder_in(typed)):
+        if typed == "-" or (other is not None and ctx is not None and ctx.params.get(other)):
+            return typed  # standard output, whatever is called that here; or a folder
+        if found := folder_in(typed):
             option = f"{param.opts[0]} " if isinstance(param, click.Option) else ""
             advice = f"; with --{other} it is a folder" if other else ""
             raise click.UsageError(f"{option}{typed}: found {found}, expected the path of a file{advice}")
