@@ -2,6 +2,6 @@
 
 import sys
 
-from fpstore.cli import main
+from fpstore.cli import command
 
-sys.exit(main())
+sys.exit(command())

@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -395,6 +396,39 @@ def test_a_store_that_another_job_is_using_now_is_refused(
     with pytest.raises(JobError, match=r"the job .*other\.job is not finished, and only it may write here"):
         dedup([source], out, store=store)
     assert dedup([source], tmp_path / "other", store=store).results == 6
+
+
+def test_a_child_that_was_forked_meanwhile_has_no_lock_of_a_job(tmp_path: Path) -> None:
+    claim, (reading, writing) = Claim(tmp_path / "out"), os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if not child:
+        claim.close()  # by which it takes nothing from its parent
+        os.write(writing, b"closed")
+        signal.pause()
+    try:
+        os.read(reading, 6)
+        with pytest.raises(JobError, match="another process is at this job"):
+            Claim(tmp_path / "out")
+        claim.close()
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(reading)
+        os.close(writing)
+    kept = Claim(tmp_path / "out")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if not child:
+        signal.pause()
+    try:
+        kept.close()
+        Claim(tmp_path / "out").close()
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
 
 
 def test_one_process_at_a_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path) -> None:

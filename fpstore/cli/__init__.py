@@ -111,11 +111,15 @@ def _fpstore(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
+def command() -> int:
+    """Run the command line of a process that is there for it alone, and return its exit status."""
+    _leave_cycles_to_the_system()
+    return main()
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line (that of the process where None) and return its exit status."""
     mend_standard_streams()
-    if arguments is None:  # else the process is somebody's, who may have things that end with it
-        _leave_cycles_to_the_system()
     with warnings.catch_warnings():
         warnings.simplefilter("always", StoreWarning)
         warnings.showwarning = _telling(warnings.showwarning)
@@ -140,7 +144,6 @@ def _leave_cycles_to_the_system() -> None:
 
     Behind all that is to be done at its end, such as what fpstore.base does: that is registered later, and done before.
     """
-    atexit.unregister(gc.freeze)  # which a call before this has registered
     atexit.register(gc.freeze)
 
 

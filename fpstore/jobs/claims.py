@@ -127,9 +127,13 @@ class Claim:
 
     def _let_go(self) -> None:
         fd, self._lock_fd = self._lock_fd, -1  # as Folder.close
-        try:  # nothing is called before it is closed, where an interruption would leave it open
-            if fd >= 0:
-                os.close(fd)
+        try:
+            try:
+                if fd >= 0 and self._owner == os.getpid():  # which a child that was forked meanwhile would go on having
+                    lock_file(fd, fcntl.F_UNLCK, wait=False)
+            finally:
+                if fd >= 0:
+                    os.close(fd)
         finally:
             self.folder.close()
 
