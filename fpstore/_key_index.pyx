@@ -10,6 +10,7 @@ from libc.stdlib cimport free
 
 import numpy as np
 
+from fpstore._interpreter cimport comes, left
 from fpstore._native cimport (
     KEY_MOST_DISTANCE,
     KEY_MOST_ROWS,
@@ -66,7 +67,9 @@ cdef class KeyIndex:
         if count == 0:
             return
         with nogil:
+            left()
             status = key_index_add(&self.index, &keys[0], count)
+            comes()
         if status != OK:
             self.is_whole = False
             raise MemoryError()
@@ -90,7 +93,9 @@ cdef class KeyIndex:
         try:
             if count > 0:
                 with nogil:
+                    left()
                     status = key_index_near(&self.index, &keys[0], count, limit, &found)
+                    comes()
                 if status != OK:
                     raise MemoryError()
             columns = (np.empty(found.count, dtype=np.int64), np.empty(found.count, dtype=np.uint64),

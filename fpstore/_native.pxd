@@ -1024,6 +1024,12 @@ cdef extern from "codes_rows.h" nogil:
     Status codes_any(const CodePart *parts, unsigned part_count, const uint64_t *query, unsigned distance, int *any)
 
 
+cdef extern from "interpreter.h" nogil:
+    void interpreter_wait_at_most(uint64_t nanoseconds)
+    void interpreter_comes()
+    void interpreter_left()
+
+
 cdef enum:
     CUT_SHORT = -1  # a file ends before that
 

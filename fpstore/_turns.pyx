@@ -12,6 +12,7 @@ import numpy as np
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memset
 
+from fpstore._interpreter cimport comes, left
 from fpstore._native cimport (
     TURNS_ASK, TURNS_DONE, TURNS_NEED, TURNS_NEW, TURNS_TIES, Banded, CTurns, Mark, Near, Shingles, TurnsStop, listed_room, turns_answer, turns_foresee,
     turns_ask, turns_look, turns_run, turns_tell, values_differing,
@@ -112,7 +113,9 @@ cdef class Earlier:
         turns.keys, turns.starts, turns.leader_keys, turns.leaders = &keys[0, 0], &none[0], &halves[0], &leaders[0]
         turns.is_near, turns.has_earlier = &near[0], &earlier[0]
         with nogil:
+            left()
             turns_look(&turns)
+            comes()
         self.is_known = True
 
     @property
@@ -212,7 +215,9 @@ cdef class Turns:
             turns.ties[i] = &tie[0]
         if turns.banded != NULL:
             with nogil:
+                left()
                 turns_look(turns)
+                comes()
         for i in range(count):
             near[i] |= starts[i] < starts[i + 1]
         self.is_near = np.asarray(near)[:count].view(bool)
@@ -322,6 +327,7 @@ cdef class Turns:
         memset(&own, 0, sizeof(Shingles))
         memset(&others, 0, sizeof(Shingles))
         with nogil:
+            left()
             for i in range(<uint64_t>rows.shape[0]):
                 key, row = <uint64_t>keys[i], <uint64_t>rows[i]
                 if i + 1 < <uint64_t>rows.shape[0]:
@@ -332,6 +338,7 @@ cdef class Turns:
                 own.hashes, own.count = &hashes[0] + starts[i], <uint64_t>(middles[i] - starts[i])
                 others.hashes, others.count = &hashes[0] + middles[i], <uint64_t>(ends[i] - middles[i])
                 told[i] = turns_tell(turns, key, row, &own, &others)
+            comes()
         return found.view(bool)
 
     def foresee(self):
@@ -341,9 +348,11 @@ cdef class Turns:
         marks = np.zeros(self.turns.found + 1, dtype=np.uint8)
         wanted = marks
         with nogil:
+            left()
             turns_foresee(&self.turns, _AT_ONCE, &wanted[0])
             for i in range(self.turns.found):
                 wanted[i] &= self.turns.shingles[i].hashes == NULL  # and nothing else was told of those behind the first
+            comes()
         return np.flatnonzero(marks)
 
     def knows(self, const int64_t[::1] rows not None):
@@ -362,7 +371,9 @@ cdef class Turns:
         """Go on: DONE, or ASK or NEED for the document at which it stopped."""
         cdef TurnsStop stop
         with nogil:
+            left()
             stop = turns_run(&self.turns)
+            comes()
         return stop
 
     def answer(self, int64_t row):

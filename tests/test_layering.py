@@ -28,6 +28,7 @@ CORE = (
     "disk",
     "file_locks",
     "_native",
+    "_interpreter",
     "_codec",
     "ledger",
     "notes",
@@ -182,7 +183,19 @@ OF_WINGS = {"base": {"text", "remote"}, "making": {"text", "remote"}}
 WINGS = {
     # Of query and living, what decides which text is a duplicate of which, and rows in memory to decide it by.
     # fingerprints: as numbers, or as words where they are wide.
-    "text": {"errors", "threads", "nursery", "workers", "forks", "types", "fingerprints", "_native", "query", "living"},
+    "text": {
+        "_interpreter",
+        "_native",
+        "errors",
+        "fingerprints",
+        "forks",
+        "living",
+        "nursery",
+        "query",
+        "threads",
+        "types",
+        "workers",
+    },
     # What a store of another kind is made of, as the one of fingerprints is. _names: as of jobs.
     "minhash": {
         "_names",
@@ -224,13 +237,14 @@ WINGS = {
     },
     "adapters": {"", "errors", "types", "checks", "arrays", "minhash"},
     # origin: by which recipe fingerprints were made, which stores and files must tell in one way.
-    "inputs": {"closing", "errors", "origin", "threads", "workers", "types", "text", "_native"},
+    "inputs": {"_interpreter", "closing", "errors", "origin", "threads", "workers", "types", "text", "_native"},
     # Of query, the rule by which something is near an earlier one: jobs and add_if_new must not decide it apart.
     # ledger, later, notes: what a store and its jobs must both know. _names: the hash by which a store knows names.
     # fingerprints: as for text. cluster: who does tasks, and how these hand over what they make; _codec: its checksum.
     "jobs": {
         "",
         "_codec",
+        "_interpreter",
         "arrays",
         "awaited",
         "closing",

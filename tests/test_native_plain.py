@@ -36,6 +36,7 @@ PARTS = {
     "json",
     "distinct",
     "listed",
+    "interpreter",
 }
 ROUNDS = 400
 SETS = {"": "2", "FPSTORE_NARROW": "1", "FPSTORE_PORTABLE": "0"}

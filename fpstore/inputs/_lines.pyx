@@ -10,6 +10,7 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy
 
+from fpstore._interpreter cimport comes, left
 from fpstore._native cimport (
     LINES_CUT, LINES_OTHER, OK, LineFields, LineRows, LinesPlace, Packed, lines_add, lines_free,
     lines_read, lines_settle,
@@ -136,7 +137,9 @@ cdef class LineReader:
         if at == size:
             return False
         with nogil:
+            left()
             status = lines_read(&self.fields, &block[0], size, is_last, &self.place, &self.rows)
+            comes()
         if self.rows.block == &block[0]:  # only now, as lines of the one before may have been copied
             self.block = block
         if status != OK:

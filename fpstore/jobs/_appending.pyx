@@ -14,6 +14,7 @@ from libc.string cimport memcpy, memset
 from posix.uio cimport iovec, writev
 from posix.unistd cimport write
 
+from fpstore._interpreter cimport comes, left
 from fpstore._native cimport CUT_SHORT, c_crc32c, read_at
 
 cdef extern from "sys/uio.h" nogil:
@@ -223,7 +224,9 @@ def append_lines(int fd, path, const uint8_t[::1] data not None, const int64_t[:
         return 0
     lines.fd, lines.end, lines.flags = fd, length, flags
     with nogil:
+        left()
         failed = write_lines(&lines, &values, &indexes[0], indexes.shape[0])
+        comes()
     if failed:
         raise OSError(failed, os.strerror(failed), str(path))
     return lines.end - length
@@ -239,7 +242,9 @@ def append_bytes(int fd, path, const uint8_t[::1] data not None, uint64_t length
     lines.fd, lines.end, lines.flags = fd, length, flags
     part.iov_base, part.iov_len = <void *>&data[0], <size_t>data.shape[0]
     with nogil:
+        left()
         failed = write_parts(&lines, &part, 1)
+        comes()
     if failed:
         raise OSError(failed, os.strerror(failed), str(path))
 
@@ -300,6 +305,7 @@ def append_documents(uint8_t[::1] entries not None, fields, files, names, texts,
         return name_end, text_end
     entry = &entries[0]
     with nogil:
+        left()
         for i in range(count):
             name_end += put_value(&names_out, &name_values, indexes[i], &name_crc)
             if are_lines:
@@ -317,6 +323,7 @@ def append_documents(uint8_t[::1] entries not None, fields, files, names, texts,
         out_flush(&texts_out)
         if not (names_out.failed or texts_out.failed):
             out_write(&index_out, &entries[0], field.size * <size_t>count)
+        comes()
     expect_written(&names_out, files[0][1])
     expect_written(&texts_out, files[1][1])
     expect_written(&index_out, files[2][1])
@@ -441,8 +448,10 @@ def read_values(int index, uint64_t entries, fields, const int64_t[::1] rows not
     room = np.empty((count + 1) * size, dtype=np.uint8)
     starts, crcs = np.empty(count, dtype=np.uint64), np.empty(2 * count, dtype=np.uint32)
     with nogil:
+        left()
         failed = read_entries(index, &of_index, &rows[0], count, size, &room[0], end_at, crc_at, &starts[0], &offsets[0],
                               &crcs[0], value_bytes, &misplaced)
+        comes()
     if failed == MISPLACED:
         return None, None, (misplaced,)
     if failed:
@@ -453,6 +462,7 @@ def read_values(int index, uint64_t entries, fields, const int64_t[::1] rows not
         for i in range(count):
             starts[i] = <uint64_t>begins[i]
     with nogil:
+        left()
         failed = read_runs(values, &of_values, &starts[0], &offsets[0], count, &out[0])
         if not failed:
             for i in range(count):
@@ -460,6 +470,7 @@ def read_values(int index, uint64_t entries, fields, const int64_t[::1] rows not
                 if crc != crcs[2 * i + 1]:
                     bad = i
                     break
+        comes()
     if failed:
         return None, None, (OF_VALUES, max(failed, 0))
     return held[:offsets[count]], places, None if bad < 0 else (bad, crc, crcs[2 * bad + 1])

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from itertools import count
 
+from fpstore._interpreter import leave
 from fpstore.awaited import Waiters
 from fpstore.threads import Threads, is_unwanted
 
@@ -32,6 +33,8 @@ class Stage:
 
     def wait(self, number: int, is_over: Callable[[], bool]) -> None:
         """Until all batches before that of this number, from 0 on, have passed. OverError where it is over."""
+        if self.passed < number:
+            leave()
         self._waiters.wait_until(lambda: is_over() or self.passed >= number)
         if is_over():
             raise OverError

@@ -8,6 +8,7 @@ from libc.math cimport signbit
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcpy
 
+from fpstore._interpreter cimport comes, left
 from fpstore._native cimport (
     MOST_DIGITS, MOST_MEASURE, PackedColumn, packed_are_plain, packed_digests, packed_gather, packed_integer, packed_lines,
     packed_measure, read_at,
@@ -48,7 +49,9 @@ def gather(const uint8_t[::1] data not None, const int64_t[::1] offsets not None
         raise ValueError(f"place: found one of {out.shape[0]} bytes, expected {size}")
     if size:
         with nogil:
+            left()
             packed_gather(&data[0], &offsets[0], &indexes[0], count, &out[0])
+            comes()
     return found
 
 
@@ -119,6 +122,7 @@ def ranges(int fd, int64_t size, const int64_t[::1] starts not None, const int64
         return found, places
     out = found
     with nogil:
+        left()
         for i in range(count):
             if failed or (i + 1 < count and starts[i + 1] == ends[i]):
                 continue
@@ -126,6 +130,7 @@ def ranges(int fd, int64_t size, const int64_t[::1] starts not None, const int64
                 failed = read_at(fd, &out[offsets[first]], <size_t>(offsets[i + 1] - offsets[first]),
                                  <uint64_t>starts[first])
             first = i + 1
+        comes()
     if failed > 0:
         raise OSError(failed, os.strerror(failed))
     if failed < 0:
@@ -182,7 +187,9 @@ def lines(list columns not None, *, bint plain=False):
     if size:
         out = found
         with nogil:
+            left()
             packed_lines(column, number, count, &out[0])
+            comes()
     return found
 
 
@@ -204,20 +211,24 @@ def written(column not None):
     if column.dtype.kind == "f":
         measures = np.ascontiguousarray(column, dtype=np.float64)
         with nogil:
+            left()
             for i in range(count):
                 if not 0 <= measures[i] < MOST_MEASURE or signbit(measures[i]):
                     is_other = True
                     break
                 used += packed_measure(measures[i], &out[used])
                 ends[i + 1] = <int64_t>used
+            comes()
     elif count and column.min() < 0:
         is_other = True
     else:
         integers = np.ascontiguousarray(column, dtype=np.uint64)
         with nogil:
+            left()
             for i in range(count):
                 used += packed_integer(integers[i], &out[used])
                 ends[i + 1] = <int64_t>used
+            comes()
     if not is_other:
         return room[:used], places
     form = ".4f" if column.dtype.kind == "f" else ""
@@ -248,5 +259,7 @@ def digests(const uint8_t[::1] names not None, const int64_t[::1] name_offsets n
         name_bytes = &names[0] if names.shape[0] else &nothing
         value_bytes = &values[0] if values.shape[0] else &nothing
         with nogil:
+            left()
             packed_digests(name_bytes, &name_offsets[0], value_bytes, &value_offsets[0], count, seed, &out[0, 0])
+            comes()
     return found

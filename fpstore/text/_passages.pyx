@@ -8,6 +8,7 @@ import numpy as np
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
+from fpstore._interpreter cimport comes, left
 from fpstore._native cimport MOST_PASSAGES, Passage, passages_apart
 
 
@@ -58,6 +59,7 @@ def apart(const uint8_t[::1] data not None, const int64_t[::1] offsets not None,
     room = np.empty(count * MOST_PASSAGES * sizeof(Passage), dtype=np.uint8)
     own = <Passage *>&room[0]
     with nogil:
+        left()
         for i in range(count):
             found = passages_apart(&data[0] + offsets[indexes[i]],
                                    <uint64_t>(offsets[indexes[i] + 1] - offsets[indexes[i]]),
@@ -70,12 +72,14 @@ def apart(const uint8_t[::1] data not None, const int64_t[::1] offsets not None,
             if found > 0:
                 own += found
                 total += 2 * <uint64_t>found
+        comes()
     places = np.zeros(total + 1, dtype=np.int64)
     # One byte more, so that there is an address where there is nothing.
     together = np.empty(size + 1, dtype=np.uint8)
     ends, out = places, together
     own = <Passage *>&room[0]
     with nogil:
+        left()
         for i in range(count):
             text, other = &data[0] + offsets[indexes[i]], &others[0] + other_offsets[other_indexes[i]]
             for k in range(counts[i]):
@@ -86,4 +90,5 @@ def apart(const uint8_t[::1] data not None, const int64_t[::1] offsets not None,
                 ends[filled] = ends[filled - 1] + put(&out[ends[filled - 1]], other, own[k].other_first, own[k].other_end)
             if counts[i] > 0:
                 own += counts[i]
+        comes()
     return together[:size], places, numbers

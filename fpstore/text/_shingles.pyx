@@ -8,6 +8,7 @@ import numpy
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memcpy, memset
 
+from fpstore._interpreter cimport comes, left
 from fpstore._native cimport OK, PRESENCE, Document, Given, Measures, Shingled, Status, shingled_free
 from fpstore.text._simhash cimport Batch, bytes_of, expect_several, hashes_kept, shingled_of, sorted_of, steps_of
 
@@ -29,7 +30,9 @@ cdef class Shingling(Batch):
         memset(&shingled, 0, sizeof(Shingled))
         try:
             with nogil:
+                left()
                 status = self.shingle(document, first, last - first, &at, &shingled)
+                comes()
             if status != OK:
                 size = bytes_of(&self.given[first + at])
                 raise MemoryError(f"text {first + at}: no memory for the shingles of {size} bytes")

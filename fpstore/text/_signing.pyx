@@ -4,6 +4,7 @@ import numpy
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
+from fpstore._interpreter cimport comes, left
 from fpstore._native cimport (
     AFFINE32, AFFINE64, BINNED, LANES_ROOM, LEGACY, MAX_VALUES, OK, RENSA, Document, Signature, Signer,
     Status, signatures_of,
@@ -78,8 +79,10 @@ cdef class Signing(Batch):
             ends = all_ends
             kept_ends = &ends[0]
         with nogil:
+            left()
             status = signed(document, &self.steps, self.given + first, last - first, &at, <void*>values,
                             <uint32_t*>counts, kept_ends)
+            comes()
         if status != OK:
             raise MemoryError(f"text {first + at}: no memory for {bytes_of(&self.given[first + at])} bytes")
         if self.kept is not None:
@@ -136,5 +139,7 @@ def sign_hashes(const uint64_t[::1] hashes not None, const uint64_t[::1] ends no
     if len(ends):
         values = rows.ctypes.data
         with nogil:
+            left()
             signatures_of(&signature, &permutations.signer, first, &ends[0], <size_t>ends.shape[0], <void*>values)
+            comes()
     return rows

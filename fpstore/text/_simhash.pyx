@@ -16,48 +16,14 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memset
 
+from fpstore._interpreter cimport comes, left
 from fpstore._native cimport (
     BLAKE2B, FNV1, FNV1A, FXHASH, MD5, MD5_HEAD, MURMUR3, SHA1, SHA256, XXH3, XXH3_SEEDED, XXH64, XXH64_SEEDED,
-    CAPPED,
-    CHARACTERS,
-    FOLD_CHANGES,
-    FREQUENCY,
-    IDF,
-    JOINS,
-    LOGARITHM,
-    MAX_SHINGLE,
-    MINHASH,
-    MINHASH_1BIT,
-    MIXED,
-    NFKC_CHANGES,
-    OK,
-    PRESENCE,
-    SEPARATED,
-    SIMHASH,
-    WEIGHT_ONE,
-    WHOLE,
-    WORDS,
-    Document,
-    Given,
-    Measures,
-    Cell,
-    CellTable,
-    Status,
-    Steps,
-    TokenSteps,
-    UnicodeColumn,
-    UnicodeColumns,
-    document_free,
-    document_tokens,
-    Shingled,
-    documents_measure, documents_shingles, documents_sign, hashes_shingles,
-    hash_slice,
-    is_dense_token,
-    permutations_seed,
-    shingle_cell,
-    cell_secret,
-    cells_clear,
-    text_load,
+    CAPPED, CHARACTERS, FOLD_CHANGES, FREQUENCY, IDF, JOINS, LOGARITHM, MAX_SHINGLE, MINHASH, MINHASH_1BIT,
+    MIXED, NFKC_CHANGES, OK, PRESENCE, SEPARATED, SIMHASH, WEIGHT_ONE, WHOLE, WORDS, Document, Given, Measures,
+    Cell, CellTable, Status, Steps, TokenSteps, UnicodeColumn, UnicodeColumns, document_free, document_tokens,
+    Shingled, documents_measure, documents_shingles, documents_sign, hashes_shingles, hash_slice,
+    is_dense_token, permutations_seed, shingle_cell, cell_secret, cells_clear, text_load,
 )
 
 from fpstore._native import refuse
@@ -368,7 +334,9 @@ cdef class Batch:
         found.unseen = <double*>places[4] + first
         found.ends = ends
         with nogil:
+            left()
             status = documents_measure(document, &self.steps, self.given + first, last - first, &at, found)
+            comes()
         if status != OK:
             raise MemoryError(f"text {first + at}: no memory for {bytes_of(&self.given[first + at])} bytes")
 

@@ -204,5 +204,6 @@ void test_names(void);
 void test_json_lines(void);
 void test_distinct(void);
 void test_listed(void);
+void test_interpreter(void);
 
 #endif

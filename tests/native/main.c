@@ -27,6 +27,7 @@ int main(int count, char **words) {
     run("json lines", test_json_lines, rounds, seed);
     run("distinct", test_distinct, rounds, seed);
     run("listed", test_listed, rounds, seed);
+    run("interpreter", test_interpreter, rounds, seed);
     printf("sets 0..%d, %llu rounds\n", (int)machine_set, (unsigned long long)rounds);
     return 0;
 }

@@ -1726,10 +1726,26 @@ MUTANTS = (
     Mutant(
         "a claim that nobody has stays locked",
         "fpstore/jobs/claims.py",
-        "and self._owner == os.getpid()",
+        "and os is not None and self._owner == os.getpid()",
         "and False",
         "a job that was interrupted as it began cannot be run again in that process",
         ("tests/test_interrupted.py::test_a_claim_that_nobody_has_any_more_is_let_go_of",),
+    ),
+    Mutant(
+        "a fork goes on having the lock of a job",
+        "fpstore/jobs/claims.py",
+        "lock_file(fd, fcntl.F_UNLCK, wait=False)",
+        "pass",
+        "a job that was interrupted cannot be run again while a child lives that was forked meanwhile",
+        ("tests/test_jobs_resume.py::test_a_child_that_was_forked_meanwhile_has_no_lock_of_a_job",),
+    ),
+    Mutant(
+        "a fork gives up its parent's lock of a job",
+        "fpstore/jobs/claims.py",
+        "if fd >= 0 and self._owner == os.getpid():",
+        "if fd >= 0:",
+        "two processes are at one job",
+        ("tests/test_jobs_resume.py::test_a_child_that_was_forked_meanwhile_has_no_lock_of_a_job",),
     ),
     Mutant(
         "a store that another process has made meanwhile is gone on with",

@@ -20,6 +20,14 @@ MUTANTS = (
         ("tests/test_text_shingles.py::test_shingles_by_kept_hashes_are_those_of_the_texts",),
     ),
     Mutant(
+        "who does not have the interpreter's lock says that nobody has it",
+        "fpstore/native/interpreter.c",
+        "if (interpreter_is_here()) __atomic_compare",
+        "mine = here; __atomic_compare",
+        "threads go to sleep for a lock that they could wait for",
+        ("tests/test_native_plain.py::test_every_set_of_kernels_does_what_the_plain_twins_do",),
+    ),
+    Mutant(
         "queries that find more together than there is room for are left",
         "fpstore/native/key_index.c",
         "if (status == TOO_MANY) status = near_each(index, queries, first, first + some, &near, found);",
