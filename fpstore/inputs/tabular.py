@@ -10,6 +10,7 @@ import contextlib
 import os
 import re
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +24,7 @@ from fpstore.inputs.errors import BLANK, BadInput, about, cut, may_be_cut
 from fpstore.inputs.escapes import cells_read
 from fpstore.inputs.header import columns_and_header
 from fpstore.inputs.records import Group, Layout, Records, Request
+from fpstore.inputs.unchanged import unchanged
 from fpstore.origin import expect_bits_said, said
 from fpstore.text.packages import need
 
@@ -75,7 +77,7 @@ def _parquet_file(path: str) -> Iterator[Any]:
     parquet = need("pyarrow.parquet", "arrow", "reading Parquet")
     arrow = need("pyarrow", "arrow", "reading Parquet")
     try:
-        with _openable(path) as opened, parquet.ParquetFile(opened) as file:
+        with _openable(path) as opened, _unchanged(path), parquet.ParquetFile(opened) as file:
             yield file
     except arrow.ArrowException as error:
         raise BadInput(f"{path}: {_first_line(error)}") from error
@@ -202,6 +204,11 @@ def _openable(path: str) -> Any:
     except UnicodeEncodeError:
         return open(path, "rb")
     return contextlib.nullcontext(path)
+
+
+def _unchanged(path: str) -> AbstractContextManager[None]:
+    """As unchanged, for a file of this machine alone."""
+    return contextlib.nullcontext() if remote.is_remote(path) else unchanged(path)
 
 
 def _parquet_records(path: str, request: Request, file: Any, size: int, types: Any, compute: Any) -> Iterator[Records]:
