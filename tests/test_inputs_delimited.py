@@ -198,6 +198,47 @@ def test_a_last_line_without_an_end_that_lacks_something_is_told_as_one_that_may
     assert str(raised.value).endswith(CUT) == (may_be and not end)
 
 
+@pytest.mark.parametrize("end", ["", "\n"])
+@pytest.mark.parametrize(
+    ("name", "before", "last", "found", "may_be"),
+    [
+        ("a.hex", "0123456789abcdef\n1123456789abcdef\n", "21234", "'21234'", True),
+        ("a.hex", "0123456789abcdef\t5\n1123456789abcdef\t6\n", "21234\t7", "'21234'", False),
+        ("a.hex", "0123456789abcdef\t5\n1123456789abcdef\t6\n", "2123456789abcdef\tx", "id 'x'", True),
+        ("a.csv", "id,fingerprint\n5,0123456789abcdef\n", "6,01234", "'01234'", True),
+        ("a.tsv", "id\tfingerprint\n5\t0123456789abcdef\n", "6\t01234", "'01234'", True),
+        ("a.csv", "id,fingerprint\n5,0123456789abcdef\n", "x,2123456789abcdef", "id 'x'", False),
+        ("a.csv", "fingerprint,id\n0123456789abcdef,5\n", "01234,6", "'01234'", False),
+        ("a.csv", "fingerprint,id\n0123456789abcdef,5\n", "2123456789abcdef,x", "id 'x'", True),
+        ("a.csv", "fingerprint,more\n0123456789abcdef,5\n", "01234,6", "'01234'", False),
+        ("a.csv", "id,text\n5,one\n", "6,caf\xc3", "bytes that are no UTF-8", True),
+    ],
+)
+def test_a_bad_value_at_the_end_of_a_line_without_an_end_may_be_cut(
+    tmp_path: Path, name: str, before: str, last: str, found: str, may_be: bool, end: str
+) -> None:
+    """What another cell stands behind is whole, and so is each value of a line before the last."""
+    for behind in ("", before.splitlines(keepends=True)[1]):
+        if behind and not end:
+            continue
+        (tmp_path / name).write_bytes(f"{before}{last}{end}{behind}".encode("latin-1"))
+        source: Any = [tmp_path / name]
+        with pytest.raises(BadInput, match=f"line 3: found {re.escape(found)}") as raised:
+            list(documents(source, text_column="text") if "text" in before else read(source))
+        assert str(raised.value).endswith(CUT) == (may_be and not end)
+
+
+@pytest.mark.parametrize("batch", [1, 2, 3])
+def test_only_the_last_value_of_all_may_be_cut(tmp_path: Path, batch: int) -> None:
+    good, bad = "0123456789abcdef", "01234"
+    for name, head in (("a.hex", []), ("a.csv", ["fingerprint"])):
+        for lines, may_be in (([good, bad, good], False), ([good, good, bad], True)):
+            (tmp_path / name).write_text("\n".join(head + lines))
+            with pytest.raises(BadInput, match="found '01234'") as raised:
+                list(read([tmp_path / name], batch=batch))
+            assert str(raised.value).endswith(CUT) == may_be
+
+
 def test_a_blank_behind_a_bad_line_is_the_last_line(tmp_path: Path) -> None:
     (tmp_path / "a.hex").write_bytes(b"0123456789abcdef\t5\n212345\n  ")
     with pytest.raises(BadInput, match=r"line 2: found '212345', expected a fingerprint, a tab and an id$"):

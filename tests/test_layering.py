@@ -236,8 +236,19 @@ WINGS = {
         "text",
     },
     "adapters": {"", "errors", "types", "checks", "arrays", "minhash"},
-    # origin: by which recipe fingerprints were made, which stores and files must tell in one way.
-    "inputs": {"_interpreter", "closing", "errors", "origin", "threads", "workers", "types", "text", "_native"},
+    # origin: by which recipe fingerprints were made, which stores and files must tell in one way. _codec: its checksum.
+    "inputs": {
+        "_codec",
+        "_interpreter",
+        "closing",
+        "errors",
+        "origin",
+        "threads",
+        "workers",
+        "types",
+        "text",
+        "_native",
+    },
     # Of query, the rule by which something is near an earlier one: jobs and add_if_new must not decide it apart.
     # ledger, later, notes: what a store and its jobs must both know. _names: the hash by which a store knows names.
     # fingerprints: as for text. cluster: who does tasks, and how these hand over what they make; _codec: its checksum.

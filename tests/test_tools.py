@@ -71,6 +71,13 @@ BAD: dict[str, tuple[Callable[[str], Any], list[str]]] = {
     "file": (arguments.parse_file, ["nowhere", str(TOOLS), ""]),
     "any": (arguments.parse_any, [",", "a,", "a,,b"]),
     "names": (arguments.names_among(("u", "c")), ["x", "u,x", "u,", "U", ""]),
+    "two counts": (arguments.parse_two_counts, ["", "1", "1,1", "2,1", "1,2,3", "0,1", "1,x"]),
+    "recipe": (arguments.parse_recipe, ["nowhere", "", str(TOOLS), __file__]),
+    "confirm": (arguments.parse_confirm, ["", "x", "jaccard", "jaccard>=2", "jaccard>=x", "None"]),
+    "sizes": (
+        arguments.parse_living_sizes,
+        ["x", "x=1", "growth", "growth=", "growth=-1", "growth=x", "growth=1,", "small_rows=0", "names_growth=1"],
+    ),
     "plans": (arguments.parse_plans, ["x", "speed,x", "paper-0", "parts-0:0", ""]),
 }
 
@@ -98,6 +105,12 @@ def test_a_right_value_is_taken() -> None:
         (arguments.names_among(("u", "c")), "c,u", ["c", "u"]),
         (arguments.parse_any, "", []),
         (arguments.parse_any, "c,u", ["c", "u"]),
+        (arguments.parse_two_counts, "1e7,1e8", [10**7, 10**8]),
+        (arguments.parse_recipe, "text-1", "text-1"),
+        (arguments.parse_confirm, "none", "none"),
+        (arguments.parse_confirm, "jaccard>=0.5", "jaccard>=0.5"),
+        (arguments.parse_living_sizes, "", {}),
+        (arguments.parse_living_sizes, "small_segments=4,growth=0", {"small_segments": 4, "growth": 0}),
         (arguments.parse_plans, "speed,paper-4", ["speed", "paper-4"]),
     ]
     for parse, text, expected in taken:
@@ -113,15 +126,38 @@ def test_a_set_that_is_not_there_is_a_line_and_status_2(tmp_path: Path, capsys: 
     assert f"error: found no gone.jsonl.zst in {tmp_path}, expected" in capsys.readouterr().err
 
 
+# What takes any text: a name of somebody else's, a part of one, sets that are looked for when all is parsed, and what a
+# tool gives to itself alone.
+ANY_TEXT = {
+    "bench_jobs --text-column",
+    "check_mutants -k",
+    "check_defaults names",
+    "check_readers --task",
+    "check_damage --kind",
+    "check_damage --mode",
+}
+
+
 def test_every_tool_says_what_is_wrong_with_each_of_its_values() -> None:
     """No value is parsed by what raises something else, or takes what the tool fails on later."""
     own = {name for name in vars(arguments) if name.startswith("parse_")} | {"names_among"}
     # The first two raise ValueError alone; a Path is one of what is to be written, or may not be there.
     others = {"part": "check_crash", "parse_memory": "bench_minhash_store", "Path": "bench_quality fuzz make_unicode"}
-    seen = 0
+    seen, untyped = 0, set[str]()
     for path in TOOLS.glob("*.py"):
-        for call in ast.walk(ast.parse(path.read_text())):
+        tree = ast.parse(path.read_text())
+        loops = [loop for loop in ast.walk(tree) if isinstance(loop, ast.For)]
+        for call in ast.walk(tree):
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "add_argument":
+                given = {keyword.arg: keyword.value for keyword in call.keywords}
+                takes_none = isinstance(action := given.get("action"), ast.Constant) and action.value == "store_true"
+                if not takes_none and given.keys().isdisjoint(("type", "choices")):
+                    name = call.args[0]
+                    if isinstance(name, ast.Name):  # the innermost of the loops around it has the names
+                        within = [loop.iter for loop in loops if call in ast.walk(loop)]
+                        untyped |= {f"{path.stem} {each}" for each in ast.literal_eval(within[-1])}
+                    else:
+                        untyped.add(f"{path.stem} {ast.literal_eval(name)}")
                 for keyword in call.keywords:
                     if keyword.arg == "type":
                         value = keyword.value.func if isinstance(keyword.value, ast.Call) else keyword.value
@@ -130,6 +166,7 @@ def test_every_tool_says_what_is_wrong_with_each_of_its_values() -> None:
                         assert known, f"{path.name}:{call.lineno}: {value.id}"
                         seen += 1
     assert seen > 100
+    assert untyped == ANY_TEXT
 
 
 # Each tool, small.

@@ -4,6 +4,7 @@ import argparse
 import math
 import re
 from collections.abc import Callable, Collection
+from dataclasses import fields
 from pathlib import Path
 
 
@@ -91,6 +92,49 @@ def parse_list(text: str) -> list[str]:
 def parse_any(text: str) -> list[str]:
     """Several, separated by commas, or none."""
     return parse_list(text) if text else []
+
+
+def parse_two_counts(text: str) -> list[int]:
+    """Two counts, of which the second is larger."""
+    found = parse_counts(text)
+    if len(found) == 2 and found[0] < found[1]:
+        return found
+    raise argparse.ArgumentTypeError(f"found {text}, expected two whole numbers, the larger one behind a comma")
+
+
+def parse_recipe(text: str) -> str:
+    """The name of a recipe, or a file that has one."""
+    from fpstore.text import load_recipe
+
+    try:
+        load_recipe(text)
+    except (ValueError, OSError) as error:
+        raise argparse.ArgumentTypeError(f"found {text}, expected a recipe: {error}") from None
+    return text
+
+
+def parse_confirm(text: str) -> str:
+    """What `fpstore dedup` confirms by, or none."""
+    from fpstore.text.confirm import Confirm
+
+    try:
+        return text if text == "none" else str(Confirm.parse(text))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def parse_living_sizes(text: str) -> dict[str, int]:
+    """Sizes that a writer goes by, NAME=NUMBER,..., or none."""
+    from fpstore.living.sizes import LivingSizes
+
+    pairs = [each.partition("=") for each in parse_any(text)]
+    known = [field.name for field in fields(LivingSizes)]
+    found = {names_among(known)(name)[0]: parse_whole(number) for name, _, number in pairs}
+    try:
+        LivingSizes(**found)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"found {text}, expected sizes that go together: {error}") from None
+    return found
 
 
 def expect_sets(parser: argparse.ArgumentParser, folder: Path, names: Collection[str]) -> None:

@@ -25,7 +25,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from arguments import parse_count, parse_list
+from arguments import names_among, parse_count
 from benchlib import (
     DISTANCE,
     Keys,
@@ -168,7 +168,7 @@ def bench(arguments: Any, results: Results, folder: Path) -> None:
     np.save(asked, queries)
     fpstore.build(path, keys, ids=None, max_distance=DISTANCE).close()
     del keys
-    for engine in parse_list(arguments.engine):
+    for engine in arguments.engine:
         with engine_started(engine, arguments.workers):
             bench_engine(arguments, results, engine, path, queries)
     about = {"path": str(path), "queries": str(asked), "tasks": arguments.tasks}
@@ -217,7 +217,7 @@ def main() -> int:
     parser.add_argument("--queries", type=parse_count, help="how many; default 1,000,000")
     parser.add_argument("--tasks", type=parse_count, default=8, help="how many; default 8")
     parser.add_argument("--workers", type=parse_count, default=2, help="how many processes; default 2")
-    parser.add_argument("--engine", default="local", help="which, with commas between; default local")
+    parser.add_argument("--engine", type=names_among(MOST_OF_ONE), default=["local"], help="which; default local")
     arguments = parse_arguments(parser)
     if arguments.queries is None:
         arguments.queries = SMALL_QUERIES if arguments.small else 10**6

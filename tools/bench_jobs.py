@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 import zstandard
-from arguments import parse_file
+from arguments import parse_file, parse_recipe
 from benchlib import (
     Results,
     child_task,
@@ -199,7 +199,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--html", action="store_true", help="the texts are HTML")
     parser.add_argument("--text-column", metavar="FIELD", help="the field of the texts")
-    parser.add_argument("--recipe", metavar="NAME", help="of the fingerprints")
+    parser.add_argument("--recipe", type=parse_recipe, metavar="NAME", help="of the fingerprints")
     arguments = parse_arguments(parser, argv, real=REAL_DOCUMENTS, small=SMALL_DOCUMENTS)
     with scratch_folder(arguments) as folder:
         found = corpora(arguments, folder)

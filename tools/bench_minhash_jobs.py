@@ -26,7 +26,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from arguments import parse_count, parse_file
+from arguments import parse_count, parse_file, parse_folder
 from bench_jobs import LONG_WORDS, made
 from benchlib import (
     Results,
@@ -115,7 +115,7 @@ def child(task: dict[str, Any]) -> dict[str, Any]:
     return {"kept": kept, "cpu": cpu, "elapsed": elapsed, "rss": resident_bytes("VmHWM") / 1e6}
 
 
-def measure(results: Results, name: str, path: Path, rounds: int, folder: Path, peers: str) -> None:
+def measure(results: Results, name: str, path: Path, rounds: int, folder: Path, peers: Path | None) -> None:
     """A table of all ways on one corpus."""
     with path.open("rb") as lines:
         documents = sum(1 for _ in lines)
@@ -124,7 +124,8 @@ def measure(results: Results, name: str, path: Path, rounds: int, folder: Path, 
         for number, way in enumerate(WAYS):
             place = folder / f"{path.name}-{turn}-{number}"
             place.mkdir()
-            found = run_child(__file__, {"path": str(path), "folder": str(place), "way": way, "peers": peers})
+            task = {"path": str(path), "folder": str(place), "way": way, "peers": str(peers) if peers else None}
+            found = run_child(__file__, task)
             if not found.get("missing"):
                 taken[way].append(found)
     own = taken["fpstore --confirm"]
@@ -197,7 +198,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "files", metavar="FILE", nargs="*", type=parse_file, help="what is read instead of what is made"
     )
     parser.add_argument("--exact", type=parse_count, default=1000, help="documents that are compared exactly")
-    parser.add_argument("--peers", default="", metavar="FOLDER", help="where the packages are")
+    parser.add_argument("--peers", type=parse_folder, metavar="FOLDER", help="where the packages are")
     arguments = parse_arguments(parser, argv, real=REAL_DOCUMENTS, small=SMALL_DOCUMENTS)
     with scratch_folder(arguments) as folder:
         paths = arguments.files

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from arguments import parse_budget, parse_count, parse_list, parse_plan
+from arguments import parse_budget, parse_count, parse_plan, parse_two_counts
 from bench_scale import SEED, make_stream_queries
 from benchlib import (
     DISTANCE,
@@ -95,7 +95,7 @@ def line(scale: Callable[[float], float], sizes: list[int], figures: list[float]
 
 
 def bench(arguments: Any, results: Results, folder: Path) -> None:
-    sizes = [parse_count(size) for size in parse_list(arguments.fitted)]
+    sizes = arguments.fitted
     rows = {}
     for n in [*sizes, arguments.n]:
         path = folder / f"{n}.fpstore"
@@ -134,7 +134,7 @@ def bench(arguments: Any, results: Results, folder: Path) -> None:
         }
         for way, predicted in lines.items()
     ]
-    results.table(f"{arguments.n:,} keys, from {arguments.fitted}", told)
+    results.table(f"{arguments.n:,} keys, from {','.join(map(str, sizes))}", told)
     for row in told:
         results.bar(f"{row['way']}: off by", abs(row["ratio"] - 1), at_most=WITHIN)
     results.bar(f"{WEB:,} keys", min(predicted(WEB) for predicted in lines.values()), at_most=MOST_SECONDS, unit="s")
@@ -145,14 +145,14 @@ def main() -> int:
         print_json(measured(task))
         return 0
     parser = new_parser(__doc__, rounds=3, real=REAL_KEYS, small=SMALL_KEYS)
-    parser.add_argument("--fitted", help=f"two sizes, with a comma between; default {FITTED}")
+    parser.add_argument("--fitted", type=parse_two_counts, help=f"of stores; default {FITTED}")
     parser.add_argument("--queries", type=parse_count, help="how many; default 1,000,000")
     parser.add_argument("--plan", type=parse_plan, default="size", help="default size")
     parser.add_argument("--memory", type=parse_budget, default="12GiB", help="of a build; default 12GiB")
     arguments = parse_arguments(parser, real=REAL_KEYS, small=SMALL_KEYS)
     if arguments.queries is None:
         arguments.queries = 2_000 if arguments.small else 10**6
-    arguments.fitted = arguments.fitted or (SMALL_FITTED if arguments.small else FITTED)
+    arguments.fitted = arguments.fitted or parse_two_counts(SMALL_FITTED if arguments.small else FITTED)
     results = Results("bench_model", arguments, only_keys=REAL_KEYS)
     with scratch_folder(arguments) as folder:
         bench(arguments, results, folder)

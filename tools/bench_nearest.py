@@ -26,7 +26,7 @@ from time import process_time_ns
 from typing import Any
 
 import numpy as np
-from arguments import names_among, parse_count, parse_file, parse_list, parse_wholes
+from arguments import names_among, parse_count, parse_file, parse_list, parse_plan, parse_wholes
 from bench_wide import skewed, uniform
 from benchlib import (
     Results,
@@ -234,7 +234,7 @@ def main() -> int:
     )
     parser.add_argument("-k", default=[3, 8, 31], help="distances of plans; above 16 of wide ones", type=parse_wholes)
     parser.add_argument("--queries", type=parse_count, default=64)
-    parser.add_argument("--plan", default="balanced", help="the plan of the stores; default balanced")
+    parser.add_argument("--plan", type=parse_plan, default="balanced", help="the plan of the stores; default balanced")
     given = parse_arguments(parser)
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})

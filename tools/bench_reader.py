@@ -28,7 +28,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from arguments import names_among, parse_count, parse_seconds
+from arguments import names_among, parse_count, parse_living_sizes, parse_seconds
 from benchlib import (
     Results,
     child_task,
@@ -69,12 +69,6 @@ def batch_of(index: int) -> Any:
     return uniform(BATCH, np.random.default_rng([SEED, index]))
 
 
-def sizes_of(text: str) -> LivingSizes:
-    """Of NAME=NUMBER,..."""
-    pairs = [part.split("=") for part in text.split(",") if part]
-    return LivingSizes(**{name: int(float(number)) for name, number in pairs})
-
-
 # The writer, in a process of its own: it does what each line of its input says, and answers with a line.
 
 
@@ -84,9 +78,9 @@ def written_bytes() -> int:
     return int(fields["wchar"])
 
 
-def write(path: str, sizes: str) -> None:
+def write(path: str, sizes: dict[str, int]) -> None:
     """Serve lines: `add FIRST COUNT`, batches of those numbers; `run SECONDS`; `end`."""
-    with fpstore.Store(Path(path), "w", sizes=sizes_of(sizes)) as store:
+    with fpstore.Store(Path(path), "w", sizes=LivingSizes(**sizes)) as store:
         print_line({})
         while (words := sys.stdin.readline().split()) and words[0] != "end":
             started, cpu, written, first = time.perf_counter(), time.process_time(), written_bytes(), int(words[1])
@@ -112,7 +106,7 @@ def print_line(said: dict[str, Any]) -> None:
 class Writer:
     """A writer of the store at path in another process."""
 
-    def __init__(self, path: Path, sizes: str) -> None:
+    def __init__(self, path: Path, sizes: dict[str, int]) -> None:
         task = json.dumps({"what": "write", "path": os.fspath(path), "sizes": sizes})
         command = [sys.executable, __file__, "--child", task]
         self._child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -141,7 +135,7 @@ class Writer:
 
 
 @contextmanager
-def writing(path: Path, sizes: str) -> Iterator[Writer]:
+def writing(path: Path, sizes: dict[str, int]) -> Iterator[Writer]:
     writer = Writer(path, sizes)
     try:
         yield writer
@@ -374,7 +368,7 @@ def main() -> int:
     parser.add_argument("--pending", type=parse_count, help="rows that are added before the store is opened")
     parser.add_argument("--seconds", type=parse_seconds, help="how long a reader is beside each writer")
     parser.add_argument("--commits", type=parse_count, help="after which a reader probes")
-    parser.add_argument("--sizes", default="", help="of living.sizes: NAME=NUMBER,...")
+    parser.add_argument("--sizes", type=parse_living_sizes, default={}, help="of living.sizes: NAME=NUMBER,...")
     parser.add_argument("--parts", type=names_among(PARTS), default=list(PARTS), help="separated by commas")
     arguments = parse_arguments(parser, real=REAL_KEYS, small=SMALL_KEYS)
     for name, real, small in (("pending", 10**6, 10**4), ("seconds", 120.0, 0.5), ("commits", 300, 10)):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from arguments import parse_count, parse_file, parse_whole
+from arguments import parse_count, parse_file, parse_plan, parse_whole
 from benchlib import Results, new_parser, parse_arguments, scratch_folder
 
 import fpstore
@@ -119,7 +119,7 @@ def main() -> int:
     parser = new_parser(__doc__, rounds=1)
     parser.add_argument("--bits", type=parse_count, default=256)
     parser.add_argument("-k", type=parse_whole, default=31)
-    parser.add_argument("--plan", default="balanced")
+    parser.add_argument("--plan", type=parse_plan, default="balanced")
     parser.add_argument(
         "--hashes", type=parse_file, help="64-bit hashes, in hexadecimal, that skewed fingerprints consist of"
     )

@@ -15,7 +15,7 @@ from dataclasses import replace
 from itertools import product
 
 import numpy as np
-from arguments import parse_folder
+from arguments import expect_sets, names_among, parse_folder, parse_list
 from numpy.typing import NDArray
 from quality import fingerprints, read_set
 
@@ -31,18 +31,19 @@ def main() -> int:
     assert __doc__
     parser = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=parse_folder, nargs="?")
-    parser.add_argument("--sets", help="by default all of the folder")
-    parser.add_argument("--recipes", default="text-1,simhash-1")
+    parser.add_argument("--sets", type=parse_list, help="by default all of the folder")
+    parser.add_argument("--recipes", type=names_among(recipes()), default=["text-1", "simhash-1"])
     arguments = parser.parse_args()
     if arguments.folder is None:
-        times(arguments.recipes.split(","))
+        times(arguments.recipes)
         return 0
     found = sorted(path.name.removesuffix(".pairs.tsv.zst") for path in arguments.folder.glob("*.pairs.tsv.zst"))
-    for name in arguments.sets.split(",") if arguments.sets else found:
+    expect_sets(parser, arguments.folder, arguments.sets or [])
+    for name in arguments.sets or found:
         labelled = read_set(arguments.folder, name)
         if not (labelled.label == 0).any():
             continue
-        for named in arguments.recipes.split(","):
+        for named in arguments.recipes:
             for bits in WIDTHS:
                 recipe = replace(recipes()[named], bits=bits)
                 prints, _ = fingerprints(labelled, recipe)

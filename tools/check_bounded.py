@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from arguments import parse_count
+from arguments import parse_count, parse_folder
 from benchlib import Results, new_parser, parse_arguments, scratch_folder
 
 import fpstore
@@ -49,7 +49,7 @@ def status_bytes(name: str) -> int:
     return int(found[1]) << 10
 
 
-def measure(path: str, rows: int) -> None:
+def measure(path: Path, rows: int) -> None:
     """Print what adding rows near the fingerprint takes above the open store, and what contains_near takes."""
     rng = np.random.default_rng(1)
     queries = PAGE ^ (np.uint64(1) << rng.integers(0, 64, rows, dtype=np.uint64))
@@ -67,7 +67,7 @@ def main() -> int:
     parser = new_parser(__doc__, rounds=1)
     parser.add_argument("--ids", type=parse_count, default=1_000_000, help="of the one fingerprint; default 1e6")
     parser.add_argument("--rows", type=parse_count, default=256, help="tested and added at once; default 256")
-    parser.add_argument("--measure", help="used by the tool itself: the store to measure")
+    parser.add_argument("--measure", type=parse_folder, help="used by the tool itself: the store to measure")
     arguments = parse_arguments(parser)
     if arguments.measure:
         measure(arguments.measure, arguments.rows)

@@ -22,8 +22,9 @@ from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
 
 import zstandard
-from arguments import parse_folder
+from arguments import expect_sets, parse_confirm, parse_folder, parse_whole
 
+from fpstore.plans.choice import most_distance
 from fpstore.text.cleaning import text_of_html
 
 HAN = re.compile("[\u4e00-\u9fff]")
@@ -91,10 +92,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=parse_folder)
     parser.add_argument("names", nargs="*")
-    parser.add_argument("--k")
-    parser.add_argument("--confirm")
+    parser.add_argument("--k", type=parse_whole, choices=range(most_distance(64) + 1))
+    parser.add_argument("--confirm", type=parse_confirm)
     arguments = parser.parse_args()
-    options = ["--k", arguments.k] * (arguments.k is not None)
+    expect_sets(parser, arguments.folder, arguments.names)
+    options = ["--k", str(arguments.k)] * (arguments.k is not None)
     options += ["--confirm", arguments.confirm] * (arguments.confirm is not None)
     paths = [arguments.folder / f"{name}.jsonl.zst" for name in arguments.names]
     found = [judge(path, options) for path in paths or sorted(arguments.folder.glob("*.jsonl.zst"))]

@@ -22,8 +22,9 @@ from fpstore.inputs.compressed import MAX_LINE_BYTES, Stream, open_stream
 from fpstore.inputs.errors import BLANK, WITH_TAGS, BadInput, Faults
 from fpstore.inputs.fields import Names, named
 from fpstore.inputs.held_file import HeldFile
+from fpstore.inputs.layout import JSON_OBJECTS, Row
 from fpstore.inputs.pages import begin_to_show, note_pages
-from fpstore.inputs.records import GROUP_BYTES, JSON_OBJECTS, Records, Request, Row, Seen
+from fpstore.inputs.records import GROUP_BYTES, Records, Request, Seen
 from fpstore.inputs.remote import is_remote
 from fpstore.inputs.sources import is_stream
 from fpstore.inputs.text import DEFAULT_FIELD, read_rest, read_rows

@@ -19,6 +19,7 @@ from fpstore.closing import close_all
 from fpstore.inputs import remote
 from fpstore.inputs.decoding import MARK_BYTES, marked
 from fpstore.inputs.errors import BadInput
+from fpstore.inputs.unchanged import BytesRead, look_of
 from fpstore.inputs.unpacking import ROOM_BYTES, UNPACK, ZSTD_FRAME, Chunks, DamagedError, Fill, is_skippable
 from fpstore.threads import ahead
 
@@ -143,6 +144,7 @@ def open_stream(
     decompresses while what it has made is worked with, up to twice _AHEAD_BYTES; leaving the context ends that. Raises
     BadInput where the first bytes contradict the suffix and, while reading, for damaged or cut compressed data and
     where a file ends before all that it had when it was opened: who cuts it meanwhile would leave a shorter input.
+    Leaving the context raises it, too, where a file of this machine has other bytes by then than were read of it.
     """
     name = display_name(path)
     with contextlib.ExitStack() as stack:
@@ -154,10 +156,14 @@ def open_stream(
         else:
             file = stack.enter_context(open(path, "rb", buffering=0))
         length = None if elsewhere else _length_of(file)
+        was_read: BytesRead | None = None
+        if length is not None:
+            start = file.tell() if within is None else within[0]
+            was_read = BytesRead(name, None if path == STANDARD_INPUT else path, file.fileno(), start)
         if within is None:
-            raw = _Raw(name, file, length, on_bytes)
+            raw = _Raw(name, file, length, on_bytes, was_read)
         else:
-            raw = _Raw(name, _Bounded(file, *within), within[1] - within[0], on_bytes)
+            raw = _Raw(name, _Bounded(file, *within), within[1] - within[0], on_bytes, was_read)
         head = raw.peek(_HEAD_BYTES)
         said = SUFFIXES.get(os.path.splitext(remote.naming_part(path))[1].lower())
         found = packing_of(head)
@@ -176,10 +182,13 @@ def open_stream(
         if codec is not None and codec != "utf-8-sig":
             bare, size = _Unpacked(name, Chunks(_as_utf8(bare, codec)).fill), None
         read: _Raw | _Unpacked | _Ahead = bare
-        if reads_ahead and bare is not raw:
-            read = stack.enter_context(contextlib.closing(_Ahead(bare)))
         is_whole = size is not None and not elsewhere and within is None
-        yield Stream(name, io.BufferedReader(read, _BUFFER_BYTES), size, file.fileno() if is_whole else None)
+        with contextlib.ExitStack() as reading:
+            if reads_ahead and bare is not raw:
+                read = reading.enter_context(contextlib.closing(_Ahead(bare)))
+            yield Stream(name, io.BufferedReader(read, _BUFFER_BYTES), size, file.fileno() if is_whole else None)
+        if was_read is not None:
+            was_read.expect_same()
 
 
 def plain_file(path: str, limit: int) -> bytes | None:
@@ -194,10 +203,13 @@ def plain_file(path: str, limit: int) -> bytes | None:
         return None
     file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # as it may be a pipe by now, which nobody writes to
     try:
-        if not stat.S_ISREG(os.fstat(file).st_mode):
+        before = os.fstat(file)
+        if not stat.S_ISREG(before.st_mode):
             return None
         with _named(display_name(path)):
             data = os.read(file, status.st_size + 1)
+        if look_of(os.fstat(file)) != look_of(before):
+            return None
     finally:
         os.close(file)
     # Of another size it has changed meanwhile, or tells none.
@@ -262,15 +274,17 @@ class _Raw(io.RawIOBase):
     """Bytes as they are stored: shows the first ahead, and counts them. It does not own the file.
 
     name: in the system's errors, which know none of an open file. least: how many there are at least, as far as that is
-    known.
+    known. was_read: told of what is read, where there is one.
     """
 
-    def __init__(self, name: str, file: Any, least: int | None, on_bytes: OnBytes | None) -> None:
+    def __init__(
+        self, name: str, file: Any, least: int | None, on_bytes: OnBytes | None, was_read: BytesRead | None
+    ) -> None:
         # readinto1 asks a buffered file (standard input) for what is there, instead of waiting for all.
         self._given: Callable[[Any], int | None] = getattr(file, "readinto1", None) or file.readinto
         self._name = name
         self._least, self._count = least or 0, 0
-        self._on_bytes = on_bytes
+        self._on_bytes, self._was_read = on_bytes, was_read
         self._head = b""
 
     def readable(self) -> bool:
@@ -284,6 +298,8 @@ class _Raw(io.RawIOBase):
             found = f"its end after {self._count} bytes"
             expected = f"{self._least}, as there were when it was opened: it was cut while it was read"
             raise BadInput(f"{self._name}: found {found}, expected {expected}", "file that was cut")
+        if self._was_read is not None:
+            self._was_read.add(memoryview(room)[:count])
         return count
 
     def peek(self, count: int) -> bytes:

@@ -13,7 +13,8 @@ from fpstore.inputs.compressed import display_name
 from fpstore.inputs.delimited import DIALECTS, ESCAPED
 from fpstore.inputs.errors import BadInput, cut, shown
 from fpstore.inputs.escapes import cells_read
-from fpstore.inputs.records import Layout, Records, Request, Row, with_texts
+from fpstore.inputs.layout import Layout, Row
+from fpstore.inputs.records import Records, Request, with_texts
 from fpstore.inputs.sources import Source
 from fpstore.inputs.text import BOTH, MISSING, field_of, json_loader, keys_of, named_twice
 

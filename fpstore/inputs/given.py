@@ -19,8 +19,9 @@ from fpstore.inputs.blocks import Columns, Document
 from fpstore.inputs.columns import Asked
 from fpstore.inputs.errors import BadInput, Faults, shown
 from fpstore.inputs.fields import Names, check_name_column, named
+from fpstore.inputs.layout import JSON_OBJECTS, Layout
 from fpstore.inputs.reader import Documents
-from fpstore.inputs.records import JSON_OBJECTS, Layout, Request
+from fpstore.inputs.records import Request
 from fpstore.inputs.sources import Source
 from fpstore.inputs.text import read_rows
 from fpstore.text import Recipe

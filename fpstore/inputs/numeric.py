@@ -184,7 +184,9 @@ class _HexLines:
                 ids.append(id_cell)
             row += 1
         own_ids = ids if self._reads_ids else None
-        return Records(self._name, "line", places, rows, values, own_ids, row, holds_names=False)
+        end = may_be_cut("") if is_cut and places and places[-1] == last else ""
+        ends = ("", end) if self._has_ids else (end, "")
+        return Records(self._name, "line", places, rows, values, own_ids, row, holds_names=False, ends=ends)
 
 
 def _expect_raw(stream: Stream, head: bytes) -> None:

@@ -17,19 +17,15 @@ from fpstore.inputs.compressed import OnBytes, display_name
 from fpstore.inputs.delimited import DIALECTS
 from fpstore.inputs.errors import BadInput, Faults, about, expect_some
 from fpstore.inputs.fields import Names, check_name_column, named
+from fpstore.inputs.layout import DOCUMENTS, JSON_OBJECTS, Layout, Row, kind_of
 from fpstore.inputs.numeric import read_hex, read_npy, read_u64
 from fpstore.inputs.records import (
-    DOCUMENTS,
-    JSON_OBJECTS,
     Batch,
-    Layout,
     Piece,
     Records,
     Request,
-    Row,
     Seen,
     batches_of,
-    kind_of,
     piece_of_ids,
     pieces_of_fingerprints,
     pieces_of_texts,

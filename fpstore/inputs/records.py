@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from fpstore.inputs.cells import (
 from fpstore.inputs.columns import Asked, Decided
 from fpstore.inputs.decoding import EXPECTED_TEXT, text_of
 from fpstore.inputs.errors import AS_A_TABLE, NOT_ALONE, WITH_TAGS, BadInput, Faults, cut, shown
+from fpstore.inputs.layout import DOCUMENTS, Layout, Row
 from fpstore.inputs.pages import begin_to_show, note_pages, page_of
 from fpstore.origin import Origin
 from fpstore.text import Recipe
@@ -86,44 +87,6 @@ class Seen:
 
     files: int = 0
     rows: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """The columns of what documents are read from.
-
-    format: `jsonl`, whose lines have fields of their own, `csv`, `tsv`, `tsv-quoted`, `tsv-escaped`, `parquet`, or
-    `documents` with name and text.
-    columns: their names in order; numbers where a table names none. header: the line with the names, b"" without one.
-    schema: that of Arrow, of `parquet`. source: what messages call the file of a table, which is no part of it.
-    """
-
-    format: str
-    columns: tuple[str, ...] = ()
-    header: bytes = b""
-    schema: Any = None
-    source: str = field(default="", compare=False)
-
-    @property
-    def kind(self) -> str:
-        """The kind of file that holds such rows: `tsv` with quotation marks is `tsv` too."""
-        return kind_of(self.format)
-
-
-def kind_of(format: str) -> str:
-    """The kind of files of a format: those of `tsv` are one, whatever quotation marks are in them."""
-    return format.partition("-")[0]
-
-
-DOCUMENTS = Layout("documents", ("name", "text"))
-JSON_OBJECTS = Layout("jsonl")
-
-
-class Row(NamedTuple):
-    """All that an input has of a document. data: the lines it was read from, or a batch of Arrow and the row in it."""
-
-    layout: Layout
-    data: bytes | tuple[Any, int] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +175,8 @@ class Records:
     places: what a message calls each: a line or row number, or (unit "") the name of a document.
     rows: which row of the source each is, counted from 0. end: as in Piece. lines: those that they were read from,
     where these are a document's own; arrow: the batch of all columns. layout: of the source, where it has one.
-    holds_names: whether ids that are names are read of a source of this format.
+    holds_names: whether ids that are names are read of a source of this format. ends: what to say beside what is wrong
+    with the value of the last of them, and with its id, where the source may be cut in it.
     """
 
     source: str
@@ -226,6 +190,7 @@ class Records:
     arrow: Any = None
     layout: Layout = DOCUMENTS
     holds_names: bool = True
+    ends: tuple[str, str] = ("", "")
 
     def row(self, index: int) -> Row:
         """All that the source has of one of the records."""
@@ -244,6 +209,10 @@ class Records:
         source = self.source if self.unit else str(place)
         line = place if isinstance(place, int) else None
         return BadInput(f"{self.where(index)}: {message}", self.bad, source=source, line=line)
+
+    def ends_at(self, index: int, *, of_id: bool = False) -> str:
+        """What to say beside what is wrong with the value, or the id, of one of the records."""
+        return self.ends[of_id] if index == len(self.places) - 1 else ""
 
     def name(self, index: int) -> str:
         """The name that one of the records has in a list of documents."""
@@ -346,13 +315,13 @@ class Group:
         """Whether it is time to take."""
         return len(self._rows) >= self._request.rows or self._bytes >= GROUP_BYTES
 
-    def take(self) -> Records:
-        """The rows that were added since the last time."""
+    def take(self, ends: tuple[str, str] = ("", "")) -> Records:
+        """The rows that were added since the last time; ends: as of Records."""
         ids = self._ids if self.with_ids else None
         taken = (self._places, self._rows, self._values)
         lines = self._lines or None
         self._start()
-        return Records(self._source, self._unit, *taken, ids, self._row, lines, None, self.layout)
+        return Records(self._source, self._unit, *taken, ids, self._row, lines, None, self.layout, ends=ends)
 
 
 def pieces_of_texts(every: Iterator[Records], request: Request) -> Iterator[Piece]:
@@ -377,7 +346,7 @@ def piece_of_fingerprints(records: Records, request: Request, column: Fingerprin
         return _piece(records, request, fingerprints, range(len(fingerprints)))
     for index, expected in bad.items():
         found = shown(_plain(records.values[index]))
-        request.faults.meet(records.error(index, f"found {found}, expected {expected}"))
+        request.faults.meet(records.error(index, f"found {found}, expected {expected}{records.ends_at(index)}"))
     kept = [index for index in range(len(fingerprints)) if index not in bad]
     return _piece(records, request, fingerprints[kept], kept)
 
@@ -436,7 +405,7 @@ def piece_of_ids(records: Records, request: Request) -> Piece:
     ids, bad = _parse_ids(records.values, request)
     for index, expected in bad.items():
         found = f"found id {shown(_plain(records.values[index]))}"
-        request.faults.meet(records.error(index, f"{found}, expected {expected}"))
+        request.faults.meet(records.error(index, f"{found}, expected {expected}{records.ends_at(index)}"))
     kept = [index for index in range(len(ids)) if index not in bad] if bad else range(len(ids))
     return _piece(records, request, ids[kept] if bad else ids, kept)
 
@@ -472,7 +441,9 @@ def _piece(records: Records, request: Request, fingerprints: npt.NDArray[np.uint
             found = f"id {shown(_plain(records.ids[index]))}"
             others = _other_ids(records.ids[index], holds_names=records.holds_names)
             expected = f"{bad[index]}{others}" if request.asked.rows_serve else bad[index]
-            request.faults.meet(records.error(index, f"found {found}, expected {expected}"))
+            request.faults.meet(
+                records.error(index, f"found {found}, expected {expected}{records.ends_at(index, of_id=True)}")
+            )
         else:
             good.append(position)
     ids = ids[np.asarray(kept, dtype=np.intp)]

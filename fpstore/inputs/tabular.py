@@ -10,6 +10,7 @@ import contextlib
 import os
 import re
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +23,9 @@ from fpstore.inputs.delimited import DIALECTS, ESCAPED, MARK, rows_of
 from fpstore.inputs.errors import BLANK, BadInput, about, cut, may_be_cut
 from fpstore.inputs.escapes import cells_read
 from fpstore.inputs.header import columns_and_header
-from fpstore.inputs.records import Group, Layout, Records, Request
+from fpstore.inputs.layout import Layout
+from fpstore.inputs.records import Group, Records, Request
+from fpstore.inputs.unchanged import unchanged
 from fpstore.origin import expect_bits_said, said
 from fpstore.text.packages import need
 
@@ -75,7 +78,7 @@ def _parquet_file(path: str) -> Iterator[Any]:
     parquet = need("pyarrow.parquet", "arrow", "reading Parquet")
     arrow = need("pyarrow", "arrow", "reading Parquet")
     try:
-        with _openable(path) as opened, parquet.ParquetFile(opened) as file:
+        with _openable(path) as opened, _unchanged(path), parquet.ParquetFile(opened) as file:
             yield file
     except arrow.ArrowException as error:
         raise BadInput(f"{path}: {_first_line(error)}") from error
@@ -97,6 +100,7 @@ def read_delimited(path: str, request: Request, *, format: str) -> Iterator[Reco
         group = Group(stream.name, "line", request)
         found: Found | None = None
         first = width = 0
+        last = "\n"  # of the lines that have a row
         for place, cells, text, size in rows_of(Lines(stream), delimiter, quoting):
             if isinstance(cells, LongLine | str):
                 expected = f"fields separated by {delimiter!r}{may_be_cut(text) if text else ''}"
@@ -143,16 +147,24 @@ def read_delimited(path: str, request: Request, *, format: str) -> Iterator[Reco
             cell = cells[found.value] if as_it_is else cells[found.value].strip()
             is_bytes = request.id_type == "bytes" and request.asked.of_ids
             if not cell.isascii() and not is_bytes and _NOT_UTF8.search(cell):
-                group.refuse(place, "bytes that are no UTF-8", EXPECTED_TEXT)
+                group.refuse(place, "bytes that are no UTF-8", EXPECTED_TEXT + _ends(text, found, width)[0])
                 continue
             if request.reads_texts and "\0" in cell:
                 group.refuse(place, "a NUL character", EXPECTED_TEXT)
                 continue
             line = text.encode("utf-8", "surrogateescape") if request.all_columns else None
             group.add(place, cell, id_cell, size, line)
+            last = text
             if group.is_full:
-                yield group.take()
-        yield group.take()
+                yield group.take(_ends(last, found, width))
+        yield group.take(_ends(last, found, width))
+
+
+def _ends(line: str, found: Found | None, width: int) -> tuple[str, str]:
+    """As of Records: of a line without an end only its last cell may be cut."""
+    at_end = width - 1
+    ends = may_be_cut(line)
+    return (ends, "") if found is None or found.value == at_end else ("", ends if found.id == at_end else "")
 
 
 def _columns(cells: list[str], where: str, asked: Asked, delimiter: str) -> tuple[Found, bool]:
@@ -202,6 +214,11 @@ def _openable(path: str) -> Any:
     except UnicodeEncodeError:
         return open(path, "rb")
     return contextlib.nullcontext(path)
+
+
+def _unchanged(path: str) -> AbstractContextManager[None]:
+    """As unchanged, for a file of this machine alone."""
+    return contextlib.nullcontext() if remote.is_remote(path) else unchanged(path)
 
 
 def _parquet_records(path: str, request: Request, file: Any, size: int, types: Any, compute: Any) -> Iterator[Records]:

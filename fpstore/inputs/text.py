@@ -15,9 +15,10 @@ from fpstore.inputs.compressed import Lines, LongLine, Stream, display_name, ope
 from fpstore.inputs.decoding import EXPECTED_TEXT, text_of
 from fpstore.inputs.errors import BLANK, BadInput, Faults, about, cut, may_be_cut, shown
 from fpstore.inputs.items import first_of, items_of
+from fpstore.inputs.layout import JSON_OBJECTS
 from fpstore.inputs.meant import expect_text
 from fpstore.inputs.pages import Page
-from fpstore.inputs.records import JSON_OBJECTS, Group, Records, Request
+from fpstore.inputs.records import Group, Records, Request
 from fpstore.inputs.sources import Input, Source, is_stream
 
 DEFAULT_FIELD = "text"

@@ -12,7 +12,7 @@ from fpstore.cluster.parts import is_half_written
 from fpstore.errors import PathLike
 from fpstore.inputs.compressed import display_name
 from fpstore.inputs.errors import Faults
-from fpstore.inputs.records import kind_of
+from fpstore.inputs.layout import kind_of
 from fpstore.inputs.remote import is_remote, name_within, naming_part, stamp_of
 from fpstore.inputs.sources import Input, Source, expect_several, inputs_of, is_stream
 from fpstore.jobs.claims import SUFFIX
