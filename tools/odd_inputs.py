@@ -291,7 +291,7 @@ CASES = [
     Case("a result that is there", both(DOCS, raw("k.jsonl", b"mine")), "dedup in.jsonl -o k.jsonl", 2, "--force"),
     Case("two results in one file", DOCS, "dedup in.jsonl -o k.jsonl --dropped k.jsonl", 2, "k.jsonl"),
     Case("a result in a folder that is not there", DOCS, "dedup in.jsonl -o none/k.jsonl", 1, "none"),
-    Case("a result that is a folder", both(DOCS, lambda f: (f / "k.jsonl").mkdir()), "dedup in.jsonl -o k.jsonl --force", 1, "k.jsonl"),
+    Case("a result that is a folder", both(DOCS, lambda f: (f / "k.jsonl").mkdir()), "dedup in.jsonl -o k.jsonl --force", 2, "k.jsonl"),
     # --- Stores ---
     Case("a store that is not there", nothing, "probe none.fpstore ff", 1, "none.fpstore"),
     Case("a file as a store", HEXES, "probe in.hex ff", 3, "in.hex"),
