@@ -287,6 +287,50 @@ def mode_changed(path: Path) -> None:
     path.chmod(0o600)
 
 
+def behind_a_file(path: Path) -> None:
+    """A file is where the folder was."""
+    path.parent.rename(path.parent.with_name("away"))
+    path.parent.write_bytes(b"")
+
+
+@pytest.fixture
+def inside(tmp_path: Path) -> Path:
+    """A file in a folder of its own."""
+    (tmp_path / "folder").mkdir()
+    found = tmp_path / "folder" / "a.jsonl"
+    found.write_bytes(OLD)
+    return found
+
+
+def test_a_path_that_leads_nowhere_any_more_is_as_a_file_that_is_gone(inside: Path) -> None:
+    assert read_some_and(inside, len(OLD), lambda: behind_a_file(inside)) == OLD
+
+
+def test_a_path_that_nobody_may_follow_any_more_is_as_a_file_that_is_gone(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def closed(*asked: Any) -> Any:
+        raise PermissionError(13, "Permission denied", *asked)
+
+    with monkeypatch.context() as later:
+        assert read_some_and(path, len(OLD), lambda: later.setattr(os, "stat", closed)) == OLD
+
+
+@pytest.mark.parametrize("error", [FileNotFoundError, NotADirectoryError])
+def test_what_goes_between_a_look_and_its_opening_is_gone(
+    path: Path, monkeypatch: pytest.MonkeyPatch, error: type[OSError]
+) -> None:
+    def gone(*asked: Any) -> Any:
+        raise error
+
+    def act() -> None:
+        copied(path)
+        later.setattr(os, "open", gone)
+
+    with monkeypatch.context() as later:
+        assert read_some_and(path, len(OLD), act) == OLD
+
+
 def read_some_and(path: Path, count: int, act: Callable[[], object]) -> bytes:
     with open_stream(str(path), None) as stream:
         data = stream.reader.read(count)

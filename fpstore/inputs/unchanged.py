@@ -23,6 +23,9 @@ _AGAIN_BYTES = 1 << 20
 Look = tuple[int, ...]
 _OF_WHICH, _OF_CONTENT = 2, 4
 
+# What the system says of a path that leads nowhere any more, or by a folder that nobody lets this process into by now.
+_GONE = (FileNotFoundError, NotADirectoryError, PermissionError)
+
 
 def look_of(status: os.stat_result) -> Look:
     """Of a file."""
@@ -42,7 +45,7 @@ def unchanged(path: str) -> Iterator[None]:
     yield
     try:
         after = look_of(os.stat(path))
-    except FileNotFoundError:  # what is open is still the same
+    except _GONE:  # what is open is still the same
         return
     if after[:_OF_CONTENT] != before[:_OF_CONTENT]:
         raise changed(path)
@@ -71,13 +74,16 @@ class BytesRead:
             return
         try:
             there = os.stat(self._path)
-        except FileNotFoundError:
+        except _GONE:
             return
         if look_of(there)[:_OF_WHICH] == self._look[:_OF_WHICH]:
             return
         if not stat.S_ISREG(there.st_mode):
             raise changed(self._name)
-        fd = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK)  # as it may be a pipe by now, which nobody writes to
+        try:
+            fd = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK)  # as it may be a pipe by now, which nobody writes to
+        except (FileNotFoundError, NotADirectoryError):
+            return
         try:
             self._expect_in(fd)
         finally:
