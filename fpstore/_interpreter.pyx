@@ -3,7 +3,7 @@
 The rule is C (fpstore/native/interpreter.c). It is a hint: what is not said costs time alone.
 """
 
-from fpstore._native cimport interpreter_comes, interpreter_left, interpreter_wait_at_most
+from fpstore._native cimport interpreter_begins, interpreter_comes, interpreter_ends, interpreter_left, interpreter_wait_at_most
 
 from fpstore.platforms import processor_count
 
@@ -23,3 +23,13 @@ cdef void comes() noexcept nogil:
 def leave():
     """The calling thread is about to wait for something else."""
     interpreter_left()
+
+
+def begin():
+    """The calling thread is one of several of a job, until it calls end; others neither wait awake nor are waited for so."""
+    interpreter_begins()
+
+
+def end():
+    """It is no more."""
+    interpreter_ends()

@@ -1025,6 +1025,8 @@ cdef extern from "codes_rows.h" nogil:
 
 
 cdef extern from "interpreter.h" nogil:
+    void interpreter_begins()
+    void interpreter_ends()
     void interpreter_wait_at_most(uint64_t nanoseconds)
     void interpreter_comes()
     void interpreter_left()

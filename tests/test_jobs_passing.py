@@ -11,6 +11,7 @@ import pytest
 from helpers import InterruptedAt
 
 from fpstore import threads as threads_module
+from fpstore.jobs import passing as passing_module
 from fpstore.jobs.passing import OverError, Passing, Stage, Turn
 
 STAGES = ("reading", "measuring", "deciding", "writing")
@@ -19,6 +20,10 @@ _SECONDS = 30
 
 class _Failed(Exception):
     pass
+
+
+def _fail() -> None:
+    raise _Failed
 
 
 class Way:
@@ -136,6 +141,21 @@ def test_nothing_passes_behind_a_batch_that_fails_and_all_before_it_do(stage: st
     assert way.done["deciding"][:4] == [0, 1, 2, 3]
     if stage != "writing":
         assert way.done["deciding"] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("at", [{}, {("measuring", 1): _fail}])
+def test_threads_wait_awake_for_each_other_while_they_take_batches_alone(
+    at: dict[tuple[str, int], Callable[[], object]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else whoever calls once in a while, by threads of his own, would wait for the one that did so last."""
+    told: list[tuple[str, int]] = []
+    monkeypatch.setattr(passing_module, "begin", lambda: told.append(("begin", threading.get_ident())))
+    monkeypatch.setattr(passing_module, "end", lambda: told.append(("end", threading.get_ident())))
+    with suppress(_Failed):
+        Way(5, at).go(2)
+    begun, ended = ([who for what, who in told if what == asked] for asked in ("begin", "end"))
+    assert len(begun) == 2
+    assert sorted(begun) == sorted(ended)
 
 
 def test_a_batch_that_fails_at_a_stage_does_not_pass_it() -> None:

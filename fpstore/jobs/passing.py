@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from itertools import count
 
-from fpstore._interpreter import leave
+from fpstore._interpreter import begin, end, leave
 from fpstore.awaited import Waiters
 from fpstore.threads import Threads, is_unwanted
 
@@ -70,10 +70,13 @@ class Passing:
 
         def take_all(_: int) -> None:
             try:
+                begin()
                 take_each()
             except BaseException:
                 self._is_broken = True  # who waits looks again by itself
                 raise
+            finally:
+                end()
 
         def take_each() -> None:
             is_one = True

@@ -14,8 +14,8 @@
 
 enum { LOOKS = 16 }; /* between two looks at the clock */
 
-static const char *here;          /* of whoever is said to have it */
-static _Thread_local char myself; /* whose address is that of the thread */
+static const unsigned char *here; /* of whoever is said to have it */
+static _Thread_local unsigned char myself; /* whose address is that of the thread; for how much of a job it works */
 static uint64_t longest;
 
 static uint64_t now(void) {
@@ -25,7 +25,7 @@ static uint64_t now(void) {
 }
 
 static int come(void) {
-    const char *nobody = NULL;
+    const unsigned char *nobody = NULL;
     return __atomic_load_n(&here, __ATOMIC_RELAXED) == NULL &&
            __atomic_compare_exchange_n(&here, &nobody, &myself, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
@@ -35,7 +35,7 @@ void interpreter_wait_at_most(uint64_t nanoseconds) { longest = nanoseconds; }
 int interpreter_is_here(void) { return __atomic_load_n(&here, __ATOMIC_RELAXED) == &myself; }
 
 void interpreter_comes(void) {
-    if (!longest || come() || interpreter_is_here()) return;
+    if (!longest || !myself || come() || interpreter_is_here()) return;
     const uint64_t begun = now();
     do {
         for (int look = 0; look < LOOKS; look++) {
@@ -47,6 +47,13 @@ void interpreter_comes(void) {
 }
 
 void interpreter_left(void) {
-    const char *mine = &myself;
+    const unsigned char *mine = &myself;
     if (interpreter_is_here()) __atomic_compare_exchange_n(&here, &mine, NULL, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+}
+
+void interpreter_begins(void) { myself++; }
+
+void interpreter_ends(void) {
+    if (myself) myself--;
+    interpreter_left();
 }

@@ -8,6 +8,10 @@
 
 #include <stdint.h>
 
+/* The calling thread takes part until it ends that, as often as it has begun. Who does not says nothing, and waits for
+   nobody: he may call once in a while, and would find that the last who did so is said to have it ever since. */
+void interpreter_begins(void);
+void interpreter_ends(void);
 /* For so long at most; 0, as it begins: not at all, and nobody says anything. */
 void interpreter_wait_at_most(uint64_t nanoseconds);
 /* The calling thread is about to take the lock: returns when nobody else is said to have it, who does from now on. */
