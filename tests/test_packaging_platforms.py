@@ -25,7 +25,7 @@ REFUSED = {
 # What other systems do not have, or have otherwise, and who asks for it. Each is a reason for the refusal; who uses one
 # more adds it here, who wants another system starts here.
 LINUX_ALONE = {
-    r"F_OFD_": {"living/locks.py"},
+    r"F_OFD_": {"file_locks.py", "living/locks.py"},
     r"memfd_create": {"living/environment.py"},
     r"os\.sendfile": {"living/environment.py"},
     r"/proc/": {"disk.py", "inputs/sources.py", "living/environment.py"},

@@ -14,7 +14,7 @@
 
 enum { LOOKS = 16 }; /* between two looks at the clock */
 
-static const unsigned char *here; /* of whoever is said to have it */
+static const unsigned char *here;          /* of whoever is said to have it */
 static _Thread_local unsigned char myself; /* whose address is that of the thread; for how much of a job it works */
 static uint64_t longest;
 
