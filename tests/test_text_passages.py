@@ -244,9 +244,23 @@ def test_a_job_decides_by_passages_as_by_the_shingles_of_whole_texts(
     assert few < sum(made) / 2 or room
 
 
+@pytest.fixture
+def checkers(monkeypatch: pytest.MonkeyPatch) -> list[confirm.Checker]:
+    """Those that jobs make from now on."""
+    made: list[confirm.Checker] = []
+    init = confirm.Checker.__init__
+
+    def told(self: confirm.Checker, *given: Any, **options: Any) -> None:
+        init(self, *given, **options)
+        made.append(self)
+
+    monkeypatch.setattr(confirm.Checker, "__init__", told)
+    return made
+
+
 @pytest.mark.parametrize(("spaced", "stays"), [(True, True), (False, False)])
 def test_hashes_of_long_texts_stay_where_most_texts_are_told_by_passages(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spaced: bool, stays: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, checkers: list[confirm.Checker], spaced: bool, stays: bool
 ) -> None:
     """Of texts without spaces none is: the last documents are held then, which are more often asked for."""
     rng = Random(5)
@@ -254,14 +268,6 @@ def test_hashes_of_long_texts_stay_where_most_texts_are_told_by_passages(
     copies = [changed(rng, words, 1) for words in texts]
     monkeypatch.setattr("fpstore.jobs.corpus.BATCH_BYTES", 1 << 14)
     monkeypatch.setattr("fpstore.jobs.kept.Rooms", lambda: Rooms(Room(1 << 12), Room(1 << 14)))
-    checkers: list[confirm.Checker] = []
-    init = confirm.Checker.__init__
-
-    def made(self: confirm.Checker, *given: Any, **options: Any) -> None:
-        init(self, *given, **options)
-        checkers.append(self)
-
-    monkeypatch.setattr(confirm.Checker, "__init__", made)
     source = write_jsonl(tmp_path / "all.jsonl", [(" " if spaced else "").join(each) for each in [*texts, *copies]])
     recipe = Recipe("own", tokens="mixed", shingle=3, dense_shingle=5)
     dedup([source], tmp_path / "kept.jsonl", recipe=recipe, max_distance=12)
@@ -271,7 +277,7 @@ def test_hashes_of_long_texts_stay_where_most_texts_are_told_by_passages(
 
 @pytest.mark.parametrize(("words", "stays"), [(300, True), (100, False)])
 def test_of_long_texts_that_are_told_by_passages_so_many_hashes_are_held_and_no_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: int, stays: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, checkers: list[confirm.Checker], words: int, stays: bool
 ) -> None:
     """Of short ones as many as there is room for."""
     rng = Random(6)
@@ -279,14 +285,6 @@ def test_of_long_texts_that_are_told_by_passages_so_many_hashes_are_held_and_no_
     monkeypatch.setattr("fpstore.jobs.corpus.BATCH_BYTES", 1 << 12)
     monkeypatch.setattr("fpstore.jobs.kept.Rooms", lambda: Rooms(Room(1 << 12), Room(1 << 20)))
     monkeypatch.setattr("fpstore.text.held._OF_LONG", 1 << 15)
-    checkers: list[confirm.Checker] = []
-    init = confirm.Checker.__init__
-
-    def made(self: confirm.Checker, *given: Any, **options: Any) -> None:
-        init(self, *given, **options)
-        checkers.append(self)
-
-    monkeypatch.setattr(confirm.Checker, "__init__", made)
     source = write_jsonl(tmp_path / "all.jsonl", [" ".join(each) for each in [*texts, *texts]])
     result = dedup([source], tmp_path / "kept.jsonl")
     assert result.results == 60
