@@ -3,11 +3,33 @@
 
 #include "bits_body.h"
 
+#if defined(KERNEL_IS_FAST) && !defined(KERNEL_IS_WIDE)
+#define MARKS_AT_ONCE 8
+
+/* A bit for each of eight marks that is within `most` bits of one: the bits of bytes are those of their halves. */
+ALWAYS_INLINE unsigned KERNEL(near_of_marks)(const uint32_t *marks, uint32_t mark, unsigned most) {
+    const __m256i ones = _mm256_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4, /* of each half */
+                                          0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4);
+    const __m256i half = _mm256_set1_epi8(15);
+    const __m256i apart = _mm256_xor_si256(_mm256_loadu_si256((const __m256i *)marks), _mm256_set1_epi32((int)mark));
+    const __m256i low = _mm256_shuffle_epi8(ones, _mm256_and_si256(apart, half));
+    const __m256i high = _mm256_shuffle_epi8(ones, _mm256_and_si256(_mm256_srli_epi16(apart, 4), half));
+    const __m256i pairs = _mm256_maddubs_epi16(_mm256_add_epi8(low, high), _mm256_set1_epi8(1));
+    const __m256i counts = _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+    const __m256i near = _mm256_cmpgt_epi32(_mm256_set1_epi32((int)most + 1), counts);
+    return (unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(near));
+}
+#endif
+
 /* A bit for each place of a line whose mark is within `most` bits of one. */
 ALWAYS_INLINE unsigned KERNEL(marks_near)(const KeyLine *line, uint32_t mark, unsigned most) {
 #if defined(KERNEL_IS_WIDE)
     const __m512i apart = _mm512_xor_si512(_mm512_loadu_si512(line), _mm512_set1_epi32((int)mark));
     return _mm512_cmple_epu32_mask(_mm512_popcnt_epi32(apart), _mm512_set1_epi32((int)most)) & ((1u << KEY_PLACES) - 1);
+#elif defined(KERNEL_IS_FAST)
+    const unsigned low = KERNEL(near_of_marks)(line->marks, mark, most);
+    const unsigned high = KERNEL(near_of_marks)(line->marks + MARKS_AT_ONCE, mark, most); /* and what is behind them */
+    return (low | high << MARKS_AT_ONCE) & ((1u << KEY_PLACES) - 1);
 #else
     unsigned near = 0;
     for (unsigned i = 0; i < KEY_PLACES; i++) {

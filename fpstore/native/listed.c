@@ -40,9 +40,9 @@ void listed_choose(InstructionSet set) {
     is_among = is_among_portable;
     times_among = times_among_portable;
 #if FPSTORE_X86
-    if (set == SET_WIDE) {
-        is_among = is_among_wide;
-        times_among = times_among_wide;
+    if (set >= SET_FAST) {
+        is_among = set == SET_WIDE ? is_among_wide : is_among_fast;
+        times_among = set == SET_WIDE ? times_among_wide : times_among_fast;
     }
 #else
     (void)set;

@@ -37,7 +37,9 @@ void listed_compare(Listed *listed, const Shingles *document, const Shingles *ot
 int listed_apart(Listed *listed, const Shingles *document, const Shingles *own, const Shingles *others,
                  uint64_t *common, uint64_t *either);
 
-/* The two kernels for AVX-512: whether a hash is one of count, and how often. */
+/* The two kernels for AVX2 and AVX-512: whether a hash is one of count, and how often. */
+int is_among_fast(const uint64_t *hashes, uint64_t count, uint64_t hash);
+uint64_t times_among_fast(const uint64_t *hashes, uint64_t count, uint64_t hash);
 int is_among_wide(const uint64_t *hashes, uint64_t count, uint64_t hash);
 uint64_t times_among_wide(const uint64_t *hashes, uint64_t count, uint64_t hash);
 

@@ -58,22 +58,32 @@ static void KERNEL(lower_word)(uint32_t *values, const uint32_t *word_factors, c
     KERNEL(put_minima)(&held, values);
 }
 #elif defined(KERNEL_IS_FAST)
+#define PERMUTED_AT_ONCE 256
+
 static void KERNEL(lower_word)(uint32_t *values, const uint32_t *word_factors, const uint32_t *word_terms,
                                const uint64_t *hashes, size_t count) {
-    for (int first = 0; first < WORD_BITS; first += 32) {
-        __m256i factors[4], terms[4], least[4];
-        for (int lane = 0; lane < 4; lane++) {
-            factors[lane] = _mm256_loadu_si256((const __m256i *)(word_factors + first + 8 * lane));
-            terms[lane] = _mm256_loadu_si256((const __m256i *)(word_terms + first + 8 * lane));
-            least[lane] = _mm256_loadu_si256((const __m256i *)(values + first + 8 * lane));
-        }
-        for (size_t i = 0; i < count; i++) {
-            const __m256i half = _mm256_set1_epi32((int)half_of(hashes[i]));
+    uint32_t halves[PERMUTED_AT_ONCE]; /* through memory, as a load spreads each over a register */
+    while (count > 0) {
+        const size_t some = count < PERMUTED_AT_ONCE ? count : PERMUTED_AT_ONCE;
+        for (size_t i = 0; i < some; i++) halves[i] = half_of(hashes[i]);
+        for (int first = 0; first < WORD_BITS; first += 32) {
+            __m256i factors[4], terms[4], least[4];
+            for (int lane = 0; lane < 4; lane++) {
+                factors[lane] = _mm256_loadu_si256((const __m256i *)(word_factors + first + 8 * lane));
+                terms[lane] = _mm256_loadu_si256((const __m256i *)(word_terms + first + 8 * lane));
+                least[lane] = _mm256_loadu_si256((const __m256i *)(values + first + 8 * lane));
+            }
+            for (size_t i = 0; i < some; i++) {
+                const __m256i half = _mm256_set1_epi32((int)halves[i]);
+                for (int lane = 0; lane < 4; lane++)
+                    least[lane] = _mm256_min_epu32(
+                        least[lane], _mm256_add_epi32(_mm256_mullo_epi32(half, factors[lane]), terms[lane]));
+            }
             for (int lane = 0; lane < 4; lane++)
-                least[lane] = _mm256_min_epu32(least[lane],
-                                               _mm256_add_epi32(_mm256_mullo_epi32(half, factors[lane]), terms[lane]));
+                _mm256_storeu_si256((__m256i *)(values + first + 8 * lane), least[lane]);
         }
-        for (int lane = 0; lane < 4; lane++) _mm256_storeu_si256((__m256i *)(values + first + 8 * lane), least[lane]);
+        hashes += some;
+        count -= some;
     }
 }
 #else
@@ -105,6 +115,16 @@ uint64_t KERNEL(minima_bits)(const Minima *minima, unsigned word) {
         value = _mm512_mullo_epi32(value, _mm512_set1_epi32((int)MIX_SECOND));
         value = _mm512_xor_si512(value, _mm512_srli_epi32(value, 16));
         bits |= (uint64_t)_mm512_test_epi32_mask(value, _mm512_set1_epi32(1)) << i;
+    }
+#elif defined(KERNEL_IS_FAST)
+    for (int i = 0; i < WORD_BITS; i += 8) {
+        __m256i value = _mm256_loadu_si256((const __m256i *)(values + i));
+        value = _mm256_xor_si256(value, _mm256_srli_epi32(value, 16));
+        value = _mm256_mullo_epi32(value, _mm256_set1_epi32((int)MIX_FIRST));
+        value = _mm256_xor_si256(value, _mm256_srli_epi32(value, 13));
+        value = _mm256_mullo_epi32(value, _mm256_set1_epi32((int)MIX_SECOND));
+        value = _mm256_xor_si256(value, _mm256_srli_epi32(value, 16));
+        bits |= (uint64_t)(unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_slli_epi32(value, 31))) << i;
     }
 #else
     for (int i = 0; i < WORD_BITS; i++) {
