@@ -25,56 +25,97 @@ static __attribute__((noinline)) Status KERNEL(report)(Search *search, unsigned 
     return search_add(search, query_index, KERNEL(invert)(&table->permutation, key), KERNEL(ones)(difference));
 }
 
+/* A block that is being scanned, and where that stands. */
+typedef struct {
+    uint64_t at, key, end, query, last_wanted;
+    const DecodeEntry *decode;
+    unsigned item; /* which of the queue's it is */
+} Stream;
+
+ALWAYS_INLINE Stream KERNEL(stream_of)(const Search *search, const Block *queue, unsigned item) {
+    const Block *block = &queue[item];
+    return (Stream){block->start,       block->previous, block->end, block->query,
+                    block->last_wanted, search->tables[block->table]->decode, item};
+}
+
+enum { STREAM_GOES_ON, STREAM_HAS_NO_BLOCK, STREAM_STOPS };
+
+/* One code of a stream, which goes on with the queue's block *next where its own has ended. STREAM_STOPS: with *status,
+   or as the search is done. */
+ALWAYS_INLINE int KERNEL(stream_step)(Search *search, const Block *queue, unsigned count, unsigned *next,
+                                      Stream *stream, int codec, unsigned raw_bits, unsigned distance,
+                                      const uint8_t *base, Status *status) {
+    const unsigned fixed_bits =
+        codec == CODEC_RICE ? search->tables[queue[stream->item].table]->fixed_bits : raw_bits;
+    *status = KERNEL(step)(base, stream->decode, fixed_bits, codec, &stream->at, &stream->key);
+    if (UNLIKELY(*status != OK)) return STREAM_STOPS;
+    if (UNLIKELY(KERNEL(ones)(stream->key ^ stream->query) <= distance)) {
+        const Block *block = &queue[stream->item];
+        *status = stream->at > stream->end ? BAD_BLOCK
+                                           : KERNEL(report)(search, block->table, block->query_index, block->query,
+                                                            stream->last_wanted, stream->key);
+        if (*status != OK || search->done) return STREAM_STOPS;
+    }
+    if (UNLIKELY(stream->at >= stream->end || stream->key > stream->last_wanted)) {
+        *status = stream->at > stream->end ? BAD_BLOCK : OK;
+        if (UNLIKELY(*status != OK)) return STREAM_STOPS;
+        if (*next == count) return STREAM_HAS_NO_BLOCK;
+        *stream = KERNEL(stream_of)(search, queue, (*next)++);
+    }
+    return STREAM_GOES_ON;
+}
+
 /* Scan the blocks of queue[0..count) `width` at a time, as long as there are so many: a step of a stream waits for the
    one before it, so others fill the time. Every decoded key is compared with its block's query. What is left, begun or
-   not, comes back as queue[0..*left). */
+   not, comes back as queue[0..*left). The streams are named one by one: in a loop over them, which gcc does not unroll,
+   each step waits for what the one before it has stored. */
 ALWAYS_INLINE Status KERNEL(scan_wide)(Search *search, Block *queue, unsigned count, unsigned *left,
                                        const unsigned width, int codec, unsigned raw_bits) {
-    uint64_t at[STREAMS], key[STREAMS], end[STREAMS], query[STREAMS], last_wanted[STREAMS];
-    const DecodeEntry *decode[STREAMS];
-    unsigned item[STREAMS], next = width;
+    Stream streams[STREAMS];
+    unsigned next = width, ended = 0;
     const uint8_t *base = search->pages->base;
     const unsigned distance = search->distance;
+    Status status;
+    int said;
     *left = count;
     if (count < width) return OK;
-    for (unsigned i = 0; i < width; i++) {
-        const Block *block = &queue[i];
-        at[i] = block->start, key[i] = block->previous, end[i] = block->end, query[i] = block->query;
-        last_wanted[i] = block->last_wanted, decode[i] = search->tables[block->table]->decode, item[i] = i;
+#define STREAM_BEGINS(i) \
+    if ((i) < width) streams[i] = KERNEL(stream_of)(search, queue, i)
+#define STREAM_STEPS(i)                                                                                              \
+    if ((i) < width && UNLIKELY((said = KERNEL(stream_step)(search, queue, count, &next, &streams[i], codec,         \
+                                                            raw_bits, distance, base, &status)) != STREAM_GOES_ON)) { \
+        ended = i;                                                                                                    \
+        break;  \
     }
+#define STREAM_IS_LEFT(i)                            \
+    if ((i) < width && (i) != ended) {               \
+        begun[kept] = queue[streams[i].item];        \
+        begun[kept].start = streams[i].at;           \
+        begun[kept++].previous = streams[i].key;     \
+    }
+    STREAM_BEGINS(0);
+    STREAM_BEGINS(1);
+    STREAM_BEGINS(2);
+    STREAM_BEGINS(3);
     for (;;) {
-#pragma GCC unroll 8
-        for (unsigned i = 0; i < width; i++) {
-            unsigned fixed_bits = codec == CODEC_RICE ? search->tables[queue[item[i]].table]->fixed_bits : raw_bits;
-            Status status = KERNEL(step)(base, decode[i], fixed_bits, codec, &at[i], &key[i]);
-            if (UNLIKELY(status != OK)) return status;
-            if (UNLIKELY(KERNEL(ones)(key[i] ^ query[i]) <= distance)) {
-                if (at[i] > end[i]) return BAD_BLOCK;
-                const Block *block = &queue[item[i]];
-                status = KERNEL(report)(search, block->table, block->query_index, block->query, last_wanted[i], key[i]);
-                if (status != OK || search->done) return status;
-            }
-            if (UNLIKELY(at[i] >= end[i] || key[i] > last_wanted[i])) {
-                if (at[i] > end[i]) return BAD_BLOCK;
-                if (next == count) {
-                    unsigned kept = 0;
-                    Block begun[STREAMS];
-                    for (unsigned other = 0; other < width; other++) {
-                        if (other == i) continue;
-                        begun[kept] = queue[item[other]];
-                        begun[kept].start = at[other];
-                        begun[kept++].previous = key[other];
-                    }
-                    memcpy(queue, begun, kept * sizeof *queue);
-                    *left = kept;
-                    return OK;
-                }
-                const Block *block = &queue[next];
-                at[i] = block->start, key[i] = block->previous, end[i] = block->end, query[i] = block->query;
-                last_wanted[i] = block->last_wanted, decode[i] = search->tables[block->table]->decode, item[i] = next++;
-            }
-        }
+        STREAM_STEPS(0)
+        STREAM_STEPS(1)
+        STREAM_STEPS(2)
+        STREAM_STEPS(3)
     }
+    if (said == STREAM_STOPS) return status;
+    unsigned kept = 0;
+    Block begun[STREAMS];
+    STREAM_IS_LEFT(0)
+    STREAM_IS_LEFT(1)
+    STREAM_IS_LEFT(2)
+    STREAM_IS_LEFT(3)
+    memcpy(queue, begun, kept * sizeof *queue);
+    *left = kept;
+    return OK;
+#undef STREAM_BEGINS
+#undef STREAM_STEPS
+#undef STREAM_IS_LEFT
 }
 
 ALWAYS_INLINE Status KERNEL(scan_as)(Search *search, Block *queue, unsigned count, int codec, unsigned raw_bits) {
