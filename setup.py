@@ -11,8 +11,9 @@ the time of -O2; but for what a single search goes through (CALLED), which takes
 modules that loop over keys themselves (LOOPING), of which group_pairs of _sort takes twice as long at -O2. Names and
 lines for a debugger cost a quarter of the compiling, and are made where CFLAGS has -g. Headers of the system that many
 files begin with are read once (HEADERS): those of AVX are half of what most of its kernels take. Objects are kept in
-build/native, a folder for each compiler and set of flags, and made again where what they are made of has changed, so
-that a line of a kernel costs the compiling of its file. Compiles on all cores.
+build/native, a folder for each compiler and level, and made again where what they are made of has changed, so that a
+line of a kernel costs the compiling of its file, and another level that of what it is not the level of. Compiles on all
+cores.
 
 Ends in words, and makes nothing, on a platform that is not supported (fpstore/platforms.py), where a source is missing,
 and where there is no compiler: a wheel without the compiled core would install, and fail at its first use.
@@ -25,7 +26,8 @@ import subprocess
 import sys
 import sysconfig
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 
 from setuptools import Extension, setup
@@ -43,6 +45,7 @@ DIRECTIVES = {
     "cdivision": True,
     "initializedcheck": False,
     "embedsignature": True,
+    "emit_code_comments": False,  # the sources again, a tenth of what is written and read
 }
 KERNEL_LEVEL, CALLED_LEVEL, MODULE_LEVEL = (
     (os.environ.get("FPSTORE_OPTIMIZE") or level).split() for level in ("-O3", "-O2", "-O1")
@@ -89,6 +92,16 @@ def run(command: list[str]) -> None:
         raise CompileError(f"failed: {' '.join(command)}")
 
 
+@dataclass(frozen=True)
+class Job:
+    """A source to compile: at which level of optimisation, with which flags besides, and of which kind it is."""
+
+    source: Path
+    level: list[str]
+    flags: list[str]
+    kind: str
+
+
 class BuildNative(build_ext):
     """The library of kernels first, then the modules, linked with it."""
 
@@ -98,32 +111,29 @@ class BuildNative(build_ext):
         if not kernels.asked(compiler, "-dumpmachine"):
             raise CompileError(f"compiler: found no answer of {compiler[0]!r}, expected gcc or clang (CC says which)")
         make_c([extension.name for extension in self.extensions])
-        key = [
-            *self.compiler.compiler_so,
-            kernels.asked(compiler, "--version"),
-            *KERNEL_LEVEL,
-            *CALLED_LEVEL,
-            *MODULE_LEVEL,
-            *FLAGS,
-            *self.compiler.linker_so,
-            sysconfig.get_config_var("EXT_SUFFIX"),
-            sys.version,
-        ]
-        self.objects = Path("build/native", hashlib.sha256(" ".join(key).encode()).hexdigest()[:16])
-        self.objects.mkdir(parents=True, exist_ok=True)
         found = kernels.sources(kernels.machine_of(self.compiler.compiler_so), Path("fpstore/native"))
-        jobs = [(source, [*KERNEL_LEVEL, *flags], source.stem.rpartition("_")[2]) for source, flags in found.items()]
-        names = [extension.name for extension in self.extensions]
-        modules = [(source_of(name, ".c"), *level_of(name)) for name in names]
-        kinds = {kind: flags for _, flags, kind in jobs + modules if kind in HEADERS}
+        jobs = [Job(source, KERNEL_LEVEL, flags, source.stem.rpartition("_")[2]) for source, flags in found.items()]
+        modules = [Job(source_of(each.name, ".c"), *level_of(each.name)) for each in self.extensions]
+        # A header is read once for all that are compiled in one way.
+        ways = {(job.kind, *job.level): job for job in jobs + modules if job.kind in HEADERS}
         # The longest first, so that none is left for one core when the others are done: modules by size, then kernels.
-        order = sorted(modules, key=lambda job: -job[0].stat().st_size) + jobs
+        order = sorted(modules, key=lambda job: -job.source.stat().st_size) + jobs
         with ThreadPoolExecutor(CORES) as pool:
-            list(pool.map(self.read_once, kinds, kinds.values()))
-            objects = pool.map(lambda job: self.compiled(*job), order)
-            made = dict(zip([source for source, *_ in order], objects, strict=True))
-            library = self.archived([made[source] for source, *_ in jobs])
-            list(pool.map(partial(self.linked, library), self.extensions, [made[source] for source, *_ in modules]))
+            list(pool.map(self.read_once, ways.values()))
+            made = dict(zip([job.source for job in order], pool.map(self.compiled, order), strict=True))
+            library = self.archived([made[job.source] for job in jobs])
+            objects = [made[job.source] for job in modules]
+            list(pool.map(partial(self.linked, library), self.extensions, objects))
+
+    @cache  # noqa: B019 (a command lives as long as the process)
+    def folder_of(self, *level: str) -> Path:
+        """Where that lies which this compiler makes at a level of optimisation."""
+        compiler = self.compiler.compiler_so
+        linking = (*self.compiler.linker_so, sysconfig.get_config_var("EXT_SUFFIX"), sys.version)
+        key = (*compiler, kernels.asked(compiler, "--version"), *level, *FLAGS, *linking)
+        folder = Path("build/native", hashlib.sha256(" ".join(key).encode()).hexdigest()[:16])
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
 
     def make(self, what: list[str], flags: list[str], made: Path, notes: Path) -> None:
         """Have the compiler make a file, and note what of; under its name is a whole one, whoever is killed when."""
@@ -133,28 +143,29 @@ class BuildNative(build_ext):
         run([*self.compiler.compiler_so, *includes, *FLAGS, *flags, *what, *written])
         part.replace(made)
 
-    def read_once(self, kind: str, flags: list[str]) -> None:
+    def read_once(self, job: Job) -> None:
         """Have the compiler keep what it makes of the header of a kind. It reads the header itself where it cannot."""
-        header = self.objects / f"{kind}.h"
+        header = self.folder_of(*job.level) / f"{job.kind}.h"
         kept = header.with_suffix(".h.gch")
         notes = header.with_suffix(".d")
         if self.force or not is_fresh(kept, notes):
-            header.write_text(HEADERS[kind])
-            self.make(["-x", "c-header", str(header)], flags, kept, notes)
+            header.write_text(HEADERS[job.kind])
+            self.make(["-x", "c-header", str(header)], [*job.level, *job.flags], kept, notes)
 
-    def compiled(self, source: Path, flags: list[str], kind: str) -> Path:
+    def compiled(self, job: Job) -> Path:
         """The object of a source."""
-        made = self.objects / (".".join(source.with_suffix("").parts) + ".o")
+        folder = self.folder_of(*job.level)
+        made = folder / (".".join(job.source.with_suffix("").parts) + ".o")
         notes = made.with_suffix(".d")
         if self.force or not is_fresh(made, notes):
-            first = ["-include", str(self.objects / f"{kind}.h")] if kind in HEADERS else []
-            self.make([*first, "-c", str(source)], flags, made, notes)
+            first = ["-include", str(folder / f"{job.kind}.h")] if job.kind in HEADERS else []
+            self.make([*first, "-c", str(job.source)], [*job.level, *job.flags], made, notes)
         return made
 
     def archived(self, objects: list[Path]) -> Path:
         """The library of these objects."""
-        library = self.objects / "libfpstore.a"
-        notes = self.objects / "libfpstore.d"
+        library = self.folder_of(*KERNEL_LEVEL) / "libfpstore.a"
+        notes = library.with_suffix(".d")
         parts = f"{library}: {' '.join(map(str, objects))}"
         if not (notes.exists() and notes.read_text() == parts and is_fresh(library, notes)):
             library.unlink(missing_ok=True)
@@ -166,10 +177,12 @@ class BuildNative(build_ext):
     def linked(self, library: Path, extension: Extension, made: Path) -> None:
         """Make the module of an extension from its own object and what it uses of the library."""
         target = Path(self.get_ext_fullpath(extension.name))
-        notes = self.objects / (made.stem + ".link")
+        # One for a module, whatever it was made of before: at another level it has the same name.
+        notes = Path("build/native", f"{extension.name}{sysconfig.get_config_var('EXT_SUFFIX')}.link")
         parts = f"{target}: {made} {library}"
         if self.force or not (notes.exists() and notes.read_text() == parts and is_fresh(target, notes)):
             target.parent.mkdir(parents=True, exist_ok=True)
+            target.unlink(missing_ok=True)  # else one newer than its objects stays, though it was made of others
             self.compiler.link_shared_object([str(made), str(library)], str(target), target_lang="c")
             notes.write_text(parts)
 
@@ -179,11 +192,11 @@ def source_of(name: str, suffix: str) -> Path:
     return Path(name.replace(".", "/") + suffix)
 
 
-def level_of(name: str) -> tuple[list[str], str]:
-    """With which level a module is compiled, and of which kind it is, if of one."""
+def level_of(name: str) -> tuple[list[str], list[str], str]:
+    """With which level a module is compiled, with no flags of its own, and of which kind it is, if of one."""
     if name in LOOPING:
-        return KERNEL_LEVEL, ""
-    return (CALLED_LEVEL, "") if name in CALLED else (MODULE_LEVEL, "modules")
+        return KERNEL_LEVEL, [], ""
+    return (CALLED_LEVEL, [], "") if name in CALLED else (MODULE_LEVEL, [], "modules")
 
 
 def compiled_modules() -> list[str]:
@@ -201,12 +214,27 @@ def extensions(names: list[str]) -> list[Extension]:
     return [Extension(name, [str(source_of(name, ".c" if name == SHARED else ".pyx"))]) for name in names]
 
 
+def is_written(name: str, version: str) -> bool:
+    """Whether this version of Cython has written the C of a module since what it may be made of has changed."""
+    written = source_of(name, ".c")
+    made_of = [*Path("fpstore").rglob("*.pxd"), *([] if name == SHARED else [source_of(name, ".pyx")])]
+    if not written.exists() or written.stat().st_mtime_ns <= max(path.stat().st_mtime_ns for path in made_of):
+        return False
+    with written.open() as file:
+        return file.readline().strip() == f"/* Generated by Cython {version} */"
+
+
 def make_c(names: list[str]) -> None:
-    """Have Cython write the C of these modules, where their sources are newer."""
+    """Have Cython write the C of these modules, where their sources are newer, or another version wrote it.
+
+    Cython itself would write all of it again where it was installed later, as an environment of pip's always is.
+    """
     # Not sooner: what only collects the sources (an sdist) does without Cython.
+    from Cython import __version__ as version
     from Cython.Build import cythonize
 
-    told = {"compiler_directives": DIRECTIVES, "nthreads": CORES}
+    names = [name for name in names if not is_written(name, version)]
+    told = {"compiler_directives": DIRECTIVES, "nthreads": CORES, "force": True}
     cythonize(extensions([name for name in names if name in OWN]), **told)
     cythonize(extensions([name for name in names if name not in OWN]), shared_utility_qualified_name=SHARED, **told)
 

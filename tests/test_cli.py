@@ -55,6 +55,18 @@ def test_help_imports_neither_numpy_nor_the_store(arguments: list[str]) -> None:
     assert run_python(code).stdout.splitlines()[-1] == ""
 
 
+def test_who_looks_into_a_store_does_not_wait_for_what_reads_texts(tmp_path: Path) -> None:
+    store = tmp_path / "s.fpstore"
+    fpstore.build(store, [1, 2]).close()
+    code = (
+        "import sys; from fpstore.cli import main\n"
+        f"for command in ('stats', 'report', 'verify', 'pairs'): main([command, {str(store)!r}])\n"
+        f"main(['probe', {str(store)!r}, '1'])\n"
+        "print(*(name for name in sys.modules if name.startswith(('fpstore.text', 'importlib.metadata'))))"
+    )
+    assert run_python(code).stdout.splitlines()[-1] == ""
+
+
 @pytest.mark.parametrize("is_own", [True, False])
 def test_a_process_of_a_command_ends_without_a_look_for_cycles(is_own: bool) -> None:
     """But all is done first that is to be done at its end. A process that calls main() is not there for it alone."""

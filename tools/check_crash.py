@@ -42,7 +42,7 @@ from typing import Any, Self, get_args
 import crash_child
 from arguments import parse_whole
 from crash_model import Broken, Passage, Row, State, fixed_operations, judge, names_in, random_operations
-from crash_replay import Tree, cuts, digest, losses, read_trace, write_tree
+from crash_replay import Tree, cuts, digest, losses, read_trace, read_tree, write_tree
 from id_types import ID_TYPES, SIGNED, WIDE
 
 from fpstore.types import Layout
@@ -219,6 +219,7 @@ def check_faults(children: Children, short: bool, calls: slice, way: str | None,
     children.check(children.folder, passage.allowed(journal))
     call_count = json.loads(journal.splitlines()[-1])["calls"]
     findings.counts["faults: calls of the script"] = call_count
+    stores = Stores(children)
     for at in range(1, call_count + 1)[calls]:
         for action, error_number, forever, reopen in ways(at, kinds.get(at), short, way):
             case = {"harness": "faults", "call": at, "kind": kinds.get(at), "action": action}
@@ -229,9 +230,10 @@ def check_faults(children: Children, short: bool, calls: slice, way: str | None,
                 journal = children.run(passage, settled=True, **fault)
                 findings.counts[f"faults: {action}"] += 1
                 findings.counts["faults: errors raised"] += journal.count(b'"error"')
-                children.check(children.folder, passage.allowed(journal))
+                stores.check(read_tree(children.folder), passage.allowed(journal))
             except Broken as error:
                 findings.add(case, error)
+    findings.counts["faults: different stores looked at"] = stores.looked_at
 
 
 def ways(at: int, kind: str | None, short: bool, only: str | None) -> Iterator[tuple[str, int, bool, bool]]:

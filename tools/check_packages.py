@@ -3,7 +3,8 @@
     python tools/check_packages.py
 
 The wheel is installed where there is no compiler; the sdist is compiled, without optimisation, which is sooner done.
-Needs setuptools in the environment that runs it, as the extra `test` brings.
+Tests of what is compiled run on that, as tools/gate.py runs them on other builds. Needs setuptools and what tests need
+in the environment that runs it, as the extra `test` brings.
 """
 
 import os
@@ -16,6 +17,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
 from zipfile import ZipFile
+
+import gate
 
 ROOT = Path(__file__).parent.parent
 PIP = ("-m", "pip", "--quiet", "--quiet", "--disable-pip-version-check")
@@ -69,6 +72,8 @@ def main() -> int:
         say(f"{sdist.name}, compiled")
         install(bare, sdist, {"FPSTORE_OPTIMIZE": "-O0"})
         work(scratch / "away-sdist", bare, {})
+        say("tests of what is compiled, on that")
+        print(f"  {tested(tree, bare, scratch / 'tested')}", flush=True)
     return 0
 
 
@@ -117,6 +122,21 @@ def install(bare: Path, package: Path, environment: Mapping[str, str]) -> None:
     """Make an environment with that package in it, and what it needs."""
     run(ROOT, sys.executable, "-m", "venv", bare)
     run(bare, bare / "bin" / "python", *PIP, "install", "--no-cache-dir", package, environment=environment)
+
+
+def tested(tree: Path, bare: Path, away: Path) -> str:
+    """How many tests pass on the package of an environment: those of an unpacked sdist, away from its sources."""
+    for part in ("tests", "tools"):
+        shutil.copytree(tree / part, away / part)
+    shutil.copy2(tree / "pyproject.toml", away)
+    (found,) = bare.glob("lib/python*/site-packages")
+    # Of plugins of pytest that others may be installing just now, none is asked for.
+    environment = {"PYTHONPATH": str(found), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    imported = run(away, sys.executable, "-c", gate.WHICH, environment=environment).strip()
+    assert Path(imported).is_relative_to(found), imported
+    files = [f"tests/test_{name}.py" for name in gate.REDUCED_TESTS]
+    command = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--tb=short", *gate.REDUCED_CHOICE, *files)
+    return run(away, *command, environment=environment).strip().splitlines()[-1]
 
 
 def work(away: Path, bare: Path, environment: Mapping[str, str]) -> None:

@@ -10,8 +10,10 @@ import ctypes
 import dataclasses
 import gc
 import importlib
+import itertools
 import json
 import os
+import secrets
 import select
 import signal
 import struct
@@ -217,6 +219,9 @@ class Doer:
         setattr(files, "WRITE_BYTES", PIECE_BYTES)  # noqa: B010
         setattr(steps, "MIN_IDS", STEP_IDS)  # noqa: B010
         little_memory()
+        if request["settled"]:  # what has the same calls then has the same bytes
+            numbers = itertools.count(1)
+            setattr(secrets, "token_hex", lambda size: f"{next(numbers):0{2 * size}x}")  # noqa: B010
         if request["plant"]:
             PLANTS[request["plant"]]()
         if request["watched"]:

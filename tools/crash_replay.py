@@ -212,6 +212,11 @@ def write_tree(tree: Tree, target: Path) -> None:
             write_tree(node, target / name)
 
 
+def read_tree(target: Path) -> Tree:
+    """What a folder holds."""
+    return {path.name: read_tree(path) if path.is_dir() else path.read_bytes() for path in sorted(target.iterdir())}
+
+
 def digest(tree: Tree) -> bytes:
     """The same for the same names and bytes only."""
     found = hashlib.blake2b()

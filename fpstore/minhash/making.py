@@ -1,5 +1,7 @@
 """How a caller comes by a store of signatures: built, made empty, or opened."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -21,13 +23,13 @@ from fpstore.plans.choice import expect_bits
 from fpstore.progress import OnProgress, told
 from fpstore.sketches.bands import MAX_VALUES, Banding, key_bits_for
 from fpstore.sketches.kept import Kept, bits_for
-from fpstore.text.asked import Asked
 from fpstore.threads import thread_count
 from fpstore.types import Array, Durability, Ids, IdType, Mode, expect_flags
 
 if TYPE_CHECKING:
     from fpstore.store import Store
     from fpstore.text import Recipe
+    from fpstore.text.asked import Asked
 
 # Signatures of a store for which nobody says how many values they have.
 VALUES = 128
@@ -48,7 +50,7 @@ def build(
     min_similarity: float | None = None,
     keep_signatures: bool = True,
     bits: int | None = None,
-    recipe: "Recipe | str | None" = None,
+    recipe: Recipe | str | None = None,
     memory: str | int = "2GiB",
     threads: int | None = None,
     progress: OnProgress | None = None,
@@ -70,6 +72,8 @@ def build(
     """
     expect_flags(keep_signatures=keep_signatures, force=force)
     first, stream = _begun(signatures, ids)
+    from fpstore.text.asked import Asked
+
     asked = Asked(bands=bands, rows_per_band=rows_per_band, min_similarity=min_similarity)
     made_by = recipe_of(recipe, "minhash")
     values = _value_count(first, _usual_values(asked) if made_by is None else made_by.values)
@@ -101,7 +105,7 @@ def create(
     min_similarity: float | None = None,
     keep_signatures: bool = True,
     bits: int | None = None,
-    recipe: "Recipe | str | None" = None,
+    recipe: Recipe | str | None = None,
     force: bool = False,
     durability: Durability = "commit",
     mode: int | None = None,
@@ -121,6 +125,8 @@ def create(
     if durability not in DURABILITIES:
         raise ValueError(f'durability: found {durability!r}, expected "commit" or "batch"')
     made_by = recipe_of(recipe, "minhash")
+    from fpstore.text.asked import Asked
+
     asked = Asked(bands=bands, rows_per_band=rows_per_band, min_similarity=min_similarity)
     if values is None:
         values = made_by.values if made_by is not None else _usual_values(asked)
@@ -154,7 +160,7 @@ def open(
     return opened(MinHashStore, path, mode, durability, signed, warm, cache, cache_bytes)
 
 
-def open_any(path: PathLike, mode: Mode = "r") -> "Store | MinHashStore":
+def open_any(path: PathLike, mode: Mode = "r") -> Store | MinHashStore:
     """The store at path, whatever its kind is, which its catalog says. Raises what open does, but for WrongKind."""
     from fpstore.making import open as open_of_fingerprints
 
@@ -198,7 +204,7 @@ def _settings(
     asked: Asked,
     keep_signatures: bool,
     bits: int | None,
-    recipe: "Recipe | str | None",
+    recipe: Recipe | str | None,
     documents: int,
 ) -> Settings:
     """Of so many documents. ValueError for what cannot be."""

@@ -1,14 +1,15 @@
 """Signatures of texts, and how alike two of them are."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from fpstore.text.packed import Packed
-from fpstore.text.presets import expect_recipe
-from fpstore.text.recipe import Recipe
-from fpstore.text.several import expect_several
+if TYPE_CHECKING:
+    from fpstore.text.recipe import Recipe
 
 Signatures = npt.NDArray[np.uint32] | npt.NDArray[np.uint64]
 
@@ -21,6 +22,11 @@ def sign(texts: Iterable[str | bytes], recipe: Recipe, *, threads: int | None = 
     nothing. Raises TypeError for one text in place of several and for what is no text or recipe, RecipeError for a
     recipe that makes fingerprints, ValueError for what is no number of threads.
     """
+    # Who opens a store and has no texts does not wait for what reads them.
+    from fpstore.text.packed import Packed
+    from fpstore.text.presets import expect_recipe
+    from fpstore.text.several import expect_several
+
     expect_several(texts)
     held: Sequence[str | bytes] = texts if isinstance(texts, Packed) else list(texts)
     return expect_recipe(recipe).sign_many(held, threads=threads)

@@ -17,19 +17,25 @@ enum { GUARD_HANDLERS = 8 };
 static struct sigaction guard_below[GUARD_HANDLERS];
 static int guard_depth;
 
+/* What is gone is gone in whole pages of so many bytes, or of more. */
+enum { GONE_BYTES = 4096 };
+
 /* Zeros in place of the mappings that hold this address; whether there is one. */
 static int guard_replace(uintptr_t address) {
     int replaced = 0;
     for (Guard *guard = __atomic_load_n(&guards, __ATOMIC_ACQUIRE); guard != NULL; guard = guard->next) {
         uintptr_t base = __atomic_load_n(&guard->base, __ATOMIC_ACQUIRE);
         size_t bytes = __atomic_load_n(&guard->bytes, __ATOMIC_ACQUIRE);
+        /* Of the bytes that a copy asks for, which one it asks for first is the processor's affair. */
+        uintptr_t first = address / GONE_BYTES * GONE_BYTES;
         uint64_t none = 0;
         /* The second look: bytes may be those of the guard's next use. */
         if (base == 0 || address < base || address - base >= bytes ||
             __atomic_load_n(&guard->base, __ATOMIC_ACQUIRE) != base)
             continue;
         /* Marked first, so that whoever reads a zero finds the mark. */
-        __atomic_compare_exchange_n(&guard->lost, &none, address - base + 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+        __atomic_compare_exchange_n(&guard->lost, &none, (first < base ? base : first) - base + 1, 0, __ATOMIC_SEQ_CST,
+                                    __ATOMIC_SEQ_CST);
         replaced |= mmap((void *)base, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
     }
     return replaced;

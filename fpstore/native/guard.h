@@ -13,7 +13,7 @@
 typedef struct Guard {
     uintptr_t base; /* 0: not in use */
     size_t bytes;
-    uint64_t lost; /* 0, or one more than the offset of a byte that could not be had; then it stays so */
+    uint64_t lost; /* 0, or one more than the offset of a page that could not be had; then it stays so */
     uint64_t last; /* the last 8 bytes, as they were at first */
     struct Guard *next;
 } Guard;

@@ -2,7 +2,6 @@
 
 import importlib
 from functools import cache
-from importlib.metadata import version
 from types import ModuleType
 
 # A step that a package does is what these versions of it do; others may give other fingerprints. pyproject.toml asks
@@ -22,6 +21,9 @@ def need(module: str, extra: str, purpose: str) -> ModuleType:
 @cache
 def need_series(module: str, package: str, extra: str, purpose: str) -> ModuleType:
     """As need, for a step of a recipe; ImportError too where the version is not of its series."""
+    # With the parts of e-mail that it reads: 10 ms that no recipe without a package needs.
+    from importlib.metadata import version
+
     found = need(module, extra, purpose)
     series = SERIES[package]
     if not f"{version(package)}.".startswith(f"{series}."):
