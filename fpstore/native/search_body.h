@@ -34,8 +34,9 @@ typedef struct {
 
 ALWAYS_INLINE Stream KERNEL(stream_of)(const Search *search, const Block *queue, unsigned item) {
     const Block *block = &queue[item];
-    return (Stream){block->start,       block->previous, block->end, block->query,
-                    block->last_wanted, search->tables[block->table]->decode, item};
+    return (Stream){block->start, block->previous,    block->end,
+                    block->query, block->last_wanted, search->tables[block->table]->decode,
+                    item};
 }
 
 enum { STREAM_GOES_ON, STREAM_HAS_NO_BLOCK, STREAM_STOPS };
@@ -45,8 +46,7 @@ enum { STREAM_GOES_ON, STREAM_HAS_NO_BLOCK, STREAM_STOPS };
 ALWAYS_INLINE int KERNEL(stream_step)(Search *search, const Block *queue, unsigned count, unsigned *next,
                                       Stream *stream, int codec, unsigned raw_bits, unsigned distance,
                                       const uint8_t *base, Status *status) {
-    const unsigned fixed_bits =
-        codec == CODEC_RICE ? search->tables[queue[stream->item].table]->fixed_bits : raw_bits;
+    const unsigned fixed_bits = codec == CODEC_RICE ? search->tables[queue[stream->item].table]->fixed_bits : raw_bits;
     *status = KERNEL(step)(base, stream->decode, fixed_bits, codec, &stream->at, &stream->key);
     if (UNLIKELY(*status != OK)) return STREAM_STOPS;
     if (UNLIKELY(KERNEL(ones)(stream->key ^ stream->query) <= distance)) {
@@ -81,18 +81,19 @@ ALWAYS_INLINE Status KERNEL(scan_wide)(Search *search, Block *queue, unsigned co
     if (count < width) return OK;
 #define STREAM_BEGINS(i) \
     if ((i) < width) streams[i] = KERNEL(stream_of)(search, queue, i)
-#define STREAM_STEPS(i)                                                                                              \
-    if ((i) < width && UNLIKELY((said = KERNEL(stream_step)(search, queue, count, &next, &streams[i], codec,         \
-                                                            raw_bits, distance, base, &status)) != STREAM_GOES_ON)) { \
-        ended = i;                                                                                                    \
-        break;  \
+#define STREAM_STEPS(i)                                                                                                \
+    if ((i) < width && UNLIKELY((said = KERNEL(stream_step)(search, queue, count, &next, &streams[i], codec, raw_bits, \
+                                                            distance, base, &status)) != STREAM_GOES_ON)) {            \
+        ended = i;                                                                                                     \
+        break;                                                                                                         \
     }
-#define STREAM_IS_LEFT(i)                            \
-    if ((i) < width && (i) != ended) {               \
-        begun[kept] = queue[streams[i].item];        \
-        begun[kept].start = streams[i].at;           \
-        begun[kept++].previous = streams[i].key;     \
+#define STREAM_IS_LEFT(i)                        \
+    if ((i) < width && (i) != ended) {           \
+        begun[kept] = queue[streams[i].item];    \
+        begun[kept].start = streams[i].at;       \
+        begun[kept++].previous = streams[i].key; \
     }
+    _Static_assert(STREAMS == 4, "each stream is named");
     STREAM_BEGINS(0);
     STREAM_BEGINS(1);
     STREAM_BEGINS(2);

@@ -923,8 +923,8 @@ MUTANTS = (
     Mutant(
         "a match may go on beyond its block",
         "fpstore/native/search_body.h",
-        "if (at[i] > end[i]) return BAD_BLOCK; const Block *block",
-        "const Block *block",
+        "*status = stream->at > stream->end ? BAD_BLOCK : KERNEL(report)",
+        "*status = KERNEL(report)",
         "a damaged block has a match that nobody stored",
         ("tests/test_probe.py::test_a_key_that_goes_on_beyond_its_block_is_no_match_also_where_one_is_enough",),
     ),
