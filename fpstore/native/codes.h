@@ -123,7 +123,8 @@ void codes_keys(const uint64_t *codes, uint64_t count, unsigned words, const uin
 /* One match more. */
 Status codes_match(CodeMatches *matches, uint64_t rank, uint32_t query, unsigned distance);
 
-/* Whether codes that are read in order are asked for one by one; else a page is, when the one before is begun. */
+/* Whether codes that are read in order are asked for one by one with AVX-512; else a page is, when the one before is
+   begun. Without AVX-512 each line is asked for. */
 extern HIDDEN int codes_ask;
 
 void codes_choose(InstructionSet set);

@@ -267,6 +267,15 @@ ALWAYS_INLINE __m512i KERNEL(lanes_of)(const uint8_t *entries, const uint8_t *fr
 }
 #endif
 
+#if defined(KERNEL_IS_FAST) && !defined(KERNEL_IS_WIDE)
+/* Of four words those that a mask names first, in their order: the halves of each. */
+static const uint8_t kept_first[16][8] = {
+    {0, 1, 0, 1, 0, 1, 0, 1}, {0, 1, 0, 1, 0, 1, 0, 1}, {2, 3, 0, 1, 0, 1, 0, 1}, {0, 1, 2, 3, 0, 1, 0, 1},
+    {4, 5, 0, 1, 0, 1, 0, 1}, {0, 1, 4, 5, 0, 1, 0, 1}, {2, 3, 4, 5, 0, 1, 0, 1}, {0, 1, 2, 3, 4, 5, 0, 1},
+    {6, 7, 0, 1, 0, 1, 0, 1}, {0, 1, 6, 7, 0, 1, 0, 1}, {2, 3, 6, 7, 0, 1, 0, 1}, {0, 1, 2, 3, 6, 7, 0, 1},
+    {4, 5, 6, 7, 0, 1, 0, 1}, {0, 1, 4, 5, 6, 7, 0, 1}, {2, 3, 4, 5, 6, 7, 0, 1}, {0, 1, 2, 3, 4, 5, 6, 7}};
+#endif
+
 /* Entries [start, end) of a slot under way that have few enough errors become candidates, with these. Up to
    CANDIDATES / 2 entries. */
 ALWAYS_INLINE Status KERNEL(read_entries)(CodeSearch *search, const Visits *visits, unsigned visit, uint64_t start,
@@ -341,6 +350,47 @@ ALWAYS_INLINE Status KERNEL(read_entries)(CodeSearch *search, const Visits *visi
             count += (unsigned)__builtin_popcount(near);
         }
     }
+#elif defined(KERNEL_IS_FAST)
+    /* Four entries at once, two in each half, whose 16 bytes have them from any bit on. What lies behind the line of the
+       last entry has not been asked for: what is read ends there. */
+    const uint64_t end_byte = (uint64_t)(uintptr_t)entries + (end * width - 1) / 8;
+    const uint64_t last = end_byte - end_byte % CACHE_BYTES + CACHE_BYTES - 16 - (uint64_t)(uintptr_t)entries;
+    const __m256i steps = _mm256_set_epi64x(width, 0, width, 0), in_word = _mm256_set1_epi64x(0x0706050403020100);
+    const __m256i low_bytes = _mm256_set_epi64x(0x0808080808080808, 0, 0x0808080808080808, 0);
+    const __m256i ones = _mm256_broadcastsi128_si256(_mm_set_epi64x(0x0403030203020201, 0x0302020102010100));
+    const __m256i wanted = _mm256_set1_epi64x((long long)tag), nibble = _mm256_set1_epi64x(15);
+    const __m256i tag_mask = _mm256_set1_epi64x((long long)low_bits(tag_bits));
+    const __m256i rank_mask = _mm256_set1_epi64x((long long)low_bits(codes->rank_bits));
+    const __m256i flipped = _mm256_set1_epi64x((long long)used), limit = _mm256_set1_epi64x((long long)level + 1);
+    const __m128i rank_shift = _mm_cvtsi32_si128((int)tag_bits);
+    uint64_t *const candidates = search->candidates;
+    uint64_t at = bit;
+    for (uint64_t rest = end - start; rest > 0; rest -= rest < 4 ? rest : 4, at += 4 * width) {
+        const uint64_t next = at + 2 * width;
+        const uint64_t from = at / 8 < last ? at / 8 : last, next_from = next / 8 < last ? next / 8 : last;
+        const __m128i behind = _mm_cvtsi64_si128((long long)(at - 8 * from));
+        const __m128i next_behind = _mm_cvtsi64_si128((long long)(next - 8 * next_from));
+        const __m256i places = _mm256_add_epi64(
+            steps, _mm256_permute4x64_epi64(_mm256_castsi128_si256(_mm_unpacklo_epi64(behind, next_behind)), 0x50));
+        const __m256i bytes = _mm256_add_epi8(_mm256_shuffle_epi8(_mm256_srli_epi64(places, 3), low_bytes), in_word);
+        __m256i word = _mm256_inserti128_si256(
+            _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)(entries + from))),
+            _mm_loadu_si128((const __m128i *)(const void *)(entries + next_from)), 1);
+        word = _mm256_srlv_epi64(_mm256_shuffle_epi8(word, bytes), _mm256_and_si256(places, _mm256_set1_epi64x(7)));
+        const __m256i wrong = _mm256_and_si256(_mm256_xor_si256(word, wanted), tag_mask);
+        const __m256i errors =
+            _mm256_add_epi64(_mm256_add_epi64(_mm256_shuffle_epi8(ones, _mm256_and_si256(wrong, nibble)),
+                                              _mm256_shuffle_epi8(ones, _mm256_srli_epi64(wrong, 4))),
+                             flipped);
+        const unsigned inside = (unsigned)low_bits(rest < 4 ? (unsigned)rest : 4);
+        const __m256i over = _mm256_sub_epi64(errors, limit); /* below 0 where there are few enough */
+        const unsigned near = inside & (unsigned)_mm256_movemask_pd(_mm256_castsi256_pd(over));
+        word = _mm256_slli_epi64(_mm256_and_si256(_mm256_srl_epi64(word, rank_shift), rank_mask), ERROR_BITS);
+        word = _mm256_or_si256(word, _mm256_and_si256(errors, _mm256_set1_epi64x(low_bits(ERROR_BITS))));
+        const __m256i order = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)kept_first[near]));
+        _mm256_storeu_si256((__m256i *)(void *)&candidates[count], _mm256_permutevar8x32_epi32(word, order));
+        count += (unsigned)__builtin_popcount(near);
+    }
 #else
     for (uint64_t at = bit; at < end * width; at += width) {
         const uint64_t entry = (load64(entries + at / 8) >> (at % 8)) & low_bits(width);
@@ -395,6 +445,9 @@ ALWAYS_INLINE Status KERNEL(sift)(CodeSearch *search, unsigned t, unsigned first
         kept += (unsigned)__builtin_popcount(near);
     }
 #else
+    /* They lie in the last cache where the second one is small: together, on AMD's Zen 3, in 0.7 of the time. */
+    for (unsigned i = first; i < count && search->ranges != NULL; i++)
+        __builtin_prefetch(&search->ranges[candidates[i] >> ERROR_BITS >> shift]);
     for (unsigned i = first; i < count; i++) {
         const unsigned errors = (unsigned)(candidates[i] & low_bits(ERROR_BITS));
         const uint64_t rank = candidates[i] >> ERROR_BITS;
@@ -573,6 +626,21 @@ ALWAYS_INLINE Status KERNEL(scan_some)(const uint8_t *at, uint64_t rank, uint64_
         Status status = KERNEL(take_near)(distances, rank, index, &limit, matches, words);
         if (status != OK || (matches->first_only && matches->count > count_before)) return status;
         limits = _mm512_set1_epi64(limit);
+    }
+#elif defined(KERNEL_IS_FAST)
+    /* A line of memory at once, of which hardly any has a near code. Asked for ahead, 32 MB take 0.6 of the time on
+       AMD's Zen 3; a short run has too little behind it. */
+    const uint64_t count_before = matches->count;
+    const unsigned each = CACHE_BYTES / (8 * words);
+    const int asks = count * 8 * words > SCAN_AHEAD;
+    for (; count >= each; count -= each, rank += each, at += CACHE_BYTES) {
+        int near = 0;
+        if (LIKELY(asks)) __builtin_prefetch(at + SCAN_AHEAD);
+        for (unsigned i = 0; i < each; i++)
+            near |= (int)KERNEL(code_distance)(at + i * 8 * words, query, words) <= limit;
+        if (LIKELY(!near)) continue;
+        Status status = KERNEL(scan_few)(at, rank, each, query, index, &limit, matches, words);
+        if (status != OK || (matches->first_only && matches->count > count_before)) return status;
     }
 #endif
     return KERNEL(scan_few)(at, rank, count, query, index, &limit, matches, words);

@@ -8,16 +8,15 @@
 /* A hash of the document, or of one that it was compared with. */
 typedef struct {
     uint64_t hash;
-    uint32_t
-        turn; /* of the marking that put it here, twice, and one more for a hash of the document; else it is free */
+    uint32_t turn; /* of the marking that put it here, twice, and one more for a hash of the document; else it is free */
     uint32_t seen; /* the comparison that met it last */
 } Mark;
 
 typedef struct {
-    Mark *cells;              /* a power of two, all zero at first; a quarter of them is never taken */
-    uint64_t *bits;           /* as many words of 64 as there are cells, by four; all zero between calls */
-    uint64_t room;            /* how many cells there are */
-    uint64_t secret;          /* odd: so that no hashes chosen without knowing it share many cells */
+    Mark *cells;     /* a power of two, all zero at first; a quarter of them is never taken */
+    uint64_t *bits;  /* as many words of 64 as there are cells, by four; all zero between calls */
+    uint64_t room;   /* how many cells there are */
+    uint64_t secret; /* odd: so that no hashes chosen without knowing it share many cells */
     const Shingles *document; /* the one that all below is of, or NULL */
     uint64_t count;           /* its distinct hashes */
     int is_marked;            /* whether they are in cells, of which so many are taken */
@@ -28,8 +27,8 @@ typedef struct {
 /* The cells that comparisons need of documents of so many hashes at most. */
 ALWAYS_INLINE uint64_t listed_room(uint64_t most) { return UINT64_C(4) << bit_length(most); }
 
-/* How many distinct hashes a document and another one both have, and how many one of them has at least. Where those
-   that both have are less than part / whole of the latter, it may be told that none is; whole is at least part. */
+/* How many distinct hashes a document and another one both have, and how many one of them has at least. Where those that
+   both have are less than part / whole of the latter, it may be told that none is; whole is at least part. */
 void listed_compare(Listed *listed, const Shingles *document, const Shingles *other, uint64_t part, uint64_t whole,
                     uint64_t *common, uint64_t *either);
 
