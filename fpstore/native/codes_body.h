@@ -351,8 +351,8 @@ ALWAYS_INLINE Status KERNEL(read_entries)(CodeSearch *search, const Visits *visi
         }
     }
 #elif defined(KERNEL_IS_FAST)
-    /* Four entries at once, two in each half, whose 16 bytes have them from any bit on. What lies behind the line of the
-       last entry has not been asked for: what is read ends there. */
+    /* Four entries at once, two in each half, whose 16 bytes have them from any bit on. What lies behind the line of
+       the last entry has not been asked for: what is read ends there. */
     const uint64_t end_byte = (uint64_t)(uintptr_t)entries + (end * width - 1) / 8;
     const uint64_t last = end_byte - end_byte % CACHE_BYTES + CACHE_BYTES - 16 - (uint64_t)(uintptr_t)entries;
     const __m256i steps = _mm256_set_epi64x(width, 0, width, 0), in_word = _mm256_set1_epi64x(0x0706050403020100);
