@@ -237,6 +237,41 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path: Path) -> None
         next(read_share(share, False, 10)[0])
 
 
+@pytest.mark.parametrize("replaces", [False, True])
+@pytest.mark.parametrize("format", ["npy", "u64"])
+def test_rows_that_change_while_they_are_read_are_told_though_the_file_has_its_size_and_time(
+    tmp_path: Path, format: str, replaces: bool
+) -> None:
+    """By their own checksum, as all else that is read: each share of a file is held to its own rows."""
+    path, keys = tmp_path / f"a.{format}", np.arange(300, dtype=np.uint64)
+
+    def write(to: Path, row: int | None) -> None:
+        written = keys.copy()
+        if row is not None:
+            written[row] += 1000
+        if format == "npy":
+            np.save(to, written)
+        else:
+            to.write_bytes(written.astype("<u8").tobytes())
+        os.utime(to, ns=(10**9, 10**9))
+
+    write(path, None)
+    shares = read([path]).shares(100)
+    assert [share.only for share in shares] == [(0, 100), (100, 200), (200, 300)]
+    for share, (first, end) in zip(shares, [(0, 100), (100, 200), (200, 300)], strict=True):
+        for row in (first, end - 1):
+            write(path, None)
+            batches, _ = read_share(share, False, 10)
+            next(batches)
+            if replaces:
+                write(tmp_path / f"other.{format}", row)
+                (tmp_path / f"other.{format}").replace(path)
+            else:
+                write(path, row)
+            with pytest.raises(BadInput, match="it has changed while it was read"):
+                list(batches)
+
+
 def test_a_part_or_a_table_that_is_missing_or_damaged_is_one_error_or_is_made_anew(tmp_path: Path) -> None:
     sorts, tables, store = tasks_of(tmp_path)
     files = [Path(share.path) for task in sorts for share in task.shares]

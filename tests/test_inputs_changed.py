@@ -128,9 +128,17 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("job", JOBS)
 def test_a_job_says_that_what_it_has_read_has_changed_and_leaves_no_result(
-    path: Path, tmp_path: Path, change: Callable[..., None], job: Callable[[Path, Path], None]
+    path: Path,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    change: Callable[..., None],
+    job: Callable[[Path, Path], None],
 ) -> None:
+    """What is put in a file's place is none of it: what was open is read to its end."""
     change(path, 40 * SIZE)
+    if request.node.callspec.params["change"] == "replaced":
+        expect_what_was_open(path, tmp_path, job)
+        return
     with pytest.raises(BadInput) as caught:
         job(path, tmp_path / "out")
     assert str(caught.value) == f"{path}: {CHANGED}"
@@ -139,6 +147,20 @@ def test_a_job_says_that_what_it_has_read_has_changed_and_leaves_no_result(
         return
     with pytest.raises(JobError, match=r"a\.jsonl: has changed before the place where the interrupted job goes on"):
         job(path, tmp_path / "out")
+
+
+def expect_what_was_open(path: Path, tmp_path: Path, job: Callable[[Path, Path], None]) -> None:
+    """The result is that of the bytes which the file had; what reads twice finds others by the path, and has none."""
+    if job is run_longest:
+        with pytest.raises(JobError, match=rf"the inputs have changed since they were measured: {path}:\d+ is another"):
+            job(path, tmp_path / "out")
+        assert not (tmp_path / "out").exists()
+        return
+    job(path, tmp_path / "out")
+    assert path.read_bytes() != OLD
+    path.write_bytes(OLD)
+    job(path, tmp_path / "again")
+    assert (tmp_path / "out").read_bytes() == (tmp_path / "again").read_bytes()
 
 
 @pytest.mark.parametrize("job", JOBS)
@@ -151,9 +173,7 @@ def test_what_changes_before_it_is_read_is_read_as_it_is(
 ) -> None:
     change(path, len(OLD) - 40 * SIZE)
     if request.node.callspec.params["change"] == "replaced":  # what is open has kept what it had
-        with pytest.raises(BadInput, match=f"^{path}: {CHANGED}"):
-            job(path, tmp_path / "out")
-        assert not (tmp_path / "out").exists()
+        expect_what_was_open(path, tmp_path, job)
         return
     job(path, tmp_path / "out")
     job(path, tmp_path / "again")
@@ -162,12 +182,24 @@ def test_what_changes_before_it_is_read_is_read_as_it_is(
 
 
 def test_add_says_that_what_it_has_read_has_changed_and_what_is_stored(
-    path: Path, tmp_path: Path, change: Callable[..., None], monkeypatch: pytest.MonkeyPatch, command: Command
+    path: Path,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    change: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+    command: Command,
 ) -> None:
     assert command("create", tmp_path / "s", "--recipe", "text-1").status == 0
     monkeypatch.setattr("fpstore.cli.add.BATCH_ROWS", 1000)
     change(path, 40 * SIZE)
     outcome = command("add", tmp_path / "s", path, "--ids", "from:0")
+    if request.node.callspec.params["change"] == "replaced":
+        assert outcome.status == 0
+        with fpstore.open(tmp_path / "s") as store:
+            added = {fingerprint for rows in store.rows() for fingerprint in rows.fingerprint.tolist()}
+        path.write_bytes(OLD)
+        assert added == {fingerprint for batch in read([path]) for fingerprint in batch.fingerprints.tolist()}
+        return
     assert outcome.status == 1
     assert f"{path}: {CHANGED}" in outcome.err
     with fpstore.open(tmp_path / "s") as store:
@@ -177,8 +209,13 @@ def test_add_says_that_what_it_has_read_has_changed_and_what_is_stored(
 
 
 @pytest.mark.parametrize("skip_bad", [False, True], ids=["strict", "skip-bad"])
-def test_it_is_told_though_bad_lines_are_passed_over(path: Path, change: Callable[..., None], skip_bad: bool) -> None:
+def test_it_is_told_though_bad_lines_are_passed_over(
+    path: Path, request: pytest.FixtureRequest, change: Callable[..., None], skip_bad: bool
+) -> None:
     change(path, 40 * SIZE)
+    if request.node.callspec.params["change"] == "replaced":
+        assert list(documents([str(path)], skip_bad=skip_bad))[-1][1].split()[0] == f"old{COUNT - 1}"
+        return
     with pytest.raises(BadInput, match=CHANGED):
         for _ in documents([str(path)], skip_bad=skip_bad):
             pass
@@ -303,7 +340,7 @@ def inside(tmp_path: Path) -> Path:
 
 
 def test_a_path_that_leads_nowhere_any_more_is_as_a_file_that_is_gone(inside: Path) -> None:
-    assert read_some_and(inside, len(OLD), lambda: behind_a_file(inside)) == OLD
+    assert read_some_and(inside, len(OLD), lambda: behind_a_file(inside), within=(0, len(OLD))) == OLD
 
 
 def test_a_path_that_nobody_may_follow_any_more_is_as_a_file_that_is_gone(
@@ -313,7 +350,7 @@ def test_a_path_that_nobody_may_follow_any_more_is_as_a_file_that_is_gone(
         raise PermissionError(13, "Permission denied", *asked)
 
     with monkeypatch.context() as later:
-        assert read_some_and(path, len(OLD), lambda: later.setattr(os, "stat", closed)) == OLD
+        assert read_some_and(path, len(OLD), lambda: later.setattr(os, "stat", closed), within=(0, len(OLD))) == OLD
 
 
 @pytest.mark.parametrize("error", [FileNotFoundError, NotADirectoryError])
@@ -328,19 +365,22 @@ def test_what_goes_between_a_look_and_its_opening_is_gone(
         later.setattr(os, "open", gone)
 
     with monkeypatch.context() as later:
-        assert read_some_and(path, len(OLD), act) == OLD
+        assert read_some_and(path, len(OLD), act, within=(0, len(OLD))) == OLD
 
 
-def read_some_and(path: Path, count: int, act: Callable[[], object]) -> bytes:
-    with open_stream(str(path), None) as stream:
+def read_some_and(path: Path, count: int, act: Callable[[], object], within: tuple[int, int] | None = None) -> bytes:
+    with open_stream(str(path), None, within=within) as stream:
         data = stream.reader.read(count)
         act()
     return data
 
 
+@pytest.mark.parametrize("within", [None, (0, len(OLD))])
 @pytest.mark.parametrize("act", [grown, Path.unlink, deleted_and_grown, copied, os.utime, mode_changed])
-def test_what_leaves_the_bytes_that_were_read_is_no_fault(path: Path, act: Callable[[Path], object]) -> None:
-    assert read_some_and(path, len(OLD), lambda: act(path)) == OLD
+def test_what_leaves_the_bytes_that_were_read_is_no_fault(
+    path: Path, act: Callable[[Path], object], within: tuple[int, int] | None
+) -> None:
+    assert read_some_and(path, len(OLD), lambda: act(path), within) == OLD
 
 
 def pipe(path: Path) -> None:
@@ -353,10 +393,39 @@ def shorter(path: Path) -> None:
     path.write_bytes(OLD[:-1])
 
 
-@pytest.mark.parametrize("act", [pipe, shorter])
-def test_what_is_no_such_file_in_its_place_is_told(path: Path, act: Callable[[Path], object]) -> None:
+def rotated(path: Path) -> None:
+    """As logrotate does: who writes goes on in the file that he has open, and others find a new one."""
+    path.rename(path.with_name("a.jsonl.1"))
+    path.write_bytes(NEW)
+
+
+@pytest.mark.parametrize("act", [rotated, pipe, shorter])
+def test_what_is_in_its_place_is_told_where_a_file_is_opened_for_each_stretch_and_else_is_none_of_it(
+    path: Path, act: Callable[[Path], object]
+) -> None:
+    assert read_some_and(path, len(OLD), lambda: act(path)) == OLD
+    path.unlink()
+    path.write_bytes(OLD)
     with pytest.raises(BadInput, match=CHANGED):
-        read_some_and(path, len(OLD), lambda: act(path))
+        read_some_and(path, len(OLD), lambda: act(path), within=(0, len(OLD)))
+
+
+def test_a_log_that_is_rotated_before_its_end_is_read_to_the_end_that_it_has_then(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def act() -> None:
+        path.rename(path.with_name("a.jsonl.1"))
+        with path.with_name("a.jsonl.1").open("ab") as file:
+            file.write(lines("more", 3))
+        path.write_bytes(NEW)
+
+    when_read(monkeypatch, act)
+    assert [found.split()[0] for _, found in documents([str(path)])][-4:] == [
+        f"old{COUNT - 1}",
+        "more0",
+        "more1",
+        "more2",
+    ]
 
 
 def test_of_a_file_that_was_begun_only_that_is_compared(path: Path) -> None:
@@ -394,7 +463,7 @@ def test_a_small_text_that_changes_as_it_is_read_is_read_again(tmp_path: Path, m
 def test_parquet_that_looks_other_is_told(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     table = pa.table({"text": [f"text {number}" for number in range(20_000)]})
-    for act in (os.utime, Path.unlink, mode_changed):
+    for act in (os.utime, Path.unlink, mode_changed, rotated):
         pq.write_table(table, path)
         os.utime(path, ns=(0, 0))
 

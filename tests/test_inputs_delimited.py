@@ -184,7 +184,8 @@ CUT = "; the file ends in this line, and may be cut"
         ("a.csv", "id,text\n5,one two\n", '7,"one"x', "a broken record", False),
         ("a.tsv", "id\ttext\n5\tone two\n", "7", "1 cells", True),
         ("a.hex", "0123456789abcdef\t5\n1123456789abcdef\t6\n", "212345", "'212345'", True),
-        ("a.hex", "0123456789abcdef\t5\n1123456789abcdef\t6\n", "212345\t", "'212345'", True),
+        ("a.hex", "0123456789abcdef\t5\n1123456789abcdef\t6\n", "2123456789abcdef\t", "'2123456789abcdef'", True),
+        ("a.hex", "0123456789abcdef\t5\n1123456789abcdef\t6\n", "212345\t", "'212345'", False),
     ],
 )
 def test_a_last_line_without_an_end_that_lacks_something_is_told_as_one_that_may_be_cut(
@@ -204,12 +205,14 @@ def test_a_last_line_without_an_end_that_lacks_something_is_told_as_one_that_may
     [
         ("a.hex", "0123456789abcdef\n1123456789abcdef\n", "21234", "'21234'", True),
         ("a.hex", "0123456789abcdef\t5\n1123456789abcdef\t6\n", "21234\t7", "'21234'", False),
-        ("a.hex", "0123456789abcdef\t5\n1123456789abcdef\t6\n", "2123456789abcdef\tx", "id 'x'", True),
+        ("a.hex", "0123456789abcdef\t5\n1123456789abcdef\t6\n", "2123456789abcdef\t-", "id '-'", True),
+        ("a.hex", "0123456789abcdef\t5\n1123456789abcdef\t6\n", "2123456789abcdef\tx", "id 'x'", False),
         ("a.csv", "id,fingerprint\n5,0123456789abcdef\n", "6,01234", "'01234'", True),
         ("a.tsv", "id\tfingerprint\n5\t0123456789abcdef\n", "6\t01234", "'01234'", True),
         ("a.csv", "id,fingerprint\n5,0123456789abcdef\n", "x,2123456789abcdef", "id 'x'", False),
         ("a.csv", "fingerprint,id\n0123456789abcdef,5\n", "01234,6", "'01234'", False),
-        ("a.csv", "fingerprint,id\n0123456789abcdef,5\n", "2123456789abcdef,x", "id 'x'", True),
+        ("a.csv", "fingerprint,id\n0123456789abcdef,5\n", "2123456789abcdef,", "id ''", True),
+        ("a.csv", "fingerprint,id\n0123456789abcdef,5\n", "2123456789abcdef,x", "id 'x'", False),
         ("a.csv", "fingerprint,more\n0123456789abcdef,5\n", "01234,6", "'01234'", False),
         ("a.csv", "id,text\n5,one\n", "6,caf\xc3", "bytes that are no UTF-8", True),
     ],
@@ -243,3 +246,134 @@ def test_a_blank_behind_a_bad_line_is_the_last_line(tmp_path: Path) -> None:
     (tmp_path / "a.hex").write_bytes(b"0123456789abcdef\t5\n212345\n  ")
     with pytest.raises(BadInput, match=r"line 2: found '212345', expected a fingerprint, a tab and an id$"):
         list(read([tmp_path / "a.hex"]))
+
+
+# By what a column is: how values in it are written.
+WRITTEN: list[tuple[dict[str, Any], str]] = [
+    ({}, "0x2123456789abcdef"),
+    ({}, "f123456789abcdef"),
+    ({"bits": 128}, "0123456789abcdef0123456789abcdef"),
+    ({"bits": 128}, "01234567-89ab-cdef-0123-456789abcdef"),
+    ({"bits": 32}, "0123abcd"),
+    ({"fingerprint_format": "base64"}, "q83vASNFZ4k="),
+    ({"fingerprint_format": "hex"}, "0x0123"),
+    ({"fingerprint_format": "hex", "byte_order": "little"}, "f123456789abcdef"),
+    ({"fingerprint_format": "decimal"}, "-23"),
+]
+
+
+@pytest.mark.parametrize("name", ["a.hex", "a.csv", "a.tsv"])
+@pytest.mark.parametrize(("how", "value"), WRITTEN)
+def test_a_last_value_may_be_cut_where_it_begins_a_right_one_and_nowhere_else(
+    tmp_path: Path, name: str, how: dict[str, Any], value: str
+) -> None:
+    """Each beginning that is no fingerprint is told; with a wrong character, or another behind a whole one, none is."""
+    head = "" if name == "a.hex" else "fingerprint\n"
+
+    def told(last: str) -> bool | None:
+        (tmp_path / name).write_text(f"{head}{value}\n{last}")
+        try:
+            list(read([tmp_path / name], **how))
+        except BadInput as error:
+            return str(error).endswith(CUT)
+        return None
+
+    for count in range(1, len(value)):
+        begun = value[:count]
+        assert told(begun) in (None, True), begun
+        assert told(f"{begun}!") is False, begun
+        assert told(f"{begun} ") in (None, False), begun
+        assert told(f"{begun}\r") in (None, False), begun
+        if name == "a.csv":
+            assert told(f'"{begun}') is True, begun
+            assert told(f'"{begun}"') in (None, False), begun
+    assert told(value * 3) is False
+
+
+@pytest.mark.parametrize(
+    ("last", "may_be"),
+    [
+        (b"2123456789abcdef", True),
+        (b"212345", True),
+        (b"2123456789abcdef\t ", True),
+        (b"2123456789abcdef \t", True),
+        (b"2123456789abcdef ", True),
+        (b"21234 ", False),
+        (b"212345\t", False),
+        (b"2123456789abcdef5", False),
+        (b"gone", False),
+        (b"212345\r", False),
+    ],
+)
+def test_a_last_line_of_hex_that_lacks_an_id_may_be_cut_where_it_begins_a_row(
+    tmp_path: Path, last: bytes, may_be: bool
+) -> None:
+    (tmp_path / "a.hex").write_bytes(b"0123456789abcdef\t5\n" + last)
+    with pytest.raises(BadInput, match=r"line 2: found .*, expected a fingerprint, a tab and an id") as raised:
+        list(read([tmp_path / "a.hex"]))
+    assert str(raised.value).endswith(CUT) == may_be
+
+
+@pytest.mark.parametrize(
+    ("last", "may_be"),
+    [
+        (b"6,caf\xe6\x97", True),
+        (b"6,caf\xe6x", False),
+        (b"6,\xffcaf", False),
+        (b'6,"caf\xe6\x97', True),
+        (b'6,"caf\xe6\x97"', False),
+        (b"6,caf\xe6\x97\r", False),
+    ],
+)
+def test_bytes_that_are_no_utf8_may_be_cut_where_they_begin_a_last_character(
+    tmp_path: Path, last: bytes, may_be: bool
+) -> None:
+    for head, how in ((b"id,text\n", {"text_column": "text"}), (b"fingerprint,id\n", {"id_type": "string"})):
+        row = last if b"text" in head else last.replace(b"6,", b"0123456789abcdef,")
+        (tmp_path / "a.csv").write_bytes(head + row)
+        with pytest.raises(BadInput, match="line 2: found ") as raised:
+            list(read([tmp_path / "a.csv"], **how))  # type: ignore[arg-type]
+        assert str(raised.value).endswith(CUT) == may_be
+
+
+RECORD = CUT.replace("line", "record")
+
+
+@pytest.mark.parametrize(
+    ("last", "may_be"),
+    [
+        ('7,"one\ntwo', True),
+        ('7,"one\ntwo\nthree', True),
+        ('7,"one\ntwo"', True),
+        ('7,"one\ntwo",', False),
+        ('7,"one\ntwo",x,y', False),
+        ('7,"one\ntwo\n', False),
+        ('7,"one\ntwo"x', False),
+    ],
+)
+def test_a_record_over_several_lines_that_ends_within_them_may_be_cut(tmp_path: Path, last: str, may_be: bool) -> None:
+    """Where the file ends a line a quotation mark is rather missing in that, or too many in another."""
+    (tmp_path / "a.csv").write_text(f"id,text,more\n5,one,two\n{last}")
+    if last.endswith(","):
+        assert [text for _, text in documents([tmp_path / "a.csv"], text_column="text")] == ["one", "one\ntwo"]
+        return
+    with pytest.raises(BadInput, match="line 3: found a broken record") as raised:
+        list(documents([tmp_path / "a.csv"], text_column="text"))
+    assert str(raised.value).endswith(RECORD) == may_be
+
+
+def test_a_last_escape_may_be_cut_where_it_is_only_begun(tmp_path: Path) -> None:
+    def told(last: str) -> bool | None:
+        (tmp_path / "a.tsv").write_text(f"fingerprint\tid\n0123456789abcdef\t{last}", newline="")
+        try:
+            list(read([tmp_path / "a.tsv"], format="tsv-escaped", id_type="string"))
+        except BadInput as error:
+            return str(error).endswith(CUT)
+        return None
+
+    for escape in ("\\n", "\\x0a", "\\u65e5", "\\U0001F600"):
+        for count in range(1, len(escape)):
+            assert told(f"a{escape[:count]}") is True
+            assert told(f"a{escape[:count]}!") is False
+        assert told(f"a{escape}") is None
+    assert told("a\\U99") is False

@@ -318,3 +318,34 @@ def test_a_bad_last_line_without_an_end_is_told_as_the_end_of_a_file_that_may_be
         told = r"expected a JSON object" + ("" if end else "; the file ends in this line, and may be cut")
         with pytest.raises(BadInput, match=f"line 2: found .*, {told}$"):
             list(documents([path]))
+
+
+OBJECT = '{"text": "caf\u00e9 \\u00e9\\n", "a": [1, -2.5e-3, true, false, null, {}], "b": {"c": ""} }'
+
+
+@pytest.mark.parametrize("wrong", ["", "!", "\x01", "]"])
+def test_a_last_line_may_be_cut_where_it_begins_an_object_and_nowhere_else(tmp_path: Path, wrong: str) -> None:
+    """Within a text only what no text has is wrong."""
+    path, data = tmp_path / "a.jsonl", OBJECT.encode()
+    for count in range(1, len(data)):
+        begun = data[:count]
+        is_text = begun.replace(b"\\n", b"").count(b'"') % 2 == 1
+        if wrong == "]" and not is_text and begun.count(b"[") > begun.count(b"]"):
+            continue
+        path.write_bytes(b'{"text": "one"}\n' + begun + wrong.encode())
+        with pytest.raises(BadInput, match="line 2: found ") as raised:
+            list(documents([path]))
+        is_escape = is_text and b"\\" in begun[-6:]
+        if wrong in ("!", "]") and is_text and not is_escape and not begun.endswith(b"\xc3"):
+            continue
+        if wrong and is_escape:
+            continue
+        assert str(raised.value).endswith(", and may be cut") == (not wrong), (begun, wrong)
+
+
+@pytest.mark.parametrize("last", ["word", "[1, 2", '{"a": 1}}', '{"a": 01', '{"a": .', '{"a" e', '{"a": "\\u00g', "12"])
+def test_what_begins_no_object_was_not_cut(tmp_path: Path, last: str) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "one"}\n' + last)
+    with pytest.raises(BadInput, match="line 2: found ") as raised:
+        list(documents([tmp_path / "a.jsonl"]))
+    assert "may be cut" not in str(raised.value)

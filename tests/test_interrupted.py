@@ -311,7 +311,7 @@ def test_what_is_closed_again_after_an_interruption_leaves_the_files_of_others(k
 def test_a_claim_that_nobody_has_any_more_is_let_go_of(tmp_path: Path) -> None:
     """As that of a job that was interrupted before anybody had it."""
     claim: Claim | None = Claim(tmp_path / "kept.jsonl")
-    with pytest.raises(JobError, match="another process is at this job"):
+    with pytest.raises(JobError, match="this process is at this job already"):
         Claim(tmp_path / "kept.jsonl")
     assert claim is not None
     claim = None

@@ -52,7 +52,7 @@ def test_two_jobs_at_a_time_do_not_write_one_result(tmp_path: Path, source: Path
     shared = tmp_path / "shared"
     with (
         Job([tmp_path / "1", shared], {}, [], force=False),
-        pytest.raises(JobError, match=rf"^{shared}\.job: another process is at this job$"),
+        pytest.raises(JobError, match=rf"^{shared}\.job: this process is at this job already$"),
     ):
         dedup([source], tmp_path / "2", dropped=shared)
     assert left_in(tmp_path) == set()
@@ -367,7 +367,7 @@ def test_a_folder_that_goes_while_it_is_waited_for_is_made_again(
     monkeypatch.setattr(Folder, "open_file", late)
     second = Claim(tmp_path / "kept")
     assert (tmp_path / "kept.job" / "job.json").exists()
-    with pytest.raises(JobError, match="another process"):
+    with pytest.raises(JobError, match="this process is at this job already"):
         Claim(tmp_path / "kept")
     second.remove()
     second.close()

@@ -409,7 +409,7 @@ def test_a_child_that_was_forked_meanwhile_has_no_lock_of_a_job(tmp_path: Path) 
         signal.pause()
     try:
         os.read(reading, 6)
-        with pytest.raises(JobError, match="another process is at this job"):
+        with pytest.raises(JobError, match="this process is at this job already"):
             Claim(tmp_path / "out")
         claim.close()
     finally:
@@ -432,13 +432,53 @@ def test_a_child_that_was_forked_meanwhile_has_no_lock_of_a_job(tmp_path: Path) 
 
 
 def test_one_process_at_a_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path) -> None:
-    with (
-        Job([tmp_path / "out"], {}, [], force=False),
-        pytest.raises(JobError, match="another process is at this job"),
-    ):
-        dedup([source], tmp_path / "out")
+    """Which one it is, this or another, is told; in a child that was forked meanwhile it is another's."""
+    with Job([tmp_path / "out"], {}, [], force=False):
+        with pytest.raises(JobError, match="this process is at this job already"):
+            dedup([source], tmp_path / "out")
+        with ThreadPoolExecutor(1) as thread, pytest.raises(JobError, match="this process is at this job already"):
+            thread.submit(dedup, [source], tmp_path / "out").result()
+        told = in_a_child(lambda: dedup([source], tmp_path / "out"))
+        assert told == f"{tmp_path / 'out'}.job: another process is at this job"
     assert not (tmp_path / "out.job").exists()
     assert dedup([source], tmp_path / "out").results == 6
+
+
+def in_a_child(work: Callable[[], object], *, user: int | None = None) -> str:
+    """What an error of it says in a forked child, which is of this user."""
+    reading, writing = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if not child:
+        try:
+            if user is not None:
+                os.seteuid(user)
+            work()
+        except BaseException as error:
+            os.write(writing, str(error).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with open(reading, "rb") as file:
+        told = file.read().decode()
+    os.waitpid(child, 0)
+    return told
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user, which only root may")
+def test_a_folder_of_a_job_of_another_user_is_told_as_what_it_is(tmp_path: Path, source: Path) -> None:
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder.stat().st_mode & 0o005 != 0o005:  # those that pytest made
+            folder.chmod(0o755)
+    (tmp_path / "out.job").mkdir(mode=0o700)
+    told = in_a_child(lambda: dedup([source], tmp_path / "out"), user=65534)
+    expected = "it is of a job of user 0, who can go on with it; or name another result"
+    assert told == f"[Errno 13] Permission denied: {expected}: '{tmp_path / 'out'}.job'"
+    os.chown(tmp_path / "out.job", 65534, -1)
+    (tmp_path / "out.job").chmod(0)
+    told = in_a_child(lambda: dedup([source], tmp_path / "out"), user=65534)
+    assert told == f"[Errno 13] Permission denied: '{tmp_path / 'out'}.job'"
 
 
 def test_files_that_were_cut_short_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source: Path) -> None:

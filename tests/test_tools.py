@@ -71,6 +71,11 @@ BAD: dict[str, tuple[Callable[[str], Any], list[str]]] = {
     "file": (arguments.parse_file, ["nowhere", str(TOOLS), ""]),
     "any": (arguments.parse_any, [",", "a,", "a,,b"]),
     "names": (arguments.names_among(("u", "c")), ["x", "u,x", "u,", "U", ""]),
+    "wholes among": (arguments.wholes_among([64, 256]), ["", "65", "64,x", "64,128"]),
+    "wholes of a range": (arguments.wholes_among(range(65)), ["65", "3,65"]),
+    "apart": (arguments.parse_apart, ["", "x", "65", "-1", "far,x", "3,"]),
+    "cases": (arguments.parse_cases, ["", "64", "64:", ":3", "64:x", "100:3", "64:65", "64:3,65:3", "64:3:1"]),
+    "recipes": (arguments.parse_recipes, ["", "text-1,nowhere"]),
     "two counts": (arguments.parse_two_counts, ["", "1", "1,1", "2,1", "1,2,3", "0,1", "1,x"]),
     "recipe": (arguments.parse_recipe, ["nowhere", "", str(TOOLS), __file__]),
     "confirm": (arguments.parse_confirm, ["", "x", "jaccard", "jaccard>=2", "jaccard>=x", "None"]),
@@ -101,6 +106,10 @@ def test_a_right_value_is_taken() -> None:
         (arguments.parse_count, str((1 << 64) - 1), (1 << 64) - 1),
         (arguments.parse_seconds, "0.5", 0.5),
         (arguments.parse_wholes, "0,3", [0, 3]),
+        (arguments.wholes_among([64, 256]), "256,64", [256, 64]),
+        (arguments.parse_apart, "0,64,far", ["0", "64", "far"]),
+        (arguments.parse_cases, "64:3,256:31", ["64:3", "256:31"]),
+        (arguments.parse_recipes, "text-1,words-4", ["text-1", "words-4"]),
         (arguments.parse_folder, str(TOOLS), TOOLS),
         (arguments.names_among(("u", "c")), "c,u", ["c", "u"]),
         (arguments.parse_any, "", []),
@@ -140,12 +149,12 @@ ANY_TEXT = {
 
 def test_every_tool_says_what_is_wrong_with_each_of_its_values() -> None:
     """No value is parsed by what raises something else, or takes what the tool fails on later."""
-    own = {name for name in vars(arguments) if name.startswith("parse_")} | {"names_among"}
+    own = {name for name in vars(arguments) if name.startswith("parse_")} | {"names_among", "wholes_among"}
     # The first two raise ValueError alone; a Path is one of what is to be written, or may not be there.
     others = {"part": "check_crash", "parse_memory": "bench_minhash_store", "Path": "bench_quality fuzz make_unicode"}
     seen, untyped = 0, set[str]()
     for path in TOOLS.glob("*.py"):
-        tree = ast.parse(path.read_text())
+        tree = ast.parse(source := path.read_text())
         loops = [loop for loop in ast.walk(tree) if isinstance(loop, ast.For)]
         for call in ast.walk(tree):
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "add_argument":
@@ -162,6 +171,8 @@ def test_every_tool_says_what_is_wrong_with_each_of_its_values() -> None:
                     if keyword.arg == "type":
                         value = keyword.value.func if isinstance(keyword.value, ast.Call) else keyword.value
                         assert isinstance(value, ast.Name), f"{path.name}:{call.lineno}"
+                        # Who takes any names knows more when all is parsed, and says so at once.
+                        assert value.id not in ("parse_list", "parse_any") or "expect_sets" in source, path.name
                         known = value.id in own or path.stem in others.get(value.id, "").split()
                         assert known, f"{path.name}:{call.lineno}: {value.id}"
                         seen += 1

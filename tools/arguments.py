@@ -154,6 +154,45 @@ def parse_wholes(text: str) -> list[int]:
     return [parse_whole(each) for each in parse_list(text)]
 
 
+def wholes_among(known: Collection[int]) -> Callable[[str], list[int]]:
+    """What parses several of the numbers that are known."""
+
+    def wholes(text: str) -> list[int]:
+        for each in parse_wholes(text):
+            if each not in known:
+                told = f"{min(known)} to {max(known)}" if isinstance(known, range) else ", ".join(map(str, known))
+                raise argparse.ArgumentTypeError(f"found {each}, expected some of {told}")
+        return parse_wholes(text)
+
+    return wholes
+
+
+def parse_apart(text: str) -> list[str]:
+    """Several numbers of bits that fingerprints of every width have, or far."""
+    for each in parse_list(text):
+        if each != "far":
+            wholes_among(range(65))(each)
+    return [each if each == "far" else str(parse_whole(each)) for each in parse_list(text)]
+
+
+def parse_cases(text: str) -> list[str]:
+    """Several bits:k for which there are plans."""
+    import fpstore
+
+    for each in parse_list(text):
+        bits, _, distance = each.partition(":")
+        try:
+            fpstore.predict(n=1, bits=parse_whole(bits), max_distance=parse_whole(distance))
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(f"found {each}, expected bits:k of plans: {error}") from None
+    return parse_list(text)
+
+
+def parse_recipes(text: str) -> list[str]:
+    """Several recipes: names, or files."""
+    return [parse_recipe(each) for each in parse_list(text)]
+
+
 def names_among(known: Collection[str]) -> Callable[[str], list[str]]:
     """What parses several of those that are known."""
 

@@ -22,7 +22,7 @@ from statistics import mean, median
 from typing import Any
 
 import numpy as np
-from arguments import names_among, parse_count, parse_counts, parse_list, parse_seconds, parse_wholes
+from arguments import names_among, parse_count, parse_counts, parse_seconds, wholes_among
 from benchlib import Keys, Results, new_parser, parse_arguments, scratch_folder, uniform
 
 import fpstore
@@ -156,8 +156,8 @@ def bench(arguments: Namespace, results: Results, folder: Path) -> None:
 
 def main() -> int:
     parser = new_parser(__doc__, rounds=2, real=REAL_KEYS, small=SMALL_KEYS)
-    parser.add_argument("--cases", type=parse_wholes, default=parse_wholes("1,3,5,8,10"), help="distances")
-    parser.add_argument("--aims", type=names_among(AIMS), default=parse_list("size,balanced,speed"), help="of plans")
+    parser.add_argument("--cases", type=wholes_among(range(65)), default=[1, 3, 5, 8, 10], help="distances")
+    parser.add_argument("--aims", type=names_among(AIMS), default=["size", "balanced", "speed"], help="of plans")
     parser.add_argument("--queries", type=parse_counts, help="of a batch; default 1e3,3e3, and so on, up to 1e6")
     parser.add_argument("--threads", type=parse_count, default=1, help="that share a batch; default 1")
     parser.add_argument("--most", type=parse_seconds, default=4.0, help="seconds of a batch; default 4")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from arguments import names_among, parse_count, parse_wholes
+from arguments import names_among, parse_count, wholes_among
 from benchlib import (
     SET_NAMES,
     Keys,
@@ -125,7 +125,7 @@ def main() -> int:
     parser.add_argument(
         "--sets", type=names_among(SET_NAMES), default=list(SET_NAMES), help="u, c or u,c; default both"
     )
-    parser.add_argument("--distances", type=parse_wholes, default=DISTANCES)
+    parser.add_argument("--distances", type=wholes_among(range(65)), default=DISTANCES)
     parser.add_argument("--queries", type=parse_count, default=64)
     arguments = parse_arguments(parser)
     results = Results("bench_far", arguments)

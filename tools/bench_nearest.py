@@ -26,7 +26,7 @@ from time import process_time_ns
 from typing import Any
 
 import numpy as np
-from arguments import names_among, parse_count, parse_file, parse_list, parse_plan, parse_wholes
+from arguments import names_among, parse_apart, parse_count, parse_file, parse_plan, wholes_among
 from bench_wide import skewed, uniform
 from benchlib import (
     Results,
@@ -224,15 +224,17 @@ def read_hashes(path: Path) -> Any:
 
 def main() -> int:
     parser = new_parser(__doc__, rounds=5)
-    parser.add_argument("--bits", default=[64, 256], help="64, 256 or both; default both", type=parse_wholes)
+    parser.add_argument("--bits", default=[64, 256], help="64, 256 or both; default both", type=wholes_among([64, 256]))
     parser.add_argument(
         "--sets", type=names_among(SET_NAMES), default=list(SET_NAMES), help="u, s or u,s; default both"
     )
     parser.add_argument("--hashes", type=parse_file, help="64-bit hashes, in hexadecimal, that skewed ones consist of")
     parser.add_argument(
-        "--apart", type=parse_list, default=["0", "4", "8", "10", "12", "far"], help="numbers of bits, or far"
+        "--apart", type=parse_apart, default=["0", "4", "8", "10", "12", "far"], help="numbers of bits, or far"
     )
-    parser.add_argument("-k", default=[3, 8, 31], help="distances of plans; above 16 of wide ones", type=parse_wholes)
+    parser.add_argument(
+        "-k", type=wholes_among(range(257)), default=[3, 8, 31], help="distances of plans; above 16 of wide ones"
+    )
     parser.add_argument("--queries", type=parse_count, default=64)
     parser.add_argument("--plan", type=parse_plan, default="balanced", help="the plan of the stores; default balanced")
     given = parse_arguments(parser)

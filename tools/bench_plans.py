@@ -20,7 +20,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from arguments import parse_list
+from arguments import parse_cases
 from bench_wide import queries_of
 from bench_wide import uniform as uniform_codes
 from benchlib import Keys, Results, make_queries, new_parser, parse_arguments, scratch_folder, uniform
@@ -112,7 +112,7 @@ def measure(
 
 def main() -> int:
     parser = new_parser(__doc__, rounds=5)
-    parser.add_argument("--cases", type=parse_list, default=parse_list(CASES), help=f"bits:k; default {CASES}")
+    parser.add_argument("--cases", type=parse_cases, default=parse_cases(CASES), help=f"bits:k; default {CASES}")
     parser.add_argument("--picked", action="store_true", help="only what an aim picks")
     arguments = parse_arguments(parser)
     results = Results("bench_plans", arguments)

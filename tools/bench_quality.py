@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from arguments import expect_sets, parse_any, parse_count, parse_folder, parse_list, parse_whole
+from arguments import expect_sets, parse_any, parse_count, parse_folder, parse_list, parse_recipes, parse_whole
 from benchlib import Results
 from numpy.typing import NDArray
 from quality import (
@@ -387,7 +387,7 @@ def main() -> int:
     parser = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=parse_folder)
     parser.add_argument("--sets", type=parse_any, help="'' for none; default: all that have pairs")
-    parser.add_argument("--recipes", type=parse_list, default=list(recipes()), help="names and files; default: all")
+    parser.add_argument("--recipes", type=parse_recipes, default=list(recipes()), help="names and files; default: all")
     parser.add_argument("--k", type=parse_whole, default=3, help="the distance of the short table; default 3")
     parser.add_argument("--png", type=Path, help="where a picture of the distances goes")
     parser.add_argument("--rivals", action="store_true", help="MinHash by datasketch, where it is installed")

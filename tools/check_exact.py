@@ -17,7 +17,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
-from arguments import parse_count, parse_list, parse_whole
+from arguments import names_among, parse_count, parse_plans, parse_whole
 from helpers import (
     CODECS,
     KINDS,
@@ -100,14 +100,13 @@ def main() -> int:
     parser.add_argument("--n", type=parse_count, default=10**6, help="keys of each kind before repeats are dropped")
     parser.add_argument("--queries", type=parse_count, default=10_000)
     parser.add_argument("--seed", type=parse_whole, default=0)
-    for name, default in (("kinds", BRUTE_KINDS), ("plans", [*planner.AIMS, *plans.PAPER_NAMES]), ("codecs", ["gap"])):
-        said = f"separated by commas; default {','.join(default)}"
-        parser.add_argument(f"--{name}", type=parse_list, default=default, help=said)
+    some = "separated by commas; default"
+    every = [*planner.AIMS, *plans.PAPER_NAMES]
+    kinds = f"{some} {','.join(BRUTE_KINDS)}"
+    parser.add_argument("--kinds", type=names_among(KINDS), default=BRUTE_KINDS, help=kinds)
+    parser.add_argument("--plans", type=parse_plans, default=every, help=f"{some} {','.join(every)}")
+    parser.add_argument("--codecs", type=names_among(CODECS), default=["gap"], help=f"{some} gap")
     arguments = parser.parse_args()
-    unknown = [kind for kind in arguments.kinds if kind not in KINDS]
-    unknown += [codec for codec in arguments.codecs if codec not in CODECS]
-    if unknown:
-        parser.error(f"unknown: {', '.join(unknown)}")
     started = time.monotonic()
     total = sum(check_kind(kind, arguments) for kind in arguments.kinds)
     print(f"{total} differences in all, {time.monotonic() - started:.0f} s")

@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from arguments import parse_count, parse_list
+from arguments import names_among, parse_count
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "build" / "gate"
@@ -80,7 +80,8 @@ class Failed(Exception):
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--reduced", action="store_true", help="gcc at -O1, four test files")
-    parser.add_argument("--builds", type=parse_list, help="only these, such as gcc-O1,clang-O3")
+    names = sorted({build.name for build in [*every_build(), *(Build(*way) for way in REDUCED)]})
+    parser.add_argument("--builds", type=names_among(names), help="only these, such as gcc-O1,clang-O3")
     parser.add_argument(
         "--jobs", type=parse_count, default=len(os.sched_getaffinity(0)), help="builds at once; default: cores"
     )

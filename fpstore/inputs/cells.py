@@ -37,6 +37,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fpstore.inputs.endings import goes_on, is_begun_text
 from fpstore.inputs.errors import BadInput, shown
 from fpstore.types import BYTE_ORDERS, ByteOrder
 
@@ -71,6 +72,7 @@ Column = Sequence[object] | npt.NDArray[Any]
 # Digits of the widths that hashes mostly have.
 _WHOLE = (16, 32, 64)
 _NARROW = (4, 8)
+_NO_UUID = "00000000-0000-0000-0000-000000000000"
 Parsed = tuple[npt.NDArray[np.uint64], dict[int, str]]
 
 
@@ -150,6 +152,15 @@ class Width:
             padded[:, -self.size :] = packed.reshape(-1, self.size)
             numbers = padded.reshape(-1).view(">u8").astype(np.uint64)
         return numbers.reshape(-1, self.words) if self.words else numbers
+
+    def rests(self, count: int) -> list[str]:
+        """What may stand behind so many characters of a written one, of which some make each that is begun whole."""
+        full = ["0" * self.digits, "0" * (self.digits + 2), "A" * (-(-self.size // 3) * 4)]
+        if self.size % 3:
+            full[-1] = full[-1][: -(3 - self.size % 3)] + "=" * (3 - self.size % 3)
+        if self.bits == 128:
+            full.append(_NO_UUID)
+        return ["0", "x0", *(each[count:] for each in full if len(each) > count)]
 
     def integer(self, value: object) -> int | None:
         """The bits of a whole number, None for anything else."""
@@ -331,6 +342,14 @@ class FingerprintColumn:
                 values[index] = value
         return self.width.array(values), bad
 
+    def is_begun(self, value: object) -> bool:
+        """Whether a bad value would be right with more behind it."""
+
+        def is_right(longer: str) -> bool:
+            return self.width.kind(longer) != "bad" if self.way is None else self._read(longer)[0] is not None
+
+        return isinstance(value, str) and goes_on(value, self.width.rests(len(value)), is_right)
+
     def _read(self, value: object) -> tuple[int | None, str]:
         """The fingerprint that a cell holds, or None and what was expected."""
         of = self.width
@@ -395,6 +414,15 @@ def parse_ids(column: Column) -> Parsed:
         else:
             values[index] = number
     return values, bad
+
+
+def is_begun_id(value: object, id_type: str) -> bool:
+    """Whether a bad id would be right with more behind it."""
+    if not isinstance(value, str):
+        return False
+    if id_type == "uint64":
+        return goes_on(value.lstrip(), ["0"], lambda longer: not parse_ids([longer])[1])
+    return len(value) <= MAX_NAME_BYTES and is_begun_text(value)
 
 
 def written_otherwise(column: Column) -> int:

@@ -159,7 +159,7 @@ def open_stream(
         was_read: BytesRead | None = None
         if length is not None:
             start = file.tell() if within is None else within[0]
-            was_read = BytesRead(name, None if path == STANDARD_INPUT else path, file.fileno(), start)
+            was_read = BytesRead(name, None if within is None else path, file.fileno(), start)
         if within is None:
             raw = _Raw(name, file, length, on_bytes, was_read)
         else:

@@ -31,7 +31,8 @@ MARK = '"'
 
 # The number of the first line of a record, its cells, the lines themselves, and how many bytes of input they took: a
 # plain tuple, as there is one for each line. Bytes that are no UTF-8 are halves of surrogate pairs, U+DC80 to U+DCFF.
-# In place of the cells stands what is wrong with a line that is none: what was found, or that it is too long.
+# In place of the cells stands what is wrong with a line that is none: what was found, or that it is too long. Its text
+# is empty where nothing behind it would mend that.
 Row = tuple[int, list[str] | str | LongLine, str, int]
 
 # The number of a line, its characters, its size in bytes.
@@ -39,7 +40,11 @@ _Line = tuple[int, str, int]
 
 
 class _EndlessError(Exception):
-    """A record does not end where it must; becomes a BadRow."""
+    """A record does not end where it must; becomes a bad row."""
+
+
+class _NarrowError(_EndlessError):
+    """One that lacks cells, which could stand behind it."""
 
 
 # What csv says where the input ends between quotation marks.
@@ -67,7 +72,8 @@ def rows_of(lines: Lines, delimiter: str, quoting: Any) -> Iterator[Row]:
                 if len(held) > 1:
                     # A quotation mark that is missing can pair with one of a later record.
                     if width and len(cells) != width:
-                        raise _EndlessError(f"{len(cells)} fields over {len(held)} lines, {width} in the first record")
+                        kind = _NarrowError if len(cells) < width else _EndlessError
+                        raise kind(f"{len(cells)} fields over {len(held)} lines, {width} in the first record")
                     size = sum(size for _, _, size in held)
                     text = "".join(text for _, text, _ in held)
                 held.clear()
@@ -85,9 +91,11 @@ def rows_of(lines: Lines, delimiter: str, quoting: Any) -> Iterator[Row]:
             yield 0, error, "", 0
         except (csv.Error, _EndlessError) as error:
             place, text, _ = held[0]
+            is_begun = str(error) == _UNFINISHED or isinstance(error, _NarrowError)
+            text = "".join(text for _, text, _ in held[:1] + held[1:][-1:]) if is_begun else ""
             feed.go_back()
             yield from blank.taken([""] if width == 1 else [])
-            yield place, f"a broken record ({error})", text if str(error) == _UNFINISHED else "", 0
+            yield place, f"a broken record ({error})", text, 0
 
 
 class _Blank:

@@ -93,12 +93,6 @@ class Faults:
         self.counts[reason] += 1
 
 
-def may_be_cut(line: str | bytes) -> str:
-    """What to say beside what is wrong with a line as it was read: of one without an end, that it is the last one."""
-    has_end = line.endswith(("\n", "\r")) if isinstance(line, str) else line.endswith((b"\n", b"\r"))
-    return "" if has_end else "; the file ends in this line, and may be cut"
-
-
 def expect_some(good: int, bad: int, counts: Mapping[str, int]) -> None:
     """BadInput where all there is was bad, and passed over: an answer from nothing would look like one."""
     if bad and not good:

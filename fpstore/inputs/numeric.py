@@ -20,7 +20,8 @@ import numpy.typing as npt
 from fpstore.inputs.cells import EXPECTED_BYTES, WIDE_BITS, FingerprintColumn, Width, width
 from fpstore.inputs.columns import ASK_IDS, with_ids
 from fpstore.inputs.compressed import Stream, display_name, open_stream
-from fpstore.inputs.errors import BLANK, BadInput, may_be_cut, shown
+from fpstore.inputs.endings import has_end, may_be_cut
+from fpstore.inputs.errors import BLANK, BadInput, shown
 from fpstore.inputs.records import Piece, Records, Request, piece_of_fingerprints, piece_of_ids
 
 _HEX_LINE_BYTES = 17  # with 64 bits
@@ -101,15 +102,15 @@ def read_hex(path: str, request: Request) -> Iterator[Piece]:
     line_number = 1
     with open_stream(path, request.on_bytes, is_text=True) as stream:
         while block := _hex_block(stream, max(request.rows * _HEX_LINE_BYTES, _MIN_BLOCK_BYTES), line_number):
-            is_cut = not block.endswith(b"\n")
-            block += b"\n" * is_cut
+            is_open = not has_end(block)
+            block += b"\n" * (not block.endswith(b"\n"))
             if reading is None and block.strip():
                 first = block.lstrip().partition(b"\n")[0].strip()
                 start = block.rindex(b"\n", 0, block.index(first)) + 1 if b"\n" in block[: block.index(first)] else 0
                 line_number, block = line_number + block[:start].count(b"\n"), block[start:]
                 reading = _HexLines(stream.name, line_number, b"\t" in first, request, column)
             if reading is not None:
-                yield from reading.pieces(block, is_cut)
+                yield from reading.pieces(block, is_open)
             line_number += block.count(b"\n")
     if reading is not None:
         reading.end()
@@ -129,8 +130,8 @@ class _HexLines:
             rows = f", or {ASK_IDS} for row numbers" if request.asked.rows_serve else ""
             raise BadInput(f"{name}, line {line_number}: found no tab, expected a fingerprint, a tab and an id{rows}")
 
-    def pieces(self, block: bytes, is_cut: bool) -> Iterator[Piece]:
-        """The rows of whole lines; is_cut: the last one had no end."""
+    def pieces(self, block: bytes, is_open: bool) -> Iterator[Piece]:
+        """The rows of whole lines; is_open: the last one had no end."""
         written = len(block.rstrip())
         if written:
             while self._blank:
@@ -138,7 +139,7 @@ class _HexLines:
                 self._blank -= count
                 yield self._piece(b"\n" * count)
             end = block.index(b"\n", written) + 1
-            yield self._piece(block[:end], is_cut and end == len(block))
+            yield self._piece(block[:end], is_open and end == len(block))
             block = block[end:]
         self._blank += block.count(b"\n")
 
@@ -147,7 +148,7 @@ class _HexLines:
         for _ in range(self._blank):
             self._request.faults.pass_over(BLANK)
 
-    def _piece(self, block: bytes, is_cut: bool = False) -> Piece:
+    def _piece(self, block: bytes, is_open: bool = False) -> Piece:
         fingerprints = None if self._has_ids else _uniform_lines(block, self._column)
         if fingerprints is not None:
             lines = len(fingerprints)
@@ -155,12 +156,12 @@ class _HexLines:
             piece = Piece(fingerprints, None, np.arange(self._row, end, dtype=np.uint64), end)
         else:
             lines = block.count(b"\n")
-            piece = piece_of_fingerprints(self._records(block, is_cut), self._request, self._column)
+            piece = piece_of_fingerprints(self._records(block, is_open), self._request, self._column)
         self._line_number += lines
         self._row = piece.end
         return piece
 
-    def _records(self, block: bytes, is_cut: bool) -> Records:
+    def _records(self, block: bytes, is_open: bool) -> Records:
         """The lines of a block, split at the tab where an id is expected after it."""
         places: list[int] = []
         rows: list[int] = []
@@ -175,7 +176,7 @@ class _HexLines:
             if self._has_ids and not id_cell.strip():
                 found = shown(line.strip())
                 told = f"{self._name}, line {place}: found {found}, expected a fingerprint, a tab and an id"
-                told += may_be_cut("") if is_cut and place == last else ""
+                told += may_be_cut("") if is_open and place == last and self._is_begun(cell) else ""
                 self._request.faults.meet(BadInput(told, "bad line", source=self._name, line=place))
             else:
                 places.append(place)
@@ -184,9 +185,17 @@ class _HexLines:
                 ids.append(id_cell)
             row += 1
         own_ids = ids if self._reads_ids else None
-        end = may_be_cut("") if is_cut and places and places[-1] == last else ""
+        is_over = not self._has_ids and cell[-1:].isspace()  # a fingerprint ends before them
+        end = may_be_cut("") if is_open and places and places[-1] == last and not is_over else ""
         ends = ("", end) if self._has_ids else (end, "")
         return Records(self._name, "line", places, rows, values, own_ids, row, holds_names=False, ends=ends)
+
+    def _is_begun(self, line: str) -> bool:
+        """Whether a line that lacks an id begins one that has all."""
+        value, tab, _ = line.partition("\t")
+        whole = value.strip()
+        is_over = tab != "" or (whole != "" and value[-1:].isspace())
+        return not self._column.parse([whole])[1] or (not is_over and self._column.is_begun(whole))
 
 
 def _expect_raw(stream: Stream, head: bytes) -> None:
@@ -262,9 +271,9 @@ def _items(
     row, end = request.only or (0, count)
     with contextlib.ExitStack() as held:
         reader: BinaryIO = stream.reader
-        if row:
-            reader = held.enter_context(open(path, "rb"))
-            reader.seek(offset + row * dtype.itemsize)
+        if request.only is not None:  # others read other rows, by the same path
+            within = offset + row * dtype.itemsize, offset + request.only[1] * dtype.itemsize
+            reader = held.enter_context(open_stream(path, None, by_magic=False, within=within)).reader
         while data := reader.read(_most_rows(request, row) * dtype.itemsize):
             if row == 0 and count is None:
                 _expect_raw(stream, data[:_LOOK_BYTES])

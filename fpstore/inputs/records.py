@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
@@ -15,6 +16,7 @@ from fpstore.inputs.cells import (
     ID_TYPES,
     Column,
     FingerprintColumn,
+    is_begun_id,
     parse_ids,
     parse_names,
     written_otherwise,
@@ -176,7 +178,7 @@ class Records:
     rows: which row of the source each is, counted from 0. end: as in Piece. lines: those that they were read from,
     where these are a document's own; arrow: the batch of all columns. layout: of the source, where it has one.
     holds_names: whether ids that are names are read of a source of this format. ends: what to say beside what is wrong
-    with the value of the last of them, and with its id, where the source may be cut in it.
+    with the value of the last of them, and with its id, where the source ends in it and more would mend that.
     """
 
     source: str
@@ -210,9 +212,11 @@ class Records:
         line = place if isinstance(place, int) else None
         return BadInput(f"{self.where(index)}: {message}", self.bad, source=source, line=line)
 
-    def ends_at(self, index: int, *, of_id: bool = False) -> str:
-        """What to say beside what is wrong with the value, or the id, of one of the records."""
-        return self.ends[of_id] if index == len(self.places) - 1 else ""
+    def ends_at(self, index: int, is_begun: Callable[[object], bool], *, of_id: bool = False) -> str:
+        """What to say beside what is wrong with the value, or the id, of one of the records, by what it begins."""
+        ends = self.ends[of_id] if index == len(self.places) - 1 else ""
+        values = self.ids if of_id else self.values
+        return ends if ends and values is not None and is_begun(values[index]) else ""
 
     def name(self, index: int) -> str:
         """The name that one of the records has in a list of documents."""
@@ -345,8 +349,8 @@ def piece_of_fingerprints(records: Records, request: Request, column: Fingerprin
     if not bad:
         return _piece(records, request, fingerprints, range(len(fingerprints)))
     for index, expected in bad.items():
-        found = shown(_plain(records.values[index]))
-        request.faults.meet(records.error(index, f"found {found}, expected {expected}{records.ends_at(index)}"))
+        found, ends = shown(_plain(records.values[index])), records.ends_at(index, column.is_begun)
+        request.faults.meet(records.error(index, f"found {found}, expected {expected}{ends}"))
     kept = [index for index in range(len(fingerprints)) if index not in bad]
     return _piece(records, request, fingerprints[kept], kept)
 
@@ -405,7 +409,8 @@ def piece_of_ids(records: Records, request: Request) -> Piece:
     ids, bad = _parse_ids(records.values, request)
     for index, expected in bad.items():
         found = f"found id {shown(_plain(records.values[index]))}"
-        request.faults.meet(records.error(index, f"{found}, expected {expected}{records.ends_at(index)}"))
+        ends = records.ends_at(index, partial(is_begun_id, id_type=request.id_type))
+        request.faults.meet(records.error(index, f"{found}, expected {expected}{ends}"))
     kept = [index for index in range(len(ids)) if index not in bad] if bad else range(len(ids))
     return _piece(records, request, ids[kept] if bad else ids, kept)
 
@@ -441,9 +446,8 @@ def _piece(records: Records, request: Request, fingerprints: npt.NDArray[np.uint
             found = f"id {shown(_plain(records.ids[index]))}"
             others = _other_ids(records.ids[index], holds_names=records.holds_names)
             expected = f"{bad[index]}{others}" if request.asked.rows_serve else bad[index]
-            request.faults.meet(
-                records.error(index, f"found {found}, expected {expected}{records.ends_at(index, of_id=True)}")
-            )
+            ends = records.ends_at(index, partial(is_begun_id, id_type=request.id_type), of_id=True)
+            request.faults.meet(records.error(index, f"found {found}, expected {expected}{ends}"))
         else:
             good.append(position)
     ids = ids[np.asarray(kept, dtype=np.intp)]

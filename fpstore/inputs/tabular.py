@@ -7,6 +7,7 @@ the values mean, fingerprints or texts, is not known here.
 from __future__ import annotations
 
 import contextlib
+import csv
 import os
 import re
 from collections.abc import Iterator
@@ -20,8 +21,9 @@ from fpstore.inputs.columns import Asked, Found, columns_of, with_ids
 from fpstore.inputs.compressed import Lines, LongLine, open_stream
 from fpstore.inputs.decoding import EXPECTED_TEXT
 from fpstore.inputs.delimited import DIALECTS, ESCAPED, MARK, rows_of
-from fpstore.inputs.errors import BLANK, BadInput, about, cut, may_be_cut
-from fpstore.inputs.escapes import cells_read
+from fpstore.inputs.endings import has_end, is_begun_escape, is_begun_text, may_be_cut
+from fpstore.inputs.errors import BLANK, BadInput, about, cut
+from fpstore.inputs.escapes import cells_read, unescaped
 from fpstore.inputs.header import columns_and_header
 from fpstore.inputs.layout import Layout
 from fpstore.inputs.records import Group, Records, Request
@@ -100,7 +102,7 @@ def read_delimited(path: str, request: Request, *, format: str) -> Iterator[Reco
         group = Group(stream.name, "line", request)
         found: Found | None = None
         first = width = 0
-        last = "\n"  # of the lines that have a row
+        last = ("", "")
         for place, cells, text, size in rows_of(Lines(stream), delimiter, quoting):
             if isinstance(cells, LongLine | str):
                 expected = f"fields separated by {delimiter!r}{may_be_cut(text) if text else ''}"
@@ -122,7 +124,8 @@ def read_delimited(path: str, request: Request, *, format: str) -> Iterator[Reco
                 try:
                     cells = cells_read(cells)
                 except ValueError as error:
-                    group.meet(BadInput(f"{stream.name}, line {place}: {error}", "bad line", line=place))
+                    ends = may_be_cut(text) if _is_begun_escape(cells) else ""
+                    group.meet(BadInput(f"{stream.name}, line {place}: {error}{ends}", "bad line", line=place))
                     continue
             if found is None:
                 where = f"{stream.name}, line {place}"
@@ -147,24 +150,39 @@ def read_delimited(path: str, request: Request, *, format: str) -> Iterator[Reco
             cell = cells[found.value] if as_it_is else cells[found.value].strip()
             is_bytes = request.id_type == "bytes" and request.asked.of_ids
             if not cell.isascii() and not is_bytes and _NOT_UTF8.search(cell):
-                group.refuse(place, "bytes that are no UTF-8", EXPECTED_TEXT + _ends(text, found, width)[0])
+                ends = _ends(text, cells, found, quoting)[0] if is_begun_text(cell) else ""
+                group.refuse(place, "bytes that are no UTF-8", EXPECTED_TEXT + ends)
                 continue
             if request.reads_texts and "\0" in cell:
                 group.refuse(place, "a NUL character", EXPECTED_TEXT)
                 continue
             line = text.encode("utf-8", "surrogateescape") if request.all_columns else None
             group.add(place, cell, id_cell, size, line)
-            last = text
+            if not has_end(text):
+                last = _ends(text, cells, found, quoting)
             if group.is_full:
-                yield group.take(_ends(last, found, width))
-        yield group.take(_ends(last, found, width))
+                yield group.take(last)
+        yield group.take(last)
 
 
-def _ends(line: str, found: Found | None, width: int) -> tuple[str, str]:
-    """As of Records: of a line without an end only its last cell may be cut."""
-    at_end = width - 1
-    ends = may_be_cut(line)
-    return (ends, "") if found is None or found.value == at_end else ("", ends if found.id == at_end else "")
+def _ends(line: str, cells: list[str], found: Found, quoting: Any) -> tuple[str, str]:
+    """As of Records: of a line without an end only its last cell goes on, and no fingerprint behind blanks or marks."""
+    at_end = len(cells) - 1
+    if found.value != at_end and found.id != at_end:
+        return "", ""
+    is_closed = quoting != csv.QUOTE_NONE and line.endswith(MARK)
+    is_over = found.value == at_end and line[-1:].isspace() and cells[-1].strip() != ""
+    ends = "" if is_closed or is_over else may_be_cut(line)
+    return (ends, "") if found.value == at_end else ("", ends)
+
+
+def _is_begun_escape(cells: list[str]) -> bool:
+    """Whether only the last of these cells cannot be read, and could with more behind it."""
+    try:
+        cells_read(cells[:-1])
+    except ValueError:
+        return False
+    return is_begun_escape(cells[-1], unescaped)
 
 
 def _columns(cells: list[str], where: str, asked: Asked, delimiter: str) -> tuple[Found, bool]:

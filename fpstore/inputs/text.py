@@ -13,7 +13,8 @@ from typing import Any, NoReturn
 from fpstore.inputs.columns import ASK_FINGERPRINT, ASK_IDS, ASK_TEXT, FINGERPRINT_NAMES, ID_NAME, id_field, with_ids
 from fpstore.inputs.compressed import Lines, LongLine, Stream, display_name, open_stream, plain_file
 from fpstore.inputs.decoding import EXPECTED_TEXT, text_of
-from fpstore.inputs.errors import BLANK, BadInput, Faults, about, cut, may_be_cut, shown
+from fpstore.inputs.endings import is_begun_json, may_be_cut
+from fpstore.inputs.errors import BLANK, BadInput, Faults, about, cut, shown
 from fpstore.inputs.items import first_of, items_of
 from fpstore.inputs.layout import JSON_OBJECTS
 from fpstore.inputs.meant import expect_text
@@ -148,7 +149,7 @@ def _read_objects(
             record = load(line)
         except (ValueError, RecursionError) as error:
             why = cut(str(error).partition("\n")[0])
-            ends = may_be_cut(line) if unit == "line" else ""
+            ends = may_be_cut(line) if unit == "line" and is_begun_json(line) else ""
             group.refuse(place, f"{_shown(line)} ({why})", f"{expected}{ends}")
             continue
         if not isinstance(record, dict):

@@ -1,8 +1,10 @@
 """Owns how it is told that a file of this machine has other bytes by now where some of it were read.
 
-Who cuts a file and writes it anew, or puts another in its place, while it is read would leave rows of both. What is
-written behind the bytes that were read is no fault, and neither is a new time: where a file looks other than when it
-was opened, the bytes decide.
+Who cuts a file and writes it anew while it is read would leave rows of both. What is written behind the bytes that were
+read is no fault, and neither is a new time: where a file looks other than when it was opened, the bytes decide.
+
+Who puts another in its place, as a log is rotated, changes no byte of what is open: that is read whole, as it was.
+Where a file is opened once for each stretch of it, what its path leads to has to have the same bytes there.
 """
 
 from __future__ import annotations
@@ -40,22 +42,28 @@ def changed(name: str) -> BadInput:
 
 @contextmanager
 def unchanged(path: str) -> Iterator[None]:
-    """A context in which a package reads a file, nobody knows which bytes: BadInput where it looks other afterwards."""
-    before = look_of(os.stat(path))
-    yield
+    """A context in which a package reads a file, nobody knows which bytes: BadInput where it looks other afterwards.
+
+    The package opens it in the context, at once.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # of what is open, whatever its path leads to in the end
     try:
-        after = look_of(os.stat(path))
-    except _GONE:  # what is open is still the same
-        return
-    if after[:_OF_CONTENT] != before[:_OF_CONTENT]:
-        raise changed(path)
+        before = look_of(os.fstat(fd))
+        yield
+        if look_of(os.fstat(fd))[:_OF_CONTENT] != before[:_OF_CONTENT]:
+            raise changed(path)
+    finally:
+        os.close(fd)
 
 
 class BytesRead:
     """How many bytes were read of a file that is open, from a place on, and their checksum."""
 
     def __init__(self, name: str, path: str | None, fd: int, start: int) -> None:
-        """name: for messages. path: that leads to it, None where nobody knows one. fd: somebody else closes it."""
+        """name: for messages. path: by which other stretches of the file are read, None where what is open is all.
+
+        fd: somebody else closes it.
+        """
         self._name, self._path, self._fd, self._start = name, path, fd, start
         self._look = look_of(os.fstat(fd))
         self._count = self._crc = 0

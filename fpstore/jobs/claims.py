@@ -15,6 +15,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 from fpstore.closing import close_all
 from fpstore.disk import NEW_SUFFIX, FileIdentity, Folder, naming, write_all
@@ -66,6 +67,10 @@ def expect_result(path: Path) -> None:
         raise ValueError(f"{path}: found {kind}, expected a regular file or nothing: {advice}")
 
 
+# All that are there.
+_claims: "WeakSet[Claim]" = WeakSet()
+
+
 class Claim:
     """The folder of one result, locked until close."""
 
@@ -81,6 +86,7 @@ class Claim:
         except BaseException:
             self.parent.close()
             raise
+        _claims.add(self)
 
     def _take(self) -> bool:
         name = self.path.name
@@ -97,6 +103,12 @@ class Claim:
                 self.folder = self.parent.inside(name)
         except FileNotFoundError:
             return False
+        except PermissionError as error:
+            owner = os.stat(name, dir_fd=self.parent.fd, follow_symlinks=False).st_uid
+            if owner == os.geteuid():
+                raise
+            told = f"{error.strerror}: it is of a job of user {owner}, who can go on with it; or name another result"
+            raise PermissionError(error.errno, told, str(self.path)) from None
         try:
             if self._lock() and self.parent.identity_of(name) == self.folder.identity:
                 return True
@@ -113,7 +125,8 @@ class Claim:
         with files_of_jobs():
             self._lock_fd = self.folder.open_file(MARK, os.O_RDWR | os.O_CREAT)
         if not lock_file(self._lock_fd, fcntl.F_WRLCK, wait=False):
-            raise JobError("another process is at this job", path=self.path)
+            who = "this process is at this job already" if self._is_own() else "another process is at this job"
+            raise JobError(who, path=self.path)
         status = os.fstat(self._lock_fd)
         if self.folder.identity_of(MARK) != FileIdentity(status.st_dev, status.st_ino):
             return False
@@ -124,6 +137,13 @@ class Claim:
             elif not _is_mark(os.pread(self._lock_fd, 1 << 10, 0)):
                 raise JobError("found a folder that no job made, expected nothing; move it away", path=self.path)
         return True
+
+    def _is_own(self) -> bool:
+        """Whether this very process has the lock, as another of its threads does."""
+        return any(
+            claim._lock_fd >= 0 and claim._owner == os.getpid() and os.path.sameopenfile(claim._lock_fd, self._lock_fd)
+            for claim in list(_claims)
+        )
 
     def _let_go(self) -> None:
         fd, self._lock_fd = self._lock_fd, -1  # as Folder.close

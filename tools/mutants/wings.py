@@ -581,8 +581,22 @@ MUTANTS = (
         "fpstore/inputs/unchanged.py",
         "if look_of(there)[:_OF_WHICH] == self._look[:_OF_WHICH]:",
         "if True:",
-        "a result is of a file that is not there any more",
-        ("tests/test_inputs_changed.py::test_what_is_no_such_file_in_its_place_is_told",),
+        "stretches of two files are one input",
+        (
+            "tests/test_inputs_changed.py::"
+            "test_what_is_in_its_place_is_told_where_a_file_is_opened_for_each_stretch_and_else_is_none_of_it",
+        ),
+    ),
+    Mutant(
+        "a log that is rotated while it is read is called changed",
+        "fpstore/inputs/compressed.py",
+        "None if within is None else path, file.fileno(), start",
+        "path, file.fileno(), start",
+        "a job over live logs fails at each rotation, though all was read",
+        (
+            "tests/test_inputs_changed.py::"
+            "test_what_is_in_its_place_is_told_where_a_file_is_opened_for_each_stretch_and_else_is_none_of_it",
+        ),
     ),
     Mutant(
         "a file is as it was where it has its time",
@@ -595,7 +609,7 @@ MUTANTS = (
     Mutant(
         "Parquet that is written anew while it is read is as it was",
         "fpstore/inputs/unchanged.py",
-        "if after[:_OF_CONTENT] != before[:_OF_CONTENT]:",
+        "if look_of(os.fstat(fd))[:_OF_CONTENT] != before[:_OF_CONTENT]:",
         "if False:",
         "row groups of two files are one input",
         ("tests/test_inputs_changed.py::test_parquet_that_looks_other_is_told",),
@@ -2273,13 +2287,32 @@ MUTANTS = (
     ),
     Mutant(
         "a line with its end is said to be the last one, which may be cut",
-        "fpstore/inputs/errors.py",
-        'return "" if has_end else',
-        'return "" if False else',
+        "fpstore/inputs/endings.py",
+        "if has_end(line):",
+        "if False:",
         "who looks for what was cut finds a file that is whole",
         (
             "tests/test_inputs_delimited.py::test_a_last_line_without_an_end_that_lacks_something_is_told_as_one_that_may_be_cut",
         ),
+    ),
+    Mutant(
+        "rows of a share are read beside what holds their bytes",
+        "fpstore/inputs/numeric.py",
+        "if request.only is not None:  # others",
+        "if False:  # others",
+        "a store is built of rows of two files of one size and time",
+        (
+            "tests/test_cluster_build.py::"
+            "test_rows_that_change_while_they_are_read_are_told_though_the_file_has_its_size_and_time",
+        ),
+    ),
+    Mutant(
+        "a last value that nothing behind it would mend is said to be cut",
+        "fpstore/inputs/endings.py",
+        "any(is_right(value + rest) for rest in rests)",
+        "True",
+        "who looks for what was cut finds a file that is whole",
+        ("tests/test_inputs_delimited.py::test_a_last_value_may_be_cut_where_it_begins_a_right_one_and_nowhere_else",),
     ),
     Mutant(
         "an option may be given twice",
