@@ -125,7 +125,7 @@ def command(
     bands of the most similar match.
 
     With --upsert an id that is there already loses its rows to the new one, in the same step. Of an id that comes twice
-    the last row counts.
+    the last row counts. Nothing is looked up for that, so how many rows were replaced is not told.
 
     With --if-new --unbuffered another program asks, for as long as it likes: each line of the one INPUT is tested,
     added where it is new, durably, and answered at once by one line of JSON; a bad line by one with an error.
