@@ -7,7 +7,7 @@
 #                docs/compatibility.md compares, which it installs
 #   make test-cluster  on Ray, and where Java is on Spark, which it installs; Spark's tests are skipped without Java
 #                (CLUSTER_KEYS=1e5 for a small store)
-#   make lint    ruff and mypy, and clang-format where it is installed
+#   make lint    ruff, mypy and clang-format
 #   make bench   the benchmarks, small (tools/bench_*.py without --small for the real sizes)
 #   make asan    the tests of the compiled core under the address and undefined-behaviour sanitizers (gcc)
 #   make gate    what is compiled and the store, built by gcc and clang at -O0 to -O3, for arm64 under emulation, and asan
@@ -63,8 +63,7 @@ lint: $(VENV)/.linters
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
-	@if clang-format --version 2>/dev/null | grep -q "version 14\."; then clang-format --dry-run --Werror $(C_SOURCES); \
-	else echo "clang-format 14 is not installed: the form of the C sources is not checked"; fi
+	@$(VENV)/bin/clang-format --dry-run --Werror $(C_SOURCES)
 
 bench: $(VENV)/.testers
 	set -e; for script in $(wildcard tools/bench_*.py); do echo "== $$script"; $(VENV)/bin/python $$script --small; done
@@ -140,6 +139,6 @@ $(VENV)/.engines: $(VENV)/.testers
 	@touch $@
 
 $(VENV)/.linters: $(VENV)/.testers
-	@echo "Installing ruff and mypy: about half a minute."
+	@echo "Installing ruff, mypy and clang-format: about half a minute."
 	@$(PIP) 'fpstore[lint]'
 	@touch $@

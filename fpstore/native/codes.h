@@ -56,8 +56,8 @@ typedef struct {
     unsigned words, table_count, rank_bits, start_bytes;
     uint64_t count, codes_offset;
     CodeTable *tables;
-    CodeGuide *guide; /* NULL where every table looks on all its levels */
-    unsigned highest; /* level of any table, where there is a guide */
+    CodeGuide *guide;    /* NULL where every table looks on all its levels */
+    unsigned highest;    /* level of any table, where there is a guide */
     unsigned first_bits; /* there: the bits of the first table, and those below them that no other table has */
 } Codes;
 
@@ -93,7 +93,9 @@ void code_patterns(unsigned slot_bits, unsigned flips, uint64_t *patterns);
 int codes_are_levelled(Codes *codes);
 
 /* The first bits of a code, by its first word. */
-ALWAYS_INLINE uint64_t codes_first_key(const Codes *codes, uint64_t word) { return word >> 1 >> (63 - codes->first_bits); }
+ALWAYS_INLINE uint64_t codes_first_key(const Codes *codes, uint64_t word) {
+    return word >> 1 >> (63 - codes->first_bits);
+}
 
 /* Of each table up to which level it looks, below 0 for none; and by how much the errors of a code in its
    first bits may be more than the distance of a search that looks for it on a level of another table. */

@@ -13,8 +13,8 @@
 /* What is asked for of a slot at once, but for its last line: of long ones the processor asks by itself. */
 #define ASKED_BYTES 1024
 #define CACHE_BYTES 64
-#define VISIT_ROOM (VISITS + 8) /* eight are stored at once */
-#define SCAN_PAGES 16 /* that are checked at once where codes are read in order */
+#define VISIT_ROOM (VISITS + 8)     /* eight are stored at once */
+#define SCAN_PAGES 16               /* that are checked at once where codes are read in order */
 #define SCAN_AHEAD (3 * PAGE_BYTES) /* how far before they are read codes are asked for */
 
 ALWAYS_INLINE uint64_t KERNEL(extract)(uint64_t word, uint64_t mask) {
@@ -156,8 +156,7 @@ ALWAYS_INLINE Status KERNEL(read_narrow_starts)(CodeSearch *search, Visits *visi
         if (UNLIKELY(_mm512_cmpgt_epu64_mask(start, end) | _mm512_cmpgt_epu64_mask(end, stored))) return BAD_DIRECTORY;
         const __mmask8 some = _mm512_cmplt_epu64_mask(start, end);
         const __m512i first = _mm512_srli_epi64(_mm512_mul_epu32(start, bits), 3);
-        const __m512i last =
-            _mm512_srli_epi64(_mm512_sub_epi64(_mm512_mul_epu32(end, bits), _mm512_set1_epi64(1)), 3);
+        const __m512i last = _mm512_srli_epi64(_mm512_sub_epi64(_mm512_mul_epu32(end, bits), _mm512_set1_epi64(1)), 3);
         _mm512_storeu_si512(visits->slots + kept, _mm512_maskz_compress_epi64(some, start));
         _mm512_storeu_si512(visits->ends + kept, _mm512_maskz_compress_epi64(some, end));
         _mm512_storeu_si512(visits->used + kept, _mm512_maskz_compress_epi64(some, used));

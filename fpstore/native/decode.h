@@ -71,8 +71,8 @@ typedef struct {
     uint64_t slot, end_slot;
     uint64_t fence; /* the next fence of a large slot, when in_slot */
     int in_slot;
-    int alone; /* decode one stretch at a time, to measure what several bring */
-    int begun; /* whether there is a last key */
+    int alone;     /* decode one stretch at a time, to measure what several bring */
+    int begun;     /* whether there is a last key */
     uint64_t last; /* the last key that was decoded */
     Chunk *chunk;
 } Cursor;

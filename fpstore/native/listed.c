@@ -124,7 +124,8 @@ static uint64_t count_lacking(const Apart *apart, const Shingles *document) {
 }
 
 /* The next two places from i and j on at which both have the same hash: after how few of both. 0 where that is further. */
-static int step_on(const Shingles *one, const Shingles *other, uint64_t i, uint64_t j, uint64_t *on, uint64_t *other_on) {
+static int step_on(const Shingles *one, const Shingles *other, uint64_t i, uint64_t j, uint64_t *on,
+                   uint64_t *other_on) {
     for (uint64_t step = 1; step <= MOST_STEP; step++) {
         for (uint64_t a = 0; a <= step; a++) {
             const uint64_t b = step - a;
@@ -173,8 +174,7 @@ void listed_compare(Listed *listed, const Shingles *document, const Shingles *ot
         *either = listed->count + count_lacking(&others, document);
         return;
     }
-    if (!listed->is_marked || listed->comparison == UINT32_MAX ||
-        4 * (listed->taken + other->count) > 3 * listed->room)
+    if (!listed->is_marked || listed->comparison == UINT32_MAX || 4 * (listed->taken + other->count) > 3 * listed->room)
         mark(listed);
     const uint32_t of_own = 2 * listed->turn + 1, comparison = ++listed->comparison;
     /* With more that the document has not, it has too little in common with this one even if all of its own is. */
@@ -218,8 +218,7 @@ int listed_apart(Listed *listed, const Shingles *document, const Shingles *own, 
     *common = *either = listed->count;
     for (uint64_t i = 0; i < gone.count; i++) { /* unless the document has it elsewhere, too */
         const uint64_t hash = gone.hashes[i];
-        *common -= times_among(own->hashes, own->count, hash) ==
-                   times_among(document->hashes, document->count, hash);
+        *common -= times_among(own->hashes, own->count, hash) == times_among(document->hashes, document->count, hash);
     }
     for (uint64_t i = 0; i < come.count; i++) *either += !is_among(document->hashes, document->count, come.hashes[i]);
     return 1;

@@ -8,15 +8,15 @@
 /* A hash of the document, or of one that it was compared with. */
 typedef struct {
     uint64_t hash;
-    uint32_t turn; /* of the marking that put it here, twice, and one more for a hash of the document; else it is free */
+    uint32_t turn; /* of the marking that put it here, twice, and one more for one of the document; else it is free */
     uint32_t seen; /* the comparison that met it last */
 } Mark;
 
 typedef struct {
-    Mark *cells;     /* a power of two, all zero at first; a quarter of them is never taken */
-    uint64_t *bits;  /* as many words of 64 as there are cells, by four; all zero between calls */
-    uint64_t room;   /* how many cells there are */
-    uint64_t secret; /* odd: so that no hashes chosen without knowing it share many cells */
+    Mark *cells;              /* a power of two, all zero at first; a quarter of them is never taken */
+    uint64_t *bits;           /* as many words of 64 as there are cells, by four; all zero between calls */
+    uint64_t room;            /* how many cells there are */
+    uint64_t secret;          /* odd: so that no hashes chosen without knowing it share many cells */
     const Shingles *document; /* the one that all below is of, or NULL */
     uint64_t count;           /* its distinct hashes */
     int is_marked;            /* whether they are in cells, of which so many are taken */

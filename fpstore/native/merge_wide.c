@@ -217,7 +217,8 @@ uint64_t gather_run_wide(const Items *run, uint64_t last, uint64_t *out) {
     for (; count + GATHER_PAD <= run->count; count += GATHER_PAD) {
         uint64_t within = 0;
 #pragma GCC unroll 4
-        for (unsigned i = 0; i < GATHER_PAD; i += LANES) within |= gathered(run->keys + count + i, most, out + count + i) << i;
+        for (unsigned i = 0; i < GATHER_PAD; i += LANES)
+            within |= gathered(run->keys + count + i, most, out + count + i) << i;
         if (LIKELY(within != low_bits(GATHER_PAD))) return count + (uint64_t)__builtin_ctzll(~within);
     }
     for (; count < run->count && run->keys[count] <= last; count++) out[count] = run->keys[count];

@@ -14,14 +14,14 @@
 #include "match.h"
 #include "permute.h"
 
-#define PENDING_LEVELS 33      /* flips of 0..31 bits of a bucket number, and 0 ways to flip 32 */
-#define PENDING_CURSORS 128    /* look-ups in flight */
-#define PENDING_SCAN_ENTRIES 5 /* compared in the time of one look-up: measured, 0.72 ns against 3.0 to 4.7 */
-#define PENDING_TILE 256       /* entries that stay in the first-level cache while every query is compared with them */
+#define PENDING_LEVELS 33       /* flips of 0..31 bits of a bucket number, and 0 ways to flip 32 */
+#define PENDING_CURSORS 128     /* look-ups in flight */
+#define PENDING_SCAN_ENTRIES 5  /* compared in the time of one look-up: measured, 0.72 ns against 3.0 to 4.7 */
+#define PENDING_TILE 256        /* entries that stay in the first-level cache while every query is compared with them */
 #define PENDING_PAGE 4096       /* bytes, the least that a system gives at a time */
-#define PENDING_PAGES 2        /* so many are made ready at a time: some microseconds */
+#define PENDING_PAGES 2         /* so many are made ready at a time: some microseconds */
 #define PENDING_READY_ROWS 4096 /* for no more rows */
-#define PENDING_AHEAD 8        /* keys between asking for memory and using it, when rows are added */
+#define PENDING_AHEAD 8         /* keys between asking for memory and using it, when rows are added */
 
 typedef struct {
     uint64_t key;
@@ -47,8 +47,8 @@ typedef struct {
     int with_ids;
     uint32_t capacity, count, indexed, entry_count; /* indexed: so many rows, from the first on */
     uint32_t appended;                              /* so many rows came last */
-    uint64_t ready_bytes;                           /* of the rows: the memory up to there was written to, or is ready */
-    uint64_t live_since;                            /* no row of that position or a later one was removed before it */
+    uint64_t ready_bytes; /* of the rows: the memory up to there was written to, or is ready */
+    uint64_t live_since;  /* no row of that position or a later one was removed before it */
     uint64_t secret; /* odd: multiply-shift is universal, so no keys chosen without knowing it share many buckets */
     PendingTable *tables;
     void *arena; /* everything below, in one piece; pages never touched take no memory */

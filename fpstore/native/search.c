@@ -13,8 +13,8 @@ typedef struct {
 #define KERNELS_OF(set) \
     (Kernels) { search_begin_##set, search_ask_##set, search_end_##set, scan_keys_##set, touch_##set, ask_code_##set }
 
-static Kernels kernels = {search_begin_portable, search_ask_portable, search_end_portable, scan_keys_portable,
-                          touch_portable, ask_code_portable};
+static Kernels kernels = {search_begin_portable, search_ask_portable, search_end_portable,
+                          scan_keys_portable,    touch_portable,      ask_code_portable};
 
 KERNELS_CHOSEN_AT_LOAD(search_choose)
 

@@ -106,8 +106,8 @@ typedef struct {
     uint64_t blocks_scanned;
 
     unsigned slot_count, resolved_count, waiting_count;
-    int is_one; /* the stages are those of search_one.h */
-    unsigned waits; /* 1 where slots of the first table wait there, which comes behind the others; else 0 */
+    int is_one;             /* the stages are those of search_one.h */
+    unsigned waits;         /* 1 where slots of the first table wait there, which comes behind the others; else 0 */
     Match few[FEW_MATCHES]; /* what matches are kept in at first, after search_keep_few() */
     union {
         SearchRows rows;

@@ -14,8 +14,8 @@ enum {
     MANY_LEAST = 3,   /* blocks of one class of codes that are worth so many lanes */
     FENCES_LEAST = 4, /* large slots that are; of fewer the processor guesses the next step and does not wait */
     FENCES_AT_ONCE = 64,
-    FIRST_LINES_A_STEP = 8,  /* that are asked for with each step of the search for fences */
-    LONG_THOUSANDS = 3,      /* bits of blocks that are begun first, in 1024s */
+    FIRST_LINES_A_STEP = 8, /* that are asked for with each step of the search for fences */
+    LONG_THOUSANDS = 3,     /* bits of blocks that are begun first, in 1024s */
     /* In a search's first two turns, of which all would be asked for before any is scanned: blocks that are asked for
        where they are resolved. The lines of all are asked for while the blocks are scanned, so many of them before, and
        so many with each pair of steps, which uses some four: memory brings them meanwhile. Blocks of later turns are
@@ -183,8 +183,8 @@ static __attribute__((noinline)) void KERNEL(list_lines)(const BlockColumns *blo
                                                          Lines *lines) {
     unsigned n = 0;
     for (unsigned i = 0; i < count; i += 8) {
-        __m512i line = _mm512_add_epi64(_mm512_srli_epi64(_mm512_loadu_si512(blocks->at + i), 9),
-                                        _mm512_set1_epi64(from));
+        __m512i line =
+            _mm512_add_epi64(_mm512_srli_epi64(_mm512_loadu_si512(blocks->at + i), 9), _mm512_set1_epi64(from));
         const __m512i last = _mm512_srli_epi64(_mm512_loadu_si512(blocks->reached + i), 9);
         __mmask8 more = _mm512_mask_cmple_epu64_mask((__mmask8)low_bits(count - i < 8 ? count - i : 8), line, last);
         while (more != 0 && n < LINE_ROOM) {
@@ -597,8 +597,7 @@ ALWAYS_INLINE Status KERNEL(read_eight)(const uint8_t *base, const SlotColumns *
 /* Store what is known of the blocks of `filled`, behind block n. */
 ALWAYS_INLINE void KERNEL(store_eight)(const SlotColumns *slots, unsigned first, const EightBlocks *found,
                                        BlockColumns *blocks, unsigned n) {
-#define STORE(column, value) \
-    _mm512_storeu_si512(blocks->column + n, _mm512_maskz_compress_epi64(found->filled, value))
+#define STORE(column, value) _mm512_storeu_si512(blocks->column + n, _mm512_maskz_compress_epi64(found->filled, value))
     STORE(at, found->at);
     STORE(end, found->end);
     STORE(key, COLUMN(start));

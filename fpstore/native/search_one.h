@@ -416,8 +416,8 @@ static __attribute__((noinline)) void KERNEL(wait_no_more)(Search *search) {
     }
     for (unsigned i = run->next; i < run->end; i += 8) {
         const __mmask8 lanes = (__mmask8)low_bits(run->end - i < 8 ? run->end - i : 8);
-        const __mmask8 these = _mm512_mask_cmple_epu64_mask(lanes, _mm512_loadu_si512(one->key + i),
-                                                            _mm512_set1_epi64((long long)limit));
+        const __mmask8 these =
+            _mm512_mask_cmple_epu64_mask(lanes, _mm512_loadu_si512(one->key + i), _mm512_set1_epi64((long long)limit));
         const unsigned count = (unsigned)__builtin_popcount(these);
         const __mmask8 rows = (__mmask8)low_bits(count);
 #define KEEP(column)                                   \

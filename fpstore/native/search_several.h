@@ -5,7 +5,7 @@
    next lane that is free, as long as that knows its code. */
 
 enum {
-    SEVERAL_AHEAD = 128, /* blocks whose lines are asked for before those that are scanned */
+    SEVERAL_AHEAD = 128,  /* blocks whose lines are asked for before those that are scanned */
     SEVERAL_BEYOND = 128, /* bits: in a block of few keys what is wanted may end so far behind where it likely does */
     SEVERAL_EACH = 16     /* so many slots ask for their blocks one by one; of more, other lines are on their way */
 };
@@ -190,9 +190,9 @@ static Status KERNEL(resolve_several)(Search *search, const Several *several, Bl
         KERNEL(store_eight)(slots, i, &found, blocks, *count);
         const __m512i moved = _mm512_loadu_si512(columns->moved + i),
                       last = _mm512_srli_epi64(_mm512_sub_epi64(found.end, _mm512_set1_epi64(1)), 3);
-        *new |= KERNEL(new_pages)(found.filled, _mm512_loadu_si512(columns->seen + i),
-                                  _mm512_sub_epi64(_mm512_srli_epi64(found.at, 3), moved),
-                                  _mm512_sub_epi64(last, moved));
+        *new |=
+            KERNEL(new_pages)(found.filled, _mm512_loadu_si512(columns->seen + i),
+                              _mm512_sub_epi64(_mm512_srli_epi64(found.at, 3), moved), _mm512_sub_epi64(last, moved));
         *count += (unsigned)__builtin_popcount(found.filled);
         for (unsigned left = found.large; UNLIKELY(left != 0); left &= left - 1)
             slots->large[slots->large_count++] = (uint16_t)(i + (unsigned)__builtin_ctz(left));
@@ -301,8 +301,7 @@ ALWAYS_INLINE Status KERNEL(scan_several_as)(Search *search, const Several *seve
             }
             if (LIKELY(left->next[code] < left->end[code])) {
                 const unsigned next = left->next[code], rest = left->end[code] - next;
-                const __mmask8 free =
-                    (__mmask8)_pdep_u32(rest < 8 ? (1u << rest) - 1 : 255, (uint8_t)~lanes[v].active);
+                const __mmask8 free = (__mmask8)_pdep_u32(rest < 8 ? (1u << rest) - 1 : 255, (uint8_t)~lanes[v].active);
                 past |= _mm512_cmpgt_epu64_mask(lanes[v].at, lanes[v].end);
 #define FILL(column) \
     lanes[v].column = _mm512_mask_expand_epi64(lanes[v].column, free, _mm512_loadu_si512(blocks->column + next))
@@ -323,8 +322,8 @@ ALWAYS_INLINE Status KERNEL(scan_several_as)(Search *search, const Several *seve
             __mmask8 active = lanes[v].active;
             KERNEL(bring_words)(base, _mm512_srli_epi64(at, 3), &low, &high);
             KERNEL(lane_step)(&own[v].codes, low, high, active, codec, &next_at, &first_key, &bit, &found[0]);
-            active = _mm512_mask_cmplt_epu64_mask(
-                _mm512_mask_cmple_epu64_mask(active, first_key, lanes[v].last_wanted), next_at, lanes[v].end);
+            active = _mm512_mask_cmplt_epu64_mask(_mm512_mask_cmple_epu64_mask(active, first_key, lanes[v].last_wanted),
+                                                  next_at, lanes[v].end);
             __m512i second_key = first_key;
             KERNEL(lane_step)(&own[v].codes, low, high, active, codec, &next_at, &second_key, &bit, &found[1]);
             /* Behind what is wanted no code is read: only what is read can be found to be damaged. */
@@ -332,9 +331,9 @@ ALWAYS_INLINE Status KERNEL(scan_several_as)(Search *search, const Several *seve
                 _mm512_mask_cmple_epu64_mask(active, second_key, lanes[v].last_wanted), next_at, lanes[v].end);
             const __m512i errors = _mm512_min_epu64(KERNEL(lane_errors)(first_key, lanes[v].query),
                                                     KERNEL(lane_errors)(second_key, lanes[v].query));
-            if (UNLIKELY(_mm512_mask_cmple_epu64_mask(lanes[v].active, errors, distance) |
-                         _mm512_mask_test_epi64_mask(lanes[v].active, _mm512_or_si512(found[0], found[1]),
-                                                     lanes[v].tag))) {
+            if (UNLIKELY(
+                    _mm512_mask_cmple_epu64_mask(lanes[v].active, errors, distance) |
+                    _mm512_mask_test_epi64_mask(lanes[v].active, _mm512_or_si512(found[0], found[1]), lanes[v].tag))) {
                 LaneVector again = lanes[v];
                 const Status status = KERNEL(careful_pair)(search, &own[v].codes, codec, &again);
                 if (status != OK || search->done) return status;

@@ -31,8 +31,7 @@ ALWAYS_INLINE int KERNEL(any_near)(const uint16_t *traces, unsigned count, uint1
         const uint64_t lanes = low_bits(count - at < 64 ? count - at : 64);
         for (unsigned half = 0; half < 2; half++) {
             const __mmask32 own = (__mmask32)(lanes >> 32 * half);
-            const __m512i wrong =
-                _mm512_xor_si512(_mm512_maskz_loadu_epi16(own, traces + at + 32 * half), wanted);
+            const __m512i wrong = _mm512_xor_si512(_mm512_maskz_loadu_epi16(own, traces + at + 32 * half), wanted);
             near |= _mm512_mask_cmple_epu16_mask(_mm512_mask_testn_epi16_mask(own, wrong, fixed),
                                                  _mm512_popcnt_epi16(wrong), limit);
         }
@@ -57,8 +56,7 @@ static __attribute__((noinline)) void KERNEL(slots_near)(const Search *search, c
     TracedSlots slots;
     for (unsigned i = 0; i < count; i++)
         for (unsigned bit = 0; bit <= bits; bit++)
-            __builtin_prefetch(traces->starts +
-                               KERNEL(flipped_slot)(table, slot_of(keys[i], table->slot_shift), bit));
+            __builtin_prefetch(traces->starts + KERNEL(flipped_slot)(table, slot_of(keys[i], table->slot_shift), bit));
     for (unsigned i = 0; i < count; i++)
         for (unsigned bit = 0; bit <= bits; bit++) {
             const uint64_t slot = KERNEL(flipped_slot)(table, slot_of(keys[i], table->slot_shift), bit);
@@ -74,9 +72,8 @@ static __attribute__((noinline)) void KERNEL(slots_near)(const Search *search, c
             const unsigned own = bit == bits, held = slots.count[i][bit];
             const int passes =
                 search->distance + own > 0 && /* or the error in the slot is one too many */
-                (held > TRACED_KEYS ||
-                 KERNEL(any_near)(traces->of_keys + slots.start[i][bit], held, trace, own ? 0 : prefix,
-                                  search->distance + own - 1));
+                (held > TRACED_KEYS || KERNEL(any_near)(traces->of_keys + slots.start[i][bit], held, trace,
+                                                        own ? 0 : prefix, search->distance + own - 1));
             near[i] |= (uint64_t)passes << bit;
         }
     }

@@ -14,7 +14,7 @@
 #define SORT_DIGIT_BITS 12   /* 16 KiB of counters: half of a first-level cache */
 #define SPLIT_DIGIT_BITS 10  /* of 2^11 groups a key takes twice as long: more streams than the TLB holds */
 #define SPLIT_GROUPS (1 << SPLIT_DIGIT_BITS)
-#define FEW_KEYS 24          /* so many are left to insertion, also as groups of a part */
+#define FEW_KEYS 24 /* so many are left to insertion, also as groups of a part */
 
 typedef struct {
     uint64_t *keys; /* scratch for the parts */

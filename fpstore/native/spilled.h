@@ -11,7 +11,7 @@
 
 #define SPILLED_GROUP 128 /* keys at most */
 #define SPILLED_HEAD 10   /* bytes */
-#define SPILLED_SLACK 8 /* bytes behind what is written or read, which may be written or read, too */
+#define SPILLED_SLACK 8   /* bytes behind what is written or read, which may be written or read, too */
 
 /* Write keys, which never decrease, in groups of so many, 1 to SPILLED_GROUP; how many bytes there are.
    out: spilled_most bytes. */

@@ -218,7 +218,8 @@ int tail_added(const uint8_t *record, size_t bytes, uint32_t place, unsigned col
     uint64_t words = read64(record + RECORD_WORDS);
     unsigned kind = read16(record + RECORD_KIND), stated = read16(record + RECORD_COLUMNS);
     size_t rest = bytes - RECORD_BYTES;
-    if (kind == RISING_ADDED) return columns == 2 && stated == 1 && rising_added(record + RECORD_BYTES, rest, words, added);
+    if (kind == RISING_ADDED)
+        return columns == 2 && stated == 1 && rising_added(record + RECORD_BYTES, rest, words, added);
     if (kind != ADDED || stated != columns) return 0;
     if (words > rest / 8 / columns || rest != 8 * columns * words) return 0;
     *added = (Added){record + RECORD_BYTES, NULL, words, 0, 0};

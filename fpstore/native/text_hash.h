@@ -51,7 +51,7 @@ ALWAYS_INLINE uint64_t mix_16(const uint8_t *at, size_t secret_at, uint64_t seed
     return fold_product(load64(at) ^ (secret(secret_at) + seed), load64(at + 8) ^ (secret(secret_at + 8) - seed));
 }
 
-uint64_t xxh3_long(const uint8_t *at, size_t size, uint64_t seed);   /* size is over 240 */
+uint64_t xxh3_long(const uint8_t *at, size_t size, uint64_t seed); /* size is over 240 */
 #define HASH_KERNELS(set) uint64_t xxh3_long_##set(const uint8_t *, size_t, uint64_t);
 HASH_KERNELS(portable)
 HASH_KERNELS(fast)

@@ -311,9 +311,9 @@ Status documents_measure(Document *document, const Steps *steps, const Given *te
         if (kernels.read(document, steps, counted ? COUNTED : SKETCHED, text, size) != OK) return NO_MEMORY;
         if (counted) kernels.add_shingles(document, steps);
         for (unsigned word = 0; word < steps->words; word++)
-            found->fingerprints[(*at + 1) * steps->words - 1 - word] = steps->sketch == MINHASH_1BIT
-                                                                           ? kernels.minima_bits(&document->minima, word)
-                                                                           : signs(&document->sums, steps->tie, word);
+            found->fingerprints[(*at + 1) * steps->words - 1 - word] =
+                steps->sketch == MINHASH_1BIT ? kernels.minima_bits(&document->minima, word)
+                                              : signs(&document->sums, steps->tie, word);
         const int has_several =
             steps->tokens.kind == MIXED ? document->shingle_count > 1 : document->token_count > steps->shingle;
         found->outweighed[*at] =

@@ -175,10 +175,8 @@ ALWAYS_INLINE uint64_t KERNEL(hash_short)(const uint8_t *bytes, const uint32_t *
     for (size_t i = 0; i < count; i += 8) {
         const Slices own = next; /* the next are read before these are hashed, which takes its time */
         if (count - i > 8) next = KERNEL(read_slices)(bytes, starts + i + 8, ends + i + 8, gap, count - i - 8);
-        if (own.of_4 != 0)
-            _mm512_mask_storeu_epi64(hashes + i, own.of_4, KERNEL(xxh3_of_4)(&own));
-        if (own.of_9 != 0)
-            _mm512_mask_storeu_epi64(hashes + i, own.of_9, KERNEL(xxh3_of_9)(&own));
+        if (own.of_4 != 0) _mm512_mask_storeu_epi64(hashes + i, own.of_4, KERNEL(xxh3_of_4)(&own));
+        if (own.of_9 != 0) _mm512_mask_storeu_epi64(hashes + i, own.of_9, KERNEL(xxh3_of_9)(&own));
         of_17 |= (uint64_t)own.of_17 << i;
         *left &= ~((uint64_t)(own.of_4 | own.of_9 | own.of_17) << i);
     }
@@ -191,8 +189,8 @@ ALWAYS_INLINE uint64_t KERNEL(find_17)(const uint32_t *starts, const uint32_t *e
     uint64_t found = 0;
     for (size_t i = 0; i < count; i += 16) {
         const __mmask16 valid = (__mmask16)low_bits(count - i < 16 ? (unsigned)(count - i) : 16);
-        const __m512i size = _mm512_sub_epi32(_mm512_maskz_loadu_epi32(valid, ends + i),
-                                              _mm512_maskz_loadu_epi32(valid, starts + i));
+        const __m512i size =
+            _mm512_sub_epi32(_mm512_maskz_loadu_epi32(valid, ends + i), _mm512_maskz_loadu_epi32(valid, starts + i));
         found |= (uint64_t)_mm512_mask_cmple_epu32_mask(valid, _mm512_sub_epi32(size, least), most) << i;
     }
     return found;

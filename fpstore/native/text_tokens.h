@@ -9,8 +9,9 @@
 
 #define MAX_SHINGLE 64
 #define PIECE_BYTES 4096 /* of the document at once: with its tokens and hashes, what a first-level cache holds */
-#define AHEAD_BYTES 4096  /* so far ahead a text, which may lie in memory, is asked for; beyond its end this is harmless */
-#define SLACK_BYTES 128  /* a kernel may write so much behind what it has to say */
+#define AHEAD_BYTES \
+    4096 /* so far ahead a text, which may lie in memory, is asked for; beyond its end this is harmless */
+#define SLACK_BYTES 128 /* a kernel may write so much behind what it has to say */
 #define SEPARATOR 0x1F
 
 /* WHOLE is no way of making tokens: it lets through everything, for who wants the normalised text. */

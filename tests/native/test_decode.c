@@ -178,7 +178,8 @@ static void refuse_disorder(Image *image, uint64_t *out) {
                (unsigned long long)count);
         later.begun = 1;
         later.last = out[0];
-        EXPECT(cursor_decode(&image->pages, &image->table, &later, out, CHUNK_ROOM, &count) == BAD_BLOCK, "set %d", set);
+        EXPECT(cursor_decode(&image->pages, &image->table, &later, out, CHUNK_ROOM, &count) == BAD_BLOCK, "set %d",
+               set);
         if (image->table.block_bytes != 0) continue;
         EXPECT(later.slot == slot_of(out[0], image->table.slot_shift), "set %d: slot %llu", set,
                (unsigned long long)later.slot);

@@ -25,8 +25,7 @@ static void list_free(Shingles *list) {
 
 static Shingles drawn(uint64_t count, uint64_t different) {
     Shingles list = list_of(count);
-    for (uint64_t i = 0; i < count; i++)
-        ((uint64_t *)list.hashes)[i] = below(different) * UINT64_C(0x9E3779B97F4A7C15);
+    for (uint64_t i = 0; i < count; i++) ((uint64_t *)list.hashes)[i] = below(different) * UINT64_C(0x9E3779B97F4A7C15);
     return list;
 }
 
