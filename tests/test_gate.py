@@ -49,6 +49,13 @@ def test_another_build_than_the_one_made_is_refused(build: gate.Build) -> None:
 
 
 def test_no_build_at_all_is_a_failure() -> None:
-    command = [sys.executable, str(TOOLS / "gate.py"), "--builds", "gcc-O9"]
+    command = [sys.executable, str(TOOLS / "gate.py"), "--reduced", "--builds", "clang-O3"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "no build to make\n")
+
+
+def test_a_build_that_is_none_is_refused() -> None:
+    command = [sys.executable, str(TOOLS / "gate.py"), "--builds", "gcc-O1,gcc-O9"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "gcc-O9" in done.stderr.splitlines()[-1]

@@ -3,6 +3,7 @@
 import sys
 import unicodedata
 from collections.abc import Iterator
+from importlib import metadata
 
 import numpy as np
 import pytest
@@ -62,7 +63,7 @@ def test_a_missing_package_is_an_import_error_that_names_the_extra(unseen: pytes
 
 @pytest.mark.parametrize("found", ["0.3.0", "0.20.1", "1.0"])
 def test_another_series_of_a_package_is_refused(unseen: pytest.MonkeyPatch, found: str) -> None:
-    unseen.setattr(packages, "version", lambda package: found)
+    unseen.setattr(metadata, "version", lambda package: found)
     with pytest.raises(ImportError, match=rf"found rjieba {found}, expected 0\.2\.\*"):
         recipes()["zh"].fingerprint("text")
 
